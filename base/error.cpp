@@ -1,0 +1,58 @@
+#include "base/error.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace weft {
+namespace {
+
+std::string message(std::string_view found, std::string_view expected, std::string_view fix) {
+  std::string text(found);
+  if (!expected.empty()) text.append("; expected ").append(expected);
+  if (!fix.empty()) text.append("\n  fix: ").append(fix);
+  return text;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+UserError::UserError(std::string_view found, std::string_view expected, std::string_view fix)
+    : std::runtime_error(message(found, expected, fix)) {}
+
+std::string nearest_name(std::string_view word, std::span<const std::string> known) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 2) + 1;
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string join(std::span<const std::string> items, std::string_view separator) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text.append(separator);
+    text.append(items[i]);
+  }
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+// The two kinds of failure a user sees: input that can be fixed (exit code 2) and faults at run time (exit code 3).
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+/// Bad input, refused before anything runs. `fix` names what to type or change. Exit code 2.
+class UserError : public std::runtime_error {
+ public:
+  /// The message reads "found; expected …\n  fix: …"; empty parts are left out.
+  UserError(std::string_view found, std::string_view expected, std::string_view fix);
+};
+
+/// Something failed while running (a rank lost, a disk full): the message names what. Exit code 3.
+class RuntimeFault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The entry of `known` that a user most likely meant by `word` (least edit distance), or "" if none is near.
+std::string nearest_name(std::string_view word, std::span<const std::string> known);
+
+/// "a, b, c" for messages that list what is accepted.
+std::string join(std::span<const std::string> items, std::string_view separator = ", ");
+
+}  // namespace weft

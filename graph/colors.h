@@ -1,0 +1,59 @@
+// The one table of colours: what a kind of task looks like in every drawing, timeline and report.
+// Fills are the palette of Okabe and Ito ("Color Universal Design", 2008), which colour-blind readers can tell apart.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "graph/operation.h"
+
+namespace weft {
+
+enum class KindClass : std::uint8_t {
+  gemm,
+  attention,
+  elementwise,
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  copy,
+  optimizer
+};
+
+struct KindStyle {
+  KindClass kind;
+  std::string_view name;   // as the legend writes it
+  std::string_view fill;   // #rrggbb
+  std::string_view text;   // a colour that can be read on the fill
+  std::string_view shape;  // of a Graphviz node: gathers widen, scatters narrow, reductions have six corners
+};
+
+inline constexpr std::array<KindStyle, 8> kKindStyles = {{
+    {KindClass::gemm, "GEMM", "#56B4E9", "#000000", "box"},
+    {KindClass::attention, "attention", "#0072B2", "#FFFFFF", "box"},
+    {KindClass::elementwise, "elementwise", "#009E73", "#FFFFFF", "box"},
+    {KindClass::all_gather, "all-gather", "#F0E442", "#000000", "trapezium"},
+    {KindClass::reduce_scatter, "reduce-scatter", "#E69F00", "#000000", "invtrapezium"},
+    {KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "hexagon"},
+    {KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
+    {KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
+}};
+
+/// Norms, activations, embeddings and losses count as elementwise; norm and clipping of gradients as optimizer.
+KindClass kind_class(const Operation& operation);
+
+inline const KindStyle& style_of(KindClass kind) {
+  return kKindStyles[static_cast<std::size_t>(kind)];
+}
+inline const KindStyle& style_of(const Operation& operation) {
+  return style_of(kind_class(operation));
+}
+
+/// Exposed communication and the critical path.
+inline constexpr std::string_view kAlarmColor = "#CC0000";
+
+/// A border colour for the i-th stream of a rank; repeats after eight.
+std::string_view stream_color(std::size_t index);
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+// A graph as JSON, for scripts and other programs.
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace weft {
+
+/// Keys sorted, one tensor, task or edge a line; equal graphs give equal bytes.
+///
+///   {"format":"weft.graph","version":1,"fingerprint":"0x…",
+///    "tensors":[{"dtype","id","name","role","shape"}, …],
+///    "tasks":[{"accesses":[{"cols","mode","offset","row_stride","rows","tensor"},
+///    …],"id","kind","layer","micro_batch",
+///              "name","operation":{the fields of graph/operation.h},"phase"}, …],
+///    "edges":[{"distance","from","kind","reason","tensor","to"}, …]}
+///
+/// Tasks and tensors are referred to by id; an edge that no tensor asked for has tensor null. Names that aren't UTF-8
+/// keep their bytes' shape as U+FFFD.
+std::string dump_json(const Graph& graph);
+
+}  // namespace weft

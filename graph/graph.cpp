@@ -1,0 +1,239 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "base/hash.h"
+#include "graph/operation_fields.h"
+
+namespace weft {
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::update:
+      return "update";
+  }
+  return "?";
+}
+
+std::string_view to_string(EdgeReason reason) {
+  switch (reason) {
+    case EdgeReason::read_after_write:
+      return "read after write";
+    case EdgeReason::write_after_read:
+      return "write after read";
+    case EdgeReason::write_after_write:
+      return "write after write";
+    case EdgeReason::memory:
+      return "memory reuse";
+    case EdgeReason::policy:
+      return "policy";
+  }
+  return "?";
+}
+
+std::span<const Edge> Graph::in_edges(TaskId id) const {
+  const std::uint32_t begin = in_begin_[id.index()];
+  return std::span(edges_).subspan(begin, in_begin_[id.index() + 1] - begin);
+}
+
+std::span<const std::uint32_t> Graph::out_edges(TaskId id) const {
+  const std::uint32_t begin = out_begin_[id.index()];
+  return std::span(out_).subspan(begin, out_begin_[id.index() + 1] - begin);
+}
+
+TaskId Graph::find_task(std::string_view name) const {
+  const auto found = task_by_name_.find(std::string(name));
+  return found == task_by_name_.end() ? TaskId() : found->second;
+}
+
+TensorId Graph::find_tensor(std::string_view name) const {
+  const auto found = tensor_by_name_.find(std::string(name));
+  return found == tensor_by_name_.end() ? TensorId() : found->second;
+}
+
+TensorId GraphBuilder::add_tensor(Tensor tensor) {
+  const TensorId id(graph_.tensors_.size());
+  if (!graph_.tensor_by_name_.emplace(tensor.name, id).second) {
+    throw std::logic_error(fmt::format("tensor '{}' is declared twice", tensor.name));
+  }
+  graph_.tensors_.push_back(std::move(tensor));
+  return id;
+}
+
+TaskId GraphBuilder::add_task(Task task) {
+  for (const Access& access : task.accesses) {
+    const View& view = access.view;
+    if (!view.tensor.valid() || view.tensor.index() >= graph_.tensors_.size()) {
+      throw std::logic_error(fmt::format("task '{}' accesses a tensor that doesn't exist", task.name));
+    }
+    const Tensor& accessed = tensor(view.tensor);
+    if (view.offset < 0 || view.rows < 0 || view.cols < 0 || view.end() > accessed.elements()) {
+      throw std::logic_error(fmt::format("task '{}' looks past the end of tensor '{}' ({} of {} elements)", task.name,
+                                         accessed.name, view.end(), accessed.elements()));
+    }
+  }
+  const TaskId id(graph_.tasks_.size());
+  if (!graph_.task_by_name_.emplace(task.name, id).second) {
+    throw std::logic_error(fmt::format("two tasks are named '{}'", task.name));
+  }
+  graph_.tasks_.push_back(std::move(task));
+  return id;
+}
+
+namespace {
+
+// What later accesses of a tensor still have to look at: accesses that no later write has covered.
+struct Record {
+  View view;
+  TaskId task;
+  bool writes = false;
+  bool previous_step = false;
+};
+
+// Walks tasks in program order and finds, per tensor, which earlier accesses each access must wait for.
+class HazardFinder {
+ public:
+  explicit HazardFinder(std::size_t tensors) : records_(tensors) {}
+
+  /// Everything recorded so far belongs to the previous step from now on.
+  void next_step() {
+    for (auto& records : records_) {
+      for (Record& record : records) record.previous_step = true;
+    }
+  }
+
+  bool written(const View& view) const {
+    const auto& records = records_[view.tensor.index()];
+    return std::any_of(records.begin(), records.end(),
+                       [&](const Record& record) { return record.writes && overlaps(record.view, view); });
+  }
+
+  void visit(TaskId id, const Access& access, std::vector<Edge>& edges) const {
+    const bool reads = access.mode != AccessMode::write;
+    const bool writes = access.mode != AccessMode::read;
+    for (const Record& record : records_[access.view.tensor.index()]) {
+      if (record.task == id || (!record.writes && !writes) || !overlaps(record.view, access.view)) continue;
+      EdgeReason reason = EdgeReason::write_after_read;
+      if (record.writes) reason = reads ? EdgeReason::read_after_write : EdgeReason::write_after_write;
+      edges.push_back({record.task, id, EdgeKind::completes_before, reason,
+                       static_cast<std::uint8_t>(record.previous_step ? 1 : 0), access.view.tensor});
+    }
+  }
+
+  void record(TaskId id, const Access& access) {
+    auto& records = records_[access.view.tensor.index()];
+    const bool writes = access.mode != AccessMode::read;
+    if (writes) {
+      // Whoever touches these elements later touches this write too, which is ordered behind them. A previous step's
+      // record of this very task stays out as well: a task is always ordered behind its former self.
+      std::erase_if(records, [&](const Record& record) {
+        return (record.task != id || record.previous_step) && covers(access.view, record.view);
+      });
+    }
+    records.push_back({access.view, id, writes, false});
+  }
+
+ private:
+  std::vector<std::vector<Record>> records_;
+};
+
+std::uint64_t fingerprint_of(const std::vector<Tensor>& tensors, const std::vector<Task>& tasks) {
+  Fingerprint hash;
+  for (const Tensor& tensor : tensors) {
+    hash.add(tensor.name).add(static_cast<int>(tensor.dtype)).add(static_cast<int>(tensor.role));
+    hash.add(tensor.shape.size());
+    for (std::int64_t extent : tensor.shape) hash.add(extent);
+  }
+  for (const Task& task : tasks) {
+    hash.add(task.name).add(task.layer).add(task.micro_batch).add(static_cast<int>(task.phase));
+    hash.add(kind_name(task.operation));
+    for_each_field(task.operation, [&](std::string_view, auto value) {
+      if constexpr (std::is_enum_v<decltype(value)>) {
+        hash.add(static_cast<int>(value));
+      } else {
+        hash.add(value);
+      }
+    });
+    for (const Access& access : task.accesses) {
+      const View& view = access.view;
+      hash.add(view.tensor.value).add(view.offset).add(view.rows).add(view.cols).add(view.row_stride);
+      hash.add(static_cast<int>(access.mode));
+    }
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+Graph GraphBuilder::build() && {
+  std::vector<Edge> edges;
+  HazardFinder finder(graph_.tensors_.size());
+  for (int step = 0; step < 2; ++step) {
+    for (std::size_t i = 0; i < graph_.tasks_.size(); ++i) {
+      const Task& task = graph_.tasks_[i];
+      for (const Access& access : task.accesses) {
+        const Tensor& tensor = graph_.tensor(access.view.tensor);
+        // Scratch bytes begin anew each step; what protects them across steps is the memory planner's business.
+        if (step == 1 && !is_state(tensor.role)) continue;
+        if (access.mode != AccessMode::write && !is_state(tensor.role) && access.view.elements() > 0 &&
+            !finder.written(access.view)) {
+          throw std::logic_error(
+              fmt::format("task '{}' reads '{}', which no earlier task wrote", task.name, tensor.name));
+        }
+        finder.visit(TaskId(i), access, edges);
+      }
+      for (const Access& access : task.accesses) {
+        if (step == 0 || is_state(graph_.tensor(access.view.tensor).role)) finder.record(TaskId(i), access);
+      }
+    }
+    if (step == 0) finder.next_step();
+  }
+
+  // The second pass repeats the edges within a step; keep one edge a (to, from, distance), the strongest reason first.
+  const auto key = [](const Edge& edge) { return std::tuple(edge.to, edge.from, edge.distance, edge.reason); };
+  std::sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return key(a) < key(b); });
+  edges.erase(std::unique(edges.begin(), edges.end(),
+                          [](const Edge& a, const Edge& b) {
+                            return a.to == b.to && a.from == b.from && a.distance == b.distance;
+                          }),
+              edges.end());
+  edges.shrink_to_fit();
+
+  const std::size_t count = graph_.tasks_.size();
+  graph_.in_begin_.assign(count + 1, 0);
+  graph_.out_begin_.assign(count + 1, 0);
+  for (const Edge& edge : edges) {
+    ++graph_.in_begin_[edge.to.index() + 1];
+    ++graph_.out_begin_[edge.from.index() + 1];
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    graph_.in_begin_[i + 1] += graph_.in_begin_[i];
+    graph_.out_begin_[i + 1] += graph_.out_begin_[i];
+  }
+  graph_.out_.resize(edges.size());
+  std::vector<std::uint32_t> next(graph_.out_begin_.begin(), graph_.out_begin_.end() - 1);
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    graph_.out_[next[edges[i].from.index()]++] = static_cast<std::uint32_t>(i);
+  }
+  graph_.edges_ = std::move(edges);
+  graph_.fingerprint_ = fingerprint_of(graph_.tensors_, graph_.tasks_);
+  return std::move(graph_);
+}
+
+View whole(const GraphBuilder& builder, TensorId id) {
+  const Tensor& tensor = builder.tensor(id);
+  const std::int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
+  const std::int64_t rows = cols == 0 ? 0 : tensor.elements() / cols;
+  return {id, 0, rows, cols, cols};
+}
+
+}  // namespace weft

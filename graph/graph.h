@@ -1,0 +1,120 @@
+// The dependency graph of one training step of one rank: tasks in program order, edges inferred from their accesses.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/id.h"
+#include "graph/operation.h"
+#include "graph/tensor.h"
+
+namespace weft {
+
+using TaskId = Id<struct TaskTag>;
+
+enum class AccessMode : std::uint8_t { read, write, read_write };
+
+struct Access {
+  View view;
+  AccessMode mode = AccessMode::read;
+};
+
+enum class Phase : std::uint8_t { forward, backward, update };
+
+std::string_view to_string(Phase phase);
+
+struct Task {
+  std::string name;  // unique in its rank, the same in every drawing, trace and message
+  Operation operation;
+  std::vector<Access> accesses;  // in the order that the operation documents
+  std::int32_t layer = -1;       // -1: not in a layer
+  std::int32_t micro_batch = -1;
+  Phase phase = Phase::forward;
+};
+
+/// completes_before: `to` starts after `from` is done. issued_before: only the order of issue is fixed.
+enum class EdgeKind : std::uint8_t { completes_before, issued_before };
+
+/// Why an edge exists: data read after written, an anti-dependency, bytes shared by two tensors, or a policy's wish.
+enum class EdgeReason : std::uint8_t { read_after_write, write_after_read, write_after_write, memory, policy };
+
+std::string_view to_string(EdgeReason reason);
+
+struct Edge {
+  TaskId from, to;
+  EdgeKind kind = EdgeKind::completes_before;
+  EdgeReason reason = EdgeReason::read_after_write;
+  std::uint8_t distance = 0;  // 1: from the previous step's task to this step's
+  TensorId tensor;            // the first tensor that asked for the edge; invalid for a policy's
+  friend bool operator==(const Edge&, const Edge&) = default;
+};
+
+/// Immutable. Tasks are numbered in program order, and every edge of distance 0 goes from a lower to a higher number.
+///
+///   a: write x      edges: a→b (read after write on x), b→c (write after read on x),
+///   b: read x              and with distance 1: c→b? no: a writes x first, so c→a (write after write).
+///   c: write x
+class Graph {
+ public:
+  std::span<const Tensor> tensors() const { return tensors_; }
+  std::span<const Task> tasks() const { return tasks_; }
+  const Tensor& tensor(TensorId id) const { return tensors_[id.index()]; }
+  const Task& task(TaskId id) const { return tasks_[id.index()]; }
+
+  /// All edges, sorted by (to, from, distance).
+  std::span<const Edge> edges() const { return edges_; }
+  /// Edges into / out of a task, distance 0 and 1.
+  std::span<const Edge> in_edges(TaskId id) const;
+  std::span<const std::uint32_t> out_edges(TaskId id) const;  // indices into edges()
+
+  /// Invalid when there is no such name.
+  TaskId find_task(std::string_view name) const;
+  TensorId find_tensor(std::string_view name) const;
+
+  /// Hash of tensors, operations and accesses: equal graphs, equal fingerprints, on every rank.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  friend class GraphBuilder;
+  std::vector<Tensor> tensors_;
+  std::vector<Task> tasks_;
+  std::vector<Edge> edges_;
+  std::vector<std::uint32_t> in_begin_, out_begin_, out_;
+  std::unordered_map<std::string, TaskId> task_by_name_;
+  std::unordered_map<std::string, TensorId> tensor_by_name_;
+  std::uint64_t fingerprint_ = 0;
+};
+
+/// Collects tensors and tasks in program order; build() infers the edges.
+/// Throws std::logic_error on a name used twice, a view outside its tensor or a read of scratch that nobody wrote.
+class GraphBuilder {
+ public:
+  TensorId add_tensor(Tensor tensor);
+  TaskId add_task(Task task);
+  const Tensor& tensor(TensorId id) const { return graph_.tensors_[id.index()]; }
+  bool has_task(std::string_view name) const { return graph_.task_by_name_.contains(std::string(name)); }
+  TensorId find_tensor(std::string_view name) const { return graph_.find_tensor(name); }
+  Graph build() &&;
+
+ private:
+  Graph graph_;
+};
+
+/// The whole tensor as a view: 2-D with its last dimension as columns.
+View whole(const GraphBuilder& builder, TensorId id);
+
+inline Access read(View view) {
+  return {view, AccessMode::read};
+}
+inline Access write(View view) {
+  return {view, AccessMode::write};
+}
+inline Access read_write(View view) {
+  return {view, AccessMode::read_write};
+}
+
+}  // namespace weft

@@ -1,0 +1,252 @@
+// What tasks compute, as plain data: no pointers, no closures, no value that changes from step to step.
+//
+// Each operation lists its arguments: the accesses of its task, in this order. "read", "write" and "rw" are the modes
+// that the builder must declare. Shapes are rows × cols; strides and dtypes are those of the views, unless said.
+// Activations and parameters are fp32 or bf16; statistics, losses, gradients of parameters and optimizer state are
+// fp32 always. "accumulate" turns a write into rw: the result is added to what is there.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "base/dtype.h"
+
+namespace weft {
+
+/// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row).
+/// Arguments: A read [m,k], or [k,m] if trans_a; B read [k,n], or [n,k] if trans_b; C write [m,n]; bias read [n] if
+/// has_bias.
+struct Gemm {
+  std::int64_t m, n, k;
+  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
+};
+
+/// db[cols] (+)= sum over rows of dy. Arguments: dy read [rows, cols]; db write f32.
+struct BiasGradient {
+  std::int64_t rows, cols;
+  bool accumulate = false;
+};
+
+/// y = (x − mean)·rstd·weight + bias per row, biased variance.
+/// Arguments: x read; weight read [cols]; bias read [cols]; y write; mean write f32 [rows]; rstd write f32 [rows].
+struct LayerNormForward {
+  std::int64_t rows, cols;
+  float eps;
+};
+
+/// Arguments: x read; weight read; mean read; rstd read; dy read; dx write; dweight write f32 [cols]; dbias write f32
+/// [cols]; if residual: dresidual read, added to dx. `accumulate` concerns dweight and dbias.
+struct LayerNormBackward {
+  std::int64_t rows, cols;
+  bool residual = false, accumulate = false;
+};
+
+/// y = x·rsqrt(mean x² + eps)·weight per row. Arguments: x read; weight read [cols]; y write; rstd write f32 [rows].
+struct RmsNormForward {
+  std::int64_t rows, cols;
+  float eps;
+};
+
+/// Arguments: x read; weight read; rstd read; dy read; dx write; dweight write f32 [cols]; if residual: dresidual read.
+struct RmsNormBackward {
+  std::int64_t rows, cols;
+  bool residual = false, accumulate = false;
+};
+
+/// Row r of out = wte[token r] (+ wpe[offset + r mod seq_len]).
+/// Arguments: tokens read i32 [rows]; wte read [vocab, cols]; if positions: wpe read [context, cols]; out write; if
+/// has_offset: position read i64 [1], the offset (else 0).
+struct EmbeddingForward {
+  std::int64_t rows, cols, vocab, seq_len;
+  bool positions = false, has_offset = false;
+};
+
+/// dwte[token r] += dout[r], in row order. Without accumulate every other row is set to zero.
+/// Arguments: tokens read i32; dout read [rows, cols]; dwte write f32 [vocab, cols].
+struct EmbeddingBackward {
+  std::int64_t rows, cols, vocab;
+  bool accumulate = false;
+};
+
+/// dwpe[p] (+)= sum over sequences of dout[sequence, p]; rows beyond seq_len are set to zero without accumulate.
+/// Arguments: dout read [rows, cols]; dwpe write f32 [context, cols].
+struct PositionBackward {
+  std::int64_t rows, cols, seq_len, context;
+  bool accumulate = false;
+};
+
+/// Rotary embedding, Hugging Face's half-split layout, in place; `inverse` rotates back (the adjoint).
+/// Row r is at position offset + r mod seq_len. llama3 scaling applies when scaling_factor != 1.
+/// Arguments: x rw [rows, heads·head_dim]; if has_offset: position read i64 [1].
+struct Rope {
+  std::int64_t rows, heads, head_dim, seq_len;
+  float theta = 10000.0F;
+  float scaling_factor = 1.0F, low_freq_factor = 1.0F, high_freq_factor = 4.0F, original_context = 8192.0F;
+  bool inverse = false, has_offset = false;
+};
+
+/// Causal softmax attention, scale 1/√head_dim; query head h reads KV head h / (heads / kv_heads).
+/// Arguments: q read [batch·seq, heads·head_dim]; k read, v read [batch·seq, kv_heads·head_dim]; out write
+/// [batch·seq, heads·head_dim]; lse write f32 [batch·heads·seq], the log-sum-exp of the scaled scores.
+struct AttentionForward {
+  std::int64_t batch, seq, heads, kv_heads, head_dim;
+};
+
+/// Arguments: q, k, v, out, lse read; dout read; dq, dk, dv write (shapes of q, k, v).
+struct AttentionBackward {
+  std::int64_t batch, seq, heads, kv_heads, head_dim;
+};
+
+/// Copies keys or values of whole sequences to the head of a cache (prefill).
+/// Arguments: x read [batch·seq, cols]; cache rw [batch·context, cols].
+struct CacheStore {
+  std::int64_t batch, seq, cols, context;
+};
+
+/// One new token a sequence at `position`: stores its key and value, then attends to positions 0..position.
+/// Arguments: q read [batch, heads·head_dim]; k read, v read [batch, kv_heads·head_dim]; k_cache rw, v_cache rw
+/// [batch·context, kv_heads·head_dim]; position read i64 [1]; out write [batch, heads·head_dim].
+struct AttentionDecode {
+  std::int64_t batch, heads, kv_heads, head_dim, context;
+};
+
+/// tanh-approximated GELU. Arguments: x read; y write, both of n elements.
+struct GeluForward {
+  std::int64_t n;
+};
+
+/// Arguments: x read; dy read; dx write.
+struct GeluBackward {
+  std::int64_t n;
+};
+
+/// y = silu(gate)·up, where the input's row is [gate | up]. Arguments: x read [rows, 2·cols]; y write [rows, cols].
+struct SwiGluForward {
+  std::int64_t rows, cols;
+};
+
+/// Arguments: x read [rows, 2·cols]; dy read [rows, cols]; dx write [rows, 2·cols].
+struct SwiGluBackward {
+  std::int64_t rows, cols;
+};
+
+/// out = a + b. Arguments: a read; b read; out write, all of n elements.
+struct Add {
+  std::int64_t n;
+};
+
+/// y = x·mask/(1−p) (+ residual). The mask is Philox(seed, step, site, global element), so forward and backward are
+/// the same operation; global element = (row_base + row_offset + row)·cols + col.
+/// Arguments: x read [rows, cols]; random read i64 [3] = {seed, step, row_base}; y write; if residual: residual read.
+struct Dropout {
+  std::int64_t rows, cols, row_offset;
+  float p;
+  std::uint32_t site;
+  bool residual = false;
+};
+
+/// Softmax cross-entropy against targets (negative = ignored: loss 0, gradient 0). Columns from `vocab` on, if any, are
+/// padding: they take no part and get gradient 0. With `gradient`, logits become d(sum of losses)·grad_scale in place.
+/// Arguments: logits rw (read without gradient) [rows, padded]; targets read i32 [rows]; losses write f32 [rows];
+/// if gradient: grad_scale read f32 [1].
+struct CrossEntropy {
+  std::int64_t rows, vocab, padded;
+  bool gradient = true;
+};
+
+/// sums[0] (+)= sum of losses, sums[1] (+)= count of targets ≥ 0.
+/// Arguments: losses read f32 [rows]; targets read i32 [rows]; sums write f32 [2].
+struct LossSum {
+  std::int64_t rows;
+  bool accumulate = false;
+};
+
+/// partial = sum of x² (double inside). Arguments: x read f32 [n]; partial write f32 [1].
+struct SumSquares {
+  std::int64_t n;
+};
+
+/// norm = √(sum of partials); factor = min(1, max_norm/(norm + 1e-6)), or 1 if max_norm ≤ 0.
+/// Arguments: partials read f32 [count]; norm_and_factor write f32 [2].
+struct ClipFactor {
+  std::int64_t count;
+  float max_norm;
+};
+
+/// Decoupled weight decay Adam: g = grad·factor; m, v updated; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).
+/// Arguments: param rw; grad read f32; m rw f32; v rw f32; scalars read f32 [4] = {lr, 1/(1−β1^t), 1/(1−β2^t),
+/// grad_scale}; norm_and_factor read f32 [2]; if has_master: master rw f32, the fp32 weights of a bf16 param.
+struct AdamW {
+  std::int64_t n;
+  float beta1, beta2, eps, weight_decay;
+  bool has_master = false;
+};
+
+/// Row `index mod rows` of x. Arguments: x read [rows, cols]; index read i64 [1]; out write [cols].
+struct SelectRow {
+  std::int64_t rows, cols;
+};
+
+/// The process groups of a rank: one communicator and one stream each. z has two, so that gathers and scatters never
+/// queue behind each other; `world` is all ranks.
+enum class Channel : std::uint8_t { x, y, z_gather, z_scatter, data, world };
+
+std::string_view to_string(Channel channel);
+
+/// Float sums are added in fp32 in rank order and rounded once, whatever the communicator.
+/// Arguments: buffer rw [count]; workspace write, same dtype, all_reduce_workspace(count, ranks) elements.
+struct AllReduce {
+  Channel channel;
+  std::int64_t ranks, count;
+};
+
+/// Rank r keeps the sum of elements [r·count, (r+1)·count) of everybody's input.
+/// Arguments: in read [ranks·count]; out write [count]; workspace write [(ranks−1)·count].
+struct ReduceScatter {
+  Channel channel;
+  std::int64_t ranks, count;
+};
+
+/// Arguments: in read [count]; out write [ranks·count].
+struct AllGather {
+  Channel channel;
+  std::int64_t ranks, count;
+};
+
+/// Arguments: buffer rw [count].
+struct Broadcast {
+  Channel channel;
+  std::int64_t ranks, count, root;
+};
+
+using Operation = std::variant<Gemm, BiasGradient, LayerNormForward, LayerNormBackward, RmsNormForward, RmsNormBackward,
+                               EmbeddingForward, EmbeddingBackward, PositionBackward, Rope, AttentionForward,
+                               AttentionBackward, CacheStore, AttentionDecode, GeluForward, GeluBackward, SwiGluForward,
+                               SwiGluBackward, Add, Dropout, CrossEntropy, LossSum, SumSquares, ClipFactor, AdamW,
+                               SelectRow, AllReduce, ReduceScatter, AllGather, Broadcast>;
+
+/// "gemm", "all_reduce", … : the operation's name in drawings, traces and profiles.
+std::string_view kind_name(const Operation& operation);
+
+/// The process group of a collective, or null for a computation.
+const Channel* channel_of(const Operation& operation);
+inline bool is_collective(const Operation& operation) {
+  return channel_of(operation) != nullptr;
+}
+
+/// Each rank receives its slice (⌈count/ranks⌉ elements) from every peer.
+constexpr std::int64_t all_reduce_workspace(std::int64_t count, std::int64_t ranks) {
+  return ranks == 1 ? 0 : (count + ranks - 1) / ranks * (ranks - 1);
+}
+
+/// Arithmetic and traffic of a task when nothing is cached: the input of every cost model.
+/// `network_bytes` is what one rank sends for a collective.
+struct Work {
+  double flops = 0, bytes = 0, network_bytes = 0;
+};
+
+/// `element_bytes` is the size of the activations' (for collectives: the payload's) dtype.
+Work work_of(const Operation& operation, double element_bytes);
+
+}  // namespace weft

@@ -1,0 +1,61 @@
+// Tensors of one rank and the views that tasks take of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/id.h"
+
+namespace weft {
+
+using TensorId = Id<struct TensorTag>;
+
+/// What a tensor is for. It decides where it lives (state outlives a step, the rest shares the scratch arena) and how
+/// memory is reported.
+enum class Role : std::uint8_t { parameter, gradient, optimizer_state, scalar, input, cache, activation, workspace };
+
+std::string_view to_string(Role role);
+
+/// True for tensors whose bytes outlive a step: they have fixed addresses outside every plan.
+constexpr bool is_state(Role role) {
+  return role == Role::parameter || role == Role::optimizer_state || role == Role::scalar || role == Role::input ||
+         role == Role::cache;
+}
+
+struct Tensor {
+  std::string name;  // unique in its graph; state tensors of equal name are one tensor across graphs
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;  // local to the rank, row-major
+  Role role = Role::activation;
+
+  std::int64_t elements() const;
+  std::int64_t bytes() const;
+};
+
+/// A 2-D window of a tensor's elements: rows × cols, rows `row_stride` elements apart, beginning at `offset`.
+/// A contiguous range of n elements is one row of n.
+///
+///   QKV output [N, 3C]: K is View{qkv, offset = C, rows = N, cols = C, row_stride = 3C}
+struct View {
+  TensorId tensor;
+  std::int64_t offset = 0;
+  std::int64_t rows = 1;
+  std::int64_t cols = 0;
+  std::int64_t row_stride = 0;
+
+  bool contiguous() const { return rows == 1 || row_stride == cols; }
+  std::int64_t elements() const { return rows * cols; }
+  std::int64_t end() const { return rows == 0 ? offset : offset + (rows - 1) * row_stride + cols; }
+  friend bool operator==(const View&, const View&) = default;
+};
+
+/// May the two views share an element? Exact for contiguous views and for column windows of equal stride, else
+/// conservative (true when their ranges intersect).
+bool overlaps(const View& a, const View& b);
+
+/// Does `outer` certainly contain every element of `inner`?
+bool covers(const View& outer, const View& inner);
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+#include "ops/activation.h"
+
+#include "ops/lower.h"
+
+namespace weft {
+namespace {
+
+TensorId random_state(Lowering& low) {
+  return low.named(names::kRandom, DType::i64, {3}, Role::scalar);
+}
+
+// dy with the elements dropped that were dropped in the forward pass.
+TensorId dropped_gradient(Lowering& low, TensorId dy, std::int64_t rows, std::int64_t cols, const DropoutSite& where) {
+  const TensorId dx = low.activation("dx", rows, cols);
+  low.emit("dropout_dx", Dropout{rows, cols, where.row_offset, where.p, where.site},
+           {low.read(dy), low.read(random_state(low)), low.write(dx)});
+  return dx;
+}
+
+}  // namespace
+
+Value gelu(Lowering& low, Value x) {
+  const std::int64_t n = x.rows * x.cols;
+  const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
+  low.emit("gelu", GeluForward{n}, {low.read(x.tensor), low.write(y.tensor)});
+  low.record({}, [=](Lowering& l) {
+    const TensorId dx = l.activation("dx", x.rows, x.cols);
+    l.emit("gelu_dx", GeluBackward{n}, {l.read(x.tensor), l.read(l.gradient(y)), l.write(dx)});
+    l.add_gradient(x, dx);
+  });
+  return y;
+}
+
+Value swiglu(Lowering& low, Value x) {
+  const std::int64_t cols = x.cols / 2;
+  const Value y{low.activation("out", x.rows, cols), x.rows, cols};
+  low.emit("swiglu", SwiGluForward{x.rows, cols}, {low.read(x.tensor), low.write(y.tensor)});
+  low.record({}, [=](Lowering& l) {
+    const TensorId dx = l.activation("dx", x.rows, x.cols);
+    l.emit("swiglu_dx", SwiGluBackward{x.rows, cols}, {l.read(x.tensor), l.read(l.gradient(y)), l.write(dx)});
+    l.add_gradient(x, dx);
+  });
+  return y;
+}
+
+Value dropout(Lowering& low, Value x, const DropoutSite& where) {
+  if (where.p == 0.0F) return x;
+  const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
+  low.emit("dropout", Dropout{x.rows, x.cols, where.row_offset, where.p, where.site},
+           {low.read(x.tensor), low.read(random_state(low)), low.write(y.tensor)});
+  low.record({}, [=](Lowering& l) { l.add_gradient(x, dropped_gradient(l, l.gradient(y), x.rows, x.cols, where)); });
+  return y;
+}
+
+Value add_residual(Lowering& low, Value residual, Value branch, const DropoutSite& where) {
+  const Value y{low.activation("out", residual.rows, residual.cols), residual.rows, residual.cols};
+  if (where.p == 0.0F) {
+    low.emit("add", Add{y.rows * y.cols}, {low.read(residual.tensor), low.read(branch.tensor), low.write(y.tensor)});
+  } else {
+    low.emit("dropout_add", Dropout{y.rows, y.cols, where.row_offset, where.p, where.site, true},
+             {low.read(branch.tensor), low.read(random_state(low)), low.write(y.tensor), low.read(residual.tensor)});
+  }
+  low.record({}, [=](Lowering& l) {
+    const TensorId dy = l.gradient(y);
+    l.add_gradient(residual, dy);
+    l.add_gradient(branch, where.p == 0.0F ? dy : dropped_gradient(l, dy, y.rows, y.cols, where));
+  });
+  return y;
+}
+
+}  // namespace weft

@@ -1,0 +1,97 @@
+#include "ops/lower.h"
+
+#include <utility>
+
+#include "ops/loss.h"
+#include "ops/lowering.h"
+#include "ops/models/transformer.h"
+#include "ops/optimizer.h"
+
+namespace weft {
+namespace {
+
+// Rows of the hidden states → fp32 logits of one row, the one at "position".
+void logits_of_position(Lowering& low, Value hidden) {
+  auto scope = low.enter("head");
+  TensorId row = hidden.tensor;
+  if (hidden.rows > 1) {
+    const TensorId position = low.named(names::kPosition, DType::i64, {1}, Role::scalar);
+    row = low.activation("last", 1, hidden.cols);
+    low.emit("select", SelectRow{hidden.rows, hidden.cols},
+             {low.read(hidden.tensor), low.read(position), low.write(row)});
+  }
+  const std::int64_t vocab = low.model().vocab;
+  const TensorId logits = low.named(names::kLogits, DType::f32, {vocab}, Role::scalar);
+  low.emit("gemm", Gemm{1, vocab, hidden.cols, false, true},
+           {low.read(row), low.read(head_weight(low).tensor), low.write(logits)});
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepConfig& step) {
+  Lowering low(model, step.dtype);
+  const std::int64_t rows = step.micro_batch * step.seq_len;
+  const TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, Role::input);
+  const TensorId targets = low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, Role::input);
+  const TensorId metrics = low.named(names::kMetrics, DType::f32, {4}, Role::scalar);
+  reduce_gradients_as_they_complete(low, step);
+
+  for (std::int64_t mb = 0; mb < step.micro_batches; ++mb) {
+    auto scope = low.enter_micro_batch(mb);
+    low.set_phase(Phase::forward);
+    ForwardOptions options;
+    options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
+    options.dropout = step.dropout;
+    options.row_offset = mb * rows;
+    options.recompute_blocks = step.recompute_blocks;
+    const Value hidden = transformer(low, low.elements(tokens, mb * rows, rows), rows, options);
+    const Value logits = language_model_head(low, hidden);
+    {
+      auto loss_scope = low.enter("loss");
+      cross_entropy(low, logits, low.elements(targets, mb * rows, rows), low.elements(metrics, 0, 2), mb == 0, true);
+      if (mb == step.micro_batches - 1) all_reduce_data(low, "all_reduce", metrics, 2, step.data_ranks);
+    }
+    low.backward();
+  }
+  clip_and_update(low, step, metrics);
+  return std::move(low).finish();
+}
+
+std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConfig& step) {
+  Lowering low(model, step.dtype);
+  const std::int64_t rows = step.micro_batch * step.seq_len;
+  const TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, Role::input);
+  const TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, Role::input);
+  const TensorId sums = low.named(names::kEvalSums, DType::f32, {2}, Role::scalar);
+  auto scope = low.enter("eval");
+  ForwardOptions options;
+  options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
+  const Value hidden = transformer(low, low.elements(tokens, 0, rows), rows, options);
+  const Value logits = language_model_head(low, hidden);
+  auto loss_scope = low.enter("loss");
+  cross_entropy(low, logits, low.elements(targets, 0, rows), low.elements(sums, 0, 2), true, false);
+  all_reduce_data(low, "all_reduce", sums, 2, step.data_ranks);
+  return std::move(low).finish();
+}
+
+std::shared_ptr<const Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len) {
+  Lowering low(model, dtype);
+  const TensorId tokens = low.named(names::kPrefillTokens, DType::i32, {seq_len}, Role::input);
+  auto scope = low.enter("prefill");
+  ForwardOptions options;
+  options.sequences = {1, seq_len, Sequences::Mode::prefill};
+  logits_of_position(low, transformer(low, low.elements(tokens, 0, seq_len), seq_len, options));
+  return std::move(low).finish();
+}
+
+std::shared_ptr<const Graph> lower_decode(const ModelConfig& model, DType dtype) {
+  Lowering low(model, dtype);
+  const TensorId token = low.named(names::kDecodeToken, DType::i32, {1}, Role::input);
+  auto scope = low.enter("decode");
+  ForwardOptions options;
+  options.sequences = {1, 1, Sequences::Mode::decode};
+  logits_of_position(low, transformer(low, low.elements(token, 0, 1), 1, options));
+  return std::move(low).finish();
+}
+
+}  // namespace weft

@@ -1,0 +1,154 @@
+// The workbench on which a model becomes a graph: names and tensors, tasks in program order, parameters, and the tape
+// of adjoints from which the backward pass is made.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/models/model_config.h"
+
+namespace weft {
+
+/// A matrix of activations [rows, cols] in the forward pass. Its gradient, once known, is a tensor of the same shape.
+struct Value {
+  TensorId tensor;
+  std::int64_t rows = 0, cols = 0;
+};
+
+/// A parameter of the model in this graph: its state tensor and, in training, its fp32 gradient.
+struct Parameter {
+  const ParameterSpec* spec = nullptr;
+  TensorId tensor;
+  TensorId gradient;  // valid from the first contribution on
+  int pending = 0;    // adjoints on the tape that have yet to add to the gradient
+};
+
+/// Emits tasks under a hierarchical name and remembers how to differentiate them.
+///
+///   auto scope = low.enter("mlp");                    // names: mb0.L3.mlp.…
+///   TensorId y = low.activation("gelu", rows, cols);
+///   low.emit("gelu", GeluForward{n}, {low.read(x), low.write(y)});       // task mb0.L3.mlp.fwd.gelu
+///   low.record({}, [=](Lowering& low) { … low.gradient(y) … });          // later: task mb0.L3.mlp.bwd.gelu_dx
+///
+/// backward() runs the recorded adjoints in reverse. Inside checkpoint() nothing is recorded: the segment is emitted
+/// again in the backward pass (task mb0.L3.mlp.recompute.gelu) and differentiated there.
+class Lowering {
+ public:
+  using Adjoint = std::function<void(Lowering&)>;
+
+  Lowering(const ModelConfig& model, DType dtype);
+  ~Lowering();
+
+  const ModelConfig& model() const { return model_; }
+  DType dtype() const { return dtype_; }
+
+  // -- names ----------------------------------------------------------------------------------------------------------
+  /// Leaves the scope that it stands for when destroyed.
+  class Scope {
+   public:
+    explicit Scope(Lowering* lowering) : lowering_(lowering) {}
+    Scope(Scope&& other) noexcept : lowering_(std::exchange(other.lowering_, nullptr)) {}
+    ~Scope() {
+      if (lowering_ != nullptr) lowering_->leave();
+    }
+
+   private:
+    Lowering* lowering_;
+  };
+  [[nodiscard]] Scope enter(std::string_view name);
+  [[nodiscard]] Scope enter_layer(std::int64_t layer);
+  [[nodiscard]] Scope enter_micro_batch(std::int64_t micro_batch);
+  /// Tasks emitted from now on belong to `phase`.
+  void set_phase(Phase phase) { phase_ = phase; }
+
+  // -- tensors --------------------------------------------------------------------------------------------------------
+  /// A scratch tensor [rows, cols] of the activations' dtype, named after the scope.
+  TensorId activation(std::string_view name, std::int64_t rows, std::int64_t cols);
+  TensorId scratch(std::string_view name, DType dtype, std::vector<std::int64_t> shape, Role role);
+  /// A tensor known by its full name, made at the first call: parameters, optimizer state, scalars, inputs, caches.
+  TensorId named(std::string_view name, DType dtype, std::vector<std::int64_t> shape, Role role);
+  const Tensor& tensor(TensorId id) const { return tensors_[id.index()]; }
+
+  View view(TensorId id) const;
+  View columns(TensorId id, std::int64_t begin, std::int64_t cols) const;
+  View elements(TensorId id, std::int64_t begin, std::int64_t count) const;
+  Access read(TensorId id) const { return {view(id), AccessMode::read}; }
+  Access write(TensorId id) const { return {view(id), AccessMode::write}; }
+  Access read_write(TensorId id) const { return {view(id), AccessMode::read_write}; }
+
+  // -- tasks ----------------------------------------------------------------------------------------------------------
+  void emit(std::string_view what, Operation operation, std::vector<Access> accesses);
+  /// Remembers how to differentiate what was just emitted; `parameters` are those whose gradients it adds to.
+  void record(const std::vector<Parameter*>& parameters, Adjoint adjoint);
+  /// Runs `segment` without recording; its backward pass begins by running it again.
+  Value checkpoint(Value input, const std::function<Value(Lowering&, Value)>& segment);
+  /// Runs the tape in reverse and clears it.
+  void backward();
+
+  // -- gradients ------------------------------------------------------------------------------------------------------
+  /// The gradient of a value; it must have one.
+  TensorId gradient(const Value& value) const;
+  /// The sum of contributions so far, if any, for adjoints that add it in themselves.
+  std::optional<TensorId> partial_gradient(const Value& value) const;
+  /// `gradient` becomes (replaces) the value's whole gradient so far.
+  void set_gradient(const Value& value, TensorId gradient);
+  /// Adds a contribution: the first is taken as it is, later ones cost a task.
+  void add_gradient(const Value& value, TensorId contribution);
+
+  // -- parameters -----------------------------------------------------------------------------------------------------
+  Parameter& parameter(std::string_view name);
+  std::vector<std::unique_ptr<Parameter>>& parameters() { return parameters_; }
+  /// The gradient tensor to add to, and whether something is in it already.
+  struct GradientSlot {
+    TensorId tensor;
+    bool accumulate;
+  };
+  GradientSlot gradient_slot(Parameter& parameter);
+  /// Called behind the adjoint that makes a parameter's gradient complete, in the last micro-batch.
+  void on_gradient_complete(std::function<void(Lowering&, Parameter&)> callback, std::int64_t last_micro_batch);
+
+  /// Drops tasks whose results nobody reads (the end of a recomputed segment), and infers the edges.
+  std::shared_ptr<const Graph> finish() &&;
+
+ private:
+  struct Frame {
+    std::string prefix;
+    std::int32_t layer = -1, micro_batch = -1;
+  };
+  struct TapeEntry {
+    Frame frame;
+    std::vector<Parameter*> parameters;
+    Adjoint adjoint;
+  };
+
+  void leave() { frames_.pop_back(); }
+  [[nodiscard]] Scope push(std::string_view name, std::int32_t layer, std::int32_t micro_batch);
+  std::string label(std::string_view what) const;
+  TensorId add_tensor(Tensor tensor);
+
+  const ModelConfig model_;
+  const DType dtype_;
+  std::vector<ParameterSpec> specs_;
+  std::vector<Tensor> tensors_;
+  std::unordered_map<std::string, TensorId> tensor_by_name_;
+  std::vector<Task> tasks_;
+  std::vector<Frame> frames_;
+  Phase phase_ = Phase::forward;
+  bool recomputing_ = false;
+  bool recording_ = true;
+  std::vector<TapeEntry> tape_;
+  std::unordered_map<TensorId, TensorId> gradients_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::function<void(Lowering&, Parameter&)> gradient_complete_;
+  std::int64_t last_micro_batch_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,249 @@
+#include "ops/models/model_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+ModelConfig gpt2(std::string name, std::int64_t layers, std::int64_t heads, std::int64_t hidden) {
+  ModelConfig model;
+  model.name = std::move(name);
+  model.layers = layers;
+  model.heads = model.kv_heads = heads;
+  model.hidden = hidden;
+  model.ffn = 4 * hidden;
+  model.vocab = 50257;
+  model.context = 1024;
+  return model;
+}
+
+ModelConfig byte_gpt2(std::string name, std::int64_t layers, std::int64_t heads, std::int64_t hidden,
+                      std::int64_t context) {
+  ModelConfig model = gpt2(std::move(name), layers, heads, hidden);
+  model.vocab = 257;
+  model.context = context;
+  return model;
+}
+
+struct LlamaSizes {
+  std::int64_t layers, heads, kv_heads, hidden, ffn, vocab, context;
+  bool tied;
+  float theta, scaling;
+};
+
+ModelConfig llama(std::string name, const LlamaSizes& sizes) {
+  ModelConfig model;
+  model.name = std::move(name);
+  model.family = Family::llama;
+  model.layers = sizes.layers;
+  model.heads = sizes.heads;
+  model.kv_heads = sizes.kv_heads;
+  model.hidden = sizes.hidden;
+  model.ffn = sizes.ffn;
+  model.vocab = sizes.vocab;
+  model.context = sizes.context;
+  model.tied = sizes.tied;
+  model.rope_theta = sizes.theta;
+  model.rope_scaling_factor = sizes.scaling;
+  return model;
+}
+
+// Sizes: reference tables of GPT-2 (Radford et al. 2019) and of the Llama releases' config.json files. The byte-level
+// ones are ours.
+const std::vector<ModelConfig>& table() {
+  static const std::vector<ModelConfig> models = {
+      byte_gpt2("tiny", 4, 8, 256, 128),
+      byte_gpt2("small", 6, 6, 384, 256),
+      llama("llama-tiny", {4, 8, 2, 256, 704, 257, 128, false, 1e4F, 1.0F}),
+      gpt2("gpt2-124m", 12, 12, 768),
+      gpt2("gpt2-350m", 24, 16, 1024),
+      gpt2("gpt2-774m", 36, 20, 1280),
+      gpt2("gpt2-1558m", 48, 25, 1600),
+      llama("tinyllama-1.1b", {22, 32, 4, 2048, 5632, 32000, 2048, false, 1e4F, 1.0F}),
+      llama("llama-1b", {16, 32, 8, 2048, 8192, 128256, 131072, true, 5e5F, 32.0F}),
+      llama("llama-3b", {28, 24, 8, 3072, 8192, 128256, 131072, true, 5e5F, 32.0F}),
+      llama("llama-7b", {32, 32, 32, 4096, 11008, 32000, 4096, false, 1e4F, 1.0F}),
+      llama("llama-8b", {32, 32, 8, 4096, 14336, 128256, 131072, false, 5e5F, 8.0F}),
+  };
+  return models;
+}
+
+void require_size(std::int64_t value, std::string_view key, std::int64_t most) {
+  if (value < 1 || value > most) {
+    throw UserError(fmt::format("model.{} = {}", key, value), fmt::format("a whole number from 1 to {}", most),
+                    fmt::format("set model.{} to a size in that range", key));
+  }
+}
+
+// Builds the list of parameters in forward order; each gets the next Philox site.
+class ParameterList {
+ public:
+  void matrix(std::string name, std::int64_t rows, std::int64_t cols, float std, std::vector<StoredTensor> stored) {
+    add({std::move(name), rows, cols, true, Init::normal, std, 0, std::move(stored)});
+  }
+  void vector(std::string name, std::int64_t cols, Init init, std::string stored) {
+    add({std::move(name), 1, cols, false, init, 0.0F, 0, {{std::move(stored), 0, 1, false}}});
+  }
+  std::vector<ParameterSpec> take() && { return std::move(list_); }
+
+ private:
+  void add(ParameterSpec spec) {
+    spec.site = static_cast<std::uint32_t>(list_.size());
+    list_.push_back(std::move(spec));
+  }
+  std::vector<ParameterSpec> list_;
+};
+
+std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& model) {
+  const std::int64_t c = model.hidden;
+  const float residual_std = model.init_std / std::sqrt(2.0F * static_cast<float>(model.layers));
+  ParameterList list;
+  list.matrix("wte.weight", model.vocab, c, model.init_std, {{"wte.weight", 0, model.vocab, false}});
+  list.matrix("wpe.weight", model.context, c, model.init_std, {{"wpe.weight", 0, model.context, false}});
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    const std::string ours = fmt::format("L{}.", i), stored = fmt::format("h.{}.", i);
+    const auto linear = [&](const char* name, const char* file, std::int64_t out, std::int64_t in, float std) {
+      list.matrix(ours + name + ".weight", out, in, std, {{stored + file + ".weight", 0, out, true}});
+      list.vector(ours + name + ".bias", out, Init::zeros, stored + file + ".bias");
+    };
+    const auto norm = [&](const char* name, const char* file) {
+      list.vector(ours + name + ".weight", c, Init::ones, stored + file + ".weight");
+      list.vector(ours + name + ".bias", c, Init::zeros, stored + file + ".bias");
+    };
+    norm("norm1", "ln_1");
+    linear("attn.qkv", "attn.c_attn", 3 * c, c, model.init_std);
+    linear("attn.out", "attn.c_proj", c, c, residual_std);
+    norm("norm2", "ln_2");
+    linear("mlp.up", "mlp.c_fc", model.ffn, c, model.init_std);
+    linear("mlp.down", "mlp.c_proj", c, model.ffn, residual_std);
+  }
+  list.vector("norm.weight", c, Init::ones, "ln_f.weight");
+  list.vector("norm.bias", c, Init::zeros, "ln_f.bias");
+  if (!model.tied) {
+    list.matrix("head.weight", model.vocab, c, model.init_std, {{"lm_head.weight", 0, model.vocab, false}});
+  }
+  return std::move(list).take();
+}
+
+std::vector<ParameterSpec> llama_parameters(const ModelConfig& model) {
+  const std::int64_t h = model.hidden, kv = model.kv_heads * model.head_dim(), f = model.ffn;
+  const float residual_std = model.init_std / std::sqrt(2.0F * static_cast<float>(model.layers));
+  ParameterList list;
+  list.matrix("wte.weight", model.vocab, h, model.init_std, {{"model.embed_tokens.weight", 0, model.vocab, false}});
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    const std::string ours = fmt::format("L{}.", i), stored = fmt::format("model.layers.{}.", i);
+    list.vector(ours + "norm1.weight", h, Init::ones, stored + "input_layernorm.weight");
+    list.matrix(ours + "attn.qkv.weight", h + 2 * kv, h, model.init_std,
+                {{stored + "self_attn.q_proj.weight", 0, h, false},
+                 {stored + "self_attn.k_proj.weight", h, kv, false},
+                 {stored + "self_attn.v_proj.weight", h + kv, kv, false}});
+    list.matrix(ours + "attn.out.weight", h, h, residual_std, {{stored + "self_attn.o_proj.weight", 0, h, false}});
+    list.vector(ours + "norm2.weight", h, Init::ones, stored + "post_attention_layernorm.weight");
+    list.matrix(ours + "mlp.up.weight", 2 * f, h, model.init_std,
+                {{stored + "mlp.gate_proj.weight", 0, f, false}, {stored + "mlp.up_proj.weight", f, f, false}});
+    list.matrix(ours + "mlp.down.weight", h, f, residual_std, {{stored + "mlp.down_proj.weight", 0, h, false}});
+  }
+  list.vector("norm.weight", h, Init::ones, "model.norm.weight");
+  if (!model.tied) {
+    list.matrix("head.weight", model.vocab, h, model.init_std, {{"lm_head.weight", 0, model.vocab, false}});
+  }
+  return std::move(list).take();
+}
+
+}  // namespace
+
+std::string_view to_string(Family family) {
+  return family == Family::gpt2 ? "gpt2" : "llama";
+}
+
+std::int64_t ModelConfig::parameters() const {
+  const std::int64_t norms = 2 * layers + 1, kv = kv_heads * head_dim();
+  const std::int64_t head = tied ? 0 : vocab * hidden;
+  if (family == Family::llama) {
+    const std::int64_t block = hidden * (hidden + 2 * kv) + hidden * hidden + 3 * hidden * ffn;
+    return vocab * hidden + layers * block + norms * hidden + head;
+  }
+  const std::int64_t block = 4 * hidden * hidden + 4 * hidden + 2 * hidden * ffn + ffn + hidden;
+  return (vocab + context) * hidden + layers * block + norms * 2 * hidden + head;
+}
+
+double ModelConfig::train_flops_per_token(std::int64_t seq_len) const {
+  return 6.0 * static_cast<double>(parameters()) + 6.0 * static_cast<double>(layers * hidden * seq_len);
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const ModelConfig& model : table()) names.push_back(model.name);
+  return names;
+}
+
+ModelConfig model_by_name(std::string_view name) {
+  for (const ModelConfig& model : table()) {
+    if (model.name == name) return model;
+  }
+  const std::vector<std::string> names = model_names();
+  const std::string nearest = nearest_name(name, names);
+  throw UserError(fmt::format("unknown model '{}'", name), "one of " + join(names),
+                  nearest.empty() ? "choose one of these, or give sizes with --set model.layers=… and so on"
+                                  : fmt::format("did you mean --model {}?", nearest));
+}
+
+void validate(const ModelConfig& model) {
+  constexpr std::int64_t kMost = 100'000'000;
+  require_size(model.layers, "layers", 10'000);
+  require_size(model.hidden, "hidden", 1'000'000);
+  require_size(model.heads, "heads", model.hidden);
+  require_size(model.kv_heads, "kv-heads", model.heads);
+  require_size(model.ffn, "ffn", kMost);
+  require_size(model.vocab, "vocab", kMost);
+  require_size(model.context, "context", kMost);
+  if (model.hidden % model.heads != 0) {
+    std::vector<std::string> fitting;
+    for (std::int64_t heads = 1; heads <= std::min<std::int64_t>(model.hidden, 256); ++heads) {
+      if (model.hidden % heads == 0) fitting.push_back(std::to_string(heads));
+    }
+    throw UserError(fmt::format("model.heads = {} with model.hidden = {}", model.heads, model.hidden),
+                    "heads that divide the hidden size", "set model.heads to one of " + join(fitting));
+  }
+  if (model.heads % model.kv_heads != 0) {
+    std::vector<std::string> fitting;
+    for (std::int64_t heads = 1; heads <= model.heads; ++heads) {
+      if (model.heads % heads == 0) fitting.push_back(std::to_string(heads));
+    }
+    throw UserError(fmt::format("model.kv-heads = {} with model.heads = {}", model.kv_heads, model.heads),
+                    "key/value heads that divide the heads", "set model.kv-heads to one of " + join(fitting));
+  }
+  if (model.family == Family::gpt2 && model.kv_heads != model.heads) {
+    throw UserError(
+        fmt::format("model.kv-heads = {} with model.heads = {} in family gpt2", model.kv_heads, model.heads),
+        "as many key/value heads as heads",
+        "leave model.kv-heads out, or use model.family=llama for grouped-query attention");
+  }
+  if (model.family == Family::llama && model.head_dim() % 2 != 0) {
+    throw UserError(fmt::format("head size {} (model.hidden / model.heads) in family llama", model.head_dim()),
+                    "an even head size, because rotary embeddings turn pairs",
+                    "choose other model.hidden or model.heads");
+  }
+  const auto require_positive = [](float value, std::string_view key) {
+    if (!(value > 0) || !std::isfinite(value)) {
+      throw UserError(fmt::format("model.{} = {}", key, value), "a positive number",
+                      fmt::format("set model.{} above 0", key));
+    }
+  };
+  require_positive(model.norm_eps, "norm-eps");
+  require_positive(model.init_std, "init-std");
+  require_positive(model.rope_theta, "rope-theta");
+  require_positive(model.rope_scaling_factor, "rope-scaling-factor");
+}
+
+std::vector<ParameterSpec> model_parameters(const ModelConfig& model) {
+  return model.family == Family::gpt2 ? gpt2_parameters(model) : llama_parameters(model);
+}
+
+}  // namespace weft

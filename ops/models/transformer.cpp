@@ -1,0 +1,79 @@
+#include "ops/models/transformer.h"
+
+#include <fmt/format.h>
+
+#include "ops/activation.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+
+namespace weft {
+namespace {
+
+// Dropout sites are numbered: 0 the embedding, then two a layer.
+DropoutSite site(const ForwardOptions& options, std::int64_t number) {
+  return {options.dropout, static_cast<std::uint32_t>(number), options.row_offset};
+}
+
+Value named_linear(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
+  auto scope = low.enter(scope_name);
+  Parameter* bias = low.model().family == Family::gpt2 ? &low.parameter(parameter + ".bias") : nullptr;
+  return linear(low, x, low.parameter(parameter + ".weight"), bias);
+}
+
+Value named_norm(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
+  auto scope = low.enter(scope_name);
+  return norm(low, x, parameter);
+}
+
+Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t layer) {
+  auto layer_scope = low.enter_layer(layer);
+  const std::string name = fmt::format("L{}.", layer);
+  const Value normed = named_norm(low, x, "norm1", name + "norm1");
+  Value branch;
+  {
+    auto scope = low.enter("attn");
+    const Value qkv = named_linear(low, normed, "qkv", name + "attn.qkv");
+    branch = attention(low, qkv, options.sequences, layer);
+    branch = named_linear(low, branch, "out", name + "attn.out");
+    x = add_residual(low, x, branch, site(options, 2 * layer + 1));
+  }
+  const Value normed_again = named_norm(low, x, "norm2", name + "norm2");
+  auto scope = low.enter("mlp");
+  branch = named_linear(low, normed_again, "up", name + "mlp.up");
+  {
+    auto activation_scope = low.enter("act");
+    branch = low.model().family == Family::gpt2 ? gelu(low, branch) : swiglu(low, branch);
+  }
+  branch = named_linear(low, branch, "down", name + "mlp.down");
+  return add_residual(low, x, branch, site(options, 2 * layer + 2));
+}
+
+}  // namespace
+
+Value transformer(Lowering& low, View tokens, std::int64_t rows, const ForwardOptions& options) {
+  const bool decode = options.sequences.mode == Sequences::Mode::decode;
+  Value x;
+  {
+    auto scope = low.enter("embed");
+    x = embedding(low, tokens, rows, options.sequences.seq_len, decode);
+    auto dropout_scope = low.enter("drop");
+    x = dropout(low, x, site(options, 0));
+  }
+  for (std::int64_t layer = 0; layer < low.model().layers; ++layer) {
+    const auto segment = [options, layer](Lowering& l, Value input) { return block(l, input, options, layer); };
+    x = options.recompute_blocks ? low.checkpoint(x, segment) : segment(low, x);
+  }
+  return named_norm(low, x, "norm", "norm");
+}
+
+Value language_model_head(Lowering& low, Value hidden) {
+  auto scope = low.enter("head");
+  return linear(low, hidden, head_weight(low), nullptr);
+}
+
+Parameter& head_weight(Lowering& low) {
+  return low.parameter(low.model().tied ? "wte.weight" : "head.weight");
+}
+
+}  // namespace weft

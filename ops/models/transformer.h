@@ -1,0 +1,29 @@
+// The two model families as functions from tokens to logits, made of the ops.
+#pragma once
+
+#include "ops/attention.h"
+#include "ops/lowering.h"
+
+namespace weft {
+
+/// What the forward pass needs besides the model.
+struct ForwardOptions {
+  Sequences sequences;
+  float dropout = 0.0F;
+  std::int64_t row_offset = 0;  // of this micro-batch's rows within the rank's rows of the step
+  bool recompute_blocks = false;
+};
+
+/// Embedding, blocks and final norm: tokens (i32 view of `rows` elements) → [rows, hidden].
+///
+///   gpt2   x += attn.out(attention(qkv(norm1(x))));  x += mlp.down(gelu(mlp.up(norm2(x))))
+///   llama  the same with RMSNorm, RoPE, grouped-query attention and swiglu(gate | up) for gelu
+Value transformer(Lowering& low, View tokens, std::int64_t rows, const ForwardOptions& options);
+
+/// Logits [rows, vocab] of hidden states, by the token embedding when the model ties it.
+Value language_model_head(Lowering& low, Value hidden);
+
+/// The matrix that the head multiplies by.
+Parameter& head_weight(Lowering& low);
+
+}  // namespace weft

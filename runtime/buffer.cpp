@@ -22,6 +22,8 @@ Buffer::Buffer(std::int64_t bytes) {
   bytes_ = {static_cast<std::byte*>(mapped), Unmap(bytes)};
 }
 
-void Buffer::Unmap::operator()(std::byte* data) const { munmap(data, static_cast<std::size_t>(size)); }
+void Buffer::Unmap::operator()(std::byte* data) const {
+  munmap(data, static_cast<std::size_t>(size));
+}
 
 }  // namespace weft

@@ -1,0 +1,407 @@
+#include "runtime/cpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/cpu/parallel.h"
+#include "runtime/buffer.h"
+#include "runtime/comm/backoff.h"
+#include "runtime/cpu_kernels.h"
+
+namespace weft {
+namespace {
+
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// A collective advances at least so often while a compute thread works: within a long task the hook is called after
+// every slice, but looks at the network only when this much time has passed.
+constexpr std::int64_t kPollInterval = 100'000;  // ns
+
+CollectiveCall collective_call(const Graph& graph, const Task& task, const std::vector<cpu::Matrix>& arguments) {
+  const DType dtype = graph.tensor(task.accesses.front().view.tensor).dtype;
+  if (const auto* op = std::get_if<AllReduce>(&task.operation)) {
+    return {CollectiveKind::all_reduce, dtype, op->count, 0, nullptr, arguments[0].data, arguments[1].data};
+  }
+  if (const auto* op = std::get_if<ReduceScatter>(&task.operation)) {
+    return {
+        CollectiveKind::reduce_scatter, dtype, op->count, 0, arguments[0].data, arguments[1].data, arguments[2].data};
+  }
+  if (const auto* op = std::get_if<AllGather>(&task.operation)) {
+    return {CollectiveKind::all_gather, dtype, op->count, 0, arguments[0].data, arguments[1].data, nullptr};
+  }
+  const auto& op = std::get<Broadcast>(task.operation);
+  return {CollectiveKind::broadcast, dtype, op.count, op.root, nullptr, arguments[0].data, nullptr};
+}
+
+}  // namespace
+
+CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels) {
+  communicators_.resize(static_cast<std::size_t>(Channel::world) + 1);
+  // Ranks differ in the data coordinate only, so every group is the world; one colour each.
+  for (Channel channel : channels) {
+    auto& communicator = communicators_[static_cast<std::size_t>(channel)];
+    if (communicator == nullptr) communicator = world.split(0);
+  }
+}
+
+struct CpuExecutor::Impl {
+  // One stream of a loaded plan. Its counter is alone on its cache lines: it is what other threads watch.
+  struct StreamState {
+    const StreamPlan* plan = nullptr;
+    std::vector<PreparedTask> tasks;    // of a compute stream
+    std::vector<CollectiveCall> calls;  // of a communication stream
+    Communicator* communicator = nullptr;
+    std::size_t next = 0;  // of a communication stream: the entry to start or in flight
+    bool in_flight = false;
+    alignas(128) std::atomic<std::int64_t> completed{0};  // entries since the plan was loaded
+  };
+
+  struct LoadedPlan {
+    std::shared_ptr<const Plan> plan;
+    std::deque<StreamState> streams;
+    std::atomic<std::int64_t> runs{0};
+    std::vector<StepTrace> ring;  // traces of the last steps; run r is at r mod size
+    StepTrace* trace = nullptr;   // of the running step
+  };
+
+  const State& state;
+  const CommunicatorSet& communicators;
+  const CpuExecutorOptions options;
+  std::vector<std::unique_ptr<LoadedPlan>> plans;
+  std::int64_t arena_bytes = 0;
+  cpu::Scratch kernel_scratch;
+  Buffer arena;
+  std::deque<cpu::Workers> workers;  // one a compute stream
+
+  std::atomic<LoadedPlan*> running{nullptr};
+  std::atomic_flag polling = ATOMIC_FLAG_INIT;
+  std::atomic<std::int64_t> last_poll{0};
+
+  // Compute streams beyond the first have a thread each, which sleeps between steps.
+  std::vector<std::thread> threads;
+  std::atomic<std::uint64_t> step_ticket{0};
+  std::atomic<bool> closing{false};
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;  // written once, before `failed`
+  std::atomic_flag failure_taken = ATOMIC_FLAG_INIT;
+
+  Impl(const State& s, const CommunicatorSet& c, const CpuExecutorOptions& o)
+      : state(s), communicators(c), options(o) {}
+
+  std::byte* address(const Plan& plan, const View& view) const {
+    const Tensor& tensor = plan.graph->tensor(view.tensor);
+    const std::int64_t offset = plan.offset[view.tensor.index()];
+    std::byte* base = is_state(tensor.role) ? state.data(tensor.name) : arena.data() + offset;
+    return base + view.offset * static_cast<std::int64_t>(size_of(tensor.dtype));
+  }
+
+  void resolve(LoadedPlan& loaded) {
+    const Plan& plan = *loaded.plan;
+    for (StreamState& stream : loaded.streams) {
+      stream.tasks.clear();
+      stream.calls.clear();
+      for (const Entry& entry : stream.plan->entries) {
+        const Task& task = plan.graph->task(entry.task);
+        std::vector<cpu::Matrix> arguments;
+        for (const Access& access : task.accesses) {
+          const View& view = access.view;
+          arguments.push_back(
+              {address(plan, view), view.rows, view.cols, view.row_stride, plan.graph->tensor(view.tensor).dtype});
+        }
+        if (stream.plan->stream.compute) {
+          stream.tasks.emplace_back(task.operation, std::move(arguments));
+          const cpu::Scratch scratch = stream.tasks.back().scratch();
+          kernel_scratch.worker_bytes = std::max(kernel_scratch.worker_bytes, scratch.worker_bytes);
+          kernel_scratch.shared_bytes = std::max(kernel_scratch.shared_bytes, scratch.shared_bytes);
+        } else {
+          stream.calls.push_back(collective_call(*plan.graph, task, arguments));
+        }
+      }
+    }
+  }
+
+  // Called once, at the first run: by then every plan is known, and so is the arena's size.
+  void prepare() {
+    arena = Buffer(arena_bytes);
+    std::size_t compute_streams = 1;
+    for (auto& loaded : plans) {
+      resolve(*loaded);
+      const auto& streams = loaded->plan->streams;
+      const auto compute =
+          std::count_if(streams.begin(), streams.end(), [](const StreamPlan& stream) { return stream.stream.compute; });
+      compute_streams = std::max(compute_streams, static_cast<std::size_t>(compute));
+    }
+    for (std::size_t i = 0; i < compute_streams; ++i) {
+      workers.emplace_back(options.threads);
+      workers.back().reserve(kernel_scratch);
+      if (communicates()) workers.back().set_progress_hook([this] { poll_if_due(); });
+    }
+    cpu::prepare_thread();
+    for (std::size_t i = 1; i < compute_streams; ++i) {
+      threads.emplace_back([this, i] { compute_thread(i); });
+    }
+  }
+
+  bool communicates() const {
+    return std::any_of(plans.begin(), plans.end(), [](const auto& loaded) {
+      return std::any_of(loaded->streams.begin(), loaded->streams.end(),
+                         [](const StreamState& stream) { return !stream.plan->stream.compute; });
+    });
+  }
+
+  static bool passed(const LoadedPlan& loaded, const Wait& wait) {
+    const StreamState& stream = loaded.streams[wait.stream.index()];
+    const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
+    const std::int64_t target = (loaded.runs - wait.distance) * entries + wait.entry + 1;
+    return stream.completed.load(std::memory_order_acquire) >= target;
+  }
+
+  // Moves every communication stream as far as it goes without blocking. One thread at a time.
+  void poll() {
+    if (polling.test_and_set(std::memory_order_acquire)) return;
+    struct Unlock {
+      std::atomic_flag& flag;
+      ~Unlock() { flag.clear(std::memory_order_release); }
+    } unlock{polling};
+    LoadedPlan& loaded = *running.load(std::memory_order_relaxed);
+    for (std::size_t s = 0; s < loaded.streams.size(); ++s) {
+      StreamState& stream = loaded.streams[s];
+      if (stream.plan->stream.compute) continue;
+      const auto& entries = stream.plan->entries;
+      while (stream.next < entries.size()) {
+        const Entry& entry = entries[stream.next];
+        TaskTime& time = loaded.trace->times[s][stream.next];
+        if (!stream.in_flight) {
+          if (!std::all_of(entry.waits.begin(), entry.waits.end(),
+                           [&](const Wait& wait) { return passed(loaded, wait); })) {
+            break;
+          }
+          time.begin = now();
+          stream.communicator->start(stream.calls[stream.next]);
+          stream.in_flight = true;
+        }
+        if (!stream.communicator->progress()) break;
+        time.end = now();
+        stream.in_flight = false;
+        ++stream.next;
+        stream.completed.fetch_add(1, std::memory_order_release);
+      }
+    }
+    last_poll.store(now(), std::memory_order_relaxed);
+  }
+
+  void poll_if_due() {
+    if (now() - last_poll.load(std::memory_order_relaxed) >= kPollInterval) poll();
+  }
+
+  // Spins briefly, then yields, then sleeps: a core that waits must not slow down the one that it waits for.
+  template <class Done>
+  void wait_until(const Done& done) {
+    Backoff backoff;
+    while (!done()) {
+      if (failed.load(std::memory_order_acquire)) return;
+      poll();
+      if (done()) return;
+      backoff.pause();
+    }
+  }
+
+  void run_stream(LoadedPlan& loaded, std::size_t s) {
+    StreamState& stream = loaded.streams[s];
+    const auto& entries = stream.plan->entries;
+    auto& times = loaded.trace->times[s];
+    const bool has_collectives = communicates_in(loaded);
+    for (std::size_t e = 0; e < entries.size(); ++e) {
+      for (const Wait& wait : entries[e].waits) {
+        if (!passed(loaded, wait)) wait_until([&] { return passed(loaded, wait); });
+      }
+      if (failed.load(std::memory_order_acquire)) return;
+      times[e].begin = now();
+      stream.tasks[e].run(workers[s]);
+      times[e].end = now();
+      stream.completed.fetch_add(1, std::memory_order_release);
+      if (has_collectives) poll_if_due();
+    }
+  }
+
+  static bool communicates_in(const LoadedPlan& loaded) { return !loaded.plan->collectives.empty(); }
+
+  void fail(std::exception_ptr exception) {
+    if (!failure_taken.test_and_set()) {
+      failure = std::move(exception);
+      failed.store(true, std::memory_order_release);
+    }
+  }
+
+  void compute_thread(std::size_t index) {
+    cpu::prepare_thread();
+    std::uint64_t seen = 0;
+    while (true) {
+      step_ticket.wait(seen, std::memory_order_acquire);
+      if (closing.load(std::memory_order_acquire)) return;
+      ++seen;
+      LoadedPlan& loaded = *running.load(std::memory_order_acquire);
+      if (index >= loaded.streams.size() || !loaded.streams[index].plan->stream.compute) continue;
+      try {
+        run_stream(loaded, index);
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    }
+  }
+
+  void run(LoadedPlan& loaded, std::int64_t step) {
+    if (workers.empty()) prepare();
+    if (failed.load()) throw std::logic_error("an executor that has failed can't run again");
+    StepTrace& trace = loaded.ring[static_cast<std::size_t>(loaded.runs) % loaded.ring.size()];
+    trace.step = step;
+    loaded.trace = &trace;
+    for (StreamState& stream : loaded.streams) stream.next = 0;
+    running.store(&loaded, std::memory_order_release);
+    if (!threads.empty()) {
+      step_ticket.fetch_add(1, std::memory_order_release);
+      step_ticket.notify_all();
+    }
+    trace.begin = now();
+    try {
+      run_stream(loaded, 0);
+      // The step ends when every stream has: what follows (metrics, checkpoints, new inputs) may touch the state.
+      for (const StreamState& stream : loaded.streams) {
+        const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
+        const std::int64_t target = (loaded.runs + 1) * entries;
+        wait_until([&] { return stream.completed.load(std::memory_order_acquire) >= target; });
+      }
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    trace.end = now();
+    if (failed.load(std::memory_order_acquire)) std::rethrow_exception(failure);
+    ++loaded.runs;
+    running.store(nullptr, std::memory_order_release);
+  }
+};
+
+CpuExecutor::CpuExecutor(const State& state, const CommunicatorSet& communicators, const CpuExecutorOptions& options)
+    : impl_(std::make_unique<Impl>(state, communicators, options)) {}
+
+CpuExecutor::~CpuExecutor() {
+  stop();
+}
+
+void CpuExecutor::stop() {
+  impl_->closing.store(true, std::memory_order_release);
+  impl_->failed.store(true, std::memory_order_release);
+  impl_->step_ticket.fetch_add(1, std::memory_order_release);
+  impl_->step_ticket.notify_all();
+  for (std::thread& thread : impl_->threads) thread.join();
+  impl_->threads.clear();
+}
+
+CpuExecutor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
+  if (!impl_->workers.empty()) throw std::logic_error("plans are loaded before the first run");
+  auto loaded = std::make_unique<Impl::LoadedPlan>();
+  loaded->plan = std::move(plan);
+  StepTrace empty;
+  for (const StreamPlan& stream : loaded->plan->streams) {
+    Impl::StreamState& stream_state = loaded->streams.emplace_back();
+    stream_state.plan = &stream;
+    if (!stream.stream.compute) {
+      stream_state.communicator = impl_->communicators.on(stream.stream.channel);
+      if (stream_state.communicator == nullptr) {
+        throw std::logic_error(fmt::format("no communicator for channel {}", to_string(stream.stream.channel)));
+      }
+    }
+    empty.times.emplace_back(stream.entries.size());
+  }
+  loaded->ring.assign(static_cast<std::size_t>(std::max<std::int64_t>(1, impl_->options.kept_steps)), empty);
+  impl_->arena_bytes = std::max(impl_->arena_bytes, loaded->plan->scratch_bytes);
+  impl_->plans.push_back(std::move(loaded));
+  return impl_->plans.size() - 1;
+}
+
+void CpuExecutor::run(PlanHandle plan, std::int64_t step) {
+  impl_->run(*impl_->plans.at(plan), step);
+}
+
+const StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {
+  return *impl_->plans.at(plan)->trace;
+}
+
+std::vector<StepTrace> CpuExecutor::traces(PlanHandle plan) const {
+  const Impl::LoadedPlan& loaded = *impl_->plans.at(plan);
+  const auto size = static_cast<std::int64_t>(loaded.ring.size());
+  std::vector<StepTrace> kept;
+  for (std::int64_t run = std::max<std::int64_t>(0, loaded.runs - size); run < loaded.runs; ++run) {
+    kept.push_back(loaded.ring[static_cast<std::size_t>(run % size)]);
+  }
+  return kept;
+}
+
+std::int64_t CpuExecutor::scratch_bytes() const {
+  std::int64_t bytes = impl_->arena_bytes;
+  for (const cpu::Workers& workers : impl_->workers) {
+    bytes += static_cast<std::int64_t>(impl_->kernel_scratch.shared_bytes) +
+             workers.threads() * static_cast<std::int64_t>(impl_->kernel_scratch.worker_bytes);
+  }
+  return bytes;
+}
+
+ExecutorStatus CpuExecutor::status() const {
+  ExecutorStatus status;
+  const Impl::LoadedPlan* loaded = impl_->running.load(std::memory_order_acquire);
+  if (loaded == nullptr) return status;
+  status.running = true;
+  for (const auto& stream : loaded->streams) {
+    status.completed += static_cast<std::uint64_t>(stream.completed.load(std::memory_order_relaxed));
+  }
+  return status;
+}
+
+std::string CpuExecutor::describe() const {
+  const Impl::LoadedPlan* loaded = impl_->running.load(std::memory_order_acquire);
+  std::string text = fmt::format("rank {}:", impl_->options.rank);
+  if (loaded == nullptr) return text + " between steps";
+  const Plan& plan = *loaded->plan;
+  const auto name_of = [&](StreamId stream, std::size_t entry) {
+    return plan.graph->task(plan.streams[stream.index()].entries[entry].task).name;
+  };
+  for (std::size_t s = 0; s < loaded->streams.size(); ++s) {
+    const Impl::StreamState& stream = loaded->streams[s];
+    const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
+    const std::int64_t at = stream.completed.load(std::memory_order_acquire) - loaded->runs * entries;
+    text += fmt::format("\n  stream {}: ", stream.plan->stream.name);
+    if (at >= entries) {
+      text += fmt::format("done, {} of {} tasks", entries, entries);
+      continue;
+    }
+    const auto entry = static_cast<std::size_t>(at);
+    text += fmt::format("{} of {} tasks done, at {} '{}'", at, entries,
+                        stream.plan->stream.compute ? "task" : "collective", name_of(StreamId(s), entry));
+    std::string missing;
+    for (const Wait& wait : stream.plan->entries[entry].waits) {
+      if (Impl::passed(*loaded, wait)) continue;
+      missing += fmt::format("{}'{}' on {}", missing.empty() ? "" : ", ", name_of(wait.stream, wait.entry),
+                             plan.streams[wait.stream.index()].stream.name);
+    }
+    if (!missing.empty()) {
+      text += ", waits for " + missing;
+    } else {
+      text += stream.plan->stream.compute ? ", running" : ", posted: waits for its peers";
+    }
+  }
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,304 @@
+// From operations to CPU kernels; see cpu_kernels.h.
+#include "runtime/cpu_kernels.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_decode.h"
+#include "kernels/cpu/chunks.h"
+#include "kernels/cpu/cross_entropy.h"
+#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/embedding.h"
+#include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/rms_norm.h"
+#include "kernels/cpu/rope.h"
+
+namespace weft {
+namespace {
+
+using cpu::Matrix;
+using Prepared = std::variant<std::monostate, cpu::PreparedGemm, std::vector<float>>;
+
+[[noreturn]] void refuse_collective() {
+  throw std::logic_error("a collective is run by a communicator, not by a CPU kernel");
+}
+
+// What an operation expects of one argument. rows = kAnyRows: as many as the argument has; rows = kAnyShape: `cols`
+// elements in any shape.
+struct Expected {
+  std::int64_t rows, cols;
+};
+constexpr std::int64_t kAnyRows = -1, kAnyShape = -2;
+using Arguments = std::vector<Expected>;
+
+Expected vector_of(std::int64_t n) {
+  return {1, n};
+}
+Expected scalar() {
+  return {1, 1};
+}
+
+// The arguments of each operation, in graph/operation.h's order.
+struct ArgumentsOf {
+  static void add_if(bool present, Expected argument, Arguments& arguments) {
+    if (present) arguments.push_back(argument);
+  }
+
+  Arguments operator()(const Gemm& op) const {
+    Arguments all = {op.trans_a ? Expected{op.k, op.m} : Expected{op.m, op.k},
+                     op.trans_b ? Expected{op.n, op.k} : Expected{op.k, op.n},
+                     {op.m, op.n}};
+    add_if(op.has_bias, vector_of(op.n), all);
+    return all;
+  }
+  Arguments operator()(const BiasGradient& op) const { return {{op.rows, op.cols}, vector_of(op.cols)}; }
+  Arguments operator()(const LayerNormForward& op) const {
+    return {{op.rows, op.cols}, vector_of(op.cols), vector_of(op.cols),
+            {op.rows, op.cols}, vector_of(op.rows), vector_of(op.rows)};
+  }
+  Arguments operator()(const LayerNormBackward& op) const {
+    Arguments all = {{op.rows, op.cols}, vector_of(op.cols), vector_of(op.rows), vector_of(op.rows),
+                     {op.rows, op.cols}, {op.rows, op.cols}, vector_of(op.cols), vector_of(op.cols)};
+    add_if(op.residual, {op.rows, op.cols}, all);
+    return all;
+  }
+  Arguments operator()(const RmsNormForward& op) const {
+    return {{op.rows, op.cols}, vector_of(op.cols), {op.rows, op.cols}, vector_of(op.rows)};
+  }
+  Arguments operator()(const RmsNormBackward& op) const {
+    Arguments all = {{op.rows, op.cols}, vector_of(op.cols), vector_of(op.rows),
+                     {op.rows, op.cols}, {op.rows, op.cols}, vector_of(op.cols)};
+    add_if(op.residual, {op.rows, op.cols}, all);
+    return all;
+  }
+  Arguments operator()(const EmbeddingForward& op) const {
+    Arguments all = {vector_of(op.rows), {op.vocab, op.cols}};
+    add_if(op.positions, {kAnyRows, op.cols}, all);
+    all.push_back({op.rows, op.cols});
+    add_if(op.has_offset, scalar(), all);
+    return all;
+  }
+  Arguments operator()(const EmbeddingBackward& op) const {
+    return {vector_of(op.rows), {op.rows, op.cols}, {op.vocab, op.cols}};
+  }
+  Arguments operator()(const PositionBackward& op) const { return {{op.rows, op.cols}, {op.context, op.cols}}; }
+  Arguments operator()(const Rope& op) const {
+    Arguments all = {{op.rows, op.heads * op.head_dim}};
+    add_if(op.has_offset, scalar(), all);
+    return all;
+  }
+  Arguments operator()(const AttentionForward& op) const {
+    const Expected q{op.batch * op.seq, op.heads * op.head_dim}, kv{op.batch * op.seq, op.kv_heads * op.head_dim};
+    return {q, kv, kv, q, vector_of(op.batch * op.heads * op.seq)};
+  }
+  Arguments operator()(const AttentionBackward& op) const {
+    const Expected q{op.batch * op.seq, op.heads * op.head_dim}, kv{op.batch * op.seq, op.kv_heads * op.head_dim};
+    return {q, kv, kv, q, vector_of(op.batch * op.heads * op.seq), q, q, kv, kv};
+  }
+  Arguments operator()(const CacheStore& op) const {
+    return {{op.batch * op.seq, op.cols}, {op.batch * op.context, op.cols}};
+  }
+  Arguments operator()(const AttentionDecode& op) const {
+    const Expected q{op.batch, op.heads * op.head_dim}, kv{op.batch, op.kv_heads * op.head_dim};
+    const Expected cache{op.batch * op.context, op.kv_heads * op.head_dim};
+    return {q, kv, kv, cache, cache, scalar(), q};
+  }
+  Arguments operator()(const GeluForward& op) const { return Arguments(2, {kAnyShape, op.n}); }
+  Arguments operator()(const GeluBackward& op) const { return Arguments(3, {kAnyShape, op.n}); }
+  Arguments operator()(const SwiGluForward& op) const { return {{op.rows, 2 * op.cols}, {op.rows, op.cols}}; }
+  Arguments operator()(const SwiGluBackward& op) const {
+    return {{op.rows, 2 * op.cols}, {op.rows, op.cols}, {op.rows, 2 * op.cols}};
+  }
+  Arguments operator()(const Add& op) const { return Arguments(3, {kAnyShape, op.n}); }
+  Arguments operator()(const Dropout& op) const {
+    Arguments all = {{op.rows, op.cols}, vector_of(3), {op.rows, op.cols}};
+    add_if(op.residual, {op.rows, op.cols}, all);
+    return all;
+  }
+  Arguments operator()(const CrossEntropy& op) const {
+    Arguments all = {{op.rows, op.padded}, vector_of(op.rows), vector_of(op.rows)};
+    add_if(op.gradient, scalar(), all);
+    return all;
+  }
+  Arguments operator()(const LossSum& op) const { return {vector_of(op.rows), vector_of(op.rows), vector_of(2)}; }
+  Arguments operator()(const SumSquares& op) const { return {{kAnyShape, op.n}, scalar()}; }
+  Arguments operator()(const ClipFactor& op) const { return {vector_of(op.count), vector_of(2)}; }
+  Arguments operator()(const AdamW& op) const {
+    Arguments all(4, {kAnyShape, op.n});
+    all.push_back(vector_of(4));
+    all.push_back(vector_of(2));
+    add_if(op.has_master, {kAnyShape, op.n}, all);
+    return all;
+  }
+  Arguments operator()(const SelectRow& op) const { return {{op.rows, op.cols}, scalar(), vector_of(op.cols)}; }
+  Arguments operator()(const AllReduce&) const { refuse_collective(); }
+  Arguments operator()(const ReduceScatter&) const { refuse_collective(); }
+  Arguments operator()(const AllGather&) const { refuse_collective(); }
+  Arguments operator()(const Broadcast&) const { refuse_collective(); }
+};
+
+// The argument in the shape that the operation expects.
+Matrix fitted(const Operation& operation, std::size_t index, const Matrix& argument, Expected expected) {
+  const std::int64_t elements = argument.rows * argument.cols;
+  if (expected.rows == kAnyShape && elements == expected.cols) return argument;
+  if (expected.rows == kAnyRows && expected.cols > 0) expected.rows = elements / expected.cols;
+  if (argument.rows == expected.rows && argument.cols == expected.cols) return argument;
+  if (expected.rows >= 0 && elements == expected.rows * expected.cols && cpu::contiguous(argument)) {
+    return {argument.data, expected.rows, expected.cols, expected.cols, argument.dtype};
+  }
+  throw std::logic_error(fmt::format("{}: argument {} is {} x {}, expected {} x {}", kind_name(operation), index,
+                                     argument.rows, argument.cols, expected.rows, expected.cols));
+}
+
+cpu::AttentionShape shape_of(const auto& op) {
+  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim};
+}
+
+cpu::DecodeShape shape_of(const AttentionDecode& op) {
+  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context};
+}
+
+// Library handles and tables that are made once.
+struct Preparation {
+  const std::vector<Matrix>& arguments;
+
+  Prepared operator()(const Gemm& op) const {
+    cpu::GemmArguments gemm{arguments[0], arguments[1], arguments[2], {}};
+    if (op.has_bias) gemm.bias = arguments[3];
+    return cpu::PreparedGemm({op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate}, gemm);
+  }
+  Prepared operator()(const Rope& op) const {
+    return cpu::rope_frequencies(op.head_dim, op.theta,
+                                 {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context});
+  }
+  Prepared operator()(const auto&) const { return {}; }
+};
+
+struct ScratchOf {
+  const std::vector<Matrix>& arguments;
+  const Prepared& prepared;
+
+  KernelScratch operator()(const Gemm&) const { return std::get<cpu::PreparedGemm>(prepared).scratch(); }
+  KernelScratch operator()(const BiasGradient& op) const { return cpu::bias_gradient_scratch(op.rows, op.cols); }
+  KernelScratch operator()(const LayerNormBackward& op) const {
+    return cpu::layer_norm_backward_scratch(op.rows, op.cols);
+  }
+  KernelScratch operator()(const RmsNormBackward& op) const { return cpu::rms_norm_backward_scratch(op.rows, op.cols); }
+  KernelScratch operator()(const Rope& op) const { return cpu::rope_scratch(op.head_dim); }
+  KernelScratch operator()(const AttentionForward& op) const {
+    return cpu::attention_forward_scratch(shape_of(op), arguments[0].dtype);
+  }
+  KernelScratch operator()(const AttentionBackward& op) const {
+    return cpu::attention_backward_scratch(shape_of(op), arguments[0].dtype);
+  }
+  KernelScratch operator()(const AttentionDecode& op) const { return cpu::attention_decode_scratch(shape_of(op)); }
+  KernelScratch operator()(const SumSquares&) const { return cpu::sum_squares_scratch(arguments[0]); }
+  KernelScratch operator()(const auto&) const { return {}; }
+};
+
+// One overload an operation; no catch-all, so that a new operation doesn't build without its kernel.
+struct Run {
+  const std::vector<Matrix>& arguments;
+  const Prepared& prepared;
+  cpu::Workers& workers;
+
+  const Matrix& at(std::size_t index) const { return arguments[index]; }
+  // An argument that comes last if it comes at all.
+  const Matrix* last_if(bool present) const { return present ? &arguments.back() : nullptr; }
+  std::int64_t offset_if(bool present) const { return present ? arguments.back().i64()[0] : 0; }
+
+  void operator()(const Gemm&) const { std::get<cpu::PreparedGemm>(prepared).run(workers); }
+  void operator()(const BiasGradient& op) const { cpu::bias_gradient(workers, at(0), at(1), op.accumulate); }
+  void operator()(const LayerNormForward& op) const {
+    cpu::layer_norm_forward(workers, op.eps, at(0), at(1), at(2), at(3), at(4), at(5));
+  }
+  void operator()(const LayerNormBackward& op) const {
+    cpu::layer_norm_backward(workers, at(0), at(1), at(2), at(3), at(4),
+                             {at(5), at(6), at(7), last_if(op.residual), op.accumulate});
+  }
+  void operator()(const RmsNormForward& op) const {
+    cpu::rms_norm_forward(workers, op.eps, at(0), at(1), at(2), at(3));
+  }
+  void operator()(const RmsNormBackward& op) const {
+    cpu::rms_norm_backward(workers, at(0), at(1), at(2), at(3), {at(4), at(5), last_if(op.residual), op.accumulate});
+  }
+  void operator()(const EmbeddingForward& op) const {
+    cpu::embedding_forward(workers, at(0), at(1), op.positions ? &at(2) : nullptr, op.seq_len, offset_if(op.has_offset),
+                           at(op.positions ? 3 : 2));
+  }
+  void operator()(const EmbeddingBackward& op) const {
+    cpu::embedding_backward(workers, at(0), at(1), at(2), op.accumulate);
+  }
+  void operator()(const PositionBackward& op) const {
+    cpu::position_backward(workers, at(0), op.seq_len, at(1), op.accumulate);
+  }
+  void operator()(const Rope& op) const {
+    cpu::rope(workers, std::get<std::vector<float>>(prepared), op.heads, op.seq_len, offset_if(op.has_offset),
+              op.inverse, at(0));
+  }
+  void operator()(const AttentionForward& op) const {
+    cpu::attention_forward(workers, shape_of(op), {at(0), at(1), at(2), at(3), at(4)});
+  }
+  void operator()(const AttentionBackward& op) const {
+    cpu::attention_backward(workers, shape_of(op), {at(0), at(1), at(2), at(3), at(4)}, {at(5), at(6), at(7), at(8)});
+  }
+  void operator()(const CacheStore& op) const { cpu::cache_store(workers, op.batch, op.seq, op.context, at(0), at(1)); }
+  void operator()(const AttentionDecode& op) const {
+    cpu::attention_decode(workers, shape_of(op), at(5).i64()[0], {at(0), at(1), at(2), at(3), at(4), at(6)});
+  }
+  void operator()(const GeluForward&) const { cpu::gelu_forward(workers, at(0), at(1)); }
+  void operator()(const GeluBackward&) const { cpu::gelu_backward(workers, at(0), at(1), at(2)); }
+  void operator()(const SwiGluForward&) const { cpu::swiglu_forward(workers, at(0), at(1)); }
+  void operator()(const SwiGluBackward&) const { cpu::swiglu_backward(workers, at(0), at(1), at(2)); }
+  void operator()(const Add&) const { cpu::add(workers, at(0), at(1), at(2)); }
+  void operator()(const Dropout& op) const {
+    const std::int64_t* random = at(1).i64();
+    const cpu::DropoutMask mask{static_cast<std::uint64_t>(random[0]), static_cast<std::uint32_t>(random[1]), op.site,
+                                random[2] + op.row_offset, op.p};
+    cpu::dropout(workers, mask, at(0), last_if(op.residual), at(2));
+  }
+  void operator()(const CrossEntropy& op) const {
+    cpu::cross_entropy(workers, op.vocab, at(0), at(1), at(2), last_if(op.gradient));
+  }
+  void operator()(const LossSum& op) const { cpu::loss_sum(workers, at(0), at(1), at(2), op.accumulate); }
+  void operator()(const SumSquares&) const { cpu::sum_squares(workers, at(0), at(1)); }
+  void operator()(const ClipFactor& op) const { cpu::clip_factor(workers, at(0), op.max_norm, at(1)); }
+  void operator()(const AdamW& op) const {
+    cpu::adamw(workers, {op.beta1, op.beta2, op.eps, op.weight_decay}, {at(4), at(5)}, at(0), at(1), at(2), at(3),
+               last_if(op.has_master));
+  }
+  void operator()(const SelectRow&) const { cpu::select_row(workers, at(0), at(1).i64()[0], at(2)); }
+  void operator()(const AllReduce&) const { refuse_collective(); }
+  void operator()(const ReduceScatter&) const { refuse_collective(); }
+  void operator()(const AllGather&) const { refuse_collective(); }
+  void operator()(const Broadcast&) const { refuse_collective(); }
+};
+
+}  // namespace
+
+PreparedTask::PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments)
+    : operation_(operation), arguments_(std::move(arguments)) {
+  const Arguments expected = std::visit(ArgumentsOf{}, operation_);
+  if (arguments_.size() != expected.size()) {
+    throw std::logic_error(
+        fmt::format("{}: {} arguments, expected {}", kind_name(operation_), arguments_.size(), expected.size()));
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) arguments_[i] = fitted(operation_, i, arguments_[i], expected[i]);
+  prepared_ = std::visit(Preparation{arguments_}, operation_);
+}
+
+void PreparedTask::run(cpu::Workers& workers) const {
+  std::visit(Run{arguments_, prepared_, workers}, operation_);
+}
+
+KernelScratch PreparedTask::scratch() const {
+  return std::visit(ScratchOf{arguments_, prepared_}, operation_);
+}
+
+}  // namespace weft

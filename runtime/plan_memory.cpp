@@ -1,0 +1,218 @@
+#include "runtime/plan_memory.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t align(std::int64_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+
+/// A scratch tensor that takes bytes.
+struct Item {
+  TensorId tensor;
+  std::int64_t bytes = 0;
+};
+
+/// When each scratch tensor is in use, sorted by first use, with the clocks that tell "done with a" before "starts b".
+class Lifetimes {
+ public:
+  Lifetimes(const Plan& plan, const HappensBefore& order);
+
+  std::span<const Item> items() const { return items_; }
+
+  /// Is every access of item i over before any access of item j starts, in the same step?
+  bool done_before(std::size_t i, std::size_t j) const {
+    const std::uint32_t* last = last_.data() + i * stride_;
+    const std::uint32_t* known = known_now_.data() + j * stride_;
+    bool late = false;
+    for (std::size_t s = 0; s < stride_; ++s) late |= last[s] > known[s];
+    return !late;
+  }
+
+  /// May items i and j never share a byte? What happens before also comes first in the sequence, so only the earlier
+  /// of the two can be done first.
+  bool conflict(std::size_t i, std::size_t j) const { return i < j ? !done_before(i, j) : !done_before(j, i); }
+
+  /// Entries of each stream that access item i: the last one's number plus 1, or 0.
+  std::span<const std::uint32_t> last(std::size_t i) const { return {last_.data() + i * stride_, streams_}; }
+
+ private:
+  static constexpr std::size_t kLanes = 8;  // clocks are padded, so that they compare in whole vector registers
+
+  std::size_t streams_, stride_;
+  std::vector<Item> items_;
+  std::vector<std::uint32_t> last_, known_now_;  // [item][stream]
+};
+
+Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
+    : streams_(plan.streams.size()), stride_((streams_ + kLanes - 1) / kLanes * kLanes) {
+  const Graph& graph = *plan.graph;
+  std::vector<std::uint32_t> item_of(graph.tensors().size(), kNobody);
+  for (const TaskId task : plan.sequence) {  // items come sorted by first use
+    const Position position = plan.position[task.index()];
+    const std::span<const std::uint32_t> known = order.known(task);
+    for (const Access& access : graph.task(task).accesses) {
+      const TensorId id = access.view.tensor;
+      const Tensor& tensor = graph.tensor(id);
+      if (is_state(tensor.role) || tensor.bytes() == 0) continue;
+      std::uint32_t& item = item_of[id.index()];
+      if (item == kNobody) {
+        item = static_cast<std::uint32_t>(items_.size());
+        items_.push_back({id, align(tensor.bytes())});
+        last_.resize(last_.size() + stride_, 0);
+        known_now_.resize(known_now_.size() + stride_, kNobody);
+      }
+      std::uint32_t& last = last_[item * stride_ + position.stream.index()];
+      last = std::max(last, position.entry + 1);
+      for (std::size_t s = 0; s < streams_; ++s) {
+        const auto length = static_cast<std::uint32_t>(plan.streams[s].entries.size());
+        std::uint32_t& now = known_now_[item * stride_ + s];
+        now = std::min(now, known[s] > length ? known[s] - length : 0);
+      }
+    }
+  }
+}
+
+struct Layout {
+  std::vector<std::int64_t> offset;  // by item
+  std::int64_t bytes = 0;
+};
+
+/// Best fit: each item goes to the smallest gap between the placed items that it conflicts with.
+Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
+  struct Placed {
+    std::int64_t begin, end;
+    std::uint32_t item;
+  };
+  std::vector<Placed> placed;  // by begin
+  placed.reserve(order.size());
+  Layout layout{std::vector<std::int64_t>(order.size()), 0};
+  for (const std::uint32_t item : order) {
+    const std::int64_t bytes = lifetimes.items()[item].bytes;
+    std::int64_t cursor = 0, best = -1, best_gap = std::numeric_limits<std::int64_t>::max();
+    for (const Placed& other : placed) {
+      if (!lifetimes.conflict(item, other.item)) continue;
+      const std::int64_t gap = other.begin - cursor;
+      if (gap >= bytes && gap < best_gap) {
+        best = cursor;
+        best_gap = gap;
+      }
+      cursor = std::max(cursor, other.end);
+    }
+    const std::int64_t begin = best < 0 ? cursor : best;
+    layout.offset[item] = begin;
+    layout.bytes = std::max(layout.bytes, begin + bytes);
+    placed.insert(std::ranges::upper_bound(placed, begin, {}, &Placed::begin), {begin, begin + bytes, item});
+  }
+  return layout;
+}
+
+Layout best_layout(const Lifetimes& lifetimes) {
+  std::vector<std::uint32_t> order(lifetimes.items().size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  Layout by_first_use = place(lifetimes, order);
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::uint32_t i) { return lifetimes.items()[i].bytes; });
+  Layout by_size = place(lifetimes, order);
+  return by_first_use.bytes < by_size.bytes ? std::move(by_first_use) : std::move(by_size);
+}
+
+/// First and last occupant of a range of bytes over a step; the same one where only one tensor ever lies.
+struct Occupants {
+  std::uint32_t first, last;
+};
+
+/// Every pair of first and last occupants, once. Paints the items over the arena by first use: those that share a byte
+/// follow one another under the order, so it is enough to know who comes first and who last.
+std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layout) {
+  std::map<std::int64_t, Occupants> ranges = {{0, {kNobody, kNobody}}};  // by begin; each ends where the next begins
+  const auto split = [&](std::int64_t at) {
+    const auto next = ranges.lower_bound(at);
+    if (next != ranges.end() && next->first == at) return next;
+    return ranges.emplace_hint(next, at, std::prev(next)->second);
+  };
+  for (std::uint32_t item = 0; item < layout.offset.size(); ++item) {
+    const auto end = split(layout.offset[item] + lifetimes.items()[item].bytes);
+    for (auto range = split(layout.offset[item]); range != end; ++range) {
+      if (range->second.first == kNobody) range->second.first = item;
+      range->second.last = item;
+    }
+  }
+  std::vector<Occupants> result;
+  for (const auto& [begin, range] : ranges) {
+    if (range.first != kNobody) result.push_back(range);
+  }
+  const auto key = [](const Occupants& o) { return std::pair(o.first, o.last); };
+  std::ranges::sort(result, {}, key);
+  const auto repeated = std::ranges::unique(result, {}, key);
+  result.erase(repeated.begin(), repeated.end());
+  return result;
+}
+
+/// The tasks that may be the first to touch an item in a step: none of them happens after another access of it.
+std::vector<std::vector<TaskId>> first_users(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes) {
+  std::vector<std::vector<TaskId>> users(lifetimes.items().size());
+  std::vector<std::uint32_t> item_of(plan.graph->tensors().size(), kNobody);
+  for (std::uint32_t i = 0; i < users.size(); ++i) item_of[lifetimes.items()[i].tensor.index()] = i;
+  const auto comes_after = [&](TaskId task, TaskId other) {
+    const Position at = plan.position[other.index()];
+    const std::size_t passed = plan.streams[at.stream.index()].entries.size() + at.entry;
+    return task == other || order.known(task)[at.stream.index()] > passed;
+  };
+  for (const TaskId task : plan.sequence) {
+    for (const Access& access : plan.graph->task(task).accesses) {
+      const std::uint32_t item = item_of[access.view.tensor.index()];
+      if (item == kNobody) continue;
+      const auto follows = [&](TaskId other) { return comes_after(task, other); };
+      if (std::ranges::none_of(users[item], follows)) users[item].push_back(task);
+    }
+  }
+  return users;
+}
+
+/// The edges of distance 1 that make a step's last occupants finish before the next step's first ones start.
+std::vector<Edge> boundary_edges(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes,
+                                 const Layout& layout) {
+  const std::vector<std::vector<TaskId>> users = first_users(plan, order, lifetimes);
+  std::vector<Edge> edges;
+  for (const Occupants& pair : occupants(lifetimes, layout)) {
+    const std::span<const std::uint32_t> last = lifetimes.last(pair.last);
+    for (const TaskId user : users[pair.first]) {
+      const std::span<const std::uint32_t> known = order.known(user);
+      for (std::size_t s = 0; s < last.size(); ++s) {
+        if (last[s] <= known[s]) continue;
+        edges.push_back({plan.streams[s].entries[last[s] - 1].task, user, EdgeKind::completes_before,
+                         EdgeReason::memory, 1, lifetimes.items()[pair.first].tensor});
+      }
+    }
+  }
+  return edges;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order) {
+  const Graph& graph = *plan.graph;
+  const Lifetimes lifetimes(plan, order);
+  const Layout layout = best_layout(lifetimes);
+  MemoryPlan memory;
+  memory.offset.resize(graph.tensors().size(), kNoOffset);
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
+    if (!is_state(graph.tensors()[i].role)) memory.offset[i] = 0;
+  }
+  for (std::size_t i = 0; i < layout.offset.size(); ++i) {
+    const Item& item = lifetimes.items()[i];
+    memory.offset[item.tensor.index()] = layout.offset[i];
+    memory.sum_of_tensor_bytes += item.bytes;
+  }
+  memory.scratch_bytes = layout.bytes;
+  memory.edges = boundary_edges(plan, order, lifetimes, layout);
+  return memory;
+}
+
+}  // namespace weft

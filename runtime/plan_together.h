@@ -1,0 +1,21 @@
+// One plan for all ranks: rank 0 decides, everybody rebuilds, checks and compares.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/plan.h"
+#include "runtime/policy.h"
+
+namespace weft {
+
+/// Collective over the world. Rank 0 runs the policy and broadcasts the order; each rank makes the plan from it, checks
+/// it, and compares fingerprints with all others, so that costs or libraries that differ between ranks can't lead to
+/// different schedules.
+/// Throws RuntimeFault on every rank when the graphs differ (ranks started with different configurations) or the orders
+/// of collectives do, naming the first difference, and when the checker refuses the plan.
+std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
+                                          const PolicyOptions& options);
+
+}  // namespace weft

@@ -1,0 +1,69 @@
+#include "runtime/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/plan_together.h"
+
+namespace weft {
+namespace {
+
+// Seconds that other ranks get to report where they are stuck before the first reporter ends the run.
+constexpr double kReportGrace = 2;
+
+State state_of(const std::vector<ProgramGraph>& graphs) {
+  std::vector<const Graph*> pointers;
+  for (const ProgramGraph& graph : graphs) pointers.push_back(graph.graph.get());
+  return State(pointers);
+}
+
+}  // namespace
+
+Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
+    : state_(state_of(graphs)) {
+  const std::unique_ptr<Policy> policy = make_policy(options.policy);
+  std::vector<Channel> channels;
+  for (ProgramGraph& graph : graphs) {
+    auto plan = plan_together(world, std::move(graph.graph), *policy, options.policy_options);
+    for (const StreamPlan& stream : plan->streams) {
+      if (!stream.stream.compute) channels.push_back(stream.stream.channel);
+    }
+    entries_.push_back({std::move(graph.name), std::move(plan), 0});
+  }
+  communicators_ = std::make_unique<CommunicatorSet>(world, channels);
+  executor_ = std::make_unique<CpuExecutor>(
+      state_, *communicators_,
+      CpuExecutorOptions{.rank = world.rank(), .threads = options.threads, .kept_steps = options.kept_steps});
+  for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
+  if (options.watchdog_seconds > 0) {
+    // Between steps nothing has to move: a counter of its own keeps the watchdog quiet.
+    const auto progress = [executor = executor_.get(), idle = std::uint64_t{0}]() mutable {
+      const ExecutorStatus status = executor->status();
+      return status.running ? status.completed : ++idle;
+    };
+    watchdog_ = std::make_unique<Watchdog>(
+        options.watchdog_seconds, progress,
+        report_and_exit([executor = executor_.get()] { return executor->describe(); }, world, kReportGrace));
+  }
+}
+
+Program::~Program() {
+  watchdog_.reset();
+  executor_->stop();
+}
+
+bool Program::contains(std::string_view name) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
+}
+
+const Program::Entry& Program::entry(std::string_view name) const {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
+  if (found == entries_.end()) throw std::logic_error(fmt::format("the program has no graph '{}'", name));
+  return *found;
+}
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+// A program: one state, the graphs over it, a plan for each, and the executor that runs them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/cpu_executor.h"
+#include "runtime/plan.h"
+#include "runtime/policy.h"
+#include "runtime/state.h"
+#include "runtime/watchdog.h"
+
+namespace weft {
+
+struct ProgramGraph {
+  std::string name;  // "train", "eval", "prefill", "decode"
+  std::shared_ptr<const Graph> graph;
+};
+
+struct ProgramOptions {
+  std::string policy = "program";
+  PolicyOptions policy_options = {};
+  int threads = 1;
+  std::int64_t kept_steps = 1;
+  double watchdog_seconds = 0;  // without a finished task until the process is ended with a report; 0: for ever
+};
+
+/// Everything of one rank that its graphs share: parameters and other state live once, and the plans take turns in one
+/// scratch arena. Making a program is collective over the world.
+///
+///   Program program(world, {{"train", lower_train(model, step)}}, {.threads = 2});
+///   program.state().get<float>(names::kScalars)[0] = 1e-3F;
+///   program.run("train", step);
+class Program {
+ public:
+  /// Throws what plan_together throws.
+  Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options);
+  ~Program();
+
+  const State& state() const { return state_; }
+  const Plan& plan(std::string_view name) const { return *entry(name).plan; }
+  bool contains(std::string_view name) const;
+
+  /// One step of a graph, to its end on all streams. Throws RuntimeFault or PeerLost when a collective fails.
+  void run(std::string_view name, std::int64_t step = 0) { executor_->run(entry(name).handle, step); }
+  const StepTrace& last_trace(std::string_view name) const { return executor_->last_trace(entry(name).handle); }
+  std::vector<StepTrace> traces(std::string_view name) const { return executor_->traces(entry(name).handle); }
+
+  std::int64_t scratch_bytes() const { return executor_->scratch_bytes(); }
+  std::int64_t state_bytes() const { return state_.bytes(); }
+  const CpuExecutor& executor() const { return *executor_; }
+
+ private:
+  struct Entry {
+    std::string name;
+    std::shared_ptr<const Plan> plan;
+    CpuExecutor::PlanHandle handle = 0;
+  };
+  const Entry& entry(std::string_view name) const;
+
+  std::vector<Entry> entries_;
+  State state_;
+  std::unique_ptr<CpuExecutor> executor_;
+  // Destroyed before the memory that their collectives use, after the threads that call them.
+  std::unique_ptr<CommunicatorSet> communicators_;
+  std::unique_ptr<Watchdog> watchdog_;
+};
+
+}  // namespace weft

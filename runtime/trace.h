@@ -1,0 +1,63 @@
+// What really happened: begin and end of every task on every stream of one rank, and what that says about overlap.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/intervals.h"
+#include "runtime/plan.h"
+
+namespace weft {
+
+/// Times are nanoseconds of std::chrono::steady_clock. For a collective, `begin` is when it was started with all of its
+/// inputs ready, `end` when its completion was seen.
+struct TaskTime {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// One step of one rank, indexed like the plan: times[stream][entry].
+struct StepTrace {
+  std::int64_t step = 0;
+  std::int64_t begin = 0, end = 0;
+  std::vector<std::vector<TaskTime>> times;
+};
+
+/// When one rank was busy in a step, each kind's intervals merged. exposed = communicating while no computation runs.
+struct BusyTimes {
+  Intervals compute, communication, exposed;
+  std::vector<Intervals> streams;  // by stream
+};
+
+/// Throws std::logic_error if the trace has other streams or entries than the plan.
+BusyTimes busy_times(const Plan& plan, const StepTrace& trace);
+
+/// Interval sums of one step on one rank, in nanoseconds; overlapped = communicating while a computation runs, so that
+/// exposed + overlapped = communication.
+struct OverlapSummary {
+  std::int64_t step = 0, compute = 0, communication = 0, exposed = 0, overlapped = 0;
+  /// overlapped / communication, in [0, 1]; 0 when nothing communicates.
+  double overlap_fraction() const {
+    return communication == 0 ? 0.0 : static_cast<double>(overlapped) / static_cast<double>(communication);
+  }
+};
+
+OverlapSummary summarize(const Plan& plan, const StepTrace& trace);
+
+/// Consecutive steps of one rank.
+struct RankTrace {
+  int rank = 0;
+  std::vector<StepTrace> steps;
+};
+
+/// Chrome trace JSON (object form, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU) of
+/// some ranks of `ranks`, whose clocks must agree: pid = rank + 1, one tid a stream, one event a task and line, names
+/// as in the plan, and a row "steps". Opens in Perfetto and chrome://tracing; HolisticTraceAnalysis finds the first
+/// rank. Times are microseconds since the first step began, written from whole nanoseconds. Since slices of a row must
+/// not cross, a task begins no earlier than its predecessor on the stream ends (`args.waited_ns` is what was cut off),
+/// and lasts 1 ns at least. `arrows`: one for each wait between streams. The steps must be in order. Throws
+/// std::logic_error if a task's time lies before its first step's.
+std::string chrome_trace_json(const Plan& plan, std::span<const RankTrace> traced, int ranks, bool arrows = true);
+
+}  // namespace weft

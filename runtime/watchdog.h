@@ -1,0 +1,47 @@
+// Notices that a run has stopped moving, and says where it stands before it ends it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "runtime/comm/communicator.h"
+
+namespace weft {
+
+/// A rank that waits for a collective which a lost or confused peer never joins would wait for ever, silently. The
+/// watchdog is a thread that looks at a counter of finished tasks; when the counter hasn't changed for the timeout, it
+/// calls `on_stuck`, once a standstill.
+///
+///   Watchdog watchdog(300, [&] { return executor.tasks_done(); },
+///                     report_and_exit([&] { return executor.describe_position(); }, world, 5));
+class Watchdog {
+ public:
+  /// Calls `progress` several times within the timeout, on its own thread; a standstill is noticed after at most 1.25
+  /// timeouts. Time in which the whole process is suspended doesn't count. The callbacks must not throw.
+  Watchdog(double timeout_seconds, std::function<std::uint64_t()> progress, std::function<void()> on_stuck);
+  /// Returns at once, unless `on_stuck` is running.
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void watch(double timeout_seconds);
+
+  std::function<std::uint64_t()> progress_;
+  std::function<void()> on_stuck_;
+  std::mutex mutex_;
+  std::condition_variable stop_requested_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+/// The usual `on_stuck`: prints what `describe` says (for each rank of this process the stream, the task and the
+/// pending collective) to stderr and ends the process with exit code 3. With MPI it first lets `grace_seconds` pass, so
+/// that the other processes, stuck as well, can report too; then it ends all of them.
+std::function<void()> report_and_exit(std::function<std::string()> describe, World& world, double grace_seconds);
+
+}  // namespace weft

@@ -1,0 +1,141 @@
+// Random graphs and a policy that orders them at random, all from seeds: what planner and checker are held against.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/policy.h"
+
+namespace weft::testing {
+
+/// Draws that are equal with every standard library, unlike std::uniform_int_distribution's.
+class Draws {
+ public:
+  explicit Draws(std::uint64_t seed) : generator_(seed) {}
+  /// In [0, n).
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(generator_() % n); }
+  /// In [low, high].
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(below(static_cast<std::size_t>(high - low + 1)));
+  }
+  bool chance(int percent) { return below(100) < static_cast<std::size_t>(percent); }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+struct RandomGraphOptions {
+  std::size_t tasks = 40;
+  std::size_t tensors = 20;
+  std::size_t channels = 2;  // at most 3: x, data, z_gather
+  int collective_percent = 30;
+  std::int64_t most_elements = 2048;
+};
+
+inline View random_view(Draws& draws, TensorId tensor, std::int64_t elements) {
+  if (draws.chance(40)) return {tensor, 0, 1, elements, elements};
+  const std::int64_t stride = draws.between(1, elements);
+  const std::int64_t cols = draws.between(1, stride);
+  const std::int64_t offset = draws.between(0, elements - cols);
+  const std::int64_t rows = draws.between(1, 1 + (elements - offset - cols) / stride);
+  return {tensor, offset, rows, cols, stride};
+}
+
+/// Tasks that read and write random views of random tensors, scratch and state. The first to touch a scratch tensor
+/// writes all of it.
+inline std::shared_ptr<const Graph> random_graph(std::uint64_t seed, const RandomGraphOptions& options = {}) {
+  Draws draws(seed);
+  GraphBuilder builder;
+  std::vector<std::int64_t> elements;
+  std::vector<bool> readable;
+  for (std::size_t i = 0; i < options.tensors; ++i) {
+    const Role role = draws.chance(25)   ? Role::parameter
+                      : draws.chance(20) ? Role::gradient
+                      : draws.chance(20) ? Role::workspace
+                                         : Role::activation;
+    elements.push_back(draws.between(1, options.most_elements));
+    readable.push_back(is_state(role));
+    builder.add_tensor({"t" + std::to_string(i), DType::f32, {elements.back()}, role});
+  }
+  constexpr Channel kChannels[] = {Channel::x, Channel::data, Channel::z_gather};
+  for (std::size_t i = 0; i < options.tasks; ++i) {
+    Task task;
+    task.name = "k" + std::to_string(i);
+    task.operation = Add{1};
+    if (options.channels > 0 && draws.chance(options.collective_percent)) {
+      task.operation = AllReduce{kChannels[draws.below(options.channels)], 2, draws.between(1, 99)};
+    }
+    for (std::size_t reads = draws.below(3); reads > 0; --reads) {
+      const std::size_t tensor = draws.below(options.tensors);
+      if (readable[tensor]) task.accesses.push_back(read(random_view(draws, TensorId(tensor), elements[tensor])));
+    }
+    for (std::size_t writes = 1 + draws.below(2); writes > 0; --writes) {
+      const std::size_t tensor = draws.below(options.tensors);
+      const TensorId id(tensor);
+      if (!readable[tensor]) {
+        task.accesses.push_back(write(whole(builder, id)));
+      } else {
+        const View view = random_view(draws, id, elements[tensor]);
+        task.accesses.push_back(draws.chance(50) ? write(view) : read_write(view));
+      }
+    }
+    for (const Access& access : task.accesses) readable[access.view.tensor.index()] = true;
+    builder.add_task(std::move(task));
+  }
+  return std::make_shared<const Graph>(std::move(builder).build());
+}
+
+/// A random topological order, with computations on random streams and a few edges of its own.
+class RandomPolicy final : public Policy {
+ public:
+  explicit RandomPolicy(std::uint64_t seed, int added_edges = 0) : seed_(seed), added_edges_(added_edges) {}
+  std::string name() const override { return "random"; }
+
+  Order order(const Graph& graph, const PolicyOptions& options) const override {
+    Draws draws(seed_);
+    Order order;
+    order.streams = streams_of(graph, options.compute_streams);
+    order.reasons = {"drawn", "collective"};
+    std::vector<std::size_t> missing(graph.tasks().size());
+    for (const Edge& edge : graph.edges()) {
+      if (edge.distance == 0) ++missing[edge.to.index()];
+    }
+    std::vector<TaskId> ready;
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      if (missing[i] == 0) ready.push_back(TaskId(i));
+    }
+    while (!ready.empty()) {
+      std::swap(ready[draws.below(ready.size())], ready.back());
+      const TaskId task = ready.back();
+      ready.pop_back();
+      const Channel* channel = channel_of(graph.task(task).operation);
+      const StreamId stream = channel != nullptr
+                                  ? stream_of_channel(order.streams, *channel)
+                                  : StreamId(draws.below(static_cast<std::size_t>(options.compute_streams)));
+      order.sequence.push_back({task, stream, channel == nullptr ? 0U : 1U});
+      for (const std::uint32_t index : graph.out_edges(task)) {
+        const Edge& edge = graph.edges()[index];
+        if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push_back(edge.to);
+      }
+    }
+    for (int i = 0; i < added_edges_ && order.sequence.size() > 1; ++i) {
+      const std::size_t a = draws.below(order.sequence.size()), b = draws.below(order.sequence.size());
+      const EdgeKind kind = draws.chance(50) ? EdgeKind::completes_before : EdgeKind::issued_before;
+      const auto distance = static_cast<std::uint8_t>(a < b ? 0 : 1);
+      order.added_edges.push_back(
+          {order.sequence[a].task, order.sequence[b].task, kind, EdgeReason::policy, distance, TensorId()});
+    }
+    return order;
+  }
+
+ private:
+  std::uint64_t seed_;
+  int added_edges_;
+};
+
+}  // namespace weft::testing

@@ -26,7 +26,7 @@ struct KindStyle {
   std::string_view name;   // as the legend writes it
   std::string_view fill;   // #rrggbb
   std::string_view text;   // a colour that can be read on the fill
-  std::string_view shape;  // of a Graphviz node: gathers widen, scatters narrow, reductions have six corners
+  std::string_view shape;  // of a Graphviz node: gathers widen, scatters narrow, all-reduces have cut corners
 };
 
 inline constexpr std::array<KindStyle, 8> kKindStyles = {{
@@ -35,7 +35,7 @@ inline constexpr std::array<KindStyle, 8> kKindStyles = {{
     {KindClass::elementwise, "elementwise", "#009E73", "#FFFFFF", "box"},
     {KindClass::all_gather, "all-gather", "#F0E442", "#000000", "trapezium"},
     {KindClass::reduce_scatter, "reduce-scatter", "#E69F00", "#000000", "invtrapezium"},
-    {KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "hexagon"},
+    {KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "octagon"},
     {KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
     {KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
 }};

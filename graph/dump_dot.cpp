@@ -14,12 +14,14 @@
 #include "graph/analysis.h"
 #include "graph/colors.h"
 #include "graph/operation_fields.h"
+#include "graph/text.h"
 
 namespace weft {
 namespace {
 
 // Inside "…": Graphviz reads \n and friends in labels, and entities like &lt; everywhere.
-std::string quoted(std::string_view text) {
+// `line_end` is n for centred lines, l for lines that begin at the left.
+std::string quoted(std::string_view text, char line_end = 'n') {
   std::string out = "\"";
   for (const char c : text) {
     switch (c) {
@@ -30,7 +32,8 @@ std::string quoted(std::string_view text) {
         out += "\\\\";
         break;
       case '\n':
-        out += "\\n";
+        out += '\\';
+        out += line_end;
         break;
       case '&':
         out += "&amp;";
@@ -42,40 +45,6 @@ std::string quoted(std::string_view text) {
   return out + "\"";
 }
 
-std::string html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string scaled(double value, double base, std::span<const std::string_view> units) {
-  std::size_t unit = 0;
-  for (; value >= base && unit + 1 < units.size(); ++unit) value /= base;
-  return unit == 0 ? fmt::format("{:.0f} {}", value, units[0]) : fmt::format("{:.1f} {}", value, units[unit]);
-}
-
-std::string in_bytes(double bytes) {
-  static constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  return scaled(bytes, 1024, kUnits);
-}
-
-std::string in_flops(double flops) {
-  static constexpr std::string_view kUnits[] = {"flop", "kflop", "Mflop", "Gflop", "Tflop", "Pflop"};
-  return scaled(flops, 1000, kUnits);
-}
-
 std::string shape_of(const Graph& graph, const Task& task) {
   if (const auto* gemm = std::get_if<Gemm>(&task.operation)) {
     return fmt::format("{}×{}×{}", gemm->m, gemm->n, gemm->k);
@@ -85,27 +54,25 @@ std::string shape_of(const Graph& graph, const Task& task) {
     const double bytes = view.tensor.valid() ? static_cast<double>(view.elements()) *
                                                    static_cast<double>(size_of(graph.tensor(view.tensor).dtype))
                                              : 0;
-    return fmt::format("over {}, {}", to_string(*channel), in_bytes(bytes));
+    return fmt::format("over {}, {}", to_string(*channel), format_bytes(bytes));
   }
+  // The largest operand says most: a sum of squares is as long as what it sums.
+  const View* largest = nullptr;
   for (const Access& access : task.accesses) {
-    if (access.mode == AccessMode::read) continue;
-    return access.view.rows == 1 ? fmt::format("{}", access.view.cols)
-                                 : fmt::format("{}×{}", access.view.rows, access.view.cols);
+    if (largest == nullptr || access.view.elements() > largest->elements()) largest = &access.view;
   }
-  return "";
+  if (largest == nullptr) return "";
+  return largest->rows == 1 ? fmt::format("{}", largest->cols) : fmt::format("{}×{}", largest->rows, largest->cols);
 }
 
-// The name without what its clusters already say.
-std::string_view short_name(const Task& task) {
-  std::string_view name = task.name;
-  for (const std::string& prefix : {fmt::format("mb{}.", task.micro_batch), fmt::format("L{}.", task.layer)}) {
-    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+// The name without what its clusters already say: mb0.L3.mlp.up.bwd.gemm_dw is mlp.up.gemm_dw there.
+std::string short_name(const Task& task) {
+  std::string name = "." + task.name;
+  for (const std::string& part : {fmt::format(".mb{}.", task.micro_batch), fmt::format(".L{}.", task.layer),
+                                  std::string(task.phase == Phase::forward ? ".fwd." : ".bwd.")}) {
+    if (const std::size_t at = name.find(part); at != std::string::npos) name.erase(at, part.size() - 1);
   }
-  return name;
-}
-
-std::string list(const std::vector<std::size_t>& numbers) {
-  return fmt::format("{}", fmt::join(numbers, " "));
+  return name.substr(1);
 }
 
 /// A box of the drawing: one task, or what repeated layers have in common.
@@ -141,7 +108,7 @@ class Drawing {
     out_ = fmt::format("// dot -Tsvg {} -o {}\n", options_.file_name, svg_name());
     append("digraph {} {{\n", quoted(options_.title));
     append("  graph [rankdir=TB, nodesep=0.15, ranksep=0.3, compound=true, labelloc=t, labeljust=l, ");
-    append("fontname=\"Helvetica\", fontsize=14, label={}]\n", quoted(caption()));
+    append("fontname=\"Helvetica\", fontsize=14, label={}]\n", quoted(caption(), 'l'));
     append("  node [shape=box, style=\"filled\", fontname=\"Helvetica\", fontsize=10, margin=\"0.08,0.04\", ");
     append("height=0.3, penwidth=1.5, color=\"#888888\"]\n");
     append("  edge [color=\"#555555\", arrowsize=0.6, fontname=\"Helvetica\", fontsize=9]\n");
@@ -175,16 +142,16 @@ class Drawing {
   void group_nodes(bool merge_layers, bool merge_micro_batches) {
     nodes_.clear();
     node_of_.clear();
-    // Optimizer tasks of all layers meet in the clip factor: kept apart by kind, they show that they come before and
-    // after it instead of forming a cycle with it.
+    // The update has a task of each kind a parameter, in a layer or not: one box a kind says it all. Kept apart by
+    // kind, they come before and after the clip factor instead of forming a cycle with it.
     std::map<std::tuple<std::int32_t, Phase, bool, std::string_view>, std::uint32_t> merged;
     for (std::size_t i = 0; i < graph_.tasks().size(); ++i) {
       const Task& task = graph_.tasks()[i];
-      const bool by_layer = merge_layers && task.layer > 0;
+      const bool one_kind = task.phase == Phase::update;
+      const bool by_layer = merge_layers && (task.layer > 0 || one_kind);
       const bool by_micro_batch = merge_micro_batches && task.micro_batch > 0;
       auto node = static_cast<std::uint32_t>(nodes_.size());
       if (by_layer || by_micro_batch) {
-        const bool one_kind = task.phase == Phase::update;
         const std::tuple key(std::min(task.micro_batch, by_micro_batch ? 1 : task.micro_batch), task.phase,
                              by_layer && !by_micro_batch, one_kind ? kind_name(task.operation) : "");
         node = merged.emplace(key, node).first->second;
@@ -197,6 +164,7 @@ class Drawing {
       nodes_[node].micro_batches.insert(task.micro_batch);
       node_of_.push_back(node);
     }
+    for (Node& node : nodes_) node.merged = node.tasks.size() > 1;
   }
 
   void choose_lines() {
@@ -236,6 +204,8 @@ class Drawing {
       first.critical = before.critical || critical;
     }
     if (options_.reduce) reduce_merged();
+    std::size_t number = 0;
+    for (auto& saver : savers_) saver.second = ++number;
   }
 
   // Merging tasks makes new paths, so that more lines become implied; if it makes a cycle, all of them stay.
@@ -265,10 +235,8 @@ class Drawing {
       return false;
     }
     ++saved_;
-    const std::uint32_t from = node_of_[edge.from.index()], to = node_of_[edge.to.index()];
-    const std::size_t number = saves_.emplace(from, saves_.size() + 1).first->second;
-    std::vector<std::size_t>& uses = uses_[to];
-    if (std::find(uses.begin(), uses.end(), number) == uses.end()) uses.push_back(number);
+    savers_.emplace(node_of_[edge.from.index()], 0);
+    uses_[node_of_[edge.to.index()]].insert(node_of_[edge.from.index()]);
     return true;
   }
 
@@ -279,6 +247,7 @@ class Drawing {
     if (implied_ > 0) text += fmt::format("; {} not drawn because others imply them", implied_);
     if (saved_ > 0) text += fmt::format("; {} from saved activations drawn as numbers", saved_);
     if (next_step_ > 0) text += fmt::format("; {} to the next step not drawn", next_step_);
+    text += '\n';
     return text;
   }
 
@@ -335,11 +304,10 @@ class Drawing {
 
   std::string numbers_of(std::uint32_t node) const {
     std::string text;
-    if (const auto saves = saves_.find(node); saves != saves_.end()) text += fmt::format("\nsaves {}", saves->second);
+    if (const auto saver = savers_.find(node); saver != savers_.end()) text += fmt::format("\nsaves {}", saver->second);
     if (const auto uses = uses_.find(node); uses != uses_.end()) {
-      std::vector<std::size_t> numbers = uses->second;
-      std::sort(numbers.begin(), numbers.end());
-      text += fmt::format("{}uses {}", text.empty() ? "\n" : ", ", list(numbers));
+      text += text.empty() ? "\nuses" : ", uses";
+      for (const std::uint32_t saver : uses->second) text += fmt::format(" {}", savers_.at(saver));
     }
     return text;
   }
@@ -352,7 +320,9 @@ class Drawing {
     }
     const Task& task = graph_.task(node.tasks.front());
     const KindStyle& style = style_of(task.operation);
-    const std::string label = fmt::format("{}\n{} {}{}", short_name(task), kind_name(task.operation),
+    const std::string name = short_name(task);
+    const std::string_view kind = kind_name(task.operation);
+    const std::string label = fmt::format("{}\n{}{}{}", name, name.ends_with(kind) ? "" : std::string(kind) + " ",
                                           shape_of(graph_, task), numbers_of(index));
     append("{}t{} [label={}, id={}, class={}, tooltip={}, shape={}, fillcolor=\"{}\", fontcolor=\"{}\"", indent,
            node.tasks.front().value, quoted(label), quoted(task.name), quoted(kind_name(task.operation)),
@@ -369,13 +339,6 @@ class Drawing {
   void append_merged(std::uint32_t index, std::string_view indent) {
     const Node& node = nodes_[index];
     const Task& first = graph_.task(node.tasks.front());
-    const std::string range = [&] {
-      std::set<std::int32_t> layers = node.layers;
-      layers.erase(-1);
-      if (layers.empty()) return std::string("all");
-      if (layers.size() == 1) return fmt::format("layer {}", *layers.begin());
-      return fmt::format("layers {} to {}, × {}", *layers.begin(), *layers.rbegin(), layers.size());
-    }();
     Work work;
     std::map<std::string_view, std::size_t> kinds;
     for (const TaskId id : node.tasks) {
@@ -384,16 +347,26 @@ class Drawing {
       work.bytes += one.bytes;
       ++kinds[kind_name(graph_.task(id).operation)];
     }
-    std::string tip = fmt::format("{}, {}", in_flops(work.flops), in_bytes(work.bytes));
+    std::string tip = fmt::format("{}, {}", format_flops(work.flops), format_bytes(work.bytes));
     for (const auto& [kind, count] : kinds) tip += fmt::format("\n{} × {}", count, kind);
-    const std::string what = node.one_kind ? fmt::format("{} × {}", node.tasks.size(), kind_name(first.operation))
-                                           : fmt::format("{} tasks, {}", node.tasks.size(), in_flops(work.flops));
+    const std::string what =
+        node.one_kind
+            ? fmt::format("{} × {}\n{}", node.tasks.size(), kind_name(first.operation), format_flops(work.flops))
+            : fmt::format("{}\n{} tasks, {}", layers_of(node), node.tasks.size(), format_flops(work.flops));
     const std::string_view fill = node.one_kind ? style_of(first.operation).fill : "#ffffff";
     append(
         "{}t{} [label={}, id={}, class=\"merged\", tooltip={}, shape=box3d, fillcolor=\"{}\", fontsize=12, "
         "margin=\"0.2,0.12\"]\n",
-        indent, node.tasks.front().value, quoted(fmt::format("{}\n{}{}", range, what, numbers_of(index))),
+        indent, node.tasks.front().value, quoted(what + numbers_of(index)),
         quoted(fmt::format("merged:{}", first.name)), quoted(tip), fill);
+  }
+
+  static std::string layers_of(const Node& node) {
+    std::set<std::int32_t> layers = node.layers;
+    layers.erase(-1);
+    if (layers.empty()) return "outside of layers";
+    if (layers.size() == 1) return fmt::format("layer {}", *layers.begin());
+    return fmt::format("layers {} to {}, × {}", *layers.begin(), *layers.rbegin(), layers.size());
   }
 
   std::string tooltip(TaskId id) const {
@@ -407,8 +380,8 @@ class Drawing {
         tip += fmt::format(" {}={}", name, value);
       }
     });
-    tip += fmt::format("\n{}, {}", in_flops(work.flops), in_bytes(work.bytes));
-    if (work.network_bytes > 0) tip += fmt::format(", sends {}", in_bytes(work.network_bytes));
+    tip += fmt::format("\n{}, {}", format_flops(work.flops), format_bytes(work.bytes));
+    if (work.network_bytes > 0) tip += fmt::format(", sends {}", format_bytes(work.network_bytes));
     for (const Access& access : task.accesses) {
       const Tensor& tensor = graph_.tensor(access.view.tensor);
       const std::string_view verb = access.mode == AccessMode::read    ? "reads"
@@ -463,7 +436,7 @@ class Drawing {
       append("<tr><td bgcolor=\"{}\"><font color=\"{}\">{}</font></td></tr>", style.fill, style.text, style.name);
     }
     for (const auto& [name, color] : streams_) {
-      append("<tr><td border=\"2\" color=\"{}\">stream {}</td></tr>", html(color), html(name));
+      append("<tr><td border=\"2\" color=\"{}\">stream {}</td></tr>", xml_escaped(color), xml_escaped(name));
     }
     const auto entry = [&](std::string_view text) { append("<tr><td align=\"left\">{}</td></tr>", text); };
     if (styles_.contains("solid")) entry("solid: data");
@@ -483,8 +456,8 @@ class Drawing {
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> node_of_;  // by task
   std::vector<Line> lines_;
-  std::map<std::uint32_t, std::size_t> saves_;              // node → its number
-  std::map<std::uint32_t, std::vector<std::size_t>> uses_;  // node → numbers of others
+  std::map<std::uint32_t, std::size_t> savers_;            // node → its number, in program order
+  std::map<std::uint32_t, std::set<std::uint32_t>> uses_;  // node → savers
   std::size_t implied_ = 0, saved_ = 0, next_step_ = 0;
   std::map<std::string, std::string> streams_;  // drawn: name → colour
   std::set<std::string_view> styles_;           // of edges drawn

@@ -22,13 +22,13 @@ struct DotOptions {
   std::string file_name = "graph.dot";  // in the first line: the command that renders the file
 
   /// The border of a task. Without it all borders are grey.
-  std::function<StreamStyle(TaskId)> stream_of;
+  std::function<StreamStyle(TaskId)> stream_of = {};
   /// A line more in a task's tooltip ("starts at 1.2 ms, slack 0.3 ms").
-  std::function<std::string(TaskId)> note;
+  std::function<std::string(TaskId)> note = {};
   /// Edges beyond the graph's own: a policy's, a memory planner's.
-  std::span<const Edge> added_edges;
+  std::span<const Edge> added_edges = {};
   /// Drawn thick and red.
-  std::span<const TaskId> critical_path;
+  std::span<const TaskId> critical_path = {};
 
   /// Leave out edges that a path of others implies (implied_edges in graph/analysis.h). Data that forward tasks save
   /// for backward ones becomes numbers in the labels ("saves 3" … "uses 3") where it is implied: drawn, these long
@@ -38,7 +38,7 @@ struct DotOptions {
   bool next_step_edges = false;
   /// Draw the layers behind the first one as one node a phase. Unset: if there are more than two layers or more than
   /// max_nodes tasks.
-  std::optional<bool> collapse_layers;
+  std::optional<bool> collapse_layers = {};
   /// If layers are collapsed and still more nodes than this remain, micro-batches behind the first are collapsed too.
   std::size_t max_nodes = 600;
 };

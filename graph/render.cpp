@@ -62,7 +62,7 @@ template <class Length>
 std::string rendered(int (*render)(GVC_t*, Agraph_t*, const char*, char**, Length*), GVC_t* context, Agraph_t* graph) {
   char* data = nullptr;
   Length length = 0;
-  const int status = render(context, graph, "svg:core", &data, &length);
+  const int status = render(context, graph, "svg:svg:core", &data, &length);
   const std::unique_ptr<char, FreeRendered> owner(data);
   if (status != 0 || data == nullptr) {
     throw UserError(fmt::format("Graphviz can't write SVG ({})", QuietErrors::last()), "its plugin 'core'",

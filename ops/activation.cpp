@@ -11,7 +11,7 @@ TensorId random_state(Lowering& low) {
 
 // dy with the elements dropped that were dropped in the forward pass.
 TensorId dropped_gradient(Lowering& low, TensorId dy, std::int64_t rows, std::int64_t cols, const DropoutSite& where) {
-  const TensorId dx = low.activation("dx", rows, cols);
+  const TensorId dx = low.activation("dropout_dx", rows, cols);
   low.emit("dropout_dx", Dropout{rows, cols, where.row_offset, where.p, where.site},
            {low.read(dy), low.read(random_state(low)), low.write(dx)});
   return dx;
@@ -45,7 +45,7 @@ Value swiglu(Lowering& low, Value x) {
 
 Value dropout(Lowering& low, Value x, const DropoutSite& where) {
   if (where.p == 0.0F) return x;
-  const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
+  const Value y{low.activation("dropout", x.rows, x.cols), x.rows, x.cols};
   low.emit("dropout", Dropout{x.rows, x.cols, where.row_offset, where.p, where.site},
            {low.read(x.tensor), low.read(random_state(low)), low.write(y.tensor)});
   low.record({}, [=](Lowering& l) { l.add_gradient(x, dropped_gradient(l, l.gradient(y), x.rows, x.cols, where)); });
@@ -53,7 +53,7 @@ Value dropout(Lowering& low, Value x, const DropoutSite& where) {
 }
 
 Value add_residual(Lowering& low, Value residual, Value branch, const DropoutSite& where) {
-  const Value y{low.activation("out", residual.rows, residual.cols), residual.rows, residual.cols};
+  const Value y{low.activation("residual", residual.rows, residual.cols), residual.rows, residual.cols};
   if (where.p == 0.0F) {
     low.emit("add", Add{y.rows * y.cols}, {low.read(residual.tensor), low.read(branch.tensor), low.write(y.tensor)});
   } else {

@@ -1,6 +1,7 @@
 #include "ops/lower.h"
 
 #include <utility>
+#include <vector>
 
 #include "ops/loss.h"
 #include "ops/lowering.h"
@@ -33,8 +34,9 @@ std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepCon
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, Role::input);
   const TensorId targets = low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, Role::input);
-  const TensorId metrics = low.named(names::kMetrics, DType::f32, {4}, Role::scalar);
-  reduce_gradients_as_they_complete(low, step);
+  const TensorId metrics = low.named(names::kMetrics, DType::f32, {5}, Role::scalar);
+  std::vector<Parameter*> completed;
+  reduce_gradients_as_they_complete(low, step, completed);
 
   for (std::int64_t mb = 0; mb < step.micro_batches; ++mb) {
     auto scope = low.enter_micro_batch(mb);
@@ -49,11 +51,11 @@ std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepCon
     {
       auto loss_scope = low.enter("loss");
       cross_entropy(low, logits, low.elements(targets, mb * rows, rows), low.elements(metrics, 0, 2), mb == 0, true);
-      if (mb == step.micro_batches - 1) all_reduce_data(low, "all_reduce", metrics, 2, step.data_ranks);
+      if (mb == step.micro_batches - 1) all_reduce_data(low, "all_reduce", metrics, 3, step.data_ranks);
     }
     low.backward();
   }
-  clip_and_update(low, step, metrics);
+  clip_and_update(low, step, completed, metrics);
   return std::move(low).finish();
 }
 

@@ -10,16 +10,18 @@
 
 namespace weft {
 
-/// Names of the state tensors that the training loop writes before a step and reads after it.
+/// Names of the state tensors that the training loop writes before a step and reads after it. Of the metrics, the first
+/// three are summed over ranks: a rank that wants to stop (a signal, a time limit) writes 1 to its vote, and all ranks
+/// read the same sum behind the step.
 namespace names {
-inline constexpr const char* kScalars = "scalars";           // f32 [4]: lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale
-inline constexpr const char* kRandom = "random";             // i64 [3]: seed, step, row_base
-inline constexpr const char* kTokens = "tokens";             // i32 [micro-batches, B·T]
-inline constexpr const char* kTargets = "targets";           // i32, same shape; negative: ignored
-inline constexpr const char* kMetrics = "metrics";           // f32 [4]: loss sum, tokens, gradient norm, clip factor
-inline constexpr const char* kEvalTokens = "eval_tokens";    // i32 [B·T]
-inline constexpr const char* kEvalTargets = "eval_targets";  // i32 [B·T]
-inline constexpr const char* kEvalSums = "eval_sums";        // f32 [2]: loss sum, tokens
+inline constexpr const char* kScalars = "scalars";  // f32 [4]: lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale
+inline constexpr const char* kRandom = "random";    // i64 [3]: seed, step, row_base
+inline constexpr const char* kTokens = "tokens";    // i32 [micro-batches, B·T]
+inline constexpr const char* kTargets = "targets";  // i32, same shape; negative: ignored
+inline constexpr const char* kMetrics = "metrics";  // f32 [5]: loss sum, tokens, stop votes, gradient norm, clip factor
+inline constexpr const char* kEvalTokens = "eval_tokens";        // i32 [B·T]
+inline constexpr const char* kEvalTargets = "eval_targets";      // i32 [B·T]
+inline constexpr const char* kEvalSums = "eval_sums";            // f32 [2]: loss sum, tokens
 inline constexpr const char* kPrefillTokens = "prefill_tokens";  // i32 [T]
 inline constexpr const char* kDecodeToken = "decode_token";      // i32 [1]
 inline constexpr const char* kPosition = "position";  // i64 [1]: of the last token of a prefill, of the decoded one

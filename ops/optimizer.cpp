@@ -22,27 +22,31 @@ void all_reduce_data(Lowering& low, std::string_view what, TensorId tensor, std:
            {read_write(low.elements(tensor, 0, count)), low.write(workspace)});
 }
 
-void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step) {
-  const std::int64_t ranks = step.data_ranks;
+void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<Parameter*>& completed) {
   low.on_gradient_complete(
-      [ranks](Lowering& l, Parameter& parameter) {
-        const std::int64_t count = l.tensor(parameter.gradient).elements();
+      [ranks = step.data_ranks, &completed](Lowering& l, Parameter& parameter) {
+        completed.push_back(&parameter);
         // Within a layer the scope already says which matrix; elsewhere (embeddings) several share one.
         const std::string& name = parameter.spec->name;
         auto scope = l.enter(name.starts_with('L') ? name.substr(name.rfind('.') + 1) : name);
-        all_reduce_data(l, "all_reduce", parameter.gradient, count, ranks);
-        l.emit("norm", SumSquares{count},
-               {read(l.elements(parameter.gradient, 0, count)),
-                write(l.elements(norm_partials(l), parameter.spec->site, 1))});
+        all_reduce_data(l, "all_reduce", parameter.gradient, l.tensor(parameter.gradient).elements(), ranks);
       },
       step.micro_batches - 1);
 }
 
-void clip_and_update(Lowering& low, const StepConfig& step, TensorId metrics) {
+void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Parameter*>& completed,
+                     TensorId metrics) {
   low.set_phase(Phase::update);
+  for (Parameter* parameter : completed) {
+    const std::int64_t n = low.tensor(parameter->gradient).elements();
+    auto scope = low.enter(parameter->spec->name);
+    low.emit("norm", SumSquares{n},
+             {read(low.elements(parameter->gradient, 0, n)),
+              write(low.elements(norm_partials(low), parameter->spec->site, 1))});
+  }
   const auto count = static_cast<std::int64_t>(low.parameters().size());
   const TensorId scalars = low.named(names::kScalars, DType::f32, {4}, Role::scalar);
-  const View norm_and_factor = low.elements(metrics, 2, 2);
+  const View norm_and_factor = low.elements(metrics, 3, 2);
   low.emit("clip", ClipFactor{count, step.clip}, {low.read(norm_partials(low)), write(norm_and_factor)});
   for (const auto& parameter : low.parameters()) {
     const std::string& name = parameter->spec->name;

@@ -1,0 +1,117 @@
+// How kernels cut their work: rules that turn shapes into chunks, and views that several arguments share.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+
+#include "kernels/cpu/matrix.h"
+#include "kernels/cpu/parallel.h"
+
+namespace weft::cpu {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
+  return ceil_div(a, b) * b;
+}
+
+/// About what one chunk of an elementwise kernel touches: tens of microseconds, so that starting a chunk costs nothing
+/// and communication progresses often.
+inline constexpr std::int64_t kChunkElements = 32768;
+
+/// First element of a row. T is the matrix' element type: float, bf16 or an integer.
+template <class T>
+T* elements(const Matrix& matrix, std::int64_t row = 0) {
+  return static_cast<T*>(matrix.data) + row * matrix.row_stride;
+}
+
+inline std::int64_t count(const Matrix& matrix) {
+  return matrix.rows * matrix.cols;
+}
+inline bool contiguous(const Matrix& matrix) {
+  return matrix.rows == 1 || matrix.row_stride == matrix.cols;
+}
+
+/// Calls visit(std::type_identity<T>{}) with float or bf16 for the dtype that all matrices have in common.
+/// Throws std::logic_error on integers and mixtures: the builder never makes them.
+template <class Visit, class... Others>
+void with_element_type(Visit&& visit, const Matrix& first, const Others&... others) {
+  if (((others.dtype != first.dtype) || ...)) throw std::logic_error("a kernel's arguments differ in dtype");
+  switch (first.dtype) {
+    case DType::f32:
+      return visit(std::type_identity<float>{});
+    case DType::bf16:
+      return visit(std::type_identity<bf16>{});
+    case DType::i32:
+    case DType::i64:
+      break;
+  }
+  throw std::logic_error("a kernel's argument is an integer where a float is needed");
+}
+
+/// Calls row(r) for every row of a rows × cols kernel; rows are grouped into chunks.
+template <class Row>
+void for_rows(Workers& workers, std::int64_t rows, std::int64_t cols, const Row& row) {
+  const std::int64_t per_chunk = std::max<std::int64_t>(1, kChunkElements / std::max<std::int64_t>(1, cols));
+  workers.run(ceil_div(rows, per_chunk), [&](std::int64_t chunk) {
+    const std::int64_t end = std::min(rows, (chunk + 1) * per_chunk);
+    for (std::int64_t r = chunk * per_chunk; r < end; ++r) row(r);
+  });
+}
+
+/// Calls piece(row, first column, columns) so that the pieces cover rows × cols; long rows are cut.
+template <class Piece>
+void for_pieces(Workers& workers, std::int64_t rows, std::int64_t cols, const Piece& piece) {
+  if (cols <= kChunkElements) {
+    for_rows(workers, rows, cols, [&](std::int64_t row) { piece(row, std::int64_t{0}, cols); });
+    return;
+  }
+  const std::int64_t per_row = ceil_div(cols, kChunkElements);
+  workers.run(rows * per_row, [&](std::int64_t chunk) {
+    const std::int64_t begin = chunk % per_row * kChunkElements;
+    piece(chunk / per_row, begin, std::min(kChunkElements, cols - begin));
+  });
+}
+
+/// The same matrices seen with one common shape, for elementwise kernels: one row if all are contiguous, else the shape
+/// of the first one that isn't. Throws std::logic_error if their element counts differ.
+template <class... Matrices>
+std::array<Matrix, sizeof...(Matrices)> common_shape(const Matrices&... matrices) {
+  std::array<Matrix, sizeof...(Matrices)> views = {matrices...};
+  std::int64_t rows = 1, cols = count(views[0]);
+  for (const Matrix& view : views) {
+    if (count(view) != count(views[0])) throw std::logic_error("elementwise arguments differ in size");
+    if (rows == 1 && !contiguous(view)) rows = view.rows, cols = view.cols;
+  }
+  for (Matrix& view : views) {
+    if (contiguous(view)) {
+      view.rows = rows, view.cols = cols, view.row_stride = cols;
+    } else if (view.rows != rows) {
+      throw std::logic_error("elementwise arguments differ in shape");
+    }
+  }
+  return views;
+}
+
+/// Hands out 64-byte aligned parts of a scratch area. `bytes` gives the size of a part, to add up what to reserve.
+class ScratchParts {
+ public:
+  explicit ScratchParts(std::byte* begin) : next_(begin) {}
+  float* floats(std::int64_t count) {
+    auto* part = reinterpret_cast<float*>(next_);
+    next_ += bytes(count);
+    return part;
+  }
+  static constexpr std::size_t bytes(std::int64_t floats) {
+    return static_cast<std::size_t>(round_up(floats, 16)) * sizeof(float);
+  }
+
+ private:
+  std::byte* next_;
+};
+
+}  // namespace weft::cpu

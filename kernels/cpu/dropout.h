@@ -1,0 +1,24 @@
+// Dropout whose mask is a pure function of seed, step, site and global element, so that it is never stored: backward
+// draws it again, and no grid or schedule changes it.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/matrix.h"
+#include "kernels/cpu/parallel.h"
+
+namespace weft::cpu {
+
+struct DropoutMask {
+  std::uint64_t seed;
+  std::uint32_t step, site;
+  std::int64_t first_row;  // global row of the matrix' first row
+  float p;                 // in [0, 1): the chance that an element is dropped
+};
+
+/// y = x·mask/(1−p) (+ residual); element (row, col) draws word e mod 4 of philox_quad(seed, step, site, e/4), where e
+/// = (first_row + row)·cols + col, and is dropped if uniform01(word) < p. All of one float dtype [rows, cols]; y may be
+/// x or residual; residual may be null.
+void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const Matrix* residual, const Matrix& y);
+
+}  // namespace weft::cpu

@@ -1,0 +1,86 @@
+// Embedding look-ups and their gradients; see embedding.h.
+#include "kernels/cpu/embedding.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "kernels/cpu/chunks.h"
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+namespace {
+
+// Data are checked where they are read; this is the last line, since a bad index would read foreign memory.
+void check_index(const char* what, std::int64_t index, std::int64_t size) {
+  if (index < 0 || index >= size) {
+    throw RuntimeFault(fmt::format("{} {} is outside its embedding table of {} rows", what, index, size));
+  }
+}
+
+template <class T>
+void add_row(const T* from, std::int64_t n, float* to) {
+  for_vectors(n, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(to + i) + lanes.load(from + i)); });
+}
+
+}  // namespace
+
+void embedding_forward(Workers& workers, const Matrix& tokens, const Matrix& wte, const Matrix* wpe,
+                       std::int64_t seq_len, std::int64_t offset, const Matrix& out) {
+  const Matrix& table = wpe != nullptr ? *wpe : wte;
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    for_rows(workers, out.rows, out.cols, [&](std::int64_t row) {
+      const std::int64_t token = tokens.i32()[row];
+      check_index("token", token, wte.rows);
+      const T* embedding = elements<T>(wte, token);
+      T* to = elements<T>(out, row);
+      if (wpe == nullptr) {
+        std::copy_n(embedding, out.cols, to);
+        return;
+      }
+      const std::int64_t place = offset + row % seq_len;
+      check_index("position", place, table.rows);
+      const T* position = elements<T>(table, place);
+      for_vectors(out.cols, [&](std::int64_t i, auto lanes) {
+        lanes.store(to + i, lanes.load(embedding + i) + lanes.load(position + i));
+      });
+    });
+  };
+  with_element_type(run, wte, table, out);
+}
+
+void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& dout, const Matrix& dwte,
+                        bool accumulate) {
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    // A chunk owns a range of the vocabulary and looks at every token: rows are added in order, without atomics.
+    const std::int64_t vocab = dwte.rows, per_chunk = std::max<std::int64_t>(16, ceil_div(vocab, 32));
+    for (std::int64_t row = 0; row < dout.rows; ++row) check_index("token", tokens.i32()[row], vocab);
+    workers.run(ceil_div(vocab, per_chunk), [&](std::int64_t chunk) {
+      const std::int64_t begin = chunk * per_chunk, end = std::min(vocab, begin + per_chunk);
+      if (!accumulate) {
+        for (std::int64_t row = begin; row < end; ++row) std::fill_n(dwte.f32(row), dwte.cols, 0.0F);
+      }
+      for (std::int64_t row = 0; row < dout.rows; ++row) {
+        const std::int64_t token = tokens.i32()[row];
+        if (token >= begin && token < end) add_row(elements<T>(dout, row), dout.cols, dwte.f32(token));
+      }
+    });
+  };
+  with_element_type(run, dout);
+}
+
+void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
+                       bool accumulate) {
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    for_rows(workers, dwpe.rows, dwpe.cols * std::max<std::int64_t>(1, dout.rows / seq_len), [&](std::int64_t place) {
+      float* gradient = dwpe.f32(place);
+      if (!accumulate) std::fill_n(gradient, dwpe.cols, 0.0F);
+      if (place >= seq_len) return;
+      for (std::int64_t row = place; row < dout.rows; row += seq_len) {
+        add_row(elements<T>(dout, row), dout.cols, gradient);
+      }
+    });
+  };
+  with_element_type(run, dout);
+}
+
+}  // namespace weft::cpu

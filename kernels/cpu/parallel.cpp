@@ -1,0 +1,156 @@
+// The threads of a compute stream over a oneTBB arena; see parallel.h.
+#include "kernels/cpu/parallel.h"
+
+#include <omp.h>
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#if defined(__SSE2__)
+#include <pmmintrin.h>
+#include <xmmintrin.h>
+#endif
+
+namespace weft::cpu {
+namespace {
+
+// Allocates once and grows only before the first step; chunks see a plain pointer.
+class AlignedBytes {
+ public:
+  void reserve(std::size_t bytes) {
+    if (bytes <= size_) return;
+    bytes_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+    size_ = bytes;
+  }
+  std::byte* get() const { return bytes_.get(); }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+  std::size_t size_ = 0;
+};
+
+// Runs prepare_thread() on each thread that enters the arena, before its first chunk.
+class PrepareOnEntry : public tbb::task_scheduler_observer {
+ public:
+  explicit PrepareOnEntry(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  ~PrepareOnEntry() override { observe(false); }
+  PrepareOnEntry(const PrepareOnEntry&) = delete;
+  PrepareOnEntry& operator=(const PrepareOnEntry&) = delete;
+  void on_scheduler_entry(bool /*is_worker*/) override { prepare_thread(); }
+};
+
+}  // namespace
+
+void prepare_thread() {
+  omp_set_num_threads(1);
+#if defined(__SSE2__)
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+#elif defined(__aarch64__)
+  std::uint64_t control = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  control |= std::uint64_t{1} << 24;  // FZ flushes inputs and results
+  asm volatile("msr fpcr, %0" : : "r"(control));
+#endif
+}
+
+struct Workers::Impl {
+  int threads = 1;
+  std::function<void()> progress_hook;
+  AlignedBytes shared;
+  std::vector<AlignedBytes> scratch;  // by slot of the arena
+  std::optional<tbb::global_control> more_threads;
+  std::optional<tbb::task_arena> arena;
+  std::optional<PrepareOnEntry> observer;
+
+  void run_here(std::int64_t chunks, const ChunkFunction& chunk) const {
+    for (std::int64_t i = 0; i < chunks; ++i) {
+      if (i > 0 && progress_hook) progress_hook();
+      chunk(i);
+    }
+  }
+
+  // Each participant takes the next chunk from a counter: cheaper than one TBB task a chunk, and balanced. Only the
+  // participant on the calling thread makes communication progress.
+  void run_in_arena(std::int64_t chunks, const ChunkFunction& chunk) {
+    const auto participants = static_cast<int>(std::min<std::int64_t>(threads, chunks));
+    arena->execute([&] {
+      const int caller = tbb::this_task_arena::current_thread_index();
+      std::atomic<std::int64_t> next{0};
+      const auto participate = [&](int) {
+        const bool progress = progress_hook && tbb::this_task_arena::current_thread_index() == caller;
+        for (std::int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < chunks;
+             i = next.fetch_add(1, std::memory_order_relaxed)) {
+          chunk(i);
+          if (progress) progress_hook();
+        }
+      };
+      tbb::parallel_for(0, participants, 1, participate, tbb::simple_partitioner{});
+    });
+  }
+};
+
+Workers::Workers(int threads) : impl_(std::make_unique<Impl>()) {
+  if (threads < 1) throw std::invalid_argument("Workers: at least one thread is needed");
+  impl_->threads = threads;
+  impl_->scratch.resize(static_cast<std::size_t>(threads));
+  if (threads > 1) {
+    // oneTBB starts no more threads than cores unless told to.
+    if (threads > tbb::info::default_concurrency()) {
+      impl_->more_threads.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+    }
+    impl_->arena.emplace(threads);
+    impl_->observer.emplace(*impl_->arena);
+  }
+}
+
+Workers::~Workers() = default;
+
+int Workers::threads() const {
+  return impl_->threads;
+}
+
+void Workers::run(std::int64_t chunks, ChunkFunction chunk) {
+  if (chunks <= 1 || impl_->threads == 1) {
+    prepare_thread();
+    impl_->run_here(chunks, chunk);
+  } else {
+    impl_->run_in_arena(chunks, chunk);
+  }
+}
+
+void Workers::set_progress_hook(std::function<void()> hook) {
+  impl_->progress_hook = std::move(hook);
+}
+
+void Workers::reserve(std::size_t worker_bytes, std::size_t shared_bytes) {
+  for (AlignedBytes& bytes : impl_->scratch) bytes.reserve(worker_bytes);
+  impl_->shared.reserve(shared_bytes);
+}
+
+std::byte* Workers::worker_scratch() {
+  // Outside the arena (one thread, or a kernel of one chunk) the caller is the only worker.
+  const int slot = impl_->threads == 1 ? 0 : tbb::this_task_arena::current_thread_index();
+  const bool inside = slot >= 0 && slot < impl_->threads;
+  return impl_->scratch[inside ? static_cast<std::size_t>(slot) : 0].get();
+}
+
+std::byte* Workers::shared_scratch() {
+  return impl_->shared.get();
+}
+
+}  // namespace weft::cpu

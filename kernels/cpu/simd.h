@@ -1,0 +1,209 @@
+// Vectors of sixteen fp32 lanes over GCC's and Clang's vector extensions, with loads and stores of float and bf16.
+//
+// Why not leave it to the auto-vectoriser: it may peel loops by address or sum in another order. Here the order of
+// every reduction is written down (lane l takes elements l, l+16, …), so results depend on shapes only, and the last,
+// partial vector goes through the same arithmetic as the others.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "base/dtype.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+namespace weft::cpu {
+
+inline constexpr std::int64_t kLanes = 16;
+
+using Floats = float __attribute__((vector_size(64)));
+using Ints = std::int32_t __attribute__((vector_size(64)));
+using Words = std::uint32_t __attribute__((vector_size(64)));
+using Halves = std::uint16_t __attribute__((vector_size(32)));
+using Doubles = double __attribute__((vector_size(128)));
+
+inline Floats broadcast(float value) {
+  return value - Floats{};
+}
+
+template <class To, class From>
+To lanes_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+// GCC 12 splits the conversions between 16 and 32 bits into halves; the intrinsics are one instruction each.
+inline Words widen_words(Halves halves) {
+#if defined(__AVX512F__)
+  return lanes_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, lanes_cast<__m256i>(halves)));
+#else
+  return __builtin_convertvector(halves, Words);
+#endif
+}
+inline Halves narrow_words(Words words) {
+#if defined(__AVX512F__)
+  return lanes_cast<Halves>(_mm512_maskz_cvtepi32_epi16(0xffff, lanes_cast<__m512i>(words)));
+#else
+  return __builtin_convertvector(words, Halves);
+#endif
+}
+
+inline Floats widen(Halves halves) {
+  return lanes_cast<Floats>(widen_words(halves) << 16);
+}
+
+/// Nearest bf16, ties to even; NaN stays a (quiet) NaN. The same bits as bf16(float).
+inline Halves narrow(Floats value) {
+  const Words bits = lanes_cast<Words>(value);
+  const Words rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
+  const Words result = (bits & 0x7fffffffU) > 0x7f800000U ? bits | 0x00400000U : rounded;
+  return narrow_words(result >> 16);
+}
+
+inline Floats load(const float* from) {
+  Floats value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+inline Floats load(const bf16* from) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  return widen(halves);
+}
+inline void store(float* to, Floats value) {
+  std::memcpy(to, &value, sizeof value);
+}
+inline void store(bf16* to, Floats value) {
+  const Halves halves = narrow(value);
+  std::memcpy(static_cast<void*>(to), &halves, sizeof halves);
+}
+
+/// The first `count` < 16 lanes; the others are zero.
+inline Floats load_partial(const float* from, std::int64_t count) {
+  Floats value{};
+  std::memcpy(&value, from, static_cast<std::size_t>(count) * sizeof(float));
+  return value;
+}
+inline Floats load_partial(const bf16* from, std::int64_t count) {
+  Halves halves{};
+  std::memcpy(&halves, from, static_cast<std::size_t>(count) * sizeof(bf16));
+  return widen(halves);
+}
+inline void store_partial(float* to, Floats value, std::int64_t count) {
+  std::memcpy(to, &value, static_cast<std::size_t>(count) * sizeof(float));
+}
+inline void store_partial(bf16* to, Floats value, std::int64_t count) {
+  const Halves halves = narrow(value);
+  std::memcpy(static_cast<void*>(to), &halves, static_cast<std::size_t>(count) * sizeof(bf16));
+}
+
+inline Floats max(Floats a, Floats b) {
+  return a > b ? a : b;
+}
+
+inline Floats sqrt(Floats value) {
+#if defined(__AVX512F__)
+  return lanes_cast<Floats>(_mm512_maskz_sqrt_ps(0xffff, lanes_cast<__m512>(value)));
+#else
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) value[lane] = std::sqrt(value[lane]);
+  return value;
+#endif
+}
+
+/// Sum of the lanes as a balanced tree.
+inline float sum(Floats value) {
+  using Eight = float __attribute__((vector_size(32)));
+  using Four = float __attribute__((vector_size(16)));
+  const Eight eight = __builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) +
+                      __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);
+  const Four four =
+      __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+inline float largest(Floats value) {
+  float result = value[0];
+  for (std::int64_t lane = 1; lane < kLanes; ++lane) result = value[lane] > result ? value[lane] : result;
+  return result;
+}
+
+/// Calls piece(i, whole) for i = 0, 16, 32, … below n, where `whole` is an object that loads and stores 16 lanes at i,
+/// and once more with one that loads and stores the remaining n mod 16.
+///
+///   for_vectors(n, [&](std::int64_t i, auto lanes) { lanes.store(y + i, lanes.load(x + i) * 2.0F); });
+struct WholeVector {
+  static constexpr bool kPartial = false;
+  template <class T>
+  Floats load(const T* from) const {
+    return cpu::load(from);
+  }
+  template <class T>
+  void store(T* to, Floats value) const {
+    cpu::store(to, value);
+  }
+  /// Lanes past the end become `filler`: for maxima, and for sums of f(x) with f(0) ≠ 0.
+  Floats fill(Floats value, float /*filler*/) const { return value; }
+};
+
+struct PartialVector {
+  static constexpr bool kPartial = true;
+  std::int64_t count;
+  template <class T>
+  Floats load(const T* from) const {
+    return load_partial(from, count);
+  }
+  template <class T>
+  void store(T* to, Floats value) const {
+    store_partial(to, value, count);
+  }
+  Floats fill(Floats value, float filler) const {
+    const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return lane < static_cast<std::int32_t>(count) ? value : broadcast(filler);
+  }
+};
+
+template <class Piece>
+inline void for_vectors(std::int64_t n, Piece&& piece) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) piece(i, WholeVector{});
+  if (i < n) piece(i, PartialVector{n - i});
+}
+
+/// Σ term(i, lanes) with four independent accumulators, added in a fixed order. Terms of lanes past the end must be 0.
+template <class Term>
+inline float sum_vectors(std::int64_t n, Term&& term) {
+  Floats a{}, b{}, c{}, d{};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    a += term(i, WholeVector{});
+    b += term(i + kLanes, WholeVector{});
+    c += term(i + 2 * kLanes, WholeVector{});
+    d += term(i + 3 * kLanes, WholeVector{});
+  }
+  for (; i + kLanes <= n; i += kLanes) a += term(i, WholeVector{});
+  if (i < n) b += term(i, PartialVector{n - i});
+  return sum((a + b) + (c + d));
+}
+
+/// The largest of n ≥ 1 elements; −inf when all are −inf. NaNs may be passed over.
+template <class T>
+inline float max_of(const T* values, std::int64_t n) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  Floats a = broadcast(kLowest), b = a;
+  std::int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    a = max(load(values + i), a);
+    b = max(load(values + i + kLanes), b);
+  }
+  for (; i + kLanes <= n; i += kLanes) a = max(load(values + i), a);
+  if (i < n) b = max(PartialVector{n - i}.fill(load_partial(values + i, n - i), kLowest), b);
+  return largest(max(a, b));
+}
+
+}  // namespace weft::cpu

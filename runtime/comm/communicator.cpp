@@ -1,0 +1,52 @@
+// What all communicators share: checks and names of calls, and waiting for one.
+#include "runtime/comm/communicator.h"
+
+#include <fmt/format.h>
+
+#include "runtime/comm/backoff.h"
+#include "runtime/comm/slices.h"
+
+namespace weft {
+
+std::string_view to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all_reduce";
+    case CollectiveKind::reduce_scatter:
+      return "reduce_scatter";
+    case CollectiveKind::all_gather:
+      return "all_gather";
+    case CollectiveKind::broadcast:
+      return "broadcast";
+  }
+  return "?";
+}
+
+void run_blocking(Communicator& communicator, const CollectiveCall& call) {
+  communicator.start(call);
+  for (Backoff backoff; !communicator.progress();) backoff.pause();
+}
+
+std::string describe(const CollectiveCall& call) {
+  std::string text = fmt::format("{} of {} {}", to_string(call.kind), call.count, to_string(call.dtype));
+  if (call.kind == CollectiveKind::broadcast) text += fmt::format(" from rank {}", call.root);
+  return text;
+}
+
+void check_call(const CollectiveCall& call, int ranks) {
+  const bool reads_in = call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_gather;
+  const bool sums = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter;
+  const char* wrong = nullptr;
+  if (call.count < 0) {
+    wrong = "negative count";
+  } else if (call.root < 0 || call.root >= ranks) {
+    wrong = "root outside the group";
+  } else if (call.count > 0 && (call.out == nullptr || (reads_in && call.in == nullptr))) {
+    wrong = "missing buffer";
+  } else if (call.count > 0 && sums && ranks > 1 && call.workspace == nullptr) {
+    wrong = "missing workspace";
+  }
+  if (wrong != nullptr) throw std::logic_error(fmt::format("{}: {}", describe(call), wrong));
+}
+
+}  // namespace weft

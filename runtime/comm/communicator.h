@@ -1,0 +1,94 @@
+// How a rank talks: non-blocking collectives of one process group, and the few blocking calls of start-up.
+//
+// In every implementation a float sum is direct: each rank receives its slice from every peer, adds in fp32 in rank
+// order, rounds once and shares the result. The bytes are those of a ring, and the bits are the same everywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace weft {
+
+enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast };
+
+std::string_view to_string(CollectiveKind kind);
+
+/// One collective as a communicator sees it. `count` has the meaning of the operation of the same name
+/// (graph/operation.h); all_reduce and broadcast work in place on `out`. reduce_scatter's `out` may be the rank's slice
+/// of `in`, all_gather's `in` the rank's slice of `out`; no other overlap. Floats are summed in fp32, integers wrap.
+/// all_reduce needs all_reduce_workspace(count, size) elements of workspace, reduce_scatter (size − 1)·count.
+struct CollectiveCall {
+  CollectiveKind kind;
+  DType dtype = DType::f32;
+  std::int64_t count = 0;
+  std::int64_t root = 0;
+  const void* in = nullptr;
+  void* out = nullptr;
+  void* workspace = nullptr;
+};
+
+/// Thrown from progress() and blocking calls when another rank of the world gave up.
+class PeerLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One rank's end of a process group. At most one collective is in flight; members start them in the same order.
+/// Buffers of a collective must live until it is complete or the communicator is destroyed: when an exception unwinds a
+/// rank, destroy its communicators before its buffers. Any thread may call, but only one at a time, and with MPI only
+/// one at a time over all communicators of the process.
+///
+///   communicator.start({CollectiveKind::all_reduce, DType::f32, n, 0, nullptr, buffer, workspace});
+///   while (!communicator.progress()) compute_a_little();
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Begins a collective; returns at once. The previous one must be complete (else std::logic_error).
+  virtual void start(const CollectiveCall& call) = 0;
+  /// Advances the collective in flight without blocking or spinning; true once it is complete (and when none is in
+  /// flight). Throws PeerLost when another rank gave up, RuntimeFault (naming the collective) when the transport failed
+  /// or the members' calls differ.
+  virtual bool progress() = 0;
+};
+
+/// A rank's view of all ranks of the run: makes communicators of groups, and blocks at start-up and shutdown only.
+class World {
+ public:
+  virtual ~World() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// "local" or "mpi".
+  virtual std::string name() const = 0;
+  /// Ranks that share this node's cores, this one included.
+  virtual int ranks_on_node() const = 0;
+
+  /// Ranks that pass the same `color` form a group, ordered by their rank here. Collective over the world.
+  virtual std::unique_ptr<Communicator> split(int color) = 0;
+
+  virtual void barrier() = 0;
+  /// `bytes` of the root reach everybody; other ranks' vectors are resized.
+  virtual void broadcast(std::vector<std::byte>& bytes, int root) = 0;
+  /// Everybody's value, by rank.
+  virtual std::vector<std::uint64_t> all_gather(std::uint64_t value) = 0;
+  /// Everybody's bytes, by rank (lengths may differ).
+  virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
+
+  /// Tells the others that this rank gives up, so that they leave with PeerLost instead of waiting for ever. With MPI
+  /// this ends every process with `exit_code` and doesn't return. Prints nothing; any thread may call it at any time.
+  virtual void abort(const std::string& reason, int exit_code) = 0;
+};
+
+/// Runs a collective to its end; spins briefly, then yields, then sleeps between calls of progress().
+void run_blocking(Communicator& communicator, const CollectiveCall& call);
+
+}  // namespace weft

@@ -1,0 +1,111 @@
+// Threads for local ranks, failures as values, and who reports them.
+#include "runtime/comm/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "runtime/comm/local.h"
+#include "runtime/comm/mpi.h"
+
+namespace weft {
+namespace {
+
+constexpr int kUserErrorCode = 2, kFaultCode = 3;
+constexpr double kAgreementSeconds = 2.0;  // ranks that fail alike do so at start-up, within much less than this
+
+// In one piece, as other processes write to the same terminal.
+void report(std::ostream& errors, std::string_view message) {
+  errors << fmt::format("weft: {}\n", message) << std::flush;
+}
+
+struct Failure {
+  std::string message;
+  int exit_code = kFaultCode;
+  bool peer_lost = false;
+};
+
+struct Outcome {
+  int exit_code = 0;
+  std::optional<Failure> failure;
+};
+
+Outcome run_rank(const RankBody& body, World& world) {
+  try {
+    return {body(world), std::nullopt};
+  } catch (const UserError& error) {
+    return {kUserErrorCode, Failure{error.what(), kUserErrorCode, false}};
+  } catch (const PeerLost& error) {
+    return {kFaultCode, Failure{error.what(), kFaultCode, true}};
+  } catch (const std::exception& error) {
+    return {kFaultCode, Failure{error.what(), kFaultCode, false}};
+  } catch (...) {
+    return {kFaultCode, Failure{"an exception of unknown type", kFaultCode, false}};
+  }
+}
+
+}  // namespace
+
+int run_ranks(int ranks, const RankBody& body, std::ostream& errors) {
+  const auto worlds = make_local_worlds(ranks);
+  std::vector<Outcome> outcomes(worlds.size());
+  std::mutex mutex;
+  std::optional<std::size_t> first;  // the rank that failed first, and not because of another
+  const auto run = [&](std::size_t rank) {
+    Outcome& outcome = outcomes[rank];
+    outcome = run_rank(body, *worlds[rank]);
+    if (!outcome.failure || outcome.failure->peer_lost) return;
+    {
+      const std::lock_guard lock(mutex);
+      if (!first) first = rank;
+    }
+    worlds[rank]->abort(fmt::format("rank {} failed: {}", rank, outcome.failure->message), outcome.exit_code);
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 1; rank < worlds.size(); ++rank) threads.emplace_back(run, rank);
+    run(0);
+  }
+  if (!first) {
+    // A world can also be given up without an exception, by abort(); then its reason is all there is to report.
+    const auto lost =
+        std::ranges::find_if(outcomes, [](const Outcome& outcome) { return outcome.failure.has_value(); });
+    if (lost != outcomes.end()) report(errors, lost->failure->message);
+    return std::ranges::max(outcomes, {}, &Outcome::exit_code).exit_code;
+  }
+  const Failure& failure = *outcomes[*first].failure;
+  // Bad input is the same for all ranks of a process, whichever of them met it first.
+  const bool names_rank = failure.exit_code != kUserErrorCode && ranks > 1;
+  report(errors, names_rank ? fmt::format("rank {}: {}", *first, failure.message) : failure.message);
+  return failure.exit_code;
+}
+
+int run_mpi(const RankBody& body, std::ostream& errors) {
+  std::unique_ptr<MpiWorld> world;
+  try {
+    world = make_mpi_world();
+  } catch (const RuntimeFault& error) {
+    report(errors, error.what());
+    return kFaultCode;
+  }
+  const Outcome outcome = run_rank(body, *world);
+  if (!outcome.failure) return outcome.exit_code;
+  const Failure& failure = *outcome.failure;
+  // Only a UserError can be common to all, and only before anything was in flight; other failures mustn't wait.
+  if (failure.exit_code == kUserErrorCode &&
+      world->all_say(Fingerprint().add(failure.message).value(), kAgreementSeconds)) {
+    if (world->rank() == 0) report(errors, failure.message);
+    return failure.exit_code;
+  }
+  report(errors, world->size() > 1 ? fmt::format("rank {}: {}", world->rank(), failure.message) : failure.message);
+  world->abort(failure.message, failure.exit_code);
+  return failure.exit_code;
+}
+
+}  // namespace weft

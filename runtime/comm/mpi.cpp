@@ -1,0 +1,161 @@
+// The world over MPI: start-up exchanges, splitting, and ending.
+#include "runtime/comm/mpi.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+
+#include "runtime/comm/backoff.h"
+#include "runtime/comm/mpi_communicator.h"
+#include "runtime/comm/mpi_handles.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kBroadcastBytes = std::size_t{1} << 30;  // MPI counts are ints
+
+// Blocks without keeping the core busy, unlike MPI_Wait.
+void wait(MPI_Request request, std::string_view what) {
+  int complete = 0;
+  for (Backoff backoff;; backoff.pause()) {
+    check_mpi(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), what);
+    if (complete != 0) return;
+  }
+}
+
+MPI_Comm duplicate_of_world() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  return comm;
+}
+
+int count_ranks_on_node(const std::shared_ptr<MpiSession>& session, const CommHandle& world) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(world.get(), MPI_COMM_TYPE_SHARED, world.rank(), MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  return CommHandle(session, node).size();
+}
+
+std::shared_ptr<MpiSession> begin_session() {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) throw std::logic_error("MPI was initialised before in this process");
+  return std::make_shared<MpiSession>();
+}
+
+}  // namespace
+
+bool launched_by_mpi() {
+  constexpr std::array variables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
+  return std::ranges::any_of(variables, [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+struct MpiWorld::Impl {
+  std::shared_ptr<MpiSession> session = begin_session();
+  CommHandle world{session, duplicate_of_world()};
+  CommHandle failures{session, duplicate_of_world()};  // its messages never meet those of a broken exchange
+  int rank = world.rank();
+  int size = world.size();
+  int ranks_on_node = count_ranks_on_node(session, world);
+  std::array<std::uint64_t, 2> said{}, greatest{};  // of all_say(): must outlive an exchange that nobody joins
+
+  void broadcast(std::byte* data, std::size_t size, int root) const {
+    for (std::size_t first = 0; first < size; first += kBroadcastBytes) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      const auto count = static_cast<int>(std::min(kBroadcastBytes, size - first));
+      check_mpi(MPI_Ibcast(data + first, count, MPI_BYTE, root, world.get(), &request), "broadcast");
+      wait(request, "broadcast");
+    }
+  }
+};
+
+MpiWorld::MpiWorld() : impl_(std::make_unique<Impl>()) {}
+MpiWorld::~MpiWorld() = default;
+
+int MpiWorld::rank() const {
+  return impl_->rank;
+}
+int MpiWorld::size() const {
+  return impl_->size;
+}
+std::string MpiWorld::name() const {
+  return "mpi";
+}
+int MpiWorld::ranks_on_node() const {
+  return impl_->ranks_on_node;
+}
+
+std::unique_ptr<Communicator> MpiWorld::split(int color) {
+  // MPI refuses negative colours; ours are numbered densely instead.
+  const auto colors = all_gather(static_cast<std::uint64_t>(static_cast<std::int64_t>(color)));
+  const auto own = colors[static_cast<std::size_t>(impl_->rank)];
+  const auto first_of_group = std::ranges::find(colors, own) - colors.begin();
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(impl_->world.get(), static_cast<int>(first_of_group), impl_->rank, &comm), "split");
+  return std::make_unique<MpiCommunicator>(CommHandle(impl_->session, comm));
+}
+
+void MpiWorld::barrier() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(impl_->world.get(), &request), "barrier");
+  wait(request, "barrier");
+}
+
+void MpiWorld::broadcast(std::vector<std::byte>& bytes, int root) {
+  std::uint64_t size = bytes.size();
+  impl_->broadcast(reinterpret_cast<std::byte*>(&size), sizeof size, root);
+  bytes.resize(size);
+  impl_->broadcast(bytes.data(), bytes.size(), root);
+}
+
+std::vector<std::uint64_t> MpiWorld::all_gather(std::uint64_t value) {
+  std::vector<std::uint64_t> values(static_cast<std::size_t>(impl_->size));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, impl_->world.get(), &request),
+            "all_gather");
+  wait(request, "all_gather");
+  return values;
+}
+
+std::vector<std::vector<std::byte>> MpiWorld::all_gather_bytes(std::span<const std::byte> bytes) {
+  const auto sizes = all_gather(bytes.size());
+  std::vector<std::vector<std::byte>> all(sizes.size());
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const bool own = static_cast<int>(r) == impl_->rank;
+    all[r] = own ? std::vector<std::byte>(bytes.begin(), bytes.end()) : std::vector<std::byte>(sizes[r]);
+    impl_->broadcast(all[r].data(), all[r].size(), static_cast<int>(r));
+  }
+  return all;
+}
+
+void MpiWorld::abort(const std::string&, int exit_code) {
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);  // in case MPI was too broken to end us
+}
+
+bool MpiWorld::all_say(std::uint64_t value, double seconds) {
+  // max(value) == min(value), and the minimum is the complement of the maximum of complements.
+  auto& own = impl_->said;
+  auto& greatest = impl_->greatest;
+  own = {value, ~value};
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Iallreduce(own.data(), greatest.data(), 2, MPI_UINT64_T, MPI_MAX, impl_->failures.get(), &request) !=
+      MPI_SUCCESS) {
+    return false;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  int complete = 0;
+  for (Backoff backoff; complete == 0; backoff.pause()) {
+    if (MPI_Test(&request, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (complete == 0 && std::chrono::steady_clock::now() > deadline) return false;
+  }
+  return greatest[0] == ~greatest[1];
+}
+
+std::unique_ptr<MpiWorld> make_mpi_world() {
+  return std::make_unique<MpiWorld>();
+}
+
+}  // namespace weft

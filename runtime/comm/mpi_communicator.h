@@ -1,0 +1,79 @@
+// Collectives of one process group over MPI_Isend and MPI_Irecv. Includes mpi.h: for .cpp files of this folder only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/mpi_handles.h"
+#include "runtime/comm/slices.h"
+
+namespace weft {
+
+/// A large collective is cut into rounds; round k moves piece k of every rank's slice in two exchanges with all peers:
+///
+///   exchange   all_reduce, reduce_scatter: my piece from every peer, then sum it; broadcast: piece from the root
+///   share      all_reduce, all_gather, broadcast: the finished piece to every peer
+///
+/// A few rounds are in flight at once, each in its own window slot, so that the wire is busy in both directions while
+/// a piece is summed. Slot s runs rounds s, s + kWindow, …; as a round starts only after its slot's last one ended on
+/// this rank, and that needed the peers' part of it, messages of one tag (slot and exchange) match in order.
+///
+/// A small all_reduce or broadcast takes one exchange of whole vectors instead of two of slices.
+class MpiCommunicator final : public Communicator {
+ public:
+  explicit MpiCommunicator(CommHandle comm);
+  ~MpiCommunicator() override;
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void start(const CollectiveCall& call) override;
+  bool progress() override;
+
+ private:
+  static constexpr int kWindow = 8;
+  enum class Stage : std::uint8_t { exchange, share };
+  struct Slot {
+    bool active = false;
+    std::int64_t round = 0;
+    Stage stage = Stage::exchange;
+    int posted = 0, pending = 0;  // requests of this stage; they stand together in requests_
+  };
+
+  bool sums() const { return call_.kind == CollectiveKind::all_reduce || call_.kind == CollectiveKind::reduce_scatter; }
+  /// Piece `round` of the slice of `rank`.
+  Slice piece(int rank, std::int64_t round) const;
+  /// Where peer's contribution to my slice (direct: to all of it) is received.
+  std::byte* contribution(int peer, std::int64_t first);
+
+  bool shares() const { return !direct_ && call_.kind != CollectiveKind::reduce_scatter; }
+  int tag(const Slot& slot) const;
+  void begin_round(std::size_t slot, std::int64_t round);
+  void post_exchange(Slot& slot);
+  void post_share(Slot& slot);
+  void send(Slot& slot, int peer, const std::byte* from, std::int64_t count);
+  void receive(Slot& slot, int peer, std::byte* to, std::int64_t count);
+  void sum(std::int64_t round);
+  void copy_own_piece(std::int64_t round);
+  MPI_Request& next_request(Slot& slot);
+  void test_requests();
+  void finish_stage(std::size_t slot);
+
+  CommHandle comm_;
+  int rank_, size_;
+  CollectiveCall call_{};
+  bool in_flight_ = false;
+  bool direct_ = false;
+  std::int64_t element_bytes_ = 0, piece_length_ = 0, rounds_ = 0, finished_ = 0;
+  std::array<Slot, kWindow> slots_;
+  std::vector<MPI_Request> requests_;  // by slot, 2·size each; MPI_REQUEST_NULL where none is pending
+  std::vector<MPI_Status> statuses_;
+  std::vector<int> completed_;
+  std::vector<const void*> sources_;
+  std::vector<std::byte> bounce_;  // the peers' whole vectors, when small
+};
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// Which elements of a collective belong to which rank: the one place that says so, for every transport.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/comm/communicator.h"
+
+namespace weft {
+
+/// Elements [begin, begin + count) of the full vector.
+struct Slice {
+  std::int64_t begin = 0, count = 0;
+};
+
+/// Elements of every rank's slice; the last ranks' may be cut short or empty.
+constexpr std::int64_t slice_length(const CollectiveCall& call, int ranks) {
+  const bool count_is_total = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
+  return count_is_total ? (call.count + ranks - 1) / ranks : call.count;
+}
+
+/// The slice that `rank` sums (all_reduce, reduce_scatter) or shares (all_reduce, all_gather, broadcast).
+/// Example: an all_reduce of 7 elements over 4 ranks has slices of 2, 2, 2 and 1.
+constexpr Slice slice_of(const CollectiveCall& call, int ranks, int rank) {
+  const std::int64_t length = slice_length(call, ranks);
+  const bool count_is_total = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
+  const std::int64_t total = count_is_total ? call.count : length * ranks;
+  const std::int64_t begin = std::min(length * rank, total);
+  return {begin, std::min(length, total - begin)};
+}
+
+/// Throws std::logic_error when `call` can't be right on any rank: a negative count, a root outside the group, a
+/// missing buffer.
+void check_call(const CollectiveCall& call, int ranks);
+
+/// "all_reduce of 7 f32" for messages.
+std::string describe(const CollectiveCall& call);
+
+}  // namespace weft

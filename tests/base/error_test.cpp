@@ -1,0 +1,30 @@
+// Messages that name the fix.
+#include "base/error.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+TEST(UserError, SaysWhatWasFoundExpectedAndHowToFixIt) {
+  EXPECT_STREQ(UserError("heads = 7", "a divisor of 64", "--set model.heads=8").what(),
+               "heads = 7; expected a divisor of 64\n  fix: --set model.heads=8");
+  EXPECT_STREQ(UserError("no such file", "", "").what(), "no such file");
+}
+
+TEST(NearestName, FindsTypos) {
+  const std::vector<std::string> names = {"seq-len", "steps", "seed", "micro-batch"};
+  EXPECT_EQ(nearest_name("seqlen", names), "seq-len");
+  EXPECT_EQ(nearest_name("step", names), "steps");
+  EXPECT_EQ(nearest_name("micro-batches", names), "micro-batch");
+  EXPECT_EQ(nearest_name("policy", names), "");
+}
+
+TEST(Join, SeparatesWithCommas) {
+  EXPECT_EQ(join(std::vector<std::string>{}), "");
+  EXPECT_EQ(join(std::vector<std::string>{"a"}), "a");
+  EXPECT_EQ(join(std::vector<std::string>{"a", "b"}), "a, b");
+}
+
+}  // namespace
+}  // namespace weft

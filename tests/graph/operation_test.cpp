@@ -1,0 +1,60 @@
+// Names, groups and arithmetic of operations.
+#include "graph/operation.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "graph/operation_fields.h"
+
+namespace weft {
+namespace {
+
+TEST(Operation, KindNamesAreUnique) {
+  std::set<std::string_view> names;
+  const auto add = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (names.insert(kind_name(Operation(std::in_place_index<I>))), ...);
+  };
+  add(std::make_index_sequence<std::variant_size_v<Operation>>());
+  EXPECT_EQ(names.size(), std::variant_size_v<Operation>);
+}
+
+TEST(Operation, CollectivesKnowTheirChannel) {
+  const Operation reduce = AllReduce{Channel::z_scatter, 4, 10};
+  ASSERT_TRUE(is_collective(reduce));
+  EXPECT_EQ(*channel_of(reduce), Channel::z_scatter);
+  EXPECT_FALSE(is_collective(Gemm{1, 1, 1}));
+}
+
+TEST(Operation, WorkOfAGemm) {
+  const Work work = work_of(Gemm{2, 3, 5, false, true, true}, 4);
+  EXPECT_EQ(work.flops, 60);
+  EXPECT_EQ(work.bytes, 4 * (2 * 5 + 5 * 3 + 2 * 2 * 3));  // an accumulated result is read and written
+}
+
+TEST(Operation, CollectivesSendTheBytesOfARing) {
+  // 4 ranks, 100 fp32 elements in full: 3/4 of them once for a gather or scatter, twice for an all-reduce.
+  EXPECT_EQ(work_of(AllReduce{Channel::data, 4, 100}, 4).network_bytes, 600);
+  EXPECT_EQ(work_of(AllGather{Channel::data, 4, 25}, 4).network_bytes, 300);
+  EXPECT_EQ(work_of(ReduceScatter{Channel::data, 4, 25}, 4).network_bytes, 300);
+  EXPECT_EQ(work_of(AllReduce{Channel::data, 1, 100}, 4).network_bytes, 0);
+}
+
+TEST(Operation, AllReduceWorkspaceHoldsASliceOfEveryPeer) {
+  EXPECT_EQ(all_reduce_workspace(100, 1), 0);
+  EXPECT_EQ(all_reduce_workspace(100, 4), 75);
+  EXPECT_EQ(all_reduce_workspace(101, 4), 78);
+  EXPECT_EQ(all_reduce_workspace(1, 3), 2);
+}
+
+TEST(Operation, FieldsAreVisitedByName) {
+  std::string text;
+  for_each_field(Operation(Gemm{2, 3, 5, true}), [&](std::string_view name, auto value) {
+    text += std::string(name) + "=" + std::to_string(static_cast<std::int64_t>(value)) + " ";
+  });
+  EXPECT_EQ(text, "m=2 n=3 k=5 trans_a=1 trans_b=0 accumulate=0 has_bias=0 ");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,187 @@
+// What the kernel tests share: typed matrices that notice stray writes, comparison with double-precision references,
+// central differences, and the check that results are the same bits on one thread and on many.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/dtype.h"
+#include "kernels/cpu/matrix.h"
+#include "kernels/cpu/parallel.h"
+
+namespace weft::cpu::testing {
+
+using Values = std::vector<double>;
+
+/// n numbers from a normal distribution.
+inline Values normal_values(std::int64_t n, std::uint32_t seed, double scale = 1.0) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal(0.0, scale);
+  Values values(static_cast<std::size_t>(n));
+  for (double& value : values) value = normal(generator);
+  return values;
+}
+
+/// A rows × cols matrix that owns its memory. Every byte begins as 0xff, a NaN in both float types: a kernel that reads
+/// what it should only write shows, and so does a write into the `padding` elements behind each row.
+class Tensor {
+ public:
+  Tensor(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t padding = 0)
+      : dtype_(dtype),
+        rows_(rows),
+        cols_(cols),
+        stride_(cols + padding),
+        bytes_(static_cast<std::size_t>(rows * stride_) * size_of(dtype), std::byte{0xff}) {}
+
+  Tensor(DType dtype, std::int64_t rows, std::int64_t cols, const Values& values, std::int64_t padding = 0)
+      : Tensor(dtype, rows, cols, padding) {
+    assign(values);
+  }
+
+  static Tensor random(DType dtype, std::int64_t rows, std::int64_t cols, std::uint32_t seed, double scale = 1.0,
+                       std::int64_t padding = 0) {
+    return {dtype, rows, cols, normal_values(rows * cols, seed, scale), padding};
+  }
+
+  static Tensor integers(DType dtype, const std::vector<std::int64_t>& values) {
+    Tensor tensor(dtype, 1, static_cast<std::int64_t>(values.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (dtype == DType::i32) tensor.view().i32()[i] = static_cast<std::int32_t>(values[i]);
+      if (dtype == DType::i64) tensor.view().i64()[i] = values[i];
+    }
+    return tensor;
+  }
+
+  Matrix view() { return {bytes_.data(), rows_, cols_, stride_, dtype_}; }
+  /// Columns [first, first + cols) of all rows.
+  Matrix columns(std::int64_t first, std::int64_t cols) {
+    return {bytes_.data() + static_cast<std::size_t>(first) * size_of(dtype_), rows_, cols, stride_, dtype_};
+  }
+
+  void assign(const Values& values) {
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      for (std::int64_t col = 0; col < cols_; ++col) {
+        const auto value = static_cast<float>(values[static_cast<std::size_t>(row * cols_ + col)]);
+        if (dtype_ == DType::f32) view().f32(row)[col] = value;
+        if (dtype_ == DType::bf16) view().b16(row)[col] = bf16(value);
+      }
+    }
+  }
+
+  /// The elements as they are stored, rounded to the dtype.
+  Values values() {
+    Values values;
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      for (std::int64_t col = 0; col < cols_; ++col) {
+        values.push_back(dtype_ == DType::f32 ? view().f32(row)[col] : static_cast<float>(view().b16(row)[col]));
+      }
+    }
+    return values;
+  }
+
+  bool padding_untouched() const {
+    const std::size_t used = static_cast<std::size_t>(cols_) * size_of(dtype_);
+    const std::size_t stride = static_cast<std::size_t>(stride_) * size_of(dtype_);
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      if (i % stride >= used && bytes_[i] != std::byte{0xff}) return false;
+    }
+    return true;
+  }
+
+  std::vector<std::byte>& bytes() { return bytes_; }
+  DType dtype() const { return dtype_; }
+
+ private:
+  DType dtype_;
+  std::int64_t rows_, cols_, stride_;
+  std::vector<std::byte> bytes_;
+};
+
+/// Runs kernel(workers) on one thread and on three, each from the same contents of `outputs`; the bits must be equal
+/// and paddings untouched. The result stays in `outputs`.
+template <class Kernel>
+void run_on_one_and_three_threads(const Scratch& scratch, const std::vector<Tensor*>& outputs, const Kernel& kernel) {
+  std::vector<std::vector<std::byte>> before, first;
+  for (Tensor* output : outputs) before.push_back(output->bytes());
+  Workers one(1), three(3);
+  one.reserve(scratch);
+  three.reserve(scratch);
+  kernel(one);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    first.push_back(outputs[i]->bytes());
+    std::copy(before[i].begin(), before[i].end(), outputs[i]->bytes().begin());
+  }
+  kernel(three);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    EXPECT_EQ(first[i], outputs[i]->bytes()) << "output " << i << " depends on the number of threads";
+    EXPECT_TRUE(outputs[i]->padding_untouched()) << "output " << i << " is written outside its view";
+  }
+}
+
+struct Tolerance {
+  double relative, absolute;
+};
+
+/// fp32: some rounding errors of sums. bf16: one unit in the last place (half of one is the rounding itself).
+inline Tolerance tolerance_of(DType dtype, double absolute = 1e-5) {
+  return dtype == DType::bf16 ? Tolerance{0x1p-8, absolute} : Tolerance{1e-5, absolute};
+}
+
+inline void expect_close(const Values& actual, const Values& expected, const Tolerance& tolerance,
+                         const std::string& what = "") {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  int failures = 0;
+  for (std::size_t i = 0; i < actual.size() && failures < 5; ++i) {
+    const double allowed = tolerance.absolute + tolerance.relative * std::abs(expected[i]);
+    const bool close = std::abs(actual[i] - expected[i]) <= allowed;
+    EXPECT_TRUE(close) << what << " element " << i << ": " << actual[i] << ", expected " << expected[i];
+    failures += close ? 0 : 1;
+  }
+}
+
+/// Gradient of a scalar function by central differences, in double.
+inline Values numeric_gradient(const std::function<double(const Values&)>& function, Values at, double step = 1e-5) {
+  Values gradient(at.size());
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double middle = at[i];
+    at[i] = middle + step;
+    const double above = function(at);
+    at[i] = middle - step;
+    const double below = function(at);
+    at[i] = middle;
+    gradient[i] = (above - below) / (2 * step);
+  }
+  return gradient;
+}
+
+inline double dot(const Values& a, const Values& b) {
+  double total = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) total += a[i] * b[i];
+  return total;
+}
+
+inline Values plus(Values a, const Values& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+/// Tests run for both element types.
+class ForFloatTypes : public ::testing::TestWithParam<DType> {};
+
+inline auto both_float_types() {
+  return ::testing::Values(DType::f32, DType::bf16);
+}
+inline std::string type_name(const ::testing::TestParamInfo<DType>& info) {
+  return std::string(to_string(info.param));
+}
+
+}  // namespace weft::cpu::testing

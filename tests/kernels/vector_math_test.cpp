@@ -1,0 +1,67 @@
+// exp, logistic and sine/cosine against double precision over their range, and at its ends.
+#include "kernels/cpu/vector_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace weft::cpu {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(VectorMath, ExpIsAccurateOverItsRange) {
+  double worst = 0;
+  for (double x = -87.3; x < 88.7; x += 0.0037) {
+    const auto value = static_cast<float>(x);
+    const double exact = std::exp(static_cast<double>(value));
+    worst = std::max(worst, std::abs(static_cast<double>(exp(broadcast(value))[7]) / exact - 1.0));
+  }
+  EXPECT_LT(worst, 1.5e-7);
+}
+
+TEST(VectorMath, ExpAtTheEnds) {
+  const Floats x = {0.0F,   -0.0F, -kInfinity, kInfinity, kNan,   1.0F, -87.0F, -88.0F,
+                    -1e30F, 88.7F, 88.8F,      1e30F,     1e-30F, 2.0F, 3.0F,   4.0F};
+  const Floats y = exp(x);
+  EXPECT_EQ(y[0], 1.0F);
+  EXPECT_EQ(y[1], 1.0F);
+  EXPECT_EQ(y[2], 0.0F);
+  EXPECT_EQ(y[3], kInfinity);
+  EXPECT_TRUE(std::isnan(y[4]));
+  EXPECT_NEAR(y[5], std::exp(1.0), 3e-7);
+  EXPECT_GT(y[6], 0.0F);
+  EXPECT_EQ(y[7], 0.0F);
+  EXPECT_EQ(y[8], 0.0F);
+  EXPECT_TRUE(std::isfinite(y[9]));
+  EXPECT_EQ(y[10], kInfinity);
+  EXPECT_EQ(y[11], kInfinity);
+  EXPECT_EQ(y[12], 1.0F);
+}
+
+TEST(VectorMath, LogisticIsAccurateAndSaturates) {
+  for (double x = -80; x < 80; x += 0.0123) {
+    const auto value = static_cast<float>(x);
+    const double exact = 1.0 / (1.0 + std::exp(-static_cast<double>(value)));
+    EXPECT_NEAR(logistic(broadcast(value))[3] / exact, 1.0, 3e-7) << x;
+  }
+  EXPECT_EQ(logistic(broadcast(-kInfinity))[0], 0.0F);
+  EXPECT_EQ(logistic(broadcast(kInfinity))[0], 1.0F);
+  EXPECT_TRUE(std::isnan(logistic(broadcast(kNan))[0]));
+}
+
+TEST(VectorMath, SineAndCosineKeepTheirAccuracyAtLargePositions) {
+  double worst = 0;
+  for (double x = -50; x < 1e6; x = x < 50 ? x + 0.0017 : x * 1.0003 + 0.1) {
+    const auto value = static_cast<float>(x);
+    const SineCosine both = sine_cosine(broadcast(value));
+    worst = std::max(worst, std::abs(both.sine[2] - std::sin(static_cast<double>(value))));
+    worst = std::max(worst, std::abs(both.cosine[13] - std::cos(static_cast<double>(value))));
+  }
+  EXPECT_LT(worst, 1.5e-7);
+}
+
+}  // namespace
+}  // namespace weft::cpu

@@ -1,0 +1,299 @@
+// Every operation through PreparedTask: the right kernel gets the right arguments in the right order.
+//
+// The kernels' arithmetic is tested in tests/kernels; here small shapes suffice to tell arguments apart.
+#include "runtime/cpu_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "base/philox.h"
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/cross_entropy.h"
+#include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/rms_norm.h"
+#include "kernels/cpu/rope.h"
+#include "tests/kernels/reference.h"
+
+namespace weft {
+namespace {
+
+using cpu::Matrix;
+using cpu::Workers;
+using cpu::testing::expect_close;
+using cpu::testing::Tensor;
+using cpu::testing::Values;
+
+constexpr cpu::testing::Tolerance kClose{1e-5, 1e-5};
+
+Tensor random(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
+  return Tensor::random(DType::f32, rows, cols, seed);
+}
+Tensor empty(std::int64_t rows, std::int64_t cols) {
+  return {DType::f32, rows, cols};
+}
+Tensor position(std::int64_t value) {
+  return Tensor::integers(DType::i64, {value});
+}
+Tensor tokens(const std::vector<std::int64_t>& values) {
+  return Tensor::integers(DType::i32, values);
+}
+
+void run(const Operation& operation, const std::vector<Tensor*>& arguments) {
+  std::vector<Matrix> views;
+  for (Tensor* argument : arguments) views.push_back(argument->view());
+  const PreparedTask task(operation, views);
+  Workers workers(2);
+  workers.reserve(task.scratch());
+  task.run(workers);
+}
+
+// Runs `kernel` on one thread with plenty of scratch.
+template <class Kernel>
+void directly(const Kernel& kernel) {
+  Workers workers(1);
+  workers.reserve(1 << 20, 1 << 20);
+  kernel(workers);
+}
+
+TEST(CpuKernels, Gemm) {
+  Tensor a = random(5, 3, 1), b = random(4, 5, 2), bias = random(1, 4, 3), c = random(3, 4, 4);
+  const Values as = a.values(), bs = b.values();
+  Values expected = c.values();
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      expected[i * 4 + j] += bias.values()[j];
+      for (std::size_t k = 0; k < 5; ++k) expected[i * 4 + j] += as[k * 3 + i] * bs[j * 5 + k];
+    }
+  }
+  run(Gemm{3, 4, 5, true, true, true, true}, {&a, &b, &c, &bias});
+  expect_close(c.values(), expected, kClose);
+}
+
+TEST(CpuKernels, BiasGradient) {
+  Tensor dy(DType::f32, 2, 2, Values{1, 2, 3, 4}), db(DType::f32, 1, 2, Values{10, 20});
+  run(BiasGradient{2, 2, true}, {&dy, &db});
+  EXPECT_EQ(db.values(), (Values{14, 26}));
+  run(BiasGradient{2, 2, false}, {&dy, &db});
+  EXPECT_EQ(db.values(), (Values{4, 6}));
+}
+
+TEST(CpuKernels, LayerNorm) {
+  Tensor x = random(3, 6, 1), weight = random(1, 6, 2), bias = random(1, 6, 3), dy = random(3, 6, 4);
+  Tensor residual = random(3, 6, 5), y = empty(3, 6), mean = empty(1, 3), rstd = empty(1, 3), dx = empty(3, 6);
+  Tensor dweight = random(1, 6, 6), dbias = random(1, 6, 7), y2 = y, mean2 = mean, rstd2 = rstd, dx2 = dx;
+  Tensor dweight2 = dweight, dbias2 = dbias;
+  run(LayerNormForward{3, 6, 0.5F}, {&x, &weight, &bias, &y, &mean, &rstd});
+  run(LayerNormBackward{3, 6, true, true}, {&x, &weight, &mean, &rstd, &dy, &dx, &dweight, &dbias, &residual});
+  directly([&](Workers& workers) {
+    const Matrix extra = residual.view();
+    cpu::layer_norm_forward(workers, 0.5F, x.view(), weight.view(), bias.view(), y2.view(), mean2.view(), rstd2.view());
+    cpu::layer_norm_backward(workers, x.view(), weight.view(), mean2.view(), rstd2.view(), dy.view(),
+                             {dx2.view(), dweight2.view(), dbias2.view(), &extra, true});
+  });
+  EXPECT_EQ(y.bytes(), y2.bytes());
+  EXPECT_EQ(dx.bytes(), dx2.bytes());
+  EXPECT_EQ(dweight.bytes(), dweight2.bytes());
+  EXPECT_EQ(dbias.bytes(), dbias2.bytes());
+}
+
+TEST(CpuKernels, RmsNorm) {
+  Tensor x = random(3, 6, 1), weight = random(1, 6, 2), dy = random(3, 6, 4), residual = random(3, 6, 5);
+  Tensor y = empty(3, 6), rstd = empty(1, 3), dx = empty(3, 6), dweight = empty(1, 6);
+  Tensor y2 = y, rstd2 = rstd, dx2 = dx, dweight2 = dweight;
+  run(RmsNormForward{3, 6, 0.5F}, {&x, &weight, &y, &rstd});
+  run(RmsNormBackward{3, 6, true, false}, {&x, &weight, &rstd, &dy, &dx, &dweight, &residual});
+  directly([&](Workers& workers) {
+    const Matrix extra = residual.view();
+    cpu::rms_norm_forward(workers, 0.5F, x.view(), weight.view(), y2.view(), rstd2.view());
+    cpu::rms_norm_backward(workers, x.view(), weight.view(), rstd2.view(), dy.view(),
+                           {dx2.view(), dweight2.view(), &extra, false});
+  });
+  EXPECT_EQ(y.bytes(), y2.bytes());
+  EXPECT_EQ(dx.bytes(), dx2.bytes());
+  EXPECT_EQ(dweight.bytes(), dweight2.bytes());
+}
+
+TEST(CpuKernels, Embedding) {
+  Tensor ids = tokens({2, 0, 2, 1}), wte(DType::f32, 3, 2, Values{1, 2, 3, 4, 5, 6});
+  Tensor wpe(DType::f32, 4, 2, Values{10, 20, 30, 40, 50, 60, 70, 80}), out = empty(4, 2), at = position(1);
+  run(EmbeddingForward{4, 2, 3, 2, true, true}, {&ids, &wte, &wpe, &out, &at});
+  EXPECT_EQ(out.values(), (Values{35, 46, 51, 62, 35, 46, 53, 64}));
+  run(EmbeddingForward{4, 2, 3, 2, true, false}, {&ids, &wte, &wpe, &out});
+  EXPECT_EQ(out.values(), (Values{15, 26, 31, 42, 15, 26, 33, 44}));
+  run(EmbeddingForward{4, 2, 3, 2, false, false}, {&ids, &wte, &out});
+  EXPECT_EQ(out.values(), (Values{5, 6, 1, 2, 5, 6, 3, 4}));
+  Tensor dwte(DType::f32, 3, 2, Values{1, 1, 1, 1, 1, 1}), dwpe(DType::f32, 4, 2, Values(8, 1.0));
+  run(EmbeddingBackward{4, 2, 3, true}, {&ids, &out, &dwte});
+  EXPECT_EQ(dwte.values(), (Values{2, 3, 4, 5, 11, 13}));
+  run(EmbeddingBackward{4, 2, 3, false}, {&ids, &out, &dwte});
+  EXPECT_EQ(dwte.values(), (Values{1, 2, 3, 4, 10, 12}));
+  run(PositionBackward{4, 2, 2, 4, false}, {&out, &dwpe});
+  EXPECT_EQ(dwpe.values(), (Values{10, 12, 4, 6, 0, 0, 0, 0}));
+  run(PositionBackward{4, 2, 2, 4, true}, {&out, &dwpe});
+  EXPECT_EQ(dwpe.values(), (Values{20, 24, 8, 12, 0, 0, 0, 0}));
+}
+
+TEST(CpuKernels, Rope) {
+  Tensor x = random(6, 8, 1), expected = x, at = position(5);
+  const Values before = x.values();
+  run(Rope{6, 2, 4, 3, 100.0F, 8.0F, 1.0F, 4.0F, 64.0F, false, true}, {&x, &at});
+  directly([&](Workers& workers) {
+    cpu::rope(workers, cpu::rope_frequencies(4, 100.0F, {8.0F, 1.0F, 4.0F, 64.0F}), 2, 3, 5, false, expected.view());
+  });
+  EXPECT_EQ(x.bytes(), expected.bytes());
+  run(Rope{6, 2, 4, 3, 100.0F, 8.0F, 1.0F, 4.0F, 64.0F, true, true}, {&x, &at});
+  expect_close(x.values(), before, kClose);
+  run(Rope{6, 2, 4, 3, 100.0F}, {&x});
+  EXPECT_EQ(x.values()[0], before[0] + (x.values()[0] - before[0]));
+  expect_close({x.values()[8]}, {before[8] * std::cos(1.0) - before[10] * std::sin(1.0)}, kClose);
+}
+
+TEST(CpuKernels, Attention) {
+  const std::int64_t batch = 2, seq = 5, heads = 4, kv_heads = 2, dim = 3;
+  Tensor q = random(10, 12, 1), k = random(10, 6, 2), v = random(10, 6, 3), dout = random(10, 12, 4);
+  Tensor out = empty(10, 12), lse = empty(1, 40), dq = empty(10, 12), dk = empty(10, 6), dv = empty(10, 6);
+  Tensor out2 = out, lse2 = lse, dq2 = dq, dk2 = dk, dv2 = dv;
+  run(AttentionForward{batch, seq, heads, kv_heads, dim}, {&q, &k, &v, &out, &lse});
+  run(AttentionBackward{batch, seq, heads, kv_heads, dim}, {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv});
+  directly([&](Workers& workers) {
+    const cpu::AttentionShape shape{batch, seq, heads, kv_heads, dim};
+    const cpu::AttentionTensors tensors{q.view(), k.view(), v.view(), out2.view(), lse2.view()};
+    cpu::attention_forward(workers, shape, tensors);
+    cpu::attention_backward(workers, shape, tensors, {dout.view(), dq2.view(), dk2.view(), dv2.view()});
+  });
+  EXPECT_EQ(out.bytes(), out2.bytes());
+  EXPECT_EQ(lse.bytes(), lse2.bytes());
+  EXPECT_EQ(dq.bytes(), dq2.bytes());
+  EXPECT_EQ(dk.bytes(), dk2.bytes());
+  EXPECT_EQ(dv.bytes(), dv2.bytes());
+}
+
+// A prefill of four tokens and one decoded token make the attention of five.
+TEST(CpuKernels, CacheStoreAndDecode) {
+  const std::int64_t seq = 5, context = 7;
+  Tensor q = random(seq, 8, 1), k = random(seq, 4, 2), v = random(seq, 4, 3), out = empty(seq, 8);
+  Tensor lse = empty(1, 2 * seq), k_cache = empty(context, 4), v_cache = empty(context, 4), decoded = empty(1, 8);
+  run(AttentionForward{1, seq, 2, 1, 4}, {&q, &k, &v, &out, &lse});
+  const auto rows = [](Tensor& from, std::int64_t cols, std::int64_t first, std::int64_t last) {
+    const Values all = from.values();
+    return Tensor(DType::f32, last - first, cols, Values(all.begin() + first * cols, all.begin() + last * cols));
+  };
+  Tensor k_head = rows(k, 4, 0, 4), v_head = rows(v, 4, 0, 4);
+  run(CacheStore{1, 4, 4, context}, {&k_head, &k_cache});
+  run(CacheStore{1, 4, 4, context}, {&v_head, &v_cache});
+  Tensor q_new = rows(q, 8, 4, 5), k_new = rows(k, 4, 4, 5), v_new = rows(v, 4, 4, 5), at = position(4);
+  run(AttentionDecode{1, 2, 1, 4, context}, {&q_new, &k_new, &v_new, &k_cache, &v_cache, &at, &decoded});
+  expect_close(decoded.values(), rows(out, 8, 4, 5).values(), kClose);
+}
+
+TEST(CpuKernels, Activations) {
+  Tensor x = random(3, 8, 1), dy = random(3, 8, 2), y = empty(3, 8), dx = empty(3, 8), y2 = y, dx2 = dx;
+  run(GeluForward{24}, {&x, &y});
+  run(GeluBackward{24}, {&x, &dy, &dx});
+  directly([&](Workers& workers) {
+    cpu::gelu_forward(workers, x.view(), y2.view());
+    cpu::gelu_backward(workers, x.view(), dy.view(), dx2.view());
+  });
+  EXPECT_EQ(y.bytes(), y2.bytes());
+  EXPECT_EQ(dx.bytes(), dx2.bytes());
+  Tensor half = empty(3, 4), half2 = half, dhalf = random(3, 4, 3);
+  run(SwiGluForward{3, 4}, {&x, &half});
+  run(SwiGluBackward{3, 4}, {&x, &dhalf, &dx});
+  directly([&](Workers& workers) {
+    cpu::swiglu_forward(workers, x.view(), half2.view());
+    cpu::swiglu_backward(workers, x.view(), dhalf.view(), dx2.view());
+  });
+  EXPECT_EQ(half.bytes(), half2.bytes());
+  EXPECT_EQ(dx.bytes(), dx2.bytes());
+}
+
+TEST(CpuKernels, AddAndSelectRow) {
+  Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), b(DType::f32, 2, 2, Values{10, 20, 30, 40}), out = empty(2, 2);
+  run(Add{4}, {&a, &b, &out});
+  EXPECT_EQ(out.values(), (Values{11, 22, 33, 44}));
+  Tensor row = empty(1, 2), at = position(3);
+  run(SelectRow{2, 2}, {&out, &at, &row});
+  EXPECT_EQ(row.values(), (Values{33, 44}));
+}
+
+TEST(CpuKernels, Dropout) {
+  Tensor x(DType::f32, 3, 5, Values(15, 1.0)), y = empty(3, 5), residual = random(3, 5, 2);
+  Tensor keys = Tensor::integers(DType::i64, {99, 7, 40});
+  run(Dropout{3, 5, 2, 0.5F, 11, true}, {&x, &keys, &y, &residual});
+  Values expected = residual.values();
+  for (std::size_t i = 0; i < 15; ++i) {
+    const std::size_t element = 42 * 5 + i;
+    const bool dropped = uniform01(philox_quad(99, 7, 11, element / 4)[element % 4]) < 0.5F;
+    expected[i] += dropped ? 0.0 : 2.0;
+  }
+  expect_close(y.values(), expected, kClose);
+}
+
+TEST(CpuKernels, CrossEntropyAndLossSum) {
+  Tensor logits = random(3, 6, 1), logits2 = logits, ids = tokens({1, -1, 3}), scale(DType::f32, 1, 1, Values{0.5});
+  Tensor losses = empty(1, 3), losses2 = losses, sums(DType::f32, 1, 2, Values{100, 10});
+  run(CrossEntropy{3, 4, 6, false}, {&logits, &ids, &losses});
+  EXPECT_EQ(logits.bytes(), logits2.bytes());
+  run(CrossEntropy{3, 4, 6, true}, {&logits, &ids, &losses, &scale});
+  directly([&](Workers& workers) {
+    const Matrix factor = scale.view();
+    cpu::cross_entropy(workers, 4, logits2.view(), ids.view(), losses2.view(), &factor);
+  });
+  EXPECT_EQ(logits.bytes(), logits2.bytes());
+  EXPECT_EQ(losses.bytes(), losses2.bytes());
+  run(LossSum{3, true}, {&losses, &ids, &sums});
+  expect_close(sums.values(), {100 + losses.values()[0] + losses.values()[2], 12}, kClose);
+  run(LossSum{3, false}, {&losses, &ids, &sums});
+  expect_close(sums.values(), {losses.values()[0] + losses.values()[2], 2}, kClose);
+}
+
+TEST(CpuKernels, ClippingAndAdamW) {
+  Tensor grad(DType::f32, 1, 4, Values{3, 4, 0, 0}), partials = empty(1, 1), clip = empty(1, 2);
+  run(SumSquares{4}, {&grad, &partials});
+  EXPECT_EQ(partials.values(), (Values{25}));
+  run(ClipFactor{1, 2.5F}, {&partials, &clip});
+  expect_close(clip.values(), {5, 0.5}, kClose);
+  Tensor m = random(1, 4, 1), v(DType::f32, 1, 4, Values(4, 0.25)), scalars(DType::f32, 1, 4, Values{0.1, 2, 3, 9});
+  Tensor param(DType::bf16, 1, 4, Values{1, 2, 3, 4}), master(DType::f32, 1, 4, Values{1.001, 2.001, 3.001, 4.001});
+  Tensor m2 = m, v2 = v, param2 = param, master2 = master;
+  run(AdamW{4, 0.9F, 0.95F, 1e-8F, 0.1F, true}, {&param, &grad, &m, &v, &scalars, &clip, &master});
+  directly([&](Workers& workers) {
+    const Matrix exact = master2.view();
+    cpu::adamw(workers, {0.9F, 0.95F, 1e-8F, 0.1F}, {scalars.view(), clip.view()}, param2.view(), grad.view(),
+               m2.view(), v2.view(), &exact);
+  });
+  EXPECT_EQ(master.bytes(), master2.bytes());
+  EXPECT_EQ(param.bytes(), param2.bytes());
+  EXPECT_EQ(m.bytes(), m2.bytes());
+  EXPECT_EQ(v.bytes(), v2.bytes());
+}
+
+// Contiguous views come as one row or in the tensor's shape; kernels see the operation's.
+TEST(CpuKernels, ContiguousArgumentsMayComeInAnyShape) {
+  Tensor dy(DType::f32, 1, 4, Values{1, 2, 3, 4}), db(DType::f32, 2, 1);
+  run(BiasGradient{2, 2, false}, {&dy, &db});
+  EXPECT_EQ(db.values(), (Values{4, 6}));
+}
+
+TEST(CpuKernels, ArgumentsThatDoNotFitAreRefused) {
+  Tensor a = random(2, 3, 1), small = random(1, 4, 2);
+  EXPECT_THROW(run(Add{6}, {&a, &a}), std::logic_error);
+  EXPECT_THROW(run(Add{6}, {&a, &small, &a}), std::logic_error);
+  EXPECT_THROW(run(BiasGradient{2, 3, false}, {&a, &small}), std::logic_error);
+  Tensor strided(DType::f32, 2, 3, 1), db = empty(1, 2);
+  EXPECT_THROW(run(BiasGradient{3, 2, false}, {&strided, &db}), std::logic_error);
+}
+
+TEST(CpuKernels, CollectivesAreNotForThem) {
+  Tensor a = random(1, 4, 1);
+  EXPECT_THROW(run(AllReduce{Channel::data, 2, 4}, {&a, &a}), std::logic_error);
+  EXPECT_THROW(run(ReduceScatter{Channel::x, 2, 2}, {&a, &a, &a}), std::logic_error);
+  EXPECT_THROW(run(AllGather{Channel::y, 2, 2}, {&a, &a}), std::logic_error);
+  EXPECT_THROW(run(Broadcast{Channel::world, 2, 4, 0}, {&a}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,145 @@
+// The command line as a user meets it: help, versions, and mistakes with their fixes and exit codes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/run_command.h"
+#include "train/config.h"
+
+namespace weft {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// A configuration file of the test's own, gone with it.
+class TomlFile {
+ public:
+  explicit TomlFile(std::string_view text) {
+    const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    path_ =
+        (std::filesystem::path(::testing::TempDir()) / (std::string("weft_cli_") + test->name() + ".toml")).string();
+    std::ofstream(path_) << text;
+  }
+  ~TomlFile() { std::filesystem::remove(path_); }
+  TomlFile(const TomlFile&) = delete;
+  TomlFile& operator=(const TomlFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Refused as input: exit code 2, nothing on standard output, and `parts` in the message.
+void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) {
+  const CommandResult result = run_weft(arguments);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output, "");
+  EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
+  for (const std::string& part : parts) EXPECT_TRUE(contains(result.errors, part)) << part << "\nin " << result.errors;
+}
+
+TEST(Cli, HelpOfEveryCommandHasExamples) {
+  const CommandResult top = run_weft({"--help"});
+  EXPECT_EQ(top.exit_code, 0);
+  for (const std::string command : {"train", "eval", "generate", "graph", "doctor"}) {
+    EXPECT_TRUE(contains(top.output, command));
+    const CommandResult help = run_weft({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_TRUE(contains(help.output, "Examples:\n  weft " + command)) << command;
+  }
+}
+
+TEST(Cli, EveryKeyIsAFlagOfTrain) {
+  const std::string help = run_weft({"train", "--help"}).output;
+  for (const ConfigKey& key : config_keys()) EXPECT_TRUE(contains(help, "--" + key.name + " ")) << key.name;
+}
+
+TEST(Cli, VersionNamesCompilerAndBuild) {
+  const CommandResult result = run_weft({"--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(result.output.starts_with("weft 0.1.0 (")) << result.output;
+}
+
+TEST(Cli, NoCommandShowsTheHelp) {
+  const CommandResult result = run_weft({});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "Subcommands:"));
+}
+
+TEST(Cli, UnknownFlagNamesTheNearest) {
+  expect_refused({"train", "--stpes", "5"}, {"unknown flag --stpes", "did you mean --steps?"});
+  expect_refused({"train", "--global-batches=5"}, {"did you mean --global-batch?"});
+  expect_refused({"eval", "runs/a", "--jsn"}, {"did you mean --json?"});
+  expect_refused({"--versoin"}, {"did you mean --version?"});
+}
+
+TEST(Cli, UnknownCommandNamesTheNearest) {
+  expect_refused({"trian", "--steps", "5"}, {"unknown command \"trian\"", "did you mean train?"});
+}
+
+TEST(Cli, MissingAndUnexpectedArguments) {
+  expect_refused({"train", "--steps"}, {"--steps"});
+  expect_refused({"train", "a.toml", "b.toml"}, {"unexpected argument \"b.toml\""});
+  expect_refused({"train", "no/such/file.toml"}, {"no/such/file.toml can't be read"});
+  expect_refused({"generate"}, {"run is required"});
+  expect_refused({"generate", "runs/a", "--top-k", "many"}, {"--top-k"});
+}
+
+TEST(Cli, WrongValuesNameTheFlag) {
+  expect_refused({"train", "--steps", "ten"}, {"--steps = \"ten\" is not an integer"});
+  expect_refused({"train", "--lr", "-1"}, {"--lr = -1 is out of range"});
+  expect_refused({"train", "--set", "lr=fast"}, {"--set: lr = \"fast\" is not a number"});
+  expect_refused({"train", "--set", "lr"}, {"--set lr has no value"});
+  expect_refused({"train", "--grid", "x=2"}, {"this version trains data parallel only"});
+  expect_refused({"train", "--ranks", "3"}, {"--global-batch 6 or 9"});
+  expect_refused({"graph", "-o", "step.png"}, {".dot, .svg or .json"});
+}
+
+TEST(Cli, MistakesInAFileNameTheLine) {
+  const TomlFile file("steps = 3\nlearning-rate = 1.0\n");
+  expect_refused({"train", file.path()}, {file.path() + " line 2: unknown key \"learning-rate\""});
+}
+
+TEST(Cli, WrongTypeInAFileNamesTheLine) {
+  const TomlFile file("steps = \"3\"\n");
+  expect_refused({"train", file.path()}, {file.path() + " line 1: steps is text; expected integer"});
+}
+
+TEST(Cli, FlagsOverrideTheFile) {
+  const TomlFile file("steps = 3\nlr = 0.25\n");
+  const CommandResult result =
+      run_weft({"train", file.path(), "--steps=5", "--seq_len", "16", "--set", "model.layers=2", "--dump-config"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  RunConfig config;
+  load_toml_text(config, result.output, "dump");
+  EXPECT_EQ(config.steps, 5);
+  EXPECT_EQ(config.lr, 0.25);
+  EXPECT_EQ(config.seq_len, 16);
+  EXPECT_EQ(config.model.layers, 2);
+}
+
+TEST(Cli, DoctorReportsInTextAndJson) {
+  const CommandResult text = run_weft({"doctor"});
+  EXPECT_EQ(text.exit_code, 0) << text.output;
+  EXPECT_TRUE(contains(text.output, "oneDNN"));
+  const CommandResult result = run_weft({"doctor", "--json"});
+  const nlohmann::json report = nlohmann::json::parse(result.output, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << result.output;
+  EXPECT_TRUE(report.at("ready").get<bool>());
+  std::vector<std::string> names;
+  for (const nlohmann::json& check : report.at("checks")) {
+    names.push_back(check.at("name"));
+    EXPECT_NE(check.at("state"), "failed") << check.dump();
+  }
+  for (const std::string name : {"AVX2", "oneTBB", "MPI", "Graphviz", "CUDA toolkit", "driver", "NCCL"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,151 @@
+// What resolve() fills in and what it refuses, with the fixes that it names.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "base/error.h"
+#include "train/config.h"
+
+namespace weft {
+namespace {
+
+std::string refused(RunConfig config, std::int64_t world_size = 0) {
+  try {
+    resolve(config, world_size);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST(ConfigResolve, FillsInWhatIsOpen) {
+  RunConfig config;
+  config.ranks = 2;
+  resolve(config, 0);
+  EXPECT_EQ(config.grid.data, 2);
+  EXPECT_EQ(config.micro_batch, 4);
+  EXPECT_EQ(config.seq_len, model_by_name("tiny").context);
+  EXPECT_EQ(config.model.hidden, model_by_name("tiny").hidden);
+  EXPECT_GE(config.threads, 1);
+  EXPECT_TRUE(std::regex_match(config.run_dir, std::regex("runs/tiny-[0-9]{8}-[0-9]{6}"))) << config.run_dir;
+  EXPECT_EQ(accumulation(config), 1);
+}
+
+TEST(ConfigResolve, AResolvedConfigResolvesToItself) {
+  RunConfig config;
+  config.ranks = 2;
+  config.micro_batch = 2;
+  resolve(config, 0);
+  EXPECT_EQ(accumulation(config), 2);
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "dump");
+  resolve(back, 0);
+  EXPECT_EQ(dump_toml(back), dump_toml(config));
+}
+
+TEST(ConfigResolve, RanksComeFromTheGridOrTheWorld) {
+  RunConfig config;
+  config.grid.data = 4;
+  resolve(config, 0);
+  EXPECT_EQ(config.ranks, 4);
+  RunConfig world;
+  resolve(world, 4);
+  EXPECT_EQ(world.ranks, 4);
+  EXPECT_EQ(world.grid.data, 4);
+}
+
+TEST(ConfigResolve, AnotherNumberOfRanksRefillsTheDataAxis) {
+  RunConfig config;
+  config.ranks = 4;
+  resolve(config, 0);
+  apply_settings(config, {{"ranks", "1", "--ranks"}});
+  resolve(config, 0);
+  EXPECT_EQ(config.grid.data, 1);
+}
+
+TEST(ConfigResolve, RanksThatDisagreeAreRefused) {
+  RunConfig config;
+  config.ranks = 2;
+  EXPECT_TRUE(contains(refused(config, 4), "ranks = 2, but 4 ranks were started"));
+  config.grid.data = 4;
+  EXPECT_TRUE(contains(refused(config), "--grid data=2"));
+  RunConfig grid;
+  grid.grid.data = 4;
+  EXPECT_TRUE(contains(refused(grid, 2), "has 4 ranks, but there are 2"));
+}
+
+TEST(ConfigResolve, TensorAxesAreRefusedPlainly) {
+  for (auto axis : {&Grid::x, &Grid::y, &Grid::z}) {
+    RunConfig config;
+    config.grid.*axis = 2;
+    EXPECT_TRUE(contains(refused(config), "this version trains data parallel only"));
+  }
+}
+
+TEST(ConfigResolve, BatchesThatDontDivideNameTheNearestThatDo) {
+  RunConfig config;
+  config.ranks = 3;
+  EXPECT_TRUE(contains(refused(config), "--global-batch 6 or 9")) << refused(config);
+  config.ranks = 16;
+  EXPECT_TRUE(contains(refused(config), "--global-batch 16")) << refused(config);
+  config.ranks = 2;
+  config.micro_batch = 3;  // of a share of 4
+  EXPECT_TRUE(contains(refused(config), "--micro-batch 2, or --global-batch 6 or 12")) << refused(config);
+}
+
+TEST(ConfigResolve, SequencesFitTheContext) {
+  RunConfig config;
+  config.seq_len = model_by_name("tiny").context + 1;
+  EXPECT_TRUE(contains(refused(config), "longer than the model's context"));
+}
+
+TEST(ConfigResolve, ModelsThatCantBeAreRefused) {
+  RunConfig heads;
+  set_key(heads, "model.heads", "7", "test");
+  EXPECT_NE(refused(heads), "");
+  RunConfig grouped;
+  set_key(grouped, "model.kv-heads", "2", "test");
+  EXPECT_NE(refused(grouped), "");
+}
+
+TEST(ConfigResolve, RangesHoldForFieldsSetInCode) {
+  RunConfig config;
+  config.lr = -1;
+  EXPECT_TRUE(contains(refused(config), "lr = -1 is out of range"));
+  RunConfig steps;
+  steps.steps = 0;
+  EXPECT_TRUE(contains(refused(steps), "steps = 0 is out of range"));
+  RunConfig dtype;
+  dtype.dtype = DType::i32;
+  EXPECT_NE(refused(dtype), "");
+}
+
+TEST(ConfigResolve, ContradictionsAreRefused) {
+  RunConfig rates;
+  rates.min_lr = 1;
+  EXPECT_TRUE(contains(refused(rates), "min-lr = 1 is above lr"));
+  RunConfig automatic;
+  automatic.resume = "auto";
+  EXPECT_TRUE(contains(refused(automatic), "without a run-dir"));
+  RunConfig both;
+  both.resume = "runs/a";
+  both.init_from = "weights";
+  EXPECT_TRUE(contains(refused(both), "leave one out"));
+}
+
+TEST(ConfigResolve, SizesGivenInCodeStayWithACustomName) {
+  RunConfig config;
+  config.model_name = "custom";
+  config.model.layers = 1;
+  config.model.context = 16;
+  resolve(config, 0);
+  EXPECT_EQ(config.model.layers, 1);
+  EXPECT_EQ(config.seq_len, 16);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,46 @@
+// Mapping: contents, moves, refusals.
+#include "train/mapped_file.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+std::string text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+TEST(MappedFile, ShowsTheBytesOfTheFileAndKeepsTheirPlaceWhenMoved) {
+  const TemporaryFolder folder;
+  MappedFile file(folder.write("a", "words"));
+  EXPECT_EQ(text_of(file), "words");
+  const std::byte* place = file.bytes().data();
+  MappedFile moved = std::move(file);
+  EXPECT_EQ(moved.bytes().data(), place);
+  MappedFile assigned(folder.write("b", "others"));
+  assigned = std::move(moved);
+  EXPECT_EQ(text_of(assigned), "words");
+}
+
+TEST(MappedFile, AnEmptyFileHasNoBytes) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(MappedFile(folder.write("empty", "")).bytes().empty());
+}
+
+TEST(MappedFile, RefusesWhatIsNoFile) {
+  const TemporaryFolder folder;
+  const auto open = [](const std::filesystem::path& path) {
+    return message_of<UserError>([&] { MappedFile file(path); });
+  };
+  EXPECT_TRUE(has_parts(open(folder.path("none")), {"none' doesn't exist"}));
+  EXPECT_TRUE(has_parts(open(folder.path()), {"is a folder"}));
+  EXPECT_TRUE(has_parts(open("/dev/null"), {"'/dev/null' isn't a regular file"}));
+}
+
+}  // namespace
+}  // namespace weft

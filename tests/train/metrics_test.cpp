@@ -1,0 +1,97 @@
+// Lines as JSON parsers read them, and what a run that continues keeps.
+#include "train/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+StepMetrics example(std::int64_t step) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = 5.515625;
+  metrics.grad_norm = 1.25;
+  metrics.lr = 1e-5;
+  metrics.step_ms = 120.5;
+  metrics.tokens_per_s = 61234;
+  metrics.model_tflops = 0.5;
+  metrics.exposed_comm_ms = 0;
+  metrics.peak_memory_bytes = 13'421'772'800;
+  return metrics;
+}
+
+std::string line(const StepMetrics& metrics) {
+  fmt::memory_buffer buffer;
+  append_json(metrics, buffer);
+  return fmt::to_string(buffer);
+}
+
+std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
+  std::istringstream stream(TemporaryFolder::read(path));
+  std::vector<std::int64_t> steps;
+  for (std::string text; std::getline(stream, text);) steps.push_back(nlohmann::json::parse(text)["step"]);
+  return steps;
+}
+
+TEST(AppendJson, OneObjectALine) {
+  EXPECT_EQ(line(example(3)),
+            "{\"step\":3,\"loss\":5.515625,\"grad_norm\":1.25,\"lr\":1e-05,\"step_ms\":120.5,\"tokens_per_s\":61234,"
+            "\"model_tflops\":0.5,\"exposed_comm_ms\":0,\"peak_memory_bytes\":13421772800}\n");
+}
+
+TEST(AppendJson, NumbersReadBackExactly) {
+  StepMetrics metrics = example(1);
+  metrics.loss = 0.1 + 0.2;
+  metrics.val_loss = 1.0 / 3;
+  metrics.lr = 5e-324;
+  const auto json = nlohmann::json::parse(line(metrics));
+  EXPECT_EQ(json["loss"].get<double>(), metrics.loss);
+  EXPECT_EQ(json["val_loss"].get<double>(), 1.0 / 3);
+  EXPECT_EQ(json["lr"].get<double>(), 5e-324);
+  EXPECT_FALSE(json.contains("note"));
+}
+
+TEST(AppendJson, NanIsNullWithANote) {
+  StepMetrics metrics = example(1);
+  metrics.loss = std::numeric_limits<double>::quiet_NaN();
+  metrics.grad_norm = std::numeric_limits<double>::infinity();
+  const auto json = nlohmann::json::parse(line(metrics));
+  EXPECT_TRUE(json["loss"].is_null());
+  EXPECT_TRUE(json["grad_norm"].is_null());
+  EXPECT_EQ(json["note"], "loss is nan, grad_norm is inf");
+}
+
+TEST(MetricsFile, EachLineIsThereAtOnce) {
+  const TemporaryFolder folder;
+  MetricsFile file(folder.path("metrics.jsonl"), 0);
+  file.write(example(0));
+  EXPECT_EQ(TemporaryFolder::read(folder.path("metrics.jsonl")), line(example(0)));
+  file.write(example(1));
+  EXPECT_EQ(steps_in(folder.path("metrics.jsonl")), (std::vector<std::int64_t>{0, 1}));
+}
+
+TEST(MetricsFile, ARunThatContinuesDropsWhatItWillRepeat) {
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.write("metrics.jsonl", line(example(0)) + line(example(1)) + line(example(2)) + "{\"step\":1,\"lo");
+  MetricsFile file(path, 2);
+  file.write(example(2));
+  EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{0, 1, 2}));
+}
+
+TEST(MetricsFile, AFullDiskIsAFault) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { MetricsFile(folder.path("none/m.jsonl"), 0); }),
+                        {"m.jsonl' can't be opened"}));
+}
+
+}  // namespace
+}  // namespace weft

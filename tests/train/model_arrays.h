@@ -1,0 +1,99 @@
+// A small model's parameters with optimizer state, each value different, for tests that save and load them.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "ops/models/model_config.h"
+#include "train/parameter_state.h"
+
+namespace weft {
+
+inline ModelConfig small_model(Family family, bool tied) {
+  ModelConfig model;
+  model.family = family;
+  model.layers = 2;
+  model.hidden = 8;
+  model.heads = 4;
+  model.kv_heads = family == Family::llama ? 2 : 4;
+  model.ffn = 12;
+  model.vocab = 11;
+  model.context = 6;
+  model.tied = tied;
+  return model;
+}
+
+class ModelArrays {
+ public:
+  /// `first`: the first value; 0 gives arrays to load into, all zero.
+  ModelArrays(const ModelConfig& model, DType dtype, float first) : specs_(model_parameters(model)), dtype_(dtype) {
+    float value = first;
+    const auto filled = [&](std::size_t count) {
+      std::vector<float> values(count);
+      for (float& element : values) element = first == 0 ? 0 : (value += 0.25F);
+      return values;
+    };
+    for (const ParameterSpec& spec : specs_) {
+      const auto count = static_cast<std::size_t>(spec.rows * spec.cols);
+      Arrays arrays{filled(count), {}, filled(count), filled(count), filled(count)};
+      for (const float element : arrays.data) arrays.half.emplace_back(element);
+      arrays_.push_back(std::move(arrays));
+    }
+  }
+
+  std::vector<ParameterState> states() const {
+    std::vector<ParameterState> states;
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      const Arrays& a = arrays_[i];
+      const bool half = dtype_ == DType::bf16;
+      states.push_back({&specs_[i], dtype_, half ? static_cast<const void*>(a.half.data()) : a.data.data(), a.m.data(),
+                        a.v.data(), half ? a.master.data() : nullptr});
+    }
+    return states;
+  }
+  std::vector<MutableParameterState> mutable_states() {
+    std::vector<MutableParameterState> states;
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      Arrays& a = arrays_[i];
+      const bool half = dtype_ == DType::bf16;
+      states.push_back({&specs_[i], dtype_, half ? static_cast<void*>(a.half.data()) : a.data.data(), a.m.data(),
+                        a.v.data(), half ? a.master.data() : nullptr});
+    }
+    return states;
+  }
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  /// The parameter's elements, as fp32 arrays hold them.
+  const std::vector<float>& data(std::size_t i) const { return arrays_[i].data; }
+  const std::vector<float>& master(std::size_t i) const { return arrays_[i].master; }
+
+ private:
+  struct Arrays {
+    std::vector<float> data;
+    std::vector<bf16> half;
+    std::vector<float> m, v, master;
+  };
+  std::vector<ParameterSpec> specs_;
+  DType dtype_;
+  std::vector<Arrays> arrays_;
+};
+
+/// The name of the first parameter whose arrays differ in any bit; "" if none does.
+inline std::string first_difference(const ModelArrays& a, const ModelArrays& b, bool with_optimizer) {
+  const auto left = a.states(), right = b.states();
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const auto count = static_cast<std::size_t>(left[i].spec->rows * left[i].spec->cols);
+    const auto differ = [count](const void* x, const void* y, std::size_t size) {
+      return x != nullptr && std::memcmp(x, y, count * size) != 0;
+    };
+    if (differ(left[i].data, right[i].data, size_of(left[i].dtype))) return left[i].spec->name;
+    if (!with_optimizer) continue;
+    if (differ(left[i].m, right[i].m, 4) || differ(left[i].v, right[i].v, 4) ||
+        differ(left[i].master, right[i].master, 4)) {
+      return left[i].spec->name + " (optimizer)";
+    }
+  }
+  return "";
+}
+
+}  // namespace weft

@@ -1,0 +1,141 @@
+// Numbers as people read them, and the lines of a terminal and of a log.
+#include "train/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+StepMetrics example(std::int64_t step) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = 2.34561;
+  metrics.grad_norm = 0.981;
+  metrics.lr = 1e-3;
+  metrics.tokens_per_s = 61234;
+  return metrics;
+}
+
+/// What `use` prints through a Progress of 100 steps.
+template <class Use>
+std::string printed(bool terminal, Use use) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  {
+    Progress progress(file.get(), terminal, 0, 100);
+    use(progress);
+  }
+  std::string text(static_cast<std::size_t>(std::ftell(file.get())), '\0');
+  std::rewind(file.get());
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  return text;
+}
+
+std::int64_t count(const std::string& text, char c) {
+  return std::count(text.begin(), text.end(), c);
+}
+
+TEST(Human, Counts) {
+  EXPECT_EQ(human_count(0), "0");
+  EXPECT_EQ(human_count(950), "950");
+  EXPECT_EQ(human_count(0.5), "0.50");
+  EXPECT_EQ(human_count(1000), "1.00K");
+  EXPECT_EQ(human_count(61234), "61.2K");
+  EXPECT_EQ(human_count(612345), "612K");
+  EXPECT_EQ(human_count(999'600), "1.00M");
+  EXPECT_EQ(human_count(124'439'808), "124M");
+  EXPECT_EQ(human_count(2.5e9), "2.50G");
+  EXPECT_EQ(human_count(1.5e16), "15000T");
+}
+
+TEST(Human, Bytes) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(human_bytes(13'421'772'800), "12.5 GiB");
+}
+
+TEST(Human, Durations) {
+  EXPECT_EQ(human_duration(0.4), "0:00");
+  EXPECT_EQ(human_duration(59.6), "1:00");
+  EXPECT_EQ(human_duration(3725), "1:02:05");
+  EXPECT_EQ(human_duration(100'000), "1d 03:46:40");
+  EXPECT_EQ(human_duration(-1), "?");
+  EXPECT_EQ(human_duration(NAN), "?");
+  EXPECT_EQ(human_duration(INFINITY), "?");
+}
+
+TEST(ProgressLine, ShowsWhatIsDoneAndWhatIsLeft) {
+  // 50 of 200 steps in 30 s: 90 s left.
+  EXPECT_EQ(progress_line(example(49), 0, 200, 30),
+            " 25% [=====>              ] 50/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 1:30");
+}
+
+TEST(ProgressLine, CountsTheTimeOfAResumedRunFromItsFirstStep) {
+  EXPECT_TRUE(has_parts(progress_line(example(109), 100, 200, 10), {"110/200", "ETA 1:30"}));
+}
+
+TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
+  StepMetrics last = example(199);
+  last.val_loss = 2.5;
+  EXPECT_EQ(
+      progress_line(last, 0, 200, 61),
+      "100% [====================] 200/200  loss 2.3456  val 2.5000  norm 0.98  lr 1.0e-03  61.2K tok/s  in 1:01");
+}
+
+TEST(ProgressLine, ShowsNan) {
+  StepMetrics metrics = example(0);
+  metrics.loss = NAN;
+  EXPECT_TRUE(has_parts(progress_line(metrics, 0, 200, 1), {"loss nan"}));
+}
+
+TEST(Progress, ATerminalsLineIsRewrittenInPlace) {
+  const std::string text = printed(true, [](Progress& progress) {
+    for (std::int64_t step = 0; step < 5; ++step) progress.update(example(step), static_cast<double>(step));
+  });
+  EXPECT_EQ(count(text, '\r'), 5);
+  EXPECT_EQ(count(text, '\n'), 1);  // where the run leaves it
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Progress, OnATerminalEvaluationsAndTheLastLineStay) {
+  const std::string text = printed(true, [](Progress& progress) {
+    StepMetrics evaluated = example(97);
+    evaluated.val_loss = 2.0;
+    progress.update(evaluated, 97);
+    progress.update(example(98), 98);
+    progress.update(example(99), 99);
+  });
+  EXPECT_EQ(count(text, '\n'), 2);
+}
+
+TEST(Progress, ALogGetsALineNowAndThen) {
+  const std::string text = printed(false, [](Progress& progress) {
+    for (std::int64_t step = 0; step < 100; ++step) {
+      StepMetrics metrics = example(step);
+      if (step == 44) metrics.val_loss = 2.0;
+      progress.update(metrics, 0.5 * static_cast<double>(step));
+    }
+  });
+  EXPECT_EQ(count(text, '\r'), 0);
+  // Step 1; 21 and 41, 10 s apart; 45, which evaluated; 65 and 85; 100, the last.
+  EXPECT_EQ(count(text, '\n'), 7);
+  EXPECT_TRUE(has_parts(text, {" 1/100", " 21/100", " 41/100", " 45/100", " 65/100", " 85/100", " 100/100"}));
+}
+
+TEST(Progress, MessagesStandAboveTheLine) {
+  const std::string text = printed(true, [](Progress& progress) {
+    progress.message("first");
+    progress.update(example(0), 1);
+    progress.message("saved");
+  });
+  EXPECT_TRUE(text.starts_with("first\n\r"));
+  EXPECT_TRUE(has_parts(text, {"\r\x1b[Ksaved\n  1% ["}));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,69 @@
+// A folder that a test fills with files and that is gone after it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "weft_test_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::filesystem::path path(std::string_view name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+  /// Writes a file (and the folders above it) and returns its path.
+  std::string write(std::string_view name, std::string_view content) const {
+    std::filesystem::create_directories(path(name).parent_path());
+    std::ofstream(path(name), std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+    return path(name).string();
+  }
+  static std::string read(const std::filesystem::path& file) {
+    std::ifstream stream(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The message of the Error that `function` throws; "" if it throws none.
+template <class Error, class Function>
+std::string message_of(Function function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Whether `text` holds every one of `parts`; shows what is lacking.
+inline ::testing::AssertionResult has_parts(const std::string& text, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) {
+    if (text.find(part) == std::string::npos) {
+      return ::testing::AssertionFailure() << "no '" << part << "' in: \"" << text << '"';
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+// `weft doctor`: what this machine offers and what is missing.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/machine_checks.h"
+#include "tools/version.h"
+
+namespace weft {
+namespace {
+
+void print_text(const std::vector<MachineCheck>& checks, bool ok) {
+  fmt::print("{}\n", version_text());
+  std::string_view section;
+  for (const MachineCheck& check : checks) {
+    if (check.section != section) fmt::print("\n{}\n", section = check.section);
+    const std::string_view mark = check.state == CheckState::ok ? "+" : check.state == CheckState::absent ? "-" : "!";
+    fmt::print("  {} {:<15} {:<19}{}{}\n", mark, check.name, check.value, check.note.empty() ? "" : " ", check.note);
+  }
+  fmt::print("\n{}\n", ok ? "Ready to train on this machine's CPUs."
+                          : "Not ready: what is marked with ! is needed. `tools/test` and `tools/quickstart` install "
+                            "Debian's packages.");
+}
+
+void print_json(const std::vector<MachineCheck>& checks, bool ok) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const MachineCheck& check : checks) {
+    list.push_back({{"section", check.section},
+                    {"name", check.name},
+                    {"value", check.value},
+                    {"state", to_string(check.state)},
+                    {"note", check.note}});
+  }
+  const nlohmann::ordered_json report{{"weft", version_text()}, {"ready", ok}, {"checks", list}};
+  fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+int doctor(bool json) {
+  const std::vector<MachineCheck> checks = check_machine();
+  const bool ok = std::none_of(checks.begin(), checks.end(),
+                               [](const MachineCheck& check) { return check.state == CheckState::failed; });
+  json ? print_json(checks, ok) : print_text(checks, ok);
+  return ok ? 0 : 3;
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("doctor", "report what this machine offers for training and what is missing");
+  const auto json = std::make_shared<bool>(false);
+  app->add_flag("--json", *json, "print the report as JSON");
+  app->footer(
+      "Exit code 3 if something that Weft needs doesn't work.\n"
+      "Examples:\n"
+      "  weft doctor\n"
+      "  weft doctor --json | jq '.checks[] | select(.state != \"ok\")'");
+  return [json] { return doctor(*json); };
+}
+
+}  // namespace weft

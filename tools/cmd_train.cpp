@@ -1,0 +1,127 @@
+// `weft train`: trains a model as its configuration says.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tools/commands.h"
+#include "tools/config_options.h"
+#include "train/launch_run.h"
+#include "train/progress.h"
+#include "train/trainer.h"
+
+namespace weft {
+namespace {
+
+std::string indented(const std::string& text) {
+  std::string out = "  | ";
+  for (char c : text) {
+    if (c == '\n') {
+      out += "\n  | ";
+    } else if (static_cast<unsigned char>(c) >= 32 || c == '\t') {
+      out += c;
+    }
+  }
+  return out;
+}
+
+struct TrainOptions {
+  RunConfig config;  // not yet resolved
+  bool dry_run = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
+  nlohmann::json files = nlohmann::json::array();
+  for (const auto& file : result.files) files.push_back(file.string());
+  return {{"run_dir", config.run_dir},
+          {"first_step", result.first_step},
+          {"steps_done", result.steps_done},
+          {"first_loss", result.first_loss},
+          {"last_loss", result.last_loss},
+          {"first_val_loss", result.first_val_loss},
+          {"val_loss", result.val_loss},
+          {"tokens_per_s", result.tokens_per_s},
+          {"step_ms", result.step_ms},
+          {"exposed_comm_ms", result.exposed_comm_ms},
+          {"communication_ms", result.communication_ms},
+          {"overlap_fraction", result.overlap_fraction},
+          {"peak_memory_bytes", result.peak_memory_bytes},
+          {"seconds", result.seconds},
+          {"stopped_by_signal", result.stopped_by_signal},
+          {"stopped_by_time", result.stopped_by_time},
+          {"sample", result.sample},
+          {"files", files}};
+}
+
+void print_summary(const RunConfig& config, const TrainResult& result) {
+  std::string text = "\n";
+  const auto line = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<10} {}\n", name, value);
+  };
+  if (result.stopped_by_signal != 0) {
+    line("stopped", fmt::format("by a signal behind step {}; the run goes on with --run-dir {} --resume auto",
+                                result.steps_done, config.run_dir));
+  }
+  if (result.stopped_by_time) line("stopped", fmt::format("by --max-time behind step {}", result.steps_done));
+  line("loss", fmt::format("{:.4f} at the first step, {:.4f} at the last of {} steps", result.first_loss,
+                           result.last_loss, result.steps_done - result.first_step));
+  line("held out", fmt::format("{:.4f} nats a token before, {:.4f} after", result.first_val_loss, result.val_loss));
+  line("speed", fmt::format("{} tokens/s, {:.1f} ms a step (medians); {} in all", human_count(result.tokens_per_s),
+                            result.step_ms, human_duration(result.seconds)));
+  if (config.grid.ranks() > 1) {
+    line("exposed", fmt::format("{:.2f} ms a step of {:.2f} ms communication, {:.0f} % overlapped (last {} steps)",
+                                result.exposed_comm_ms, result.communication_ms, 100 * result.overlap_fraction,
+                                std::min(config.trace_steps, result.steps_done - result.first_step)));
+  }
+  line("memory", human_bytes(result.peak_memory_bytes) + " at the peak of this process");
+  if (!result.sample.empty()) text += "\nA sample of what it learnt:\n" + indented(result.sample) + "\n";
+  text += "\nFiles of the run:\n";
+  for (const auto& file : result.files) text += "  " + file.string() + "\n";
+  fmt::print("{}", text);
+}
+
+int train(const TrainOptions& options) {
+  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+    const bool speaks = world.rank() == 0;
+    const bool talks = speaks && !options.json && !options.quiet;
+    Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);
+    if (options.dry_run) {
+      if (speaks) fmt::print("{}", trainer.describe());
+      return 0;
+    }
+    if (talks) fmt::print(stderr, "{}", trainer.describe());
+    const TrainResult result = trainer.run();
+    if (speaks && options.json) fmt::print("{}\n", to_json(config, result).dump());
+    if (speaks && !options.json) print_summary(config, result);
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command add_train(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("train", "train a model");
+  const auto options = std::make_shared<TrainOptions>();
+  app->add_flag("--dry-run", options->dry_run,
+                "compile and check the step, print its plan, and leave without training");
+  app->add_flag("--json", options->json, "print the result as one JSON object");
+  app->add_flag("--quiet", options->quiet, "print only the summary and errors");
+  const ConfigOptions config(*app);
+  app->footer(
+      "Examples:\n"
+      "  weft train --model tiny --ranks 2 --steps 200\n"
+      "  weft train run.toml --lr 3e-4 --set model.layers=6\n"
+      "  mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto");
+  return [options, config] {
+    options->config = config.load();
+    if (config.dump()) return print_config(options->config);
+    return train(*options);
+  };
+}
+
+}  // namespace weft

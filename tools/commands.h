@@ -1,0 +1,22 @@
+// The subcommands of `weft`, each in its own cmd_*.cpp. A subcommand declares its options on the command line's tree
+// and hands back what runs it once the line has been parsed.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace weft {
+
+/// Runs a parsed subcommand; returns the exit code. UserError means exit code 2, any other exception 3.
+using Command = std::function<int()>;
+
+Command add_train(CLI::App& root);
+Command add_eval(CLI::App& root);
+Command add_generate(CLI::App& root);
+Command add_graph(CLI::App& root);
+Command add_doctor(CLI::App& root);
+
+}  // namespace weft

@@ -1,0 +1,69 @@
+#include "tools/config_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace weft {
+
+CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<Setting>& settings,
+                          std::string_view default_text) {
+  const std::string flag = "--" + key.name;
+  const std::string help = default_text.empty() ? key.help : fmt::format("{} [{}]", key.help, default_text);
+  const auto store = [&settings, name = key.name, flag](const std::string& value) {
+    settings.push_back({name, value, flag});
+  };
+  return command.add_option_function<std::string>(flag, store, help)->type_name(key.type)->take_last();
+}
+
+int print_config(const RunConfig& config) {
+  RunConfig checked = config;
+  resolve(checked, 0);
+  fmt::print("{}", dump_toml(config));
+  return 0;
+}
+
+struct ConfigOptions::Given {
+  std::string file;
+  std::vector<std::string> assignments;
+  std::vector<Setting> flags;
+  bool dump = false;
+};
+
+ConfigOptions::ConfigOptions(CLI::App& command) : given_(std::make_shared<Given>()) {
+  command.add_option("config", given_->file, "a TOML file with the same keys as the flags, which override it");
+  command.add_option("--set", given_->assignments, "set any key: --set model.layers=6 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.add_flag("--dump-config", given_->dump, "print the configuration as TOML, checked, and leave");
+  for (const ConfigKey& key : config_keys()) {
+    add_key_flag(command, key, given_->flags, key.default_value)
+        ->group(key.name.starts_with("model.") ? "Sizes of the model" : "Configuration");
+  }
+}
+
+RunConfig ConfigOptions::load() const {
+  RunConfig config;
+  if (!given_->file.empty()) load_toml(config, given_->file);
+  std::vector<Setting> settings;
+  for (const std::string& assignment : given_->assignments) {
+    const std::size_t equals = assignment.find('=');
+    if (equals == std::string::npos) {
+      throw UserError("--set " + assignment + " has no value", "a key and its value", "--set " + assignment + "=VALUE");
+    }
+    settings.push_back({assignment.substr(0, equals), assignment.substr(equals + 1), "--set"});
+  }
+  settings.insert(settings.end(), given_->flags.begin(), given_->flags.end());
+  apply_settings(config, std::move(settings));
+  return config;
+}
+
+bool ConfigOptions::dump() const {
+  return given_->dump;
+}
+
+}  // namespace weft

@@ -1,0 +1,60 @@
+# shellcheck shell=bash disable=SC2034
+# Installs the Debian packages that Weft is built from. Sourced by tools/test and tools/quickstart.
+
+# What building and running needs.
+build_packages=(build-essential cmake ninja-build pkg-config
+  libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz
+  libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
+# What the tests need.
+test_packages=(libgtest-dev)
+# What checks the source; the checks are skipped where a system has no such package.
+lint_packages=(clang-format-14 clang-tidy-14)
+
+is_installed() { [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" == "install ok installed" ]]; }
+
+has_candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+
+as_root() {
+  if [[ "$(id -u)" == 0 ]]; then
+    "$@"
+  elif command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+    sudo "$@"
+  else
+    echo "error: installing packages needs root, and sudo doesn't work here without a password" >&2
+    echo "  fix: as root, run: $*" >&2
+    return 1
+  fi
+}
+
+# install_packages REASON [--optional] PACKAGE...: installs what is missing, and does nothing if nothing is.
+# Optional packages that the system doesn't offer are named and left out.
+install_packages() {
+  local reason=$1 optional=false missing=() package
+  shift
+  if [[ "$1" == --optional ]]; then
+    optional=true
+    shift
+  fi
+  if ! command -v dpkg-query >/dev/null; then
+    echo "This system has no dpkg; $reason needs what Debian calls: $*"
+    return 0
+  fi
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  if [[ ${#missing[@]} == 0 ]]; then
+    echo "Nothing to install for $reason."
+    return 0
+  fi
+  echo "Missing for $reason: ${missing[*]}"
+  as_root apt-get update -qq
+  if $optional; then
+    local offered=()
+    for package in "${missing[@]}"; do
+      if has_candidate "$package"; then offered+=("$package"); else echo "Not offered by this system: $package"; fi
+    done
+    missing=("${offered[@]}")
+    [[ ${#missing[@]} == 0 ]] && return 0
+  fi
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}

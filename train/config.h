@@ -1,0 +1,103 @@
+// Everything that a run can be told, with one table of keys behind TOML files, command-line flags and --dump-config.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "ops/models/model_config.h"
+
+namespace weft {
+
+/// How ranks are arranged; x is innermost in rank order.
+struct Grid {
+  std::int64_t x = 1, y = 1, z = 1, data = 1;
+  std::int64_t ranks() const { return x * y * z * data; }
+};
+
+enum class Schedule : std::uint8_t { cosine, wsd, linear, constant };
+enum class Recompute : std::uint8_t { none, block };
+
+struct RunConfig {
+  // model
+  std::string model_name = "tiny";  // "custom": the sizes as they stand in `model`, else resolve() loads the name's
+  ModelConfig model;
+  // run
+  std::string run_dir;  // empty: runs/<model>-<date>-<time>
+  std::int64_t steps = 200;
+  std::uint64_t seed = 42;
+  double max_time = 0;  // seconds of training, 0: no limit
+  // parallelism
+  std::int64_t ranks = 0;    // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
+  Grid grid;                 // data filled in from ranks when not given
+  std::int64_t threads = 0;  // threads a rank; 0: the machine's cores divided by its ranks
+  std::string policy = "program";
+  double watchdog = 120;  // seconds without progress until the run is ended; 0: never
+  // data
+  std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
+  std::string val_data;  // held-out tokens; empty: the last 10 % of each file
+  // batch, in sequences
+  DType dtype = DType::f32;
+  std::int64_t micro_batch = 0;  // sequences a rank runs at once; 0: global batch / data ranks
+  std::int64_t global_batch = 8;
+  std::int64_t seq_len = 0;  // 0: the model's context
+  Recompute recompute = Recompute::none;
+  float dropout = 0.0F;
+  // optimisation
+  double lr = 1e-3, min_lr = 0;  // min_lr: the end of the decay
+  std::int64_t warmup = 20;
+  Schedule schedule = Schedule::cosine;
+  float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
+  // evaluation, checkpoints, traces
+  std::int64_t eval_every = 0;    // steps; 0: only at the end
+  std::int64_t eval_batches = 0;  // micro-batches a rank at most; 0: all of the held-out tokens
+  std::int64_t save_every = 0;    // steps; 0: only at the end
+  std::int64_t trace_steps = 3;   // the last steps kept in trace.json; 0: none
+  std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest
+  std::string init_from;          // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
+};
+
+/// Sequences of a step that one rank runs one after the other, in micro-batches.
+std::int64_t accumulation(const RunConfig& config);
+
+/// One key of the table.
+struct ConfigKey {
+  std::string name;  // "seq-len", "model.hidden", "grid": the TOML key and, with "--", the flag
+  std::string type;  // "integer", "number", "text", "true or false", or the accepted words
+  std::string help;
+  std::string default_value;
+};
+
+/// All keys, in the order of help texts and dumps.
+const std::vector<ConfigKey>& config_keys();
+
+/// Sets one key from text, as given by a flag or by --set. `source` names where it came from for messages
+/// ("--seq-len", "config.toml line 3"). Throws UserError on an unknown key (naming the nearest), a wrong type or a
+/// number out of range.
+void set_key(RunConfig& config, std::string_view key, std::string_view value, std::string_view source);
+
+/// A key set in one place: a TOML file's line, a flag.
+struct Setting {
+  std::string key, value, source;  // as set_key's arguments
+};
+
+/// Sets all keys of one layer (a file, the command line): the model's name first, then single sizes, whatever the order
+/// given; the last setting of a key wins.
+void apply_settings(RunConfig& config, std::vector<Setting> settings);
+
+/// Applies a TOML file: top-level keys in kebab-case, sizes under [model]. Throws UserError with line numbers.
+void load_toml(RunConfig& config, const std::string& path);
+void load_toml_text(RunConfig& config, std::string_view text, const std::string& name);
+
+/// The resolved configuration as TOML that load_toml takes back to the same RunConfig.
+std::string dump_toml(const RunConfig& config);
+
+/// Fills in what was left open (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of
+/// `world_size` ranks (0: not started by mpirun) and refuses what can't be: batches that don't divide (naming the
+/// nearest that do), a grid that doesn't match the ranks, sequences longer than the context, dtypes, numbers out of
+/// range. Axes x, y and z above 1 are refused: this version trains data parallel. Throws UserError.
+void resolve(RunConfig& config, std::int64_t world_size);
+
+}  // namespace weft

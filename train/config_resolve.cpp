@@ -1,0 +1,149 @@
+// What a configuration leaves open is filled in, and what can't be is refused, before anything else happens.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <thread>
+
+#include "base/error.h"
+#include "train/config.h"
+#include "train/config_table.h"
+
+namespace weft {
+
+namespace {
+
+/// Ranks that see different sequences of a step.
+std::int64_t shards(const RunConfig& config) {
+  return config.grid.z * config.grid.data;
+}
+
+void resolve_grid(RunConfig& config, std::int64_t world_size) {
+  Grid& grid = config.grid;
+  const std::string text = fmt::format("x={},y={},z={},data={}", grid.x, grid.y, grid.z, grid.data);
+  if (grid.x > 1 || grid.y > 1 || grid.z > 1) {
+    throw UserError(fmt::format("grid {} shards the model", text),
+                    "x=1,y=1,z=1: this version trains data parallel only", fmt::format("--grid data={}", grid.ranks()));
+  }
+  if (world_size > 0) {
+    if (config.ranks > 0 && config.ranks != world_size) {
+      throw UserError(fmt::format("ranks = {}, but {} ranks were started", config.ranks, world_size),
+                      "one rank a process under mpirun",
+                      fmt::format("leave ranks out, or start mpirun -np {}", config.ranks));
+    }
+    config.ranks = world_size;
+  }
+  if (config.ranks == 0) config.ranks = grid.ranks();
+  if (grid.ranks() == 1) grid.data = config.ranks;
+  if (grid.ranks() != config.ranks) {
+    throw UserError(fmt::format("grid {} has {} ranks, but there are {}", text, grid.ranks(), config.ranks),
+                    "as many ranks as the product of the axes", fmt::format("--grid data={}", config.ranks));
+  }
+}
+
+/// "4 or 8": the multiples of `unit` around `value`, for a fix.
+std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
+  const std::int64_t below = value / unit * unit;
+  return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
+}
+
+std::int64_t nearest_divisor(std::int64_t value, std::int64_t near) {
+  std::int64_t best = 1;
+  for (std::int64_t i = 1; i <= value; ++i) {
+    if (value % i == 0 && std::abs(i - near) < std::abs(best - near)) best = i;
+  }
+  return best;
+}
+
+void resolve_batch(RunConfig& config) {
+  const std::int64_t ranks = shards(config);
+  if (config.global_batch % ranks != 0) {
+    throw UserError(fmt::format("global-batch = {} can't be divided among {} data ranks", config.global_batch, ranks),
+                    "a multiple of the data ranks",
+                    fmt::format("--global-batch {}", nearest_multiples(config.global_batch, ranks)));
+  }
+  const std::int64_t share = config.global_batch / ranks;
+  if (config.micro_batch == 0) config.micro_batch = share;
+  if (share % config.micro_batch != 0) {
+    throw UserError(
+        fmt::format("micro-batch = {} doesn't divide the {} sequences of a rank (global-batch {} over {} data ranks)",
+                    config.micro_batch, share, config.global_batch, ranks),
+        "a divisor",
+        fmt::format("--micro-batch {}, or --global-batch {}", nearest_divisor(share, config.micro_batch),
+                    nearest_multiples(config.global_batch, config.micro_batch * ranks)));
+  }
+}
+
+void check_model(const ModelConfig& model) {
+  validate(model);
+  if (model.family == Family::gpt2 && model.kv_heads != model.heads) {
+    throw UserError(fmt::format("model.kv-heads = {} with {} heads", model.kv_heads, model.heads),
+                    "as many as heads: gpt2 has no grouped-query attention",
+                    fmt::format("--model.kv-heads {}, or --model.family llama", model.heads));
+  }
+}
+
+void resolve_sequence(RunConfig& config) {
+  if (config.seq_len == 0) config.seq_len = config.model.context;
+  if (config.seq_len > config.model.context) {
+    throw UserError(
+        fmt::format("seq-len = {} is longer than the model's context of {}", config.seq_len, config.model.context),
+        fmt::format("at most {}", config.model.context),
+        fmt::format("--seq-len {}, or --model.context {}", config.model.context, config.seq_len));
+  }
+}
+
+void check_start(const RunConfig& config) {
+  if (config.resume == "auto" && config.run_dir.empty()) {
+    throw UserError("resume = auto without a run-dir", "the folder of the run to go on with",
+                    "--run-dir FOLDER, or --resume FOLDER");
+  }
+  if (!config.resume.empty() && !config.init_from.empty()) {
+    throw UserError(fmt::format("resume = {} and init-from = {}", config.resume, config.init_from),
+                    "one of them: resume goes on with a run, init-from starts one with given weights", "leave one out");
+  }
+}
+
+void check_optimizer(const RunConfig& config) {
+  if (config.dtype != DType::f32 && config.dtype != DType::bf16) {
+    throw UserError(fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "");
+  }
+  if (config.schedule != Schedule::constant && config.min_lr > config.lr) {
+    throw UserError(fmt::format("min-lr = {} is above lr = {}", config.min_lr, config.lr),
+                    "a decay that ends at or below the peak", fmt::format("--min-lr {} or less", config.lr));
+  }
+}
+
+}  // namespace
+
+std::int64_t accumulation(const RunConfig& config) {
+  return config.global_batch / (shards(config) * config.micro_batch);
+}
+
+void resolve(RunConfig& config, std::int64_t world_size) {
+  load_named_model(config);
+  // A configuration built in code passes the same ranges as one from text.
+  for (const ConfigEntry& entry : config_table()) {
+    if (entry.kind == ValueKind::integer || entry.kind == ValueKind::number) {
+      RunConfig probe = config;
+      entry.set(probe, entry.get(config), entry.name);
+    }
+  }
+  check_model(config.model);
+  resolve_grid(config, world_size);
+  resolve_batch(config);
+  resolve_sequence(config);
+  check_optimizer(config);
+  check_start(config);
+  if (config.threads == 0) {
+    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    config.threads = std::max<std::int64_t>(1, cores / config.ranks);
+  }
+  if (config.run_dir.empty()) {
+    const std::time_t now = std::time(nullptr);
+    config.run_dir = fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", config.model_name, fmt::localtime(now));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,316 @@
+// The table itself: how each kind of value is parsed, and one entry a key.
+#include "train/config_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <span>
+
+#include "base/error.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::int64_t kMany = 1'000'000'000;
+
+template <class Number>
+Number parse_number(std::string_view value, std::string_view where, std::string_view type, double least, double most) {
+  Number number{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const std::string range = fmt::format("{} from {} to {}", type == "integer" ? "an integer" : "a number", least, most);
+  if (error == std::errc::invalid_argument || end != value.data() + value.size()) {
+    throw UserError(fmt::format("{} = \"{}\" is not {}", where, value, type == "integer" ? "an integer" : "a number"),
+                    range, "");
+  }
+  // In the field's own type, so that the bounds themselves are accepted; written so that NaN fails too.
+  const bool inside = number >= static_cast<Number>(least) && number <= static_cast<Number>(most);
+  if (error == std::errc::result_out_of_range || !inside) {
+    throw UserError(fmt::format("{} = {} is out of range", where, value), range, "");
+  }
+  return number;
+}
+
+/// A field of the run or of its model, by pointer to member.
+template <class Config, class Value>
+auto& field_of(Config& config, Value RunConfig::*field) {
+  return config.*field;
+}
+template <class Config, class Value>
+auto& field_of(Config& config, Value ModelConfig::*field) {
+  return config.model.*field;
+}
+
+template <class Field>
+ConfigEntry integer(std::string name, std::string help, Field field, double least, double most) {
+  return {std::move(name),
+          ValueKind::integer,
+          "integer",
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            using Value = std::remove_reference_t<decltype(field_of(config, field))>;
+            field_of(config, field) =
+                static_cast<Value>(parse_number<std::int64_t>(value, where, "integer", least, most));
+          },
+          [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
+}
+
+template <class Field>
+ConfigEntry number(std::string name, std::string help, Field field, double least, double most) {
+  return {std::move(name), ValueKind::number, "number", std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            using Value = std::remove_reference_t<decltype(field_of(config, field))>;
+            field_of(config, field) = parse_number<Value>(value, where, "number", least, most);
+          },
+          // The shortest digits that read back as the same value.
+          [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
+}
+
+template <class Field>
+ConfigEntry text(std::string name, std::string help, Field field) {
+  return {std::move(name),
+          ValueKind::text,
+          "text",
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view) {
+            field_of(config, field) = std::string(value);
+          },
+          [=](const RunConfig& config) { return field_of(config, field); }};
+}
+
+template <class Field>
+ConfigEntry boolean(std::string name, std::string help, Field field) {
+  return {std::move(name),
+          ValueKind::boolean,
+          "true or false",
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            if (value != "true" && value != "false") {
+              throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), "true or false", "");
+            }
+            field_of(config, field) = value == "true";
+          },
+          [=](const RunConfig& config) { return std::string(field_of(config, field) ? "true" : "false"); }};
+}
+
+template <class Value>
+struct Word {
+  std::string name;
+  Value value;
+};
+
+template <class Value, class Field>
+ConfigEntry words(std::string name, std::string help, std::vector<Word<Value>> accepted, Field field) {
+  std::vector<std::string> names;
+  for (const Word<Value>& word : accepted) names.push_back(word.name);
+  return {std::move(name),
+          ValueKind::text,
+          join(names, "|"),
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            for (const Word<Value>& word : accepted) {
+              if (word.name == value) {
+                field_of(config, field) = word.value;
+                return;
+              }
+            }
+            const std::string nearest = nearest_name(value, names);
+            throw UserError(fmt::format("{} = \"{}\" is unknown", where, value), "one of " + join(names),
+                            nearest.empty() ? "" : fmt::format("did you mean \"{}\"?", nearest));
+          },
+          [=](const RunConfig& config) {
+            const auto found = std::find_if(accepted.begin(), accepted.end(), [&](const Word<Value>& word) {
+              return word.value == field_of(config, field);
+            });
+            return found == accepted.end() ? std::string("?") : found->name;
+          }};
+}
+
+/// What follows from a size that changed, unless it is set itself: as many key-value heads as heads where they were
+/// equal or the family has no others, and GPT-2's MLP of four times the width.
+void follow(const ModelConfig& before, ModelConfig& after) {
+  const bool became_gpt2 = after.family == Family::gpt2 && before.family != Family::gpt2;
+  const bool heads_changed = after.heads != before.heads && before.kv_heads == before.heads;
+  if (became_gpt2 || heads_changed) after.kv_heads = after.heads;
+  if (after.family == Family::gpt2 && after.hidden != before.hidden && before.ffn == 4 * before.hidden) {
+    after.ffn = 4 * after.hidden;
+  }
+}
+
+/// A size that differs from the named model's makes the model a custom one.
+ConfigEntry model_size(ConfigEntry entry) {
+  entry.set = [set = entry.set, get = entry.get](RunConfig& config, std::string_view value, std::string_view where) {
+    load_named_model(config);
+    const ModelConfig before = config.model;
+    const std::string text_before = get(config);
+    set(config, value, where);
+    if (get(config) == text_before) return;
+    follow(before, config.model);
+    config.model_name = config.model.name = "custom";
+  };
+  return entry;
+}
+
+void set_model_name(RunConfig& config, std::string_view value, std::string_view where) {
+  if (value == "custom") {
+    load_named_model(config);
+  } else {
+    try {
+      config.model = model_by_name(value);
+    } catch (const UserError& error) {
+      throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
+    }
+  }
+  config.model_name = config.model.name = std::string(value);
+}
+
+void set_grid(RunConfig& config, std::string_view value, std::string_view where) {
+  Grid grid;
+  const std::vector<std::string> axes{"x", "y", "z", "data"};
+  const std::vector<std::int64_t Grid::*> fields{&Grid::x, &Grid::y, &Grid::z, &Grid::data};
+  constexpr std::string_view expected = "axes of x, y, z and data with their sizes, as in \"data=2\" or \"x=1,data=4\"";
+  std::vector<bool> given(axes.size(), false);
+  while (!value.empty()) {
+    const std::size_t comma = std::min(value.find(','), value.size());
+    const std::string_view part = value.substr(0, comma);
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) {
+      throw UserError(fmt::format("{}: \"{}\" is not an axis and its size", where, part), expected, "");
+    }
+    const std::string_view name = part.substr(0, equals);
+    const auto axis = std::find(axes.begin(), axes.end(), name);
+    if (axis == axes.end()) {
+      const std::string nearest = nearest_name(name, axes);
+      throw UserError(fmt::format("{}: unknown axis \"{}\"", where, name), expected,
+                      nearest.empty() ? "" : fmt::format("did you mean \"{}\"?", nearest));
+    }
+    const auto index = static_cast<std::size_t>(axis - axes.begin());
+    if (given[index]) throw UserError(fmt::format("{}: axis {} is given twice", where, name), expected, "");
+    given[index] = true;
+    grid.*fields[index] =
+        parse_number<std::int64_t>(part.substr(equals + 1), fmt::format("{}: {}", where, name), "integer", 1, 65536);
+    value.remove_prefix(std::min(comma + 1, value.size()));
+  }
+  config.grid = grid;
+}
+
+std::string grid_text(const RunConfig& config) {
+  const Grid& grid = config.grid;
+  return fmt::format("x={},y={},z={},data={}", grid.x, grid.y, grid.z, grid.data);
+}
+
+/// Setting the ranks anew lets the data axis be filled in anew, so that a dumped config runs with other --ranks.
+ConfigEntry ranks_entry() {
+  ConfigEntry entry = integer("ranks", "ranks as threads of this process; 0: as many as the grid has, or mpirun's",
+                              &RunConfig::ranks, 0, 4096);
+  entry.set = [set = entry.set](RunConfig& config, std::string_view value, std::string_view where) {
+    const std::int64_t before = config.ranks;
+    set(config, value, where);
+    if (config.ranks != before) config.grid.data = 1;
+  };
+  return entry;
+}
+
+std::vector<ConfigEntry> run_entries() {
+  return {
+      {"model", ValueKind::text, "text", "a model by name: " + join(model_names()), set_model_name,
+       [](const RunConfig& config) { return config.model_name; }},
+      text("run-dir", "folder for the run's files; empty: runs/<model>-<date>-<time>", &RunConfig::run_dir),
+      integer("steps", "optimizer steps", &RunConfig::steps, 1, kMany),
+      integer("seed", "seed of initial weights, data order and dropout", &RunConfig::seed, 0, 9.0e18),
+      number("max-time", "seconds of training after which the run saves and ends; 0: no limit", &RunConfig::max_time, 0,
+             1e9),
+      ranks_entry(),
+      {"grid", ValueKind::text, "text", "ranks along each axis, as in data=2; what is left out is 1", set_grid,
+       grid_text},
+      integer("threads", "threads a rank computes with; 0: the machine's cores divided by the ranks",
+              &RunConfig::threads, 0, 4096),
+      text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
+      number("watchdog", "seconds without progress until the run is ended; 0: never", &RunConfig::watchdog, 0, 1e9),
+      text("data", "a text file, a folder of them, or a .bin token file; empty: /usr/share/common-licenses",
+           &RunConfig::data),
+      text("val-data", "held-out data; empty: the last 10 % of each file of the data", &RunConfig::val_data),
+      words<DType>("dtype", "of weights and activations in the step; bf16 keeps fp32 master weights",
+                   {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
+      integer("micro-batch", "sequences a rank runs at once; 0: its whole share of the global batch",
+              &RunConfig::micro_batch, 0, 1 << 20),
+      integer("global-batch", "sequences of one step, over all ranks", &RunConfig::global_batch, 1, 1 << 24),
+      integer("seq-len", "tokens of a sequence; 0: the model's context", &RunConfig::seq_len, 0, 1 << 20),
+      words<Recompute>("recompute", "activations computed again in the backward pass to save memory",
+                       {{"none", Recompute::none}, {"block", Recompute::block}}, &RunConfig::recompute),
+      number("dropout", "probability of dropping an activation", &RunConfig::dropout, 0, 0.99),
+      number("lr", "peak learning rate", &RunConfig::lr, 0, 10),
+      number("min-lr", "learning rate at the end of the decay", &RunConfig::min_lr, 0, 10),
+      integer("warmup", "steps of linear warm-up", &RunConfig::warmup, 0, kMany),
+      words<Schedule>("schedule", "of the learning rate after the warm-up",
+                      {{"cosine", Schedule::cosine},
+                       {"wsd", Schedule::wsd},
+                       {"linear", Schedule::linear},
+                       {"constant", Schedule::constant}},
+                      &RunConfig::schedule),
+      number("beta1", "AdamW: decay of the first moment", &RunConfig::beta1, 0, 0.99999),
+      number("beta2", "AdamW: decay of the second moment", &RunConfig::beta2, 0, 0.99999),
+      number("eps", "AdamW: added to the denominator", &RunConfig::eps, 1e-20, 1),
+      number("weight-decay", "AdamW: decay of matrices; vectors don't decay", &RunConfig::weight_decay, 0, 10),
+      number("clip", "greatest global norm of the gradient; 0: no clipping", &RunConfig::clip, 0, 1e9),
+      integer("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
+      integer("eval-batches", "micro-batches a rank evaluates at most; 0: all of the held-out tokens",
+              &RunConfig::eval_batches, 0, kMany),
+      integer("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
+      integer("trace-steps", "last steps kept in trace.json; 0: no trace", &RunConfig::trace_steps, 0, 1000),
+      text("resume", "a run or checkpoint folder to go on from; auto: the newest checkpoint of run-dir",
+           &RunConfig::resume),
+      text("init-from", "start from these weights: a checkpoint, or a Hugging Face folder or safetensors file",
+           &RunConfig::init_from),
+  };
+}
+
+std::vector<ConfigEntry> model_entries() {
+  std::vector<ConfigEntry> entries{
+      words<Family>("model.family", "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE",
+                    {{"gpt2", Family::gpt2}, {"llama", Family::llama}}, &ModelConfig::family),
+      integer("model.layers", "transformer blocks", &ModelConfig::layers, 1, 10000),
+      integer("model.hidden", "width of the residual stream", &ModelConfig::hidden, 1, 1 << 20),
+      integer("model.heads", "attention heads", &ModelConfig::heads, 1, 1 << 16),
+      integer("model.kv-heads", "key and value heads (llama); heads is divided by it", &ModelConfig::kv_heads, 1,
+              1 << 16),
+      integer("model.ffn", "width of the MLP", &ModelConfig::ffn, 1, 1 << 22),
+      integer("model.vocab", "tokens of the vocabulary", &ModelConfig::vocab, 2, 1 << 24),
+      integer("model.context", "longest sequence", &ModelConfig::context, 1, 1 << 20),
+      boolean("model.tied", "the LM head is the token embedding", &ModelConfig::tied),
+      number("model.norm-eps", "added to the variance in norms", &ModelConfig::norm_eps, 1e-12, 0.1),
+      number("model.init-std", "standard deviation of initial weights", &ModelConfig::init_std, 0, 10),
+      number("model.rope-theta", "base of the rotary frequencies (llama)", &ModelConfig::rope_theta, 1, 1e12),
+      number("model.rope-scaling-factor", "llama3 scaling of rotary frequencies; 1: none",
+             &ModelConfig::rope_scaling_factor, 1, 1e6),
+      number("model.rope-low-freq-factor", "llama3 scaling: bound of the long wavelengths",
+             &ModelConfig::rope_low_freq_factor, 1e-3, 1e6),
+      number("model.rope-high-freq-factor", "llama3 scaling: bound of the short wavelengths",
+             &ModelConfig::rope_high_freq_factor, 1e-3, 1e6),
+      number("model.rope-original-context", "llama3 scaling: context before scaling",
+             &ModelConfig::rope_original_context, 1, 1e9),
+  };
+  for (ConfigEntry& entry : entries) entry = model_size(std::move(entry));
+  return entries;
+}
+
+}  // namespace
+
+void load_named_model(RunConfig& config) {
+  if (config.model_name == "custom" || config.model_name == config.model.name) return;
+  config.model = model_by_name(config.model_name);
+  config.model.name = config.model_name;
+}
+
+const std::vector<ConfigEntry>& config_table() {
+  static const std::vector<ConfigEntry> table = [] {
+    std::vector<ConfigEntry> entries = run_entries();
+    for (ConfigEntry& entry : model_entries()) entries.push_back(std::move(entry));
+    return entries;
+  }();
+  return table;
+}
+
+}  // namespace weft

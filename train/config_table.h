@@ -1,0 +1,37 @@
+// The one table of configuration keys: each key's name, type, help and range with how its field is read and written.
+// TOML files, flags, --set, help texts and dumps are all made from it. Internal to train/config*.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/config.h"
+
+namespace weft {
+
+enum class ValueKind : std::uint8_t { integer, number, boolean, text };
+
+struct ConfigEntry {
+  std::string name;  // as in ConfigKey
+  ValueKind kind = ValueKind::text;
+  std::string type;
+  std::string help;
+  /// Parses and stores; `where` opens the messages ("config.toml line 3: seq-len"). Throws UserError.
+  std::function<void(RunConfig&, std::string_view value, std::string_view where)> set;
+  /// The field's value in the form that `set` takes back.
+  std::function<std::string(const RunConfig&)> get;
+};
+
+const std::vector<ConfigEntry>& config_table();
+
+/// The entry of a key written in any accepted way (underscores for dashes, "model.name" for "model").
+/// Throws UserError naming the nearest key.
+const ConfigEntry& find_entry(std::string_view key, std::string_view source);
+
+/// Loads the sizes of `model_name` where they aren't those of the model held (a RunConfig that nobody has set).
+void load_named_model(RunConfig& config);
+
+}  // namespace weft

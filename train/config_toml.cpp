@@ -1,0 +1,118 @@
+// Reading a configuration from TOML, with the line of whatever is refused.
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "train/config.h"
+#include "train/config_table.h"
+
+namespace weft {
+
+namespace {
+
+std::string_view type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "text";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number with a fraction";
+    case toml::node_type::boolean:
+      return "true or false";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::date:
+    case toml::node_type::time:
+    case toml::node_type::date_time:
+      return "a date or time";
+    case toml::node_type::none:
+      break;
+  }
+  return "nothing";
+}
+
+std::string example(const ConfigEntry& entry) {
+  static const RunConfig defaults;
+  const std::string value = entry.get(defaults);
+  return fmt::format("{} = {}", entry.name, entry.kind == ValueKind::text ? fmt::format("\"{}\"", value) : value);
+}
+
+/// A value as set_key takes it; the TOML type has to be the key's, so that `steps = "100"` is a mistake that is seen.
+std::string value_text(const ConfigEntry& entry, const toml::node& node, const std::string& source) {
+  const bool numeric = entry.kind == ValueKind::integer || entry.kind == ValueKind::number;
+  if (const auto* integer = node.as_integer(); integer && numeric) return fmt::format("{}", integer->get());
+  if (const auto* real = node.as_floating_point(); real && entry.kind == ValueKind::number) {
+    return fmt::format("{}", real->get());
+  }
+  if (const auto* flag = node.as_boolean(); flag && entry.kind == ValueKind::boolean) {
+    return flag->get() ? "true" : "false";
+  }
+  if (const auto* text = node.as_string(); text && entry.kind == ValueKind::text) return text->get();
+  throw UserError(fmt::format("{}: {} is {}", source, entry.name, type_name(node)), entry.type,
+                  "write it as in " + example(entry));
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string name) : name_(std::move(name)) {}
+
+  std::vector<Setting> read(const toml::table& root) {
+    for (const auto& [key, node] : root) {
+      const toml::table* table = node.as_table();
+      if (table == nullptr) {
+        add(std::string(key.str()), node);
+      } else if (key.str() == "model") {
+        for (const auto& [size, value] : *table) add("model." + std::string(size.str()), value);
+      } else {
+        throw UserError(fmt::format("{}: unknown table [{}]", source(node), key.str()),
+                        "keys at the top of the file and sizes under [model]",
+                        "move its keys above the first table's line");
+      }
+    }
+    return std::move(settings_);
+  }
+
+ private:
+  std::string source(const toml::node& node) const {
+    return fmt::format("{} line {}", name_, node.source().begin.line);
+  }
+  void add(const std::string& key, const toml::node& node) {
+    const std::string where = source(node);
+    const ConfigEntry& entry = find_entry(key, where);
+    settings_.push_back({entry.name, value_text(entry, node, where), where});
+  }
+
+  std::string name_;
+  std::vector<Setting> settings_;
+};
+
+}  // namespace
+
+void load_toml_text(RunConfig& config, std::string_view text, const std::string& name) {
+  std::vector<Setting> settings;
+  try {
+    settings = Reader(name).read(toml::parse(text, name));
+  } catch (const toml::parse_error& error) {
+    throw UserError(fmt::format("{} line {}: {}", name, error.source().begin.line, error.description()),
+                    "TOML: key = value on each line, text in quotes, sizes under [model]", "");
+  }
+  apply_settings(config, std::move(settings));
+}
+
+void load_toml(RunConfig& config, const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw UserError(fmt::format("the configuration file {} can't be read", path), "a TOML file",
+                    "`weft train --dump-config` prints one to start from");
+  }
+  load_toml_text(config, text.str(), path);
+}
+
+}  // namespace weft

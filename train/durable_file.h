@@ -1,0 +1,41 @@
+// Files that are either complete or absent: written under a temporary name, synced to disk, then renamed.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace weft {
+
+/// One file being written. Until commit() nothing exists under its name (or the older file is still there), and a
+/// writer that is abandoned, by an exception say, removes its temporary file.
+///
+///   DurableFile file("run/manifest.json");
+///   file.write(bytes);
+///   file.commit();
+class DurableFile {
+ public:
+  /// Creates "<path>.tmp". Throws RuntimeFault if that fails.
+  explicit DurableFile(std::filesystem::path path);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  /// Appends. Throws RuntimeFault (a full disk, for example), naming the file.
+  void write(std::span<const std::byte> bytes);
+  /// Syncs, renames to the final name and syncs the folder.
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int fd_ = -1;
+};
+
+/// Writes a whole text file durably.
+void write_durable(const std::filesystem::path& path, std::string_view text);
+
+/// Makes renames inside `folder` survive a power failure.
+void sync_folder(const std::filesystem::path& folder);
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+#include "train/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "ops/lower.h"
+
+namespace weft {
+
+std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::int64_t context) {
+  const std::int64_t least = prompt + max_tokens > context ? std::max(prompt, context / 2) : prompt;
+  const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(least, 1)));
+  return std::min(context, static_cast<std::int64_t>(rounded));
+}
+
+std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens) {
+  return {{"prefill", lower_prefill(model, dtype, prefill_tokens)}, {"decode", lower_decode(model, dtype)}};
+}
+
+Generator::Generator(Program& program, const ModelConfig& model, std::int64_t prefill_tokens)
+    : program_(program), context_(model.context), prefill_tokens_(prefill_tokens) {}
+
+std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) {
+  const auto input = program_.state().get<std::int32_t>(names::kPrefillTokens);
+  std::fill(input.begin(), input.end(), 0);  // what stands behind the prompt is never looked at
+  std::copy(tokens.begin(), tokens.end(), input.begin());
+  program_.state().get<std::int64_t>(names::kPosition)[0] = static_cast<std::int64_t>(tokens.size()) - 1;
+  program_.run("prefill");
+  return program_.state().get<float>(names::kLogits);
+}
+
+std::span<const float> Generator::decode(std::int32_t token, std::int64_t position) {
+  program_.state().get<std::int32_t>(names::kDecodeToken)[0] = token;
+  program_.state().get<std::int64_t>(names::kPosition)[0] = position;
+  program_.run("decode");
+  return program_.state().get<float>(names::kLogits);
+}
+
+void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t max_tokens, Sampler& sampler,
+                         const std::function<bool(std::int32_t)>& on_token) {
+  if (prompt.empty() || static_cast<std::int64_t>(prompt.size()) > prefill_tokens_) {
+    throw UserError(fmt::format("a prompt of {} tokens", prompt.size()), fmt::format("1 to {} tokens", prefill_tokens_),
+                    "shorten the prompt");
+  }
+  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
+  std::int64_t cached = static_cast<std::int64_t>(text.size());  // tokens in the caches
+  std::span<const float> logits = prefill(text);
+  for (std::int64_t i = 0; i < max_tokens; ++i) {
+    const std::int32_t token = sampler.sample(logits, text.size());
+    text.push_back(token);
+    if (!on_token(token) || i + 1 == max_tokens) return;
+    if (cached < context_) {
+      logits = decode(token, cached++);
+    } else {
+      cached = std::max<std::int64_t>(1, context_ / 2);
+      logits = prefill(std::span(text).last(static_cast<std::size_t>(cached)));
+    }
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// Text from a model: a prefill graph takes the prompt, a decode graph adds a token at a time behind a KV cache.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "ops/models/model_config.h"
+#include "runtime/program.h"
+#include "train/sampler.h"
+
+namespace weft {
+
+/// Tokens that one prefill takes in when a text of `prompt + max_tokens` tokens is to be made with `context` positions:
+/// the prompt, or, where the text will outgrow the context, at least the half that is read again then.
+std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::int64_t context);
+
+/// The graphs "prefill" and "decode" of a model, for Program.
+std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens);
+
+/// Generates with the program's parameters as they are. A text longer than the context goes on behind a fresh prefill
+/// of its last half context.
+class Generator {
+ public:
+  Generator(Program& program, const ModelConfig& model, std::int64_t prefill_tokens);
+
+  /// Calls `on_token` for each new token until it returns false or `max_tokens` have come. The prompt has 1 to
+  /// prefill_tokens tokens (else UserError).
+  void generate(std::span<const std::int32_t> prompt, std::int64_t max_tokens, Sampler& sampler,
+                const std::function<bool(std::int32_t)>& on_token);
+
+ private:
+  std::span<const float> prefill(std::span<const std::int32_t> tokens);
+  std::span<const float> decode(std::int32_t token, std::int64_t position);
+
+  Program& program_;
+  std::int64_t context_, prefill_tokens_;
+};
+
+}  // namespace weft

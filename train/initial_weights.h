@@ -1,0 +1,16 @@
+// Initial values of parameters: a pure function of the seed and each element's place in the whole model.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "ops/models/model_config.h"
+
+namespace weft {
+
+/// Fills a parameter (rows × cols, row-major) with its specification's initial values: N(0, std²), zeros or ones.
+/// Element i of parameter site s draws Philox(seed, s, i) through Box and Muller's transform, so the values are the
+/// same on any grid. `master`, the fp32 copy of a bf16 parameter, may be null; it gets the values before rounding.
+void initialize_parameter(const ParameterSpec& spec, std::uint64_t seed, DType dtype, void* data, float* master);
+
+}  // namespace weft

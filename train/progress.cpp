@@ -1,0 +1,103 @@
+// Formatting, and the decision which lines a log needs.
+#include "train/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace weft {
+namespace {
+
+/// `number` with three significant digits, in the first of `units` of which there are fewer than `base`.
+template <std::size_t Count>
+std::string scaled(double number, double base, const std::array<std::string_view, Count>& units) {
+  std::size_t unit = 0;
+  // 999.5 would round up to four digits.
+  while (unit + 1 < Count && std::fabs(number) >= base - 0.5) {
+    number /= base;
+    ++unit;
+  }
+  const double size = std::fabs(number);
+  const int decimals = unit == 0 && number == std::floor(number) ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f}{}", number, decimals, units.at(unit));
+}
+
+}  // namespace
+
+std::string human_count(double number) {
+  constexpr std::array<std::string_view, 5> kUnits = {"", "K", "M", "G", "T"};
+  return scaled(number, 1000, kUnits);
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
+  return scaled(static_cast<double>(bytes), 1024, kUnits);
+}
+
+std::string human_duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e12) return "?";
+  const auto total = std::llround(seconds);
+  const auto days = total / 86400, hours = total / 3600 % 24, minutes = total / 60 % 60, rest = total % 60;
+  if (days > 0) return fmt::format("{}d {:02}:{:02}:{:02}", days, hours, minutes, rest);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, rest);
+  return fmt::format("{}:{:02}", minutes, rest);
+}
+
+std::string progress_line(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed) {
+  constexpr std::int64_t kWidth = 20;
+  const std::int64_t done = std::min(metrics.step + 1, steps);
+  const std::int64_t filled = steps > 0 ? done * kWidth / steps : kWidth;
+  std::string bar(static_cast<std::size_t>(filled), '=');
+  if (filled < kWidth) bar.push_back('>');
+  bar.resize(static_cast<std::size_t>(kWidth), ' ');
+  std::string line = fmt::format("{:3}% [{}] {}/{}  loss {:.4f}", steps > 0 ? 100 * done / steps : 100, bar, done,
+                                 steps, metrics.loss);
+  if (metrics.val_loss) line += fmt::format("  val {:.4f}", *metrics.val_loss);
+  line += fmt::format("  norm {:.2f}  lr {:.1e}  {} tok/s", metrics.grad_norm, metrics.lr,
+                      human_count(metrics.tokens_per_s));
+  const std::int64_t here = done - first_step;
+  const double left = elapsed / static_cast<double>(here) * static_cast<double>(steps - done);
+  line += done < steps ? "  ETA " + human_duration(here > 0 ? left : NAN) : "  in " + human_duration(elapsed);
+  return line;
+}
+
+Progress::Progress(std::FILE* out, bool terminal, std::int64_t first_step, std::int64_t steps, double interval)
+    : out_(out), terminal_(terminal), first_step_(first_step), steps_(steps), interval_(interval) {}
+
+Progress::~Progress() {
+  if (!line_.empty()) std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
+void Progress::update(const StepMetrics& metrics, double elapsed) {
+  const bool last = metrics.step + 1 >= steps_;
+  if (!terminal_ && !first_ && !last && !metrics.val_loss && elapsed - printed_at_ < interval_) return;
+  first_ = false;
+  printed_at_ = elapsed;
+  std::string line = progress_line(metrics, first_step_, steps_, elapsed);
+  if (!terminal_) {
+    fmt::print(out_, "{}\n", line);
+  } else if (metrics.val_loss || last) {
+    fmt::print(out_, "\r\x1b[K{}\n", line);  // these stay; "\x1b[K" erases what the old line had beyond
+    line.clear();
+  } else {
+    fmt::print(out_, "\r\x1b[K{}", line);
+  }
+  line_ = terminal_ ? std::move(line) : std::string();
+  std::fflush(out_);
+}
+
+void Progress::message(const std::string& text) {
+  if (line_.empty()) {
+    fmt::print(out_, "{}\n", text);
+  } else {
+    fmt::print(out_, "\r\x1b[K{}\n{}", text, line_);
+  }
+  std::fflush(out_);
+}
+
+}  // namespace weft

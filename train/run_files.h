@@ -1,0 +1,36 @@
+// The files of a run besides its checkpoints, and the words that describe it before it starts.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/plan.h"
+#include "runtime/program.h"
+#include "runtime/trace.h"
+#include "train/config.h"
+#include "train/token_source.h"
+
+namespace weft {
+
+/// Makes the folder and writes config.toml, which runs the same again. Throws UserError when it can't be written.
+void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config);
+
+/// graph.svg and graph.dot of the training step, layers collapsed. Returns what was written.
+std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan);
+
+/// trace.json (Chrome format, all ranks) and timeline.svg (the last step). Collective over the world; rank 0 writes and
+/// returns the paths.
+std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, World& world,
+                                                     const Plan& plan, const std::vector<StepTrace>& traces);
+
+/// Versions of what computes: "weft", "oneDNN", "oneTBB", "compiler".
+std::map<std::string, std::string> library_versions();
+
+/// Model, batch, ranks, data, graphs with their plans, and memory by role, a line each.
+std::string describe_run(const RunConfig& config, const TokenSource& source, const Program& program, double planning_ms,
+                         const std::string& world_name);
+
+}  // namespace weft

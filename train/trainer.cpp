@@ -1,0 +1,303 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/trace.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/generator.h"
+#include "train/initial_weights.h"
+#include "train/run_files.h"
+#include "train/schedule.h"
+#include "train/stop_signals.h"
+#include "train/tokenizer.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+std::uint64_t peak_memory_of_process() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+BatchShare share_of(const RunConfig& config, const World& world) {
+  return {world.rank(), world.size(), accumulation(config), config.micro_batch};
+}
+
+constexpr std::int64_t kSampleTokens = 240;
+constexpr std::string_view kSamplePrompt = "The ";
+
+}  // namespace
+
+StepConfig step_config(const RunConfig& config) {
+  StepConfig step;
+  step.micro_batch = config.micro_batch;
+  step.seq_len = config.seq_len;
+  step.micro_batches = accumulation(config);
+  step.data_ranks = config.grid.data;
+  step.dtype = config.dtype;
+  step.recompute_blocks = config.recompute == Recompute::block;
+  step.dropout = config.dropout;
+  step.beta1 = config.beta1;
+  step.beta2 = config.beta2;
+  step.eps = config.eps;
+  step.weight_decay = config.weight_decay;
+  step.clip = config.clip;
+  return step;
+}
+
+std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterSpec>& specs,
+                                              DType dtype) {
+  std::vector<MutableParameterState> states;
+  for (const ParameterSpec& spec : specs) {
+    states.push_back({&spec, dtype, state.data(spec.name), nullptr, nullptr, nullptr});
+  }
+  return states;
+}
+
+Trainer::Trainer(World& world, const RunConfig& config, Console console)
+    : world_(world),
+      config_(config),
+      console_(console),
+      specs_(model_parameters(config.model)),
+      source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})) {
+  const StepConfig step = step_config(config_);
+  std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},
+                                      {"eval", lower_eval(config_.model, step)}};
+  if (source_.is_text()) {
+    sample_prefill_ =
+        prefill_length(static_cast<std::int64_t>(kSamplePrompt.size()), kSampleTokens, config_.model.context);
+    for (ProgramGraph& graph : generation_graphs(config_.model, config_.dtype, sample_prefill_)) {
+      graphs.push_back(std::move(graph));
+    }
+  }
+  const auto begin = Clock::now();
+  program_ = std::make_unique<Program>(world_, std::move(graphs),
+                                       ProgramOptions{.policy = config_.policy,
+                                                      .threads = static_cast<int>(config_.threads),
+                                                      .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
+                                                      .watchdog_seconds = config_.watchdog});
+  planning_ms_ = 1e3 * seconds_since(begin);
+  held_out_ = std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, world_),
+                                            config_.eval_batches);
+  initialize();
+}
+
+Trainer::~Trainer() = default;
+
+std::vector<MutableParameterState> Trainer::parameter_states() const {
+  const State& state = program_->state();
+  std::vector<MutableParameterState> states = weights_of(state, specs_, config_.dtype);
+  for (MutableParameterState& parameter : states) {
+    const std::string& name = parameter.spec->name;
+    parameter.m = state.get<float>(name + ".m").data();
+    parameter.v = state.get<float>(name + ".v").data();
+    if (config_.dtype == DType::bf16) parameter.master = state.get<float>(name + ".master").data();
+  }
+  return states;
+}
+
+void Trainer::initialize() {
+  const std::vector<MutableParameterState> parameters = parameter_states();
+  if (!config_.resume.empty()) {
+    const std::filesystem::path from = find_checkpoint(config_.resume == "auto" ? config_.run_dir : config_.resume);
+    first_step_ = read_checkpoint_info(from).step;
+    load_checkpoint(from, parameters);
+  } else if (!config_.init_from.empty()) {
+    load_parameters(config_.init_from, config_.model, parameters);
+  } else {
+    for (const MutableParameterState& parameter : parameters) {
+      initialize_parameter(*parameter.spec, config_.seed, parameter.dtype, parameter.data, parameter.master);
+    }
+  }
+  if (config_.dropout > 0) {
+    const auto random = program_->state().get<std::int64_t>(names::kRandom);
+    random[0] = static_cast<std::int64_t>(config_.seed);
+    random[2] = world_.rank() * accumulation(config_) * config_.micro_batch * config_.seq_len;
+  }
+}
+
+std::string Trainer::describe() const {
+  return describe_run(config_, source_, *program_, planning_ms_, world_.name());
+}
+
+void Trainer::load_step(std::int64_t step) {
+  const State& state = program_->state();
+  const Batch batch = loader_->next(step);
+  std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(names::kTokens).begin());
+  std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(names::kTargets).begin());
+
+  const LearningRate schedule{config_.schedule, config_.steps, config_.warmup, config_.lr, config_.min_lr};
+  const auto scalars = state.get<float>(names::kScalars);
+  const auto t = static_cast<double>(step + 1);
+  scalars[0] = static_cast<float>(schedule.at(step));
+  scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config_.beta1), t)));
+  scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config_.beta2), t)));
+  scalars[3] = static_cast<float>(1 / static_cast<double>(config_.global_batch * config_.seq_len));
+  if (config_.dropout > 0) state.get<std::int64_t>(names::kRandom)[1] = step;
+}
+
+StepMetrics Trainer::read_metrics(std::int64_t step) const {
+  const auto metrics = program_->state().get<float>(names::kMetrics);
+  const StepTrace& trace = program_->last_trace("train");
+  const auto tokens = static_cast<double>(config_.global_batch * config_.seq_len);
+  StepMetrics result;
+  result.step = step;
+  result.loss = static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]);
+  result.grad_norm = metrics[3];
+  result.lr = program_->state().get<float>(names::kScalars)[0];
+  result.step_ms = static_cast<double>(trace.end - trace.begin) * 1e-6;
+  result.tokens_per_s = tokens / result.step_ms * 1e3;
+  result.model_tflops = config_.model.train_flops_per_token(config_.seq_len) * result.tokens_per_s * 1e-12;
+  result.exposed_comm_ms = static_cast<double>(summarize(program_->plan("train"), trace).exposed) * 1e-6;
+  result.peak_memory_bytes = peak_memory_of_process();
+  return result;
+}
+
+void Trainer::say(const std::string& text) {
+  if (progress_ != nullptr) progress_->message(text);
+}
+
+void Trainer::save(std::int64_t steps_done) {
+  if (world_.rank() == 0) {
+    CheckpointInfo info;
+    info.step = steps_done;
+    info.seed = config_.seed;
+    info.tokens_seen = static_cast<std::uint64_t>(steps_done * config_.global_batch * config_.seq_len);
+    info.dtype = config_.dtype;
+    info.model = config_.model;
+    info.config_toml = dump_toml(config_);
+    info.versions = library_versions();
+    std::vector<ParameterState> parameters;
+    for (const MutableParameterState& p : parameter_states()) {
+      parameters.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master});
+    }
+    last_checkpoint_ = save_checkpoint(config_.run_dir, info, parameters);
+    say("checkpoint written: " + last_checkpoint_.string());
+  }
+  world_.barrier();
+}
+
+std::string Trainer::sample() {
+  // Only rank 0 runs these plans; they hold no collective.
+  Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = config_.seed});
+  const ByteTokenizer tokenizer;
+  std::vector<std::int32_t> text = tokenizer.encode(kSamplePrompt);
+  Generator generator(*program_, config_.model, sample_prefill_);
+  const std::vector<std::int32_t> prompt = text;
+  generator.generate(prompt, kSampleTokens, sampler, [&](std::int32_t token) {
+    if (token >= ByteTokenizer::kVocabulary) return false;
+    text.push_back(token);
+    return token != ByteTokenizer::kEndOfText;
+  });
+  return tokenizer.decode(text);
+}
+
+void Trainer::write_traces(TrainResult& result) {
+  const std::vector<StepTrace> traces = program_->traces("train");
+  for (const StepTrace& trace : traces) {
+    const OverlapSummary summary = summarize(program_->plan("train"), trace);
+    const double share = 1.0 / static_cast<double>(traces.size());
+    result.exposed_comm_ms += static_cast<double>(summary.exposed) * 1e-6 * share;
+    result.communication_ms += static_cast<double>(summary.communication) * 1e-6 * share;
+    result.overlap_fraction += summary.overlap_fraction() * share;
+  }
+  if (config_.trace_steps == 0) return;
+  const auto files = write_trace_files(config_.run_dir, world_, program_->plan("train"), traces);
+  result.files.insert(result.files.end(), files.begin(), files.end());
+}
+
+TrainResult Trainer::run() {
+  const bool writes = world_.rank() == 0;
+  const StopSignals signals;
+  std::unique_ptr<MetricsFile> metrics_file;
+  TrainResult result;
+  if (writes) {
+    const std::filesystem::path run_dir = config_.run_dir;
+    make_run_dir(run_dir, config_);
+    metrics_file = std::make_unique<MetricsFile>(run_dir / "metrics.jsonl", first_step_);
+    if (console_ == Console::progress) {
+      progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, first_step_, config_.steps);
+    }
+    result.files.push_back(run_dir / "metrics.jsonl");
+    for (const auto& file : write_graph_files(run_dir, program_->plan("train"))) result.files.push_back(file);
+  }
+
+  const auto begin = Clock::now();
+  result.first_step = result.steps_done = first_step_;
+  result.first_val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
+  say(fmt::format("held-out loss before step {}: {:.4f} nats a token", first_step_, result.val_loss));
+  const auto training_begin = Clock::now();
+  loader_ =
+      std::make_unique<BatchLoader>(source_.train(), BatchPlan(source_.train().size(), config_.seq_len, config_.seed),
+                                    share_of(config_, world_), first_step_);
+  std::vector<double> step_ms;
+  bool stop = false, saved = false, evaluated = true;
+  for (std::int64_t step = first_step_; step < config_.steps && !stop; ++step) {
+    load_step(step);
+    const bool time_is_up = config_.max_time > 0 && seconds_since(begin) > config_.max_time;
+    const auto metrics_state = program_->state().get<float>(names::kMetrics);
+    metrics_state[2] = StopSignals::received() != 0 || time_is_up ? 1.0F : 0.0F;
+
+    program_->run("train", step);
+
+    stop = metrics_state[2] > 0;
+    StepMetrics metrics = read_metrics(step);
+    result.steps_done = step + 1;
+    if (step == first_step_) result.first_loss = metrics.loss;
+    result.last_loss = metrics.loss;
+    step_ms.push_back(metrics.step_ms);
+    const auto every = [&](std::int64_t n) { return n > 0 && (step + 1) % n == 0; };
+    evaluated = every(config_.eval_every);
+    if (evaluated) metrics.val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
+    saved = every(config_.save_every);
+    if (saved) save(step + 1);
+    const bool last = stop || step + 1 == config_.steps;
+    if (last && !evaluated) {
+      metrics.val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
+      evaluated = true;
+    }
+    if (metrics_file != nullptr) metrics_file->write(metrics);
+    if (progress_ != nullptr) progress_->update(metrics, seconds_since(training_begin));
+    if (last) {
+      result.stopped_by_signal = stop ? StopSignals::received() : 0;
+      result.stopped_by_time = stop && time_is_up;
+    }
+  }
+  if (!saved && result.steps_done > first_step_) save(result.steps_done);
+  result.step_ms = median(step_ms);
+  if (result.step_ms > 0) {
+    result.tokens_per_s = static_cast<double>(config_.global_batch * config_.seq_len) / result.step_ms * 1e3;
+  }
+  write_traces(result);
+  if (writes && sample_prefill_ > 0) result.sample = sample();
+  if (!last_checkpoint_.empty()) result.files.push_back(last_checkpoint_);
+  result.peak_memory_bytes = peak_memory_of_process();
+  result.seconds = seconds_since(begin);
+  progress_.reset();
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+// One rank's training run: from a resolved configuration to a trained model, its metrics, traces and checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/lower.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/program.h"
+#include "train/batches.h"
+#include "train/config.h"
+#include "train/metrics.h"
+#include "train/parameter_state.h"
+#include "train/progress.h"
+#include "train/token_source.h"
+
+namespace weft {
+
+/// The shapes of a training step of this configuration (resolved).
+StepConfig step_config(const RunConfig& config);
+
+/// The parameters of a program without their optimizer state, to be loaded. `specs` must outlive the result.
+std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterSpec>& specs, DType dtype);
+
+/// What a run ends with.
+struct TrainResult {
+  std::int64_t first_step = 0, steps_done = 0;                             // steps [first_step, steps_done) ran
+  double first_loss = 0, last_loss = 0;                                    // of the first and the last step
+  double first_val_loss = 0, val_loss = 0;                                 // before the first and after the last step
+  double tokens_per_s = 0;                                                 // median over the steps
+  double step_ms = 0;                                                      // median
+  double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
+  std::uint64_t peak_memory_bytes = 0;
+  double seconds = 0;         // of training, evaluation and saving included
+  int stopped_by_signal = 0;  // or 0
+  bool stopped_by_time = false;
+  std::string sample;                        // text that the model wrote, for byte-level models
+  std::vector<std::filesystem::path> files;  // of the run, for a person to look at
+};
+
+/// Runs on each rank in the same way, as an MPI program does; rank 0 writes the files and the console.
+///
+///   Trainer trainer(world, config, Trainer::Console::progress);
+///   const TrainResult result = trainer.run();
+class Trainer {
+ public:
+  enum class Console : std::uint8_t { progress, silent };
+
+  /// Reads the data, lowers and plans the graphs, makes or loads the parameters. Collective over the world.
+  /// Throws UserError on data or checkpoints that don't fit, before anything is written.
+  Trainer(World& world, const RunConfig& config, Console console);
+  ~Trainer();
+
+  /// What would run, in words: model, batch, graphs, plans, memory by role.
+  std::string describe() const;
+
+  TrainResult run();
+
+  const Program& program() const { return *program_; }
+
+ private:
+  void initialize();
+  void load_step(std::int64_t step);
+  StepMetrics read_metrics(std::int64_t step) const;
+  void save(std::int64_t steps_done);
+  void write_traces(TrainResult& result);
+  std::string sample();
+  std::vector<MutableParameterState> parameter_states() const;
+  void say(const std::string& text);
+
+  World& world_;
+  const RunConfig config_;
+  const Console console_;
+  const std::vector<ParameterSpec> specs_;
+  const TokenSource source_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<EvalBatches> held_out_;
+  std::unique_ptr<Progress> progress_;
+  std::int64_t first_step_ = 0;
+  std::int64_t sample_prefill_ = 0;  // 0: no sample, the model isn't byte-level
+  std::filesystem::path last_checkpoint_;
+  double planning_ms_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,160 @@
+// Finds the files of a model, gives their tensors one spelling, and matches them with the parameters.
+#include "train/weights.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "train/durable_file.h"
+#include "train/hf_config.h"
+#include "train/json_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHead = "lm_head.weight";
+
+std::vector<fs::path> shard_paths(const fs::path& index) {
+  const MappedFile file(index);
+  const std::string name = in_quotes(index);
+  const auto json = parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, name);
+  std::set<std::string> shards;
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (map == json.end() || !map->is_object()) throw UserError(name + " has no weight_map", "files by tensor", "");
+  for (const auto& [tensor, shard] : map->items()) {
+    if (!shard.is_string()) throw UserError(name + ": no file for tensor '" + tensor + "'", "a file name", "");
+    shards.insert(shard.get<std::string>());
+  }
+  if (shards.empty()) throw UserError(name + " names no files", "files by tensor", "");
+  std::vector<fs::path> paths;
+  for (const std::string& shard : shards) paths.push_back(index.parent_path() / shard);
+  return paths;
+}
+
+std::vector<fs::path> weight_paths(const fs::path& path) {
+  if (!fs::exists(path)) {
+    throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
+  }
+  if (!fs::is_directory(path)) return {path};
+  if (fs::exists(path / "model.safetensors")) return {path / "model.safetensors"};
+  if (fs::exists(path / "model.safetensors.index.json")) return shard_paths(path / "model.safetensors.index.json");
+  throw UserError(in_quotes(path) + " holds no model.safetensors", "weights as safetensors",
+                  fs::exists(path / "pytorch_model.bin") ? "convert pytorch_model.bin: save_pretrained(folder, "
+                                                           "safe_serialization=True)"
+                                                         : "");
+}
+
+/// The name that ParameterSpec::stored would give to a file's tensor.
+std::string canonical(const std::string& name, Family family) {
+  constexpr std::string_view kPrefix = "transformer.";
+  if (family == Family::gpt2) return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  return name.starts_with("model.") || name == kHead ? name : "model." + name;
+}
+
+/// Constants that some versions of transformers saved.
+bool is_buffer(std::string_view name, Family family) {
+  if (family == Family::llama) return name.ends_with(".rotary_emb.inv_freq");
+  return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+}
+
+struct Located {
+  const SafetensorsFile* file = nullptr;
+  const StoredTensorInfo* tensor = nullptr;
+};
+
+class WeightFiles {
+ public:
+  WeightFiles(const fs::path& path, Family family) {
+    const auto paths = weight_paths(path);
+    files_.reserve(paths.size());  // tensors_ points into the files
+    for (const fs::path& shard : paths) {
+      const SafetensorsFile& file = files_.emplace_back(shard);
+      for (const StoredTensorInfo& tensor : file.tensors()) {
+        const std::string name = canonical(tensor.name, family);
+        if (is_buffer(name, family)) continue;
+        if (!tensors_.emplace(name, Located{&file, &tensor}).second) {
+          throw UserError(fmt::format("{} holds tensor '{}' a second time", in_quotes(shard), name), "each once", "");
+        }
+      }
+    }
+  }
+
+  Located take(const std::string& name) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      throw UserError(fmt::format("{} has no tensor '{}'", in_quotes(files_.front().path()), name),
+                      "all parameters of the model", "give the model family and sizes of the file");
+    }
+    const Located located = found->second;
+    tensors_.erase(found);
+    return located;
+  }
+  bool has(std::string_view name) const { return tensors_.contains(std::string(name)); }
+  void expect_empty() const {
+    if (tensors_.empty()) return;
+    const auto& [name, located] = *tensors_.begin();
+    throw UserError(fmt::format("{} has a tensor '{}' that the model doesn't ({} such in all)",
+                                in_quotes(located.file->path()), located.tensor->name, tensors_.size()),
+                    "the parameters of the model only", "give the model family and sizes of the file");
+  }
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, Located> tensors_;
+};
+
+void expect_equal(const Located& head, const Located& embedding) {
+  const auto a = head.file->bytes(*head.tensor), b = embedding.file->bytes(*embedding.tensor);
+  const bool equal = head.tensor->type == embedding.tensor->type && head.tensor->shape == embedding.tensor->shape &&
+                     (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+  if (equal) return;
+  throw UserError(fmt::format("{}: tensor '{}' differs from '{}'", in_quotes(head.file->path()), head.tensor->name,
+                              embedding.tensor->name),
+                  "equal tensors, because the model ties them", "set model.tied to false");
+}
+
+}  // namespace
+
+void load_weights(const fs::path& path, const ModelConfig& model, std::span<const MutableParameterState> parameters) {
+  WeightFiles files(path, model.family);
+  const std::string embedding = model.family == Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
+  for (const MutableParameterState& parameter : parameters) {
+    for (const StoredTensor& piece : parameter.spec->stored) {
+      const Located found = files.take(piece.name);
+      unpack(*found.file, *found.tensor, *parameter.spec, piece, parameter.dtype, parameter.data);
+      if (parameter.master != nullptr) {
+        unpack(*found.file, *found.tensor, *parameter.spec, piece, DType::f32, parameter.master);
+      }
+      if (model.tied && piece.name == embedding && files.has(kHead)) {
+        expect_equal(files.take(std::string(kHead)), found);
+      }
+    }
+  }
+  files.expect_empty();
+}
+
+void save_weights(const fs::path& folder, const ModelConfig& model, std::span<const ParameterState> parameters) {
+  std::vector<TensorToWrite> tensors;
+  for (const ParameterState& parameter : parameters) {
+    for (const StoredTensor& piece : parameter.spec->stored) {
+      tensors.push_back({piece.name, stored_type(parameter.dtype), stored_shape(*parameter.spec, piece),
+                         [&parameter, &piece](std::vector<std::byte>& scratch) {
+                           return pack(*parameter.spec, piece, parameter.dtype, parameter.data, scratch);
+                         }});
+    }
+  }
+  write_safetensors(folder / "model.safetensors", std::move(tensors));
+  write_durable(folder / "config.json",
+                hf_config_json(model, parameters.empty() ? DType::f32 : parameters.front().dtype));
+}
+
+}  // namespace weft

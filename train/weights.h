@@ -1,0 +1,25 @@
+// Weights in Hugging Face's layout: a safetensors file or folder in, a folder that others load out.
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "ops/models/model_config.h"
+#include "train/parameter_state.h"
+
+namespace weft {
+
+/// Fills `data`, and `master` where there is one, of each parameter. `path`: a .safetensors file, or a folder with
+/// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former).
+/// Accepts what Hugging Face's files have besides: a "transformer." prefix in gpt2, a missing "model." in llama,
+/// attention masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws
+/// UserError naming the file and the first tensor that is missing, superfluous or of another shape.
+void load_weights(const std::filesystem::path& path, const ModelConfig& model,
+                  std::span<const MutableParameterState> parameters);
+
+/// Writes config.json and model.safetensors into the existing `folder`; the parameters have one dtype. m, v and master
+/// aren't looked at. Throws RuntimeFault if the disk does.
+void save_weights(const std::filesystem::path& folder, const ModelConfig& model,
+                  std::span<const ParameterState> parameters);
+
+}  // namespace weft

@@ -35,6 +35,7 @@ struct TrainOptions {
   bool quiet = false;
 };
 
+// A sample's bytes may be no UTF-8: dump it with the replacing error handler.
 nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
   nlohmann::json files = nlohmann::json::array();
   for (const auto& file : result.files) files.push_back(file.string());
@@ -51,6 +52,7 @@ nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
           {"communication_ms", result.communication_ms},
           {"overlap_fraction", result.overlap_fraction},
           {"peak_memory_bytes", result.peak_memory_bytes},
+          {"first_step_seconds", result.first_step_seconds},
           {"seconds", result.seconds},
           {"stopped_by_signal", result.stopped_by_signal},
           {"stopped_by_time", result.stopped_by_time},
@@ -91,12 +93,14 @@ int train(const TrainOptions& options) {
     const bool talks = speaks && !options.json && !options.quiet;
     Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);
     if (options.dry_run) {
-      if (speaks) fmt::print("{}", trainer.describe());
+      const RunDescription run = trainer.description();
+      if (speaks) fmt::print("{}", options.json ? describe_run_json(run) + "\n" : describe_run(run));
       return 0;
     }
-    if (talks) fmt::print(stderr, "{}", trainer.describe());
+    if (talks) fmt::print(stderr, "{}", describe_run(trainer.description()));
     const TrainResult result = trainer.run();
-    if (speaks && options.json) fmt::print("{}\n", to_json(config, result).dump());
+    if (speaks && options.json)
+      fmt::print("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     if (speaks && !options.json) print_summary(config, result);
     return 0;
   });

@@ -14,7 +14,6 @@
 #include "runtime/draw.h"
 #include "runtime/timeline.h"
 #include "train/durable_file.h"
-#include "train/progress.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -47,26 +46,6 @@ std::vector<StepTrace> decode_traces(std::span<const std::byte> bytes, std::vect
     }
   }
   return like;
-}
-
-std::string plan_line(const std::string& name, const Plan& plan) {
-  std::size_t compute = 0;
-  double bytes = 0;
-  for (const StreamPlan& stream : plan.streams) compute += stream.stream.compute ? 1 : 0;
-  for (TaskId id : plan.collectives) {
-    const Task& task = plan.graph->task(id);
-    const DType dtype = plan.graph->tensor(task.accesses.front().view.tensor).dtype;
-    bytes += work_of(task.operation, static_cast<double>(size_of(dtype))).network_bytes;
-  }
-  std::string line = fmt::format("  {:<8} {} tasks, {} edges, {} compute stream{}", name, plan.graph->tasks().size(),
-                                 plan.graph->edges().size(), compute, compute == 1 ? "" : "s");
-  if (!plan.collectives.empty()) {
-    line += fmt::format(", {} collectives that send {} a rank", plan.collectives.size(),
-                        human_bytes(static_cast<std::uint64_t>(bytes)));
-  }
-  return line + fmt::format("; scratch {} (side by side {}); fingerprint {:016x}\n",
-                            human_bytes(static_cast<std::uint64_t>(plan.scratch_bytes)),
-                            human_bytes(static_cast<std::uint64_t>(plan.sum_of_tensor_bytes)), plan.fingerprint);
 }
 
 }  // namespace
@@ -113,36 +92,6 @@ std::map<std::string, std::string> library_versions() {
           {"oneDNN", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)},
           {"oneTBB", TBB_runtime_version()},
           {"compiler", __VERSION__}};
-}
-
-std::string describe_run(const RunConfig& config, const TokenSource& source, const Program& program, double planning_ms,
-                         const std::string& world_name) {
-  const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
-  const ModelConfig& m = config.model;
-  std::string text =
-      fmt::format("model      {} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}\n", m.name,
-                  to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
-                  human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
-  text += fmt::format("ranks      {} ({}), {} thread{} each, policy {}\n", config.grid.ranks(),
-                      world_name == "mpi" ? "MPI processes" : "threads of this process", config.threads,
-                      config.threads == 1 ? "" : "s", config.policy);
-  text += fmt::format("data       {}\n", source.description());
-  for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
-  text += fmt::format("batch      {} sequences of {} tokens a step: {} rank{} × {} micro-batch{} × {}\n",
-                      config.global_batch, config.seq_len, config.grid.data, config.grid.data == 1 ? "" : "s",
-                      accumulation(config), accumulation(config) == 1 ? "" : "es", config.micro_batch);
-  text += fmt::format("plans      made and checked in {:.0f} ms\n", planning_ms);
-  for (const std::string name : {"train", "eval", "prefill", "decode"}) {
-    if (program.contains(name)) text += plan_line(name, program.plan(name));
-  }
-  text += "memory     a rank:";
-  std::int64_t total = program.scratch_bytes();
-  for (Role role : {Role::parameter, Role::optimizer_state, Role::cache, Role::input, Role::scalar}) {
-    const std::int64_t size = program.state().bytes_of(role);
-    if (size > 0) text += fmt::format(" {} {},", to_string(role), bytes(size));
-    total += size;
-  }
-  return text + fmt::format(" scratch {}; together {}\n", bytes(program.scratch_bytes()), bytes(total));
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// The files of a run besides its checkpoints, and the words that describe it before it starts.
+// The files of a run besides its checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,8 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/plan.h"
-#include "runtime/program.h"
 #include "runtime/trace.h"
 #include "train/config.h"
-#include "train/token_source.h"
 
 namespace weft {
 
@@ -28,9 +26,5 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
 
 /// Versions of what computes: "weft", "oneDNN", "oneTBB", "compiler".
 std::map<std::string, std::string> library_versions();
-
-/// Model, batch, ranks, data, graphs with their plans, and memory by role, a line each.
-std::string describe_run(const RunConfig& config, const TokenSource& source, const Program& program, double planning_ms,
-                         const std::string& world_name);
 
 }  // namespace weft

@@ -82,6 +82,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
       config_(config),
       console_(console),
       specs_(model_parameters(config.model)),
+      made_at_(Clock::now()),
       source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})) {
   const StepConfig step = step_config(config_);
   std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},
@@ -139,8 +140,8 @@ void Trainer::initialize() {
   }
 }
 
-std::string Trainer::describe() const {
-  return describe_run(config_, source_, *program_, planning_ms_, world_.name());
+RunDescription Trainer::description() const {
+  return {config_, source_, *program_, planning_ms_, world_.name()};
 }
 
 void Trainer::load_step(std::int64_t step) {
@@ -266,7 +267,10 @@ TrainResult Trainer::run() {
     stop = metrics_state[2] > 0;
     StepMetrics metrics = read_metrics(step);
     result.steps_done = step + 1;
-    if (step == first_step_) result.first_loss = metrics.loss;
+    if (step == first_step_) {
+      result.first_loss = metrics.loss;
+      result.first_step_seconds = seconds_since(made_at_);
+    }
     result.last_loss = metrics.loss;
     step_ms.push_back(metrics.step_ms);
     const auto every = [&](std::int64_t n) { return n > 0 && (step + 1) % n == 0; };

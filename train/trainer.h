@@ -1,6 +1,7 @@
 // One rank's training run: from a resolved configuration to a trained model, its metrics, traces and checkpoints.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "runtime/program.h"
 #include "train/batches.h"
 #include "train/config.h"
+#include "train/describe_run.h"
 #include "train/metrics.h"
 #include "train/parameter_state.h"
 #include "train/progress.h"
@@ -34,8 +36,9 @@ struct TrainResult {
   double step_ms = 0;                                                      // median
   double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
   std::uint64_t peak_memory_bytes = 0;
-  double seconds = 0;         // of training, evaluation and saving included
-  int stopped_by_signal = 0;  // or 0
+  double first_step_seconds = 0;  // from the making of the Trainer to the end of its first step
+  double seconds = 0;             // of training, evaluation and saving included
+  int stopped_by_signal = 0;      // or 0
   bool stopped_by_time = false;
   std::string sample;                        // text that the model wrote, for byte-level models
   std::vector<std::filesystem::path> files;  // of the run, for a person to look at
@@ -54,8 +57,8 @@ class Trainer {
   Trainer(World& world, const RunConfig& config, Console console);
   ~Trainer();
 
-  /// What would run, in words: model, batch, graphs, plans, memory by role.
-  std::string describe() const;
+  /// What would run; valid as long as the trainer.
+  RunDescription description() const;
 
   TrainResult run();
 
@@ -75,6 +78,7 @@ class Trainer {
   const RunConfig config_;
   const Console console_;
   const std::vector<ParameterSpec> specs_;
+  const std::chrono::steady_clock::time_point made_at_;
   const TokenSource source_;
   std::unique_ptr<Program> program_;
   std::unique_ptr<BatchLoader> loader_;

@@ -6,7 +6,6 @@
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
-#include <tbb/task_scheduler_observer.h>
 
 #include <algorithm>
 #include <atomic>
@@ -43,16 +42,6 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
-// Runs prepare_thread() on each thread that enters the arena, before its first chunk.
-class PrepareOnEntry : public tbb::task_scheduler_observer {
- public:
-  explicit PrepareOnEntry(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
-  ~PrepareOnEntry() override { observe(false); }
-  PrepareOnEntry(const PrepareOnEntry&) = delete;
-  PrepareOnEntry& operator=(const PrepareOnEntry&) = delete;
-  void on_scheduler_entry(bool /*is_worker*/) override { prepare_thread(); }
-};
-
 }  // namespace
 
 void prepare_thread() {
@@ -75,7 +64,6 @@ struct Workers::Impl {
   std::vector<AlignedBytes> scratch;  // by slot of the arena
   std::optional<tbb::global_control> more_threads;
   std::optional<tbb::task_arena> arena;
-  std::optional<PrepareOnEntry> observer;
 
   void run_here(std::int64_t chunks, const ChunkFunction& chunk) const {
     for (std::int64_t i = 0; i < chunks; ++i) {
@@ -85,21 +73,27 @@ struct Workers::Impl {
   }
 
   // Each participant takes the next chunk from a counter: cheaper than one TBB task a chunk, and balanced. Only the
-  // participant on the calling thread makes communication progress.
+  // participant on the calling thread makes communication progress. Participants prepare their thread themselves, since
+  // oneTBB gives each task the floating-point mode that its arena was made with. `next` and `finished` also order the
+  // chunks' writes where a race detector sees it: oneTBB's own synchronisation is hidden from it.
   void run_in_arena(std::int64_t chunks, const ChunkFunction& chunk) {
     const auto participants = static_cast<int>(std::min<std::int64_t>(threads, chunks));
     arena->execute([&] {
       const int caller = tbb::this_task_arena::current_thread_index();
-      std::atomic<std::int64_t> next{0};
+      std::atomic<std::int64_t> next, finished{0};
+      next.store(0, std::memory_order_release);
       const auto participate = [&](int) {
+        prepare_thread();
         const bool progress = progress_hook && tbb::this_task_arena::current_thread_index() == caller;
-        for (std::int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < chunks;
-             i = next.fetch_add(1, std::memory_order_relaxed)) {
+        for (std::int64_t i = next.fetch_add(1, std::memory_order_acq_rel); i < chunks;
+             i = next.fetch_add(1, std::memory_order_acq_rel)) {
           chunk(i);
           if (progress) progress_hook();
         }
+        finished.fetch_add(1, std::memory_order_release);
       };
       tbb::parallel_for(0, participants, 1, participate, tbb::simple_partitioner{});
+      finished.load(std::memory_order_acquire);
     });
   }
 };
@@ -114,7 +108,6 @@ Workers::Workers(int threads) : impl_(std::make_unique<Impl>()) {
       impl_->more_threads.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
     }
     impl_->arena.emplace(threads);
-    impl_->observer.emplace(*impl_->arena);
   }
 }
 

@@ -14,7 +14,7 @@
 namespace weft::cpu {
 
 /// Denormals are flushed on this thread (FTZ and DAZ where the CPU has them), and OpenMP regions inside libraries run
-/// on one thread. Workers call it on every thread that runs a chunk, the calling one included.
+/// on one thread. Workers call it on every thread that runs chunks, the calling one included.
 void prepare_thread();
 
 /// Bytes that a kernel needs: per worker, and shared by its chunks.

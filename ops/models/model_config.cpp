@@ -240,6 +240,14 @@ void validate(const ModelConfig& model) {
   require_positive(model.init_std, "init-std");
   require_positive(model.rope_theta, "rope-theta");
   require_positive(model.rope_scaling_factor, "rope-scaling-factor");
+  require_positive(model.rope_original_context, "rope-original-context");
+  require_positive(model.rope_low_freq_factor, "rope-low-freq-factor");
+  require_positive(model.rope_high_freq_factor, "rope-high-freq-factor");
+  if (model.rope_scaling_factor != 1.0F && model.rope_high_freq_factor <= model.rope_low_freq_factor) {
+    throw UserError(fmt::format("model.rope-high-freq-factor = {} with model.rope-low-freq-factor = {}",
+                                model.rope_high_freq_factor, model.rope_low_freq_factor),
+                    "a high factor above the low one", "swap them, or leave both out");
+  }
 }
 
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model) {

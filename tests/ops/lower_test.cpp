@@ -1,0 +1,221 @@
+#include "ops/lower.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/ops/tiny_model.h"
+
+namespace weft {
+namespace {
+
+class LowerFamilies : public ::testing::TestWithParam<Family> {
+ protected:
+  bool gpt2() const { return GetParam() == Family::gpt2; }
+  const ModelConfig model_ = tiny_model(GetParam());
+  StepConfig step_ = tiny_step();
+};
+
+INSTANTIATE_TEST_SUITE_P(Both, LowerFamilies, ::testing::Values(Family::gpt2, Family::llama),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST_P(LowerFamilies, TasksOfAStep) {
+  const auto graph = lower_train(model_, step_);
+  const auto parameters = static_cast<std::int64_t>(model_parameters(model_).size());
+  const std::int64_t linear = step_.micro_batches * (4 * model_.layers + 1), norms = 2 * model_.layers + 1;
+  EXPECT_EQ(count_of<Gemm>(*graph), 3 * linear);  // forward, dX and dW
+  EXPECT_EQ(count_of<BiasGradient>(*graph), gpt2() ? step_.micro_batches * 4 * model_.layers : 0);
+  EXPECT_EQ(count_of<AttentionForward>(*graph), step_.micro_batches * model_.layers);
+  EXPECT_EQ(count_of<AttentionBackward>(*graph), step_.micro_batches * model_.layers);
+  EXPECT_EQ(count_of<Rope>(*graph), gpt2() ? 0 : 2 * step_.micro_batches * model_.layers);
+  EXPECT_EQ(count_of<LayerNormBackward>(*graph), gpt2() ? step_.micro_batches * norms : 0);
+  EXPECT_EQ(count_of<RmsNormBackward>(*graph), gpt2() ? 0 : step_.micro_batches * norms);
+  EXPECT_EQ(count_of<GeluBackward>(*graph), gpt2() ? step_.micro_batches * model_.layers : 0);
+  EXPECT_EQ(count_of<SwiGluBackward>(*graph), gpt2() ? 0 : step_.micro_batches * model_.layers);
+  EXPECT_EQ(count_of<PositionBackward>(*graph), gpt2() ? step_.micro_batches : 0);
+  EXPECT_EQ(count_of<CrossEntropy>(*graph), step_.micro_batches);
+  EXPECT_EQ(count_of<SumSquares>(*graph), parameters);
+  EXPECT_EQ(count_of<AdamW>(*graph), parameters);
+  EXPECT_EQ(count_of<ClipFactor>(*graph), 1);
+  EXPECT_EQ(count_of<Dropout>(*graph), 0);
+  EXPECT_EQ(count_of<AllReduce>(*graph), 0);
+  // Residual gradients are added by the norms' adjoints: no sum costs a task of its own.
+  EXPECT_EQ(count_of<Add>(*graph), step_.micro_batches * 2 * model_.layers);
+}
+
+TEST_P(LowerFamilies, NamesSayWhereATaskStands) {
+  const auto graph = lower_train(model_, step_);
+  for (const char* name : {"mb0.embed.fwd.embedding",
+                           "mb0.L0.norm1.fwd.norm",
+                           "mb0.L0.attn.qkv.fwd.gemm",
+                           "mb0.L0.attn.fwd.attention",
+                           "mb0.L0.attn.out.fwd.gemm",
+                           "mb0.L0.attn.fwd.add",
+                           "mb0.L0.norm2.fwd.norm",
+                           "mb0.L0.mlp.up.fwd.gemm",
+                           "mb0.L0.mlp.down.fwd.gemm",
+                           "mb0.L0.mlp.fwd.add",
+                           "mb0.norm.fwd.norm",
+                           "mb0.head.fwd.gemm",
+                           "mb0.loss.fwd.cross_entropy",
+                           "mb1.head.bwd.gemm_dx",
+                           "mb1.L1.mlp.up.bwd.gemm_dw",
+                           "mb1.L1.attn.bwd.attention_dqkv",
+                           "mb1.L0.norm1.bwd.norm_dx",
+                           "mb1.embed.bwd.embedding_dw",
+                           "update.clip",
+                           "L1.mlp.up.weight.update.adamw",
+                           "wte.weight.update.norm"}) {
+    EXPECT_TRUE(has_task(*graph, name)) << name;
+  }
+  EXPECT_TRUE(has_task(*graph, gpt2() ? "mb0.L0.mlp.act.fwd.gelu" : "mb0.L0.mlp.act.fwd.swiglu"));
+  EXPECT_EQ(has_task(*graph, "mb0.L0.attn.fwd.rope"), !gpt2());
+  EXPECT_EQ(has_task(*graph, "mb0.L0.attn.bwd.rope_dqkv"), !gpt2());
+  EXPECT_EQ(has_task(*graph, "mb0.embed.bwd.position_dw"), gpt2());
+  std::set<std::string> names;
+  for (const Task& t : graph->tasks()) EXPECT_TRUE(names.insert(t.name).second) << t.name;
+}
+
+TEST_P(LowerFamilies, LayersMicroBatchesAndPhasesFollowTheNames) {
+  step_.recompute_blocks = true;
+  step_.data_ranks = 2;
+  const auto graph = lower_train(model_, step_);
+  for (const Task& t : graph->tasks()) {
+    const bool update = t.name.find("update.") != std::string::npos;
+    EXPECT_EQ(t.phase == Phase::update, update) << t.name;
+    EXPECT_EQ(t.phase == Phase::forward, t.name.find(".fwd.") != std::string::npos) << t.name;
+    if (update) continue;
+    EXPECT_TRUE(t.name.starts_with("mb" + std::to_string(t.micro_batch) + ".")) << t.name;
+    const bool in_layer = t.name.find(".L" + std::to_string(t.layer) + ".") != std::string::npos;
+    EXPECT_EQ(t.layer >= 0, in_layer) << t.name;
+  }
+}
+
+TEST_P(LowerFamilies, GradientsBeginWithTheFirstMicroBatchAndGrowInTheOthers) {
+  const auto graph = lower_train(model_, step_);
+  for (const Task& t : graph->tasks()) {
+    if (t.phase != Phase::backward) continue;
+    for (const Access& access : t.accesses) {
+      if (graph->tensor(access.view.tensor).role != Role::gradient) continue;
+      // The tied embedding's gradient begins with the head's.
+      const bool begins = t.micro_batch == 0 && !(gpt2() && t.name == "mb0.embed.bwd.embedding_dw");
+      EXPECT_EQ(access.mode, begins ? AccessMode::write : AccessMode::read_write) << t.name;
+    }
+  }
+  EXPECT_FALSE(operation<Gemm>(*graph, "mb0.L0.mlp.up.bwd.gemm_dw").accumulate);
+  EXPECT_TRUE(operation<Gemm>(*graph, "mb1.L0.mlp.up.bwd.gemm_dw").accumulate);
+  EXPECT_EQ(operation<EmbeddingBackward>(*graph, "mb0.embed.bwd.embedding_dw").accumulate, gpt2());
+  EXPECT_TRUE(operation<EmbeddingBackward>(*graph, "mb1.embed.bwd.embedding_dw").accumulate);
+}
+
+TEST_P(LowerFamilies, EveryMicroBatchReadsItsOwnTokens) {
+  const auto graph = lower_train(model_, step_);
+  for (std::int64_t mb = 0; mb < step_.micro_batches; ++mb) {
+    const std::string prefix = "mb" + std::to_string(mb);
+    EXPECT_EQ(task(*graph, prefix + ".embed.fwd.embedding").accesses[0].view.offset, mb * 8);
+    EXPECT_EQ(task(*graph, prefix + ".loss.fwd.cross_entropy").accesses[1].view.offset, mb * 8);
+  }
+  EXPECT_FALSE(operation<LossSum>(*graph, "mb0.loss.fwd.loss_sum").accumulate);
+  EXPECT_TRUE(operation<LossSum>(*graph, "mb1.loss.fwd.loss_sum").accumulate);
+}
+
+// Activations and parameters take the run's dtype; what is summed up stays fp32, and master weights appear.
+TEST_P(LowerFamilies, Bf16KeepsSumsInFp32) {
+  step_.dtype = DType::bf16;
+  const auto graph = lower_train(model_, step_);
+  for (const Tensor& tensor : graph->tensors()) {
+    switch (tensor.role) {
+      case Role::parameter:
+        EXPECT_EQ(tensor.dtype, DType::bf16) << tensor.name;
+        EXPECT_TRUE(graph->find_tensor(tensor.name + ".master").valid()) << tensor.name;
+        break;
+      case Role::gradient:
+      case Role::optimizer_state:
+        EXPECT_EQ(tensor.dtype, DType::f32) << tensor.name;
+        break;
+      case Role::activation: {
+        const std::string what = tensor.name.substr(tensor.name.rfind('.') + 1);
+        const bool statistic = what == "lse" || what == "mean" || what == "rstd" || what == "losses";
+        EXPECT_EQ(tensor.dtype, statistic ? DType::f32 : DType::bf16) << tensor.name;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  EXPECT_TRUE(operation<AdamW>(*graph, "wte.weight.update.adamw").has_master);
+  EXPECT_FALSE(operation<AdamW>(*lower_train(model_, tiny_step()), "wte.weight.update.adamw").has_master);
+}
+
+TEST_P(LowerFamilies, EvaluationIsAForwardPassWithoutDropoutOrState) {
+  step_.dropout = 0.5F;
+  step_.recompute_blocks = true;
+  const auto graph = lower_eval(model_, step_);
+  EXPECT_EQ(count_of<Gemm>(*graph), 4 * model_.layers + 1);
+  EXPECT_EQ(count_of<Dropout>(*graph), 0);
+  EXPECT_EQ(count_of<CrossEntropy>(*graph), 1);
+  EXPECT_FALSE(operation<CrossEntropy>(*graph, "eval.loss.fwd.cross_entropy").gradient);
+  for (const Task& t : graph->tasks()) {
+    EXPECT_EQ(t.phase, Phase::forward) << t.name;
+    for (const Access& access : t.accesses) {
+      const Tensor& tensor = graph->tensor(access.view.tensor);
+      if (access.mode != AccessMode::read && is_state(tensor.role)) {
+        EXPECT_EQ(tensor.name, names::kEvalSums) << t.name;
+      }
+    }
+  }
+  EXPECT_FALSE(graph->find_tensor("wte.weight.m").valid());
+  EXPECT_EQ(count_of<AllReduce>(*graph), 0);
+  step_.data_ranks = 4;
+  const auto on_four = lower_eval(model_, step_);
+  ASSERT_EQ(count_of<AllReduce>(*on_four), 1);
+  EXPECT_EQ(operation<AllReduce>(*on_four, "eval.loss.fwd.all_reduce").count, 2);
+}
+
+TEST_P(LowerFamilies, PrefillFillsTheCachesAndLooksAtOneRow) {
+  const auto graph = lower_prefill(model_, DType::f32, 8);
+  EXPECT_EQ(count_of<CacheStore>(*graph), 2 * model_.layers);
+  EXPECT_EQ(count_of<AttentionForward>(*graph), model_.layers);
+  EXPECT_EQ(count_of<SelectRow>(*graph), 1);
+  // Keys are turned before they are stored.
+  if (!gpt2()) {
+    EXPECT_LT(graph->find_task("prefill.L0.attn.fwd.rope"), graph->find_task("prefill.L0.attn.fwd.cache_k"));
+    EXPECT_FALSE(operation<Rope>(*graph, "prefill.L0.attn.fwd.rope").has_offset);
+  }
+  const Gemm& head = operation<Gemm>(*graph, "prefill.head.fwd.gemm");
+  EXPECT_EQ(head.m, 1);
+  EXPECT_EQ(head.n, model_.vocab);
+  EXPECT_EQ(tensor_of(*graph, "prefill.head.fwd.gemm", 1), gpt2() ? "wte.weight" : "head.weight");
+  EXPECT_EQ(graph->tensor(graph->find_tensor("L1.k_cache")).shape,
+            (std::vector<std::int64_t>{model_.context, model_.kv_heads * model_.head_dim()}));
+  // One token has no row to choose.
+  EXPECT_EQ(count_of<SelectRow>(*lower_prefill(model_, DType::f32, 1)), 0);
+}
+
+TEST_P(LowerFamilies, DecodeIsOneTokenAtItsPosition) {
+  const auto graph = lower_decode(model_, DType::f32);
+  EXPECT_EQ(count_of<AttentionDecode>(*graph), model_.layers);
+  EXPECT_EQ(count_of<AttentionForward>(*graph), 0);
+  EXPECT_EQ(operation<EmbeddingForward>(*graph, "decode.embed.fwd.embedding").has_offset, gpt2());
+  if (!gpt2()) {
+    EXPECT_TRUE(operation<Rope>(*graph, "decode.L0.attn.fwd.rope").has_offset);
+  }
+  for (const Task& t : graph->tasks()) {
+    if (const auto* gemm = std::get_if<Gemm>(&t.operation)) {
+      EXPECT_EQ(gemm->m, 1) << t.name;
+    }
+  }
+}
+
+TEST_P(LowerFamilies, TheSameModelGivesTheSameGraph) {
+  EXPECT_EQ(lower_train(model_, step_)->fingerprint(), lower_train(model_, step_)->fingerprint());
+  const std::uint64_t before = lower_train(model_, step_)->fingerprint();
+  step_.clip = 0.5F;
+  EXPECT_NE(lower_train(model_, step_)->fingerprint(), before);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,174 @@
+#include "ops/lowering.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/ops/tiny_model.h"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kRows = 2, kCols = 3;
+
+// A bench with one input, and operations whose adjoints scale nothing: what matters here are names, order and edges.
+class LoweringBench : public ::testing::Test {
+ protected:
+  Value input(const std::string& name = "in") {
+    return {low_.named(name, DType::f32, {kRows, kCols}, Role::input), kRows, kCols};
+  }
+  static Value unary(Lowering& low, Value x, const std::string& name) {
+    auto scope = low.enter(name);
+    const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
+    low.emit("gelu", GeluForward{kRows * kCols}, {low.read(x.tensor), low.write(y.tensor)});
+    low.record({}, [=](Lowering& l) {
+      const TensorId dx = l.activation("dx", x.rows, x.cols);
+      l.emit("gelu_dx", GeluBackward{kRows * kCols}, {l.read(x.tensor), l.read(l.gradient(y)), l.write(dx)});
+      l.add_gradient(x, dx);
+    });
+    return y;
+  }
+  // Writes state, so what leads to it stays.
+  void keep(TensorId tensor, const std::string& as) {
+    const TensorId state = low_.named(as, DType::f32, {kRows, kCols}, Role::scalar);
+    low_.emit("keep_" + as, GeluForward{kRows * kCols}, {low_.read(tensor), low_.write(state)});
+  }
+  std::vector<std::string> finish() {
+    graph_ = std::move(low_).finish();
+    std::vector<std::string> names;
+    for (const Task& t : graph_->tasks()) names.push_back(t.name);
+    return names;
+  }
+
+  Lowering low_{tiny_model(Family::gpt2), DType::f32};
+  std::shared_ptr<const Graph> graph_;
+};
+
+TEST_F(LoweringBench, ScopesMakeNamesAndPlaces) {
+  const Value x = input();
+  {
+    auto micro_batch = low_.enter_micro_batch(1);
+    auto layer = low_.enter_layer(3);
+    auto mlp = low_.enter("mlp");
+    keep(unary(low_, x, "up").tensor, "result");
+  }
+  low_.set_phase(Phase::update);
+  keep(x.tensor, "copy");
+  EXPECT_EQ(finish(),
+            (std::vector<std::string>{"mb1.L3.mlp.up.fwd.gelu", "mb1.L3.mlp.fwd.keep_result", "update.keep_copy"}));
+  const Task& first = graph_->task(TaskId(0));
+  EXPECT_EQ(first.layer, 3);
+  EXPECT_EQ(first.micro_batch, 1);
+  EXPECT_EQ(first.phase, Phase::forward);
+  const Task& last = graph_->task(TaskId(2));
+  EXPECT_EQ(last.layer, -1);
+  EXPECT_EQ(last.micro_batch, -1);
+  EXPECT_EQ(last.phase, Phase::update);
+}
+
+TEST_F(LoweringBench, BackwardRunsAdjointsInReverseUnderTheirScopes) {
+  const Value x = input();
+  Value y = unary(low_, x, "a");
+  y = unary(low_, y, "b");
+  low_.set_gradient(y, y.tensor);
+  low_.backward();
+  keep(low_.gradient(x), "gradient");
+  EXPECT_EQ(finish(), (std::vector<std::string>{"a.fwd.gelu", "b.fwd.gelu", "b.bwd.gelu_dx", "a.bwd.gelu_dx",
+                                                "bwd.keep_gradient"}));
+}
+
+TEST_F(LoweringBench, ContributionsToAGradientAreSummed) {
+  const Value x = input();
+  const Value first = unary(low_, x, "a"), second = unary(low_, x, "b");
+  low_.set_gradient(first, first.tensor);
+  low_.set_gradient(second, second.tensor);
+  low_.backward();
+  keep(low_.gradient(x), "gradient");
+  finish();
+  ASSERT_EQ(count_of<Add>(*graph_), 1);
+  // The sum stands between both contributions and its reader.
+  const auto names = tasks_with(*graph_, "bwd.");
+  ASSERT_EQ(names.size(), 4U);
+  EXPECT_EQ(names[0], "b.bwd.gelu_dx");
+  EXPECT_EQ(names[1], "a.bwd.gelu_dx");
+  EXPECT_EQ(tensor_of(*graph_, names[2], 0), "b.bwd.dx");
+  EXPECT_EQ(tensor_of(*graph_, names[2], 1), "a.bwd.dx");
+  EXPECT_EQ(tensor_of(*graph_, names[3], 0), tensor_of(*graph_, names[2], 2));
+}
+
+TEST_F(LoweringBench, ACheckpointIsRunAgainAndItsDeadTailIsNot) {
+  const Value x = input();
+  const auto segment = [](Lowering& low, Value in) { return unary(low, unary(low, in, "a"), "b"); };
+  const Value y = unary(low_, low_.checkpoint(x, segment), "c");
+  low_.set_gradient(y, y.tensor);
+  low_.backward();
+  keep(low_.gradient(x), "gradient");
+  // b's adjoint reads b's input, made by the second a; nobody reads a second b.
+  EXPECT_EQ(finish(),
+            (std::vector<std::string>{"a.fwd.gelu", "b.fwd.gelu", "c.fwd.gelu", "c.bwd.gelu_dx", "a.recompute.gelu",
+                                      "b.bwd.gelu_dx", "a.bwd.gelu_dx", "bwd.keep_gradient"}));
+  EXPECT_EQ(tensor_of(*graph_, "b.bwd.gelu_dx", 0), "a.recompute.out");
+  EXPECT_EQ(task(*graph_, "a.recompute.gelu").phase, Phase::backward);
+}
+
+TEST_F(LoweringBench, TasksThatNobodyReadsAreDropped) {
+  const Value x = input();
+  const Value useful = unary(low_, x, "useful");
+  unary(low_, unary(low_, useful, "idle"), "idle_too");
+  keep(useful.tensor, "result");
+  EXPECT_EQ(finish(), (std::vector<std::string>{"useful.fwd.gelu", "fwd.keep_result"}));
+  EXPECT_FALSE(graph_->find_tensor("idle.fwd.out").valid());
+}
+
+TEST_F(LoweringBench, CollectivesStay) {
+  const TensorId lonely = low_.scratch("lonely", DType::f32, {4}, Role::workspace);
+  const Value x = input();
+  low_.emit("fill", GeluForward{4}, {low_.read(x.tensor), low_.write(lonely)});
+  low_.emit(
+      "all_gather", AllGather{Channel::world, 2, 2},
+      {read(low_.elements(lonely, 0, 2)), low_.write(low_.scratch("everybody", DType::f32, {4}, Role::workspace))});
+  EXPECT_EQ(finish(), (std::vector<std::string>{"fwd.fill", "fwd.all_gather"}));
+}
+
+TEST_F(LoweringBench, AParameterIsCompleteBehindItsLastAdjointOfTheLastMicroBatch) {
+  Parameter& shared = low_.parameter("wte.weight");
+  std::vector<std::string> completed;
+  low_.on_gradient_complete([&](Lowering&, Parameter& parameter) { completed.push_back(parameter.spec->name); }, 1);
+  std::vector<std::pair<int, std::size_t>> seen;  // adjoint, parameters complete before it
+  for (std::int64_t mb = 0; mb < 2; ++mb) {
+    auto scope = low_.enter_micro_batch(mb);
+    for (int use = 0; use < 2; ++use) {
+      low_.record({&shared}, [&, use](Lowering& l) {
+        seen.emplace_back(use, completed.size());
+        const auto slot = l.gradient_slot(shared);
+        EXPECT_EQ(slot.accumulate, seen.size() > 1);
+      });
+    }
+    low_.backward();
+    EXPECT_EQ(completed.size(), static_cast<std::size_t>(mb));
+  }
+  EXPECT_EQ(seen, (std::vector<std::pair<int, std::size_t>>{{1, 0}, {0, 0}, {1, 0}, {0, 0}}));
+  EXPECT_EQ(completed, std::vector<std::string>{"wte.weight"});
+}
+
+TEST_F(LoweringBench, MisuseIsALogicError) {
+  const Value x = input();
+  EXPECT_THROW(low_.gradient(x), std::logic_error);
+  EXPECT_THROW(low_.parameter("L0.no.such"), std::logic_error);
+  low_.activation("twice", 1, 1);
+  EXPECT_THROW(low_.activation("twice", 1, 1), std::logic_error);
+  EXPECT_EQ(low_.named("in", DType::f32, {kRows, kCols}, Role::input), x.tensor);
+}
+
+TEST_F(LoweringBench, ViewsOfColumnsAndElements) {
+  const TensorId packed = low_.activation("qkv", 4, 9);
+  EXPECT_EQ(low_.view(packed), (View{packed, 0, 4, 9, 9}));
+  EXPECT_EQ(low_.columns(packed, 3, 3), (View{packed, 3, 4, 3, 9}));
+  EXPECT_EQ(low_.elements(packed, 9, 18), (View{packed, 9, 1, 18, 18}));
+}
+
+}  // namespace
+}  // namespace weft

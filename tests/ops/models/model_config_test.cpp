@@ -1,0 +1,157 @@
+#include "ops/models/model_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+std::int64_t elements(const ModelConfig& model) {
+  std::int64_t sum = 0;
+  for (const ParameterSpec& spec : model_parameters(model)) sum += spec.rows * spec.cols;
+  return sum;
+}
+
+std::vector<ModelConfig> all_models() {
+  std::vector<ModelConfig> models;
+  for (const std::string& name : model_names()) models.push_back(model_by_name(name));
+  // What no name stands for: gpt2 with a head of its own.
+  models.push_back(model_by_name("tiny"));
+  models.back().tied = false;
+  return models;
+}
+
+// The counts that the releases' own tables and checkpoints give.
+TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
+  const std::map<std::string, std::int64_t> published = {
+      {"gpt2-124m", 124'439'808},        {"gpt2-350m", 354'823'168},  {"gpt2-774m", 774'030'080},
+      {"gpt2-1558m", 1'557'611'200},     {"llama-1b", 1'235'814'400}, {"llama-3b", 3'212'749'824},
+      {"tinyllama-1.1b", 1'100'048'384}, {"llama-7b", 6'738'415'616}, {"llama-8b", 8'030'261'248}};
+  for (const auto& [name, count] : published) EXPECT_EQ(model_by_name(name).parameters(), count) << name;
+}
+
+TEST(ModelConfig, CountIsTheSumOfTheParameters) {
+  for (const ModelConfig& model : all_models()) EXPECT_EQ(elements(model), model.parameters()) << model.name;
+}
+
+TEST(ModelConfig, EveryNamedModelIsValid) {
+  for (const ModelConfig& model : all_models()) EXPECT_NO_THROW(validate(model)) << model.name;
+}
+
+TEST(ModelConfig, UnknownNameIsAnsweredWithTheNearest) {
+  try {
+    model_by_name("gpt2-124");
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean --model gpt2-124m?"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(model_by_name("no model is called like this"), UserError);
+}
+
+TEST(ModelConfig, FlopsOfATokenAreSixTimesTheParametersAndTheCausalHalfOfAttention) {
+  const ModelConfig model = model_by_name("gpt2-124m");
+  // 6·124,439,808 + 6·12·768·1024
+  EXPECT_DOUBLE_EQ(model.train_flops_per_token(1024), 746'638'848.0 + 56'623'104.0);
+}
+
+struct Refusal {
+  std::string what;
+  std::function<void(ModelConfig&)> change;
+  std::string expected;  // part of the message
+};
+
+TEST(ModelConfig, RefusesWhatCannotBeAModel) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<Refusal> refusals = {
+      {"no layers", [](ModelConfig& m) { m.layers = 0; }, "model.layers"},
+      {"negative hidden", [](ModelConfig& m) { m.hidden = -256; }, "model.hidden"},
+      {"no vocabulary", [](ModelConfig& m) { m.vocab = 0; }, "model.vocab"},
+      {"huge vocabulary", [](ModelConfig& m) { m.vocab = std::int64_t{1} << 60; }, "model.vocab"},
+      {"no feed-forward", [](ModelConfig& m) { m.ffn = 0; }, "model.ffn"},
+      {"no context", [](ModelConfig& m) { m.context = 0; }, "model.context"},
+      {"no heads", [](ModelConfig& m) { m.heads = 0; }, "model.heads"},
+      {"heads that don't divide", [](ModelConfig& m) { m.heads = m.kv_heads = 6; }, "1, 2, 4, 8, 16"},
+      {"key/value heads that don't divide", [](ModelConfig& m) { m.kv_heads = 3; }, "set model.kv-heads to one of"},
+      {"more key/value heads than heads", [](ModelConfig& m) { m.kv_heads = 16; }, "model.kv-heads"},
+      {"odd head size with RoPE", [](ModelConfig& m) { m.hidden = 8 * 31; }, "even head size"},
+      {"grouped queries in gpt2", [](ModelConfig& m) { m.family = Family::gpt2, m.kv_heads = 2; }, "family=llama"},
+      {"norm-eps zero", [](ModelConfig& m) { m.norm_eps = 0; }, "model.norm-eps"},
+      {"init-std negative", [](ModelConfig& m) { m.init_std = -1; }, "model.init-std"},
+      {"rope-theta infinite", [infinity](ModelConfig& m) { m.rope_theta = infinity; }, "model.rope-theta"},
+      {"rope scaling zero", [](ModelConfig& m) { m.rope_scaling_factor = 0; }, "model.rope-scaling-factor"},
+      {"rope context negative", [](ModelConfig& m) { m.rope_original_context = -1; }, "model.rope-original-context"},
+      {"rope frequencies swapped", [](ModelConfig& m) { m.rope_scaling_factor = 8, m.rope_low_freq_factor = 4; },
+       "model.rope-high-freq-factor"},
+  };
+  for (const Refusal& refusal : refusals) {
+    ModelConfig model = model_by_name("llama-tiny");
+    refusal.change(model);
+    try {
+      validate(model);
+      ADD_FAILURE() << refusal.what << " was accepted";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(refusal.expected), std::string::npos)
+          << refusal.what << ": " << error.what();
+    }
+  }
+}
+
+TEST(ModelConfig, ParametersHaveNamesAndSitesOfTheirOwn) {
+  for (const ModelConfig& model : all_models()) {
+    std::set<std::string> names;
+    std::uint32_t site = 0;
+    for (const ParameterSpec& spec : model_parameters(model)) {
+      EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
+      EXPECT_EQ(spec.site, site++) << spec.name;
+    }
+  }
+}
+
+TEST(ModelConfig, StoredTensorsCoverEveryRowOnce) {
+  for (const ModelConfig& model : all_models()) {
+    std::set<std::string> files;
+    for (const ParameterSpec& spec : model_parameters(model)) {
+      std::int64_t next = 0;
+      for (const StoredTensor& piece : spec.stored) {
+        EXPECT_EQ(piece.row_begin, next) << model.name << ' ' << spec.name << ' ' << piece.name;
+        next += piece.rows;
+        EXPECT_TRUE(files.insert(piece.name).second) << piece.name << " twice";
+      }
+      EXPECT_EQ(next, spec.rows) << model.name << ' ' << spec.name;
+    }
+  }
+}
+
+TEST(ModelConfig, OnlyMatricesDecay) {
+  for (const ParameterSpec& spec : model_parameters(model_by_name("gpt2-124m"))) {
+    const bool vector = spec.name.ends_with(".bias") || spec.name.find("norm") != std::string::npos;
+    EXPECT_EQ(spec.matrix, !vector) << spec.name;
+    EXPECT_EQ(spec.init == Init::normal, spec.matrix) << spec.name;
+  }
+}
+
+// Radford et al. 2019: the residual layers' weights are scaled by 1/√(2·layers).
+TEST(ModelConfig, ResidualProjectionsStartSmaller) {
+  for (const char* name : {"gpt2-124m", "llama-1b"}) {
+    const ModelConfig model = model_by_name(name);
+    const float smaller = 0.02F / std::sqrt(2.0F * static_cast<float>(model.layers));
+    for (const ParameterSpec& spec : model_parameters(model)) {
+      if (!spec.matrix) continue;
+      const bool residual = spec.name.ends_with("attn.out.weight") || spec.name.ends_with("mlp.down.weight");
+      EXPECT_FLOAT_EQ(spec.std, residual ? smaller : 0.02F) << spec.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

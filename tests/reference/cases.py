@@ -1,0 +1,172 @@
+"""A case: a small model with random weights, one batch, and what PyTorch makes of them. Both make_golden and compare
+write cases; a case is a folder that the C++ side (parity.h) reads:
+
+    config.json, model.safetensors   the model as Hugging Face stores it
+    case.safetensors                 tokens and targets [batch, seq]; in its metadata: steps, lr, beta1, beta2, eps,
+                                     weight_decay, clip
+    expected.safetensors             what PyTorch computed, see reference_results()
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import models
+import tensor_file
+
+
+@dataclass
+class Training:
+    steps: int = 10
+    lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-8
+    weight_decay: float = 0.1  # of tensors with at least two dimensions
+    clip: float = 1.0  # of the global gradient norm
+
+
+@dataclass
+class Case:
+    sizes: dict  # the content of config.json
+    parameters: dict  # name -> float32 array
+    tokens: np.ndarray  # int32 [batch, seq]
+    targets: np.ndarray  # int32 [batch, seq]; -1: ignored
+    training: Training
+
+
+def gpt2_sizes(layers, heads, width, vocab, context):
+    return {
+        "model_type": "gpt2",
+        "n_layer": layers,
+        "n_head": heads,
+        "n_embd": width,
+        "n_inner": 4 * width,
+        "vocab_size": vocab,
+        "n_positions": context,
+        "layer_norm_epsilon": 1e-5,
+        "activation_function": "gelu_new",
+        "tie_word_embeddings": True,
+    }
+
+
+def llama_sizes(layers, heads, kv_heads, width, inner, vocab, context, tied, scaling=None):
+    """`scaling`: the factor of Llama 3's stretched rotary waves, or None."""
+    sizes = {
+        "model_type": "llama",
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "vocab_size": vocab,
+        "max_position_embeddings": context,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": tied,
+    }
+    if scaling is not None:
+        # So short an original context that small models have waves of all three kinds.
+        sizes["rope_scaling"] = {
+            "rope_type": "llama3",
+            "factor": scaling,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        }
+    return sizes
+
+
+def random_case(sizes, batch, seq, ignored, seed):
+    """Weights well above usual initial values, biases and norms included, so that every term counts in the results:
+    attention is far from uniform and activations from linear. `ignored` targets are -1."""
+    rng = np.random.default_rng(seed)
+    parameters = {}
+    for name, shape in models.parameter_shapes(sizes).items():
+        if len(shape) == 1:
+            center, spread = (0.0 if name.endswith("bias") else 1.0), 0.2
+        else:
+            embedding = name in ("wte.weight", "wpe.weight", "model.embed_tokens.weight")
+            center, spread = 0.0, (0.3 if embedding else 0.8 / np.sqrt(sizes.get("n_embd", sizes.get("hidden_size"))))
+        parameters[name] = (center + spread * rng.standard_normal(shape)).astype(np.float32)
+    tokens = rng.integers(0, sizes["vocab_size"], (batch, seq), dtype=np.int32)
+    targets = rng.integers(0, sizes["vocab_size"], (batch, seq), dtype=np.int32)
+    targets.reshape(-1)[rng.permutation(batch * seq)[:ignored]] = -1
+    return Case(sizes, parameters, tokens, targets, Training())
+
+
+def results(case, dtype):
+    """One model of PyTorch on this case, as NumPy float64 arrays: "logits" [batch, seq, vocab]; "grad.<name>" of the
+    mean loss, unclipped; "losses" [steps] before each of the AdamW steps, which all see the same batch.
+
+    The optimizer keeps float32 weights when `dtype` is bfloat16, and the model gets their rounding, as in Weft."""
+    master_dtype = torch.float32 if dtype == torch.bfloat16 else dtype
+    masters = {n: torch.tensor(a, dtype=master_dtype, requires_grad=True) for n, a in case.parameters.items()}
+    tokens, targets = torch.tensor(case.tokens).long(), torch.tensor(case.targets).long()
+
+    def forward_backward():
+        leaves = {n: m.detach().to(dtype).requires_grad_() for n, m in masters.items()}
+        logits = models.logits(case.sizes, leaves, tokens)
+        exact = logits.float() if dtype == torch.bfloat16 else logits
+        loss = F.cross_entropy(exact.flatten(0, 1), targets.flatten(), ignore_index=-1)
+        loss.backward()
+        for name, master in masters.items():
+            master.grad = leaves[name].grad.to(master_dtype)
+        return logits.detach(), float(loss)
+
+    out, losses = {}, []
+    logits, _ = forward_backward()
+    out["logits"] = logits.double().numpy()
+    for name, master in masters.items():
+        out["grad." + name] = master.grad.double().numpy()
+
+    t = case.training
+    groups = [
+        {"params": [m for m in masters.values() if m.dim() >= 2], "weight_decay": t.weight_decay},
+        {"params": [m for m in masters.values() if m.dim() < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=t.lr, betas=(t.beta1, t.beta2), eps=t.eps)
+    for _ in range(t.steps):
+        losses.append(forward_backward()[1])
+        torch.nn.utils.clip_grad_norm_(list(masters.values()), t.clip)
+        optimizer.step()
+    out["losses"] = np.array(losses)
+    return out
+
+
+def distance(got, reference):
+    """max|difference| / max|reference|, and the cosine of the angle between the two."""
+    got, reference = got.astype(np.float64).ravel(), reference.astype(np.float64).ravel()
+    largest = np.abs(reference).max()
+    norms = np.linalg.norm(got) * np.linalg.norm(reference)
+    return np.abs(got - reference).max() / largest, float(got @ reference) / norms
+
+
+def relative(got, reference):
+    """The largest relative difference of an element: for losses."""
+    return float(np.max(np.abs(got - reference) / np.abs(reference)))
+
+
+def error(name, got, reference):
+    return relative(got, reference) if name == "losses" else distance(got, reference)[0]
+
+
+def reference_results(case):
+    """What goes into expected.safetensors, all float32: the results() of PyTorch in float64, and as "bf16.<name>" the
+    error() that PyTorch's bfloat16 makes against them, one number a tensor."""
+    exact, half = results(case, torch.float64), results(case, torch.bfloat16)
+    errors = {"bf16." + name: np.float64(error(name, half[name], exact[name])) for name in exact}
+    return {name: np.asarray(array, np.float32) for name, array in {**exact, **errors}.items()}
+
+
+def write_case(folder, case):
+    """Without expected.safetensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(case.sizes, indent=2) + "\n")
+    tensor_file.write(folder / "model.safetensors", case.parameters, {"format": "pt"})
+    metadata = {key: repr(value) for key, value in asdict(case.training).items()}
+    tensor_file.write(folder / "case.safetensors", {"tokens": case.tokens, "targets": case.targets}, metadata)

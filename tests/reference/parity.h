@@ -1,0 +1,59 @@
+// Weft's side of a comparison with PyTorch: a case folder, as cases.py describes it, in; logits, gradients and losses
+// out. Shared by the golden test and reference_runner.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "ops/models/model_config.h"
+
+namespace weft {
+
+/// A small model on disk, one batch, and how to train on it.
+struct ParityCase {
+  std::filesystem::path folder;  // with config.json and model.safetensors
+  ModelConfig model;
+  std::int64_t batch = 0, seq_len = 0;
+  std::vector<std::int32_t> tokens, targets;  // [batch, seq_len]; negative targets are ignored
+  std::int64_t steps = 0;
+  float lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, clip = 0;
+};
+
+/// Throws UserError on what the readers of these files refuse, std::out_of_range on missing entries.
+ParityCase load_parity_case(const std::filesystem::path& folder);
+
+/// Ways to compute the same numbers.
+struct ParityVariant {
+  DType dtype = DType::f32;
+  bool accumulate = false;  // one sequence a micro-batch, else all in one
+  bool recompute = false;
+  int threads = 1;
+};
+
+struct ParityArray {
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;
+};
+
+/// By name: "logits" [batch, seq_len, vocab]; "grad.<stored name>", the unclipped gradient of the mean loss in the
+/// stored layout; "losses" [steps], before each AdamW step on the same batch.
+using ParityResults = std::map<std::string, ParityArray>;
+
+ParityResults run_parity(const ParityCase& parity_case, const ParityVariant& variant);
+
+/// max|got − reference| / max|reference|, and the cosine of the angle between the two.
+struct Distance {
+  double error = 0, cosine = 0;
+};
+/// Throws std::invalid_argument on different sizes.
+Distance distance(std::span<const float> got, std::span<const float> reference);
+
+/// The largest |got − reference| / |reference| of an element. Throws std::invalid_argument on different sizes.
+double relative_error(std::span<const float> got, std::span<const float> reference);
+
+}  // namespace weft

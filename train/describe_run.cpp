@@ -1,0 +1,112 @@
+#include "train/describe_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "train/progress.h"
+
+namespace weft {
+namespace {
+
+constexpr std::array<std::string_view, 4> kGraphs = {"train", "eval", "prefill", "decode"};
+constexpr std::array<Role, 5> kStateRoles = {Role::parameter, Role::optimizer_state, Role::cache, Role::input,
+                                             Role::scalar};
+
+// What one rank sends in all collectives of a plan.
+double network_bytes(const Plan& plan) {
+  double bytes = 0;
+  for (TaskId id : plan.collectives) {
+    const Task& task = plan.graph->task(id);
+    const DType dtype = plan.graph->tensor(task.accesses.front().view.tensor).dtype;
+    bytes += work_of(task.operation, static_cast<double>(size_of(dtype))).network_bytes;
+  }
+  return bytes;
+}
+
+std::string plan_line(std::string_view name, const Plan& plan) {
+  const auto compute = std::count_if(plan.streams.begin(), plan.streams.end(),
+                                     [](const StreamPlan& stream) { return stream.stream.compute; });
+  std::string line = fmt::format("  {:<8} {} tasks, {} edges, {} compute stream{}", name, plan.graph->tasks().size(),
+                                 plan.graph->edges().size(), compute, compute == 1 ? "" : "s");
+  if (!plan.collectives.empty()) {
+    line += fmt::format(", {} collective{}, {} sent a rank", plan.collectives.size(),
+                        plan.collectives.size() == 1 ? "" : "s",
+                        human_bytes(static_cast<std::uint64_t>(network_bytes(plan))));
+  }
+  return line + fmt::format("; scratch {} (side by side {}); fingerprint {:016x}\n",
+                            human_bytes(static_cast<std::uint64_t>(plan.scratch_bytes)),
+                            human_bytes(static_cast<std::uint64_t>(plan.sum_of_tensor_bytes)), plan.fingerprint);
+}
+
+}  // namespace
+
+std::string describe_run(const RunDescription& run) {
+  const auto& [config, source, program, planning_ms, communicator] = run;
+  const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
+  const ModelConfig& m = config.model;
+  std::string text =
+      fmt::format("model      {} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}\n", m.name,
+                  to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
+                  human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
+  text += fmt::format("ranks      {} ({}), {} thread{} each, policy {}\n", config.grid.ranks(),
+                      communicator == "mpi" ? "MPI processes" : "threads of this process", config.threads,
+                      config.threads == 1 ? "" : "s", config.policy);
+  text += fmt::format("data       {}\n", source.description());
+  for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
+  text += fmt::format("batch      {} sequences of {} tokens a step: {} rank{} × {} micro-batch{} × {}\n",
+                      config.global_batch, config.seq_len, config.grid.data, config.grid.data == 1 ? "" : "s",
+                      accumulation(config), accumulation(config) == 1 ? "" : "es", config.micro_batch);
+  text += fmt::format("plans      made and checked in {:.0f} ms\n", planning_ms);
+  for (const std::string_view name : kGraphs) {
+    if (program.contains(name)) text += plan_line(name, program.plan(name));
+  }
+  text += "memory     a rank:";
+  std::int64_t total = program.scratch_bytes();
+  for (const Role role : kStateRoles) {
+    const std::int64_t size = program.state().bytes_of(role);
+    if (size > 0) text += fmt::format(" {} {},", to_string(role), bytes(size));
+    total += size;
+  }
+  return text + fmt::format(" scratch {}; together {}\n", bytes(program.scratch_bytes()), bytes(total));
+}
+
+std::string describe_run_json(const RunDescription& run) {
+  const auto& [config, source, program, planning_ms, communicator] = run;
+  nlohmann::json plans = nlohmann::json::object();
+  for (const std::string_view name : kGraphs) {
+    if (!program.contains(name)) continue;
+    const Plan& plan = program.plan(name);
+    plans[std::string(name)] = {{"tasks", plan.graph->tasks().size()},
+                                {"edges", plan.graph->edges().size()},
+                                {"collectives", plan.collectives.size()},
+                                {"network_bytes", network_bytes(plan)},
+                                {"scratch_bytes", plan.scratch_bytes},
+                                {"sum_of_tensor_bytes", plan.sum_of_tensor_bytes},
+                                {"fingerprint", fmt::format("{:016x}", plan.fingerprint)}};
+  }
+  nlohmann::json memory = {{"scratch", program.scratch_bytes()}};
+  std::int64_t total = program.scratch_bytes();
+  for (const Role role : kStateRoles) {
+    memory[std::string(to_string(role))] = program.state().bytes_of(role);
+    total += program.state().bytes_of(role);
+  }
+  memory["total"] = total;
+  const nlohmann::json json = {{"model", config.model.name},
+                               {"parameters", config.model.parameters()},
+                               {"dtype", to_string(config.dtype)},
+                               {"ranks", config.grid.ranks()},
+                               {"communicator", communicator},
+                               {"threads", config.threads},
+                               {"policy", config.policy},
+                               {"train_tokens", source.train().size()},
+                               {"held_out_tokens", source.held_out().size()},
+                               {"planning_ms", planning_ms},
+                               {"plans", plans},
+                               {"memory_bytes", memory}};
+  return json.dump();
+}
+
+}  // namespace weft

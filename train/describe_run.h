@@ -1,0 +1,29 @@
+// What would run: model, batch, ranks, data, plans and memory, for a person and for a script.
+#pragma once
+
+#include <string>
+
+#include "runtime/program.h"
+#include "train/config.h"
+#include "train/token_source.h"
+
+namespace weft {
+
+/// What a description is made of; the references must outlive it.
+struct RunDescription {
+  const RunConfig& config;
+  const TokenSource& source;
+  const Program& program;
+  double planning_ms = 0;    // of all graphs: ordering, memory, waits, checking, agreeing
+  std::string communicator;  // "local" or "mpi"
+};
+
+/// A line each.
+std::string describe_run(const RunDescription& run);
+
+/// One JSON object: model, parameters, dtype, ranks, threads, policy, train_tokens, held_out_tokens, planning_ms,
+/// plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes, sum_of_tensor_bytes, fingerprint}} and
+/// memory_bytes {role: bytes, scratch, total}, sizes of one rank.
+std::string describe_run_json(const RunDescription& run);
+
+}  // namespace weft

@@ -70,35 +70,39 @@ struct CpuExecutor::Impl {
 
   struct LoadedPlan {
     std::shared_ptr<const Plan> plan;
-    std::deque<StreamState> streams;
+    std::deque<StreamState> streams;  // the compute streams first
+    std::size_t compute_streams = 0;
     std::atomic<std::int64_t> runs{0};
     std::vector<StepTrace> ring;  // traces of the last steps; run r is at r mod size
     StepTrace* trace = nullptr;   // of the running step
   };
 
   const State& state;
-  const CommunicatorSet& communicators;
   const CpuExecutorOptions options;
   std::vector<std::unique_ptr<LoadedPlan>> plans;
+  bool prepared = false;
   std::int64_t arena_bytes = 0;
   cpu::Scratch kernel_scratch;
   Buffer arena;
+  CommunicatorSet communicators;     // destroyed before the arena, which peers may be reading
   std::deque<cpu::Workers> workers;  // one a compute stream
 
   std::atomic<LoadedPlan*> running{nullptr};
   std::atomic_flag polling = ATOMIC_FLAG_INIT;
   std::atomic<std::int64_t> last_poll{0};
 
-  // Compute streams beyond the first have a thread each, which sleeps between steps.
+  // Compute streams beyond the first have a thread each, which sleeps between steps. A step lasts until all of them
+  // have left it: no thread sees two steps at once, or touches anything after run() has returned.
   std::vector<std::thread> threads;
-  std::atomic<std::uint64_t> step_ticket{0};
+  std::atomic<std::uint32_t> step_ticket{0};
+  std::atomic<std::size_t> threads_in_step{0};
   std::atomic<bool> closing{false};
   std::atomic<bool> failed{false};
   std::exception_ptr failure;  // written once, before `failed`
   std::atomic_flag failure_taken = ATOMIC_FLAG_INIT;
 
-  Impl(const State& s, const CommunicatorSet& c, const CpuExecutorOptions& o)
-      : state(s), communicators(c), options(o) {}
+  Impl(const State& s, CommunicatorSet c, const CpuExecutorOptions& o)
+      : state(s), options(o), communicators(std::move(c)) {}
 
   std::byte* address(const Plan& plan, const View& view) const {
     const Tensor& tensor = plan.graph->tensor(view.tensor);
@@ -138,20 +142,17 @@ struct CpuExecutor::Impl {
     std::size_t compute_streams = 1;
     for (auto& loaded : plans) {
       resolve(*loaded);
-      const auto& streams = loaded->plan->streams;
-      const auto compute =
-          std::count_if(streams.begin(), streams.end(), [](const StreamPlan& stream) { return stream.stream.compute; });
-      compute_streams = std::max(compute_streams, static_cast<std::size_t>(compute));
+      compute_streams = std::max(compute_streams, loaded->compute_streams);
     }
     for (std::size_t i = 0; i < compute_streams; ++i) {
       workers.emplace_back(options.threads);
       workers.back().reserve(kernel_scratch);
       if (communicates()) workers.back().set_progress_hook([this] { poll_if_due(); });
     }
-    cpu::prepare_thread();
     for (std::size_t i = 1; i < compute_streams; ++i) {
       threads.emplace_back([this, i] { compute_thread(i); });
     }
+    prepared = true;
   }
 
   bool communicates() const {
@@ -232,7 +233,9 @@ struct CpuExecutor::Impl {
       stream.tasks[e].run(workers[s]);
       times[e].end = now();
       stream.completed.fetch_add(1, std::memory_order_release);
-      if (has_collectives) poll_if_due();
+      if (!has_collectives) continue;
+      // Somebody waits for this task: a collective should start now, not at the next poll.
+      entries[e].signals ? poll() : poll_if_due();
     }
   }
 
@@ -247,35 +250,39 @@ struct CpuExecutor::Impl {
 
   void compute_thread(std::size_t index) {
     cpu::prepare_thread();
-    std::uint64_t seen = 0;
-    while (true) {
+    for (std::uint32_t seen = 0;; ++seen) {
       step_ticket.wait(seen, std::memory_order_acquire);
       if (closing.load(std::memory_order_acquire)) return;
-      ++seen;
       LoadedPlan& loaded = *running.load(std::memory_order_acquire);
-      if (index >= loaded.streams.size() || !loaded.streams[index].plan->stream.compute) continue;
-      try {
-        run_stream(loaded, index);
-      } catch (...) {
-        fail(std::current_exception());
+      if (index < loaded.compute_streams) {
+        try {
+          run_stream(loaded, index);
+        } catch (...) {
+          fail(std::current_exception());
+        }
       }
+      threads_in_step.fetch_sub(1, std::memory_order_release);
     }
   }
 
-  void run(LoadedPlan& loaded, std::int64_t step) {
-    if (workers.empty()) prepare();
-    if (failed.load()) throw std::logic_error("an executor that has failed can't run again");
-    StepTrace& trace = loaded.ring[static_cast<std::size_t>(loaded.runs) % loaded.ring.size()];
-    trace.step = step;
-    loaded.trace = &trace;
+  void begin_step(LoadedPlan& loaded, std::int64_t step) {
+    loaded.trace = &loaded.ring[static_cast<std::size_t>(loaded.runs) % loaded.ring.size()];
+    loaded.trace->step = step;
+    loaded.trace->begin = now();
     for (StreamState& stream : loaded.streams) stream.next = 0;
     running.store(&loaded, std::memory_order_release);
-    if (!threads.empty()) {
-      step_ticket.fetch_add(1, std::memory_order_release);
-      step_ticket.notify_all();
-    }
-    trace.begin = now();
+    if (loaded.compute_streams == 1) return;
+    threads_in_step.store(threads.size(), std::memory_order_relaxed);
+    step_ticket.fetch_add(1, std::memory_order_release);
+    step_ticket.notify_all();
+  }
+
+  void run(LoadedPlan& loaded, std::int64_t step) {
+    if (failed.load()) throw std::logic_error("an executor that has failed or was stopped can't run again");
+    cpu::prepare_thread();  // the sums of collectives, too, flush denormals
     try {
+      if (!prepared) prepare();
+      begin_step(loaded, step);
       run_stream(loaded, 0);
       // The step ends when every stream has: what follows (metrics, checkpoints, new inputs) may touch the state.
       for (const StreamState& stream : loaded.streams) {
@@ -286,15 +293,16 @@ struct CpuExecutor::Impl {
     } catch (...) {
       fail(std::current_exception());
     }
-    trace.end = now();
+    for (Backoff backoff; threads_in_step.load(std::memory_order_acquire) > 0;) backoff.pause();
     if (failed.load(std::memory_order_acquire)) std::rethrow_exception(failure);
+    loaded.trace->end = now();
     ++loaded.runs;
     running.store(nullptr, std::memory_order_release);
   }
 };
 
-CpuExecutor::CpuExecutor(const State& state, const CommunicatorSet& communicators, const CpuExecutorOptions& options)
-    : impl_(std::make_unique<Impl>(state, communicators, options)) {}
+CpuExecutor::CpuExecutor(const State& state, CommunicatorSet communicators, const CpuExecutorOptions& options)
+    : impl_(std::make_unique<Impl>(state, std::move(communicators), options)) {}
 
 CpuExecutor::~CpuExecutor() {
   stop();
@@ -310,11 +318,17 @@ void CpuExecutor::stop() {
 }
 
 CpuExecutor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
-  if (!impl_->workers.empty()) throw std::logic_error("plans are loaded before the first run");
+  if (impl_->prepared) throw std::logic_error("plans are loaded before the first run");
   auto loaded = std::make_unique<Impl::LoadedPlan>();
   loaded->plan = std::move(plan);
   StepTrace empty;
-  for (const StreamPlan& stream : loaded->plan->streams) {
+  const auto& streams = loaded->plan->streams;
+  const auto is_compute = [](const StreamPlan& stream) { return stream.stream.compute; };
+  loaded->compute_streams = static_cast<std::size_t>(std::count_if(streams.begin(), streams.end(), is_compute));
+  if (loaded->compute_streams == 0 || !std::is_partitioned(streams.begin(), streams.end(), is_compute)) {
+    throw std::logic_error("a plan's compute streams, at least one, come before its communication streams");
+  }
+  for (const StreamPlan& stream : streams) {
     Impl::StreamState& stream_state = loaded->streams.emplace_back();
     stream_state.plan = &stream;
     if (!stream.stream.compute) {
@@ -336,7 +350,9 @@ void CpuExecutor::run(PlanHandle plan, std::int64_t step) {
 }
 
 const StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {
-  return *impl_->plans.at(plan)->trace;
+  const Impl::LoadedPlan& loaded = *impl_->plans.at(plan);
+  if (loaded.runs == 0) throw std::logic_error("a plan that has not run has no trace");
+  return loaded.ring[static_cast<std::size_t>(loaded.runs - 1) % loaded.ring.size()];
 }
 
 std::vector<StepTrace> CpuExecutor::traces(PlanHandle plan) const {
@@ -361,7 +377,7 @@ std::int64_t CpuExecutor::scratch_bytes() const {
 ExecutorStatus CpuExecutor::status() const {
   ExecutorStatus status;
   const Impl::LoadedPlan* loaded = impl_->running.load(std::memory_order_acquire);
-  if (loaded == nullptr) return status;
+  if (loaded == nullptr || impl_->failed.load(std::memory_order_acquire)) return status;
   status.running = true;
   for (const auto& stream : loaded->streams) {
     status.completed += static_cast<std::uint64_t>(stream.completed.load(std::memory_order_relaxed));
@@ -380,7 +396,8 @@ std::string CpuExecutor::describe() const {
   for (std::size_t s = 0; s < loaded->streams.size(); ++s) {
     const Impl::StreamState& stream = loaded->streams[s];
     const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
-    const std::int64_t at = stream.completed.load(std::memory_order_acquire) - loaded->runs * entries;
+    const std::int64_t before = loaded->runs * entries;  // read first: the step may end meanwhile
+    const std::int64_t at = stream.completed.load(std::memory_order_acquire) - before;
     text += fmt::format("\n  stream {}: ", stream.plan->stream.name);
     if (at >= entries) {
       text += fmt::format("done, {} of {} tasks", entries, entries);

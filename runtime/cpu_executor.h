@@ -42,7 +42,7 @@ struct ExecutorStatus {
 /// passed e. Compute threads advance the collectives between their tasks, between the slices of a task, and while they
 /// wait; nothing else does, so no core is spent on polling.
 ///
-///   CpuExecutor executor(state, communicators, {.threads = 2});
+///   CpuExecutor executor(state, CommunicatorSet(world, channels), {.threads = 2});
 ///   const auto train = executor.load(plan);
 ///   executor.run(train);                         // one step
 ///   summarize(*plan, executor.last_trace(train));
@@ -52,7 +52,9 @@ class CpuExecutor {
  public:
   using PlanHandle = std::size_t;
 
-  CpuExecutor(const State& state, const CommunicatorSet& communicators, const CpuExecutorOptions& options);
+  /// `state` must outlive the executor. It owns its communicators, because peers may read the buffers of a collective
+  /// that a failure left in flight until its communicator is destroyed.
+  CpuExecutor(const State& state, CommunicatorSet communicators, const CpuExecutorOptions& options);
   ~CpuExecutor();
   CpuExecutor(const CpuExecutor&) = delete;
   CpuExecutor& operator=(const CpuExecutor&) = delete;
@@ -61,10 +63,11 @@ class CpuExecutor {
   /// before the first run.
   PlanHandle load(std::shared_ptr<const Plan> plan);
 
-  /// Runs one step and waits for all of its streams. `step` is what the trace is labelled with.
-  /// Throws PeerLost or RuntimeFault when a collective fails.
+  /// Runs one step and waits for all of its streams, and for its threads even when it throws. `step` is what the trace
+  /// is labelled with. Throws PeerLost or RuntimeFault when a collective fails; no run may follow.
   void run(PlanHandle plan, std::int64_t step = 0);
 
+  /// Of the last step that ended well; std::logic_error before the first. Valid until the plan runs again.
   const StepTrace& last_trace(PlanHandle plan) const;
   /// The traces kept, oldest first.
   std::vector<StepTrace> traces(PlanHandle plan) const;

@@ -33,9 +33,8 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
     }
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
-  communicators_ = std::make_unique<CommunicatorSet>(world, channels);
   executor_ = std::make_unique<CpuExecutor>(
-      state_, *communicators_,
+      state_, CommunicatorSet(world, channels),
       CpuExecutorOptions{.rank = world.rank(), .threads = options.threads, .kept_steps = options.kept_steps});
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {
@@ -48,11 +47,6 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
         options.watchdog_seconds, progress,
         report_and_exit([executor = executor_.get()] { return executor->describe(); }, world, kReportGrace));
   }
-}
-
-Program::~Program() {
-  watchdog_.reset();
-  executor_->stop();
 }
 
 bool Program::contains(std::string_view name) const {

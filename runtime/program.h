@@ -39,7 +39,6 @@ class Program {
  public:
   /// Throws what plan_together throws.
   Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options);
-  ~Program();
 
   const State& state() const { return state_; }
   const Plan& plan(std::string_view name) const { return *entry(name).plan; }
@@ -63,10 +62,8 @@ class Program {
   const Entry& entry(std::string_view name) const;
 
   std::vector<Entry> entries_;
-  State state_;
-  std::unique_ptr<CpuExecutor> executor_;
-  // Destroyed before the memory that their collectives use, after the threads that call them.
-  std::unique_ptr<CommunicatorSet> communicators_;
+  State state_;                            // outlives the executor
+  std::unique_ptr<CpuExecutor> executor_;  // outlives the watchdog, which asks it
   std::unique_ptr<Watchdog> watchdog_;
 };
 

@@ -30,9 +30,10 @@ const State::Entry& State::entry(std::string_view name) const {
   return found->second;
 }
 
-void State::check_type(const Entry& entry, std::size_t size) {
-  if (size_of(entry.tensor.dtype) != size) {
-    throw std::logic_error(fmt::format("state tensor '{}' holds {}", entry.tensor.name, to_string(entry.tensor.dtype)));
+void State::check_type(const Entry& entry, DType asked) {
+  if (entry.tensor.dtype != asked) {
+    throw std::logic_error(fmt::format("state tensor '{}' holds {}, not {}", entry.tensor.name,
+                                       to_string(entry.tensor.dtype), to_string(asked)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -26,11 +27,11 @@ class State {
   const Tensor& tensor(std::string_view name) const { return entry(name).tensor; }
   std::byte* data(std::string_view name) const { return buffer_.data() + entry(name).offset; }
 
-  /// The elements of a tensor; T must be its element type.
+  /// The elements of a tensor. Throws std::logic_error when T isn't its element type, or there is no such tensor.
   template <class T>
   std::span<T> get(std::string_view name) const {
     const Entry& found = entry(name);
-    check_type(found, sizeof(T));
+    check_type(found, dtype_of<T>());
     return {reinterpret_cast<T*>(buffer_.data() + found.offset), static_cast<std::size_t>(found.tensor.elements())};
   }
 
@@ -43,7 +44,16 @@ class State {
     std::int64_t offset = 0;
   };
   const Entry& entry(std::string_view name) const;
-  static void check_type(const Entry& entry, std::size_t size);
+  static void check_type(const Entry& entry, DType asked);
+  template <class T>
+  static constexpr DType dtype_of() {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, std::int32_t> ||
+                  std::is_same_v<T, std::int64_t>);
+    if constexpr (std::is_same_v<T, float>) return DType::f32;
+    if constexpr (std::is_same_v<T, bf16>) return DType::bf16;
+    if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+    return DType::i64;
+  }
 
   std::unordered_map<std::string, Entry> entries_;
   Buffer buffer_;

@@ -39,9 +39,9 @@ class Watchdog {
   std::thread thread_;
 };
 
-/// The usual `on_stuck`: prints what `describe` says (for each rank of this process the stream, the task and the
-/// pending collective) to stderr and ends the process with exit code 3. With MPI it first lets `grace_seconds` pass, so
-/// that the other processes, stuck as well, can report too; then it ends all of them.
+/// The usual `on_stuck`: prints what `describe` says (of one rank the streams, the tasks and the pending collectives)
+/// to stderr, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well can report too,
+/// and ends the process, with MPI all processes, with exit code 3.
 std::function<void()> report_and_exit(std::function<std::string()> describe, World& world, double grace_seconds);
 
 }  // namespace weft

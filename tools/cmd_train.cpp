@@ -65,14 +65,23 @@ void print_summary(const RunConfig& config, const TrainResult& result) {
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<10} {}\n", name, value);
   };
-  if (result.stopped_by_signal != 0) {
-    line("stopped", fmt::format("by a signal behind step {}; the run goes on with --run-dir {} --resume auto",
-                                result.steps_done, config.run_dir));
+  if (result.stopped_by_signal || result.stopped_by_time) {
+    line("stopped", fmt::format("by {} behind step {} of {}; go on with: weft train {}/config.toml --resume auto",
+                                result.stopped_by_signal ? "a signal" : "--max-time", result.steps_done, config.steps,
+                                config.run_dir));
   }
-  if (result.stopped_by_time) line("stopped", fmt::format("by --max-time behind step {}", result.steps_done));
+  if (result.steps_done == result.first_step) {
+    line("steps", fmt::format("none left: {} of {} were done before; --steps with a larger number goes on",
+                              result.first_step, config.steps));
+    line("held out", fmt::format("{:.4f} nats a token", result.val_loss));
+    fmt::print("{}", text);
+    return;
+  }
   line("loss", fmt::format("{:.4f} at the first step, {:.4f} at the last of {} steps", result.first_loss,
                            result.last_loss, result.steps_done - result.first_step));
-  line("held out", fmt::format("{:.4f} nats a token before, {:.4f} after", result.first_val_loss, result.val_loss));
+  if (!result.stopped_by_signal) {
+    line("held out", fmt::format("{:.4f} nats a token before, {:.4f} after", result.first_val_loss, result.val_loss));
+  }
   line("speed", fmt::format("{} tokens/s, {:.1f} ms a step (medians); {} in all", human_count(result.tokens_per_s),
                             result.step_ms, human_duration(result.seconds)));
   if (config.grid.ranks() > 1) {

@@ -55,7 +55,7 @@ struct RunConfig {
   std::int64_t eval_batches = 0;  // micro-batches a rank at most; 0: all of the held-out tokens
   std::int64_t save_every = 0;    // steps; 0: only at the end
   std::int64_t trace_steps = 3;   // the last steps kept in trace.json; 0: none
-  std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest
+  std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;          // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
 };
 

@@ -260,7 +260,7 @@ std::vector<ConfigEntry> run_entries() {
               &RunConfig::eval_batches, 0, kMany),
       integer("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
       integer("trace-steps", "last steps kept in trace.json; 0: no trace", &RunConfig::trace_steps, 0, 1000),
-      text("resume", "a run or checkpoint folder to go on from; auto: the newest checkpoint of run-dir",
+      text("resume", "a run or checkpoint folder to go on from; auto: run-dir's newest checkpoint, if any",
            &RunConfig::resume),
       text("init-from", "start from these weights: a checkpoint, or a Hugging Face folder or safetensors file",
            &RunConfig::init_from),

@@ -40,6 +40,8 @@ DurableFile::~DurableFile() {
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
+  bytes_ += bytes.size();
+  checksum_.add(bytes);
   while (!bytes.empty()) {
     constexpr std::size_t kLargest = std::size_t{1} << 30;  // one call transfers less than 2 GiB
     const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kLargest));
@@ -51,7 +53,7 @@ void DurableFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void DurableFile::commit() {
+FileSummary DurableFile::commit() {
   if (::fsync(fd_) != 0) fail(path_, "synced to disk");
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
@@ -61,12 +63,13 @@ void DurableFile::commit() {
     fail(path_, "put in place");
   }
   sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
+  return {bytes_, checksum_.text()};
 }
 
-void write_durable(const std::filesystem::path& path, std::string_view text) {
+FileSummary write_durable(const std::filesystem::path& path, std::string_view text) {
   DurableFile file(path);
   file.write(std::as_bytes(std::span(text.data(), text.size())));
-  file.commit();
+  return file.commit();
 }
 
 void sync_folder(const std::filesystem::path& folder) {

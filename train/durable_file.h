@@ -2,11 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "train/checksum.h"
+
 namespace weft {
+
+/// What was written: to be compared with what is read back.
+struct FileSummary {
+  std::uint64_t bytes = 0;
+  std::string crc32c;  // eight hexadecimal digits, see Crc32c
+  friend bool operator==(const FileSummary&, const FileSummary&) = default;
+};
 
 /// One file being written. Until commit() nothing exists under its name (or the older file is still there), and a
 /// writer that is abandoned, by an exception say, removes its temporary file.
@@ -25,15 +36,17 @@ class DurableFile {
   /// Appends. Throws RuntimeFault (a full disk, for example), naming the file.
   void write(std::span<const std::byte> bytes);
   /// Syncs, renames to the final name and syncs the folder.
-  void commit();
+  FileSummary commit();
 
  private:
   std::filesystem::path path_, temporary_;
   int fd_ = -1;
+  std::uint64_t bytes_ = 0;
+  Crc32c checksum_;
 };
 
 /// Writes a whole text file durably.
-void write_durable(const std::filesystem::path& path, std::string_view text);
+FileSummary write_durable(const std::filesystem::path& path, std::string_view text);
 
 /// Makes renames inside `folder` survive a power failure.
 void sync_folder(const std::filesystem::path& folder);

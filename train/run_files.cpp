@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/version.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <span>
@@ -48,6 +49,27 @@ std::vector<StepTrace> decode_traces(std::span<const std::byte> bytes, std::vect
   return like;
 }
 
+// How far this rank's clock is ahead of rank 0's, in nanoseconds: clocks of one node are one clock, those of several
+// count from different moments and are compared behind a barrier, which ends within about a message's time everywhere.
+std::int64_t clock_offset(World& world) {
+  if (world.ranks_on_node() == world.size()) return 0;
+  world.barrier();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  const std::vector<std::uint64_t> clocks = world.all_gather(static_cast<std::uint64_t>(ns));
+  return ns - static_cast<std::int64_t>(clocks.front());
+}
+
+std::vector<StepTrace> shifted(std::vector<StepTrace> traces, std::int64_t offset) {
+  for (StepTrace& trace : traces) {
+    trace.begin -= offset, trace.end -= offset;
+    for (auto& stream : trace.times) {
+      for (TaskTime& time : stream) time.begin -= offset, time.end -= offset;
+    }
+  }
+  return traces;
+}
+
 }  // namespace
 
 void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config) {
@@ -73,7 +95,7 @@ std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path
 
 std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, World& world,
                                                      const Plan& plan, const std::vector<StepTrace>& traces) {
-  const auto all = world.all_gather_bytes(encode_traces(traces));
+  const auto all = world.all_gather_bytes(encode_traces(shifted(traces, clock_offset(world))));
   if (world.rank() != 0 || traces.empty()) return {};
   std::vector<RankTrace> ranks;
   std::vector<StepTrace> last_steps;

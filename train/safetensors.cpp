@@ -8,11 +8,11 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 
 #include "base/error.h"
-#include "train/durable_file.h"
 #include "train/json_file.h"
 
 namespace weft {
@@ -142,6 +142,34 @@ void convert(std::span<const std::byte> bytes, std::span<float> out, Convert to_
   }
 }
 
+/// A file that is about to be written: its header, and the bytes of each tensor.
+struct Layout {
+  std::string header;
+  std::vector<std::uint64_t> sizes;
+};
+
+/// Sorts `tensors` in the order of the file.
+Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
+    return size_of(a.type) != size_of(b.type) ? size_of(a.type) > size_of(b.type) : a.name < b.name;
+  });
+  Layout layout;
+  nlohmann::ordered_json json;
+  if (!metadata.empty()) json[kMetadataKey] = metadata;
+  std::uint64_t end = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const auto size = byte_count(tensor.shape, tensor.type);
+    if (!size || json.contains(tensor.name)) throw std::invalid_argument("write_safetensors: tensor " + tensor.name);
+    layout.sizes.push_back(*size);
+    json[tensor.name] = {
+        {"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {end, end + *size}}};
+    end += *size;
+  }
+  layout.header = json.is_null() ? "{}" : json.dump();
+  layout.header.resize((layout.header.size() + 7) / 8 * 8, ' ');
+  return layout;
+}
+
 }  // namespace
 
 std::uint64_t size_of(StoredType type) {
@@ -237,37 +265,29 @@ void SafetensorsFile::read(const StoredTensorInfo& tensor, std::span<float> out)
   }
 }
 
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
-    return size_of(a.type) != size_of(b.type) ? size_of(a.type) > size_of(b.type) : a.name < b.name;
-  });
-  nlohmann::ordered_json json;
-  if (!metadata.empty()) json[kMetadataKey] = metadata;
-  std::uint64_t end = 0;
-  std::vector<std::uint64_t> sizes;
-  for (const TensorToWrite& tensor : tensors) {
-    const auto size = byte_count(tensor.shape, tensor.type);
-    if (!size || json.contains(tensor.name)) throw std::invalid_argument("write_safetensors: tensor " + tensor.name);
-    sizes.push_back(*size);
-    json[tensor.name] = {
-        {"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {end, end + *size}}};
-    end += *size;
-  }
-  std::string header = json.is_null() ? "{}" : json.dump();
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  const std::uint64_t header_size = header.size();
-
+FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  const Layout layout = lay_out(tensors, metadata);
+  const std::uint64_t header_size = layout.header.size();
   DurableFile file(path);
   file.write(std::as_bytes(std::span(&header_size, 1)));
-  file.write(std::as_bytes(std::span(header)));
+  file.write(std::as_bytes(std::span(layout.header)));
   std::vector<std::byte> scratch;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto bytes = tensors[i].bytes(scratch);
-    if (bytes.size() != sizes[i]) throw std::invalid_argument("write_safetensors: the size of " + tensors[i].name);
+    if (bytes.size() != layout.sizes[i]) {
+      throw std::invalid_argument("write_safetensors: the size of " + tensors[i].name);
+    }
     file.write(bytes);
   }
-  file.commit();
+  return file.commit();
+}
+
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
+                                const std::map<std::string, std::string>& metadata) {
+  const Layout layout = lay_out(tensors, metadata);
+  return std::accumulate(layout.sizes.begin(), layout.sizes.end(),
+                         std::uint64_t{sizeof(std::uint64_t) + layout.header.size()});
 }
 
 }  // namespace weft

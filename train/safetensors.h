@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "train/durable_file.h"
 #include "train/mapped_file.h"
 
 namespace weft {
@@ -99,7 +100,11 @@ struct TensorToWrite {
 /// Writes `tensors` durably (see DurableFile), the largest elements first, then by name, so that all are aligned,
 /// behind a header padded to a multiple of 8. Throws RuntimeFault if the disk does, and std::invalid_argument on two
 /// tensors of one name or on a tensor whose bytes don't match its shape.
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+/// The size of the file that write_safetensors() would write, exactly; no `bytes` is called.
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
+                                const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
 }  // namespace weft

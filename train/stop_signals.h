@@ -3,7 +3,8 @@
 
 namespace weft {
 
-/// While it lives, the two signals are remembered instead of ending the process. One at a time in a process.
+/// While one lives, the two signals are remembered instead of ending the process. Each rank of a process holds one: the
+/// first arms the handlers, the last gives them back to the system.
 class StopSignals {
  public:
   StopSignals();
@@ -11,7 +12,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that arrived, or 0. Any thread may ask.
+  /// The signal that arrived since the first was made, or 0. Any thread may ask.
   static int received();
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -46,8 +47,16 @@ BatchShare share_of(const RunConfig& config, const World& world) {
   return {world.rank(), world.size(), accumulation(config), config.micro_batch};
 }
 
+// A rank that wants to stop adds one of these to the votes, so that their sum says why. Exact in fp32 to 4096 ranks.
+constexpr std::int64_t kSignalVote = 1;
+constexpr std::int64_t kTimeVote = 4096;
+
 constexpr std::int64_t kSampleTokens = 240;
-constexpr std::string_view kSamplePrompt = "The ";
+
+// What a sample begins with, as far as the model can see.
+std::string_view sample_prompt(const ModelConfig& model) {
+  return std::string_view("The ").substr(0, static_cast<std::size_t>(std::min<std::int64_t>(4, model.context)));
+}
 
 }  // namespace
 
@@ -88,8 +97,8 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
   std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},
                                       {"eval", lower_eval(config_.model, step)}};
   if (source_.is_text()) {
-    sample_prefill_ =
-        prefill_length(static_cast<std::int64_t>(kSamplePrompt.size()), kSampleTokens, config_.model.context);
+    sample_prefill_ = prefill_length(static_cast<std::int64_t>(sample_prompt(config_.model).size()), kSampleTokens,
+                                     config_.model.context);
     for (ProgramGraph& graph : generation_graphs(config_.model, config_.dtype, sample_prefill_)) {
       graphs.push_back(std::move(graph));
     }
@@ -122,10 +131,15 @@ std::vector<MutableParameterState> Trainer::parameter_states() const {
 
 void Trainer::initialize() {
   const std::vector<MutableParameterState> parameters = parameter_states();
-  if (!config_.resume.empty()) {
-    const std::filesystem::path from = find_checkpoint(config_.resume == "auto" ? config_.run_dir : config_.resume);
-    first_step_ = read_checkpoint_info(from).step;
-    load_checkpoint(from, parameters);
+  std::optional<std::filesystem::path> from;
+  if (config_.resume == "auto") {
+    from = latest_checkpoint(config_.run_dir);  // none yet: the run begins, so that one command starts and restarts it
+  } else if (!config_.resume.empty()) {
+    from = find_checkpoint(config_.resume);
+  }
+  if (from) {
+    first_step_ = read_checkpoint_info(*from).step;
+    load_checkpoint(*from, parameters);
   } else if (!config_.init_from.empty()) {
     load_parameters(config_.init_from, config_.model, parameters);
   } else {
@@ -205,7 +219,7 @@ std::string Trainer::sample() {
   // Only rank 0 runs these plans; they hold no collective.
   Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = config_.seed});
   const ByteTokenizer tokenizer;
-  std::vector<std::int32_t> text = tokenizer.encode(kSamplePrompt);
+  std::vector<std::int32_t> text = tokenizer.encode(sample_prompt(config_.model));
   Generator generator(*program_, config_.model, sample_prefill_);
   const std::vector<std::int32_t> prompt = text;
   generator.generate(prompt, kSampleTokens, sampler, [&](std::int32_t token) {
@@ -255,16 +269,20 @@ TrainResult Trainer::run() {
       std::make_unique<BatchLoader>(source_.train(), BatchPlan(source_.train().size(), config_.seq_len, config_.seed),
                                     share_of(config_, world_), first_step_);
   std::vector<double> step_ms;
-  bool stop = false, saved = false, evaluated = true;
+  bool stop = false;
   for (std::int64_t step = first_step_; step < config_.steps && !stop; ++step) {
     load_step(step);
     const bool time_is_up = config_.max_time > 0 && seconds_since(begin) > config_.max_time;
     const auto metrics_state = program_->state().get<float>(names::kMetrics);
-    metrics_state[2] = StopSignals::received() != 0 || time_is_up ? 1.0F : 0.0F;
+    metrics_state[2] =
+        static_cast<float>((StopSignals::received() != 0 ? kSignalVote : 0) + (time_is_up ? kTimeVote : 0));
 
     program_->run("train", step);
 
-    stop = metrics_state[2] > 0;
+    const auto votes = static_cast<std::int64_t>(metrics_state[2]);
+    result.stopped_by_signal = votes % kTimeVote != 0;
+    result.stopped_by_time = votes >= kTimeVote;
+    stop = votes > 0;
     StepMetrics metrics = read_metrics(step);
     result.steps_done = step + 1;
     if (step == first_step_) {
@@ -274,29 +292,22 @@ TrainResult Trainer::run() {
     result.last_loss = metrics.loss;
     step_ms.push_back(metrics.step_ms);
     const auto every = [&](std::int64_t n) { return n > 0 && (step + 1) % n == 0; };
-    evaluated = every(config_.eval_every);
-    if (evaluated) metrics.val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
-    saved = every(config_.save_every);
-    if (saved) save(step + 1);
     const bool last = stop || step + 1 == config_.steps;
-    if (last && !evaluated) {
+    // Whoever sends a signal may not wait long: then the model is saved and nothing else.
+    if (every(config_.eval_every) || (last && !result.stopped_by_signal)) {
       metrics.val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
-      evaluated = true;
     }
+    // Before the checkpoint, so that a run which goes on from there has a line for every step.
     if (metrics_file != nullptr) metrics_file->write(metrics);
     if (progress_ != nullptr) progress_->update(metrics, seconds_since(training_begin));
-    if (last) {
-      result.stopped_by_signal = stop ? StopSignals::received() : 0;
-      result.stopped_by_time = stop && time_is_up;
-    }
+    if (last || every(config_.save_every)) save(step + 1);
   }
-  if (!saved && result.steps_done > first_step_) save(result.steps_done);
   result.step_ms = median(step_ms);
   if (result.step_ms > 0) {
     result.tokens_per_s = static_cast<double>(config_.global_batch * config_.seq_len) / result.step_ms * 1e3;
   }
   write_traces(result);
-  if (writes && sample_prefill_ > 0) result.sample = sample();
+  if (writes && sample_prefill_ > 0 && !result.stopped_by_signal) result.sample = sample();
   if (!last_checkpoint_.empty()) result.files.push_back(last_checkpoint_);
   result.peak_memory_bytes = peak_memory_of_process();
   result.seconds = seconds_since(begin);

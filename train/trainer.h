@@ -29,17 +29,17 @@ std::vector<MutableParameterState> weights_of(const State& state, const std::vec
 
 /// What a run ends with.
 struct TrainResult {
-  std::int64_t first_step = 0, steps_done = 0;                             // steps [first_step, steps_done) ran
-  double first_loss = 0, last_loss = 0;                                    // of the first and the last step
-  double first_val_loss = 0, val_loss = 0;                                 // before the first and after the last step
-  double tokens_per_s = 0;                                                 // median over the steps
-  double step_ms = 0;                                                      // median
+  std::int64_t first_step = 0, steps_done = 0;  // steps [first_step, steps_done) ran
+  double first_loss = 0, last_loss = 0;         // of the first and the last step
+  double first_val_loss = 0,
+         val_loss = 0;      // before the first step, and the latest: after the last one, but for signals
+  double tokens_per_s = 0;  // median over the steps
+  double step_ms = 0;       // median
   double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
   std::uint64_t peak_memory_bytes = 0;
   double first_step_seconds = 0;  // from the making of the Trainer to the end of its first step
   double seconds = 0;             // of training, evaluation and saving included
-  int stopped_by_signal = 0;      // or 0
-  bool stopped_by_time = false;
+  bool stopped_by_signal = false, stopped_by_time = false;
   std::string sample;                        // text that the model wrote, for byte-level models
   std::vector<std::filesystem::path> files;  // of the run, for a person to look at
 };

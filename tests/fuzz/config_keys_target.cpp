@@ -1,0 +1,30 @@
+// Flags and --set: a line of the input is a key and its value, KEY=VALUE, as the command line splits them.
+#include <vector>
+
+#include "tests/fuzz/fuzz_target.h"
+#include "train/config.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weft;
+  std::vector<Setting> settings;
+  std::string_view rest = fuzz::text_of(data, size);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    const std::size_t equals = std::min(line.find('='), line.size());
+    settings.push_back({std::string(line.substr(0, equals)),
+                        std::string(line.substr(std::min(equals + 1, line.size()))), "--set"});
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  RunConfig config;
+  const bool accepted = fuzz::accepted([&] {
+    apply_settings(config, settings);
+    resolve(config, 0);
+  });
+  if (!accepted) return 0;
+  const std::string text = dump_toml(config);
+  RunConfig again;
+  load_toml_text(again, text, "dump.toml");
+  fuzz::require(dump_toml(again) == text, "a configuration that differs when it is read back:\n" + text);
+  return 0;
+}

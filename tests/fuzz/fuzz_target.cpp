@@ -1,0 +1,49 @@
+#include "tests/fuzz/fuzz_target.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+#include <system_error>
+
+namespace weft::fuzz {
+
+void require(bool holds, std::string_view what) {
+  if (!holds) throw std::logic_error("finding: " + std::string(what));
+}
+
+void check_refusal(const UserError& error) {
+  constexpr std::size_t kLongestMessage = 8192;
+  const std::string_view message = error.what();
+  require(!message.empty(), "a refusal without a message");
+  require(message.size() <= kLongestMessage, "a refusal of " + std::to_string(message.size()) + " bytes");
+  const bool printable = std::all_of(message.begin(), message.end(), [](char c) {
+    return c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
+  });
+  require(printable, "control characters in: " + std::string(message));
+}
+
+InputFolder::InputFolder() {
+  std::error_code none;
+  const std::filesystem::path memory = "/dev/shm";
+  const auto parent = std::filesystem::is_directory(memory, none) ? memory : std::filesystem::temp_directory_path();
+  std::string name = (parent / "weft_fuzz_XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for input files below " + parent.string());
+  path_ = name;
+}
+
+InputFolder::~InputFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::filesystem::path InputFolder::write(std::string_view name, std::string_view content) const {
+  const std::filesystem::path file = path_ / name;
+  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+  stream.write(content.data(), static_cast<std::streamsize>(content.size()));
+  if (!stream.flush()) throw std::runtime_error("can't write " + file.string());
+  return file;
+}
+
+}  // namespace weft::fuzz

@@ -1,0 +1,33 @@
+// Orders, the bytes that rank 0 broadcasts: an accepted one is encoded to the same bytes, and if it makes a plan, the
+// checker finds it safe.
+#include <memory>
+#include <stdexcept>
+
+#include "runtime/checker.h"
+#include "runtime/order.h"
+#include "runtime/plan.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/runtime/random_graph.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weft;
+  static const std::shared_ptr<const Graph> graph = testing::random_graph(3, {.tasks = 10, .tensors = 6});
+  const auto bytes = std::as_bytes(std::span(data, size));
+  Order order;
+  try {
+    order = decode_order(bytes, *graph);
+  } catch (const std::runtime_error&) {
+    return 0;
+  }
+  const std::vector<std::byte> again = encode(order);
+  fuzz::require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()), "an order with other bytes");
+  Plan plan;
+  try {
+    plan = make_plan(graph, order, "fuzz");
+  } catch (const std::logic_error&) {
+    return 0;
+  }
+  const std::vector<Violation> violations = check_plan(plan);
+  fuzz::require(violations.empty(), violations.empty() ? "" : "an unsafe plan: " + violations.front().message);
+  return 0;
+}

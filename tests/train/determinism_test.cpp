@@ -1,0 +1,109 @@
+// The bar: policies, thread counts and recomputation change no bit, and the number of ranks only roundings.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/train/tiny_run.h"
+
+namespace weft {
+namespace {
+
+struct Case {
+  Family family;
+  DType dtype;
+  std::int64_t ranks;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Family family : {Family::gpt2, Family::llama}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const std::int64_t ranks : {1, 2, 4}) all.push_back({family, dtype, ranks});
+    }
+  }
+  return all;
+}
+
+class Determinism : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Bar, Determinism, ::testing::ValuesIn(cases()), [](const auto& info) {
+  return std::string(to_string(info.param.family)) + "_" + std::string(to_string(info.param.dtype)) + "_" +
+         std::to_string(info.param.ranks) + "Ranks";
+});
+
+TEST_P(Determinism, SchedulesThreadsAndRecomputationChangeNoBit) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, GetParam().family);
+  config.dtype = GetParam().dtype;
+  config.ranks = GetParam().ranks;
+  config.trace_steps = 0;
+  const RunOutcome expected = train_run(config);
+  EXPECT_LT(expected.result.last_loss, expected.result.first_loss - 0.05);  // it did learn something
+  struct Variant {
+    const char* policy;
+    std::int64_t threads;
+    Recompute recompute;
+  };
+  for (const Variant& variant : {Variant{"serial", 1, Recompute::none}, Variant{"program", 2, Recompute::none},
+                                 Variant{"program", 1, Recompute::block}, Variant{"serial", 2, Recompute::block}}) {
+    config.policy = variant.policy;
+    config.threads = variant.threads;
+    config.recompute = variant.recompute;
+    const RunOutcome found = train_run(config);
+    EXPECT_EQ(first_difference(found.state, expected.state), "")
+        << variant.policy << ", threads " << variant.threads << ", recompute "
+        << (variant.recompute == Recompute::block ? "block" : "none");
+    EXPECT_EQ(found.result.last_loss, expected.result.last_loss);
+    EXPECT_EQ(found.result.val_loss, expected.result.val_loss);
+  }
+}
+
+TEST_P(Determinism, EveryRandomNumberComesFromTheSeed) {
+  if (GetParam().ranks != 2 || GetParam().dtype != DType::f32) GTEST_SKIP() << "one case a family says it";
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, GetParam().family);
+  config.ranks = 2;
+  config.steps = 2;
+  const RunOutcome first = train_run(config);
+  EXPECT_EQ(first_difference(train_run(config).state, first.state), "");
+  config.seed += 1;
+  EXPECT_NE(first_difference(train_run(config).state, first.state), "");
+}
+
+class DataParallel : public ::testing::TestWithParam<Family> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, DataParallel, ::testing::Values(Family::gpt2, Family::llama),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+// Tokens and masks are those of the global batch, however it is cut; only the order of sums differs.
+TEST_P(DataParallel, LossesEqualThoseOfOneRank) {
+  struct Cut {
+    std::int64_t ranks, micro_batch;
+  };
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, GetParam());
+  config.steps = 20;
+  config.warmup = 10;
+  config.lr = 1e-3;
+  config.micro_batch = 8;
+  train_run(config);
+  const std::vector<double> expected = metric(config.run_dir, "loss"), norms = metric(config.run_dir, "grad_norm");
+  ASSERT_EQ(expected.size(), 20U);
+  for (const Cut& cut : {Cut{1, 2}, Cut{2, 4}, Cut{2, 1}, Cut{4, 2}, Cut{4, 1}}) {
+    config.ranks = cut.ranks;
+    config.micro_batch = cut.micro_batch;
+    train_run(config);
+    const std::vector<double> found = metric(config.run_dir, "loss"), found_norms = metric(config.run_dir, "grad_norm");
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(found[i], expected[i], 1e-6 * expected[i])
+          << "step " << i << " on " << cut.ranks << " ranks in micro-batches of " << cut.micro_batch;
+    }
+    EXPECT_NEAR(found_norms[0], norms[0], 1e-5 * norms[0]);
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,296 @@
+// Losses, logits, gradients and optimizer steps of the lowered graphs against plain double-precision references.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/lower.h"
+#include "runtime/comm/local.h"
+#include "runtime/program.h"
+#include "tests/ops/tiny_model.h"
+#include "tests/train/reference_transformer.h"
+#include "train/initial_weights.h"
+
+namespace weft {
+namespace {
+
+struct Case {
+  Family family;
+  bool dropout;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  return std::string(to_string(info.param.family)) + (info.param.dropout ? "WithDropout" : "");
+}
+
+constexpr std::uint64_t kSeed = 7;
+constexpr std::int64_t kStepNumber = 3, kSequences = 2, kSeqLen = 8;
+
+// A program of one rank over "train" and "eval", with initial weights that make every part of the model matter.
+class Model {
+ public:
+  Model(const ModelConfig& model, StepConfig step)
+      : worlds_(make_local_worlds(1)),
+        specs_(model_parameters(model)),
+        step_(step),
+        program_(*worlds_[0], {{"train", lower_train(model, step)}, {"eval", lower_eval(model, whole_batch(step))}},
+                 {.threads = 1}) {
+    for (const ParameterSpec& spec : specs_) {
+      // Small initial values would leave the residual stream alone: wider ones, and none is 0 or 1.
+      ParameterSpec wide = spec;
+      wide.init = Init::normal;
+      wide.std = spec.matrix ? 0.3F : 0.2F;
+      std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
+      initialize_parameter(wide, kSeed, DType::f32, values.data(), nullptr);
+      ReferenceMatrix reference(spec.rows, spec.cols);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (spec.init == Init::ones) values[i] += 1.0F;
+        if (step.dtype == DType::bf16) values[i] = static_cast<float>(bf16(values[i]));
+        reference.values[i] = static_cast<double>(values[i]);
+      }
+      parameters_[spec.name] = std::move(reference);
+      if (step.dtype == DType::bf16) {
+        std::transform(values.begin(), values.end(), program_.state().get<bf16>(spec.name).begin(),
+                       [](float value) { return bf16(value); });
+        std::copy(values.begin(), values.end(), state(spec.name + ".master").begin());
+      } else {
+        std::copy(values.begin(), values.end(), state(spec.name).begin());
+      }
+    }
+    for (std::int64_t i = 0; i < kSequences * kSeqLen; ++i) {
+      tokens_.push_back(static_cast<std::int32_t>(i * i * 5 % model.vocab));
+      targets_.push_back(i == 5 ? -1 : static_cast<std::int32_t>((i * 7 + 3) % model.vocab));
+    }
+    const auto fill = [&](const char* name, const std::vector<std::int32_t>& ids) {
+      std::copy(ids.begin(), ids.end(), program_.state().get<std::int32_t>(name).begin());
+    };
+    fill(names::kTokens, tokens_), fill(names::kTargets, targets_);
+    fill(names::kEvalTokens, tokens_), fill(names::kEvalTargets, targets_);
+    if (step.dropout > 0) {
+      const auto random = program_.state().get<std::int64_t>(names::kRandom);
+      random[0] = static_cast<std::int64_t>(kSeed), random[1] = kStepNumber, random[2] = 0;
+    }
+  }
+
+  std::span<float> state(const std::string& name) { return program_.state().get<float>(name); }
+
+  /// One training step, number t of AdamW; the loss before it.
+  double train(float lr, int t) {
+    const auto scalars = state(names::kScalars);
+    scalars[0] = lr;
+    scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(step_.beta1), t)));
+    scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(step_.beta2), t)));
+    scalars[3] = 1.0F / static_cast<float>(counted());
+    program_.run("train");
+    EXPECT_EQ(state(names::kMetrics)[1], static_cast<float>(counted()));
+    return static_cast<double>(state(names::kMetrics)[0] / state(names::kMetrics)[1]);
+  }
+  double evaluate() {
+    program_.run("eval");
+    return static_cast<double>(state(names::kEvalSums)[0] / state(names::kEvalSums)[1]);
+  }
+  /// Behind a step with β1 = 0 and without clipping, AdamW's first moment is the gradient.
+  std::vector<double> gradient(const std::string& name) {
+    const auto m = state(name + ".m");
+    return {m.begin(), m.end()};
+  }
+
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  const ReferenceTransformer::Parameters& parameters() const { return parameters_; }
+  const std::vector<std::int32_t>& tokens() const { return tokens_; }
+  const std::vector<std::int32_t>& targets() const { return targets_; }
+
+ private:
+  static StepConfig whole_batch(StepConfig step) {
+    step.micro_batch = kSequences;
+    return step;
+  }
+  std::int64_t counted() const {
+    return std::count_if(targets_.begin(), targets_.end(), [](std::int32_t target) { return target >= 0; });
+  }
+
+  std::vector<std::unique_ptr<World>> worlds_;
+  std::vector<ParameterSpec> specs_;
+  StepConfig step_;
+  Program program_;
+  ReferenceTransformer::Parameters parameters_;
+  std::vector<std::int32_t> tokens_, targets_;
+};
+
+class ModelNumerics : public ::testing::TestWithParam<Case> {
+ protected:
+  ModelConfig model() const { return tiny_model(GetParam().family); }
+  // Gradients as they are: no clipping, β1 = 0, nothing learnt.
+  StepConfig step() const {
+    StepConfig step;
+    step.micro_batch = kSequences;
+    step.seq_len = kSeqLen;
+    step.micro_batches = 1;
+    step.dropout = GetParam().dropout ? 0.25F : 0.0F;
+    step.beta1 = 0;
+    step.clip = 0;
+    return step;
+  }
+  ReferenceTransformer reference() const {
+    ReferenceTransformer reference(model(), kSeqLen);
+    if (GetParam().dropout) reference.drop(0.25, kSeed, kStepNumber);
+    return reference;
+  }
+  // Of every parameter, in the order of the specifications; made once for all tests of a case.
+  const std::vector<std::vector<double>>& expected_gradients(const Model& net) const {
+    static std::map<std::string, std::vector<std::vector<double>>> cache;
+    auto& gradients = cache[name_of({GetParam(), 0})];
+    if (gradients.empty()) {
+      for (const ParameterSpec& spec : net.specs()) {
+        gradients.push_back(reference().gradient(net.parameters(), spec.name, net.tokens(), net.targets()).values);
+      }
+    }
+    return gradients;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, ModelNumerics,
+                         ::testing::Values(Case{Family::gpt2, false}, Case{Family::gpt2, true},
+                                           Case{Family::llama, false}, Case{Family::llama, true}),
+                         name_of);
+
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+TEST_P(ModelNumerics, LossesAgreeWithTheReference) {
+  Model net(model(), step());
+  EXPECT_NEAR(net.train(0, 1), reference().loss(net.parameters(), net.tokens(), net.targets()), 1e-5);
+  const ReferenceTransformer undropped(model(), kSeqLen);
+  EXPECT_NEAR(net.evaluate(), undropped.loss(net.parameters(), net.tokens(), net.targets()), 1e-5);
+}
+
+// The gradient of the keys' bias is zero (it shifts all scores of a query alike), so its scale is its neighbours'.
+TEST_P(ModelNumerics, GradientsAreTheCentralDifferences) {
+  struct Variant {
+    const char* name;
+    std::int64_t micro_batches;
+    bool recompute;
+  };
+  for (const Variant& variant : {Variant{"at once", 1, false}, Variant{"micro-batches", kSequences, false},
+                                 Variant{"recomputed", kSequences, true}}) {
+    StepConfig config = step();
+    config.micro_batches = variant.micro_batches;
+    config.micro_batch = kSequences / variant.micro_batches;
+    config.recompute_blocks = variant.recompute;
+    Model net(model(), config);
+    net.train(0, 1);
+    const auto& expected = expected_gradients(net);
+    double square = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const std::string& name = net.specs()[i].name;
+      ASSERT_GT(largest(expected[i]), 1e-4) << name << " doesn't matter: the test would show nothing";
+      EXPECT_LT(largest_difference(net.gradient(name), expected[i]), 1e-4 * largest(expected[i]))
+          << name << ", " << variant.name;
+      for (const double value : expected[i]) square += value * value;
+    }
+    EXPECT_NEAR(static_cast<double>(net.state(names::kMetrics)[3]), std::sqrt(square), 1e-4 * std::sqrt(square));
+  }
+}
+
+TEST_P(ModelNumerics, Bf16GradientsPointTheSameWay) {
+  StepConfig config = step();
+  config.dtype = DType::bf16;
+  Model net(model(), config);
+  const double loss = net.train(0, 1);
+  EXPECT_NEAR(loss, reference().loss(net.parameters(), net.tokens(), net.targets()), 0.02);
+  for (const ParameterSpec& spec : net.specs()) {
+    const std::vector<double> found = net.gradient(spec.name);
+    // A directional derivative of the rounded parameters costs two losses instead of two an element.
+    double length = 0;
+    for (const double value : found) length += value * value;
+    length = std::sqrt(length);
+    ReferenceTransformer::Parameters moved = net.parameters();
+    const auto loss_along = [&](double t) {
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        moved.at(spec.name).values[i] = net.parameters().at(spec.name).values[i] + t * found[i] / length;
+      }
+      return reference().loss(moved, net.tokens(), net.targets());
+    };
+    const double along = (loss_along(1e-5) - loss_along(-1e-5)) / 2e-5;
+    EXPECT_NEAR(along, length, 0.03 * length) << spec.name;
+  }
+}
+
+TEST_P(ModelNumerics, ClippingScalesAllGradientsAlike) {
+  StepConfig config = step();
+  Model plain(model(), config);
+  plain.train(0, 1);
+  const float norm = plain.state(names::kMetrics)[3];
+  config.clip = 0.5F * norm;
+  Model clipped(model(), config);
+  clipped.train(0, 1);
+  EXPECT_FLOAT_EQ(clipped.state(names::kMetrics)[3], norm);
+  EXPECT_NEAR(clipped.state(names::kMetrics)[4], 0.5F, 1e-6F);
+  for (const ParameterSpec& spec : plain.specs()) {
+    std::vector<double> half = plain.gradient(spec.name);
+    for (double& value : half) value *= static_cast<double>(clipped.state(names::kMetrics)[4]);
+    EXPECT_LE(largest_difference(clipped.gradient(spec.name), half), 1e-6 * largest(half)) << spec.name;
+  }
+}
+
+// Loshchilov and Hutter 2019, algorithm 2, in double on the gradients that the step itself reports through m.
+TEST_P(ModelNumerics, TenStepsOfAdamWFollowTheReference) {
+  StepConfig config = step();
+  config.beta1 = 0.9F;
+  config.beta2 = 0.95F;
+  config.weight_decay = 0.1F;
+  config.clip = 1.0F;
+  Model net(model(), config);
+  const double lr = 1e-2, beta1 = 0.9F, beta2 = 0.95F, eps = config.eps, decay = 0.1F;
+  struct Moments {
+    std::vector<double> weight, m, v, last_m;
+  };
+  std::vector<Moments> expected;
+  for (const ParameterSpec& spec : net.specs()) {
+    const std::vector<double>& weight = net.parameters().at(spec.name).values;
+    const std::vector<double> zeros(weight.size());
+    expected.push_back({weight, zeros, zeros, zeros});
+  }
+  double first = 0, last = 0;
+  for (int t = 1; t <= 10; ++t) {
+    last = net.train(static_cast<float>(lr), t);
+    if (t == 1) first = last;
+    for (std::size_t p = 0; p < expected.size(); ++p) {
+      Moments& e = expected[p];
+      const ParameterSpec& spec = net.specs()[p];
+      const std::vector<double> m = net.gradient(spec.name);
+      for (std::size_t i = 0; i < m.size(); ++i) {
+        const double gradient = (m[i] - beta1 * e.last_m[i]) / (1 - beta1);
+        e.m[i] = beta1 * e.m[i] + (1 - beta1) * gradient;
+        e.v[i] = beta2 * e.v[i] + (1 - beta2) * gradient * gradient;
+        const double m_hat = e.m[i] / (1 - std::pow(beta1, t)), v_hat = e.v[i] / (1 - std::pow(beta2, t));
+        if (spec.matrix) e.weight[i] -= static_cast<double>(static_cast<float>(lr)) * decay * e.weight[i];
+        e.weight[i] -= static_cast<double>(static_cast<float>(lr)) * m_hat / (std::sqrt(v_hat) + eps);
+      }
+      e.last_m = m;
+    }
+  }
+  EXPECT_LT(last, first - 0.1);  // and it learns the batch by heart
+  for (std::size_t p = 0; p < expected.size(); ++p) {
+    const auto weight = net.state(net.specs()[p].name);
+    EXPECT_LT(largest_difference({weight.begin(), weight.end()}, expected[p].weight),
+              2e-5 * largest(expected[p].weight))
+        << net.specs()[p].name;
+  }
+}
+
+}  // namespace
+}  // namespace weft

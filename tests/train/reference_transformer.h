@@ -1,0 +1,215 @@
+// Both model families in plain double-precision loops, written from their definitions and sharing no code with the
+// graph or the kernels: what trained losses and gradients are held against.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/philox.h"
+#include "ops/models/model_config.h"
+
+namespace weft {
+
+/// Row-major [rows, cols].
+struct ReferenceMatrix {
+  std::int64_t rows = 0, cols = 0;
+  std::vector<double> values;
+
+  ReferenceMatrix() = default;
+  ReferenceMatrix(std::int64_t r, std::int64_t c) : rows(r), cols(c), values(static_cast<std::size_t>(r * c)) {}
+  double& at(std::int64_t r, std::int64_t c) { return values[static_cast<std::size_t>(r * cols + c)]; }
+  double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
+};
+
+/// Radford et al. 2019 (GPT-2 with tanh-GELU) and Touvron et al. 2023 (Llama) with dropout on the embedding and on both
+/// residual branches.
+class ReferenceTransformer {
+ public:
+  using Parameters = std::map<std::string, ReferenceMatrix>;
+
+  ReferenceTransformer(const ModelConfig& model, std::int64_t seq_len) : model_(model), seq_(seq_len) {}
+
+  /// Which elements a training step drops: those of Philox(seed, step, site) below p, by their row in the global batch.
+  void drop(double p, std::uint64_t seed, std::uint32_t step) { p_ = p, seed_ = seed, step_ = step; }
+
+  /// Logits [tokens, vocab]; tokens are whole sequences of seq_len.
+  ReferenceMatrix logits(const Parameters& parameters, const std::vector<std::int32_t>& tokens) const {
+    const auto rows = static_cast<std::int64_t>(tokens.size());
+    ReferenceMatrix x(rows, model_.hidden);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < x.cols; ++c) {
+        x.at(r, c) = parameters.at("wte.weight").at(tokens[static_cast<std::size_t>(r)], c);
+        if (gpt2()) x.at(r, c) += parameters.at("wpe.weight").at(r % seq_, c);
+      }
+    }
+    add_dropped(x, ReferenceMatrix(rows, x.cols), 0);
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
+      const std::string name = "L" + std::to_string(layer) + ".";
+      const auto site = static_cast<std::uint32_t>(2 * layer);
+      ReferenceMatrix qkv = linear(norm(x, parameters, name + "norm1"), parameters, name + "attn.qkv");
+      if (!gpt2()) rotate(qkv);
+      ReferenceMatrix branch = linear(attention(qkv), parameters, name + "attn.out");
+      add_dropped(branch, x, site + 1);
+      x = std::move(branch);
+      branch = linear(norm(x, parameters, name + "norm2"), parameters, name + "mlp.up");
+      branch = linear(activation(branch), parameters, name + "mlp.down");
+      add_dropped(branch, x, site + 2);
+      x = std::move(branch);
+    }
+    return product(norm(x, parameters, "norm"), parameters.at(model_.tied ? "wte.weight" : "head.weight"));
+  }
+
+  /// Mean cross-entropy over the targets that aren't negative.
+  double loss(const Parameters& parameters, const std::vector<std::int32_t>& tokens,
+              const std::vector<std::int32_t>& targets) const {
+    const ReferenceMatrix scores = logits(parameters, tokens);
+    double sum = 0;
+    std::int64_t counted = 0;
+    for (std::int64_t r = 0; r < scores.rows; ++r) {
+      const std::int32_t target = targets[static_cast<std::size_t>(r)];
+      if (target < 0) continue;
+      double total = 0;
+      for (std::int64_t c = 0; c < scores.cols; ++c) total += std::exp(scores.at(r, c));
+      sum += std::log(total) - scores.at(r, target);
+      ++counted;
+    }
+    return sum / static_cast<double>(counted);
+  }
+
+  /// d loss / d parameter, each element by central differences.
+  ReferenceMatrix gradient(Parameters parameters, const std::string& name, const std::vector<std::int32_t>& tokens,
+                           const std::vector<std::int32_t>& targets) const {
+    constexpr double kStep = 1e-5;
+    ReferenceMatrix result = parameters.at(name);
+    std::vector<double>& values = parameters.at(name).values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double value = values[i];
+      values[i] = value + kStep;
+      const double above = loss(parameters, tokens, targets);
+      values[i] = value - kStep;
+      result.values[i] = (above - loss(parameters, tokens, targets)) / (2 * kStep);
+      values[i] = value;
+    }
+    return result;
+  }
+
+ private:
+  bool gpt2() const { return model_.family == Family::gpt2; }
+
+  // branch = residual + branch with elements dropped.
+  void add_dropped(ReferenceMatrix& branch, const ReferenceMatrix& residual, std::uint32_t site) const {
+    for (std::size_t i = 0; i < branch.values.size(); ++i) {
+      double kept = branch.values[i];
+      if (p_ > 0) {
+        const PhiloxBlock words = philox_quad(seed_, step_, site, i / 4);
+        kept = static_cast<double>(uniform01(words[i % 4])) < p_ ? 0 : kept / (1 - p_);
+      }
+      branch.values[i] = residual.values[i] + kept;
+    }
+  }
+
+  // x·Wᵀ
+  static ReferenceMatrix product(const ReferenceMatrix& x, const ReferenceMatrix& weight) {
+    ReferenceMatrix y(x.rows, weight.rows);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      for (std::int64_t o = 0; o < weight.rows; ++o) {
+        double sum = 0;
+        for (std::int64_t c = 0; c < x.cols; ++c) sum += x.at(r, c) * weight.at(o, c);
+        y.at(r, o) = sum;
+      }
+    }
+    return y;
+  }
+
+  ReferenceMatrix linear(const ReferenceMatrix& x, const Parameters& parameters, const std::string& name) const {
+    ReferenceMatrix y = product(x, parameters.at(name + ".weight"));
+    if (!gpt2()) return y;
+    for (std::int64_t r = 0; r < y.rows; ++r) {
+      for (std::int64_t c = 0; c < y.cols; ++c) y.at(r, c) += parameters.at(name + ".bias").at(0, c);
+    }
+    return y;
+  }
+
+  ReferenceMatrix norm(const ReferenceMatrix& x, const Parameters& parameters, const std::string& name) const {
+    ReferenceMatrix y(x.rows, x.cols);
+    const auto n = static_cast<double>(x.cols);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      double mean = 0, square = 0;
+      for (std::int64_t c = 0; gpt2() && c < x.cols; ++c) mean += x.at(r, c) / n;
+      for (std::int64_t c = 0; c < x.cols; ++c) square += (x.at(r, c) - mean) * (x.at(r, c) - mean) / n;
+      const double scale = 1 / std::sqrt(square + static_cast<double>(model_.norm_eps));
+      for (std::int64_t c = 0; c < x.cols; ++c) {
+        y.at(r, c) = (x.at(r, c) - mean) * scale * parameters.at(name + ".weight").at(0, c);
+        if (gpt2()) y.at(r, c) += parameters.at(name + ".bias").at(0, c);
+      }
+    }
+    return y;
+  }
+
+  // Su et al. 2021 in Hugging Face's layout: element j pairs with j + head_dim/2.
+  void rotate(ReferenceMatrix& qkv) const {
+    const std::int64_t d = model_.head_dim(), half = d / 2;
+    for (std::int64_t r = 0; r < qkv.rows; ++r) {
+      for (std::int64_t j = 0; j < half; ++j) {
+        const double angle =
+            static_cast<double>(r % seq_) *
+            std::pow(static_cast<double>(model_.rope_theta), -2.0 * static_cast<double>(j) / static_cast<double>(d));
+        const double cosine = std::cos(angle), sine = std::sin(angle);
+        for (std::int64_t head = 0; head < model_.heads + model_.kv_heads; ++head) {
+          double &a = qkv.at(r, head * d + j), &b = qkv.at(r, head * d + half + j);
+          const double left = a;
+          a = left * cosine - b * sine;
+          b = b * cosine + left * sine;
+        }
+      }
+    }
+  }
+
+  ReferenceMatrix attention(const ReferenceMatrix& qkv) const {
+    const std::int64_t d = model_.head_dim(), group = model_.heads / model_.kv_heads;
+    const std::int64_t k_begin = model_.heads * d, v_begin = k_begin + model_.kv_heads * d;
+    ReferenceMatrix out(qkv.rows, k_begin);
+    std::vector<double> weights(static_cast<std::size_t>(seq_));
+    for (std::int64_t r = 0; r < qkv.rows; ++r) {
+      const std::int64_t first = r - r % seq_;
+      for (std::int64_t head = 0; head < model_.heads; ++head) {
+        const std::int64_t kv = head / group * d;
+        double total = 0;
+        for (std::int64_t s = first; s <= r; ++s) {
+          double score = 0;
+          for (std::int64_t c = 0; c < d; ++c) score += qkv.at(r, head * d + c) * qkv.at(s, k_begin + kv + c);
+          total += weights[static_cast<std::size_t>(s - first)] = std::exp(score / std::sqrt(static_cast<double>(d)));
+        }
+        for (std::int64_t s = first; s <= r; ++s) {
+          const double weight = weights[static_cast<std::size_t>(s - first)] / total;
+          for (std::int64_t c = 0; c < d; ++c) out.at(r, head * d + c) += weight * qkv.at(s, v_begin + kv + c);
+        }
+      }
+    }
+    return out;
+  }
+
+  ReferenceMatrix activation(const ReferenceMatrix& x) const {
+    constexpr double kRootTwoOverPi = 0.79788456080286536;
+    ReferenceMatrix y(x.rows, model_.ffn);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      for (std::int64_t c = 0; c < y.cols; ++c) {
+        const double value = x.at(r, c);
+        y.at(r, c) = gpt2() ? 0.5 * value * (1 + std::tanh(kRootTwoOverPi * (value + 0.044715 * value * value * value)))
+                            : value / (1 + std::exp(-value)) * x.at(r, model_.ffn + c);
+      }
+    }
+    return y;
+  }
+
+  ModelConfig model_;
+  std::int64_t seq_;
+  double p_ = 0;
+  std::uint64_t seed_ = 0;
+  std::uint32_t step_ = 0;
+};
+
+}  // namespace weft

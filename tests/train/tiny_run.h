@@ -1,0 +1,120 @@
+// Whole training runs that take a fraction of a second: ranks as threads, a model of width 16, a text that tests write.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/comm/launch.h"
+#include "tests/ops/tiny_model.h"
+#include "tests/train/temporary_folder.h"
+#include "train/trainer.h"
+
+namespace weft {
+
+/// 4,000 bytes of words that follow a rule a model can learn.
+inline std::string tiny_text() {
+  std::string text;
+  for (unsigned i = 0; text.size() < 4000; i = i * 5 + 3) {
+    for (const char* word : {"warp ", "weft ", "loom ", "yarn\n"}) {
+      if ((i >> 4) % 3 != 1) text += word;
+      i = i * 1664525 + 1013904223;
+    }
+  }
+  return text;
+}
+
+/// A byte-level model on tiny_text(), with dropout, clipping and two micro-batches on up to four ranks.
+inline RunConfig tiny_run(const TemporaryFolder& folder, Family family) {
+  if (!std::filesystem::exists(folder.path("text.txt"))) folder.write("text.txt", tiny_text());
+  RunConfig config;
+  config.model_name = "custom";
+  config.model = tiny_model(family);
+  config.model.vocab = 257;
+  config.model.context = 16;
+  config.run_dir = folder.path("run").string();
+  config.data = folder.path("text.txt").string();
+  config.steps = 10;
+  config.warmup = 3;
+  config.global_batch = 8;
+  config.micro_batch = 1;
+  config.dropout = 0.1F;
+  config.clip = 0.5F;
+  config.lr = 1e-2;
+  config.threads = 1;
+  return config;
+}
+
+struct RunOutcome {
+  int exit_code = 0;
+  std::string errors;
+  TrainResult result;
+  std::map<std::string, std::vector<std::byte>> state;  // parameters and their optimizer state, of rank 0
+};
+
+inline std::map<std::string, std::vector<std::byte>> trained_state(const Program& program) {
+  std::map<std::string, std::vector<std::byte>> state;
+  for (const Tensor& tensor : program.plan("train").graph->tensors()) {
+    if (tensor.role != Role::parameter && tensor.role != Role::optimizer_state) continue;
+    const std::byte* data = program.state().data(tensor.name);
+    state[tensor.name] = {data, data + tensor.bytes()};
+  }
+  return state;
+}
+
+/// The first tensor that differs in any bit; "" if none does.
+inline std::string first_difference(const std::map<std::string, std::vector<std::byte>>& a,
+                                    const std::map<std::string, std::vector<std::byte>>& b) {
+  if (a.size() != b.size()) return "the number of tensors";
+  for (const auto& [name, bytes] : a) {
+    if (!b.contains(name) || b.at(name) != bytes) return name;
+  }
+  return "";
+}
+
+/// Trains on config.ranks threads; all ranks must end with the same state.
+inline RunOutcome train_run(RunConfig config) {
+  resolve(config, 0);
+  RunOutcome outcome;
+  std::vector<std::map<std::string, std::vector<std::byte>>> states(static_cast<std::size_t>(config.ranks));
+  std::ostringstream errors;
+  outcome.exit_code = run_ranks(
+      static_cast<int>(config.ranks),
+      [&](World& world) {
+        Trainer trainer(world, config, Trainer::Console::silent);
+        TrainResult result = trainer.run();
+        if (world.rank() == 0) outcome.result = std::move(result);
+        states[static_cast<std::size_t>(world.rank())] = trained_state(trainer.program());
+        return 0;
+      },
+      errors);
+  outcome.errors = errors.str();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  for (const auto& state : states) EXPECT_EQ(first_difference(state, states.front()), "");
+  outcome.state = std::move(states.front());
+  return outcome;
+}
+
+/// The lines of a run's metrics.jsonl.
+inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run_dir) {
+  std::istringstream lines(TemporaryFolder::read(run_dir / "metrics.jsonl"));
+  std::vector<nlohmann::json> metrics;
+  for (std::string line; std::getline(lines, line);) metrics.push_back(nlohmann::json::parse(line));
+  return metrics;
+}
+
+/// One key of every line.
+inline std::vector<double> metric(const std::filesystem::path& run_dir, std::string_view key) {
+  std::vector<double> values;
+  for (const nlohmann::json& line : metrics_of(run_dir)) values.push_back(line.at(std::string(key)).get<double>());
+  return values;
+}
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// The checksum of stored files: CRC-32C, computed while a file is written and compared when it is read back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace weft {
+
+/// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4, iSCSI and ext4: "123456789" has e3069283. Finds every error
+/// burst of up to 32 bits; it is no protection against intent.
+///
+///   Crc32c checksum;
+///   checksum.add(header), checksum.add(data);
+///   checksum.text();  // "e3069283"
+class Crc32c {
+ public:
+  Crc32c& add(std::span<const std::byte> bytes);
+  std::uint32_t value() const { return ~state_; }
+  /// The value as eight lower-case hexadecimal digits.
+  std::string text() const;
+
+ private:
+  std::uint32_t state_ = 0xffffffffU;
+};
+
+}  // namespace weft

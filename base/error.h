@@ -12,7 +12,8 @@ namespace weft {
 /// Bad input, refused before anything runs. `fix` names what to type or change. Exit code 2.
 class UserError : public std::runtime_error {
  public:
-  /// The message reads "found; expected …\n  fix: …"; empty parts are left out.
+  /// The message reads "found; expected …\n  fix: …"; empty parts are left out. Parts may quote what a file holds:
+  /// control characters are shown as \xNN, and a part of more than 2000 bytes is cut in the middle.
   UserError(std::string_view found, std::string_view expected, std::string_view fix);
 };
 

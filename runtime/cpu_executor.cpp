@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "runtime/buffer.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/cpu_kernels.h"
+#include "runtime/non_finite.h"
 
 namespace weft {
 namespace {
@@ -43,6 +45,13 @@ CollectiveCall collective_call(const Graph& graph, const Task& task, const std::
   }
   const auto& op = std::get<Broadcast>(task.operation);
   return {CollectiveKind::broadcast, dtype, op.count, op.root, nullptr, arguments[0].data, nullptr};
+}
+
+/// The indices of an element, counted row-major: "[3, 17]".
+std::string place(const Tensor& tensor, std::int64_t element) {
+  std::vector<std::int64_t> indices(tensor.shape.size());
+  for (std::size_t i = indices.size(); i-- > 0; element /= tensor.shape[i]) indices[i] = element % tensor.shape[i];
+  return fmt::format("[{}]", fmt::join(indices, ", "));
 }
 
 }  // namespace
@@ -100,6 +109,9 @@ struct CpuExecutor::Impl {
   std::atomic<bool> failed{false};
   std::exception_ptr failure;  // written once, before `failed`
   std::atomic_flag failure_taken = ATOMIC_FLAG_INIT;
+
+  std::mutex non_finite_mutex;
+  std::optional<NonFiniteResult> non_finite;
 
   Impl(const State& s, CommunicatorSet c, const CpuExecutorOptions& o)
       : state(s), options(o), communicators(std::move(c)) {}
@@ -195,6 +207,7 @@ struct CpuExecutor::Impl {
         }
         if (!stream.communicator->progress()) break;
         time.end = now();
+        if (options.check_finite) check_results(*loaded.plan, entry.task);
         stream.in_flight = false;
         ++stream.next;
         stream.completed.fetch_add(1, std::memory_order_release);
@@ -232,10 +245,29 @@ struct CpuExecutor::Impl {
       times[e].begin = now();
       stream.tasks[e].run(workers[s]);
       times[e].end = now();
+      if (options.check_finite) check_results(*loaded.plan, entries[e].task);
       stream.completed.fetch_add(1, std::memory_order_release);
       if (!has_collectives) continue;
       // Somebody waits for this task: a collective should start now, not at the next poll.
       entries[e].signals ? poll() : poll_if_due();
+    }
+  }
+
+  // Before the task counts as completed: until then nobody overwrites what it wrote.
+  void check_results(const Plan& plan, TaskId id) {
+    const Task& task = plan.graph->task(id);
+    for (const Access& access : task.accesses) {
+      const View& view = access.view;
+      const Tensor& tensor = plan.graph->tensor(view.tensor);
+      if (access.mode == AccessMode::read || tensor.role == Role::workspace) continue;
+      const auto found = first_non_finite({address(plan, view), view.rows, view.cols, view.row_stride, tensor.dtype});
+      if (!found) continue;
+      const std::lock_guard lock(non_finite_mutex);
+      if (non_finite && non_finite->task.index() <= id.index()) return;
+      const std::int64_t element = view.offset + *found / view.cols * view.row_stride + *found % view.cols;
+      non_finite = {id, fmt::format("task '{}' wrote a NaN or an infinity to '{}' at {}", task.name, tensor.name,
+                                    place(tensor, element))};
+      return;
     }
   }
 
@@ -270,6 +302,7 @@ struct CpuExecutor::Impl {
     loaded.trace->step = step;
     loaded.trace->begin = now();
     for (StreamState& stream : loaded.streams) stream.next = 0;
+    non_finite.reset();
     running.store(&loaded, std::memory_order_release);
     if (loaded.compute_streams == 1) return;
     threads_in_step.store(threads.size(), std::memory_order_relaxed);
@@ -306,6 +339,10 @@ CpuExecutor::CpuExecutor(const State& state, CommunicatorSet communicators, cons
 
 CpuExecutor::~CpuExecutor() {
   stop();
+}
+
+const std::optional<NonFiniteResult>& CpuExecutor::non_finite() const {
+  return impl_->non_finite;
 }
 
 void CpuExecutor::stop() {

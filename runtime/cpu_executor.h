@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,13 @@ struct CpuExecutorOptions {
   int rank = 0;
   int threads = 1;              // workers of each compute stream
   std::int64_t kept_steps = 1;  // traces kept: the last so many steps of each plan
+  bool check_finite = false;    // look for NaN and infinity in all that each task writes, workspaces excepted
+};
+
+/// A task that wrote a NaN or an infinity.
+struct NonFiniteResult {
+  TaskId task;
+  std::string text;  // "task 'L0.mlp.up' wrote a NaN or an infinity to 'L0.mlp.up.out' at [3, 17]"
 };
 
 /// Where the streams of a rank stand: what a watchdog compares and reports.
@@ -71,6 +79,10 @@ class CpuExecutor {
   const StepTrace& last_trace(PlanHandle plan) const;
   /// The traces kept, oldest first.
   std::vector<StepTrace> traces(PlanHandle plan) const;
+
+  /// With check_finite: of the tasks that wrote a NaN or an infinity in the last run, the first in program order. What
+  /// follows it is computed all the same.
+  const std::optional<NonFiniteResult>& non_finite() const;
 
   /// Ends the threads; no run may follow. Destroying the executor does the same.
   void stop();

@@ -6,6 +6,7 @@ namespace weft {
 
 std::string plan_dot(const Plan& plan, const std::string& file_name, DotOptions options) {
   options.file_name = file_name;
+  if (options.title.empty()) options.title = "one step of one rank, policy " + plan.policy;
   options.added_edges = plan.added_edges;
   options.stream_of = [&plan](TaskId task) {
     const StreamId stream = plan.position[task.index()].stream;

@@ -82,11 +82,11 @@ void keep_waited_edges(Plan& plan, std::size_t first, const HappensBefore& order
     const std::vector<Wait>& waits = order.waits(edge.to);
     return std::ranges::find(waits, Wait{from.stream, from.entry, edge.distance}) == waits.end();
   };
-  const auto memory =
-      std::ranges::subrange(plan.added_edges.begin() + static_cast<std::ptrdiff_t>(first), plan.added_edges.end());
-  const auto key = [](const Edge& edge) { return std::tuple(edge.to, edge.from); };
-  std::ranges::stable_sort(memory, {}, key);
-  plan.added_edges.erase(std::ranges::unique(memory, {}, key).begin(), plan.added_edges.end());
+  const auto memory = plan.added_edges.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto ends = [](const Edge& edge) { return std::tuple(edge.to, edge.from); };
+  std::stable_sort(memory, plan.added_edges.end(), [&](const Edge& a, const Edge& b) { return ends(a) < ends(b); });
+  const auto same = [&](const Edge& a, const Edge& b) { return ends(a) == ends(b); };
+  plan.added_edges.erase(std::unique(memory, plan.added_edges.end(), same), plan.added_edges.end());
   plan.added_edges.erase(
       std::remove_if(plan.added_edges.begin() + static_cast<std::ptrdiff_t>(first), plan.added_edges.end(), implied),
       plan.added_edges.end());

@@ -147,10 +147,10 @@ std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layou
   for (const auto& [begin, range] : ranges) {
     if (range.first != kNobody) result.push_back(range);
   }
-  const auto key = [](const Occupants& o) { return std::pair(o.first, o.last); };
-  std::ranges::sort(result, {}, key);
-  const auto repeated = std::ranges::unique(result, {}, key);
-  result.erase(repeated.begin(), repeated.end());
+  const auto pair_of = [](const Occupants& o) { return std::pair(o.first, o.last); };
+  const auto same = [&](const Occupants& a, const Occupants& b) { return pair_of(a) == pair_of(b); };
+  std::ranges::sort(result, {}, pair_of);
+  result.erase(std::unique(result.begin(), result.end(), same), result.end());
   return result;
 }
 

@@ -1,12 +1,16 @@
 #include "runtime/plan_together.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
+#include "graph/operation_fields.h"
 #include "runtime/checker.h"
 #include "runtime/collective_signature.h"
 #include "runtime/order.h"
@@ -14,66 +18,115 @@
 namespace weft {
 namespace {
 
-std::vector<std::byte> to_bytes(const std::string& text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  return {data, data + text.size()};
+// One line a tensor and a task, so that two ranks' graphs can be compared by line.
+std::string lines_of(const Graph& graph) {
+  std::string lines;
+  for (const Tensor& tensor : graph.tensors()) {
+    lines += fmt::format("tensor {} {} {} [{}]\n", tensor.name, to_string(tensor.role), to_string(tensor.dtype),
+                         fmt::join(tensor.shape, ", "));
+  }
+  const auto value_text = []<class T>(const T& value) {
+    if constexpr (std::is_same_v<T, Channel>) {
+      return std::string(to_string(value));
+    } else {
+      return fmt::format("{}", value);
+    }
+  };
+  for (const Task& task : graph.tasks()) {
+    lines += fmt::format("task {} {}", task.name, kind_name(task.operation));
+    for_each_field(task.operation, [&](std::string_view name, const auto& value) {
+      lines += fmt::format(" {}={}", name, value_text(value));
+    });
+    for (const Access& access : task.accesses) {
+      const View& view = access.view;
+      lines += fmt::format(", {} {} of {}: {}+{}x{}/{}", access.mode == AccessMode::read ? "reads" : "writes",
+                           view.elements(), graph.tensor(view.tensor).name, view.offset, view.rows, view.cols,
+                           view.row_stride);
+    }
+    lines += '\n';
+  }
+  return lines;
 }
 
-// One line a collective, so that two ranks' orders can be compared by position.
-std::string collective_lines(const Plan& plan) {
+std::string lines_of(const Plan& plan) {
   std::string lines;
-  for (TaskId task : plan.collectives) lines += to_string(signature_of(*plan.graph, task)) + "\n";
+  for (const TaskId task : plan.collectives) lines += to_string(signature_of(*plan.graph, task)) + "\n";
   return lines;
 }
 
 std::string line_at(std::string_view lines, std::size_t begin) {
   if (begin >= lines.size()) return "nothing more";
-  return std::string(lines.substr(begin, lines.find('\n', begin) - begin));
+  return fmt::format("'{}'", lines.substr(begin, lines.find('\n', begin) - begin));
 }
 
-// Where two ranks' collectives part first. Every rank gets the same text.
-std::string first_difference(World& world, const Plan& plan) {
-  const auto all = world.all_gather_bytes(to_bytes(collective_lines(plan)));
+// Where two ranks' lines part first. Every rank gets the same text.
+std::string first_difference(World& world, const std::string& lines) {
+  const auto all = world.all_gather_bytes(std::as_bytes(std::span(lines)));
   const auto text = [&](std::size_t rank) {
     return std::string_view(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
   };
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const auto [ours, theirs] = std::mismatch(text(0).begin(), text(0).end(), text(rank).begin(), text(rank).end());
-    if (ours == text(0).end() && theirs == text(rank).end()) continue;
-    const auto line = static_cast<std::size_t>(ours - text(0).begin());
-    const std::size_t before = line == 0 ? std::string_view::npos : text(0).rfind('\n', line - 1);
-    const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
-    return fmt::format("collective {}: rank {} issues {} where rank 0 issues {}",
-                       std::count(text(0).begin(), text(0).begin() + static_cast<std::ptrdiff_t>(begin), '\n'), rank,
-                       line_at(text(rank), begin), line_at(text(0), begin));
+    const std::string_view ours = text(0), theirs = text(rank);
+    if (ours == theirs) continue;
+    const auto same = static_cast<std::size_t>(
+        std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first - ours.begin());
+    const std::size_t newline = ours.substr(0, same).rfind('\n');
+    const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
+    return fmt::format("line {}: rank {} has {} where rank 0 has {}",
+                       1 + std::count(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(begin), '\n'), rank,
+                       line_at(theirs, begin), line_at(ours, begin));
   }
-  return "the collectives are the same, other tasks differ";
+  return "they read the same, the difference is deeper";
 }
 
-// Throws on all ranks if one of them holds another value.
-void require_equal(World& world, std::uint64_t value, const Plan* plan, std::string_view what, std::string_view fix) {
+// Throws on all ranks if one of them holds another value. `described` is what to compare then: a graph or a plan.
+template <class Described>
+void require_equal(World& world, std::uint64_t value, const Described& described, std::string_view what,
+                   std::string_view fix) {
   const std::vector<std::uint64_t> values = world.all_gather(value);
   const auto other = std::find_if(values.begin(), values.end(), [&](std::uint64_t v) { return v != values.front(); });
   if (other == values.end()) return;
-  const std::string detail = plan == nullptr ? std::string() : "; " + first_difference(world, *plan);
-  throw RuntimeFault(fmt::format("rank {} has another {} than rank 0 ({:016x}, {:016x}){}\n  fix: {}",
-                                 other - values.begin(), what, *other, values.front(), detail, fix));
+  const std::string difference = first_difference(world, lines_of(described));
+  throw RuntimeFault(fmt::format("rank {} has another {} than rank 0 ({:016x}, {:016x}); {}\n  fix: {}",
+                                 other - values.begin(), what, *other, values.front(), difference, fix));
+}
+
+// Rank 0's order; what it refuses as bad input is refused on every rank.
+Order order_of_rank_0(World& world, const Graph& graph, const Policy& policy, const PolicyOptions& options) {
+  enum class Answer : std::uint8_t { order, refusal };
+  std::vector<std::byte> bytes;
+  if (world.rank() == 0) {
+    try {
+      bytes = encode(policy.order(graph, options));
+      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::order)});
+    } catch (const UserError& error) {
+      const std::string_view message = error.what();
+      const auto text = std::as_bytes(std::span(message));
+      bytes.assign(text.begin(), text.end());
+      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::refusal)});
+    }
+  }
+  world.broadcast(bytes, 0);
+  const auto answer = static_cast<Answer>(bytes.back());
+  bytes.pop_back();
+  if (answer == Answer::refusal) {
+    throw UserError(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "", "");
+  }
+  return decode_order(bytes, graph);
 }
 
 }  // namespace
 
 std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
                                           const PolicyOptions& options) {
-  require_equal(world, graph->fingerprint(), nullptr, "graph",
+  require_equal(world, graph->fingerprint(), *graph, "graph",
                 "start all ranks with the same configuration and the same binary");
-  std::vector<std::byte> bytes;
-  if (world.rank() == 0) bytes = encode(policy.order(*graph, options));
-  world.broadcast(bytes, 0);
-  auto plan = std::make_shared<const Plan>(make_plan(graph, decode_order(bytes, *graph), policy.name()));
+  auto plan =
+      std::make_shared<const Plan>(make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name()));
 
-  require_equal(world, plan->collective_fingerprint, plan.get(), "order of collectives",
+  require_equal(world, plan->collective_fingerprint, *plan, "order of collectives",
                 "start all ranks with the same binary");
-  require_equal(world, plan->fingerprint, nullptr, "plan", "start all ranks with the same binary");
+  require_equal(world, plan->fingerprint, *plan, "plan", "start all ranks with the same binary");
   const std::vector<Violation> violations = check_plan(*plan);
   if (!violations.empty()) {
     std::string text = fmt::format("the plan of policy '{}' is not safe:", policy.name());

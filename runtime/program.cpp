@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
+#include "base/error.h"
 #include "runtime/plan_together.h"
 
 namespace weft {
@@ -23,7 +25,7 @@ State state_of(const std::vector<ProgramGraph>& graphs) {
 }  // namespace
 
 Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
-    : state_(state_of(graphs)) {
+    : world_(world), check_finite_(options.check_finite), state_(state_of(graphs)) {
   const std::unique_ptr<Policy> policy = make_policy(options.policy);
   std::vector<Channel> channels;
   for (ProgramGraph& graph : graphs) {
@@ -33,9 +35,11 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
     }
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
-  executor_ = std::make_unique<CpuExecutor>(
-      state_, CommunicatorSet(world, channels),
-      CpuExecutorOptions{.rank = world.rank(), .threads = options.threads, .kept_steps = options.kept_steps});
+  executor_ = std::make_unique<CpuExecutor>(state_, CommunicatorSet(world, channels),
+                                            CpuExecutorOptions{.rank = world.rank(),
+                                                               .threads = options.threads,
+                                                               .kept_steps = options.kept_steps,
+                                                               .check_finite = options.check_finite});
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {
     // Between steps nothing has to move: a counter of its own keeps the watchdog quiet.
@@ -47,6 +51,25 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
         options.watchdog_seconds, progress,
         report_and_exit([executor = executor_.get()] { return executor->describe(); }, world, kReportGrace));
   }
+}
+
+void Program::run(std::string_view name, std::int64_t step) {
+  const Entry& found = entry(name);
+  executor_->run(found.handle, step);
+  if (check_finite_) refuse_non_finite(*found.plan, name, step);
+}
+
+void Program::refuse_non_finite(const Plan& plan, std::string_view name, std::int64_t step) {
+  const auto& found = executor_->non_finite();
+  // Graphs without collectives may run on one rank alone.
+  if (!plan.collectives.empty()) {
+    constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+    const auto tasks = world_.all_gather(found ? found->task.index() : kNone);
+    const auto first = std::ranges::min_element(tasks);
+    if (*first == kNone) return;
+    if (first - tasks.begin() != world_.rank()) world_.barrier();  // until that rank has ended the run
+  }
+  if (found) throw RuntimeFault(fmt::format("{}, step {}: {}", name, step, found->text));
 }
 
 bool Program::contains(std::string_view name) const {

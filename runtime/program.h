@@ -26,6 +26,7 @@ struct ProgramOptions {
   PolicyOptions policy_options = {};
   int threads = 1;
   std::int64_t kept_steps = 1;
+  bool check_finite = false;    // a step that makes a NaN or an infinity ends the run, naming the first task that did
   double watchdog_seconds = 0;  // without a finished task until the process is ended with a report; 0: for ever
 };
 
@@ -44,8 +45,9 @@ class Program {
   const Plan& plan(std::string_view name) const { return *entry(name).plan; }
   bool contains(std::string_view name) const;
 
-  /// One step of a graph, to its end on all streams. Throws RuntimeFault or PeerLost when a collective fails.
-  void run(std::string_view name, std::int64_t step = 0) { executor_->run(entry(name).handle, step); }
+  /// One step of a graph, to its end on all streams. Throws RuntimeFault or PeerLost when a collective fails, and with
+  /// check_finite on the rank whose task made the first NaN or infinity, in program order, of all ranks.
+  void run(std::string_view name, std::int64_t step = 0);
   const StepTrace& last_trace(std::string_view name) const { return executor_->last_trace(entry(name).handle); }
   std::vector<StepTrace> traces(std::string_view name) const { return executor_->traces(entry(name).handle); }
 
@@ -60,7 +62,10 @@ class Program {
     CpuExecutor::PlanHandle handle = 0;
   };
   const Entry& entry(std::string_view name) const;
+  void refuse_non_finite(const Plan& plan, std::string_view name, std::int64_t step);
 
+  World& world_;
+  const bool check_finite_;
   std::vector<Entry> entries_;
   State state_;                            // outlives the executor
   std::unique_ptr<CpuExecutor> executor_;  // outlives the watchdog, which asks it

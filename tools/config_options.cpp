@@ -17,7 +17,10 @@ CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<S
   const auto store = [&settings, name = key.name, flag](const std::string& value) {
     settings.push_back({name, value, flag});
   };
-  return command.add_option_function<std::string>(flag, store, help)->type_name(key.type)->take_last();
+  CLI::Option* option = command.add_option_function<std::string>(flag, store, help)->type_name(key.type)->take_last();
+  // A truth value given alone is true.
+  if (key.type == "true or false") option->expected(0, 1)->default_str("true");
+  return option;
 }
 
 int print_config(const RunConfig& config) {

@@ -34,7 +34,8 @@ struct RunConfig {
   Grid grid;                 // data filled in from ranks when not given
   std::int64_t threads = 0;  // threads a rank; 0: the machine's cores divided by its ranks
   std::string policy = "program";
-  double watchdog = 120;  // seconds without progress until the run is ended; 0: never
+  bool check_nan = false;  // look at all that every task writes
+  double watchdog = 120;   // seconds without progress until the run is ended; 0: never
   // data
   std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
   std::string val_data;  // held-out tokens; empty: the last 10 % of each file
@@ -54,6 +55,8 @@ struct RunConfig {
   std::int64_t eval_every = 0;    // steps; 0: only at the end
   std::int64_t eval_batches = 0;  // micro-batches a rank at most; 0: all of the held-out tokens
   std::int64_t save_every = 0;    // steps; 0: only at the end
+  std::int64_t keep_last = 3;     // checkpoints; 0: all
+  std::int64_t keep_every = 0;    // checkpoints of steps that are multiples of it stay for ever; 0: none
   std::int64_t trace_steps = 3;   // the last steps kept in trace.json; 0: none
   std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;          // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file

@@ -94,6 +94,25 @@ void resolve_sequence(RunConfig& config) {
   }
 }
 
+/// Sizes that are fine one by one and whose products no machine holds, and that would overflow further on.
+void check_products(const RunConfig& config) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 40, kMostBlocks = 65536;
+  const ModelConfig& model = config.model;
+  const std::int64_t tokens = config.micro_batch * config.seq_len;
+  const std::int64_t widest = std::max({4 * model.hidden, 2 * model.ffn, model.vocab});
+  if (tokens > kMostElements / widest) {
+    throw UserError(fmt::format("activations of {} tokens (micro-batch {} of seq-len {}) by {} columns", tokens,
+                                config.micro_batch, config.seq_len, widest),
+                    fmt::format("at most {} elements", kMostElements), "--micro-batch 1, or a shorter --seq-len");
+  }
+  const std::int64_t micro_batches = accumulation(config);
+  if (micro_batches > kMostBlocks / model.layers) {
+    throw UserError(fmt::format("{} micro-batches of {} layers in one step", micro_batches, model.layers),
+                    fmt::format("at most {} in all, because a step is one graph", kMostBlocks),
+                    "a larger --micro-batch, or a smaller --global-batch");
+  }
+}
+
 void check_start(const RunConfig& config) {
   if (config.resume == "auto" && config.run_dir.empty()) {
     throw UserError("resume = auto without a run-dir", "the folder of the run to go on with",
@@ -107,7 +126,7 @@ void check_start(const RunConfig& config) {
 
 void check_optimizer(const RunConfig& config) {
   if (config.dtype != DType::f32 && config.dtype != DType::bf16) {
-    throw UserError(fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "");
+    throw UserError(fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "--dtype fp32");
   }
   if (config.schedule != Schedule::constant && config.min_lr > config.lr) {
     throw UserError(fmt::format("min-lr = {} is above lr = {}", config.min_lr, config.lr),
@@ -134,6 +153,7 @@ void resolve(RunConfig& config, std::int64_t world_size) {
   resolve_grid(config, world_size);
   resolve_batch(config);
   resolve_sequence(config);
+  check_products(config);
   check_optimizer(config);
   check_start(config);
   if (config.threads == 0) {

@@ -15,6 +15,7 @@ namespace weft {
 namespace {
 
 constexpr std::int64_t kMany = 1'000'000'000;
+constexpr const char* kGiveOne = "give one in that range";
 
 template <class Number>
 Number parse_number(std::string_view value, std::string_view where, std::string_view type, double least, double most) {
@@ -23,12 +24,12 @@ Number parse_number(std::string_view value, std::string_view where, std::string_
   const std::string range = fmt::format("{} from {} to {}", type == "integer" ? "an integer" : "a number", least, most);
   if (error == std::errc::invalid_argument || end != value.data() + value.size()) {
     throw UserError(fmt::format("{} = \"{}\" is not {}", where, value, type == "integer" ? "an integer" : "a number"),
-                    range, "");
+                    range, kGiveOne);
   }
   // In the field's own type, so that the bounds themselves are accepted; written so that NaN fails too.
   const bool inside = number >= static_cast<Number>(least) && number <= static_cast<Number>(most);
   if (error == std::errc::result_out_of_range || !inside) {
-    throw UserError(fmt::format("{} = {} is out of range", where, value), range, "");
+    throw UserError(fmt::format("{} = {} is out of range", where, value), range, kGiveOne);
   }
   return number;
 }
@@ -68,13 +69,43 @@ ConfigEntry number(std::string name, std::string help, Field field, double least
           [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
 }
 
+/// Whether `text` is UTF-8 (RFC 3629) without NUL: TOML files and manifests hold no other bytes and paths no NUL, so a
+/// value that isn't would only fail when a checkpoint is written.
+bool is_plain_text(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    const std::size_t length = first < 0x80   ? 1
+                               : first < 0xC2 ? 0
+                               : first < 0xE0 ? 2
+                               : first < 0xF0 ? 3
+                               : first < 0xF5 ? 4
+                                              : 0;
+    if (length == 0 || length > text.size() - i || first == 0) return false;
+    std::uint32_t code = length == 1 ? first : first & (0x7FU >> length);
+    for (std::size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xC0U) != 0x80U) return false;
+      code = (code << 6) | (next & 0x3FU);
+    }
+    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+    const bool surrogate = code >= 0xD800 && code < 0xE000;
+    if (overlong || surrogate || code > 0x10FFFF) return false;
+    i += length;
+  }
+  return true;
+}
+
 template <class Field>
 ConfigEntry text(std::string name, std::string help, Field field) {
   return {std::move(name),
           ValueKind::text,
           "text",
           std::move(help),
-          [=](RunConfig& config, std::string_view value, std::string_view) {
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            if (!is_plain_text(value)) {
+              throw UserError(fmt::format("{} = \"{}\" is not plain text", where, value), "UTF-8 without NUL",
+                              "rename the file, or give a link to it");
+            }
             field_of(config, field) = std::string(value);
           },
           [=](const RunConfig& config) { return field_of(config, field); }};
@@ -88,7 +119,8 @@ ConfigEntry boolean(std::string name, std::string help, Field field) {
           std::move(help),
           [=](RunConfig& config, std::string_view value, std::string_view where) {
             if (value != "true" && value != "false") {
-              throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), "true or false", "");
+              throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), "true or false",
+                              "write true or false");
             }
             field_of(config, field) = value == "true";
           },
@@ -118,7 +150,7 @@ ConfigEntry words(std::string name, std::string help, std::vector<Word<Value>> a
             }
             const std::string nearest = nearest_name(value, names);
             throw UserError(fmt::format("{} = \"{}\" is unknown", where, value), "one of " + join(names),
-                            nearest.empty() ? "" : fmt::format("did you mean \"{}\"?", nearest));
+                            nearest.empty() ? "choose one of these" : fmt::format("did you mean \"{}\"?", nearest));
           },
           [=](const RunConfig& config) {
             const auto found = std::find_if(accepted.begin(), accepted.end(), [&](const Word<Value>& word) {
@@ -177,17 +209,19 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
     const std::string_view part = value.substr(0, comma);
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
-      throw UserError(fmt::format("{}: \"{}\" is not an axis and its size", where, part), expected, "");
+      throw UserError(fmt::format("{}: \"{}\" is not an axis and its size", where, part), expected,
+                      "write it as in data=2");
     }
     const std::string_view name = part.substr(0, equals);
     const auto axis = std::find(axes.begin(), axes.end(), name);
     if (axis == axes.end()) {
       const std::string nearest = nearest_name(name, axes);
       throw UserError(fmt::format("{}: unknown axis \"{}\"", where, name), expected,
-                      nearest.empty() ? "" : fmt::format("did you mean \"{}\"?", nearest));
+                      nearest.empty() ? "write it as in data=2" : fmt::format("did you mean \"{}\"?", nearest));
     }
     const auto index = static_cast<std::size_t>(axis - axes.begin());
-    if (given[index]) throw UserError(fmt::format("{}: axis {} is given twice", where, name), expected, "");
+    if (given[index])
+      throw UserError(fmt::format("{}: axis {} is given twice", where, name), expected, "leave one out");
     given[index] = true;
     grid.*fields[index] =
         parse_number<std::int64_t>(part.substr(equals + 1), fmt::format("{}: {}", where, name), "integer", 1, 65536);
@@ -229,13 +263,17 @@ std::vector<ConfigEntry> run_entries() {
               &RunConfig::threads, 0, 4096),
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
       number("watchdog", "seconds without progress until the run is ended; 0: never", &RunConfig::watchdog, 0, 1e9),
+      boolean("check-nan",
+              "look for NaN and infinity in all that every task writes and name the first task that wrote one; reads "
+              "each result once more",
+              &RunConfig::check_nan),
       text("data", "a text file, a folder of them, or a .bin token file; empty: /usr/share/common-licenses",
            &RunConfig::data),
       text("val-data", "held-out data; empty: the last 10 % of each file of the data", &RunConfig::val_data),
       words<DType>("dtype", "of weights and activations in the step; bf16 keeps fp32 master weights",
                    {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
       integer("micro-batch", "sequences a rank runs at once; 0: its whole share of the global batch",
-              &RunConfig::micro_batch, 0, 1 << 20),
+              &RunConfig::micro_batch, 0, 1 << 24),
       integer("global-batch", "sequences of one step, over all ranks", &RunConfig::global_batch, 1, 1 << 24),
       integer("seq-len", "tokens of a sequence; 0: the model's context", &RunConfig::seq_len, 0, 1 << 20),
       words<Recompute>("recompute", "activations computed again in the backward pass to save memory",
@@ -259,6 +297,10 @@ std::vector<ConfigEntry> run_entries() {
       integer("eval-batches", "micro-batches a rank evaluates at most; 0: all of the held-out tokens",
               &RunConfig::eval_batches, 0, kMany),
       integer("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
+      integer("keep-last", "newest checkpoints kept when one more is complete; 0: all", &RunConfig::keep_last, 0,
+              kMany),
+      integer("keep-every", "checkpoints of steps that are multiples of this are kept for ever; 0: none",
+              &RunConfig::keep_every, 0, kMany),
       integer("trace-steps", "last steps kept in trace.json; 0: no trace", &RunConfig::trace_steps, 0, 1000),
       text("resume", "a run or checkpoint folder to go on from; auto: run-dir's newest checkpoint, if any",
            &RunConfig::resume),

@@ -3,7 +3,7 @@
 #include <toml++/toml.h>
 
 #include <fstream>
-#include <sstream>
+#include <string>
 
 #include "base/error.h"
 #include "train/config.h"
@@ -58,6 +58,9 @@ std::string value_text(const ConfigEntry& entry, const toml::node& node, const s
                   "write it as in " + example(entry));
 }
 
+/// Far above any configuration. It bounds the depth of tables (a.a.a.a…), which toml++ takes down recursively.
+constexpr std::size_t kLargestFile = 64 * 1024;
+
 class Reader {
  public:
   explicit Reader(std::string name) : name_(std::move(name)) {}
@@ -95,24 +98,32 @@ class Reader {
 }  // namespace
 
 void load_toml_text(RunConfig& config, std::string_view text, const std::string& name) {
+  constexpr const char* kFix = "correct that line; `weft train --dump-config` prints a file to start from";
+  if (text.size() > kLargestFile) {
+    throw UserError(fmt::format("{} is larger than {} bytes", name, kLargestFile), "a configuration in TOML",
+                    "`weft train --dump-config` prints one to start from");
+  }
   std::vector<Setting> settings;
   try {
     settings = Reader(name).read(toml::parse(text, name));
   } catch (const toml::parse_error& error) {
     throw UserError(fmt::format("{} line {}: {}", name, error.source().begin.line, error.description()),
-                    "TOML: key = value on each line, text in quotes, sizes under [model]", "");
+                    "TOML: key = value on each line, text in quotes, sizes under [model]", kFix);
   }
   apply_settings(config, std::move(settings));
 }
 
 void load_toml(RunConfig& config, const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    throw UserError(fmt::format("the configuration file {} can't be read", path), "a TOML file",
-                    "`weft train --dump-config` prints one to start from");
+  constexpr const char* kFix = "`weft train --dump-config` prints one to start from";
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kLargestFile + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));  // not all of it: it may be any file, or endless
+  if (file.bad() || (file.fail() && !file.eof())) {
+    throw UserError(fmt::format("the configuration file {} can't be read", path), "a TOML file", kFix);
   }
-  load_toml_text(config, text.str(), path);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.empty()) throw UserError(fmt::format("the configuration file {} is empty", path), "a TOML file", kFix);
+  load_toml_text(config, text, path);
 }
 
 }  // namespace weft

@@ -26,6 +26,12 @@ double network_bytes(const Plan& plan) {
   return bytes;
 }
 
+// The copy of parameters and optimizer state that is written while the next steps run.
+std::int64_t checkpoint_snapshot_bytes(const RunDescription& run) {
+  if (run.config.save_every == 0) return 0;
+  return run.program.state().bytes_of(Role::parameter) + run.program.state().bytes_of(Role::optimizer_state);
+}
+
 std::string plan_line(std::string_view name, const Plan& plan) {
   const auto compute = std::count_if(plan.streams.begin(), plan.streams.end(),
                                      [](const StreamPlan& stream) { return stream.stream.compute; });
@@ -70,6 +76,10 @@ std::string describe_run(const RunDescription& run) {
     if (size > 0) text += fmt::format(" {} {},", to_string(role), bytes(size));
     total += size;
   }
+  if (const std::int64_t snapshot = checkpoint_snapshot_bytes(run); snapshot > 0) {
+    text += fmt::format(" checkpoint snapshot {} (rank 0),", bytes(snapshot));
+    total += snapshot;
+  }
   return text + fmt::format(" scratch {}; together {}\n", bytes(program.scratch_bytes()), bytes(total));
 }
 
@@ -93,7 +103,8 @@ std::string describe_run_json(const RunDescription& run) {
     memory[std::string(to_string(role))] = program.state().bytes_of(role);
     total += program.state().bytes_of(role);
   }
-  memory["total"] = total;
+  memory["checkpoint_snapshot"] = checkpoint_snapshot_bytes(run);
+  memory["total"] = total + checkpoint_snapshot_bytes(run);
   const nlohmann::json json = {{"model", config.model.name},
                                {"parameters", config.model.parameters()},
                                {"dtype", to_string(config.dtype)},

@@ -23,7 +23,8 @@ std::string describe_run(const RunDescription& run);
 
 /// One JSON object: model, parameters, dtype, ranks, threads, policy, train_tokens, held_out_tokens, planning_ms,
 /// plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes, sum_of_tensor_bytes, fingerprint}} and
-/// memory_bytes {role: bytes, scratch, total}, sizes of one rank.
+/// memory_bytes {role: bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0, which writes the
+/// checkpoints.
 std::string describe_run_json(const RunDescription& run);
 
 }  // namespace weft

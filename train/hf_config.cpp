@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -13,6 +16,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::uint64_t kLargest = 1'000'000'000;  // of sizes: products of two of them are no overflow
+constexpr const char* kFix = "give the config.json of a GPT2LMHeadModel or LlamaForCausalLM with that setting";
+
 /// Typed access to one object of a config, with messages that name file and key.
 class Keys {
  public:
@@ -21,15 +27,20 @@ class Keys {
   bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
 
   std::int64_t integer(const char* key) const {
-    if (!has(key)) throw UserError(fmt::format("{} has no {}", file_, key), "a whole number", "");
-    if (!object_[key].is_number_integer()) refuse(key, "a whole number");
-    return object_[key].get<std::int64_t>();
+    const std::string expected = fmt::format("a whole number from 0 to {}", kLargest);
+    if (!has(key)) throw UserError(fmt::format("{} has no {}", file_, key), expected, kFix);
+    // An integer that isn't negative is unsigned.
+    if (!object_[key].is_number_unsigned() || object_[key].get<std::uint64_t>() > kLargest) refuse(key, expected);
+    return static_cast<std::int64_t>(object_[key].get<std::uint64_t>());
   }
   std::int64_t integer_or(const char* key, std::int64_t absent) const { return has(key) ? integer(key) : absent; }
   float number_or(const char* key, float absent) const {
     if (!has(key)) return absent;
-    if (!object_[key].is_number()) refuse(key, "a number");
-    return object_[key].get<float>();
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (!object_[key].is_number() || std::abs(object_[key].get<double>()) > kMost) {
+      refuse(key, "a number that a float holds");
+    }
+    return static_cast<float>(object_[key].get<double>());
   }
   bool flag_or(const char* key, bool absent) const {
     if (!has(key)) return absent;
@@ -47,7 +58,7 @@ class Keys {
   }
 
   [[noreturn]] void refuse(const char* key, const std::string& expected) const {
-    throw UserError(fmt::format("{}: {} is {}", file_, key, object_[key].dump()), expected, "");
+    throw UserError(fmt::format("{}: {} is {}", file_, key, object_[key].dump()), expected, kFix);
   }
   Keys object(const char* key) const {
     if (!object_[key].is_object()) refuse(key, "an object");
@@ -88,7 +99,8 @@ void read_rope_scaling(const Keys& rope, ModelConfig& model) {
   model.rope_scaling_factor = rope.number_or("factor", model.rope_scaling_factor);
   model.rope_low_freq_factor = rope.number_or("low_freq_factor", model.rope_low_freq_factor);
   model.rope_high_freq_factor = rope.number_or("high_freq_factor", model.rope_high_freq_factor);
-  model.rope_original_context = rope.number_or("original_max_position_embeddings", model.rope_original_context);
+  model.rope_original_context = static_cast<float>(
+      rope.integer_or("original_max_position_embeddings", static_cast<std::int64_t>(model.rope_original_context)));
 }
 
 ModelConfig read_llama(const Keys& keys) {
@@ -184,7 +196,7 @@ std::string hf_config_json(const ModelConfig& model, DType dtype) {
 
 ModelConfig model_from_hf_config(std::string_view json_text, const std::string& name) {
   const json config = parse_json(json_text, name);
-  if (!config.is_object()) throw UserError(name + " isn't an object", "a config.json of Hugging Face", "");
+  if (!config.is_object()) throw UserError(name + " isn't an object", "a config.json of Hugging Face", kFix);
   const Keys keys(config, name);
   const std::string type = keys.text_or("model_type", "absent");
   ModelConfig model;
@@ -193,9 +205,13 @@ ModelConfig model_from_hf_config(std::string_view json_text, const std::string& 
   } else if (type == "llama") {
     model = read_llama(keys);
   } else {
-    throw UserError(fmt::format("{}: model_type is {}", name, type), "gpt2 or llama, the families implemented", "");
+    throw UserError(fmt::format("{}: model_type is {}", name, type), "gpt2 or llama, the families implemented", kFix);
   }
-  validate(model);
+  try {
+    validate(model);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: {}", name, error.what()), "", "");
+  }
   return model;
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -11,15 +12,31 @@
 
 namespace weft {
 
+namespace {
+
+constexpr int kDeepest = 64;
+constexpr std::size_t kMostValues = 4'000'000;
+constexpr const char* kRepair = "copy or make the file again";
+
+}  // namespace
+
 nlohmann::json parse_json(std::string_view text, const std::string& name) {
   std::vector<std::set<std::string>> open_objects;
-  const auto check = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+  std::size_t values = 0;
+  const auto check = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    if (depth > kDeepest) {
+      throw UserError(fmt::format("{} nests values more than {} deep", name, kDeepest), "a file of few levels",
+                      kRepair);
+    }
+    if (++values > kMostValues) {
+      throw UserError(fmt::format("{} holds more than {} values", name, kMostValues), "a smaller file", kRepair);
+    }
     if (event == nlohmann::json::parse_event_t::object_start) open_objects.emplace_back();
     if (event == nlohmann::json::parse_event_t::object_end) open_objects.pop_back();
     if (event == nlohmann::json::parse_event_t::key) {
       const std::string& key = parsed.get_ref<const std::string&>();
       if (!open_objects.back().insert(key).second) {
-        throw UserError(name + " has the key \"" + key + "\" twice", "each key once", "");
+        throw UserError(name + " has the key \"" + key + "\" twice", "each key once", kRepair);
       }
     }
     return true;
@@ -27,12 +44,15 @@ nlohmann::json parse_json(std::string_view text, const std::string& name) {
   try {
     return nlohmann::json::parse(text.begin(), text.end(), check);
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(name + " isn't valid JSON: " + error.what(), "", "");
+    throw UserError(name + " isn't valid JSON: " + error.what(), "", kRepair);
   }
 }
 
 double shortest_double(float value) {
-  return std::stod(fmt::format("{}", value));
+  const std::string text = fmt::format("{}", value);
+  double number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);  // in every locale
+  return number;
 }
 
 }  // namespace weft

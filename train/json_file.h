@@ -1,4 +1,5 @@
-// JSON documents that refuse what JSON leaves undefined: the same key twice in one object.
+// JSON documents of unknown origin: what JSON leaves undefined, the same key twice in one object, is refused, and so is
+// what would take more stack or memory than any file of Weft's needs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,7 +8,9 @@
 
 namespace weft {
 
-/// Parses `text`; `name` stands for it in messages. Throws UserError on a syntax error or a duplicate key.
+/// Parses `text`; `name` stands for it in messages. Throws UserError on a syntax error, a duplicate key, values nested
+/// more than 64 deep (whatever walks a document recurses) and more than 4 million values (each takes far more memory
+/// than text).
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
 /// A number that prints with the digits of the float, 1e-05, not with those of its double, 9.999999747378752e-06.

@@ -6,6 +6,7 @@
 
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
+#include "train/rank_agreement.h"
 
 namespace weft {
 
@@ -17,6 +18,8 @@ int run_on_ranks(RunConfig config, const std::function<int(World&, const RunConf
     return run_ranks(static_cast<int>(config.grid.ranks()), [&](World& world) { return body(world, config); });
   }
   return run_mpi([&](World& world) {
+    expect_same_build(world);
+    expect_same_config(world, config);
     if (adjust) adjust(config, world.size());
     resolve(config, world.size());
     const auto* text = reinterpret_cast<const std::byte*>(config.run_dir.data());

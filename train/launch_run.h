@@ -13,8 +13,9 @@ namespace weft {
 using AdjustConfig = std::function<void(RunConfig&, std::int64_t ranks)>;
 
 /// Resolves `config` for the ranks that there are and runs `body` on each of them; returns the exit code (see
-/// run_ranks). Ranks of MPI take rank 0's run folder, whose default names the time of the start. A UserError of
-/// resolving is thrown when ranks are threads, and reported once when they are processes.
+/// run_ranks). Ranks of MPI have to agree (see rank_agreement.h) and take rank 0's run folder, whose default names the
+/// time of the start. A UserError of resolving is thrown when ranks are threads, and reported once when they are
+/// processes.
 int run_on_ranks(RunConfig config, const std::function<int(World&, const RunConfig&)>& body,
                  const AdjustConfig& adjust = {});
 

@@ -41,7 +41,8 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const std::string name = in_quotes(path_);
   if (!std::filesystem::exists(status)) throw UserError(name + " doesn't exist", "a file", "check the path");
   if (std::filesystem::is_directory(status)) throw UserError(name + " is a folder", "a file", "name a file in it");
-  if (!std::filesystem::is_regular_file(status)) throw UserError(name + " isn't a regular file", "a file", "");
+  if (!std::filesystem::is_regular_file(status))
+    throw UserError(name + " isn't a regular file", "a file", "copy its content to a file");
   const Descriptor file(path_.c_str());
   struct stat info {};
   if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
@@ -51,7 +52,8 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   if (size_ == 0) return;
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) {
-    throw UserError(name + " can't be mapped: " + std::strerror(errno), "a file on a file system with mmap", "");
+    throw UserError(name + " can't be mapped: " + std::strerror(errno), "a file on a file system with mmap",
+                    "copy it to another");
   }
   data_ = static_cast<const std::byte*>(address);
 }

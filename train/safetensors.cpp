@@ -22,6 +22,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
+constexpr const char* kRepair = "copy or make the file again";
 
 struct TypeRow {
   StoredType type;
@@ -65,28 +66,31 @@ std::vector<std::uint64_t> integers(const nlohmann::json& entry, const char* key
   const auto found = entry.find(key);
   const bool fine = found != entry.end() && found->is_array() &&
                     std::all_of(found->begin(), found->end(), [](const auto& v) { return v.is_number_unsigned(); });
-  if (!fine) throw UserError(fmt::format("{} has no valid {}", who, key), "an array of integers from 0 up", "");
+  if (!fine) throw UserError(fmt::format("{} has no valid {}", who, key), "an array of integers from 0 up", kRepair);
   return found->get<std::vector<std::uint64_t>>();
 }
 
 StoredTensorInfo parse_tensor(const std::string& name, const nlohmann::json& entry, const std::string& who) {
-  if (!entry.is_object()) throw UserError(who + " isn't described by an object", "dtype, shape and data_offsets", "");
+  if (!entry.is_object())
+    throw UserError(who + " isn't described by an object", "dtype, shape and data_offsets", kRepair);
   StoredTensorInfo info;
   info.name = name;
   const auto dtype = entry.find("dtype");
-  if (dtype == entry.end() || !dtype->is_string()) throw UserError(who + " has no dtype", "a text like \"F32\"", "");
+  if (dtype == entry.end() || !dtype->is_string())
+    throw UserError(who + " has no dtype", "a text like \"F32\"", kRepair);
   const auto& type_name = dtype->get_ref<const std::string&>();
   const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& t) { return t.name == type_name; });
   if (type == kTypes.end()) {
     std::vector<std::string> known;
     for (const TypeRow& t : kTypes) known.emplace_back(t.name);
-    throw UserError(fmt::format("{} has dtype \"{}\"", who, type_name), join(known), "");
+    throw UserError(fmt::format("{} has dtype \"{}\"", who, type_name), join(known),
+                    "convert the file to one of these");
   }
   info.type = type->type;
   info.shape = integers(entry, "shape", who);
   const auto offsets = integers(entry, "data_offsets", who);
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw UserError(who + " has data_offsets " + shape_text(offsets), "[begin, end] with begin ≤ end", "");
+    throw UserError(who + " has data_offsets " + shape_text(offsets), "[begin, end] with begin ≤ end", kRepair);
   }
   info.begin = offsets[0];
   info.end = offsets[1];
@@ -95,7 +99,7 @@ StoredTensorInfo parse_tensor(const std::string& name, const nlohmann::json& ent
     throw UserError(fmt::format("{} has {} bytes", who, info.end - info.begin),
                     fmt::format("{} for {} {}", bytes ? std::to_string(*bytes) + " bytes" : "more than 2^64 bytes",
                                 type->name, shape_text(info.shape)),
-                    "");
+                    kRepair);
   }
   return info;
 }
@@ -112,13 +116,13 @@ void check_cover(const std::vector<StoredTensorInfo>& tensors, std::uint64_t siz
       throw UserError(fmt::format("{}: tensor '{}' begins at byte {}", name, tensor->name, tensor->begin),
                       fmt::format("{}, where the one before it ends: no {}", covered,
                                   tensor->begin > covered ? "holes" : "overlap"),
-                      "");
+                      kRepair);
     }
     covered = tensor->end;
   }
   if (covered != size) {
     throw UserError(fmt::format("{} has {} bytes of tensors", name, size),
-                    fmt::format("{}, where its last tensor ends", covered), "copy or make the file again");
+                    fmt::format("{}, where its last tensor ends", covered), kRepair);
   }
 }
 
@@ -203,18 +207,17 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   const std::string name = in_quotes(path);
   std::uint64_t header_size = 0;
   if (bytes.size() < sizeof header_size) {
-    throw UserError(fmt::format("{} has {} bytes", name, bytes.size()), "a safetensors file: 8 bytes or more", "");
+    throw UserError(fmt::format("{} has {} bytes", name, bytes.size()), "a safetensors file: 8 bytes or more", kRepair);
   }
   std::memcpy(&header_size, bytes.data(), sizeof header_size);
   const std::uint64_t behind = bytes.size() - sizeof header_size;
   if (header_size > kLargestHeader || header_size > behind) {
     throw UserError(
         fmt::format("{} claims a header of {} bytes", name, header_size),
-        fmt::format("at most {}: is it a safetensors file, and complete?", std::min(behind, kLargestHeader)),
-        "copy or make the file again");
+        fmt::format("at most {}: is it a safetensors file, and complete?", std::min(behind, kLargestHeader)), kRepair);
   }
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + sizeof header_size, header_size);
-  if (!header.starts_with('{')) throw UserError(name + " has no JSON header", "a safetensors file", "");
+  if (!header.starts_with('{')) throw UserError(name + " has no JSON header", "a safetensors file", kRepair);
   const nlohmann::json json = parse_json(header, name);
   data_begin_ = sizeof header_size + header_size;
 
@@ -223,9 +226,10 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
       tensors_.push_back(parse_tensor(key, entry, fmt::format("{}: tensor '{}'", name, key)));
       continue;
     }
-    if (!entry.is_object()) throw UserError(name + ": __metadata__ isn't an object", "texts by name", "");
+    if (!entry.is_object()) throw UserError(name + ": __metadata__ isn't an object", "texts by name", kRepair);
     for (const auto& [word, value] : entry.items()) {
-      if (!value.is_string()) throw UserError(name + ": __metadata__ " + word + " isn't a text", "texts by name", "");
+      if (!value.is_string())
+        throw UserError(name + ": __metadata__ " + word + " isn't a text", "texts by name", kRepair);
       metadata_[word] = value.get<std::string>();
     }
   }

@@ -25,9 +25,10 @@ Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   if (!std::isfinite(options.temperature) || options.temperature < 0) {
     throw UserError(fmt::format("temperature {}", options.temperature), "a number from 0 up", "0 is greedy, 1 neutral");
   }
-  if (options.top_k < 0) throw UserError(fmt::format("top-k {}", options.top_k), "a count; 0 keeps all tokens", "");
+  if (options.top_k < 0)
+    throw UserError(fmt::format("top-k {}", options.top_k), "a count; 0 keeps all tokens", "give 0 or more");
   if (!(options.top_p > 0 && options.top_p <= 1)) {
-    throw UserError(fmt::format("top-p {}", options.top_p), "a number in (0, 1]; 1 keeps all tokens", "");
+    throw UserError(fmt::format("top-p {}", options.top_p), "a number in (0, 1]; 1 keeps all tokens", "give 1 or less");
   }
 }
 

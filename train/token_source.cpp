@@ -95,7 +95,8 @@ TokenStream::Part recognise_bin(const MappedFile& file) {
   const std::string formats = "a token file: llm.c's with version 1 or 7, or nanoGPT's bare u16 ids";
   if (bytes.size() >= 4) {
     const std::uint32_t magic = header_word(bytes, 0);
-    if (const char* what = other_llmc_file(magic)) throw UserError(name + " is " + what, formats, "");
+    if (const char* what = other_llmc_file(magic))
+      throw UserError(name + " is " + what, formats, "give the token file: llm.c's data scripts write one");
     if (magic == 20240520 || magic == 20240801) {
       const std::uint32_t expected_version = magic == 20240520 ? 1 : 7;
       const TokenEncoding encoding = magic == 20240520 ? TokenEncoding::u16 : TokenEncoding::u32;
@@ -105,7 +106,8 @@ TokenStream::Part recognise_bin(const MappedFile& file) {
       }
       if (header_word(bytes, 1) != expected_version) {
         throw UserError(fmt::format("{} has format version {}", name, header_word(bytes, 1)),
-                        fmt::format("version {} behind magic number {}", expected_version, magic), "");
+                        fmt::format("version {} behind magic number {}", expected_version, magic),
+                        "make the file again with a newer llm.c");
       }
       const std::uint64_t count = header_word(bytes, 2);
       const std::uint64_t size = kHeaderBytes + count * bytes_per_token(encoding);
@@ -163,11 +165,13 @@ FileSet single_file(const fs::path& path) {
   FileSet set;
   set.text = !is_bin(path);
   MappedFile& file = set.files.emplace_back(path);
-  if (file.bytes().empty()) throw UserError(in_quotes(path) + " is empty", "text or tokens", "");
+  if (file.bytes().empty())
+    throw UserError(in_quotes(path) + " is empty", "text or tokens", "check the path, or make the file again");
   if (!set.text) return set;
   if (const auto position = nul_byte(file)) {
     throw UserError(fmt::format("{} isn't text: it has a NUL byte at {}", in_quotes(path), *position),
-                    "a text file, or a token file whose name ends in .bin", "");
+                    "a text file, or a token file whose name ends in .bin",
+                    "give other data, or let the name of a token file end in .bin");
   }
   return set;
 }
@@ -210,7 +214,8 @@ FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
   }
   if (set.files.empty()) {
     throw UserError(in_quotes(folder) + " holds no text and no tokens",
-                    "regular files, not in subfolders, not symbolic links", notes.empty() ? "" : join(notes, "; "));
+                    "regular files, not in subfolders, not symbolic links",
+                    notes.empty() ? "name a folder with data, or a file" : "give other data: " + join(notes, "; "));
   }
   return set;
 }
@@ -225,7 +230,8 @@ FileSet find_files(const std::string& path, std::vector<std::string>& notes) {
   try {
     return folder_files(path, notes);
   } catch (const fs::filesystem_error& failure) {
-    throw UserError(in_quotes(path) + " can't be listed: " + failure.code().message(), "a readable folder", "");
+    throw UserError(in_quotes(path) + " can't be listed: " + failure.code().message(), "a readable folder",
+                    "check its permissions");
   }
 }
 

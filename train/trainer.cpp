@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "runtime/trace.h"
-#include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
 #include "train/initial_weights.h"
+#include "train/memory_check.h"
 #include "train/run_files.h"
 #include "train/schedule.h"
 #include "train/stop_signals.h"
@@ -93,6 +93,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
       specs_(model_parameters(config.model)),
       made_at_(Clock::now()),
       source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})) {
+  check_memory(config_, world_.name() == "mpi" ? 1 : world_.size(), machine_memory_bytes());
   const StepConfig step = step_config(config_);
   std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},
                                       {"eval", lower_eval(config_.model, step)}};
@@ -108,6 +109,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
                                        ProgramOptions{.policy = config_.policy,
                                                       .threads = static_cast<int>(config_.threads),
                                                       .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
+                                                      .check_finite = config_.check_nan,
                                                       .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   held_out_ = std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, world_),
@@ -195,24 +197,58 @@ void Trainer::say(const std::string& text) {
   if (progress_ != nullptr) progress_->message(text);
 }
 
-void Trainer::save(std::int64_t steps_done) {
-  if (world_.rank() == 0) {
-    CheckpointInfo info;
-    info.step = steps_done;
-    info.seed = config_.seed;
-    info.tokens_seen = static_cast<std::uint64_t>(steps_done * config_.global_batch * config_.seq_len);
-    info.dtype = config_.dtype;
-    info.model = config_.model;
-    info.config_toml = dump_toml(config_);
-    info.versions = library_versions();
-    std::vector<ParameterState> parameters;
-    for (const MutableParameterState& p : parameter_states()) {
-      parameters.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master});
-    }
-    last_checkpoint_ = save_checkpoint(config_.run_dir, info, parameters);
-    say("checkpoint written: " + last_checkpoint_.string());
+CheckpointInfo Trainer::checkpoint_info(std::int64_t steps_done) const {
+  CheckpointInfo info;
+  info.step = steps_done;
+  info.seed = config_.seed;
+  info.tokens_seen = static_cast<std::uint64_t>(steps_done * config_.global_batch * config_.seq_len);
+  info.dtype = config_.dtype;
+  info.model = config_.model;
+  info.config_toml = dump_toml(config_);
+  info.versions = library_versions();
+  return info;
+}
+
+std::vector<ParameterState> Trainer::checkpoint_arrays() const {
+  std::vector<ParameterState> parameters;
+  for (const MutableParameterState& p : parameter_states()) {
+    parameters.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master});
   }
-  world_.barrier();
+  return parameters;
+}
+
+void Trainer::expect_space() const {
+  const SpaceCheck space = checkpoint_space(config_.run_dir, checkpoint_info(first_step_ + 1), checkpoint_arrays());
+  if (space.fits()) return;
+  throw UserError("the first checkpoint " + space.text(), "room for it",
+                  "--run-dir on another disk, or free some space");
+}
+
+void Trainer::save(std::int64_t steps_done, bool last) {
+  world_.barrier();  // what is saved is a step that every rank has come through
+  if (checkpoints_ != nullptr) {
+    const CheckpointInfo info = checkpoint_info(steps_done);
+    last ? checkpoints_->save_now(info, checkpoint_arrays()) : checkpoints_->save(info, checkpoint_arrays());
+    report_checkpoint();
+  }
+  if (last) world_.barrier();  // nobody leaves before it is complete
+}
+
+void Trainer::report_checkpoint() {
+  if (checkpoints_ == nullptr) return;
+  const auto path = checkpoints_->written();
+  if (!path) return;
+  last_checkpoint_ = *path;
+  say("checkpoint written: " + path->string());
+}
+
+void Trainer::expect_finite(const StepMetrics& metrics) {
+  if (std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm)) return;
+  if (world_.rank() != 0) world_.barrier();  // all ranks see the same; rank 0 ends the run
+  throw RuntimeFault(
+      fmt::format("step {}: the loss is {}, the gradient's norm {}: the model is lost since then; "
+                  "--check-nan names the first task that makes a NaN or an infinity",
+                  metrics.step, metrics.loss, metrics.grad_norm));
 }
 
 std::string Trainer::sample() {
@@ -244,14 +280,29 @@ void Trainer::write_traces(TrainResult& result) {
   result.files.insert(result.files.end(), files.begin(), files.end());
 }
 
+std::unique_ptr<Watchdog> Trainer::report_when_stopped() const {
+  constexpr double kSeconds = 0.4;
+  const auto progress = [executor = &program_->executor(), idle = std::uint64_t{0}]() mutable {
+    const ExecutorStatus status = executor->status();
+    return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
+  };
+  const auto report = [executor = &program_->executor()] {
+    fmt::print(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
+  };
+  return std::make_unique<Watchdog>(kSeconds, progress, report);
+}
+
 TrainResult Trainer::run() {
   const bool writes = world_.rank() == 0;
   const StopSignals signals;
+  const std::unique_ptr<Watchdog> stop_watch = report_when_stopped();
   std::unique_ptr<MetricsFile> metrics_file;
   TrainResult result;
   if (writes) {
     const std::filesystem::path run_dir = config_.run_dir;
+    expect_space();
     make_run_dir(run_dir, config_);
+    checkpoints_ = std::make_unique<CheckpointWriter>(run_dir, Retention{config_.keep_last, config_.keep_every});
     metrics_file = std::make_unique<MetricsFile>(run_dir / "metrics.jsonl", first_step_);
     if (console_ == Console::progress) {
       progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, first_step_, config_.steps);
@@ -271,6 +322,7 @@ TrainResult Trainer::run() {
   std::vector<double> step_ms;
   bool stop = false;
   for (std::int64_t step = first_step_; step < config_.steps && !stop; ++step) {
+    report_checkpoint();
     load_step(step);
     const bool time_is_up = config_.max_time > 0 && seconds_since(begin) > config_.max_time;
     const auto metrics_state = program_->state().get<float>(names::kMetrics);
@@ -300,7 +352,8 @@ TrainResult Trainer::run() {
     // Before the checkpoint, so that a run which goes on from there has a line for every step.
     if (metrics_file != nullptr) metrics_file->write(metrics);
     if (progress_ != nullptr) progress_->update(metrics, seconds_since(training_begin));
-    if (last || every(config_.save_every)) save(step + 1);
+    expect_finite(metrics);
+    if (last || every(config_.save_every)) save(step + 1, last);
   }
   result.step_ms = median(step_ms);
   if (result.step_ms > 0) {

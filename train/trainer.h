@@ -11,7 +11,9 @@
 #include "ops/lower.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/program.h"
+#include "runtime/watchdog.h"
 #include "train/batches.h"
+#include "train/checkpoint_writer.h"
 #include "train/config.h"
 #include "train/describe_run.h"
 #include "train/metrics.h"
@@ -68,7 +70,15 @@ class Trainer {
   void initialize();
   void load_step(std::int64_t step);
   StepMetrics read_metrics(std::int64_t step) const;
-  void save(std::int64_t steps_done);
+  CheckpointInfo checkpoint_info(std::int64_t steps_done) const;
+  std::vector<ParameterState> checkpoint_arrays() const;
+  void expect_space() const;
+  void save(std::int64_t steps_done, bool last);
+  void report_checkpoint();
+  void expect_finite(const StepMetrics& metrics);
+  /// A launcher that ends a job because a rank was lost asks the others to stop and kills them a second later: time
+  /// enough to say which collective the lost rank is missing from.
+  std::unique_ptr<Watchdog> report_when_stopped() const;
   void write_traces(TrainResult& result);
   std::string sample();
   std::vector<MutableParameterState> parameter_states() const;
@@ -84,6 +94,7 @@ class Trainer {
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<EvalBatches> held_out_;
   std::unique_ptr<Progress> progress_;
+  std::unique_ptr<CheckpointWriter> checkpoints_;  // of the rank that writes
   std::int64_t first_step_ = 0;
   std::int64_t sample_prefill_ = 0;  // 0: no sample, the model isn't byte-level
   std::filesystem::path last_checkpoint_;

@@ -22,6 +22,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHead = "lm_head.weight";
+constexpr const char* kRepair = "copy or make the file again";
+
+/// `file`, which an index names, if it names a file in the index's own folder: not one elsewhere.
+std::string file_beside(const std::string& file, const std::string& index) {
+  const bool plain = !file.empty() && file != "." && file != ".." && file.find('/') == std::string::npos &&
+                     file.find('\0') == std::string::npos;
+  if (!plain) {
+    throw UserError(fmt::format("{} names the file '{}'", index, file), "files in the folder of the index", kRepair);
+  }
+  return file;
+}
 
 std::vector<fs::path> shard_paths(const fs::path& index) {
   const MappedFile file(index);
@@ -29,28 +40,30 @@ std::vector<fs::path> shard_paths(const fs::path& index) {
   const auto json = parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, name);
   std::set<std::string> shards;
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (map == json.end() || !map->is_object()) throw UserError(name + " has no weight_map", "files by tensor", "");
+  if (map == json.end() || !map->is_object()) throw UserError(name + " has no weight_map", "files by tensor", kRepair);
   for (const auto& [tensor, shard] : map->items()) {
-    if (!shard.is_string()) throw UserError(name + ": no file for tensor '" + tensor + "'", "a file name", "");
-    shards.insert(shard.get<std::string>());
+    if (!shard.is_string()) throw UserError(name + ": no file for tensor '" + tensor + "'", "a file name", kRepair);
+    shards.insert(file_beside(shard.get<std::string>(), name));
   }
-  if (shards.empty()) throw UserError(name + " names no files", "files by tensor", "");
+  if (shards.empty()) throw UserError(name + " names no files", "files by tensor", kRepair);
   std::vector<fs::path> paths;
   for (const std::string& shard : shards) paths.push_back(index.parent_path() / shard);
   return paths;
 }
 
 std::vector<fs::path> weight_paths(const fs::path& path) {
-  if (!fs::exists(path)) {
+  std::error_code none;  // not to be looked at is not to be there
+  if (!fs::exists(path, none)) {
     throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
   }
-  if (!fs::is_directory(path)) return {path};
-  if (fs::exists(path / "model.safetensors")) return {path / "model.safetensors"};
-  if (fs::exists(path / "model.safetensors.index.json")) return shard_paths(path / "model.safetensors.index.json");
+  if (!fs::is_directory(path, none)) return {path};
+  if (fs::exists(path / "model.safetensors", none)) return {path / "model.safetensors"};
+  if (fs::exists(path / "model.safetensors.index.json", none))
+    return shard_paths(path / "model.safetensors.index.json");
   throw UserError(in_quotes(path) + " holds no model.safetensors", "weights as safetensors",
-                  fs::exists(path / "pytorch_model.bin") ? "convert pytorch_model.bin: save_pretrained(folder, "
-                                                           "safe_serialization=True)"
-                                                         : "");
+                  fs::exists(path / "pytorch_model.bin", none) ? "convert pytorch_model.bin: save_pretrained(folder, "
+                                                                 "safe_serialization=True)"
+                                                               : "give the folder or file of a model");
 }
 
 /// The name that ParameterSpec::stored would give to a file's tensor.
@@ -82,7 +95,8 @@ class WeightFiles {
         const std::string name = canonical(tensor.name, family);
         if (is_buffer(name, family)) continue;
         if (!tensors_.emplace(name, Located{&file, &tensor}).second) {
-          throw UserError(fmt::format("{} holds tensor '{}' a second time", in_quotes(shard), name), "each once", "");
+          throw UserError(fmt::format("{} holds tensor '{}' a second time", in_quotes(shard), name), "each once",
+                          "leave one of the files out");
         }
       }
     }
@@ -142,7 +156,7 @@ void load_weights(const fs::path& path, const ModelConfig& model, std::span<cons
   files.expect_empty();
 }
 
-void save_weights(const fs::path& folder, const ModelConfig& model, std::span<const ParameterState> parameters) {
+std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters) {
   std::vector<TensorToWrite> tensors;
   for (const ParameterState& parameter : parameters) {
     for (const StoredTensor& piece : parameter.spec->stored) {
@@ -152,9 +166,14 @@ void save_weights(const fs::path& folder, const ModelConfig& model, std::span<co
                          }});
     }
   }
-  write_safetensors(folder / "model.safetensors", std::move(tensors));
-  write_durable(folder / "config.json",
-                hf_config_json(model, parameters.empty() ? DType::f32 : parameters.front().dtype));
+  return tensors;
+}
+
+std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ModelConfig& model,
+                                                std::span<const ParameterState> parameters) {
+  const DType dtype = parameters.empty() ? DType::f32 : parameters.front().dtype;
+  return {{"model.safetensors", write_safetensors(folder / "model.safetensors", weight_tensors(parameters))},
+          {"config.json", write_durable(folder / "config.json", hf_config_json(model, dtype))}};
 }
 
 }  // namespace weft

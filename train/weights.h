@@ -2,7 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "ops/models/model_config.h"
 #include "train/parameter_state.h"
@@ -17,9 +20,12 @@ namespace weft {
 void load_weights(const std::filesystem::path& path, const ModelConfig& model,
                   std::span<const MutableParameterState> parameters);
 
-/// Writes config.json and model.safetensors into the existing `folder`; the parameters have one dtype. m, v and master
-/// aren't looked at. Throws RuntimeFault if the disk does.
-void save_weights(const std::filesystem::path& folder, const ModelConfig& model,
-                  std::span<const ParameterState> parameters);
+/// The tensors of a file of weights. They refer to `parameters`, which must outlive them.
+std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters);
+
+/// Writes config.json and model.safetensors into the existing `folder` and returns what they are; the parameters have
+/// one dtype. m, v and master aren't looked at. Throws RuntimeFault if the disk does.
+std::map<std::string, FileSummary> save_weights(const std::filesystem::path& folder, const ModelConfig& model,
+                                                std::span<const ParameterState> parameters);
 
 }  // namespace weft

@@ -230,6 +230,14 @@ void validate(const ModelConfig& model) {
                     "an even head size, because rotary embeddings turn pairs",
                     "choose other model.hidden or model.heads");
   }
+  // No machine holds these, and what is made of them would overflow.
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+  if (model.parameters() > kMostElements || model.layers * model.context > kMostElements / model.hidden) {
+    throw UserError(fmt::format("a model of {} parameters, and {} blocks of {} positions by {}", model.parameters(),
+                                model.layers, model.context, model.hidden),
+                    fmt::format("at most {} elements each", kMostElements),
+                    "set smaller model.layers, model.hidden, model.ffn, model.vocab or model.context");
+  }
   const auto require_positive = [](float value, std::string_view key) {
     if (!(value > 0) || !std::isfinite(value)) {
       throw UserError(fmt::format("model.{} = {}", key, value), "a positive number",

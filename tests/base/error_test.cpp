@@ -12,12 +12,23 @@ TEST(UserError, SaysWhatWasFoundExpectedAndHowToFixIt) {
   EXPECT_STREQ(UserError("no such file", "", "").what(), "no such file");
 }
 
+TEST(UserError, QuotesHostileNamesHarmlessly) {
+  EXPECT_STREQ(UserError("tensor '\x1b[2J\xc2\x9b\x7f' twice\nindeed", "", "").what(),
+               "tensor '\\x1b[2J\\xc2\x9b\\x7f' twice\nindeed");
+  const std::string message = UserError("begin" + std::string(1'000'000, 'x') + "end", "", "give less").what();
+  EXPECT_LT(message.size(), 2200U);
+  EXPECT_TRUE(message.starts_with("beginxxx"));
+  EXPECT_TRUE(message.ends_with("xxxend\n  fix: give less"));
+  EXPECT_NE(message.find("(1000008 bytes)"), std::string::npos);
+}
+
 TEST(NearestName, FindsTypos) {
   const std::vector<std::string> names = {"seq-len", "steps", "seed", "micro-batch"};
   EXPECT_EQ(nearest_name("seqlen", names), "seq-len");
   EXPECT_EQ(nearest_name("step", names), "steps");
   EXPECT_EQ(nearest_name("micro-batches", names), "micro-batch");
   EXPECT_EQ(nearest_name("policy", names), "");
+  EXPECT_EQ(nearest_name("steps" + std::string(65, 's'), names), "");
 }
 
 TEST(Join, SeparatesWithCommas) {

@@ -12,8 +12,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     const std::size_t equals = std::min(line.find('='), line.size());
-    settings.push_back({std::string(line.substr(0, equals)),
-                        std::string(line.substr(std::min(equals + 1, line.size()))), "--set"});
+    settings.push_back(
+        {std::string(line.substr(0, equals)), std::string(line.substr(std::min(equals + 1, line.size()))), "--set"});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   RunConfig config;

@@ -16,7 +16,7 @@ void require(bool holds, std::string_view what) {
 void check_refusal(const UserError& error) {
   constexpr std::size_t kLongestMessage = 8192;
   const std::string_view message = error.what();
-  require(!message.empty(), "a refusal without a message");
+  require(message.find("\n  fix: ") != std::string_view::npos, "a refusal without a fix: " + std::string(message));
   require(message.size() <= kLongestMessage, "a refusal of " + std::to_string(message.size()) + " bytes");
   const bool printable = std::all_of(message.begin(), message.end(), [](char c) {
     return c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);

@@ -25,7 +25,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
 /// Throws std::logic_error, which nothing catches, with `what` unless `holds`.
 void require(bool holds, std::string_view what);
 
-/// Requires a message of moderate length without control characters: it may quote what the input holds.
+/// Requires a message that names a fix, of moderate length and without control characters: it may quote the input.
 void check_refusal(const UserError& error);
 
 /// Calls `read`; whether it accepted the input. A proper refusal is no finding.

@@ -1,14 +1,14 @@
-// Manifests of checkpoints: an accepted one names a model that is one, and a configuration of text.
+// Manifests of checkpoints: an accepted one names a model that is one, and is written as a manifest that is read back.
 #include "tests/fuzz/fuzz_target.h"
-#include "train/checkpoint.h"
+#include "train/manifest.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  static const fuzz::InputFolder folder;
-  folder.write("manifest.json", fuzz::text_of(data, size));
-  CheckpointInfo info;
-  if (!fuzz::accepted([&] { info = read_checkpoint_info(folder.path()); })) return 0;
-  fuzz::require(info.step >= 0, "a negative step");
-  validate(info.model);
+  Manifest manifest;
+  if (!fuzz::accepted([&] { manifest = parse_manifest(fuzz::text_of(data, size), "manifest.json"); })) return 0;
+  fuzz::require(manifest.info.step >= 0, "a negative step");
+  validate(manifest.info.model);
+  const std::string text = to_json(manifest);
+  fuzz::require(to_json(parse_manifest(text, "written.json")) == text, "a manifest that differs when it is read back");
   return 0;
 }

@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       const auto bytes = file.bytes(tensor);
       fuzz::require(bytes.size() <= size, "a tensor larger than its file");
       // Reads every byte, so that the address sanitizer sees one outside.
-      const int sum = std::accumulate(bytes.begin(), bytes.end(), 0, [](int a, std::byte b) { return (a + int(b)) & 1; });
+      const int sum =
+          std::accumulate(bytes.begin(), bytes.end(), 0, [](int a, std::byte b) { return (a + int(b)) & 1; });
       fuzz::require(sum < 2 && file.find(tensor.name) == &tensor, "a tensor that isn't found by its name");
     }
     for (const StoredTensorInfo& tensor : file.tensors()) {

@@ -63,7 +63,7 @@ inline OddWorld hesitant_world(World& inner, std::uint64_t seed) {
     return [draws = Draws(seed * 1000 + static_cast<std::uint64_t>(rank) * 100 + ++made)]() mutable {
       if (draws.chance(10)) std::this_thread::yield();
       if (draws.chance(2)) std::this_thread::sleep_for(std::chrono::microseconds(draws.between(1, 300)));
-      return draws.chance(30);
+      return draws.chance(50);
     };
   });
 }

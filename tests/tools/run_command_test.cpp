@@ -5,15 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <csignal>
 #include <cstdlib>
-#include <memory>
+#include <utility>
 
 namespace weft {
 
 namespace {
-
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 std::string contents(std::FILE* file) {
   std::rewind(file);
@@ -25,28 +23,51 @@ std::string contents(std::FILE* file) {
 
 }  // namespace
 
-CommandResult run_weft(const std::vector<std::string>& arguments, const std::string& folder) {
-  // Files instead of pipes: nothing has to be read while the command runs.
-  const File output(std::tmpfile(), &std::fclose), errors(std::tmpfile(), &std::fclose);
-  std::vector<std::string> words{WEFT_EXECUTABLE};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+Command::Command(std::vector<std::string> words, const std::string& folder)
+    : output_(std::tmpfile(), &std::fclose), errors_(std::tmpfile(), &std::fclose) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-    dup2(fileno(output.get()), STDOUT_FILENO);
-    dup2(fileno(errors.get()), STDERR_FILENO);
-    if (chdir(folder.c_str()) == 0) execv(WEFT_EXECUTABLE, pointers.data());
-    _exit(127);
-  }
+  pid_ = fork();
+  if (pid_ != 0) return;
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(fileno(output_.get()), STDOUT_FILENO);
+  dup2(fileno(errors_.get()), STDERR_FILENO);
+  if (chdir(folder.c_str()) == 0) execv(pointers[0], pointers.data());
+  _exit(127);
+}
+
+Command::~Command() {
+  if (pid_ <= 0 || ended_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+bool Command::running() {
+  if (!ended_ && pid_ > 0) ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+  return pid_ > 0 && !ended_;
+}
+
+CommandResult Command::wait() {
+  if (!ended_ && pid_ > 0) ended_ = waitpid(pid_, &status_, 0) == pid_;
   CommandResult result;
-  int status = 0;
-  if (child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
-  result.output = contents(output.get());
-  result.errors = contents(errors.get());
+  if (ended_ && WIFEXITED(status_)) result.exit_code = WEXITSTATUS(status_);
+  result.output = contents(output_.get());
+  result.errors = contents(errors_.get());
   return result;
+}
+
+CommandResult run_weft(const std::vector<std::string>& arguments, const std::string& folder) {
+  std::vector<std::string> words{WEFT_EXECUTABLE};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return Command(std::move(words), folder).wait();
+}
+
+std::vector<std::string> mpi_words(int ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+                                 "-np",        std::to_string(ranks), WEFT_EXECUTABLE};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
 }
 
 TEST(RunCommand, KeepsOutputsAndExitCodeApart) {
@@ -58,6 +79,14 @@ TEST(RunCommand, KeepsOutputsAndExitCodeApart) {
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_EQ(bad.output, "");
   EXPECT_NE(bad.errors, "");
+}
+
+TEST(RunCommand, ASignalIsNoExitCode) {
+  Command sleeper({"/bin/sleep", "60"}, ".");
+  EXPECT_TRUE(sleeper.running());
+  kill(sleeper.pid(), SIGKILL);
+  EXPECT_EQ(sleeper.wait().exit_code, -1);
+  EXPECT_FALSE(sleeper.running());
 }
 
 }  // namespace weft

@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -88,18 +89,6 @@ TEST_P(Checkpoint, AnotherDtypeIsRefused) {
   load_parameters(path, model_, other.mutable_states());  // weights alone convert
 }
 
-TEST_P(Checkpoint, TheLatestCompleteOneIsFound) {
-  EXPECT_FALSE(latest_checkpoint(folder_.path()).has_value());
-  save(9);
-  const auto ten = save(10);
-  folder_.write("checkpoints/step_00000011/model.safetensors", "cut off: no manifest");
-  folder_.write("checkpoints/step_12x/manifest.json", "{}");
-  folder_.write("checkpoints/.writing_step_00000013/manifest.json", "{}");
-  EXPECT_EQ(latest_checkpoint(folder_.path()), ten);
-  EXPECT_EQ(find_checkpoint(folder_.path()), ten);
-  EXPECT_EQ(find_checkpoint(ten), ten);
-}
-
 TEST_P(Checkpoint, ASecondOneOfTheSameStepReplacesTheFirst) {
   save(5);
   folder_.write("checkpoints/.writing_step_00000005/junk", "from a run that was killed");
@@ -108,14 +97,46 @@ TEST_P(Checkpoint, ASecondOneOfTheSameStepReplacesTheFirst) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path("checkpoints")), {}), 1);
 }
 
-TEST_P(Checkpoint, TheManifestListsStoredShapesAndSizes) {
-  const auto manifest = nlohmann::json::parse(TemporaryFolder::read(save(1) / "manifest.json"));
+TEST_P(Checkpoint, TheManifestListsEveryShardAndFile) {
+  const auto path = save(1);
+  const Manifest manifest = parse_manifest(TemporaryFolder::read(path / "manifest.json"), "manifest");
+  ASSERT_EQ(manifest.files.size(), 3U);
+  for (const auto& [name, summary] : manifest.files) {
+    const std::string content = TemporaryFolder::read(path / name);
+    EXPECT_EQ(summary.bytes, content.size()) << name;
+    EXPECT_EQ(summary.crc32c, Crc32c().add(std::as_bytes(std::span(content))).text()) << name;
+  }
+  std::size_t entries = 0;
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    const SafetensorsFile file(path / name);
+    entries += file.tensors().size();
+    for (const StoredShard& shard : manifest.shards) {
+      if (shard.file != name) continue;
+      const StoredTensorInfo* tensor = file.find(shard.entry);
+      ASSERT_NE(tensor, nullptr) << shard.entry;
+      EXPECT_EQ(tensor->shape, shard.global_shape);
+      EXPECT_EQ(to_string(tensor->type), shard.dtype);
+      EXPECT_TRUE(shard.whole());
+      EXPECT_TRUE(shard.entry == shard.tensor || shard.entry == shard.tensor + "." + shard.content);
+    }
+  }
+  EXPECT_EQ(entries, manifest.shards.size());
   const bool gpt2 = model_.family == Family::gpt2;
-  EXPECT_EQ(manifest["shapes"][gpt2 ? "wte.weight" : "model.embed_tokens.weight"], nlohmann::json({11, 8}));
-  EXPECT_EQ(manifest["files"].size(), 2U);
-  const SafetensorsFile optimizer(latest_checkpoint(folder_.path()).value() / "optimizer.safetensors");
-  EXPECT_NE(optimizer.find(gpt2 ? "h.0.ln_1.weight.m" : "model.layers.0.mlp.up_proj.weight.m"), nullptr);
-  EXPECT_EQ(optimizer.tensors().size(), manifest["shapes"].size() * (dtype_ == DType::bf16 ? 3 : 2));
+  const std::string packed = gpt2 ? "h.0.attn.c_attn.weight" : "model.layers.0.self_attn.q_proj.weight";
+  const auto shard = std::find_if(manifest.shards.begin(), manifest.shards.end(),
+                                  [&](const StoredShard& s) { return s.entry == packed; });
+  ASSERT_NE(shard, manifest.shards.end());
+  EXPECT_EQ(shard->layout, gpt2 ? "in, out" : "out, in");
+}
+
+TEST_P(Checkpoint, TheSpaceItTakesIsKnownBefore) {
+  const auto space = checkpoint_space(folder_.path("not/yet/there"), info_of(model_, dtype_, 12), arrays_.states());
+  EXPECT_TRUE(space.fits());
+  EXPECT_EQ(space.where, std::filesystem::canonical(folder_.path()));
+  std::vector<std::uint64_t> sizes;
+  for (const auto& file : std::filesystem::directory_iterator(save(12))) sizes.push_back(file.file_size());
+  EXPECT_EQ(sizes.size(), 4U);
+  EXPECT_EQ(space.needed, check_space(folder_.path(), sizes).needed);
 }
 
 class Damage : public Checkpoint {
@@ -150,12 +171,64 @@ TEST_P(Damage, ToTheManifestIsRefused) {
     return message_of<UserError>([&] { read_checkpoint_info(manifest.parent_path()); });
   };
   EXPECT_TRUE(has_parts(refusal("weft-checkpoint", "other"), {"isn't the manifest of a checkpoint"}));
-  EXPECT_TRUE(has_parts(refusal("\"version\": 1", "\"version\": 2"), {"has version 2", "version 1"}));
-  EXPECT_TRUE(has_parts(refusal("\"step\": 1", "\"step\": \"1\""), {"manifest.json' is damaged"}));
+  EXPECT_TRUE(has_parts(refusal("\"version\": 2", "\"version\": 1"), {"has version 1", "version 2"}));
+  EXPECT_TRUE(has_parts(refusal("\"step\": 1", "\"step\": \"1\""), {"manifest.json': step is \"1\""}));
   EXPECT_TRUE(has_parts(refusal("\"seed\"", "\"sead\""), {"is damaged", "seed"}));
   EXPECT_TRUE(has_parts(refusal("\"f32\"", "\"f8\""), {"dtype f8"}));
-  EXPECT_TRUE(has_parts(refusal("\"heads\": 4", "\"heads\": 3"), {"heads"}));
+  EXPECT_TRUE(has_parts(refusal("\"heads\":4", "\"heads\":3"), {"heads"}));
   EXPECT_TRUE(has_parts(refusal("{", "["), {"isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refusal("\"step\": 1", "\"step\": 7"), {"was altered", "use another checkpoint"}));
+}
+
+TEST_P(Damage, ABitThatFlippedIsRefused) {
+  const auto path = save(1);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json"}) {
+    const std::string good = TemporaryFolder::read(path / name);
+    std::string bad = good;
+    bad.back() = static_cast<char>(bad.back() ^ 4);
+    const std::string inside = (path / name).lexically_relative(folder_.path()).string();
+    folder_.write(inside, bad);
+    EXPECT_TRUE(has_parts(load(path), {std::string(name) + "' has the checksum", "it was damaged"}));
+    folder_.write(inside, good);
+  }
+  EXPECT_EQ(load(path), "");
+}
+
+TEST_P(Damage, OfWeightsIsFoundWhenTheyAloneAreLoaded) {
+  const auto path = save(1);
+  std::string bytes = TemporaryFolder::read(path / "model.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 4);
+  folder_.write("checkpoints/step_00000001/model.safetensors", bytes);
+  ModelArrays loaded(model_, dtype_, 0);
+  EXPECT_TRUE(has_parts(
+      message_of<UserError>([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }), {"damaged"}));
+}
+
+TEST_P(Damage, ShardsInPartsAreRefused) {
+  const auto path = save(1);
+  Manifest manifest = parse_manifest(TemporaryFolder::read(path / "manifest.json"), "manifest");
+  const StoredShard whole = manifest.shards.front();
+  const auto refusal = [&] {
+    folder_.write("checkpoints/step_00000001/manifest.json", to_json(manifest));
+    return load(path);
+  };
+  manifest.shards.front().range_end -= 1;
+  EXPECT_TRUE(has_parts(refusal(), {whole.entry, "is stored in parts"}));
+  manifest.shards.front() = whole;
+  EXPECT_EQ(refusal(), "");
+  manifest.shards.pop_back();
+  EXPECT_TRUE(has_parts(refusal(), {"has no tensor"}));
+}
+
+TEST_P(Damage, NumbersThatNoRunCouldGoOnFromAreNotSaved) {
+  const auto good = save(1);
+  ModelArrays poisoned = arrays_;
+  poisoned.mutable_states()[2].v[3] = std::numeric_limits<float>::infinity();
+  const std::string fault =
+      message_of<RuntimeFault>([&] { save_checkpoint(folder_.path(), info_of(model_, dtype_, 2), poisoned.states()); });
+  EXPECT_TRUE(has_parts(fault, {"after step 2", "v of " + arrays_.specs()[2].name, "[0, 3]", "--check-nan"}));
+  EXPECT_EQ(load(good), "");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path("checkpoints")), {}), 1);
 }
 
 TEST_P(Damage, AnotherModelIsRefusedByTensor) {
@@ -164,7 +237,7 @@ TEST_P(Damage, AnotherModelIsRefusedByTensor) {
   wider.ffn = 16;
   ModelArrays other(wider, DType::f32, 0);
   EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_checkpoint(path, other.mutable_states()); }),
-                        {"'h.0.mlp.c_fc.weight' has shape [8, 12]", "[8, 16]"}));
+                        {"'h.0.mlp.c_fc.weight' has shape [8, 12] (in, out)", "[8, 16]"}));
 }
 
 TEST_P(Damage, MissingArraysAreABug) {

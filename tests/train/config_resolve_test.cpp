@@ -147,5 +147,20 @@ TEST(ConfigResolve, SizesGivenInCodeStayWithACustomName) {
   EXPECT_EQ(config.seq_len, 16);
 }
 
+TEST(ConfigResolve, ProductsOfSizesAreBounded) {
+  RunConfig wide;
+  wide.global_batch = 1 << 24;
+  EXPECT_TRUE(contains(refused(wide), "activations of 2147483648 tokens (micro-batch 16777216 of seq-len 128)"));
+  RunConfig deep;
+  deep.global_batch = 1 << 24;
+  deep.micro_batch = 1;
+  EXPECT_TRUE(contains(refused(deep), "16777216 micro-batches of 4 layers in one step"));
+  RunConfig large;
+  large.model_name = large.model.name = "custom";
+  large.model.layers = 10'000;
+  large.model.hidden = 1'000'000;
+  EXPECT_TRUE(contains(refused(large), "parameters")) << refused(large);
+}
+
 }  // namespace
 }  // namespace weft

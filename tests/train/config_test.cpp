@@ -107,6 +107,21 @@ TEST(Config, BoundsThemselvesAreAccepted) {
   EXPECT_EQ(refused_key("steps", "1"), "");
 }
 
+TEST(Config, TextsArePlainUtf8) {
+  for (const char* good : {"", "a\tb\n\x7f", "data/café.txt", "數據", "\xf4\x8f\xbf\xbf"}) {
+    RunConfig config;
+    set_key(config, "data", good, "--data");
+    EXPECT_EQ(config.data, good);
+  }
+  // NUL, Latin-1, a cut sequence, overlong forms, a surrogate, and beyond U+10FFFF.
+  for (const std::string& bad : {std::string("a\0b", 3), std::string("caf\xe9"), std::string("\xe2\x82"),
+                                 std::string("\xc0\xaf"), std::string("\xe0\x80\xaf"), std::string("\xf0\x80\x80\xaf"),
+                                 std::string("\xed\xa0\x80"), std::string("\xf4\x90\x80\x80"), std::string("\xff")}) {
+    RunConfig config;
+    EXPECT_THROW(set_key(config, "data", bad, "--data"), UserError) << bad;
+  }
+}
+
 TEST(Config, GridTakesAnySubsetOfAxes) {
   RunConfig config;
   set_key(config, "grid", "data=4", "test");

@@ -94,6 +94,23 @@ TEST(ConfigToml, ARefusedFileChangesNothing) {
   EXPECT_EQ(config.steps, RunConfig{}.steps);
 }
 
+TEST(ConfigToml, RefusesWhatIsNoConfigurationBySize) {
+  RunConfig config;
+  EXPECT_THROW(load_toml_text(config, std::string(64 * 1024 + 1, '#'), "large.toml"), UserError);
+  EXPECT_NO_THROW(load_toml_text(config, std::string(64 * 1024, '#'), "large.toml"));
+  EXPECT_THROW(load_toml(config, "/dev/zero"), UserError);  // endless
+  EXPECT_THROW(load_toml(config, "/dev/null"), UserError);
+  EXPECT_THROW(load_toml(config, "/"), UserError);
+}
+
+TEST(ConfigToml, RefusesDeepNesting) {
+  RunConfig config;
+  std::string dotted = "a";
+  for (int i = 0; i < 30'000; ++i) dotted += ".a";
+  EXPECT_THROW(load_toml_text(config, dotted + " = 1\n", "deep.toml"), UserError);
+  EXPECT_THROW(load_toml_text(config, "a = " + std::string(30'000, '[') + "\n", "deep.toml"), UserError);
+}
+
 TEST(ConfigToml, ReadsAFileAndRefusesAMissingOne) {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "weft_config_toml_test.toml";
   std::ofstream(path) << "steps = 77\n";

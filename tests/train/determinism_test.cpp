@@ -60,10 +60,14 @@ TEST_P(Determinism, SchedulesThreadsAndRecomputationChangeNoBit) {
   }
 }
 
-TEST_P(Determinism, EveryRandomNumberComesFromTheSeed) {
-  if (GetParam().ranks != 2 || GetParam().dtype != DType::f32) GTEST_SKIP() << "one case a family says it";
+class DataParallel : public ::testing::TestWithParam<Family> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, DataParallel, ::testing::Values(Family::gpt2, Family::llama),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST_P(DataParallel, EveryRandomNumberComesFromTheSeed) {
   const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, GetParam().family);
+  RunConfig config = tiny_run(folder, GetParam());
   config.ranks = 2;
   config.steps = 2;
   const RunOutcome first = train_run(config);
@@ -72,10 +76,24 @@ TEST_P(Determinism, EveryRandomNumberComesFromTheSeed) {
   EXPECT_NE(first_difference(train_run(config).state, first.state), "");
 }
 
-class DataParallel : public ::testing::TestWithParam<Family> {};
-
-INSTANTIATE_TEST_SUITE_P(Families, DataParallel, ::testing::Values(Family::gpt2, Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+// Wide enough that every kernel cuts its work into several slices.
+TEST_P(DataParallel, ThreadsChangeNoBitWhereWorkIsCut) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, GetParam());
+  config.model.hidden = 160;
+  config.model.ffn = 480;
+  config.model.context = 96;
+  config.global_batch = 6;
+  config.micro_batch = 3;
+  config.ranks = 2;
+  config.steps = 2;
+  config.eval_batches = 1;
+  const RunOutcome expected = train_run(config);
+  for (const std::int64_t threads : {2, 3}) {
+    config.threads = threads;
+    EXPECT_EQ(first_difference(train_run(config).state, expected.state), "") << threads << " threads";
+  }
+}
 
 // Tokens and masks are those of the global batch, however it is cut; only the order of sums differs.
 TEST_P(DataParallel, LossesEqualThoseOfOneRank) {

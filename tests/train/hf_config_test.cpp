@@ -128,6 +128,17 @@ TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "qwen2")), {"model_type is qwen2", "gpt2 or llama"}));
 }
 
+TEST(HfConfig, RefusesNumbersOutOfRange) {
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", std::int64_t{1} << 62)),
+                        {"n_embd is 4611686018427387904", "a whole number from 0 to 1000000000"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_layer", std::uint64_t{1} << 63)), {"n_layer is 9223372036854775808"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_head", -12)), {"n_head is -12"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", std::int64_t{1} << 62)), {"head_dim is 46"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rms_norm_eps", 1e300)), {"rms_norm_eps is 1e+300", "a float"}));
+  // The sizes' own ranges, with the file's name.
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_layer", 1'000'000)), {"config.json: model.layers = 1000000"}));
+}
+
 TEST(HfConfig, RefusesWhatIsMissingOrMisshapen) {
   EXPECT_TRUE(has_parts(refusal("{}"), {"model_type is absent"}));
   EXPECT_TRUE(has_parts(refusal("[]"), {"isn't an object"}));

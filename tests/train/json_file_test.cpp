@@ -31,8 +31,23 @@ TEST(ParseJson, RefusesBrokenSyntax) {
   }
 }
 
-TEST(ParseJson, TakesDeepNestingWithoutRunningOutOfStack) {
-  EXPECT_NE(refusal(std::string(1'000'000, '[')), "");
+TEST(ParseJson, RefusesDeepNesting) {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(refusal(nested(64)), "");
+  EXPECT_TRUE(has_parts(refusal(nested(100)), {"the file nests values more than 64 deep"}));
+  EXPECT_TRUE(has_parts(refusal(nested(1'000'000)), {"more than 64 deep"}));
+  EXPECT_TRUE(has_parts(refusal(std::string(1'000'000, '[')), {"more than 64 deep"}));
+}
+
+TEST(ParseJson, RefusesMoreValuesThanAnyFileNeeds) {
+  std::string text = "[0";
+  for (int i = 0; i < 4'000'000; ++i) text += ",0";
+  EXPECT_TRUE(has_parts(refusal(text + "]"), {"holds more than 4000000 values"}));
+}
+
+TEST(ParseJson, RefusesNumbersThatNoDoubleHolds) {
+  EXPECT_TRUE(has_parts(refusal("[1e400]"), {"isn't valid JSON", "1e400"}));
+  EXPECT_TRUE(has_parts(refusal("[NaN]"), {"isn't valid JSON"}));
 }
 
 TEST(ShortestDouble, PrintsLikeTheFloat) {

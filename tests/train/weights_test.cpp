@@ -1,6 +1,7 @@
 // Hugging Face's layout: names, prefixes, transpositions, ties, shards, and what is refused.
 #include "train/weights.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -173,6 +174,17 @@ TEST_P(Weights, AnUntiedHeadIsAParameterOfItsOwn) {
   load_weights(folder.path(), untied, loaded.mutable_states());
   EXPECT_EQ(first_difference(saved, loaded, false), "");
   EXPECT_TRUE(has_parts(load(folder.path()), {"lm_head.weight"}));  // into the tied model
+}
+
+TEST(WeightFiles, AnIndexNamesFilesInItsOwnFolderOnly) {
+  const TemporaryFolder folder;
+  write_safetensors(folder.path("outside.safetensors"), {});
+  for (const char* shard : {"../outside.safetensors", "/etc/passwd", "..", ".", "", "sub/x.safetensors", "x\\u0000y"}) {
+    folder.write("weights/model.safetensors.index.json", fmt::format(R"({{"weight_map": {{"a": "{}"}}}})", shard));
+    EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_weights(folder.path("weights"), ModelConfig(), {}); }),
+                          {"index.json' names the file '", "files in the folder of the index"}))
+        << shard;
+  }
 }
 
 TEST(WeightFiles, RefusesFoldersWithoutSafetensors) {

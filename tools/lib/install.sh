@@ -4,7 +4,7 @@
 # What building and running needs.
 build_packages=(build-essential cmake ninja-build pkg-config
   libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz
-  libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
+  libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 # What the tests need.
 test_packages=(libgtest-dev)
 # What checks the source; the checks are skipped where a system has no such package.
@@ -56,5 +56,16 @@ install_packages() {
     missing=("${offered[@]}")
     [[ ${#missing[@]} == 0 ]] && return 0
   fi
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+  # apt has a line for each package; they matter when it fails.
+  local log start=$SECONDS
+  log=$(mktemp)
+  echo "Installing them with apt-get …"
+  if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
+    >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    echo "error: apt-get failed; its whole output is in $log" >&2
+    return 1
+  fi
+  rm -f "$log"
+  echo "Installed in $((SECONDS - start)) s."
 }

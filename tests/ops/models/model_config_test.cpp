@@ -92,6 +92,9 @@ TEST(ModelConfig, RefusesWhatCannotBeAModel) {
       {"rope context negative", [](ModelConfig& m) { m.rope_original_context = -1; }, "model.rope-original-context"},
       {"rope frequencies swapped", [](ModelConfig& m) { m.rope_scaling_factor = 8, m.rope_low_freq_factor = 4; },
        "model.rope-high-freq-factor"},
+      {"too many parameters", [](ModelConfig& m) { m.layers = 10'000, m.hidden = 1'000'000; }, "a model of 250"},
+      {"too many positions", [](ModelConfig& m) { m.context = 100'000'000, m.layers = 100; },
+       "100 blocks of 100000000"},
   };
   for (const Refusal& refusal : refusals) {
     ModelConfig model = model_by_name("llama-tiny");

@@ -1,0 +1,165 @@
+#include "tests/faults/child_process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace weft {
+namespace {
+
+constexpr std::chrono::milliseconds kInterval(1);
+constexpr uid_t kNobody = 65534;
+
+std::string contents(std::FILE* file) {
+  std::string text;
+  char buffer[4096];
+  off_t at = 0;
+  for (ssize_t n = 0; (n = ::pread(fileno(file), buffer, sizeof buffer, at)) > 0; at += n) {
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  return text;
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+/// In the child, between fork and exec.
+bool apply(const Limits& limits) {
+  if (limits.file_bytes) {
+    const rlimit limit{*limits.file_bytes, *limits.file_bytes};
+    ::signal(SIGXFSZ, SIG_IGN);  // the write fails instead
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+  }
+  if (!limits.as_nobody) return true;
+  return ::setgroups(0, nullptr) == 0 && ::setgid(kNobody) == 0 && ::setuid(kNobody) == 0;
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(std::vector<std::string> command, const Limits& limits)
+    : output_(std::tmpfile(), &std::fclose), errors_(std::tmpfile(), &std::fclose) {
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  id_ = ::fork();
+  if (id_ != 0) return;
+  ::setpgid(0, 0);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  ::dup2(fileno(output_.get()), STDOUT_FILENO);
+  ::dup2(fileno(errors_.get()), STDERR_FILENO);
+  if (apply(limits)) ::execv(words[0], words.data());
+  ::_exit(127);
+}
+
+ChildProcess::~ChildProcess() {
+  if (id_ <= 0 || !running()) return;
+  ::kill(-id_, SIGCONT);
+  ::kill(-id_, SIGKILL);
+  ::kill(id_, SIGKILL);
+  ::waitpid(id_, nullptr, 0);
+}
+
+void ChildProcess::send(int signal) const {
+  ::kill(id_, signal);
+}
+
+bool ChildProcess::running() {
+  if (ending_) return false;
+  int status = 0;
+  if (::waitpid(id_, &status, WNOHANG) == 0) return true;
+  ending_ = WIFEXITED(status) ? Ending{WEXITSTATUS(status), 0, true} : Ending{-1, WTERMSIG(status), true};
+  return false;
+}
+
+Ending ChildProcess::wait(std::chrono::seconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (running()) {
+    if (std::chrono::steady_clock::now() > deadline) return {};
+    std::this_thread::sleep_for(kInterval);
+  }
+  return *ending_;
+}
+
+std::optional<pid_t> ChildProcess::descendant(const std::string& variable) const {
+  const std::string children =
+      read(std::filesystem::path("/proc") / std::to_string(id_) / "task" / std::to_string(id_) / "children");
+  std::size_t at = 0;
+  while (at < children.size()) {
+    const std::size_t end = children.find(' ', at);
+    const std::string id = children.substr(at, end - at);
+    // Variables stand between zeros.
+    const std::string environment = '\0' + read(std::filesystem::path("/proc") / id / "environ");
+    if (environment.find('\0' + variable + '\0') != std::string::npos) return std::stoi(id);
+    if (end == std::string::npos) break;
+    at = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::string ChildProcess::output() const {
+  return contents(output_.get());
+}
+
+std::string ChildProcess::errors() const {
+  return contents(errors_.get());
+}
+
+bool wait_until(const std::function<bool()>& done) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(kInterval);
+  }
+  return true;
+}
+
+std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more) {
+  std::vector<std::string> command = {WEFT_EXECUTABLE,
+                                      "train",
+                                      "--run-dir",
+                                      run_dir,
+                                      "--quiet",
+                                      "--data",
+                                      WEFT_SOURCE_DIR "/README.md",
+                                      "--model.layers",
+                                      "1",
+                                      "--model.hidden",
+                                      "16",
+                                      "--model.heads",
+                                      "2",
+                                      "--model.ffn",
+                                      "32",
+                                      "--model.context",
+                                      "16",
+                                      "--global-batch",
+                                      "2",
+                                      "--threads",
+                                      "1",
+                                      "--eval-batches",
+                                      "1",
+                                      "--trace-steps",
+                                      "0"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+std::vector<std::string> under_mpirun(int ranks, const std::vector<std::string>& command,
+                                      const std::vector<std::string>& mpirun_options) {
+  std::vector<std::string> words = {WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
+  words.insert(words.end(), mpirun_options.begin(), mpirun_options.end());
+  words.insert(words.end(), {"-np", std::to_string(ranks)});
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+// Disks that are full, become full, or may not be written: named, with nothing half-written left.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "tests/faults/child_process.h"
+#include "tests/train/temporary_folder.h"
+#include "train/checkpoint.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_root() {
+  return ::geteuid() == 0;
+}
+
+/// A file system of its own on the folder, so large and no larger.
+class SmallDisk {
+ public:
+  SmallDisk(fs::path folder, std::uint64_t bytes) : folder_(std::move(folder)) {
+    fs::create_directories(folder_);
+    const std::string options = "size=" + std::to_string(bytes);
+    mounted_ = ::mount("tmpfs", folder_.c_str(), "tmpfs", 0, options.c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+
+ private:
+  fs::path folder_;
+  bool mounted_ = false;
+};
+
+std::ptrdiff_t entries(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), {});
+}
+
+/// Bytes of the largest file of a checkpoint of tiny_training().
+std::uint64_t largest_file(const fs::path& run_dir) {
+  std::uint64_t largest = 0;
+  for (const auto& file : fs::directory_iterator(find_checkpoint(run_dir))) {
+    largest = std::max(largest, std::uint64_t{file.file_size()});
+  }
+  return largest;
+}
+
+class Disk : public ::testing::Test {
+ protected:
+  const TemporaryFolder folder_;
+  const std::string run_dir_ = folder_.path("run").string();
+};
+
+TEST_F(Disk, TooSmallForTheFirstCheckpointIsRefusedBeforeTraining) {
+  const SmallDisk disk(folder_.path("small"), 64 << 10);
+  if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
+  for (const std::string ranks : {"1", "2"}) {
+    ChildProcess child(tiny_training(folder_.path("small/run").string(), {"--steps", "2", "--ranks", ranks}));
+    EXPECT_EQ(child.wait().exit_code, 2);
+    EXPECT_TRUE(has_parts(child.errors(), {"the first checkpoint needs ", "small' has ", " free", "fix: "}));
+    EXPECT_EQ(child.output(), "");
+    EXPECT_EQ(entries(folder_.path("small")), 0);
+  }
+}
+
+TEST_F(Disk, ThatBecomesTooSmallEndsTheRunAndKeepsTheLastCheckpoint) {
+  const SmallDisk disk(folder_.path("small"), 512 << 10);
+  if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
+  const std::string run_dir = folder_.path("small/run").string();
+  // All checkpoints are kept, until there is no room for one more.
+  ChildProcess child(
+      tiny_training(run_dir, {"--steps", "1000", "--ranks", "2", "--save-every", "1", "--keep-last", "0"}));
+  EXPECT_EQ(child.wait().exit_code, 3);
+  EXPECT_TRUE(has_parts(child.errors(), {"rank 0: checkpoint '", "can't be written: it needs ", " free"}));
+  const auto complete = complete_checkpoints(run_dir);
+  ASSERT_FALSE(complete.empty());
+  EXPECT_EQ(static_cast<std::size_t>(entries(checkpoints_of(run_dir))), complete.size());
+  EXPECT_NO_THROW(read_checkpoint_info(complete.back().path));
+}
+
+TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
+  for (const std::string ranks : {"1", "2"}) {
+    ChildProcess good(tiny_training(run_dir_, {"--steps", "2"}));
+    ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
+    // One byte too few for the largest file.
+    ChildProcess child(
+        tiny_training(run_dir_, {"--steps", "1000", "--resume", "auto", "--save-every", "2", "--ranks", ranks}),
+        {.file_bytes = largest_file(run_dir_) - 1, .as_nobody = false});
+    EXPECT_EQ(child.wait().exit_code, 3);
+    EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
+    EXPECT_EQ(entries(checkpoints_of(run_dir_)), 1);
+    EXPECT_EQ(read_checkpoint_info(find_checkpoint(run_dir_)).step, 2);
+    fs::remove_all(run_dir_);
+  }
+}
+
+TEST_F(Disk, ARunFolderThatCannotBeMadeIsRefusedBeforeTraining) {
+  folder_.write("file", "");
+  ChildProcess child(tiny_training(folder_.path("file/run").string(), {"--steps", "2"}));
+  EXPECT_EQ(child.wait().exit_code, 2);
+  EXPECT_TRUE(has_parts(child.errors(), {"file/run", "Not a directory", "fix: --run-dir"}));
+  EXPECT_EQ(child.output(), "");
+}
+
+TEST_F(Disk, AReadOnlyRunFolderIsRefusedBeforeTraining) {
+  fs::create_directories(run_dir_);
+  fs::permissions(run_dir_,
+                  fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+  fs::permissions(folder_.path(), fs::perms::others_read | fs::perms::others_exec, fs::perm_options::add);
+  ChildProcess child(tiny_training(run_dir_, {"--steps", "2"}), {.file_bytes = {}, .as_nobody = is_root()});
+  const Ending ending = child.wait();
+  if (ending.exit_code == 127) GTEST_SKIP() << "another user can't run " << WEFT_EXECUTABLE;
+  EXPECT_EQ(ending.exit_code, 2);
+  EXPECT_TRUE(has_parts(child.errors(), {"run", "Permission denied", "fix: --run-dir"}));
+  EXPECT_EQ(entries(run_dir_), 0);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,59 @@
+// A rank that is killed or stopped: the others say which collective they wait in, and end.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "tests/faults/child_process.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+class LostRank : public ::testing::Test {
+ protected:
+  /// Starts two ranks that train for ever, and waits for their first steps.
+  void start(const std::vector<std::string>& mpirun_options = {}) {
+    const std::string run_dir = folder_.path("run").string();
+    job_ = std::make_unique<ChildProcess>(
+        under_mpirun(2, tiny_training(run_dir, {"--steps", "100000000", "--watchdog", "2"}), mpirun_options));
+    const bool trains = wait_until([&] {
+      std::error_code none;
+      const auto size = std::filesystem::file_size(folder_.path("run/metrics.jsonl"), none);
+      return (!none && size > 0) || !job_->running();
+    });
+    const auto second = job_->descendant("OMPI_COMM_WORLD_RANK=1");
+    ASSERT_TRUE(trains && second) << job_->errors();
+    second_ = *second;
+  }
+  void TearDown() override {
+    if (second_ > 0) ::kill(second_, SIGKILL);
+  }
+
+  const TemporaryFolder folder_;
+  std::unique_ptr<ChildProcess> job_;
+  pid_t second_ = 0;
+};
+
+TEST_F(LostRank, KilledMakesTheLauncherEndTheOthers) {
+  start();
+  ::kill(second_, SIGKILL);
+  const Ending ending = job_->wait();
+  EXPECT_TRUE(ending.in_time);
+  EXPECT_NE(ending.exit_code, 0);
+  EXPECT_TRUE(has_parts(job_->errors(), {"asked to stop", "rank 0:", "at collective '", "waits for its peers"}));
+}
+
+TEST_F(LostRank, StoppedIsNoticedByTheWatchdog) {
+  start();
+  ::kill(second_, SIGSTOP);
+  const Ending ending = job_->wait();
+  EXPECT_TRUE(ending.in_time);
+  EXPECT_EQ(ending.exit_code, 3);
+  EXPECT_TRUE(has_parts(job_->errors(), {"rank 0:", "at collective '", "waits for its peers"}));
+}
+
+}  // namespace
+}  // namespace weft

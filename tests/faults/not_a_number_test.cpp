@@ -1,0 +1,91 @@
+// A NaN ends the run, with --check-nan by the name of the task that made the first, and no checkpoint holds it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/faults/child_process.h"
+#include "tests/train/temporary_folder.h"
+#include "train/checkpoint.h"
+
+namespace weft {
+namespace {
+
+class NotANumber : public ::testing::TestWithParam<std::string> {  // ranks
+ protected:
+  ChildProcess run(std::vector<std::string> more) const {
+    more.insert(more.end(), {"--ranks", GetParam()});
+    return ChildProcess(tiny_training(run_dir_, more));
+  }
+  /// Trains one step and puts an infinity into a tensor of the weights, which makes a NaN where it is used.
+  std::string poisoned_weights(const std::string& tensor) const {
+    ChildProcess good(tiny_training(folder_.path("good").string(), {"--steps", "1"}));
+    EXPECT_EQ(good.wait().exit_code, 0) << good.errors();
+    const auto path = find_checkpoint(folder_.path("good")) / "model.safetensors";
+    const SafetensorsFile file(path);
+    const auto place = file.bytes(*file.find(tensor)).data() - file.bytes(file.tensors().front()).data();
+    std::string bytes = TemporaryFolder::read(path);
+    const float infinity = std::numeric_limits<float>::infinity();
+    std::uint64_t header = 0;
+    std::copy_n(bytes.data(), sizeof header, reinterpret_cast<char*>(&header));
+    const auto data = static_cast<std::ptrdiff_t>(sizeof header + header + file.tensors().front().begin);
+    std::copy_n(reinterpret_cast<const char*>(&infinity), sizeof infinity, bytes.data() + data + place);
+    std::filesystem::create_directories(folder_.path("poisoned"));
+    std::filesystem::copy(path.parent_path() / "config.json", folder_.path("poisoned"));
+    return std::filesystem::path(folder_.write("poisoned/model.safetensors", bytes)).parent_path().string();
+  }
+
+  const TemporaryFolder folder_;
+  const std::string run_dir_ = folder_.path("run").string();
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, NotANumber, ::testing::Values("1", "2"));
+
+TEST_P(NotANumber, InTheLossEndsTheRun) {
+  ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--save-every", "1"});
+  EXPECT_EQ(child.wait().exit_code, 3);
+  EXPECT_TRUE(has_parts(child.errors(), {"step 0: the loss is ", "nan", "--check-nan"}));
+  EXPECT_TRUE(complete_checkpoints(run_dir_).empty());
+}
+
+TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
+  ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--check-nan"});
+  EXPECT_EQ(child.wait().exit_code, 3);
+  // The first use of the bias is the evaluation before the first step.
+  EXPECT_TRUE(
+      has_parts(child.errors(), {"eval, step 0: task 'mb0.L0.mlp.up", "wrote a NaN or an infinity to", "at [0, 0]"}));
+}
+
+TEST_P(NotANumber, LeavesTheLastGoodCheckpoint) {
+  ChildProcess good = run({"--steps", "3"});
+  ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
+  // So large a step that the next forward pass overflows.
+  ChildProcess child = run({"--steps", "1000", "--resume", "auto", "--save-every", "1", "--lr", "10", "--warmup", "0",
+                            "--schedule", "constant", "--clip", "0", "--weight-decay", "10", "--check-nan", "true"});
+  EXPECT_EQ(child.wait().exit_code, 3);
+  EXPECT_TRUE(has_parts(child.errors(), {"task '", "wrote a NaN"}));
+  const auto complete = complete_checkpoints(run_dir_);
+  ASSERT_FALSE(complete.empty());
+  EXPECT_NO_THROW(read_checkpoint_info(complete.back().path));
+}
+
+TEST_P(NotANumber, IsNotFoundWhereThereIsNone) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {},
+           {"--dtype", "bf16"},
+           {"--dropout", "0.2"},
+           {"--recompute", "block"},
+           {"--clip", "0"},
+           {"--model.family", "llama", "--model.kv-heads", "1", "--model.tied", "false"}}) {
+    std::vector<std::string> options = {"--steps", "3", "--check-nan", "true", "--save-every", "1"};
+    options.insert(options.end(), more.begin(), more.end());
+    ChildProcess child = run(options);
+    EXPECT_EQ(child.wait().exit_code, 0) << child.errors();
+  }
+}
+
+}  // namespace
+}  // namespace weft

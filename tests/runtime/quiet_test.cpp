@@ -1,0 +1,92 @@
+// The steady state is quiet: once a plan has run, a step allocates nothing in our code, on any thread.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdlib>
+#include <new>
+
+#include "runtime/comm/launch.h"
+#include "runtime/program.h"
+#include "tests/runtime/executable_graph.h"
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<std::int64_t> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
+  if (void* memory = std::aligned_alloc(alignment, rounded)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return counted(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace weft {
+namespace {
+
+TEST(SteadyState, TheCounterCounts) {
+  counting = true;
+  const std::int64_t before = allocations;
+  std::vector<int>* vector = new std::vector<int>(100);
+  delete vector;
+  counting = false;
+  EXPECT_EQ(allocations - before, 2);
+}
+
+TEST(SteadyState, AStepAllocatesNothing) {
+  for (const int streams : {1, 3}) {
+    for (const int threads : {1, 2}) {
+      constexpr int kRanks = 2;
+      const std::vector<ProgramGraph> graphs = {{"train", testing::executable_graph(31, kRanks, {.tasks = 60})},
+                                                {"eval", testing::executable_graph(31, kRanks, {.tasks = 20})}};
+      std::barrier together(kRanks);  // World::barrier() allocates, in a rank that is still leaving it, too
+      const int code = run_ranks(kRanks, [&](World& world) {
+        Program program(world, graphs, {.policy_options = {.compute_streams = streams}, .threads = threads});
+        for (const ProgramGraph& graph : graphs) testing::fill(*graph.graph, program.state(), world.rank());
+        const auto run_all = [&] {
+          for (int round = 0; round < 3; ++round) {
+            for (const char* name : {"train", "eval"}) program.run(name, round);
+          }
+        };
+        run_all();
+        together.arrive_and_wait();
+        if (world.rank() == 0) {
+          allocations = 0;
+          counting = true;
+        }
+        together.arrive_and_wait();
+        run_all();
+        together.arrive_and_wait();
+        counting = false;
+        EXPECT_EQ(allocations, 0) << streams << " streams, " << threads << " threads";
+        return 0;
+      });
+      EXPECT_EQ(code, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

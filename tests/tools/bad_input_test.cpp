@@ -1,0 +1,380 @@
+// Bad input, given to the command itself: it leaves with exit code 2 and a message that names what was found and the
+// fix, it writes nothing, and it takes no memory to speak of.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/tools/run_command.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Arguments = std::vector<std::string>;
+
+std::set<std::string> files_below(const fs::path& folder) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) files.insert(entry.path().string());
+  return files;
+}
+
+/// Runs `weft` in `folder` and expects a refusal with all of `parts` in the message, and no file more or less.
+void expect_refused(const TemporaryFolder& folder, const Arguments& arguments, const std::vector<std::string>& parts) {
+  std::string command = "weft";
+  for (const std::string& argument : arguments) command += " " + argument;
+  SCOPED_TRACE(command);
+  const std::set<std::string> before = files_below(folder.path());
+  const CommandResult result = run_weft(arguments, folder.path().string());
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_EQ(result.output, "");
+  EXPECT_TRUE(result.errors.starts_with("weft: ")) << result.errors;
+  EXPECT_NE(result.errors.find("\n  fix: "), std::string::npos) << result.errors;
+  for (const std::string& part : parts)
+    EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\nnot in " << result.errors;
+  EXPECT_EQ(files_below(folder.path()), before);
+}
+
+/// The largest of the commands run so far stayed below 1 GiB.
+void expect_little_memory() {
+  rusage usage{};
+  ASSERT_EQ(getrusage(RUSAGE_CHILDREN, &usage), 0);
+  EXPECT_LT(usage.ru_maxrss, 1 << 20);
+}
+
+std::string little_endian(std::uint64_t value, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  std::memcpy(text.data(), &value, bytes);
+  return text;
+}
+
+/// llm.c's token file: magic number, version, count, and the ids in `width` bytes each.
+std::string token_file(std::uint64_t magic, std::uint64_t version, std::uint64_t count, std::size_t ids,
+                       std::size_t width, std::uint64_t id) {
+  std::string text = little_endian(magic, 4) + little_endian(version, 4) + little_endian(count, 4);
+  text.resize(1024);
+  for (std::size_t i = 0; i < ids; ++i) text += little_endian(id, width);
+  return text;
+}
+
+std::string safetensors(std::string_view header, std::string_view data) {
+  return little_endian(header.size(), 8) + std::string(header) + std::string(data);
+}
+
+std::string nested(std::size_t depth) {
+  return std::string(depth, '[') + std::string(depth, ']');
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " isn't in:\n" << text;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(BadInput, Data) {
+  struct Case {
+    std::string name, content;
+    Arguments flags;
+    std::vector<std::string> parts;
+  };
+  const std::string text(4000, 'a');
+  const std::vector<Case> cases = {
+      {"empty.txt", "", {}, {"empty.txt' is empty"}},
+      {"binary.txt", text + std::string(1, '\0') + text, {}, {"isn't text: it has a NUL byte at 4000"}},
+      {"short.txt", "too short", {}, {"has 10 tokens to train on", "129 or more"}},
+      {"short_held_out.txt", std::string(9, 'a'), {"--seq-len", "4"}, {"0 held-out tokens"}},
+      {"vocabulary.txt", text, {"--model.vocab", "256"}, {"a vocabulary of 256", "257 or more"}},
+      {"ids16.bin", token_file(20240520, 1, 2000, 2000, 2, 257), {}, {"token 0 has id 257", "ids below 257"}},
+      {"ids32.bin", token_file(20240801, 7, 2000, 2000, 4, 0xffffffff), {}, {"token 0 has id 4294967295"}},
+      {"bare_ids.bin", std::string(4000, '\xff'), {"--model.vocab", "50257"}, {"token 0 has id 65535", "below 50257"}},
+      {"truncated.bin",
+       token_file(20240520, 1, 2000, 1999, 2, 1),
+       {},
+       {"has 5022 bytes", "5024 bytes for the 2000 tokens"}},
+      {"count.bin", token_file(20240520, 1, 0xffffffff, 10, 2, 1), {}, {"8589935614 bytes for the 4294967295 tokens"}},
+      {"no_header.bin", token_file(20240520, 1, 0, 0, 2, 1).substr(0, 100), {}, {"is truncated: 100 bytes"}},
+      {"version.bin", token_file(20240520, 9, 0, 0, 2, 1), {}, {"has format version 9", "version 1"}},
+      {"model.bin", token_file(20240326, 3, 0, 0, 2, 1), {}, {"is an llm.c model"}},
+      {"odd.bin", std::string(4001, '\1'), {}, {"an odd number"}},
+      {"empty.bin", "", {}, {"empty.bin' is empty"}},
+  };
+  for (const Case& bad : cases) {
+    const TemporaryFolder folder;
+    folder.write(bad.name, bad.content);
+    Arguments arguments{"train", "--run-dir", "run", "--data", bad.name};
+    arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
+    expect_refused(folder, arguments, bad.parts);
+  }
+  expect_little_memory();
+}
+
+TEST(BadInput, DataPaths) {
+  const TemporaryFolder folder;
+  folder.write("text.txt", std::string(4000, 'a'));
+  folder.write("ids.bin", std::string(4000, '\0'));
+  folder.write("mixed/text.txt", "a");
+  folder.write("mixed/ids.bin", "a");
+  fs::create_directory(folder.path("none"));
+  const auto train = [](Arguments flags) {
+    flags.insert(flags.begin(), {"train", "--run-dir", "run"});
+    return flags;
+  };
+  expect_refused(folder, train({"--data", "missing.txt"}), {"'missing.txt' doesn't exist"});
+  expect_refused(folder, train({"--data", std::string(5000, 'x')}), {"doesn't exist"});
+  expect_refused(folder, train({"--data", "none"}), {"holds no text and no tokens"});
+  expect_refused(folder, train({"--data", "mixed"}), {"holds 1 .bin files among 2 files"});
+  expect_refused(folder, train({"--data", "/dev/zero"}), {"isn't a regular file"});
+  expect_refused(folder, train({"--data", "caf\xe9.txt"}), {"is not plain text"});
+  expect_refused(folder, train({"--data", "text.txt", "--val-data", "ids.bin"}), {"of one kind"});
+  expect_refused(folder, train({"--data", "text.txt", "--val-data", "missing"}), {"'missing' doesn't exist"});
+  expect_refused(folder, train({"--data", "text.txt", "--seq-len", "100000"}), {"longer than the model's context"});
+  expect_little_memory();
+}
+
+TEST(BadInput, Weights) {
+  const std::string four = R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})";
+  struct Case {
+    std::string content;
+    std::vector<std::string> parts;
+  };
+  const std::vector<Case> cases = {
+      {"", {"has 0 bytes"}},
+      {"1234567", {"has 7 bytes"}},
+      {std::string(100, '\xff'), {"claims a header of 18446744073709551615 bytes"}},
+      {little_endian(std::uint64_t{1} << 60, 8) + "{}", {"claims a header of 1152921504606846976 bytes"}},
+      {safetensors("[]", ""), {"has no JSON header"}},
+      {safetensors(R"({"a":)" + four, std::string(16, 'x')), {"isn't valid JSON"}},
+      {safetensors("{\"\xff\":1}", ""), {"isn't valid JSON"}},
+      {safetensors(R"({"a":)" + nested(100'000) + "}", ""), {"nests values more than 64 deep"}},
+      {safetensors(R"({"a":)" + four + R"(,"a":)" + four + "}", std::string(16, 'x')), {"has the key \"a\" twice"}},
+      {safetensors(R"({"a":)" + four + "}", std::string(12, 'x')), {"has 12 bytes of tensors", "16"}},
+      {safetensors(R"({"a":)" + four + "}", std::string(20, 'x')), {"has 20 bytes of tensors", "16"}},
+      {safetensors(R"({"a":)" + four + R"(,"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
+                   std::string(24, 'x')),
+       {"tensor 'b' begins at byte 8", "no overlap"}},
+      {safetensors(R"({"a":)" + four + R"(,"b":{"dtype":"F32","shape":[4],"data_offsets":[20,36]}})",
+                   std::string(36, 'x')),
+       {"tensor 'b' begins at byte 20", "no holes"}},
+      {safetensors(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""),
+       {"more than 2^64 bytes"}},
+      {safetensors(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})", ""), {"has no valid shape"}},
+      {safetensors(R"({"a":{"dtype":"F32","shape":[1e400],"data_offsets":[0,16]}})", ""), {"isn't valid JSON"}},
+      {safetensors(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[16,0]}})", ""), {"data_offsets [16, 0]"}},
+      {safetensors(R"({"a":{"dtype":"Q4","shape":[4],"data_offsets":[0,2]}})", "xx"), {"has dtype \"Q4\"", "F32"}},
+      {safetensors(R"({"\u001b[2Ja":1})", ""), {"tensor '\\x1b[2Ja'"}},
+      {safetensors(R"({"a":)" + four + "}", std::string(16, 'x')), {"has no tensor 'wte.weight'"}},
+  };
+  for (const Case& bad : cases) {
+    const TemporaryFolder folder;
+    folder.write("model.safetensors", bad.content);
+    expect_refused(folder, {"train", "--run-dir", "run", "--init-from", "model.safetensors"}, bad.parts);
+  }
+  expect_little_memory();
+}
+
+TEST(BadInput, WeightFolders) {
+  const TemporaryFolder folder;
+  const auto index = [](std::string_view shard) {
+    return R"({"weight_map":{"wte.weight":")" + std::string(shard) + "\"}}";
+  };
+  folder.write("outside/model.safetensors.index.json", index("../shard.safetensors"));
+  folder.write("absolute/model.safetensors.index.json", index("/etc/passwd"));
+  folder.write("absent/model.safetensors.index.json", index("shard.safetensors"));
+  folder.write("other/model.safetensors.index.json", "[]");
+  folder.write("pickle/pytorch_model.bin", "x");
+  folder.write("shard.safetensors", safetensors("{}", ""));
+  const auto from = [](std::string path) {
+    return Arguments{"train", "--run-dir", "run", "--init-from", std::move(path)};
+  };
+  expect_refused(folder, from("outside"), {"names the file '../shard.safetensors'"});
+  expect_refused(folder, from("absolute"), {"names the file '/etc/passwd'"});
+  expect_refused(folder, from("absent"), {"absent/shard.safetensors' doesn't exist"});
+  expect_refused(folder, from("other"), {"has no weight_map"});
+  expect_refused(folder, from("pickle"), {"safe_serialization=True"});
+  expect_refused(folder, from("missing"), {"'missing' doesn't exist"});
+}
+
+TEST(BadInput, Checkpoints) {
+  const TemporaryFolder folder;
+  const CommandResult good = run_weft(
+      {"train", "--model.layers", "1", "--model.hidden", "16", "--model.heads", "2", "--seq-len", "8", "--global-batch",
+       "1", "--steps", "1", "--eval-batches", "1", "--trace-steps", "0", "--run-dir", "good"},
+      folder.path().string());
+  ASSERT_EQ(good.exit_code, 0) << good.errors;
+  const std::string step = "good/checkpoints/step_00000001/";
+  const std::string manifest = TemporaryFolder::read(folder.path(step + "manifest.json"));
+  const std::string model = TemporaryFolder::read(folder.path(step + "model.safetensors"));
+  const std::string optimizer = TemporaryFolder::read(folder.path(step + "optimizer.safetensors"));
+  struct Case {
+    std::string file, content;
+    std::vector<std::string> parts;
+  };
+  const auto altered = [](std::string text, std::size_t at) {
+    text.at(at) = static_cast<char>(text.at(at) ^ 1);
+    return text;
+  };
+  const std::vector<Case> cases = {
+      {"manifest.json", "", {"manifest.json' isn't valid JSON"}},
+      {"manifest.json", manifest.substr(0, manifest.size() / 2), {"isn't valid JSON"}},
+      {"manifest.json", std::string(100, '\xff'), {"isn't valid JSON"}},
+      {"manifest.json", "[1]", {"isn't the manifest of a checkpoint"}},
+      {"manifest.json", "{\"format\":" + nested(100'000) + "}", {"nests values more than 64 deep"}},
+      {"manifest.json", replaced(manifest, "{", "{\"step\": 1,"), {"has the key \"step\" twice"}},
+      {"manifest.json", replaced(manifest, "\"version\": ", "\"version\": 9"), {"has version 9"}},
+      {"manifest.json", replaced(manifest, "\"step\": 1", "\"step\": -1"), {"step is -1"}},
+      {"manifest.json", replaced(manifest, "\"step\": 1", "\"step\": 1e300"), {"step is 1e+300"}},
+      {"manifest.json", replaced(manifest, "\"step\": 1", "\"step\": 2"), {"it was altered"}},
+      {"manifest.json",
+       replaced(manifest, "\"model.safetensors\"", "\"../model.safetensors\""),
+       {"../model.safetensors"}},
+      {"manifest.json", replaced(manifest, "\"heads\":2", "\"heads\":3"), {"heads"}},
+      {"manifest.json", replaced(manifest, "\"hidden\":16", "\"hidden\":4611686018427387904"), {"4611686018427387904"}},
+      {"model.safetensors", model.substr(0, model.size() - 1), {"model.safetensors"}},
+      {"model.safetensors", altered(model, model.size() - 1), {"model.safetensors"}},
+      {"model.safetensors", altered(model, 9), {"model.safetensors"}},
+      {"optimizer.safetensors", optimizer + "x", {"optimizer.safetensors"}},
+      {"optimizer.safetensors", altered(optimizer, optimizer.size() - 1), {"optimizer.safetensors"}},
+  };
+  for (const Case& bad : cases) {
+    fs::remove_all(folder.path("bad"));
+    fs::copy(folder.path(step), folder.path("bad"), fs::copy_options::recursive);
+    folder.write("bad/" + bad.file, bad.content);
+    expect_refused(folder, {"train", "good/config.toml", "--run-dir", "run", "--resume", "bad"}, bad.parts);
+    if (bad.file != "optimizer.safetensors") {
+      expect_refused(folder, {"eval", "bad"}, bad.parts);
+      expect_refused(folder, {"generate", "bad", "--max-tokens", "1"}, bad.parts);
+    }
+  }
+  expect_refused(folder, {"generate", step, "--top-p", "nan"}, {"top-p nan"});
+  expect_refused(folder, {"generate", step, "--temperature", "inf"}, {"--temperature"});
+  expect_refused(folder, {"generate", step, "--prompt", std::string(1000, 'x')}, {"a prompt of 1000 bytes"});
+  fs::remove(folder.path("bad/optimizer.safetensors"));
+  expect_refused(folder, {"train", "good/config.toml", "--run-dir", "run", "--resume", "bad"},
+                 {"optimizer.safetensors"});
+  expect_refused(folder, {"train", "--run-dir", "run", "--resume", step}, {"for this model"});
+  expect_refused(folder, {"train", "--run-dir", "run", "--resume", "missing"}, {"'missing' doesn't exist"});
+  expect_refused(folder, {"train", "--run-dir", "run", "--resume", "good/config.toml"}, {"no complete checkpoint"});
+  expect_refused(folder, {"eval", "."}, {"holds no complete checkpoint"});
+  expect_refused(folder, {"generate", std::string(5000, 'x')}, {"doesn't exist"});
+  expect_little_memory();
+}
+
+TEST(BadInput, ConfigurationFiles) {
+  struct Case {
+    std::string content;
+    std::vector<std::string> parts;
+  };
+  const std::vector<Case> cases = {
+      {"", {"bad.toml is empty"}},
+      {std::string(1000, '\0'), {"bad.toml line 1"}},
+      {std::string(1000, '\xff'), {"bad.toml line 1"}},
+      {std::string(1 << 20, '#'), {"is larger than 65536 bytes"}},
+      {"steps = 1\nlearning-rate = 1\n", {"line 2: unknown key \"learning-rate\""}},
+      {"stpes = 1\n", {"did you mean steps?"}},
+      {"[modle]\nlayers = 2\n", {"unknown table [modle]"}},
+      {"[model]\nlayer = 2\n", {"did you mean model.layers?"}},
+      {"steps = 1\nsteps = 2\n", {"line 2"}},
+      {"steps = \"3\"\n", {"steps is text"}},
+      {"steps = 1.5\n", {"steps is a number with a fraction"}},
+      {"steps = -1\n", {"steps = -1 is out of range"}},
+      {"steps = 9223372036854775808\n", {"line 1"}},
+      {"lr = nan\n", {"lr = nan is out of range"}},
+      {"lr = inf\n", {"lr = inf is out of range"}},
+      {"lr = 1e400\n", {"line 1"}},
+      {"run-dir = \"a\\u0000b\"\n", {"is not plain text"}},
+      {"a = " + nested(10'000), {"line 1"}},
+      {std::string("a") +
+           [] {
+             std::string dots;
+             for (int i = 0; i < 30'000; ++i) dots += ".a";
+             return dots;
+           }() +
+           " = 1\n",
+       {"line 1"}},
+      {"[model]\nhidden = 100\nheads = 3\n", {"heads that divide the hidden size"}},
+      {"[model]\nfamily = \"llama\"\nheads = 8\nkv-heads = 3\n", {"key/value heads that divide the heads"}},
+      {"[model]\nfamily = \"gtp2\"\n", {"did you mean \"gpt2\"?"}},
+  };
+  for (const Case& bad : cases) {
+    const TemporaryFolder folder;
+    folder.write("bad.toml", bad.content);
+    expect_refused(folder, {"train", "bad.toml", "--run-dir", "run"}, bad.parts);
+  }
+  const TemporaryFolder folder;
+  expect_refused(folder, {"train", "missing.toml"}, {"missing.toml can't be read"});
+  expect_refused(folder, {"train", "."}, {"can't be read"});
+  expect_refused(folder, {"train", "/dev/zero"}, {"is larger than 65536 bytes"});
+  expect_little_memory();
+}
+
+TEST(BadInput, Flags) {
+  struct Case {
+    Arguments flags;
+    std::vector<std::string> parts;
+  };
+  const std::vector<Case> cases = {
+      {{"--stpes", "5"}, {"did you mean --steps?"}},
+      {{"--set", "model.layer=2"}, {"did you mean model.layers?"}},
+      {{"--set", "=2"}, {"unknown key"}},
+      {{"--set", std::string(100'000, 'x') + "=2"}, {"unknown key", "(100"}},
+      {{"--steps", "-1"}, {"--steps = -1 is out of range"}},
+      {{"--steps", "0"}, {"--steps = 0 is out of range"}},
+      {{"--steps", "9223372036854775808"}, {"is out of range"}},
+      {{"--steps", "1e3"}, {"is not an integer"}},
+      {{"--steps", ""}, {"is not an integer"}},
+      {{"--seed", "-1"}, {"is out of range"}},
+      {{"--lr", "1e400"}, {"is out of range"}},
+      {{"--lr", "nan"}, {"is out of range"}},
+      {{"--lr", "0,5"}, {"is not a number"}},
+      {{"--dropout", "1"}, {"is out of range"}},
+      {{"--model.hidden", "-64"}, {"is out of range"}},
+      {{"--model.hidden", "100", "--model.heads", "3"}, {"set model.heads to one of 1, 2, 4, 5"}},
+      {{"--model.family", "llama", "--model.heads", "8", "--model.kv-heads", "3"}, {"set model.kv-heads to one of"}},
+      {{"--model", "tinny"}, {"did you mean --model tiny?"}},
+      {{"--model", "llama-8b", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"}, {"need at least", "memory"}},
+      {{"--model.layers", "10000", "--model.hidden", "1000000"}, {"a model of"}},
+      {{"--global-batch", "16777216"}, {"activations of"}},
+      {{"--global-batch", "16777216", "--micro-batch", "1"}, {"16777216 micro-batches"}},
+      {{"--ranks", "3"}, {"--global-batch 6 or 9"}},
+      {{"--micro-batch", "3"}, {"doesn't divide"}},
+      {{"--grid", "data=2,data=2"}, {"is given twice"}},
+      {{"--grid", "dat=2"}, {"did you mean \"data\"?"}},
+      {{"--grid", "x=2"}, {"data parallel only"}},
+      {{"--policy", "programm"}, {"program"}},
+      {{"--min-lr", "1"}, {"is above lr"}},
+      {{"--resume", "a", "--init-from", "b"}, {"one of them"}},
+      {{"--dtype", "fp16"}, {"is unknown", "fp32, bf16"}},
+  };
+  for (const Case& bad : cases) {
+    const TemporaryFolder folder;
+    Arguments arguments{"train", "--run-dir", "run"};
+    arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
+    expect_refused(folder, arguments, bad.parts);
+  }
+  expect_little_memory();
+}
+
+TEST(BadInput, FlagsOfTheOtherCommands) {
+  const TemporaryFolder folder;
+  expect_refused(folder, {"train", "--resume", "auto"}, {"resume = auto without a run-dir"});
+  expect_refused(folder, {"generate", "run", "--temperature", "-1"}, {"--temperature"});
+  expect_refused(folder, {"generate", "run", "--max-tokens", "99999999999999999999"}, {"--max-tokens"});
+  expect_refused(folder, {"generate", "run", "--seed", "x"}, {"--seed"});
+  expect_refused(folder, {"eval", "run", "--seq-len", "0x10"}, {"doesn't exist"});
+  expect_refused(folder, {"graph", "-o", "a.png"}, {".dot, .svg or .json"});
+  expect_refused(folder, {"graph", "--kind", "inference"}, {"--kind"});
+  expect_refused(folder, {"graph", "--policy", "none-such", "-o", "a.dot"}, {"none-such"});
+  expect_refused(folder, {"graph", "--model.heads", "7", "-o", "a.dot"}, {"model.heads = 7"});
+}
+
+}  // namespace
+}  // namespace weft

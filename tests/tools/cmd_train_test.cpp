@@ -1,0 +1,240 @@
+// `weft train` as a process: the same bytes from threads and from MPI, signals, time limits, and what scripts read.
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/tools/run_command.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+class TrainCommand : public ::testing::Test {
+ protected:
+  TrainCommand() {
+    std::string text;
+    for (int i = 0; text.size() < 4000; ++i) text += i % 3 == 0 ? "warp and weft\n" : "a loom of yarn ";
+    folder_.write("text.txt", text);
+  }
+
+  /// The words of a small run in `run_dir`, and `more`.
+  static std::vector<std::string> small_run(const std::string& run_dir, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "train",    "--model",          "custom", "--model.layers", "2",  "--model.hidden",  "16",  "--model.heads",
+        "4",        "--model.kv-heads", "4",      "--model.ffn",    "24", "--model.context", "16",  "--data",
+        "text.txt", "--micro-batch",    "1",      "--threads",      "1",  "--dropout",       "0.1", "--clip",
+        "0.5",      "--run-dir",        run_dir};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  CommandResult train(const std::string& run_dir, const std::vector<std::string>& more) const {
+    return run_weft(small_run(run_dir, more), folder_.path().string());
+  }
+  CommandResult train_with_mpi(int ranks, const std::string& run_dir, const std::vector<std::string>& more) const {
+    return Command(mpi_words(ranks, small_run(run_dir, more)), folder_.path().string()).wait();
+  }
+
+  std::filesystem::path checkpoint(const std::string& run_dir, std::int64_t step) const {
+    char name[32];
+    std::snprintf(name, sizeof name, "step_%08d", static_cast<int>(step));
+    return folder_.path(run_dir) / "checkpoints" / name;
+  }
+  /// Every file of arrays in a checkpoint, by name.
+  std::map<std::string, std::string> arrays(const std::string& run_dir, std::int64_t step) const {
+    std::map<std::string, std::string> files;
+    const std::filesystem::path at = checkpoint(run_dir, step);
+    if (!std::filesystem::exists(at)) return files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(at)) {
+      if (entry.path().extension() == ".safetensors") {
+        files[entry.path().filename().string()] = TemporaryFolder::read(entry.path());
+      }
+    }
+    return files;
+  }
+  std::size_t lines_of_metrics(const std::string& run_dir) const {
+    const std::string text = TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl");
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  /// Starts a run without end and waits until it has done a few steps.
+  void wait_for_steps(Command& command, const std::string& run_dir) const {
+    while (command.running() && lines_of_metrics(run_dir) < 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ASSERT_TRUE(command.running()) << command.wait().errors;
+  }
+
+  const TemporaryFolder folder_;
+};
+
+// -- processes and threads --------------------------------------------------------------------------------------------
+
+struct Mode {
+  const char* name;
+  int ranks;
+  std::vector<std::string> arguments;
+};
+
+class TrainCommandMpi : public TrainCommand, public ::testing::WithParamInterface<Mode> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, TrainCommandMpi,
+    ::testing::Values(Mode{"Gpt2On2", 2, {}}, Mode{"Gpt2On4", 4, {}}, Mode{"Serial", 2, {"--policy", "serial"}},
+                      Mode{"LlamaBf16On2",
+                           2,
+                           {"--model.family", "llama", "--model.kv-heads", "2", "--model.tied", "false", "--dtype",
+                            "bf16", "--recompute", "block", "--threads", "2"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(TrainCommandMpi, ProcessesGiveTheBytesOfThreads) {
+  std::vector<std::string> arguments = {"--steps", "10"};
+  arguments.insert(arguments.end(), GetParam().arguments.begin(), GetParam().arguments.end());
+  const CommandResult processes = train_with_mpi(GetParam().ranks, "processes", arguments);
+  ASSERT_EQ(processes.exit_code, 0) << processes.errors;
+  EXPECT_TRUE(contains(processes.errors, std::to_string(GetParam().ranks) + " (MPI processes)")) << processes.errors;
+  arguments.insert(arguments.end(), {"--ranks", std::to_string(GetParam().ranks)});
+  const CommandResult threads = train("threads", arguments);
+  ASSERT_EQ(threads.exit_code, 0) << threads.errors;
+  const auto expected = arrays("threads", 10), found = arrays("processes", 10);
+  ASSERT_GE(expected.size(), 2U);
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, bytes] : expected) {
+    ASSERT_TRUE(found.contains(name)) << name;
+    EXPECT_TRUE(found.at(name) == bytes) << name << " differs";
+  }
+  EXPECT_EQ(lines_of_metrics("processes"), 10U);
+}
+
+// A run that processes began goes on with threads, and the other way round.
+TEST_F(TrainCommand, MpiRunsResumeBitForBit) {
+  ASSERT_EQ(train("whole", {"--steps", "8", "--ranks", "2", "--save-every", "4"}).exit_code, 0);
+  std::filesystem::create_directories(folder_.path("rest/checkpoints"));
+  std::filesystem::copy(checkpoint("whole", 4), checkpoint("rest", 4), std::filesystem::copy_options::recursive);
+  const CommandResult rest = train_with_mpi(2, "rest", {"--steps", "8", "--resume", "auto"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+  EXPECT_EQ(lines_of_metrics("rest"), 4U);
+  EXPECT_TRUE(arrays("rest", 8) == arrays("whole", 8));
+}
+
+/// Processes that `parent` started and that still live.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::istringstream list(
+      TemporaryFolder::read("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children"));
+  std::vector<pid_t> children;
+  for (pid_t child = 0; list >> child;) children.push_back(child);
+  return children;
+}
+
+// Whichever process hears it, all leave behind the same step.
+TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
+  for (const std::size_t listener : {0, 1}) {
+    const std::string run_dir = "run" + std::to_string(listener);
+    Command command(mpi_words(2, small_run(run_dir, {"--steps", "1000000"})), folder_.path().string());
+    wait_for_steps(command, run_dir);
+    const std::vector<pid_t> ranks = children_of(command.pid());
+    ASSERT_EQ(ranks.size(), 2U);
+    kill(ranks[listener], SIGTERM);
+    const CommandResult result = command.wait();
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_TRUE(contains(result.output, "by a signal behind step ")) << result.output;
+    EXPECT_FALSE(arrays(run_dir, static_cast<std::int64_t>(lines_of_metrics(run_dir))).empty());
+  }
+}
+
+// -- ends -------------------------------------------------------------------------------------------------------------
+
+TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const std::string run_dir = "run" + std::to_string(signal);
+    std::vector<std::string> words = small_run(run_dir, {"--steps", "1000000", "--ranks", "2"});
+    words.insert(words.begin(), WEFT_EXECUTABLE);
+    Command command(words, folder_.path().string());
+    wait_for_steps(command, run_dir);
+    kill(command.pid(), signal);
+    const CommandResult result = command.wait();
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const auto done = static_cast<std::int64_t>(lines_of_metrics(run_dir));
+    EXPECT_FALSE(arrays(run_dir, done).empty()) << "no checkpoint of step " << done;
+    const std::string advice = "weft train " + run_dir + "/config.toml --resume auto";
+    EXPECT_TRUE(contains(result.output, advice)) << result.output;
+
+    const CommandResult rest =
+        run_weft({"train", run_dir + "/config.toml", "--resume", "auto", "--steps", std::to_string(done + 2), "--json"},
+                 folder_.path().string());
+    ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+    EXPECT_EQ(nlohmann::json::parse(rest.output).at("first_step"), done);
+    EXPECT_EQ(lines_of_metrics(run_dir), static_cast<std::size_t>(done) + 2);
+  }
+}
+
+TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
+  const CommandResult result = train("run", {"--steps", "1000000", "--max-time", "0.001"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "by --max-time behind step 1 of 1000000")) << result.output;
+  EXPECT_TRUE(contains(result.output, "weft train run/config.toml --resume auto")) << result.output;
+  EXPECT_FALSE(arrays("run", 1).empty());
+}
+
+TEST_F(TrainCommand, ARunThatIsDoneSaysSo) {
+  ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
+  const CommandResult result = train("run", {"--steps", "2", "--resume", "auto"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(contains(result.output, "none left: 2 of 2 were done before")) << result.output;
+}
+
+// -- for scripts ------------------------------------------------------------------------------------------------------
+
+TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
+  const CommandResult result = train("run", {"--steps", "3", "--ranks", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const nlohmann::json report = nlohmann::json::parse(result.output);
+  EXPECT_EQ(report.at("run_dir"), "run");
+  EXPECT_EQ(report.at("first_step"), 0);
+  EXPECT_EQ(report.at("steps_done"), 3);
+  for (const char* key : {"first_loss", "last_loss", "first_val_loss", "val_loss", "tokens_per_s", "step_ms",
+                          "exposed_comm_ms", "communication_ms", "overlap_fraction", "peak_memory_bytes", "seconds"}) {
+    EXPECT_TRUE(report.at(key).is_number()) << key;
+  }
+  EXPECT_EQ(report.at("stopped_by_signal"), false);
+  EXPECT_EQ(report.at("stopped_by_time"), false);
+  EXPECT_TRUE(report.at("sample").is_string());
+  ASSERT_FALSE(report.at("files").empty());
+  for (const nlohmann::json& file : report.at("files")) {
+    EXPECT_TRUE(std::filesystem::exists(folder_.path(file.get<std::string>()))) << file;
+  }
+}
+
+TEST_F(TrainCommand, DryRunWritesNothing) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--dry-run", "--ranks", "2"}, {"--dry-run", "--ranks", "2", "--json"}}) {
+    const CommandResult result = train("run", more);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    if (more.back() == "--json") {
+      EXPECT_TRUE(nlohmann::json::parse(result.output).at("plans").contains("train")) << result.output;
+    } else {
+      EXPECT_TRUE(contains(result.output, "memory     a rank:")) << result.output;
+    }
+    std::vector<std::string> left;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+      left.push_back(entry.path().filename().string());
+    }
+    EXPECT_EQ(left, std::vector<std::string>{"text.txt"});
+  }
+}
+
+}  // namespace
+}  // namespace weft

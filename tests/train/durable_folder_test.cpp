@@ -1,0 +1,85 @@
+// A folder appears whole or not at all.
+#include "train/durable_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+#include "train/durable_file.h"
+
+namespace weft {
+namespace {
+
+std::ptrdiff_t entries(const std::filesystem::path& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+TEST(DurableFolder, AppearsOnCommit) {
+  const TemporaryFolder folder;
+  DurableFolder made(folder.path("above/it"));
+  write_durable(made.path() / "file", "text");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("above/it")));
+  made.commit();
+  EXPECT_EQ(TemporaryFolder::read(folder.path("above/it/file")), "text");
+  EXPECT_EQ(entries(folder.path("above")), 1);
+}
+
+TEST(DurableFolder, TakesThePlaceOfAnOlderOne) {
+  const TemporaryFolder folder;
+  folder.write("it/old", "old");
+  DurableFolder made(folder.path("it"));
+  write_durable(made.path() / "new", "new");
+  EXPECT_EQ(TemporaryFolder::read(folder.path("it/old")), "old");
+  made.commit();
+  EXPECT_FALSE(std::filesystem::exists(folder.path("it/old")));
+  EXPECT_EQ(TemporaryFolder::read(folder.path("it/new")), "new");
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(DurableFolder, WithoutCommitNothingIsLeft) {
+  const TemporaryFolder folder;
+  folder.write("it/old", "old");
+  {
+    const DurableFolder made(folder.path("it"));
+    write_durable(made.path() / "new", "new");
+  }
+  EXPECT_EQ(TemporaryFolder::read(folder.path("it/old")), "old");
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(DurableFolder, BeginsEmptyAfterAKill) {
+  const TemporaryFolder folder;
+  folder.write(".writing_it/half", "half");
+  DurableFolder made(folder.path("it"));
+  EXPECT_EQ(entries(made.path()), 0);
+}
+
+TEST(DurableFolder, AFaultNamesTheFolder) {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { DurableFolder made(folder.path("file/it")); }),
+                        {"file/it' can't be written", "Not a directory"}));
+}
+
+TEST(RemoveFolder, RemovesAllOfItAndNothingElse) {
+  const TemporaryFolder folder;
+  folder.write("it/a/b", "");
+  folder.write("other", "");
+  EXPECT_TRUE(remove_folder(folder.path("it")));
+  EXPECT_FALSE(remove_folder(folder.path("it")));
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(RemoveLeftovers, KeepsWhatHasAName) {
+  const TemporaryFolder folder;
+  folder.write(".writing_a/file", "");
+  folder.write(".removing_b", "");
+  folder.write(".other/file", "");
+  folder.write("a/file", "");
+  remove_leftovers(folder.path());
+  EXPECT_EQ(entries(folder.path()), 2);
+  remove_leftovers(folder.path("none"));  // nothing to do
+}
+
+}  // namespace
+}  // namespace weft

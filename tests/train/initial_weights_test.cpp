@@ -1,0 +1,80 @@
+#include "train/initial_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace weft {
+namespace {
+
+ParameterSpec normal(std::int64_t rows, std::int64_t cols, float std, std::uint32_t site) {
+  ParameterSpec spec;
+  spec.rows = rows;
+  spec.cols = cols;
+  spec.matrix = true;
+  spec.init = Init::normal;
+  spec.std = std;
+  spec.site = site;
+  return spec;
+}
+
+std::vector<float> values_of(const ParameterSpec& spec, std::uint64_t seed) {
+  std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
+  initialize_parameter(spec, seed, DType::f32, values.data(), nullptr);
+  return values;
+}
+
+// Over 100,000 draws: mean, variance, tails and neighbours within five standard errors of a normal's.
+TEST(InitialWeights, AreNormal) {
+  const std::vector<float> values = values_of(normal(400, 250, 0.02F, 3), 42);
+  const auto n = static_cast<double>(values.size());
+  double sum = 0, square = 0, fourth = 0, neighbours = 0, last = 0;
+  int beyond_two = 0;
+  for (const float value : values) {
+    const double z = static_cast<double>(value) / 0.02;
+    sum += z;
+    square += z * z;
+    fourth += z * z * z * z;
+    neighbours += z * last;
+    last = z;
+    beyond_two += std::abs(z) > 2 ? 1 : 0;
+  }
+  EXPECT_NEAR(sum / n, 0, 5 / std::sqrt(n));
+  EXPECT_NEAR(square / n, 1, 5 * std::sqrt(2 / n));
+  EXPECT_NEAR(fourth / n, 3, 5 * std::sqrt(96 / n));
+  EXPECT_NEAR(neighbours / n, 0, 5 / std::sqrt(n));
+  EXPECT_NEAR(beyond_two / n, 0.0455, 5 * std::sqrt(0.0455 * 0.9545 / n));
+}
+
+TEST(InitialWeights, DependOnSeedSiteAndPlaceOnly) {
+  const std::vector<float> matrix = values_of(normal(3, 5, 1, 7), 42);
+  EXPECT_EQ(values_of(normal(3, 5, 1, 7), 42), matrix);
+  EXPECT_NE(values_of(normal(3, 5, 1, 7), 43), matrix);
+  EXPECT_NE(values_of(normal(3, 5, 1, 8), 42), matrix);
+  // The upper half of a seed counts too.
+  EXPECT_NE(values_of(normal(3, 5, 1, 7), 42 + (std::uint64_t{1} << 32)), matrix);
+  // A longer parameter begins with the same values: element i's are its own.
+  const std::vector<float> longer = values_of(normal(4, 5, 1, 7), 42);
+  EXPECT_EQ(std::vector<float>(longer.begin(), longer.begin() + 15), matrix);
+}
+
+TEST(InitialWeights, VectorsAreOnesOrZeros) {
+  ParameterSpec spec = normal(1, 9, 0, 0);
+  spec.init = Init::ones;
+  EXPECT_EQ(values_of(spec, 1), std::vector<float>(9, 1.0F));
+  spec.init = Init::zeros;
+  EXPECT_EQ(values_of(spec, 1), std::vector<float>(9, 0.0F));
+}
+
+TEST(InitialWeights, Bf16IsTheMasterRounded) {
+  const ParameterSpec spec = normal(5, 7, 0.5F, 2);
+  std::vector<bf16> rounded(35);
+  std::vector<float> master(35);
+  initialize_parameter(spec, 42, DType::bf16, rounded.data(), master.data());
+  EXPECT_EQ(master, values_of(spec, 42));
+  for (std::size_t i = 0; i < master.size(); ++i) EXPECT_EQ(rounded[i].bits, bf16(master[i]).bits);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,72 @@
+#include "train/launch_run.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+RunConfig three_ranks() {
+  RunConfig config;
+  config.ranks = 3;
+  config.global_batch = 6;
+  return config;
+}
+
+TEST(LaunchRun, RunsEveryRankOnTheResolvedConfiguration) {
+  std::mutex mutex;
+  std::set<int> ranks;
+  std::set<std::string> folders;
+  const int code = run_on_ranks(three_ranks(), [&](World& world, const RunConfig& config) {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(world.size(), 3);
+    EXPECT_EQ(config.grid.data, 3);
+    EXPECT_EQ(config.micro_batch, 2);
+    EXPECT_EQ(config.seq_len, config.model.context);
+    EXPECT_GT(config.threads, 0);
+    ranks.insert(world.rank());
+    folders.insert(config.run_dir);
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(ranks, (std::set<int>{0, 1, 2}));
+  EXPECT_EQ(folders.size(), 1U);
+  EXPECT_NE(*folders.begin(), "");
+}
+
+TEST(LaunchRun, GridAloneSaysHowManyRanks) {
+  RunConfig config;
+  config.grid.data = 4;
+  std::atomic<int> calls = 0;
+  EXPECT_EQ(run_on_ranks(config, [&](World&, const RunConfig&) { return ++calls, 0; }), 0);
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(LaunchRun, AdjustsBeforeResolving) {
+  RunConfig config = three_ranks();
+  config.global_batch = 7;  // 3 ranks can't share it
+  EXPECT_THROW(run_on_ranks(config, [](World&, const RunConfig&) { return 0; }), UserError);
+  const auto adjust = [](RunConfig& changed, std::int64_t ranks) { changed.global_batch = 5 * ranks; };
+  const int code = run_on_ranks(
+      config,
+      [](World&, const RunConfig& resolved) {
+        EXPECT_EQ(resolved.global_batch, 15);
+        return 0;
+      },
+      adjust);
+  EXPECT_EQ(code, 0);
+}
+
+TEST(LaunchRun, TheGreatestExitCodeWins) {
+  EXPECT_EQ(run_on_ranks(three_ranks(), [](World& world, const RunConfig&) { return world.rank(); }), 2);
+}
+
+}  // namespace
+}  // namespace weft

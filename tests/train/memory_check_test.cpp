@@ -1,0 +1,41 @@
+// Runs that can't fit are told so, with their least size.
+#include "train/memory_check.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+RunConfig tiny() {
+  RunConfig config;
+  config.micro_batch = 2;
+  resolve(config, 0);
+  return config;
+}
+
+TEST(MemoryCheck, CountsParametersAndBlockInputs) {
+  RunConfig config = tiny();
+  // 4 blocks of 2 · 128 tokens of 256 floats.
+  EXPECT_EQ(least_training_bytes(config), 16.0 * static_cast<double>(config.model.parameters()) + 4 * 256 * 256 * 4.0);
+  config.dtype = DType::bf16;
+  EXPECT_EQ(least_training_bytes(config), 16.0 * static_cast<double>(config.model.parameters()) + 4 * 256 * 256 * 2.0);
+}
+
+TEST(MemoryCheck, RefusesWhatCannotFit) {
+  const RunConfig config = tiny();
+  const double needed = least_training_bytes(config);
+  EXPECT_NO_THROW(check_memory(config, 1, needed));
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { check_memory(config, 1, needed - 1); }),
+                        {"1 rank of ", "need at least ", "fix: a smaller model"}));
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { check_memory(config, 2, needed); }), {"2 ranks of "}));
+}
+
+TEST(MemoryCheck, KnowsTheMachine) {
+  EXPECT_GT(machine_memory_bytes(), 1 << 28);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,88 @@
+// Ranks that differ are told how, every one of them the same.
+#include "train/rank_agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/comm/local.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+/// The refusals of three ranks, by rank.
+std::vector<std::string> refusals(const std::function<void(World&)>& check) {
+  const auto worlds = make_local_worlds(3);
+  std::vector<std::string> messages(worlds.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
+      threads.emplace_back([&, rank] { messages[rank] = message_of<UserError>([&] { check(*worlds[rank]); }); });
+    }
+  }
+  return messages;
+}
+
+std::vector<std::string> config_refusals(const std::function<void(RunConfig&, int rank)>& change) {
+  return refusals([&](World& world) {
+    RunConfig config;
+    change(config, world.rank());
+    expect_same_config(world, config);
+  });
+}
+
+const std::vector<std::string> kNone(3);
+
+TEST(RankAgreement, EqualConfigurationsPass) {
+  EXPECT_EQ(config_refusals([](RunConfig& config, int) { config.lr = 0.5; }), kNone);
+}
+
+TEST(RankAgreement, TheFirstDifferenceIsNamedOnEveryRank) {
+  const auto messages = config_refusals([](RunConfig& config, int rank) {
+    config.lr = rank == 2 ? 2e-3 : 1e-3;
+    config.weight_decay = static_cast<float>(rank);
+  });
+  for (const std::string& message : messages) {
+    EXPECT_TRUE(has_parts(message, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}));
+  }
+}
+
+TEST(RankAgreement, TextsAndSizesOfTheModelCount) {
+  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) { c.data = rank == 1 ? "b" : ""; })[0],
+                        {"rank 1 was started with data = b, rank 0 with data = "}));
+  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) {
+                          set_key(c, "model.hidden", rank == 1 ? "64" : "128", "--model.hidden");
+                        })[0],
+                        {"model.hidden = 64", "model.hidden = 128"}));
+}
+
+TEST(RankAgreement, WhatChangesNoResultMayDiffer) {
+  EXPECT_EQ(config_refusals([](RunConfig& config, int rank) {
+              config.run_dir = std::to_string(rank);
+              config.threads = rank;
+            }),
+            kNone);
+}
+
+TEST(RankAgreement, OneBuildPasses) {
+  EXPECT_EQ(refusals([](World& world) { expect_same_build(world); }), kNone);
+}
+
+TEST(RankAgreement, TheBuildIdIsThatOfTheExecutable) {
+  const std::string id = build_id();
+  if (id.empty()) GTEST_SKIP() << "the linker gave this program no build id";
+  ASSERT_EQ(id.size() % 2, 0U);
+  std::string raw;
+  for (std::size_t i = 0; i < id.size(); i += 2) raw += static_cast<char>(std::stoi(id.substr(i, 2), nullptr, 16));
+  const std::string file = TemporaryFolder::read("/proc/self/exe");
+  EXPECT_NE(file.find(std::string("GNU\0", 4) + raw), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,89 @@
+#include "train/run_files.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/lower.h"
+#include "runtime/comm/launch.h"
+#include "runtime/program.h"
+#include "tests/ops/tiny_model.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+StepConfig two_ranks() {
+  StepConfig step = tiny_step();
+  step.data_ranks = 2;
+  return step;
+}
+
+TEST(RunFiles, FolderHoldsTheConfigurationThatRunsTheSame) {
+  const TemporaryFolder folder;
+  RunConfig config;
+  config.steps = 17;
+  config.lr = 0.125;
+  make_run_dir(folder.path("a/b"), config);
+  RunConfig loaded;
+  load_toml(loaded, folder.path("a/b/config.toml").string());
+  EXPECT_EQ(loaded.steps, 17);
+  EXPECT_EQ(loaded.lr, 0.125);
+}
+
+TEST(RunFiles, AFolderThatCantBeMadeIsNamedWithTheFix) {
+  const TemporaryFolder folder;
+  folder.write("file", "in the way");
+  const std::string message = message_of<UserError>([&] { make_run_dir(folder.path("file/run"), RunConfig{}); });
+  EXPECT_TRUE(has_parts(message, {"file/run", "--run-dir"}));
+}
+
+TEST(RunFiles, GraphIsDrawn) {
+  const TemporaryFolder folder;
+  const int code = run_ranks(1, [&](World& world) {
+    const Program program(world, {{"train", lower_train(tiny_model(Family::gpt2), tiny_step())}}, {});
+    const auto files = write_graph_files(folder.path(), program.plan("train"));
+    EXPECT_EQ(files, std::vector<std::filesystem::path>{folder.path("graph.svg")});
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("graph.svg")), {"<svg", "</svg>"}));
+  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
+}
+
+TEST(RunFiles, TraceHoldsAllRanks) {
+  const TemporaryFolder folder;
+  const int code = run_ranks(2, [&](World& world) {
+    Program program(world, {{"train", lower_train(tiny_model(Family::llama), two_ranks())}}, {.kept_steps = 2});
+    for (std::int64_t step = 0; step < 3; ++step) program.run("train", step);
+    const auto files = write_trace_files(folder.path(), world, program.plan("train"), program.traces("train"));
+    EXPECT_EQ(files.size(), world.rank() == 0 ? 2U : 0U);
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  const auto trace = nlohmann::json::parse(TemporaryFolder::read(folder.path("trace.json")));
+  std::set<std::int64_t> processes;
+  std::int64_t gemms = 0;
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
+    processes.insert(event.at("pid").get<std::int64_t>());
+    gemms += event.at("name") == "mb1.L1.mlp.up.bwd.gemm_dw" ? 1 : 0;
+  }
+  EXPECT_EQ(processes.size(), 2U);
+  EXPECT_EQ(gemms, 4);  // two steps of two ranks
+  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
+}
+
+TEST(RunFiles, VersionsOfWhatComputes) {
+  const auto versions = library_versions();
+  for (const char* name : {"weft", "oneDNN", "oneTBB", "compiler"}) {
+    ASSERT_TRUE(versions.contains(name)) << name;
+    EXPECT_NE(versions.at(name), "") << name;
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,265 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint.h"
+#include "train/schedule.h"
+
+namespace weft {
+namespace {
+
+std::filesystem::path checkpoint_at(const RunConfig& config, std::int64_t step) {
+  return std::filesystem::path(config.run_dir) / "checkpoints" / fmt::format("step_{:08}", step);
+}
+
+// -- resume -----------------------------------------------------------------------------------------------------------
+
+struct ResumeCase {
+  Family family;
+  DType dtype;
+  std::int64_t ranks;
+};
+
+class TrainerResume : public ::testing::TestWithParam<ResumeCase> {};
+
+INSTANTIATE_TEST_SUITE_P(Cases, TrainerResume,
+                         ::testing::Values(ResumeCase{Family::gpt2, DType::f32, 2},
+                                           ResumeCase{Family::gpt2, DType::bf16, 1},
+                                           ResumeCase{Family::llama, DType::bf16, 2}),
+                         [](const auto& info) {
+                           return std::string(to_string(info.param.family)) + "_" +
+                                  std::string(to_string(info.param.dtype)) + "_" + std::to_string(info.param.ranks) +
+                                  "Ranks";
+                         });
+
+// In the middle of an epoch: 80 of the text's 224 windows are read when the first half ends.
+TEST_P(TrainerResume, TenAndTenStepsAreTwenty) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, GetParam().family);
+  config.dtype = GetParam().dtype;
+  config.ranks = GetParam().ranks;
+  config.steps = 20;
+  config.save_every = 10;
+  config.eval_every = 5;
+  const RunOutcome whole = train_run(config);
+  const std::vector<nlohmann::json> lines = metrics_of(config.run_dir);
+
+  // As if the run had been ended behind step 10, with a few steps more in its metrics than in its checkpoint.
+  std::filesystem::remove_all(checkpoint_at(config, 20));
+  config.resume = "auto";
+  const RunOutcome second = train_run(config);
+  EXPECT_EQ(second.result.first_step, 10);
+  EXPECT_EQ(second.result.steps_done, 20);
+  EXPECT_EQ(first_difference(second.state, whole.state), "");
+  const std::vector<nlohmann::json> again = metrics_of(config.run_dir);
+  ASSERT_EQ(again.size(), 20U);
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    for (const char* key : {"step", "loss", "grad_norm", "lr"}) EXPECT_EQ(again[i].at(key), lines[i].at(key)) << i;
+    EXPECT_EQ(again[i].contains("val_loss"), lines[i].contains("val_loss")) << i;
+    if (lines[i].contains("val_loss")) {
+      EXPECT_EQ(again[i].at("val_loss"), lines[i].at("val_loss")) << i;
+    }
+  }
+}
+
+TEST(Trainer, AutoBeginsANewRunWhereNoneIs) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.steps = 2;
+  const RunOutcome plain = train_run(config);
+  config.run_dir = folder.path("another").string();
+  config.resume = "auto";
+  const RunOutcome fresh = train_run(config);
+  EXPECT_EQ(fresh.result.first_step, 0);
+  EXPECT_EQ(first_difference(fresh.state, plain.state), "");
+  const RunOutcome done = train_run(config);
+  EXPECT_EQ(done.result.first_step, 2);
+  EXPECT_EQ(done.result.steps_done, 2);
+  EXPECT_EQ(done.result.val_loss, fresh.result.val_loss);
+}
+
+TEST(Trainer, InitFromTakesTheWeightsAndNothingElse) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::llama);
+  config.steps = 4;
+  const RunOutcome first = train_run(config);
+  config.init_from = config.run_dir;
+  config.run_dir = folder.path("second").string();
+  config.steps = 1;
+  config.lr = 0;
+  const RunOutcome second = train_run(config);
+  EXPECT_EQ(second.result.first_step, 0);
+  EXPECT_EQ(second.result.first_val_loss, first.result.val_loss);
+  EXPECT_EQ(second.state.at("wte.weight"), first.state.at("wte.weight"));
+  EXPECT_NE(second.state.at("wte.weight.m"), first.state.at("wte.weight.m"));
+}
+
+TEST(Trainer, AnotherModelsCheckpointIsRefusedBeforeAnythingIsWritten) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.steps = 1;
+  train_run(config);
+  config.resume = config.run_dir;
+  config.run_dir = folder.path("second").string();
+  config.model.layers = 3;
+  resolve(config, 0);
+  std::ostringstream errors;
+  const int code = run_ranks(
+      1,
+      [&](World& world) {
+        Trainer(world, config, Trainer::Console::silent).run();
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 2);
+  EXPECT_TRUE(has_parts(errors.str(), {"step_00000001", "fix: "}));
+  EXPECT_FALSE(std::filesystem::exists(config.run_dir));
+}
+
+// -- what a run leaves ------------------------------------------------------------------------------------------------
+
+TEST(Trainer, AMetricsLineHasEveryKey) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.ranks = 2;
+  config.steps = 5;
+  config.eval_every = 2;
+  const RunOutcome outcome = train_run(config);
+  const std::vector<nlohmann::json> lines = metrics_of(config.run_dir);
+  ASSERT_EQ(lines.size(), 5U);
+  const LearningRate schedule{config.schedule, 5, config.warmup, config.lr, config.min_lr};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const nlohmann::json& line = lines[i];
+    std::set<std::string> keys;
+    for (const auto& [key, value] : line.items()) keys.insert(key);
+    std::set<std::string> expected = {"step",
+                                      "loss",
+                                      "grad_norm",
+                                      "lr",
+                                      "step_ms",
+                                      "tokens_per_s",
+                                      "model_tflops",
+                                      "exposed_comm_ms",
+                                      "peak_memory_bytes"};
+    if (i == 1 || i == 3 || i == 4) expected.insert("val_loss");  // every second step, and the last
+    EXPECT_EQ(keys, expected);
+    EXPECT_EQ(line.at("step"), i);
+    EXPECT_NEAR(line.at("lr").get<double>(), schedule.at(static_cast<std::int64_t>(i)), 1e-9);
+    EXPECT_GT(line.at("step_ms").get<double>(), 0);
+    EXPECT_NEAR(line.at("tokens_per_s").get<double>(), 8 * 16 * 1e3 / line.at("step_ms").get<double>(),
+                1e-3 * line.at("tokens_per_s").get<double>());
+    EXPECT_GT(line.at("grad_norm").get<double>(), 0);
+    EXPECT_GT(line.at("peak_memory_bytes").get<std::int64_t>(), 1 << 20);
+  }
+  EXPECT_EQ(lines.back().at("val_loss").get<double>(), outcome.result.val_loss);
+  EXPECT_NEAR(outcome.result.first_val_loss, std::log(257.0), 0.1);
+  EXPECT_FALSE(outcome.result.stopped_by_signal);
+  EXPECT_FALSE(outcome.result.stopped_by_time);
+}
+
+TEST(Trainer, FilesOfARun) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.ranks = 2;
+  config.steps = 5;
+  config.save_every = 2;
+  const RunOutcome outcome = train_run(config);
+  for (const std::int64_t step : {2, 4, 5}) {
+    EXPECT_EQ(read_checkpoint_info(checkpoint_at(config, step)).step, step);
+  }
+  const CheckpointInfo info = read_checkpoint_info(checkpoint_at(config, 5));
+  EXPECT_EQ(info.tokens_seen, 5U * 8 * 16);
+  EXPECT_EQ(info.seed, config.seed);
+  std::set<std::string> names;
+  for (const auto& file : outcome.result.files) {
+    EXPECT_TRUE(std::filesystem::exists(file)) << file;
+    names.insert(file.filename().string());
+  }
+  for (const char* name : {"metrics.jsonl", "graph.svg", "trace.json", "step_00000005"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  const auto trace = nlohmann::json::parse(TemporaryFolder::read(folder.path("run/trace.json")));
+  EXPECT_TRUE(trace.is_object());
+  // config.toml runs the same again.
+  RunConfig again;
+  load_toml(again, folder.path("run/config.toml").string());
+  again.run_dir = folder.path("again").string();
+  EXPECT_EQ(first_difference(train_run(again).state, outcome.state), "");
+}
+
+// -- scalars of a step ------------------------------------------------------------------------------------------------
+
+TEST(Trainer, WritesWhatChangesFromStepToStep) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.ranks = 2;
+  config.steps = 3;
+  config.schedule = Schedule::constant;
+  resolve(config, 0);
+  const int code = run_ranks(2, [&](World& world) {
+    Trainer trainer(world, config, Trainer::Console::silent);
+    trainer.run();
+    const State& state = trainer.program().state();
+    const auto scalars = state.get<float>(names::kScalars);
+    EXPECT_FLOAT_EQ(scalars[0], 1e-2F);
+    EXPECT_FLOAT_EQ(scalars[1], 1 / (1 - std::pow(0.9F, 3)));
+    EXPECT_FLOAT_EQ(scalars[2], 1 / (1 - std::pow(0.95F, 3)));
+    EXPECT_FLOAT_EQ(scalars[3], 1.0F / (8 * 16));
+    const auto random = state.get<std::int64_t>(names::kRandom);
+    EXPECT_EQ(random[0], 42);
+    EXPECT_EQ(random[1], 2);
+    EXPECT_EQ(random[2], world.rank() * 4 * 16);  // rows of the global batch before this rank's
+    EXPECT_EQ(state.get<float>(names::kMetrics)[1], 8 * 16);
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+}
+
+// -- ends -------------------------------------------------------------------------------------------------------------
+
+TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.ranks = 2;
+  config.steps = 1000;
+  config.max_time = 1e-6;
+  const RunOutcome outcome = train_run(config);
+  EXPECT_TRUE(outcome.result.stopped_by_time);
+  EXPECT_FALSE(outcome.result.stopped_by_signal);
+  EXPECT_EQ(outcome.result.steps_done, 1);
+  EXPECT_EQ(read_checkpoint_info(checkpoint_at(config, 1)).step, 1);
+  EXPECT_TRUE(metrics_of(config.run_dir).back().contains("val_loss"));
+}
+
+TEST(Trainer, SampleFitsAContextOfTwoTokens) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::llama);
+  config.model.context = 2;
+  config.steps = 1;
+  config.eval_batches = 1;
+  const RunOutcome outcome = train_run(config);
+  EXPECT_EQ(outcome.result.sample.substr(0, 2), "Th");
+  EXPECT_GT(outcome.result.sample.size(), 2U);
+}
+
+TEST(Trainer, LearnsTheTextsRule) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.steps = 60;
+  config.dropout = 0;
+  config.clip = 1;
+  const RunOutcome outcome = train_run(config);
+  EXPECT_LT(outcome.result.val_loss, 0.55 * outcome.result.first_val_loss);
+  EXPECT_LT(outcome.result.last_loss, 0.55 * outcome.result.first_loss);
+}
+
+}  // namespace
+}  // namespace weft

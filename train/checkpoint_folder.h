@@ -1,0 +1,43 @@
+// The checkpoints of a run as folders: their names, which are complete, and which of them are kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+inline constexpr std::string_view kManifestFile = "manifest.json";
+
+/// Which checkpoints stay when a newer one is complete: the last `keep_last` (0: all), and for ever those whose step is
+/// a multiple of `keep_every` (0: none).
+struct Retention {
+  std::int64_t keep_last = 0, keep_every = 0;
+};
+
+struct CheckpointFolder {
+  std::int64_t step = 0;
+  std::filesystem::path path;
+};
+
+/// <run_dir>/checkpoints.
+std::filesystem::path checkpoints_of(const std::filesystem::path& run_dir);
+/// <run_dir>/checkpoints/step_00000200 for step 200.
+std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, std::int64_t step);
+
+/// Whether a folder is a complete checkpoint: it has a manifest, which is written last.
+bool is_checkpoint(const std::filesystem::path& folder);
+/// Those below <run_dir>/checkpoints, by step.
+std::vector<CheckpointFolder> complete_checkpoints(const std::filesystem::path& run_dir);
+/// The one of the highest step, if there is one.
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run_dir);
+/// The checkpoint that `path` means: a checkpoint folder itself, or a run folder's latest. Throws UserError.
+std::filesystem::path find_checkpoint(const std::filesystem::path& path);
+
+/// Removes the complete checkpoints up to `newest_step` that `retention` doesn't keep, never that of `newest_step`
+/// itself. Those of higher steps, from a run that this one went back behind, are neither counted nor removed.
+void remove_superseded(const std::filesystem::path& run_dir, std::int64_t newest_step, const Retention& retention);
+
+}  // namespace weft

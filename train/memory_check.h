@@ -1,0 +1,21 @@
+// Whether a run can fit the machine at all, asked before anything is planned or allocated.
+#pragma once
+
+#include <cstdint>
+
+#include "train/config.h"
+
+namespace weft {
+
+/// Bytes that a rank of the resolved `config` needs at least: parameters, gradients and AdamW's moments in fp32 (16
+/// bytes a parameter; bf16 parameters with their fp32 masters take no less) and the input of each block for one
+/// micro-batch.
+double least_training_bytes(const RunConfig& config);
+
+/// Throws UserError if `ranks` ranks in one process need more than `memory_bytes`, the machine's memory.
+void check_memory(const RunConfig& config, std::int64_t ranks, double memory_bytes);
+
+/// Bytes of memory of this machine.
+double machine_memory_bytes();
+
+}  // namespace weft

@@ -56,6 +56,7 @@ int generate(const GenerateOptions& options) {
     throw UserError(fmt::format("a prompt of {} bytes", prompt_size),
                     fmt::format("at most {}, the model's context", model.context), "shorten the prompt");
   }
+  model = with_short_context(model, prompt_size + options.max_tokens);
   const std::int64_t prefill = prefill_length(prompt_size, options.max_tokens, model.context);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads)
                                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

@@ -14,12 +14,12 @@ CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<S
                           std::string_view default_text) {
   const std::string flag = "--" + key.name;
   const std::string help = default_text.empty() ? key.help : fmt::format("{} [{}]", key.help, default_text);
-  const auto store = [&settings, name = key.name, flag](const std::string& value) {
-    settings.push_back({name, value, flag});
+  const bool truth_value = key.type == "true or false";
+  const auto store = [&settings, name = key.name, flag, truth_value](const std::string& value) {
+    settings.push_back({name, truth_value && value.empty() ? "true" : value, flag});  // given alone it is true
   };
   CLI::Option* option = command.add_option_function<std::string>(flag, store, help)->type_name(key.type)->take_last();
-  // A truth value given alone is true.
-  if (key.type == "true or false") option->expected(0, 1)->default_str("true");
+  if (truth_value) option->expected(0, 1);
   return option;
 }
 

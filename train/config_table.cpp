@@ -264,8 +264,7 @@ std::vector<ConfigEntry> run_entries() {
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
       number("watchdog", "seconds without progress until the run is ended; 0: never", &RunConfig::watchdog, 0, 1e9),
       boolean("check-nan",
-              "look for NaN and infinity in all that every task writes and name the first task that wrote one; reads "
-              "each result once more",
+              "name the first task that writes a NaN or an infinity; reads every result once more, a few % of a step",
               &RunConfig::check_nan),
       text("data", "a text file, a folder of them, or a .bin token file; empty: /usr/share/common-licenses",
            &RunConfig::data),

@@ -16,6 +16,11 @@ std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::i
   return std::min(context, static_cast<std::int64_t>(rounded));
 }
 
+ModelConfig with_short_context(ModelConfig model, std::int64_t tokens) {
+  if (model.family == Family::llama) model.context = std::min(model.context, std::max<std::int64_t>(1, tokens));
+  return model;
+}
+
 std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens) {
   return {{"prefill", lower_prefill(model, dtype, prefill_tokens)}, {"decode", lower_decode(model, dtype)}};
 }

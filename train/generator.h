@@ -16,6 +16,10 @@ namespace weft {
 /// the prompt, or, where the text will outgrow the context, at least the half that is read again then.
 std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::int64_t context);
 
+/// The model with a context, and so KV caches, no longer than a text of `tokens` needs. Learned positions keep theirs:
+/// their table is a parameter.
+ModelConfig with_short_context(ModelConfig model, std::int64_t tokens);
+
 /// The graphs "prefill" and "decode" of a model, for Program.
 std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens);
 

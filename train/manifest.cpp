@@ -24,6 +24,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "weft-checkpoint";
 constexpr std::int64_t kVersion = 2;
+constexpr std::uint64_t kMostSteps = 1'000'000'000;  // of any configuration
 constexpr const char* kChecksum = "crc32c";
 constexpr const char* kUseAnother = "use another checkpoint of the run";
 
@@ -203,17 +204,20 @@ std::string checksum_of(json manifest) {
 Manifest manifest_from(const json& manifest, const std::string& name) {
   Manifest result;
   CheckpointInfo& info = result.info;
-  info.step = static_cast<std::int64_t>(count_of(manifest.at("step"), name + ": step"));
+  const std::uint64_t step = count_of(manifest.at("step"), name + ": step");
+  if (step > kMostSteps) {
+    throw UserError(fmt::format("{}: step is {}", name, step), fmt::format("at most {}", kMostSteps), kUseAnother);
+  }
+  info.step = static_cast<std::int64_t>(step);
   info.seed = count_of(manifest.at("seed"), name + ": seed");
   info.tokens_seen = count_of(manifest.at("tokens_seen"), name + ": tokens_seen");
-  if (info.step < 0) throw UserError(name + ": step is above 2^63", "a number of steps", kUseAnother);
   info.dtype = parameter_dtype(manifest.at("dtype").get<std::string>());
   manifest.at("versions").get_to(info.versions);
   info.model = model_from_json(manifest.at("model"), name);
   manifest.at("config").get_to(info.config_toml);
   for (const auto& [file, summary] : manifest.at("files").items()) {
     check_file_name(file, name);
-    result.files[file] = {count_of(summary.at("bytes"), name + ": bytes of " + file),
+    result.files[file] = {count_of(summary.at("bytes"), fmt::format("{}: bytes of {}", name, file)),
                           summary.at(kChecksum).get<std::string>()};
   }
   std::set<std::pair<std::string, std::string>> entries;

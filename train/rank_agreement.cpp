@@ -67,14 +67,14 @@ std::vector<std::vector<std::string>> gather(World& world, const std::vector<Set
   return all;
 }
 
-void expect_same(World& world, const std::vector<Setting>& settings, std::string_view verb, std::string_view expected,
-                 std::string_view fix) {
+void expect_same(World& world, const std::vector<Setting>& settings, std::string_view started,
+                 std::string_view expected, std::string_view fix) {
   const auto all = gather(world, settings);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank].at(i) == all[0].at(i)) continue;
-      const std::string& key = settings[i].key;
-      throw UserError(fmt::format("rank {} {} {} = {}, rank 0 {} = {}", rank, verb, key, all[rank][i], key, all[0][i]),
+      throw UserError(fmt::format("rank {} {} {} = {}, rank 0 with {} = {}", rank, started, settings[i].key,
+                                  all[rank][i], settings[i].key, all[0][i]),
                       expected, fix);
     }
   }
@@ -92,7 +92,7 @@ void expect_same_build(World& world) {
   std::vector<Setting> settings;
   for (const auto& [name, version] : library_versions()) settings.push_back({name, version, ""});
   settings.push_back({"build id", build_id(), ""});
-  expect_same(world, settings, "runs another build:", "the same weft on all ranks",
+  expect_same(world, settings, "runs a weft with", "the same weft on all ranks",
               "copy one build to every machine, and start that");
 }
 

@@ -98,9 +98,10 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
   std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},
                                       {"eval", lower_eval(config_.model, step)}};
   if (source_.is_text()) {
-    sample_prefill_ = prefill_length(static_cast<std::int64_t>(sample_prompt(config_.model).size()), kSampleTokens,
-                                     config_.model.context);
-    for (ProgramGraph& graph : generation_graphs(config_.model, config_.dtype, sample_prefill_)) {
+    const auto prompt = static_cast<std::int64_t>(sample_prompt(config_.model).size());
+    sample_model_ = with_short_context(config_.model, prompt + kSampleTokens);
+    sample_prefill_ = prefill_length(prompt, kSampleTokens, sample_model_.context);
+    for (ProgramGraph& graph : generation_graphs(sample_model_, config_.dtype, sample_prefill_)) {
       graphs.push_back(std::move(graph));
     }
   }
@@ -256,7 +257,7 @@ std::string Trainer::sample() {
   Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = config_.seed});
   const ByteTokenizer tokenizer;
   std::vector<std::int32_t> text = tokenizer.encode(sample_prompt(config_.model));
-  Generator generator(*program_, config_.model, sample_prefill_);
+  Generator generator(*program_, sample_model_, sample_prefill_);
   const std::vector<std::int32_t> prompt = text;
   generator.generate(prompt, kSampleTokens, sampler, [&](std::int32_t token) {
     if (token >= ByteTokenizer::kVocabulary) return false;

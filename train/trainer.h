@@ -96,6 +96,7 @@ class Trainer {
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<CheckpointWriter> checkpoints_;  // of the rank that writes
   std::int64_t first_step_ = 0;
+  ModelConfig sample_model_;         // with the caches that a sample needs
   std::int64_t sample_prefill_ = 0;  // 0: no sample, the model isn't byte-level
   std::filesystem::path last_checkpoint_;
   double planning_ms_ = 0;

@@ -63,7 +63,7 @@ TEST_F(DifferingRanks, ByTheBuild) {
   auto second = training({});
   second.front() = other;
   expect_refused(two_programs(training({}), second),
-                 {"weft: rank 1 runs another build: build id = ", "rank 0 build id"});
+                 {"weft: rank 1 runs a weft with build id = ", ", rank 0 with build id = "});
 }
 
 TEST_F(DifferingRanks, ByWhatChangesNoResultTrain) {

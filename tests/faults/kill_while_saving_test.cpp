@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/faults/child_process.h"
+#include "tests/faults/loaded_checkpoint.h"
 #include "tests/train/temporary_folder.h"
 #include "train/checkpoint.h"
 
@@ -17,33 +18,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Memory to load a checkpoint into.
-class LoadedModel {
- public:
-  explicit LoadedModel(const ModelConfig& model) : specs_(model_parameters(model)) {
-    for (const ParameterSpec& spec : specs_) {
-      for (auto* arrays : {&data_, &m_, &v_}) arrays->emplace_back(static_cast<std::size_t>(spec.rows * spec.cols));
-    }
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      states_.push_back({&specs_[i], DType::f32, data_[i].data(), m_[i].data(), v_[i].data(), nullptr});
-    }
-  }
-  const std::vector<MutableParameterState>& states() const { return states_; }
-
- private:
-  std::vector<ParameterSpec> specs_;
-  std::vector<std::vector<float>> data_, m_, v_;
-  std::vector<MutableParameterState> states_;
-};
-
-/// The step of the latest complete checkpoint, after loading it with every check there is.
-std::int64_t loaded_step(const fs::path& run_dir) {
-  const fs::path latest = find_checkpoint(run_dir);
-  const CheckpointInfo info = read_checkpoint_info(latest);
-  load_checkpoint(latest, LoadedModel(info.model).states());
-  return info.step;
-}
 
 std::size_t leftovers(const fs::path& run_dir) {
   std::error_code none;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/faults/child_process.h"
+#include "tests/faults/loaded_checkpoint.h"
 #include "tests/train/temporary_folder.h"
 #include "train/checkpoint.h"
 
@@ -55,8 +56,8 @@ TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
   ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--check-nan"});
   EXPECT_EQ(child.wait().exit_code, 3);
   // The first use of the bias is the evaluation before the first step.
-  EXPECT_TRUE(
-      has_parts(child.errors(), {"eval, step 0: task 'mb0.L0.mlp.up", "wrote a NaN or an infinity to", "at [0, 0]"}));
+  EXPECT_TRUE(has_parts(
+      child.errors(), {"eval, step 0: task 'eval.L0.mlp.up.fwd.gemm'", "wrote a NaN or an infinity to", "at [0, 0]"}));
 }
 
 TEST_P(NotANumber, LeavesTheLastGoodCheckpoint) {
@@ -69,7 +70,7 @@ TEST_P(NotANumber, LeavesTheLastGoodCheckpoint) {
   EXPECT_TRUE(has_parts(child.errors(), {"task '", "wrote a NaN"}));
   const auto complete = complete_checkpoints(run_dir_);
   ASSERT_FALSE(complete.empty());
-  EXPECT_NO_THROW(read_checkpoint_info(complete.back().path));
+  EXPECT_GE(loaded_step(run_dir_), 3);
 }
 
 TEST_P(NotANumber, IsNotFoundWhereThereIsNone) {

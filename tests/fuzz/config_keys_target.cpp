@@ -1,4 +1,5 @@
 // Flags and --set: a line of the input is a key and its value, KEY=VALUE, as the command line splits them.
+#include <algorithm>
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"

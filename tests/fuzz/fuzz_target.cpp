@@ -39,7 +39,7 @@ InputFolder::~InputFolder() {
 }
 
 std::filesystem::path InputFolder::write(std::string_view name, std::string_view content) const {
-  const std::filesystem::path file = path_ / name;
+  std::filesystem::path file = path_ / name;
   std::ofstream stream(file, std::ios::binary | std::ios::trunc);
   stream.write(content.data(), static_cast<std::streamsize>(content.size()));
   if (!stream.flush()) throw std::runtime_error("can't write " + file.string());

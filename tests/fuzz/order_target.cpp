@@ -1,5 +1,6 @@
 // Orders, the bytes that rank 0 broadcasts: an accepted one is encoded to the same bytes, and if it makes a plan, the
 // checker finds it safe.
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 

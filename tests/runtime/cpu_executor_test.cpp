@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -199,6 +203,25 @@ TEST(CpuExecutor, EveryCollectiveGivesTheRightValues) {
     expect("own", {first, first + 3});
     expect("all", {60, 63, 66, 69, 72, 75});
     expect("root", {30, 31});
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+}
+
+// Bits may not depend on which thread happens to sum: one that has run no task flushes denormals, too.
+TEST(CpuExecutor, SumsFlushDenormalsOnEveryThread) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8, Role::parameter), workspace = toy.tensor("workspace", 4);
+  toy.add({"reduce", AllReduce{Channel::data, 2, 8}, {read_write(x), write(workspace)}});
+  const auto graph = toy.build();
+  const int code = run_ranks(2, [&](World& world) {
+    Rank rank(world, graph, {});
+    for (int step = 0; step < 2; ++step) {
+      const std::span<float> values = rank.state.get<float>("x");
+      std::fill(values.begin(), values.end(), std::numeric_limits<float>::denorm_min());
+      std::thread([&] { rank.executor.run(rank.handle, step); }).join();
+      for (const float value : values) EXPECT_EQ(std::bit_cast<std::uint32_t>(value), 0U);
+    }
     return 0;
   });
   EXPECT_EQ(code, 0);

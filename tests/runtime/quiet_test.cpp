@@ -1,6 +1,7 @@
 // The steady state is quiet: once a plan has run, a step allocates nothing in our code, on any thread.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstdlib>
@@ -15,31 +16,71 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> allocations{0};
 
-void* counted(std::size_t size, std::size_t alignment) {
+void* counted(std::size_t size, std::align_val_t alignment = std::align_val_t{__STDCPP_DEFAULT_NEW_ALIGNMENT__}) {
   if (counting.load(std::memory_order_relaxed)) ++allocations;
-  const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
-  if (void* memory = std::aligned_alloc(alignment, rounded)) return memory;
-  throw std::bad_alloc();
+  const auto unit = static_cast<std::size_t>(alignment);
+  return std::aligned_alloc(unit, (std::max<std::size_t>(size, 1) + unit - 1) / unit * unit);
+}
+
+void* or_throw(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
 }
 
 }  // namespace
 
+// GCC sees malloc's memory behind an inlined new and believes that its delete must not free it.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
+// All forms, as the address sanitizer brings those that are left out, and wouldn't let them mix.
 void* operator new(std::size_t size) {
-  return counted(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  return or_throw(counted(size));
+}
+void* operator new[](std::size_t size) {
+  return or_throw(counted(size));
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  return counted(size, static_cast<std::size_t>(alignment));
+  return or_throw(counted(size, alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return or_throw(counted(size, alignment));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size);
 }
 void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 void operator delete(void* memory, std::align_val_t) noexcept {
   std::free(memory);
 }
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
 

@@ -166,5 +166,11 @@ TEST(Generator, PrefillIsThePromptOrTheHalfThatIsReadAgain) {
   EXPECT_EQ(prefill_length(1, 9, 1), 1);
 }
 
+TEST(Generator, CachesAreAsLongAsTheTextWherePositionsAreNoParameters) {
+  EXPECT_EQ(with_short_context(model_by_name("llama-1b"), 300).context, 300);
+  EXPECT_EQ(with_short_context(model_by_name("llama-tiny"), 300).context, 128);
+  EXPECT_EQ(with_short_context(model_by_name("gpt2-124m"), 300).context, 1024);
+}
+
 }  // namespace
 }  // namespace weft

@@ -16,7 +16,7 @@ struct Id {
   constexpr explicit Id(std::size_t index) : value(static_cast<std::uint32_t>(index)) {}
   constexpr bool valid() const { return value != UINT32_MAX; }
   constexpr std::size_t index() const { return value; }
-  friend constexpr auto operator<=>(Id, Id) = default;
+  friend constexpr auto operator<=>(Id, Id) = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 misreads <=>
 };
 
 }  // namespace weft

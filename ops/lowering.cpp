@@ -90,9 +90,9 @@ View Lowering::elements(TensorId id, std::int64_t begin, std::int64_t count) con
   return {id, begin, 1, count, count};
 }
 
-void Lowering::emit(std::string_view what, Operation operation, std::vector<Access> accesses) {
+void Lowering::emit(std::string_view what, const Operation& operation, std::vector<Access> accesses) {
   const Frame& frame = frames_.back();
-  tasks_.push_back({label(what), std::move(operation), std::move(accesses), frame.layer, frame.micro_batch, phase_});
+  tasks_.push_back({label(what), operation, std::move(accesses), frame.layer, frame.micro_batch, phase_});
 }
 
 void Lowering::record(const std::vector<Parameter*>& parameters, Adjoint adjoint) {

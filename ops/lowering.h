@@ -85,7 +85,7 @@ class Lowering {
   Access read_write(TensorId id) const { return {view(id), AccessMode::read_write}; }
 
   // -- tasks ----------------------------------------------------------------------------------------------------------
-  void emit(std::string_view what, Operation operation, std::vector<Access> accesses);
+  void emit(std::string_view what, const Operation& operation, std::vector<Access> accesses);
   /// Remembers how to differentiate what was just emitted; `parameters` are those whose gradients it adds to.
   void record(const std::vector<Parameter*>& parameters, Adjoint adjoint);
   /// Runs `segment` without recording; its backward pass begins by running it again.

@@ -1,7 +1,8 @@
 #include "train/stop_signals.h"
 
+#include <signal.h>
+
 #include <atomic>
-#include <csignal>
 #include <mutex>
 
 namespace weft {
@@ -17,7 +18,16 @@ int holders = 0;
 
 extern "C" void remember_signal(int signal) {
   received_signal.store(signal);
-  std::signal(signal, SIG_DFL);
+  ::signal(signal, SIG_DFL);
+}
+
+void set_handler(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  // On the threads' signal stacks: kernels may have moved the stack pointer (see cpu::prepare_thread).
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
@@ -26,15 +36,13 @@ StopSignals::StopSignals() {
   const std::lock_guard lock(holders_mutex);
   if (holders++ > 0) return;
   received_signal.store(0);
-  std::signal(SIGINT, remember_signal);
-  std::signal(SIGTERM, remember_signal);
+  set_handler(remember_signal);
 }
 
 StopSignals::~StopSignals() {
   const std::lock_guard lock(holders_mutex);
   if (--holders > 0) return;
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  set_handler(SIG_DFL);
 }
 
 int StopSignals::received() {

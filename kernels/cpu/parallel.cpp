@@ -2,12 +2,14 @@
 #include "kernels/cpu/parallel.h"
 
 #include <omp.h>
+#include <signal.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <new>
 #include <optional>
@@ -42,9 +44,36 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
+// A second stack of this thread for signal handlers that ask for it (SA_ONSTACK). oneDNN's sgemm of small matrices
+// (2.6) computes with the stack pointer in a heap block of a few pages: the frame of a handler on the ordinary stack,
+// some KiB with AVX-512, would be written over the heap below it.
+class SignalStack {
+ public:
+  SignalStack() {
+    stack_t present{};
+    if (::sigaltstack(nullptr, &present) != 0 || (present.ss_flags & SS_DISABLE) == 0) return;
+    stack_t own{};
+    own.ss_sp = bytes_.data();
+    own.ss_size = bytes_.size();
+    set_ = ::sigaltstack(&own, nullptr) == 0;
+  }
+  ~SignalStack() {
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    if (set_) ::sigaltstack(&none, nullptr);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  std::array<std::byte, std::size_t{64} << 10> bytes_;  // part of the thread's own memory: nothing is allocated
+  bool set_ = false;
+};
+
 }  // namespace
 
 void prepare_thread() {
+  static thread_local SignalStack signal_stack;
   omp_set_num_threads(1);
 #if defined(__SSE2__)
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);

@@ -14,7 +14,9 @@
 namespace weft::cpu {
 
 /// Denormals are flushed on this thread (FTZ and DAZ where the CPU has them), and OpenMP regions inside libraries run
-/// on one thread. Workers call it on every thread that runs chunks, the calling one included.
+/// on one thread. Handlers of signals that arrive while this thread computes have to be installed with SA_ONSTACK: a
+/// library may have moved the stack pointer, and this gives the thread a stack for them. Workers call it on every
+/// thread that runs chunks, the calling one included.
 void prepare_thread();
 
 /// Bytes that a kernel needs: per worker, and shared by its chunks.

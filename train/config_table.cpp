@@ -31,7 +31,7 @@ Number parse_number(std::string_view value, std::string_view where, std::string_
   if (error == std::errc::result_out_of_range || !inside) {
     throw UserError(fmt::format("{} = {} is out of range", where, value), range, kGiveOne);
   }
-  return number;
+  return number + Number{};  // −0 becomes 0: TOML reads the -0 of a dump as an integer, without its sign
 }
 
 /// A field of the run or of its model, by pointer to member.

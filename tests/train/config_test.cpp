@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -209,6 +210,15 @@ TEST(Config, DumpOfEveryKeyReadsBack) {
     load_toml_text(back, dump, "dump");
     EXPECT_EQ(dump_toml(back), dump) << key.name;
   }
+}
+
+TEST(Config, MinusZeroIsZero) {
+  RunConfig config;
+  set_key(config, "lr", "-0", "test");
+  EXPECT_FALSE(std::signbit(config.lr));
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "dump");
+  EXPECT_EQ(dump_toml(back), dump_toml(config));
 }
 
 TEST(Config, FieldsReadBackBitForBit) {

@@ -1,16 +1,8 @@
 #include "graph/colors.h"
 
+#include "base/overloaded.h"
+
 namespace weft {
-namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
-
-}  // namespace
 
 KindClass kind_class(const Operation& operation) {
   return std::visit(Overloaded{[](const Gemm&) { return KindClass::gemm; },

@@ -1,16 +1,9 @@
 #include "graph/operation.h"
 
-#include <type_traits>
+#include "base/overloaded.h"
 
 namespace weft {
 namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 // The causal half of the score matrix, rows averaged: (seq + 1) / 2 keys a query.
 double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads) {

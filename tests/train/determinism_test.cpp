@@ -123,5 +123,40 @@ TEST_P(DataParallel, LossesEqualThoseOfOneRank) {
   }
 }
 
+// With beta1 = 0 and no clipping AdamW's first moment is the gradient.
+TEST_P(DataParallel, GradientsOfTheFirstStepEqualThoseOfOneRank) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, GetParam());
+  config.steps = 1;
+  config.beta1 = 0.0F;
+  config.clip = 0.0F;
+  config.micro_batch = 8;
+  const auto expected = train_run(config).state;
+  const auto floats = [](const std::vector<std::byte>& bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  };
+  for (const std::int64_t ranks : {2, 4}) {
+    config.ranks = ranks;
+    config.micro_batch = 1;
+    const auto found = train_run(config).state;
+    for (const auto& [name, bytes] : expected) {
+      if (!name.ends_with(".m")) continue;
+      const std::vector<float> a = floats(bytes), b = floats(found.at(name));
+      // The gradient of the keys' bias is zero in exact arithmetic: every score of a query moves alike.
+      const bool qkv_bias = name.ends_with("qkv.bias.m");
+      double difference = 0, norm = 0;
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        if (qkv_bias && i >= a.size() / 3 && i < 2 * a.size() / 3) continue;
+        difference += std::pow(static_cast<double>(a[i]) - b[i], 2);
+        norm += std::pow(static_cast<double>(a[i]), 2);
+      }
+      EXPECT_GT(norm, 0) << name;
+      EXPECT_LE(std::sqrt(difference), 1e-5 * std::sqrt(norm)) << name << " on " << ranks << " ranks";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft

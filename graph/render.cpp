@@ -77,7 +77,9 @@ std::string render_svg(const std::string& dot) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   const QuietErrors quiet;
-  const std::unique_ptr<GVC_t, FreeContext> context(gvContext());
+  // One for all drawings: Graphviz's pango plugin remembers the font of the text before by a pointer into the context,
+  // and would read it after a context has gone.
+  static const std::unique_ptr<GVC_t, FreeContext> context(gvContext());
   if (!context) throw UserError("Graphviz doesn't start", "an installed Graphviz", "apt-get install graphviz");
   const std::unique_ptr<Agraph_t, CloseGraph> graph(agmemread(dot.c_str()));
   if (!graph) {

@@ -85,9 +85,10 @@ void print_summary(const RunConfig& config, const TrainResult& result) {
   line("speed", fmt::format("{} tokens/s, {:.1f} ms a step (medians); {} in all", human_count(result.tokens_per_s),
                             result.step_ms, human_duration(result.seconds)));
   if (config.grid.ranks() > 1) {
-    line("exposed", fmt::format("{:.2f} ms a step of {:.2f} ms communication, {:.0f} % overlapped (last {} steps)",
-                                result.exposed_comm_ms, result.communication_ms, 100 * result.overlap_fraction,
-                                std::min(config.trace_steps, result.steps_done - result.first_step)));
+    const std::int64_t traced = std::min(config.trace_steps, result.steps_done - result.first_step);
+    line("exposed", fmt::format("{:.2f} ms a step of {:.2f} ms communication, {:.0f} % overlapped (last {} step{})",
+                                result.exposed_comm_ms, result.communication_ms, 100 * result.overlap_fraction, traced,
+                                traced == 1 ? "" : "s"));
   }
   line("memory", human_bytes(result.peak_memory_bytes) + " at the peak of this process");
   if (!result.sample.empty()) text += "\nA sample of what it learnt:\n" + indented(result.sample) + "\n";

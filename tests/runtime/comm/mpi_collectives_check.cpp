@@ -22,6 +22,11 @@ namespace {
 std::atomic<std::int64_t> allocations{0};
 }
 
+// GCC sees malloc's memory behind an inlined new and believes that its delete must not free it.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
 void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;

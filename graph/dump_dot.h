@@ -18,7 +18,7 @@ struct StreamStyle {
 };
 
 struct DotOptions {
-  std::string title = {};  // the first line of the caption
+  std::string title = {};               // the first line of the caption
   std::string file_name = "graph.dot";  // in the first line: the command that renders the file
 
   /// The border of a task. Without it all borders are grey.

@@ -121,13 +121,13 @@ TEST_P(TrainCommandMpi, ProcessesGiveTheBytesOfThreads) {
 
 // A run that processes began goes on with threads, and the other way round.
 TEST_F(TrainCommand, MpiRunsResumeBitForBit) {
-  ASSERT_EQ(train("whole", {"--steps", "8", "--ranks", "2", "--save-every", "4"}).exit_code, 0);
+  ASSERT_EQ(train("whole", {"--steps", "20", "--ranks", "2", "--save-every", "10"}).exit_code, 0);
   std::filesystem::create_directories(folder_.path("rest/checkpoints"));
-  std::filesystem::copy(checkpoint("whole", 4), checkpoint("rest", 4), std::filesystem::copy_options::recursive);
-  const CommandResult rest = train_with_mpi(2, "rest", {"--steps", "8", "--resume", "auto"});
+  std::filesystem::copy(checkpoint("whole", 10), checkpoint("rest", 10), std::filesystem::copy_options::recursive);
+  const CommandResult rest = train_with_mpi(2, "rest", {"--steps", "20", "--resume", "auto"});
   ASSERT_EQ(rest.exit_code, 0) << rest.errors;
-  EXPECT_EQ(lines_of_metrics("rest"), 4U);
-  EXPECT_TRUE(arrays("rest", 8) == arrays("whole", 8));
+  EXPECT_EQ(lines_of_metrics("rest"), 10U);
+  EXPECT_TRUE(arrays("rest", 20) == arrays("whole", 20));
 }
 
 /// Processes that `parent` started and that still live.

@@ -12,7 +12,8 @@ lint_packages=(clang-format-14 clang-tidy-14)
 
 is_installed() { [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" == "install ok installed" ]]; }
 
-has_candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+# Not through a pipe into grep -q, which would end apt-cache early and, under pipefail, look like a failure.
+has_candidate() { [[ "$(apt-cache policy "$1" 2>/dev/null)" =~ Candidate:\ [^\(] ]]; }
 
 as_root() {
   if [[ "$(id -u)" == 0 ]]; then

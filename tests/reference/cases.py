@@ -150,6 +150,12 @@ def relative(got, reference):
     return float(np.max(np.abs(got - reference) / np.abs(reference)))
 
 
+def l2_error(got, reference):
+    """|difference| / |reference|, Euclidean norms over all elements."""
+    got, reference = got.astype(np.float64).ravel(), reference.astype(np.float64).ravel()
+    return float(np.linalg.norm(got - reference) / np.linalg.norm(reference))
+
+
 def error(name, got, reference):
     return relative(got, reference) if name == "losses" else distance(got, reference)[0]
 
@@ -178,11 +184,12 @@ def bf16_errors(case, exact, rng, draws=8):
 
 
 def expected_results(case):
-    """What goes into expected.safetensors, all float32: the results() of PyTorch in float64, and as "bf16.<name>" its
-    bf16_errors(), one number a tensor."""
-    exact = results(case, torch.float64)
+    """What goes into expected.safetensors, all float32: the results() of PyTorch in float64, and one number a tensor
+    as "bf16.<name>", its bf16_errors(), and as "bf16_l2.<name>", the l2_error() of its bfloat16 on this very case."""
+    exact, half = results(case, torch.float64), results(case, torch.bfloat16)
     errors = bf16_errors(case, exact, np.random.default_rng(0))
     named_errors = {"bf16." + name: np.float64(value) for name, value in errors.items()}
+    named_errors |= {"bf16_l2." + name: np.float64(l2_error(half[name], exact[name])) for name in exact}
     return {name: np.asarray(array, np.float32) for name, array in {**exact, **named_errors}.items()}
 
 

@@ -176,17 +176,19 @@ ParityResults run_parity(const ParityCase& parity_case, const ParityVariant& var
 
 Distance distance(std::span<const float> got, std::span<const float> reference) {
   require_equal_sizes(got, reference);
-  double largest = 0, difference = 0, dot = 0, got_norm = 0, reference_norm = 0;
+  double largest = 0, difference = 0, dot = 0, got_norm = 0, reference_norm = 0, difference_norm = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double a = got[i], b = reference[i];
-    if (!std::isfinite(a)) return {std::numeric_limits<double>::infinity(), 0};
+    if (!std::isfinite(a)) return {std::numeric_limits<double>::infinity(), 0, std::numeric_limits<double>::infinity()};
     largest = std::max(largest, std::abs(b));
     difference = std::max(difference, std::abs(a - b));
     dot += a * b;
     got_norm += a * a;
     reference_norm += b * b;
+    difference_norm += (a - b) * (a - b);
   }
-  return {difference / largest, dot / std::sqrt(got_norm * reference_norm)};
+  return {difference / largest, dot / std::sqrt(got_norm * reference_norm),
+          std::sqrt(difference_norm / reference_norm)};
 }
 
 double relative_error(std::span<const float> got, std::span<const float> reference) {

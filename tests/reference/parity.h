@@ -46,9 +46,10 @@ using ParityResults = std::map<std::string, ParityArray>;
 
 ParityResults run_parity(const ParityCase& parity_case, const ParityVariant& variant);
 
-/// max|got − reference| / max|reference|, and the cosine of the angle between the two.
+/// max|got − reference| / max|reference|; the cosine of the angle between the two; and |got − reference| / |reference|
+/// in Euclidean norms.
 struct Distance {
-  double error = 0, cosine = 0;
+  double error = 0, cosine = 0, l2 = 0;
 };
 /// Throws std::invalid_argument on different sizes.
 Distance distance(std::span<const float> got, std::span<const float> reference);

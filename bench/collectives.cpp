@@ -1,11 +1,13 @@
-// How fast an all-reduce is, over message sizes: Weft's against MPI_Allreduce (blocking) and MPI_Iallreduce.
+// How fast collectives are, over message sizes: Weft's against the faster of MPI's blocking and non-blocking ones.
 //
-//   bench_collectives [FIRST LAST [RANKS]]      local ranks (threads), 2 if not said; no competitor
-//   mpirun -np 2 bench_collectives [FIRST LAST] MPI ranks; messages of FIRST to LAST bytes, each twice the last
+//   tools/netlab 1gbit 2 build/bench/bench_collectives --rate 1      two hosts; shares of the wire's speed
+//   mpirun -np 2 build/bench/bench_collectives                       shared memory
+//   build/bench/bench_collectives --ranks 4                          local ranks (threads); no competitor
+//   … --kind all_reduce --first 4 --last 1048576                     less of it
 //
-// Time is the slowest rank's, from a barrier; the competitors' turns are interleaved; medians. Columns: microseconds
-// of Weft, of both competitors, and their ratios to Weft (above 1: Weft is faster). `wire` is the rate at which one
-// rank sends, 2·(ranks − 1)/ranks of the message an all-reduce.
+// Bytes are those of the full vector, each line four times the last. A time is the slowest rank's, from a barrier; the
+// competitors take turns, each time in another order, because what a link still holds back of the last message costs
+// the next one; medians. Small messages go back to back, as their barrier costs more than they do.
 #define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>
@@ -15,6 +17,8 @@
 #include <bit>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 
 #include "graph/operation.h"
 #include "runtime/comm/backoff.h"
@@ -24,28 +28,87 @@
 namespace weft {
 namespace {
 
-enum class Competitor : std::uint8_t { weft, allreduce, iallreduce };
+constexpr std::array kKinds = {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather};
+
+struct Options {
+  std::int64_t first = 4, last = std::int64_t{64} << 20;
+  double gbit = 0;                     // of the wire in one direction; 0: not known
+  int ranks = 2;                       // local ones
+  double seconds = 3;                  // spent on a line, about
+  std::optional<CollectiveKind> kind;  // all, if none is said
+};
+
+enum class Competitor : std::uint8_t { weft, blocking, nonblocking };
 constexpr std::size_t kCompetitors = 3;
 
-void run(Competitor competitor, Communicator& group, std::vector<float>& data, std::vector<float>& workspace) {
-  const auto count = static_cast<std::int64_t>(data.size());
-  switch (competitor) {
-    case Competitor::weft:
-      run_blocking(group, {CollectiveKind::all_reduce, DType::f32, count, 0, nullptr, data.data(), workspace.data()});
-      return;
-    case Competitor::allreduce:
-      MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-      return;
-    case Competitor::iallreduce: {
-      MPI_Request request = MPI_REQUEST_NULL;
-      MPI_Iallreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
-      int complete = 0;
-      for (Backoff backoff;; backoff.pause()) {
-        MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
-        if (complete != 0) return;
-      }
-    }
+/// The buffers of one collective of `full` elements: reduce_scatter goes from `data` to `part`, all_gather back.
+struct Buffers {
+  CollectiveKind kind;
+  std::int64_t full, part_count;
+  std::vector<float> data, part, workspace;
+
+  Buffers(CollectiveKind kind, std::int64_t count, std::int64_t ranks)
+      : kind(kind), full(count), part_count(count / ranks) {
+    data.assign(static_cast<std::size_t>(full), 0.0F);
+    part.assign(static_cast<std::size_t>(part_count), 0.0F);
+    workspace.assign(static_cast<std::size_t>(full + ranks), 0.0F);
   }
+};
+
+void run_weft(Communicator& group, Buffers& b) {
+  switch (b.kind) {
+    case CollectiveKind::all_reduce:
+      return run_blocking(group, {b.kind, DType::f32, b.full, 0, nullptr, b.data.data(), b.workspace.data()});
+    case CollectiveKind::reduce_scatter:
+      return run_blocking(group,
+                          {b.kind, DType::f32, b.part_count, 0, b.data.data(), b.part.data(), b.workspace.data()});
+    default:
+      return run_blocking(group, {b.kind, DType::f32, b.part_count, 0, b.part.data(), b.data.data(), nullptr});
+  }
+}
+
+void run_mpi_blocking(Buffers& b) {
+  const auto full = static_cast<int>(b.full), part = static_cast<int>(b.part_count);
+  switch (b.kind) {
+    case CollectiveKind::all_reduce:
+      MPI_Allreduce(MPI_IN_PLACE, b.data.data(), full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      return;
+    case CollectiveKind::reduce_scatter:
+      MPI_Reduce_scatter_block(b.data.data(), b.part.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      return;
+    default:
+      MPI_Allgather(b.part.data(), part, MPI_FLOAT, b.data.data(), part, MPI_FLOAT, MPI_COMM_WORLD);
+  }
+}
+
+void run_mpi_nonblocking(Buffers& b) {
+  const auto full = static_cast<int>(b.full), part = static_cast<int>(b.part_count);
+  MPI_Request request = MPI_REQUEST_NULL;
+  switch (b.kind) {
+    case CollectiveKind::all_reduce:
+      MPI_Iallreduce(MPI_IN_PLACE, b.data.data(), full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+      break;
+    case CollectiveKind::reduce_scatter:
+      MPI_Ireduce_scatter_block(b.data.data(), b.part.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+      break;
+    default:
+      MPI_Iallgather(b.part.data(), part, MPI_FLOAT, b.data.data(), part, MPI_FLOAT, MPI_COMM_WORLD, &request);
+  }
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+void run(Competitor competitor, Communicator& group, Buffers& buffers) {
+  if (competitor == Competitor::weft) return run_weft(group, buffers);
+  if (competitor == Competitor::blocking) return run_mpi_blocking(buffers);
+  run_mpi_nonblocking(buffers);
+}
+
+double slowest(World& world, double value) {
+  double greatest = value;
+  for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(value))) {
+    greatest = std::max(greatest, std::bit_cast<double>(bits));
+  }
+  return greatest;
 }
 
 double median(std::vector<double> values) {
@@ -53,58 +116,110 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void measure(World& world, Communicator& group, std::int64_t bytes) {
-  const std::int64_t count = bytes / 4, ranks = world.size();
-  std::vector<float> data(static_cast<std::size_t>(count), 0.0F);
-  std::vector<float> workspace(static_cast<std::size_t>(all_reduce_workspace(count, ranks)) + 1);
+void measure(World& world, Communicator& group, const Options& options, CollectiveKind kind, std::int64_t bytes) {
+  const std::int64_t ranks = world.size();
+  // Whole slices, where a rank has one of its own.
+  const std::int64_t count =
+      kind == CollectiveKind::all_reduce ? bytes / 4 : std::max<std::int64_t>(1, bytes / 4 / ranks) * ranks;
+  Buffers buffers(kind, count, ranks);
   const std::size_t competitors = world.name() == "mpi" ? kCompetitors : 1;
-  const int repetitions = bytes <= (1 << 18) ? 61 : bytes <= (1 << 23) ? 21 : 9;
-  const int inner = bytes <= (1 << 16) ? 20 : 1;  // small ones back to back, as their barrier costs more than they do
+  const int inner = bytes <= (1 << 16) ? 20 : 1;
   std::array<std::vector<double>, kCompetitors> times;
+  double round = 0;  // seconds of a turn of all competitors, the same on all ranks
+  int repetitions = 1;
   for (int repetition = -2; repetition < repetitions; ++repetition) {
-    for (std::size_t c = 0; c < competitors; ++c) {
+    double sum = 0;
+    for (std::size_t turn = 0; turn < competitors; ++turn) {
+      // All six orders, so that each follows each.
+      std::array<std::size_t, 3> order = {0, 1, 2};
+      for (int i = (repetition + 2) % 6; i > 0; --i) std::ranges::next_permutation(order);
+      const std::size_t c = competitors == 1 ? 0 : order[turn];
       world.barrier();
       const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < inner; ++i) run(static_cast<Competitor>(c), group, data, workspace);
-      const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
-      double slowest = 0;
-      for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(time.count() / inner))) {
-        slowest = std::max(slowest, std::bit_cast<double>(bits));
-      }
-      if (repetition >= 0) times[c].push_back(slowest);
+      for (int i = 0; i < inner; ++i) run(static_cast<Competitor>(c), group, buffers);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+      const double seconds = slowest(world, time.count());
+      sum += seconds;
+      if (repetition >= 0) times[c].push_back(seconds / inner);
     }
+    round = sum;
+    if (repetition == -1) repetitions = 6 * std::clamp(static_cast<int>(options.seconds / round / 6), 1, 20);
   }
   if (world.rank() != 0) return;
   const double weft = median(times[0]);
-  const double sent = 2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) * static_cast<double>(bytes);
-  fmt::print("{:>10} {:>11.1f}", bytes, weft);
-  for (std::size_t c = 1; c < competitors; ++c) fmt::print(" {:>11.1f}", median(times[c]));
-  for (std::size_t c = 1; c < competitors; ++c) fmt::print(" {:>10.2f}", median(times[c]) / weft);
-  fmt::print(" {:>9.2f}\n", sent / weft / 1e3);
+  const double exchanges = kind == CollectiveKind::all_reduce ? 2.0 : 1.0;
+  const double sent = exchanges * static_cast<double>((ranks - 1) * count * 4) / static_cast<double>(ranks);
+  fmt::print("| {} | {:.4f} |", count * 4, weft * 1e3);
+  if (competitors > 1) {
+    const double blocking = median(times[1]), nonblocking = median(times[2]);
+    fmt::print(" {:.4f} | {:.4f} | {:.2f} |", blocking * 1e3, nonblocking * 1e3,
+               std::min(blocking, nonblocking) / weft);
+  }
+  if (options.gbit > 0) {
+    fmt::print(" {:.1f} |\n", 100 * sent * 8 / (options.gbit * 1e9) / weft);
+  } else {
+    fmt::print(" {:.3f} GB/s |\n", sent / weft / 1e9);
+  }
+  std::fflush(stdout);
 }
 
-int sweep(World& world, std::int64_t first, std::int64_t last) {
+int sweep(World& world, const Options& options) {
   const auto group = world.split(0);
-  if (world.rank() == 0) {
-    const bool mpi = world.name() == "mpi";
-    fmt::print("all-reduce of f32, {} {} ranks\n{:>10} {:>11}{} {:>9}\n", world.size(), world.name(), "bytes",
-               "weft us", mpi ? "   Allreduce  Iallreduce  /Allreduce /Iallreduce" : "", "wire GB/s");
+  const bool mpi = world.name() == "mpi";
+  for (const CollectiveKind kind : kKinds) {
+    if (options.kind && kind != *options.kind) continue;
+    if (world.rank() == 0) {
+      fmt::print("\n{} of f32, {} {} ranks; ms\n\n| bytes | weft |{}{} |\n|---|---|---|{}\n", to_string(kind),
+                 world.size(), world.name(), mpi ? " MPI, blocking | MPI, non-blocking | faster MPI / weft |" : "",
+                 options.gbit > 0 ? " % of the wire" : " sent", mpi ? "---|---|---|" : "");
+    }
+    for (std::int64_t bytes = options.first; bytes <= options.last; bytes *= 4) {
+      measure(world, *group, options, kind, bytes);
+    }
   }
-  for (std::int64_t bytes = first; bytes <= last; bytes *= 2) measure(world, *group, bytes);
   return 0;
+}
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  if (argc % 2 == 0) return std::nullopt;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view name = argv[i], value = argv[i + 1];
+    const double number = std::strtod(argv[i + 1], nullptr);
+    if (name == "--kind") {
+      const auto* found = std::ranges::find(kKinds, value, [](CollectiveKind kind) { return to_string(kind); });
+      if (found == kKinds.end()) return std::nullopt;
+      options.kind = *found;
+    } else if (number <= 0) {
+      return std::nullopt;
+    } else if (name == "--first") {
+      options.first = static_cast<std::int64_t>(number);
+    } else if (name == "--last") {
+      options.last = static_cast<std::int64_t>(number);
+    } else if (name == "--rate") {
+      options.gbit = number;
+    } else if (name == "--ranks") {
+      options.ranks = static_cast<int>(number);
+    } else if (name == "--seconds") {
+      options.seconds = number;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return options;
 }
 
 }  // namespace
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  const std::int64_t first = argc > 2 ? std::atoll(argv[1]) : 1 << 10;
-  const std::int64_t last = argc > 2 ? std::atoll(argv[2]) : 1 << 26;
-  const int ranks = argc > 3 ? std::atoi(argv[3]) : 2;
-  if (first < 4 || first % 4 != 0 || ranks < 1 || argc == 2 || argc > 4) {
-    fmt::print(stderr, "usage: bench_collectives [FIRST_BYTES LAST_BYTES [LOCAL_RANKS]]\n");
+  const auto options = weft::parse(argc, argv);
+  if (!options) {
+    fmt::print(stderr,
+               "usage: bench_collectives [--kind all_reduce|reduce_scatter|all_gather] [--first BYTES] [--last BYTES]\n"
+               "                         [--rate GBIT] [--seconds PER_LINE] [--ranks LOCAL_RANKS]\n");
     return 2;
   }
-  const auto sweep = [&](weft::World& world) { return weft::sweep(world, first, last); };
-  return weft::launched_by_mpi() ? weft::run_mpi(sweep) : weft::run_ranks(ranks, sweep);
+  const auto sweep = [&](weft::World& world) { return weft::sweep(world, *options); };
+  return weft::launched_by_mpi() ? weft::run_mpi(sweep) : weft::run_ranks(options->ranks, sweep);
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -18,18 +17,36 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/cpu_kernels.h"
 #include "runtime/non_finite.h"
+#include "runtime/stream_batches.h"
+#include "runtime/tick_clock.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace weft {
 namespace {
 
-std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 // A collective advances at least so often while a compute thread works: within a long task the hook is called after
 // every slice, but looks at the network only when this much time has passed.
 constexpr std::int64_t kPollInterval = 100'000;  // ns
+
+// A stream that waits for another looks so often in quick succession, for some microseconds, before it gives its core
+// away: what crosses the streams most often is a short task, and a yield costs as much as one.
+constexpr int kQuickLooks = 100;
+// Tasks are looked up so far ahead: a step's tasks are too many for the caches, and a small one ends sooner than the
+// next is read.
+constexpr std::size_t kPrefetchedTasks = 8;
+
+constexpr int kLooksBetweenSteps = 200;
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 CollectiveCall collective_call(const Graph& graph, const Task& task, const std::vector<cpu::Matrix>& arguments) {
   const DType dtype = graph.tensor(task.accesses.front().view.tensor).dtype;
@@ -66,15 +83,45 @@ CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels
 }
 
 struct CpuExecutor::Impl {
-  // One stream of a loaded plan. Its counter is alone on its cache lines: it is what other threads watch.
+  // What a stream's thread knows of another stream, so that it needn't look at what the other is writing. On its own
+  // cache lines, like all that one thread writes while another reads.
+  struct alignas(128) Known {
+    std::int64_t before = 0;     // entries completed when this step began
+    std::int64_t completed = 0;  // in this step
+  };
+
+  // One stream of a loaded plan. Counters are of entries since the plan was loaded, each written by one thread at a
+  // time: `completed` is what other streams wait for, and set where one does; `finished` is exact, for the watchdog.
   struct StreamState {
     const StreamPlan* plan = nullptr;
+    StreamBatches batches;              // of a compute stream
     std::vector<PreparedTask> tasks;    // of a compute stream
+    std::vector<Known> known;           // of a compute stream, by stream
     std::vector<CollectiveCall> calls;  // of a communication stream
     Communicator* communicator = nullptr;
     std::size_t next = 0;  // of a communication stream: the entry to start or in flight
     bool in_flight = false;
-    alignas(128) std::atomic<std::int64_t> completed{0};  // entries since the plan was loaded
+    alignas(128) std::atomic<std::int64_t> completed{0};
+    alignas(128) std::atomic<std::int64_t> finished{0};
+  };
+
+  // Times are ticks until somebody asks for the trace.
+  struct KeptTrace {
+    StepTrace trace;
+    TickClock::Reading begin, end;
+    bool in_ticks = false;
+    bool complete = false;  // the step ended well
+
+    const StepTrace& in_nanoseconds() {
+      if (std::exchange(in_ticks, false)) {
+        for (auto& stream : trace.times) {
+          for (TaskTime& time : stream) {
+            time = {nanoseconds(time.begin, begin, end), nanoseconds(time.end, begin, end)};
+          }
+        }
+      }
+      return trace;
+    }
   };
 
   struct LoadedPlan {
@@ -82,12 +129,16 @@ struct CpuExecutor::Impl {
     std::deque<StreamState> streams;  // the compute streams first
     std::size_t compute_streams = 0;
     std::atomic<std::int64_t> runs{0};
-    std::vector<StepTrace> ring;  // traces of the last steps; run r is at r mod size
-    StepTrace* trace = nullptr;   // of the running step
+    std::vector<KeptTrace> ring;  // traces of the last steps; run r is at r mod size
+    KeptTrace* kept = nullptr;    // of the running step; null: none is kept
+
+    TaskTime* times(std::size_t stream) const { return kept == nullptr ? nullptr : kept->trace.times[stream].data(); }
   };
 
   const State& state;
   const CpuExecutorOptions options;
+  const TickClock clock;
+  const std::int64_t poll_interval = clock.ticks_in(kPollInterval);
   std::vector<std::unique_ptr<LoadedPlan>> plans;
   bool prepared = false;
   std::int64_t arena_bytes = 0;
@@ -97,15 +148,15 @@ struct CpuExecutor::Impl {
   std::deque<cpu::Workers> workers;  // one a compute stream
 
   std::atomic<LoadedPlan*> running{nullptr};
-  std::atomic_flag polling = ATOMIC_FLAG_INIT;
-  std::atomic<std::int64_t> last_poll{0};
+  alignas(128) std::atomic_flag polling = ATOMIC_FLAG_INIT;
+  std::atomic<std::int64_t> last_poll{0};  // ticks
 
   // Compute streams beyond the first have a thread each, which sleeps between steps. A step lasts until all of them
   // have left it: no thread sees two steps at once, or touches anything after run() has returned.
   std::vector<std::thread> threads;
-  std::atomic<std::uint32_t> step_ticket{0};
+  alignas(128) std::atomic<std::uint32_t> step_ticket{0};
   std::atomic<std::size_t> threads_in_step{0};
-  std::atomic<bool> closing{false};
+  alignas(128) std::atomic<bool> closing{false};  // read after every task, written once
   std::atomic<bool> failed{false};
   std::exception_ptr failure;  // written once, before `failed`
   std::atomic_flag failure_taken = ATOMIC_FLAG_INIT;
@@ -131,13 +182,14 @@ struct CpuExecutor::Impl {
       for (const Entry& entry : stream.plan->entries) {
         const Task& task = plan.graph->task(entry.task);
         std::vector<cpu::Matrix> arguments;
+        arguments.reserve(task.accesses.size());
         for (const Access& access : task.accesses) {
           const View& view = access.view;
           arguments.push_back(
               {address(plan, view), view.rows, view.cols, view.row_stride, plan.graph->tensor(view.tensor).dtype});
         }
         if (stream.plan->stream.compute) {
-          stream.tasks.emplace_back(task.operation, std::move(arguments));
+          stream.tasks.emplace_back(task.operation, std::move(arguments), options.gemm_tuning.get());
           const cpu::Scratch scratch = stream.tasks.back().scratch();
           kernel_scratch.worker_bytes = std::max(kernel_scratch.worker_bytes, scratch.worker_bytes);
           kernel_scratch.shared_bytes = std::max(kernel_scratch.shared_bytes, scratch.shared_bytes);
@@ -159,7 +211,7 @@ struct CpuExecutor::Impl {
     for (std::size_t i = 0; i < compute_streams; ++i) {
       workers.emplace_back(options.threads);
       workers.back().reserve(kernel_scratch);
-      if (communicates()) workers.back().set_progress_hook([this] { poll_if_due(); });
+      if (communicates()) workers.back().set_progress_hook([this] { poll_if_due(clock.now()); });
     }
     for (std::size_t i = 1; i < compute_streams; ++i) {
       threads.emplace_back([this, i] { compute_thread(i); });
@@ -195,61 +247,97 @@ struct CpuExecutor::Impl {
       const auto& entries = stream.plan->entries;
       while (stream.next < entries.size()) {
         const Entry& entry = entries[stream.next];
-        TaskTime& time = loaded.trace->times[s][stream.next];
+        TaskTime* const times = loaded.times(s);
         if (!stream.in_flight) {
           if (!std::all_of(entry.waits.begin(), entry.waits.end(),
                            [&](const Wait& wait) { return passed(loaded, wait); })) {
             break;
           }
-          time.begin = now();
+          if (times != nullptr) times[stream.next].begin = clock.now_after_loads();
           stream.communicator->start(stream.calls[stream.next]);
           stream.in_flight = true;
         }
         if (!stream.communicator->progress()) break;
-        time.end = now();
+        if (times != nullptr) times[stream.next].end = clock.now();
         if (options.check_finite) check_results(*loaded.plan, entry.task);
         stream.in_flight = false;
         ++stream.next;
-        stream.completed.fetch_add(1, std::memory_order_release);
+        const std::int64_t entries_done = stream.finished.load(std::memory_order_relaxed) + 1;
+        stream.finished.store(entries_done, std::memory_order_relaxed);
+        stream.completed.store(entries_done, std::memory_order_release);
       }
     }
-    last_poll.store(now(), std::memory_order_relaxed);
+    last_poll.store(clock.now(), std::memory_order_relaxed);
   }
 
-  void poll_if_due() {
-    if (now() - last_poll.load(std::memory_order_relaxed) >= kPollInterval) poll();
+  void poll_if_due(std::int64_t now) {
+    if (now - last_poll.load(std::memory_order_relaxed) >= poll_interval) poll();
   }
 
-  // Spins briefly, then yields, then sleeps: a core that waits must not slow down the one that it waits for.
+  // Spins briefly, then yields, then sleeps: a core that waits must not slow down the one that it waits for. False when
+  // the step has failed.
   template <class Done>
-  void wait_until(const Done& done) {
-    Backoff backoff;
-    while (!done()) {
-      if (failed.load(std::memory_order_acquire)) return;
-      poll();
-      if (done()) return;
-      backoff.pause();
+  bool wait_until(const LoadedPlan& loaded, const Done& done) {
+    const bool has_collectives = communicates_in(loaded);
+    for (int look = 0; look < kQuickLooks && !has_collectives; ++look) {
+      if (done()) return true;
+      relax();
     }
+    for (Backoff backoff; !done(); backoff.pause()) {
+      if (failed.load(std::memory_order_acquire)) return false;
+      if (!has_collectives) continue;
+      poll();
+      if (done()) return true;
+    }
+    return true;
+  }
+
+  bool wait_for(const LoadedPlan& loaded, const StreamWait& wait, Known& known) {
+    const std::atomic<std::int64_t>& completed = loaded.streams[wait.stream].completed;
+    return wait_until(loaded, [&] {
+      known.completed = completed.load(std::memory_order_acquire) - known.before;
+      return known.completed >= wait.entries;
+    });
   }
 
   void run_stream(LoadedPlan& loaded, std::size_t s) {
     StreamState& stream = loaded.streams[s];
-    const auto& entries = stream.plan->entries;
-    auto& times = loaded.trace->times[s];
+    cpu::Workers& own_workers = workers[s];
+    TaskTime* const times = loaded.times(s);
     const bool has_collectives = communicates_in(loaded);
-    for (std::size_t e = 0; e < entries.size(); ++e) {
-      for (const Wait& wait : entries[e].waits) {
-        if (!passed(loaded, wait)) wait_until([&] { return passed(loaded, wait); });
+    // Whatever else this thread does between two tasks isn't the second one's time.
+    const bool pauses = has_collectives || options.check_finite;
+    for (std::size_t other = 0; other < loaded.streams.size(); ++other) {
+      const auto entries = static_cast<std::int64_t>(loaded.streams[other].plan->entries.size());
+      stream.known[other] = {loaded.runs.load(std::memory_order_relaxed) * entries, 0};
+    }
+    const std::int64_t before = stream.known[s].before;
+    const PreparedTask* const tasks = stream.tasks.data();
+    const std::size_t last = stream.tasks.size() - 1;
+    std::int64_t time = times == nullptr ? 0 : clock.now_after_loads();
+    for (const Batch& batch : stream.batches.batches()) {
+      const std::span<const StreamWait> waits = stream.batches.waits(batch);
+      for (const StreamWait& wait : waits) {
+        Known& known = stream.known[wait.stream];
+        if (known.completed < wait.entries && !wait_for(loaded, wait, known)) return;
       }
-      if (failed.load(std::memory_order_acquire)) return;
-      times[e].begin = now();
-      stream.tasks[e].run(workers[s]);
-      times[e].end = now();
-      if (options.check_finite) check_results(*loaded.plan, entries[e].task);
-      stream.completed.fetch_add(1, std::memory_order_release);
-      if (!has_collectives) continue;
+      if (times != nullptr && !waits.empty()) time = std::max(time, clock.now_after_loads());
+      for (std::uint32_t e = batch.begin; e < batch.end; ++e) {
+        if (failed.load(std::memory_order_acquire)) return;
+        if (times != nullptr && pauses) time = std::max(time, clock.now());
+        tasks[std::min<std::size_t>(e + kPrefetchedTasks, last)].prefetch();
+        tasks[e].run(own_workers);
+        if (times != nullptr) {
+          times[e].begin = time;
+          time = times[e].end = std::max(time, clock.now());
+        }
+        if (options.check_finite) check_results(*loaded.plan, stream.plan->entries[e].task);
+        stream.finished.store(before + e + 1, std::memory_order_relaxed);
+        if (has_collectives && e + 1 < batch.end) poll_if_due(clock.now());
+      }
+      if (batch.signals) stream.completed.store(before + batch.end, std::memory_order_release);
       // Somebody waits for this task: a collective should start now, not at the next poll.
-      entries[e].signals ? poll() : poll_if_due();
+      if (has_collectives) batch.signals ? poll() : poll_if_due(clock.now());
     }
   }
 
@@ -283,6 +371,10 @@ struct CpuExecutor::Impl {
   void compute_thread(std::size_t index) {
     cpu::prepare_thread();
     for (std::uint32_t seen = 0;; ++seen) {
+      // Steps often follow one another at once; waking a thread that sleeps takes longer than some of them.
+      for (int look = 0; look < kLooksBetweenSteps && step_ticket.load(std::memory_order_relaxed) == seen; ++look) {
+        look < kQuickLooks ? relax() : std::this_thread::yield();
+      }
       step_ticket.wait(seen, std::memory_order_acquire);
       if (closing.load(std::memory_order_acquire)) return;
       LoadedPlan& loaded = *running.load(std::memory_order_acquire);
@@ -298,9 +390,15 @@ struct CpuExecutor::Impl {
   }
 
   void begin_step(LoadedPlan& loaded, std::int64_t step) {
-    loaded.trace = &loaded.ring[static_cast<std::size_t>(loaded.runs) % loaded.ring.size()];
-    loaded.trace->step = step;
-    loaded.trace->begin = now();
+    loaded.kept = nullptr;
+    if (!loaded.ring.empty()) {
+      loaded.kept = &loaded.ring[static_cast<std::size_t>(loaded.runs) % loaded.ring.size()];
+      loaded.kept->begin = clock.read();
+      loaded.kept->in_ticks = true;
+      loaded.kept->complete = false;
+      loaded.kept->trace.step = step;
+      loaded.kept->trace.begin = loaded.kept->begin.ns;
+    }
     for (StreamState& stream : loaded.streams) stream.next = 0;
     non_finite.reset();
     running.store(&loaded, std::memory_order_release);
@@ -321,14 +419,18 @@ struct CpuExecutor::Impl {
       for (const StreamState& stream : loaded.streams) {
         const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
         const std::int64_t target = (loaded.runs + 1) * entries;
-        wait_until([&] { return stream.completed.load(std::memory_order_acquire) >= target; });
+        wait_until(loaded, [&] { return stream.completed.load(std::memory_order_acquire) >= target; });
       }
     } catch (...) {
       fail(std::current_exception());
     }
     for (Backoff backoff; threads_in_step.load(std::memory_order_acquire) > 0;) backoff.pause();
     if (failed.load(std::memory_order_acquire)) std::rethrow_exception(failure);
-    loaded.trace->end = now();
+    if (loaded.kept != nullptr) {
+      loaded.kept->end = clock.read();
+      loaded.kept->trace.end = loaded.kept->end.ns;
+      loaded.kept->complete = true;
+    }
     ++loaded.runs;
     running.store(nullptr, std::memory_order_release);
   }
@@ -358,7 +460,7 @@ CpuExecutor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
   if (impl_->prepared) throw std::logic_error("plans are loaded before the first run");
   auto loaded = std::make_unique<Impl::LoadedPlan>();
   loaded->plan = std::move(plan);
-  StepTrace empty;
+  Impl::KeptTrace empty;
   const auto& streams = loaded->plan->streams;
   const auto is_compute = [](const StreamPlan& stream) { return stream.stream.compute; };
   loaded->compute_streams = static_cast<std::size_t>(std::count_if(streams.begin(), streams.end(), is_compute));
@@ -368,15 +470,18 @@ CpuExecutor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
   for (const StreamPlan& stream : streams) {
     Impl::StreamState& stream_state = loaded->streams.emplace_back();
     stream_state.plan = &stream;
-    if (!stream.stream.compute) {
+    if (stream.stream.compute) {
+      stream_state.batches = StreamBatches(*loaded->plan, StreamId(loaded->streams.size() - 1));
+      stream_state.known.resize(streams.size());
+    } else {
       stream_state.communicator = impl_->communicators.on(stream.stream.channel);
       if (stream_state.communicator == nullptr) {
         throw std::logic_error(fmt::format("no communicator for channel {}", to_string(stream.stream.channel)));
       }
     }
-    empty.times.emplace_back(stream.entries.size());
+    empty.trace.times.emplace_back(stream.entries.size());
   }
-  loaded->ring.assign(static_cast<std::size_t>(std::max<std::int64_t>(1, impl_->options.kept_steps)), empty);
+  loaded->ring.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, impl_->options.kept_steps)), empty);
   impl_->arena_bytes = std::max(impl_->arena_bytes, loaded->plan->scratch_bytes);
   impl_->plans.push_back(std::move(loaded));
   return impl_->plans.size() - 1;
@@ -387,17 +492,21 @@ void CpuExecutor::run(PlanHandle plan, std::int64_t step) {
 }
 
 const StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {
-  const Impl::LoadedPlan& loaded = *impl_->plans.at(plan);
+  Impl::LoadedPlan& loaded = *impl_->plans.at(plan);
   if (loaded.runs == 0) throw std::logic_error("a plan that has not run has no trace");
-  return loaded.ring[static_cast<std::size_t>(loaded.runs - 1) % loaded.ring.size()];
+  if (loaded.ring.empty()) throw std::logic_error("an executor that keeps no steps has no trace");
+  Impl::KeptTrace& last = loaded.ring[static_cast<std::size_t>(loaded.runs - 1) % loaded.ring.size()];
+  if (!last.complete) throw std::logic_error("the step that failed took the place of the last trace");
+  return last.in_nanoseconds();
 }
 
 std::vector<StepTrace> CpuExecutor::traces(PlanHandle plan) const {
-  const Impl::LoadedPlan& loaded = *impl_->plans.at(plan);
+  Impl::LoadedPlan& loaded = *impl_->plans.at(plan);
   const auto size = static_cast<std::int64_t>(loaded.ring.size());
   std::vector<StepTrace> kept;
   for (std::int64_t run = std::max<std::int64_t>(0, loaded.runs - size); run < loaded.runs; ++run) {
-    kept.push_back(loaded.ring[static_cast<std::size_t>(run % size)]);
+    Impl::KeptTrace& of_run = loaded.ring[static_cast<std::size_t>(run % size)];
+    if (of_run.complete) kept.push_back(of_run.in_nanoseconds());
   }
   return kept;
 }
@@ -417,7 +526,7 @@ ExecutorStatus CpuExecutor::status() const {
   if (loaded == nullptr || impl_->failed.load(std::memory_order_acquire)) return status;
   status.running = true;
   for (const auto& stream : loaded->streams) {
-    status.completed += static_cast<std::uint64_t>(stream.completed.load(std::memory_order_relaxed));
+    status.completed += static_cast<std::uint64_t>(stream.finished.load(std::memory_order_relaxed));
   }
   return status;
 }
@@ -434,7 +543,7 @@ std::string CpuExecutor::describe() const {
     const Impl::StreamState& stream = loaded->streams[s];
     const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
     const std::int64_t before = loaded->runs * entries;  // read first: the step may end meanwhile
-    const std::int64_t at = stream.completed.load(std::memory_order_acquire) - before;
+    const std::int64_t at = stream.finished.load(std::memory_order_acquire) - before;
     text += fmt::format("\n  stream {}: ", stream.plan->stream.name);
     if (at >= entries) {
       text += fmt::format("done, {} of {} tasks", entries, entries);

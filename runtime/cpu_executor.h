@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/gemm_tuning.h"
 #include "runtime/plan.h"
 #include "runtime/state.h"
 #include "runtime/trace.h"
@@ -30,8 +31,9 @@ class CommunicatorSet {
 struct CpuExecutorOptions {
   int rank = 0;
   int threads = 1;              // workers of each compute stream
-  std::int64_t kept_steps = 1;  // traces kept: the last so many steps of each plan
+  std::int64_t kept_steps = 1;  // traces kept: the last so many steps of each plan; with 0 no time is taken
   bool check_finite = false;    // look for NaN and infinity in all that each task writes, workspaces excepted
+  std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // null: the default methods
 };
 
 /// A task that wrote a NaN or an infinity.
@@ -75,7 +77,8 @@ class CpuExecutor {
   /// is labelled with. Throws PeerLost or RuntimeFault when a collective fails; no run may follow.
   void run(PlanHandle plan, std::int64_t step = 0);
 
-  /// Of the last step that ended well; std::logic_error before the first. Valid until the plan runs again.
+  /// Of the last step that ended well; std::logic_error before the first, and when no steps are kept. Valid until the
+  /// plan runs again. Not beside a run.
   const StepTrace& last_trace(PlanHandle plan) const;
   /// The traces kept, oldest first.
   std::vector<StepTrace> traces(PlanHandle plan) const;

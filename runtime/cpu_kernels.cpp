@@ -3,8 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <new>
+#include <span>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/attention.h"
@@ -23,7 +28,6 @@ namespace weft {
 namespace {
 
 using cpu::Matrix;
-using Prepared = std::variant<std::monostate, cpu::PreparedGemm, std::vector<float>>;
 
 [[noreturn]] void refuse_collective() {
   throw std::logic_error("a collective is run by a communicator, not by a CPU kernel");
@@ -166,25 +170,32 @@ cpu::DecodeShape shape_of(const AttentionDecode& op) {
 
 // Library handles and tables that are made once.
 struct Preparation {
-  const std::vector<Matrix>& arguments;
+  std::span<const Matrix> arguments;
+  const GemmTuning* tuning = nullptr;
 
-  Prepared operator()(const Gemm& op) const {
+  cpu::PreparedGemm operator()(const Gemm& op) const {
     cpu::GemmArguments gemm{arguments[0], arguments[1], arguments[2], {}};
     if (op.has_bias) gemm.bias = arguments[3];
-    return cpu::PreparedGemm({op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate}, gemm);
+    const cpu::GemmShape shape{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate};
+    const cpu::GemmMethod* method = tuning != nullptr ? tuning->find(problem_of(op, arguments)) : nullptr;
+    return method != nullptr ? cpu::PreparedGemm(shape, gemm, *method) : cpu::PreparedGemm(shape, gemm);
   }
-  Prepared operator()(const Rope& op) const {
+  std::vector<float> operator()(const Rope& op) const {
     return cpu::rope_frequencies(op.head_dim, op.theta,
                                  {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context});
   }
-  Prepared operator()(const auto&) const { return {}; }
+  std::monostate operator()(const auto&) const { return {}; }
 };
 
+template <class Op>
+using PreparedFor = std::invoke_result_t<Preparation, const Op&>;
+
+template <class Prepared>
 struct ScratchOf {
-  const std::vector<Matrix>& arguments;
+  std::span<const Matrix> arguments;
   const Prepared& prepared;
 
-  KernelScratch operator()(const Gemm&) const { return std::get<cpu::PreparedGemm>(prepared).scratch(); }
+  KernelScratch operator()(const Gemm&) const { return prepared.scratch(); }
   KernelScratch operator()(const BiasGradient& op) const { return cpu::bias_gradient_scratch(op.rows, op.cols); }
   KernelScratch operator()(const LayerNormBackward& op) const {
     return cpu::layer_norm_backward_scratch(op.rows, op.cols);
@@ -203,8 +214,9 @@ struct ScratchOf {
 };
 
 // One overload an operation; no catch-all, so that a new operation doesn't build without its kernel.
+template <class Prepared>
 struct Run {
-  const std::vector<Matrix>& arguments;
+  std::span<const Matrix> arguments;
   const Prepared& prepared;
   cpu::Workers& workers;
 
@@ -213,7 +225,7 @@ struct Run {
   const Matrix* last_if(bool present) const { return present ? &arguments.back() : nullptr; }
   std::int64_t offset_if(bool present) const { return present ? arguments.back().i64()[0] : 0; }
 
-  void operator()(const Gemm&) const { std::get<cpu::PreparedGemm>(prepared).run(workers); }
+  void operator()(const Gemm&) const { prepared.run(workers); }
   void operator()(const BiasGradient& op) const { cpu::bias_gradient(workers, at(0), at(1), op.accumulate); }
   void operator()(const LayerNormForward& op) const {
     cpu::layer_norm_forward(workers, op.eps, at(0), at(1), at(2), at(3), at(4), at(5));
@@ -239,8 +251,7 @@ struct Run {
     cpu::position_backward(workers, at(0), op.seq_len, at(1), op.accumulate);
   }
   void operator()(const Rope& op) const {
-    cpu::rope(workers, std::get<std::vector<float>>(prepared), op.heads, op.seq_len, offset_if(op.has_offset),
-              op.inverse, at(0));
+    cpu::rope(workers, prepared, op.heads, op.seq_len, offset_if(op.has_offset), op.inverse, at(0));
   }
   void operator()(const AttentionForward& op) const {
     cpu::attention_forward(workers, shape_of(op), {at(0), at(1), at(2), at(3), at(4)});
@@ -282,23 +293,43 @@ struct Run {
 
 }  // namespace
 
-PreparedTask::PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments)
-    : operation_(operation), arguments_(std::move(arguments)) {
-  const Arguments expected = std::visit(ArgumentsOf{}, operation_);
-  if (arguments_.size() != expected.size()) {
-    throw std::logic_error(
-        fmt::format("{}: {} arguments, expected {}", kind_name(operation_), arguments_.size(), expected.size()));
+template <class Op>
+class PreparedTask::KernelOf final : public Kernel {
+ public:
+  static std::unique_ptr<const Kernel> make(const Op& operation, std::span<const Matrix> arguments,
+                                            const GemmTuning* tuning) {
+    static_assert(std::is_trivially_copyable_v<Matrix> && alignof(KernelOf) >= alignof(Matrix));
+    void* memory = ::operator new(sizeof(KernelOf) + arguments.size_bytes());
+    auto* behind = reinterpret_cast<Matrix*>(static_cast<std::byte*>(memory) + sizeof(KernelOf));
+    std::uninitialized_copy(arguments.begin(), arguments.end(), behind);
+    try {
+      return std::unique_ptr<const Kernel>(new (memory) KernelOf(operation, {behind, arguments.size()}, tuning));
+    } catch (...) {
+      ::operator delete(memory);
+      throw;
+    }
   }
-  for (std::size_t i = 0; i < expected.size(); ++i) arguments_[i] = fitted(operation_, i, arguments_[i], expected[i]);
-  prepared_ = std::visit(Preparation{arguments_}, operation_);
-}
 
-void PreparedTask::run(cpu::Workers& workers) const {
-  std::visit(Run{arguments_, prepared_, workers}, operation_);
-}
+  void run(cpu::Workers& workers) const override { Run<PreparedFor<Op>>{arguments_, prepared_, workers}(operation_); }
+  KernelScratch scratch() const override { return ScratchOf<PreparedFor<Op>>{arguments_, prepared_}(operation_); }
 
-KernelScratch PreparedTask::scratch() const {
-  return std::visit(ScratchOf{arguments_, prepared_}, operation_);
+ private:
+  KernelOf(const Op& operation, std::span<const Matrix> arguments, const GemmTuning* tuning)
+      : operation_(operation), arguments_(arguments), prepared_(Preparation{arguments_, tuning}(operation_)) {}
+
+  Op operation_;
+  std::span<const Matrix> arguments_;
+  [[no_unique_address]] PreparedFor<Op> prepared_;
+};
+
+PreparedTask::PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments, const GemmTuning* tuning) {
+  const Arguments expected = std::visit(ArgumentsOf{}, operation);
+  if (arguments.size() != expected.size()) {
+    throw std::logic_error(
+        fmt::format("{}: {} arguments, expected {}", kind_name(operation), arguments.size(), expected.size()));
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) arguments[i] = fitted(operation, i, arguments[i], expected[i]);
+  std::visit([&]<class Op>(const Op& op) { kernel_ = KernelOf<Op>::make(op, arguments, tuning); }, operation);
 }
 
 }  // namespace weft

@@ -1,13 +1,15 @@
 // Where operations meet CPU kernels: one overload an operation, so that an operation without a kernel doesn't compile.
 #pragma once
 
-#include <variant>
+#include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "graph/operation.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
+#include "runtime/gemm_tuning.h"
 
 namespace weft {
 
@@ -24,16 +26,30 @@ class PreparedTask {
  public:
   /// `arguments` are the task's accesses in the order that graph/operation.h gives. Contiguous arguments may come in
   /// any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
-  /// collectives, which communicators run.
-  PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments);
+  /// collectives, which communicators run. Matrix products use the methods of `tuning`, if given.
+  PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments, const GemmTuning* tuning = nullptr);
 
-  void run(cpu::Workers& workers) const;
-  KernelScratch scratch() const;
+  void run(cpu::Workers& workers) const { kernel_->run(workers); }
+  /// Brings what run() reads first into the cache, for a caller who is about to come to it.
+  void prefetch() const {
+    const auto* bytes = reinterpret_cast<const char*>(kernel_.get());
+    for (int line = 0; line < 3; ++line) __builtin_prefetch(bytes + std::ptrdiff_t{64} * line);
+  }
+  KernelScratch scratch() const { return kernel_->scratch(); }
 
  private:
-  Operation operation_;
-  std::vector<cpu::Matrix> arguments_;
-  std::variant<std::monostate, cpu::PreparedGemm, std::vector<float>> prepared_;  // nothing, handles, RoPE frequencies
+  // Of one operation's type, its arguments behind it in the same piece of memory: a step of many small tasks is bound
+  // by how fast it reads what they are.
+  struct Kernel {
+    virtual ~Kernel() = default;
+    virtual void run(cpu::Workers& workers) const = 0;
+    virtual KernelScratch scratch() const = 0;
+    static void operator delete(void* memory) { ::operator delete(memory); }
+  };
+  template <class Op>
+  class KernelOf;
+
+  std::unique_ptr<const Kernel> kernel_;
 };
 
 }  // namespace weft

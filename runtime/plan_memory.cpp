@@ -1,8 +1,10 @@
 #include "runtime/plan_memory.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
+#include <ranges>
 
 namespace weft {
 namespace {
@@ -28,22 +30,27 @@ class Lifetimes {
 
   /// Is every access of item i over before any access of item j starts, in the same step?
   bool done_before(std::size_t i, std::size_t j) const {
-    const std::uint32_t* last = last_.data() + i * stride_;
-    const std::uint32_t* known = known_now_.data() + j * stride_;
-    bool late = false;
-    for (std::size_t s = 0; s < stride_; ++s) late |= last[s] > known[s];
-    return !late;
+    return done_before(last_.data() + i * stride_, known_now_.data() + j * stride_);
   }
 
   /// May items i and j never share a byte? What happens before also comes first in the sequence, so only the earlier
   /// of the two can be done first.
   bool conflict(std::size_t i, std::size_t j) const { return i < j ? !done_before(i, j) : !done_before(j, i); }
 
+  /// By item: behind the last one that may conflict with it. From there on all start when it is done.
+  std::vector<std::uint32_t> spell_ends() const;
+
   /// Entries of each stream that access item i: the last one's number plus 1, or 0.
   std::span<const std::uint32_t> last(std::size_t i) const { return {last_.data() + i * stride_, streams_}; }
 
  private:
   static constexpr std::size_t kLanes = 8;  // clocks are padded, so that they compare in whole vector registers
+
+  bool done_before(const std::uint32_t* last, const std::uint32_t* known) const {
+    bool late = false;
+    for (std::size_t s = 0; s < stride_; ++s) late |= last[s] > known[s];
+    return !late;
+  }
 
   std::size_t streams_, stride_;
   std::vector<Item> items_;
@@ -79,25 +86,96 @@ Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
   }
 }
 
+std::vector<std::uint32_t> Lifetimes::spell_ends() const {
+  const auto items = static_cast<std::uint32_t>(items_.size());
+  std::vector<std::uint32_t> least = known_now_;  // [item][stream]: what it and all behind it know; never falls
+  for (std::size_t i = items > 0 ? items - 1 : 0; i-- > 0;) {
+    for (std::size_t s = 0; s < stride_; ++s) {
+      least[i * stride_ + s] = std::min(least[i * stride_ + s], least[(i + 1) * stride_ + s]);
+    }
+  }
+  std::vector<std::uint32_t> ends(items);
+  for (std::uint32_t item = 0; item < items; ++item) {
+    const auto done_before_all_from = [&](std::uint32_t other) {
+      return done_before(last_.data() + item * stride_, least.data() + other * stride_);
+    };
+    const auto behind = std::views::iota(item + 1, items);
+    ends[item] = item + 1 +
+                 static_cast<std::uint32_t>(std::ranges::partition_point(behind, std::not_fn(done_before_all_from)) -
+                                            behind.begin());
+  }
+  return ends;
+}
+
 struct Layout {
   std::vector<std::int64_t> offset;  // by item
   std::int64_t bytes = 0;
 };
 
+/// A range of bytes that an item took.
+struct Placed {
+  std::int64_t begin, end;
+  std::uint32_t item, spell_end;
+};
+
+/// Finds the placed items that an item may conflict with, without looking at all of them. An item's spell lasts from
+/// its number to that of the first item from which on all start when it is done: items whose spells don't meet don't
+/// conflict. Numbers are cut into blocks; a block knows whose spell begins in it, and whose reaches into it.
+class PlacedItems {
+ public:
+  explicit PlacedItems(const Lifetimes& lifetimes)
+      : lifetimes_(lifetimes),
+        spell_end_(lifetimes.spell_ends()),
+        begin_here_((spell_end_.size() + kBlock - 1) / kBlock),
+        meet_here_(begin_here_.size()) {}
+
+  void add(std::uint32_t item, std::int64_t offset) {
+    const Placed placed = {offset, offset + lifetimes_.items()[item].bytes, item, spell_end_[item]};
+    begin_here_[item / kBlock].push_back(placed);
+    for (std::size_t block = item / kBlock; block <= last_block(item); ++block) {
+      std::vector<Placed>& here = meet_here_[block];
+      here.insert(std::ranges::upper_bound(here, placed.begin, {}, &Placed::begin), placed);
+    }
+  }
+
+  /// Those that an item conflicts with, by begin; valid until the next call. Such a one begins in the item's spell, or
+  /// reaches to where it begins.
+  std::span<const Placed> conflicts_of(std::uint32_t item) {
+    conflicts_.clear();
+    const std::size_t own_block = item / kBlock;
+    const auto look_at = [&](const Placed& other) {
+      const bool meet = other.item < spell_end_[item] && other.spell_end > item;
+      if (meet && lifetimes_.conflict(item, other.item)) conflicts_.push_back(other);
+    };
+    std::ranges::for_each(meet_here_[own_block], look_at);
+    const std::size_t sorted = conflicts_.size();
+    for (std::size_t block = own_block + 1; block <= last_block(item); ++block) {
+      std::ranges::for_each(begin_here_[block], look_at);
+    }
+    if (conflicts_.size() > sorted) std::ranges::sort(conflicts_, {}, &Placed::begin);
+    return conflicts_;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 128;
+
+  std::size_t last_block(std::uint32_t item) const { return (spell_end_[item] - 1) / kBlock; }
+
+  const Lifetimes& lifetimes_;
+  std::vector<std::uint32_t> spell_end_;         // by item: behind the last that may conflict with it
+  std::vector<std::vector<Placed>> begin_here_;  // by block
+  std::vector<std::vector<Placed>> meet_here_;   // by block, sorted by begin
+  std::vector<Placed> conflicts_;
+};
+
 /// Best fit: each item goes to the smallest gap between the placed items that it conflicts with.
 Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
-  struct Placed {
-    std::int64_t begin, end;
-    std::uint32_t item;
-  };
-  std::vector<Placed> placed;  // by begin
-  placed.reserve(order.size());
+  PlacedItems placed(lifetimes);
   Layout layout{std::vector<std::int64_t>(order.size()), 0};
   for (const std::uint32_t item : order) {
     const std::int64_t bytes = lifetimes.items()[item].bytes;
     std::int64_t cursor = 0, best = -1, best_gap = std::numeric_limits<std::int64_t>::max();
-    for (const Placed& other : placed) {
-      if (!lifetimes.conflict(item, other.item)) continue;
+    for (const Placed& other : placed.conflicts_of(item)) {
       const std::int64_t gap = other.begin - cursor;
       if (gap >= bytes && gap < best_gap) {
         best = cursor;
@@ -105,10 +183,9 @@ Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
       }
       cursor = std::max(cursor, other.end);
     }
-    const std::int64_t begin = best < 0 ? cursor : best;
-    layout.offset[item] = begin;
-    layout.bytes = std::max(layout.bytes, begin + bytes);
-    placed.insert(std::ranges::upper_bound(placed, begin, {}, &Placed::begin), {begin, begin + bytes, item});
+    layout.offset[item] = best < 0 ? cursor : best;
+    layout.bytes = std::max(layout.bytes, layout.offset[item] + bytes);
+    placed.add(item, layout.offset[item]);
   }
   return layout;
 }
@@ -118,6 +195,7 @@ Layout best_layout(const Lifetimes& lifetimes) {
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   Layout by_first_use = place(lifetimes, order);
   std::ranges::stable_sort(order, std::ranges::greater(), [&](std::uint32_t i) { return lifetimes.items()[i].bytes; });
+  if (std::ranges::is_sorted(order)) return by_first_use;
   Layout by_size = place(lifetimes, order);
   return by_first_use.bytes < by_size.bytes ? std::move(by_first_use) : std::move(by_size);
 }

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "graph/operation_fields.h"
 #include "runtime/checker.h"
 #include "runtime/collective_signature.h"
@@ -51,6 +53,14 @@ std::string lines_of(const Graph& graph) {
 std::string lines_of(const Plan& plan) {
   std::string lines;
   for (const TaskId task : plan.collectives) lines += to_string(signature_of(*plan.graph, task)) + "\n";
+  return lines;
+}
+
+std::string lines_of(const GemmTuning& tuning) {
+  std::string lines;
+  for (const auto& [problem, method] : tuning.choices()) {
+    lines += fmt::format("{}: {}\n", to_string(problem), cpu::to_string(method));
+  }
   return lines;
 }
 
@@ -118,11 +128,16 @@ Order order_of_rank_0(World& world, const Graph& graph, const Policy& policy, co
 }  // namespace
 
 std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
-                                          const PolicyOptions& options) {
+                                          const PolicyOptions& options, const GemmTuning* tuning) {
   require_equal(world, graph->fingerprint(), *graph, "graph",
                 "start all ranks with the same configuration and the same binary");
-  auto plan =
-      std::make_shared<const Plan>(make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name()));
+  const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
+  require_equal(world, products.fingerprint(), products, "table of tuned matrix products",
+                "give all ranks the file of one `weft tune`");
+  Plan made = make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
+  if (!products.choices().empty())
+    made.fingerprint = Fingerprint().add(made.fingerprint).add(products.fingerprint()).value();
+  const auto plan = std::make_shared<const Plan>(std::move(made));
 
   require_equal(world, plan->collective_fingerprint, *plan, "order of collectives",
                 "start all ranks with the same binary");

@@ -29,7 +29,8 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
   const std::unique_ptr<Policy> policy = make_policy(options.policy);
   std::vector<Channel> channels;
   for (ProgramGraph& graph : graphs) {
-    auto plan = plan_together(world, std::move(graph.graph), *policy, options.policy_options);
+    auto plan =
+        plan_together(world, std::move(graph.graph), *policy, options.policy_options, options.gemm_tuning.get());
     for (const StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);
     }
@@ -39,7 +40,8 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
                                             CpuExecutorOptions{.rank = world.rank(),
                                                                .threads = options.threads,
                                                                .kept_steps = options.kept_steps,
-                                                               .check_finite = options.check_finite});
+                                                               .check_finite = options.check_finite,
+                                                               .gemm_tuning = options.gemm_tuning});
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {
     // Between steps nothing has to move: a counter of its own keeps the watchdog quiet.

@@ -26,7 +26,8 @@ struct ProgramOptions {
   PolicyOptions policy_options = {};
   int threads = 1;
   std::int64_t kept_steps = 1;
-  bool check_finite = false;    // a step that makes a NaN or an infinity ends the run, naming the first task that did
+  bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did
+  std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // how matrix products are computed; null: by default
   double watchdog_seconds = 0;  // without a finished task until the process is ended with a report; 0: for ever
 };
 

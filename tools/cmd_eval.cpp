@@ -17,6 +17,7 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/evaluation.h"
+#include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
 #include "train/trainer.h"
 
@@ -38,6 +39,7 @@ RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
   config.threads = 0;
   config.resume.clear();
   config.init_from.clear();
+  config.gemm_tuning.clear();  // the checkpoint has it, if there is one
   apply_settings(config, options.overrides);
   return config;
 }
@@ -52,8 +54,10 @@ int evaluate_checkpoint(const EvalOptions& options) {
     const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
     const EvalBatches batches(source.held_out(), config.seq_len, {world.rank(), world.size(), 1, config.micro_batch},
                               config.eval_batches);
-    Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
-                    {.policy = config.policy, .threads = static_cast<int>(config.threads)});
+    const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
+    Program program(
+        world, {{"eval", lower_eval(config.model, step_config(config))}},
+        {.policy = config.policy, .threads = static_cast<int>(config.threads), .gemm_tuning = table_of(tuned)});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     load_parameters(checkpoint, config.model, weights_of(program.state(), specs, config.dtype));
     const Evaluation result = evaluate(program, batches);
@@ -82,8 +86,8 @@ Command add_eval(CLI::App& root) {
   app->add_option("run", options->from, "a run or checkpoint folder")->type_name("FOLDER")->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
   for (const ConfigKey& key : config_keys()) {
-    constexpr std::array<std::string_view, 8> kTaken{"data",        "val-data",     "ranks", "threads",
-                                                     "micro-batch", "eval-batches", "dtype", "seq-len"};
+    constexpr std::array<std::string_view, 9> kTaken{"data",         "val-data", "ranks",   "threads",    "micro-batch",
+                                                     "eval-batches", "dtype",    "seq-len", "gemm-tuning"};
     if (std::find(kTaken.begin(), kTaken.end(), key.name) == kTaken.end()) continue;
     add_key_flag(*app, key, options->overrides, "the run's");
   }

@@ -18,6 +18,7 @@
 #include "runtime/comm/launch.h"
 #include "tools/commands.h"
 #include "train/checkpoint.h"
+#include "train/gemm_tuning_file.h"
 #include "train/generator.h"
 #include "train/tokenizer.h"
 #include "train/trainer.h"
@@ -34,6 +35,7 @@ struct GenerateOptions {
   double top_p = 1.0;
   std::uint64_t seed = 42;
   std::int64_t threads = 0;
+  std::string gemm_tuning;
   bool json = false;
 };
 
@@ -62,7 +64,9 @@ int generate(const GenerateOptions& options) {
                                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 
   return run_ranks(1, [&](World& world) {
-    Program program(world, generation_graphs(model, info.dtype, prefill), {.threads = threads});
+    const auto tuned = gemm_tuning_of_run(world, options.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
+    Program program(world, generation_graphs(model, info.dtype, prefill),
+                    {.threads = threads, .gemm_tuning = table_of(tuned)});
     const std::vector<ParameterSpec> specs = model_parameters(model);
     load_parameters(checkpoint, model, weights_of(program.state(), specs, info.dtype));
     Generator generator(program, model, prefill);
@@ -116,6 +120,8 @@ Command add_generate(CLI::App& root) {
   app->add_option("--threads", options->threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
+  app->add_option("--gemm-tuning", options->gemm_tuning,
+                  "a file of weft tune; none: the default methods; empty: what the checkpoint was trained with");
   app->add_flag("--json", options->json, "print text and speed as one JSON object");
   app->footer(
       "Examples:\n"

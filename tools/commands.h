@@ -17,6 +17,7 @@ Command add_train(CLI::App& root);
 Command add_eval(CLI::App& root);
 Command add_generate(CLI::App& root);
 Command add_graph(CLI::App& root);
+Command add_tune(CLI::App& root);
 Command add_doctor(CLI::App& root);
 
 }  // namespace weft

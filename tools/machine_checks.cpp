@@ -91,7 +91,7 @@ void check_processor(Checks& checks) {
     checks.push_back({section, feature.name, feature.present ? "yes" : "no",
                       feature.present ? CheckState::ok : CheckState::absent, feature.enables});
   }
-  const bool native = cpu::default_bf16_path() == cpu::Bf16Path::native;
+  const bool native = cpu::bf16_in_amx();
   checks.push_back({section, "oneDNN uses", std::string(onednn_isa()), CheckState::ok, "fp32 GEMM"});
   checks.push_back({section, "bf16 GEMM", native ? "AMX" : "in fp32", CheckState::ok,
                     native ? "--dtype bf16 is faster and halves the memory of activations"

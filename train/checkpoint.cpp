@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "runtime/non_finite.h"
 #include "train/durable_folder.h"
+#include "train/gemm_tuning_file.h"
 #include "train/hf_config.h"
 #include "train/weights.h"
 
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kModelConfig = "config.json";
 constexpr const char* kOptimizer = "optimizer.safetensors";
+const std::string kTuning(kGemmTuningFile);
 
 /// The arrays of the optimizer by what they are; a parameter has a master exactly if it is bf16.
 template <class State>
@@ -210,6 +212,7 @@ SpaceCheck checkpoint_space(const fs::path& run_dir, const CheckpointInfo& info,
   manifest.files[kModel] = {safetensors_bytes(weight_tensors(parameters)), any_checksum};
   manifest.files[kModelConfig] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
   manifest.files[kOptimizer] = {safetensors_bytes(optimizer_tensors(parameters)), any_checksum};
+  if (!info.gemm_tuning.empty()) manifest.files[kTuning] = {info.gemm_tuning.size(), any_checksum};
   std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
   for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
   return check_space(checkpoints_of(run_dir), sizes);
@@ -227,6 +230,7 @@ fs::path save_checkpoint(const fs::path& run_dir, const CheckpointInfo& info,
   Manifest manifest{info, {}, shards_of(parameters)};
   manifest.files[kOptimizer] = write_safetensors(folder.path() / kOptimizer, optimizer_tensors(parameters));
   manifest.files.merge(save_weights(folder.path(), info.model, parameters));
+  if (!info.gemm_tuning.empty()) manifest.files[kTuning] = write_durable(folder.path() / kTuning, info.gemm_tuning);
   write_durable(folder.path() / kManifestFile, to_json(manifest));
   folder.commit();
   remove_superseded(run_dir, info.step, retention);
@@ -234,7 +238,12 @@ fs::path save_checkpoint(const fs::path& run_dir, const CheckpointInfo& info,
 }
 
 CheckpointInfo read_checkpoint_info(const fs::path& folder) {
-  return read_manifest(folder).info;
+  Manifest manifest = read_manifest(folder);
+  if (manifest.files.contains(kTuning)) {
+    verify(folder, manifest, kTuning);
+    manifest.info.gemm_tuning = read_gemm_tuning_text(folder / kTuning);
+  }
+  return manifest.info;
 }
 
 void load_checkpoint(const fs::path& folder, std::span<const MutableParameterState> parameters) {

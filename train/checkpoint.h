@@ -17,6 +17,7 @@ namespace weft {
 ///   model.safetensors      parameters in Hugging Face's names and layout
 ///   config.json            their sizes as Hugging Face writes them
 ///   optimizer.safetensors  fp32 "<tensor>.m", "<tensor>.v", and "<tensor>.master" of bf16 parameters, the same layout
+///   gemm_tuning.json       how matrix products were computed, if not by the default methods
 ///   manifest.json          CheckpointInfo, sizes and checksums of the files, what each shard is of which tensor; last
 /// The folder has a temporary name until all of it is on the disk; one of the same step is replaced. Then the
 /// checkpoints that `retention` doesn't keep are removed. Throws RuntimeFault, with older checkpoints untouched and
@@ -29,7 +30,8 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, cons
 SpaceCheck checkpoint_space(const std::filesystem::path& run_dir, const CheckpointInfo& info,
                             std::span<const ParameterState> parameters);
 
-/// Reads manifest.json of a checkpoint folder and checks that its files are there in full size. Throws UserError.
+/// Reads manifest.json of a checkpoint folder, and gemm_tuning.json if there is one, and checks that the files are
+/// there in full size. Throws UserError.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
 
 /// Fills all arrays from a checkpoint folder, exactly as they were. Every file is read once before and compared with

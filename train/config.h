@@ -34,8 +34,9 @@ struct RunConfig {
   Grid grid;                 // data filled in from ranks when not given
   std::int64_t threads = 0;  // threads a rank; 0: the machine's cores divided by its ranks
   std::string policy = "program";
-  bool check_nan = false;  // look at all that every task writes
-  double watchdog = 120;   // seconds without progress until the run is ended; 0: never
+  std::string gemm_tuning;  // a file of `weft tune`; "none": the default methods; empty: also, or the checkpoint's
+  bool check_nan = false;   // look at all that every task writes
+  double watchdog = 120;    // seconds without progress until the run is ended; 0: never
   // data
   std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
   std::string val_data;  // held-out tokens; empty: the last 10 % of each file

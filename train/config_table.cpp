@@ -262,6 +262,11 @@ std::vector<ConfigEntry> run_entries() {
       integer("threads", "threads a rank computes with; 0: the machine's cores divided by the ranks",
               &RunConfig::threads, 0, 4096),
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
+      text("gemm-tuning",
+           "a file that `weft tune` wrote: how matrix products are computed; none: the defaults; empty: also, or what "
+           "the "
+           "checkpoint was trained with",
+           &RunConfig::gemm_tuning),
       number("watchdog", "seconds without progress until the run is ended; 0: never", &RunConfig::watchdog, 0, 1e9),
       boolean("check-nan",
               "name the first task that writes a NaN or an infinity; reads every result once more, a few % of a step",

@@ -50,7 +50,7 @@ std::string plan_line(std::string_view name, const Plan& plan) {
 }  // namespace
 
 std::string describe_run(const RunDescription& run) {
-  const auto& [config, source, program, planning_ms, communicator] = run;
+  const auto& [config, source, program, planning_ms, communicator, tuned] = run;
   const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
   const ModelConfig& m = config.model;
   std::string text =
@@ -65,6 +65,11 @@ std::string describe_run(const RunDescription& run) {
   text += fmt::format("batch      {} sequences of {} tokens a step: {} rank{} × {} micro-batch{} × {}\n",
                       config.global_batch, config.seq_len, config.grid.data, config.grid.data == 1 ? "" : "s",
                       accumulation(config), accumulation(config) == 1 ? "" : "es", config.micro_batch);
+  if (tuned != nullptr) {
+    text += fmt::format("tuning     {} matrix products, measured with {} thread{}; fingerprint {:016x}\n",
+                        tuned->table.choices().size(), tuned->threads, tuned->threads == 1 ? "" : "s",
+                        tuned->table.fingerprint());
+  }
   text += fmt::format("plans      made and checked in {:.0f} ms\n", planning_ms);
   for (const std::string_view name : kGraphs) {
     if (program.contains(name)) text += plan_line(name, program.plan(name));
@@ -84,7 +89,7 @@ std::string describe_run(const RunDescription& run) {
 }
 
 std::string describe_run_json(const RunDescription& run) {
-  const auto& [config, source, program, planning_ms, communicator] = run;
+  const auto& [config, source, program, planning_ms, communicator, tuned] = run;
   nlohmann::json plans = nlohmann::json::object();
   for (const std::string_view name : kGraphs) {
     if (!program.contains(name)) continue;
@@ -97,6 +102,8 @@ std::string describe_run_json(const RunDescription& run) {
                                 {"sum_of_tensor_bytes", plan.sum_of_tensor_bytes},
                                 {"fingerprint", fmt::format("{:016x}", plan.fingerprint)}};
   }
+  nlohmann::json tuning;
+  if (tuned != nullptr) tuning = fmt::format("{:016x}", tuned->table.fingerprint());
   nlohmann::json memory = {{"scratch", program.scratch_bytes()}};
   std::int64_t total = program.scratch_bytes();
   for (const Role role : kStateRoles) {
@@ -112,6 +119,7 @@ std::string describe_run_json(const RunDescription& run) {
                                {"communicator", communicator},
                                {"threads", config.threads},
                                {"policy", config.policy},
+                               {"gemm_tuning", tuning},
                                {"train_tokens", source.train().size()},
                                {"held_out_tokens", source.held_out().size()},
                                {"planning_ms", planning_ms},

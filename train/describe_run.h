@@ -5,6 +5,7 @@
 
 #include "runtime/program.h"
 #include "train/config.h"
+#include "train/gemm_tuning_file.h"
 #include "train/token_source.h"
 
 namespace weft {
@@ -16,15 +17,16 @@ struct RunDescription {
   const Program& program;
   double planning_ms = 0;    // of all graphs: ordering, memory, waits, checking, agreeing
   std::string communicator;  // "local" or "mpi"
+  const TunedGemms* tuned = nullptr;
 };
 
 /// A line each.
 std::string describe_run(const RunDescription& run);
 
-/// One JSON object: model, parameters, dtype, ranks, threads, policy, train_tokens, held_out_tokens, planning_ms,
-/// plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes, sum_of_tensor_bytes, fingerprint}} and
-/// memory_bytes {role: bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0, which writes the
-/// checkpoints.
+/// One JSON object: model, parameters, dtype, ranks, threads, policy, gemm_tuning (a fingerprint or null),
+/// train_tokens, held_out_tokens, planning_ms, plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes,
+/// sum_of_tensor_bytes, fingerprint}} and memory_bytes {role: bytes, scratch, checkpoint_snapshot, total}, sizes of
+/// rank 0, which writes the checkpoints.
 std::string describe_run_json(const RunDescription& run);
 
 }  // namespace weft

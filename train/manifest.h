@@ -24,6 +24,7 @@ struct CheckpointInfo {
   ModelConfig model;
   std::string config_toml;                      // the resolved configuration
   std::map<std::string, std::string> versions;  // "weft": "0.1.0", and of the libraries that compute
+  std::string gemm_tuning = {};  // see gemm_tuning_file.h; kept in a file beside the manifest, empty: none
 };
 
 /// A stored shard: elements [range_begin, range_end), counted row-major, of the block [block_begin, block_end) of a

@@ -47,6 +47,14 @@ BatchShare share_of(const RunConfig& config, const World& world) {
   return {world.rank(), world.size(), accumulation(config), config.micro_batch};
 }
 
+// The checkpoint that the run goes on from, if any.
+std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& config) {
+  if (config.resume.empty()) return std::nullopt;
+  // None yet: the run begins, so that one command starts and restarts it.
+  if (config.resume == "auto") return latest_checkpoint(config.run_dir);
+  return find_checkpoint(config.resume);
+}
+
 // A rank that wants to stop adds one of these to the votes, so that their sum says why. Exact in fp32 to 4096 ranks.
 constexpr std::int64_t kSignalVote = 1;
 constexpr std::int64_t kTimeVote = 4096;
@@ -92,7 +100,9 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
       console_(console),
       specs_(model_parameters(config.model)),
       made_at_(Clock::now()),
-      source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})) {
+      source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})),
+      resume_from_(checkpoint_to_resume(config)),
+      tuned_(gemm_tuning_of_run(world, config.gemm_tuning, resume_from_, StoredTuning::required)) {
   check_memory(config_, world_.name() == "mpi" ? 1 : world_.size(), machine_memory_bytes());
   const StepConfig step = step_config(config_);
   std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},
@@ -111,6 +121,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
                                                       .threads = static_cast<int>(config_.threads),
                                                       .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
                                                       .check_finite = config_.check_nan,
+                                                      .gemm_tuning = table_of(tuned_),
                                                       .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   held_out_ = std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, world_),
@@ -134,15 +145,9 @@ std::vector<MutableParameterState> Trainer::parameter_states() const {
 
 void Trainer::initialize() {
   const std::vector<MutableParameterState> parameters = parameter_states();
-  std::optional<std::filesystem::path> from;
-  if (config_.resume == "auto") {
-    from = latest_checkpoint(config_.run_dir);  // none yet: the run begins, so that one command starts and restarts it
-  } else if (!config_.resume.empty()) {
-    from = find_checkpoint(config_.resume);
-  }
-  if (from) {
-    first_step_ = read_checkpoint_info(*from).step;
-    load_checkpoint(*from, parameters);
+  if (resume_from_) {
+    first_step_ = read_checkpoint_info(*resume_from_).step;
+    load_checkpoint(*resume_from_, parameters);
   } else if (!config_.init_from.empty()) {
     load_parameters(config_.init_from, config_.model, parameters);
   } else {
@@ -158,7 +163,7 @@ void Trainer::initialize() {
 }
 
 RunDescription Trainer::description() const {
-  return {config_, source_, *program_, planning_ms_, world_.name()};
+  return {config_, source_, *program_, planning_ms_, world_.name(), tuned_.get()};
 }
 
 void Trainer::load_step(std::int64_t step) {
@@ -198,6 +203,12 @@ void Trainer::say(const std::string& text) {
   if (progress_ != nullptr) progress_->message(text);
 }
 
+RunConfig Trainer::recorded_config() const {
+  RunConfig config = config_;
+  if (tuned_) config.gemm_tuning = (std::filesystem::path(config_.run_dir) / kGemmTuningFile).string();
+  return config;
+}
+
 CheckpointInfo Trainer::checkpoint_info(std::int64_t steps_done) const {
   CheckpointInfo info;
   info.step = steps_done;
@@ -205,7 +216,8 @@ CheckpointInfo Trainer::checkpoint_info(std::int64_t steps_done) const {
   info.tokens_seen = static_cast<std::uint64_t>(steps_done * config_.global_batch * config_.seq_len);
   info.dtype = config_.dtype;
   info.model = config_.model;
-  info.config_toml = dump_toml(config_);
+  info.config_toml = dump_toml(recorded_config());
+  if (tuned_) info.gemm_tuning = to_json(*tuned_);
   info.versions = library_versions();
   return info;
 }
@@ -302,7 +314,8 @@ TrainResult Trainer::run() {
   if (writes) {
     const std::filesystem::path run_dir = config_.run_dir;
     expect_space();
-    make_run_dir(run_dir, config_);
+    make_run_dir(run_dir, recorded_config());
+    if (tuned_) write_durable(run_dir / kGemmTuningFile, to_json(*tuned_));
     checkpoints_ = std::make_unique<CheckpointWriter>(run_dir, Retention{config_.keep_last, config_.keep_every});
     metrics_file = std::make_unique<MetricsFile>(run_dir / "metrics.jsonl", first_step_);
     if (console_ == Console::progress) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "train/checkpoint_writer.h"
 #include "train/config.h"
 #include "train/describe_run.h"
+#include "train/gemm_tuning_file.h"
 #include "train/metrics.h"
 #include "train/parameter_state.h"
 #include "train/progress.h"
@@ -70,6 +72,8 @@ class Trainer {
   void initialize();
   void load_step(std::int64_t step);
   StepMetrics read_metrics(std::int64_t step) const;
+  /// The configuration as files of the run name it: with the run's own copy of the tuned products.
+  RunConfig recorded_config() const;
   CheckpointInfo checkpoint_info(std::int64_t steps_done) const;
   std::vector<ParameterState> checkpoint_arrays() const;
   void expect_space() const;
@@ -90,6 +94,8 @@ class Trainer {
   const std::vector<ParameterSpec> specs_;
   const std::chrono::steady_clock::time_point made_at_;
   const TokenSource source_;
+  const std::optional<std::filesystem::path> resume_from_;  // a checkpoint folder
+  const std::shared_ptr<const TunedGemms> tuned_;           // null: the default methods
   std::unique_ptr<Program> program_;
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<EvalBatches> held_out_;

@@ -29,12 +29,9 @@ void gelu_forward(Workers& workers, const Matrix& x, const Matrix& y) {
   const auto views = common_shape(x, y);
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
-      const T* in = elements<T>(views[0], row) + begin;
-      T* out = elements<T>(views[1], row) + begin;
-      for_vectors(n, [&](std::int64_t i, auto lanes) {
-        const Floats v = lanes.load(in + i);
-        lanes.store(out + i, v * gelu_gate(v));
-      });
+      transform(
+          n, elements<T>(views[1], row) + begin, [](Floats v) { return v * gelu_gate(v); },
+          elements<T>(views[0], row) + begin);
     });
   };
   with_element_type(run, x, y);
@@ -44,12 +41,9 @@ void gelu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Ma
   const auto views = common_shape(x, dy, dx);
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
-      const T* in = elements<T>(views[0], row) + begin;
-      const T* dout = elements<T>(views[1], row) + begin;
-      T* din = elements<T>(views[2], row) + begin;
-      for_vectors(n, [&](std::int64_t i, auto lanes) {
-        lanes.store(din + i, lanes.load(dout + i) * gelu_derivative(lanes.load(in + i)));
-      });
+      transform(
+          n, elements<T>(views[2], row) + begin, [](Floats v, Floats d) { return d * gelu_derivative(v); },
+          elements<T>(views[0], row) + begin, elements<T>(views[1], row) + begin);
     });
   };
   with_element_type(run, x, dy, dx);
@@ -59,12 +53,8 @@ void swiglu_forward(Workers& workers, const Matrix& x, const Matrix& y) {
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, y.rows, y.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       const T* gate = elements<T>(x, row) + begin;
-      const T* up = gate + y.cols;
-      T* out = elements<T>(y, row) + begin;
-      for_vectors(n, [&](std::int64_t i, auto lanes) {
-        const Floats g = lanes.load(gate + i);
-        lanes.store(out + i, g * logistic(g) * lanes.load(up + i));
-      });
+      transform(
+          n, elements<T>(y, row) + begin, [](Floats g, Floats u) { return g * logistic(g) * u; }, gate, gate + y.cols);
     });
   };
   with_element_type(run, x, y);
@@ -74,16 +64,13 @@ void swiglu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const 
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, dy.rows, dy.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       const T* gate = elements<T>(x, row) + begin;
-      const T* up = gate + dy.cols;
-      const T* dout = elements<T>(dy, row) + begin;
       T* dgate = elements<T>(dx, row) + begin;
-      T* dup = dgate + dy.cols;
-      for_vectors(n, [&](std::int64_t i, auto lanes) {
-        const Floats g = lanes.load(gate + i), u = lanes.load(up + i), d = lanes.load(dout + i);
-        const Floats s = logistic(g);
-        lanes.store(dgate + i, d * u * s * (1.0F + g * (1.0F - s)));
-        lanes.store(dup + i, d * g * s);
-      });
+      const auto gradients = [](Floats g, Floats u, Floats d) {
+        const Floats s = logistic(g), gated = g * s;
+        return std::array{d * u * (s + gated * (1.0F - s)), d * gated};
+      };
+      transform<2, T>(n, {dgate, dgate + dy.cols}, gradients, gate, gate + dy.cols,
+                      static_cast<const T*>(elements<T>(dy, row) + begin));
     });
   };
   with_element_type(run, x, dy, dx);

@@ -1,251 +1,429 @@
 // Tiled causal attention; see attention.h.
+//
+// A tile is 64 keys by 64 queries, with the queries in the lanes of vectors: maxima and sums over keys are then sums of
+// vectors, each key and value is a scalar that multiplies a vector of queries, and only the blocks of queries (and of
+// dout) need to be transposed. On the diagonal, groups of 16 keys skip the queries that don't see them.
 #include "kernels/cpu/attention.h"
 
 #include <cmath>
-#include <type_traits>
+#include <limits>
 
+#include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr std::int64_t kQueries = 64;  // rows of a query block
+constexpr std::int64_t kTile = 64;  // queries of a block, keys of a tile
+constexpr std::int64_t kVectors = kTile / kLanes;
 
-// fp32 rows, either the caller's own or a converted copy.
-struct Tile {
-  const float* data;
-  std::int64_t stride;
-};
-
-// Rows of a head as fp32: in place if they are, else copied into `scratch`.
-template <class T>
-Tile as_floats(const T* rows, std::int64_t stride, std::int64_t count, std::int64_t cols, float* scratch) {
-  if constexpr (std::is_same_v<T, float>) {
-    return {rows, stride};
-  } else {
-    for (std::int64_t row = 0; row < count; ++row) {
-      for_vectors(cols, [&](std::int64_t i, auto lanes) {
-        lanes.store(scratch + row * cols + i, lanes.load(rows + row * stride + i));
-      });
-    }
-    return {scratch, cols};
-  }
-}
-
-// to[rows, cols] = from, rounded to T; nothing to do when the product was written in place.
-template <class T>
-void write_rows(const float* from, std::int64_t rows, std::int64_t cols, T* to, std::int64_t stride) {
-  if constexpr (!std::is_same_v<T, float>) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      for_vectors(cols, [&](std::int64_t i, auto lanes) {
-        lanes.store(to + row * stride + i, lanes.load(from + row * cols + i));
-      });
-    }
-  }
-}
-
-// Where a product of T is computed: in place if T is float, else in scratch.
-template <class T>
-std::pair<float*, std::int64_t> product_target(T* to, std::int64_t stride, float* scratch, std::int64_t cols) {
-  if constexpr (std::is_same_v<T, float>) {
-    return {to, stride};
-  } else {
-    return {scratch, cols};
-  }
-}
-
-template <class T>
-T* head_rows(const Matrix& matrix, std::int64_t row, std::int64_t head, std::int64_t head_dim) {
-  return elements<T>(matrix, row) + head * head_dim;
+// Head dimension in whole vectors.
+std::int64_t padded(const AttentionShape& shape) {
+  return round_up(shape.head_dim, kLanes);
 }
 
 float scale_of(const AttentionShape& shape) {
   return 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
-// Scores of `queries` rows beginning at position `first` against keys 0 … first + queries.
-struct Block {
-  std::int64_t first, queries;
-  std::int64_t keys() const { return first + queries; }
+// Scores are computed as exponents to base 2: queries are multiplied by scale·log₂e.
+constexpr float kLn2 = 0.693147181F;
+
+// One head's rows beginning at `row`.
+template <class T>
+struct HeadRows {
+  T* data;
+  std::int64_t stride;
+
+  HeadRows(const Matrix& matrix, std::int64_t row, std::int64_t head, std::int64_t head_dim)
+      : data(elements<T>(matrix, row) + head * head_dim), stride(matrix.row_stride) {}
 };
 
-Block block_at(std::int64_t seq, std::int64_t index) {
-  return {index * kQueries, std::min(kQueries, seq - index * kQueries)};
+// A head's row is a few lines out of a row of all heads: too short for the prefetchers of the hardware.
+template <int kWrite, class T>
+void prefetch_row(const HeadRows<T>& head, std::int64_t row, std::int64_t dim) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(head.data + row * head.stride + i, kWrite);
 }
+constexpr std::int64_t kRowsAhead = 8;
 
-// Turns a row of scores into exp(score − largest), zero behind the diagonal, and returns {largest, sum}.
-std::pair<float, float> exponentials(float* scores, std::int64_t visible, std::int64_t keys) {
-  const float top = max_of(scores, visible);
-  const float total = sum_vectors(visible, [&](std::int64_t i, auto lanes) {
-    const Floats e = lanes.fill(exp(lanes.load(scores + i) - top), 0.0F);
-    lanes.store(scores + i, e);
-    return e;
-  });
-  std::fill(scores + visible, scores + keys, 0.0F);
-  return {top, total};
-}
-
-// One query block of the query heads that share a KV head.
+// to[rows, padded] = scale·from, with zeros behind the head dimension: contiguous rows don't compete for cache sets.
 template <class T>
-void forward_block(const AttentionShape& shape, const AttentionTensors& tensors, std::int64_t sequence,
-                   std::int64_t kv_head, const Block& block, std::byte* scratch) {
-  const std::int64_t dim = shape.head_dim, keys = block.keys(), first_row = sequence * shape.seq;
-  ScratchParts parts(scratch);
-  float* scores = parts.floats(kQueries * shape.seq);
-  constexpr std::int64_t kCopies = std::is_same_v<T, float> ? 0 : 1;
-  float* k_copy = parts.floats(kCopies * shape.seq * dim);
-  float* v_copy = parts.floats(kCopies * shape.seq * dim);
-  float* q_copy = parts.floats(kCopies * kQueries * dim);
-  float* out_copy = parts.floats(kCopies * kQueries * dim);
-  const Tile k = as_floats(head_rows<T>(tensors.k, first_row, kv_head, dim), tensors.k.row_stride, keys, dim, k_copy);
-  const Tile v = as_floats(head_rows<T>(tensors.v, first_row, kv_head, dim), tensors.v.row_stride, keys, dim, v_copy);
-  for (std::int64_t member = 0; member < shape.group(); ++member) {
-    const std::int64_t head = kv_head * shape.group() + member, row = first_row + block.first;
-    const Tile q = as_floats(head_rows<T>(tensors.q, row, head, dim), tensors.q.row_stride, block.queries, dim, q_copy);
-    T* out = head_rows<T>(tensors.out, row, head, dim);
-    const auto [product, stride] = product_target(out, tensors.out.row_stride, out_copy, dim);
-    float* lse = tensors.lse.f32() + (sequence * shape.heads + head) * shape.seq + block.first;
-    multiply_tiles(false, true, block.queries, keys, dim, scale_of(shape), q.data, q.stride, k.data, k.stride, 0.0F,
-                   scores, keys);
-    float inverse_sums[kQueries];
-    for (std::int64_t i = 0; i < block.queries; ++i) {
-      const auto [top, total] = exponentials(scores + i * keys, block.first + i + 1, keys);
-      lse[i] = top + std::log(total);
-      inverse_sums[i] = 1.0F / total;
+void copy_rows(const HeadRows<T>& from, std::int64_t rows, std::int64_t dim, float scale, float* to) {
+  const std::int64_t to_stride = round_up(dim, kLanes);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (row + kRowsAhead < rows) prefetch_row<0>(from, row + kRowsAhead, dim);
+    for_vectors(dim, [&](std::int64_t i, auto lanes) {
+      store(to + row * to_stride + i, scale * lanes.load(from.data + row * from.stride + i));
+    });
+  }
+}
+
+// The other way: to[rows, dim] = scale·from[rows, padded], rounded to T.
+template <class T>
+void write_rows(const float* from, std::int64_t rows, std::int64_t dim, float scale, const HeadRows<T>& to) {
+  const std::int64_t from_stride = round_up(dim, kLanes);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (row + kRowsAhead < rows) prefetch_row<1>(to, row + kRowsAhead, dim);
+    for_vectors(dim, [&](std::int64_t i, auto lanes) {
+      lanes.store(to.data + row * to.stride + i, scale * load(from + row * from_stride + i));
+    });
+  }
+}
+
+// to[padded, kTile] = transpose of from[rows, padded]; columns up to the next whole vector become zero.
+void transpose_rows(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
+  for (std::int64_t row = 0; row < rows; row += kLanes) {
+    for (std::int64_t col = 0; col < cols; col += kLanes) {
+      std::array<Floats, kLanes> block{};
+      const auto present = static_cast<std::size_t>(std::min(kLanes, rows - row));
+      for (std::size_t i = 0; i < present; ++i) {
+        block[i] = load(from + (row + static_cast<std::int64_t>(i)) * cols + col);
+      }
+      transpose(block);
+      for (std::size_t i = 0; i < kLanes; ++i) store(to + (col + static_cast<std::int64_t>(i)) * kTile + row, block[i]);
     }
-    multiply_tiles(false, false, block.queries, dim, keys, 1.0F, scores, keys, v.data, v.stride, 0.0F, product, stride);
-    for (std::int64_t i = 0; i < block.queries; ++i) {
-      for_vectors(dim, [&](std::int64_t j, auto lanes) {
-        lanes.store(out + i * tensors.out.row_stride + j, lanes.load(product + i * stride + j) * inverse_sums[i]);
-      });
+  }
+}
+
+// Queries first … first + queries − 1 of one sequence.
+struct Block {
+  std::int64_t first, queries;
+
+  Block(std::int64_t seq, std::int64_t index) : first(index * kTile), queries(std::min(kTile, seq - first)) {}
+  std::int64_t vectors() const { return ceil_div(queries, kLanes); }
+  std::int64_t keys() const { return first + queries; }  // that its last query sees
+};
+
+// Keys first … first + keys − 1 against a block of queries.
+struct KeyTile {
+  std::int64_t first, keys;
+  bool diagonal;
+
+  KeyTile(const Block& block, std::int64_t first_key)
+      : first(first_key), keys(std::min(kTile, block.keys() - first)), diagonal(first == block.first) {}
+  // Keys that some query of vector `v` sees.
+  std::int64_t visible(std::int64_t v) const { return diagonal ? std::min(keys, (v + 1) * kLanes) : keys; }
+};
+
+// Lanes of vector `v` whose query stands before the diagonal tile's key `key`.
+Ints hidden_lanes(std::int64_t key, std::int64_t v) {
+  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return lane < static_cast<std::int32_t>(key - v * kLanes);
+}
+
+// tile[keys, queries] = rows[keys, dim]·columns[dim, queries], where a query may see the key.
+void key_query_products(const KeyTile& tile, const Block& block, const float* rows, const float* columns,
+                        std::int64_t dim, std::int64_t row_stride, float* products) {
+  const TileProduct whole{rows + tile.first * row_stride, row_stride, 1, columns, kTile, products, kTile, dim, false};
+  if (!tile.diagonal) return multiply_tile(whole, tile.keys, block.vectors());
+  for (std::int64_t v = 0; v < block.vectors(); ++v) {
+    const std::int64_t key = v * kLanes;
+    TileProduct part = whole;
+    part.a += key * row_stride, part.b += key, part.c += key * kTile + key;
+    multiply_tile(part, std::min(kLanes, tile.keys - key), block.vectors() - v);
+  }
+}
+
+// --- forward
+
+struct ForwardScratch {
+  float *k, *v, *queries, *transposed, *tile, *sums;
+
+  ForwardScratch(const AttentionShape& shape, std::byte* begin) {
+    ScratchParts parts(begin);
+    const std::int64_t dim = padded(shape);
+    k = parts.floats(shape.seq * dim), v = parts.floats(shape.seq * dim);
+    queries = parts.floats(kTile * dim), transposed = parts.floats(kTile * dim);
+    tile = parts.floats(kTile * kTile), sums = parts.floats(kTile * dim);
+  }
+  static std::size_t bytes(const AttentionShape& shape) {
+    const std::int64_t dim = padded(shape);
+    return 2 * ScratchParts::bytes(shape.seq * dim) + 3 * ScratchParts::bytes(kTile * dim) +
+           ScratchParts::bytes(kTile * kTile);
+  }
+};
+
+// The running softmax of a block of queries (Milakov and Gimelshein 2018, arXiv:1805.02867).
+struct Softmax {
+  Floats largest[kVectors], total[kVectors];
+
+  Softmax() {
+    for (Floats& value : largest) value = broadcast(-std::numeric_limits<float>::infinity());
+    for (Floats& value : total) value = Floats{};
+  }
+
+  // Scores of vector `v` become 2^(score − largest). Returns what earlier sums have to be multiplied by.
+  Floats add(const KeyTile& tile, std::int64_t v, float* scores) {
+    const std::int64_t visible = tile.visible(v);
+    float* column = scores + v * kLanes;
+    for (std::int64_t key = tile.diagonal ? v * kLanes : visible; key < visible; ++key) {
+      const Floats score = load(column + key * kTile);
+      store(column + key * kTile,
+            hidden_lanes(key, v) != 0 ? broadcast(-std::numeric_limits<float>::infinity()) : score);
     }
+    Floats a = largest[v], b = a, c = a, d = a;
+    std::int64_t key = 0;
+    for (; key + 4 <= visible; key += 4) {
+      const float* four = column + key * kTile;
+      a = max(load(four), a), b = max(load(four + kTile), b);
+      c = max(load(four + 2 * kTile), c), d = max(load(four + 3 * kTile), d);
+    }
+    for (; key < visible; ++key) a = max(load(column + key * kTile), a);
+    const Floats top = max(max(a, b), max(c, d)), correction = exp2(largest[v] - top);
+    Floats even{}, odd{};
+    for (key = 0; key + 2 <= visible; key += 2) {
+      float* two = column + key * kTile;
+      const Floats first = exp2(load(two) - top), second = exp2(load(two + kTile) - top);
+      store(two, first), store(two + kTile, second);
+      even += first, odd += second;
+    }
+    if (key < visible) {
+      const Floats last = exp2(load(column + key * kTile) - top);
+      store(column + key * kTile, last);
+      even += last;
+    }
+    largest[v] = top;
+    total[v] = total[v] * correction + (even + odd);
+    return correction;
+  }
+};
+
+// One block of one query head, over copies of its keys and values.
+template <class T>
+void forward_block(const AttentionShape& shape, const Block& block, const HeadRows<T>& q, const HeadRows<T>& out,
+                   float* lse, const ForwardScratch& scratch) {
+  const std::int64_t dim = padded(shape), vectors = block.vectors();
+  copy_rows(q, block.queries, shape.head_dim, scale_of(shape) * kLog2e, scratch.queries);
+  transpose_rows(scratch.queries, block.queries, dim, scratch.transposed);
+  Softmax softmax;
+  for (std::int64_t first = 0; first < block.keys(); first += kTile) {
+    const KeyTile tile(block, first);
+    key_query_products(tile, block, scratch.k, scratch.transposed, dim, dim, scratch.tile);
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const Floats correction = softmax.add(tile, v, scratch.tile);
+      if (first == 0) continue;
+      for (std::int64_t i = 0; i < dim; ++i) {
+        float* sums = scratch.sums + i * kTile + v * kLanes;
+        store(sums, load(sums) * correction);
+      }
+    }
+    // sums[dim, queries] += values[keys, dim]ᵀ·probabilities[keys, queries]
+    const TileProduct whole{
+        scratch.v + first * dim, 1, dim, scratch.tile, kTile, scratch.sums, kTile, tile.keys, first > 0};
+    if (!tile.diagonal) {
+      multiply_tile(whole, dim, vectors);
+      continue;
+    }
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const std::int64_t key = v * kLanes;
+      TileProduct part = whole;
+      part.a += key * dim, part.b += key * kTile + key, part.c += key;
+      part.depth = std::min(kLanes, tile.keys - key);
+      part.accumulate = first > 0 || v > 0;
+      multiply_tile(part, dim, vectors - v);
+    }
+  }
+  for (std::int64_t v = 0; v < vectors; ++v) {
+    const Floats inverse = 1.0F / softmax.total[v];
+    const std::int64_t present = std::min(kLanes, block.queries - v * kLanes);
+    for (std::int64_t lane = 0; lane < present; ++lane) {
+      lse[v * kLanes + lane] = softmax.largest[v][lane] * kLn2 + std::log(softmax.total[v][lane]);
+    }
+    for (std::int64_t col = 0; col < dim; col += kLanes) {
+      std::array<Floats, kLanes> rows;
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        rows[i] = load(scratch.sums + (col + static_cast<std::int64_t>(i)) * kTile + v * kLanes) * inverse;
+      }
+      transpose(rows);
+      for (std::int64_t lane = 0; lane < present; ++lane) {
+        if (v * kLanes + lane + kRowsAhead < block.queries)
+          prefetch_row<1>(out, v * kLanes + lane + kRowsAhead, kLanes);
+        T* to = out.data + (v * kLanes + lane) * out.stride + col;
+        const Floats row = rows[static_cast<std::size_t>(lane)];
+        if (col + kLanes <= shape.head_dim) {
+          store(to, row);
+        } else {
+          store_partial(to, row, shape.head_dim - col);
+        }
+      }
+    }
+  }
+}
+
+// Chunks are KV heads, cut further where heads are few: each part takes every so-many'th block of queries and makes
+// its own copy of keys and values.
+std::int64_t forward_parts(const AttentionShape& shape) {
+  constexpr std::int64_t kChunks = 32;
+  return std::clamp<std::int64_t>(ceil_div(kChunks, shape.batch * shape.kv_heads), 1, ceil_div(shape.seq, kTile));
+}
+
+template <class T>
+void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors, std::int64_t chunk,
+                   std::byte* scratch_bytes) {
+  const std::int64_t heads = shape.batch * shape.kv_heads, parts = forward_parts(shape);
+  const std::int64_t sequence = chunk % heads / shape.kv_heads, kv_head = chunk % shape.kv_heads;
+  const std::int64_t first_row = sequence * shape.seq, dim = shape.head_dim;
+  const ForwardScratch scratch(shape, scratch_bytes);
+  // The last blocks are the longest: their parts go first, so that workers end together.
+  const std::int64_t last = ceil_div(shape.seq, kTile) - 1 - chunk / heads;
+  const std::int64_t keys = Block(shape.seq, last).keys();
+  copy_rows(HeadRows<T>(tensors.k, first_row, kv_head, dim), keys, dim, 1.0F, scratch.k);
+  copy_rows(HeadRows<T>(tensors.v, first_row, kv_head, dim), keys, dim, 1.0F, scratch.v);
+  for (std::int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
+    for (std::int64_t index = last; index >= 0; index -= parts) {
+      const Block block(shape.seq, index);
+      const std::int64_t row = first_row + block.first;
+      forward_block(shape, block, HeadRows<T>(tensors.q, row, head, dim), HeadRows<T>(tensors.out, row, head, dim),
+                    tensors.lse.f32() + (sequence * shape.heads + head) * shape.seq + block.first, scratch);
+    }
+  }
+}
+
+// --- backward
+
+struct BackwardScratch {
+  float *k, *v, *dk, *dv, *q, *dout, *q_transposed, *dout_transposed, *dq, *p, *ds, *lse, *delta;
+
+  BackwardScratch(const AttentionShape& shape, std::byte* begin) {
+    ScratchParts parts(begin);
+    const std::int64_t dim = padded(shape);
+    for (float** whole : {&k, &v, &dk, &dv}) *whole = parts.floats(shape.seq * dim);
+    for (float** block : {&q, &dout, &q_transposed, &dout_transposed, &dq}) *block = parts.floats(kTile * dim);
+    for (float** tile : {&p, &ds}) *tile = parts.floats(kTile * kTile);
+    for (float** row : {&lse, &delta}) *row = parts.floats(kTile);
+  }
+  static std::size_t bytes(const AttentionShape& shape) {
+    const std::int64_t dim = padded(shape);
+    return 4 * ScratchParts::bytes(shape.seq * dim) + 5 * ScratchParts::bytes(kTile * dim) +
+           2 * ScratchParts::bytes(kTile * kTile) + 2 * ScratchParts::bytes(kTile);
+  }
+};
+
+// p: scores S → P = 2^(S − lse); ds: dP → P·(dP − delta), both zero where a query doesn't see the key.
+void score_gradients(const KeyTile& tile, const Block& block, const BackwardScratch& scratch) {
+  for (std::int64_t v = 0; v < block.vectors(); ++v) {
+    const Floats lse = load(scratch.lse + v * kLanes), delta = load(scratch.delta + v * kLanes);
+    const std::int64_t visible = tile.visible(v), crossed = tile.diagonal ? std::min(visible, v * kLanes) : visible;
+    float* p = scratch.p + v * kLanes;
+    float* ds = scratch.ds + v * kLanes;
+    for (std::int64_t key = 0; key < crossed; ++key) {
+      const Floats probability = exp2(load(p + key * kTile) - lse);
+      store(p + key * kTile, probability);
+      store(ds + key * kTile, probability * (load(ds + key * kTile) - delta));
+    }
+    for (std::int64_t key = crossed; key < visible; ++key) {
+      const Floats all = exp2(load(p + key * kTile) - lse);
+      const Floats probability = hidden_lanes(key, v) != 0 ? Floats{} : all;
+      store(p + key * kTile, probability);
+      store(ds + key * kTile, probability * (load(ds + key * kTile) - delta));
+    }
+  }
+}
+
+// sums[keys, dim] (+)= tile[keys, queries]·rows[queries, dim], over the queries that see a key.
+void add_to_keys(const KeyTile& tile, const Block& block, const float* scores, const float* rows, std::int64_t dim,
+                 bool accumulate, float* sums) {
+  const TileProduct whole{scores, kTile, 1, rows, dim, sums + tile.first * dim, dim, block.queries, accumulate};
+  if (!tile.diagonal) return multiply_tile(whole, tile.keys, dim / kLanes);
+  for (std::int64_t key = 0; key < tile.keys; key += kLanes) {
+    TileProduct part = whole;
+    part.a += key * kTile + key, part.b += key * dim, part.c += key * dim;
+    part.depth -= key;
+    multiply_tile(part, std::min(kLanes, tile.keys - key), dim / kLanes);
+  }
+}
+
+// sums[queries, dim] (+)= tile[keys, queries]ᵀ·rows[keys, dim], over the keys that a query sees.
+void add_to_queries(const KeyTile& tile, const Block& block, const float* scores, const float* rows, std::int64_t dim,
+                    float* sums) {
+  const TileProduct whole{scores, 1, kTile, rows + tile.first * dim, dim, sums, dim, tile.keys, tile.first > 0};
+  if (!tile.diagonal) return multiply_tile(whole, block.queries, dim / kLanes);
+  for (std::int64_t v = 0; v < block.vectors(); ++v) {
+    const std::int64_t query = v * kLanes;
+    TileProduct part = whole;
+    part.a += query, part.c += query * dim;
+    part.depth = tile.visible(v);
+    multiply_tile(part, std::min(kLanes, block.queries - query), dim / kLanes);
   }
 }
 
 // All query blocks and heads of one KV head of one sequence.
 template <class T>
-class BackwardHead {
- public:
-  BackwardHead(const AttentionShape& shape, const AttentionTensors& tensors, const AttentionGradients& gradients,
-               std::int64_t sequence, std::int64_t kv_head, std::byte* scratch)
-      : shape_(shape), tensors_(tensors), gradients_(gradients), sequence_(sequence), kv_head_(kv_head) {
-    ScratchParts parts(scratch);
-    constexpr std::int64_t kCopies = std::is_same_v<T, float> ? 0 : 1;
-    const std::int64_t whole = kCopies * shape.seq * shape.head_dim, block = kCopies * kQueries * shape.head_dim;
-    scores_ = parts.floats(kQueries * shape.seq);
-    dscores_ = parts.floats(kQueries * shape.seq);
-    k_copy_ = parts.floats(whole), v_copy_ = parts.floats(whole);
-    dk_copy_ = parts.floats(whole), dv_copy_ = parts.floats(whole);
-    q_copy_ = parts.floats(block), dout_copy_ = parts.floats(block), dq_copy_ = parts.floats(block);
-  }
-
-  void run() {
-    const std::int64_t dim = shape_.head_dim, seq = shape_.seq, row = sequence_ * seq;
-    const Tile k = as_floats(head_rows<T>(tensors_.k, row, kv_head_, dim), tensors_.k.row_stride, seq, dim, k_copy_);
-    const Tile v = as_floats(head_rows<T>(tensors_.v, row, kv_head_, dim), tensors_.v.row_stride, seq, dim, v_copy_);
-    T* dk = head_rows<T>(gradients_.dk, row, kv_head_, dim);
-    T* dv = head_rows<T>(gradients_.dv, row, kv_head_, dim);
-    const auto [dk_sum, dk_stride] = product_target(dk, gradients_.dk.row_stride, dk_copy_, dim);
-    const auto [dv_sum, dv_stride] = product_target(dv, gradients_.dv.row_stride, dv_copy_, dim);
-    // The last block sees all keys: going backwards, the first product writes every row and the others add.
-    float beta = 0.0F;
-    for (std::int64_t member = 0; member < shape_.group(); ++member) {
-      const std::int64_t head = kv_head_ * shape_.group() + member;
-      for (std::int64_t index = ceil_div(seq, kQueries) - 1; index >= 0; --index, beta = 1.0F) {
-        const Block block = block_at(seq, index);
-        const std::int64_t n = block.queries, keys = block.keys(), first = row + block.first;
-        const Tile q = as_floats(head_rows<T>(tensors_.q, first, head, dim), tensors_.q.row_stride, n, dim, q_copy_);
-        const Tile dout =
-            as_floats(head_rows<T>(gradients_.dout, first, head, dim), gradients_.dout.row_stride, n, dim, dout_copy_);
-        multiply_tiles(false, true, n, keys, dim, scale_of(shape_), q.data, q.stride, k.data, k.stride, 0.0F, scores_,
-                       keys);
-        multiply_tiles(false, true, n, keys, dim, 1.0F, dout.data, dout.stride, v.data, v.stride, 0.0F, dscores_, keys);
-        score_gradients(block, head, dout);
-        multiply_tiles(true, false, keys, dim, n, 1.0F, scores_, keys, dout.data, dout.stride, beta, dv_sum, dv_stride);
-        multiply_tiles(true, false, keys, dim, n, 1.0F, dscores_, keys, q.data, q.stride, beta, dk_sum, dk_stride);
-        T* dq = head_rows<T>(gradients_.dq, first, head, dim);
-        const auto [product, stride] = product_target(dq, gradients_.dq.row_stride, dq_copy_, dim);
-        multiply_tiles(false, false, n, dim, keys, 1.0F, dscores_, keys, k.data, k.stride, 0.0F, product, stride);
-        write_rows(product, n, dim, dq, gradients_.dq.row_stride);
+void backward_head(const AttentionShape& shape, const AttentionTensors& tensors, const AttentionGradients& gradients,
+                   std::int64_t sequence, std::int64_t kv_head, std::byte* scratch_bytes) {
+  const std::int64_t head_dim = shape.head_dim, dim = padded(shape), seq = shape.seq, first_row = sequence * seq;
+  const BackwardScratch scratch(shape, scratch_bytes);
+  copy_rows(HeadRows<T>(tensors.k, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.k);
+  copy_rows(HeadRows<T>(tensors.v, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.v);
+  // The last block sees all keys: going backwards, the first products write every row and the others add.
+  bool accumulate = false;
+  for (std::int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
+    for (std::int64_t index = ceil_div(seq, kTile) - 1; index >= 0; --index, accumulate = true) {
+      const Block block(seq, index);
+      const std::int64_t row = first_row + block.first;
+      const HeadRows<T> out(tensors.out, row, head, head_dim);
+      copy_rows(HeadRows<T>(tensors.q, row, head, head_dim), block.queries, head_dim, scale_of(shape) * kLog2e,
+                scratch.q);
+      copy_rows(HeadRows<T>(gradients.dout, row, head, head_dim), block.queries, head_dim, 1.0F, scratch.dout);
+      transpose_rows(scratch.q, block.queries, dim, scratch.q_transposed);
+      transpose_rows(scratch.dout, block.queries, dim, scratch.dout_transposed);
+      const float* lse = tensors.lse.f32() + (sequence * shape.heads + head) * seq + block.first;
+      std::fill_n(scratch.lse, kTile, 0.0F);
+      std::fill_n(scratch.delta, kTile, 0.0F);
+      for (std::int64_t i = 0; i < block.queries; ++i) {
+        if (i + kRowsAhead < block.queries) prefetch_row<0>(out, i + kRowsAhead, head_dim);
+        scratch.lse[i] = lse[i] * kLog2e;
+        scratch.delta[i] = sum_vectors(head_dim, [&](std::int64_t j, auto lanes) {
+          return lanes.load(out.data + i * out.stride + j) * lanes.load(scratch.dout + i * dim + j);
+        });
       }
-    }
-    write_rows(dk_sum, seq, dim, dk, gradients_.dk.row_stride);
-    write_rows(dv_sum, seq, dim, dv, gradients_.dv.row_stride);
-  }
-
- private:
-  // scores: S → P = exp(S − lse); dscores: dP → scale·P·(dP − Σ dout·out), both zero behind the diagonal.
-  void score_gradients(const Block& block, std::int64_t head, const Tile& dout) {
-    const std::int64_t dim = shape_.head_dim, keys = block.keys();
-    const float* lse = tensors_.lse.f32() + (sequence_ * shape_.heads + head) * shape_.seq + block.first;
-    const float scale = scale_of(shape_);
-    for (std::int64_t i = 0; i < block.queries; ++i) {
-      const T* out = head_rows<T>(tensors_.out, sequence_ * shape_.seq + block.first + i, head, dim);
-      const float* dout_row = dout.data + i * dout.stride;
-      const float delta =
-          sum_vectors(dim, [&](std::int64_t j, auto lanes) { return lanes.load(out + j) * lanes.load(dout_row + j); });
-      const std::int64_t visible = block.first + i + 1;
-      float* p = scores_ + i * keys;
-      float* ds = dscores_ + i * keys;
-      for_vectors(visible, [&](std::int64_t j, auto lanes) {
-        const Floats probability = exp(lanes.load(p + j) - lse[i]);
-        lanes.store(p + j, probability);
-        lanes.store(ds + j, scale * probability * (lanes.load(ds + j) - delta));
-      });
-      std::fill(p + visible, p + keys, 0.0F);
-      std::fill(ds + visible, ds + keys, 0.0F);
+      for (std::int64_t first = 0; first < block.keys(); first += kTile) {
+        const KeyTile tile(block, first);
+        key_query_products(tile, block, scratch.k, scratch.q_transposed, dim, dim, scratch.p);
+        key_query_products(tile, block, scratch.v, scratch.dout_transposed, dim, dim, scratch.ds);
+        score_gradients(tile, block, scratch);
+        add_to_keys(tile, block, scratch.p, scratch.dout, dim, accumulate, scratch.dv);
+        add_to_keys(tile, block, scratch.ds, scratch.q, dim, accumulate, scratch.dk);
+        add_to_queries(tile, block, scratch.ds, scratch.k, dim, scratch.dq);
+      }
+      write_rows(scratch.dq, block.queries, head_dim, scale_of(shape), HeadRows<T>(gradients.dq, row, head, head_dim));
     }
   }
-
-  const AttentionShape& shape_;
-  const AttentionTensors& tensors_;
-  const AttentionGradients& gradients_;
-  std::int64_t sequence_, kv_head_;
-  float *scores_, *dscores_, *k_copy_, *v_copy_, *dk_copy_, *dv_copy_, *q_copy_, *dout_copy_, *dq_copy_;
-};
+  // The queries in dk carry scale·log₂e.
+  write_rows(scratch.dk, seq, head_dim, kLn2, HeadRows<T>(gradients.dk, first_row, kv_head, head_dim));
+  write_rows(scratch.dv, seq, head_dim, 1.0F, HeadRows<T>(gradients.dv, first_row, kv_head, head_dim));
+}
 
 }  // namespace
 
 void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors) {
   const auto run = [&]<class T>(std::type_identity<T>) {
-    const std::int64_t blocks = ceil_div(shape.seq, kQueries), heads = shape.batch * shape.kv_heads;
-    // The last blocks are the longest: they go first, so that workers end together.
-    workers.run(blocks * heads, [&](std::int64_t chunk) {
-      const std::int64_t head = chunk % heads;
-      forward_block<T>(shape, tensors, head / shape.kv_heads, head % shape.kv_heads,
-                       block_at(shape.seq, blocks - 1 - chunk / heads), workers.worker_scratch());
-    });
+    workers.run(shape.batch * shape.kv_heads * forward_parts(shape),
+                [&](std::int64_t chunk) { forward_chunk<T>(shape, tensors, chunk, workers.worker_scratch()); });
   };
   with_element_type(run, tensors.q, tensors.k, tensors.v, tensors.out);
 }
 
-Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype) {
-  const std::size_t scores = ScratchParts::bytes(kQueries * shape.seq);
-  const std::size_t copies =
-      2 * (ScratchParts::bytes(shape.seq * shape.head_dim) + ScratchParts::bytes(kQueries * shape.head_dim));
-  return {scores + (dtype == DType::f32 ? 0 : copies), 0};
+Scratch attention_forward_scratch(const AttentionShape& shape, DType /*dtype*/) {
+  return {ForwardScratch::bytes(shape), 0};
 }
 
 void attention_backward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
                         const AttentionGradients& gradients) {
   const auto run = [&]<class T>(std::type_identity<T>) {
     workers.run(shape.batch * shape.kv_heads, [&](std::int64_t chunk) {
-      BackwardHead<T>(shape, tensors, gradients, chunk / shape.kv_heads, chunk % shape.kv_heads,
-                      workers.worker_scratch())
-          .run();
+      backward_head<T>(shape, tensors, gradients, chunk / shape.kv_heads, chunk % shape.kv_heads,
+                       workers.worker_scratch());
     });
   };
   with_element_type(run, tensors.q, tensors.k, tensors.v, tensors.out, gradients.dout, gradients.dq, gradients.dk,
                     gradients.dv);
 }
 
-Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype) {
-  const std::size_t scores = 2 * ScratchParts::bytes(kQueries * shape.seq);
-  const std::size_t copies =
-      4 * ScratchParts::bytes(shape.seq * shape.head_dim) + 3 * ScratchParts::bytes(kQueries * shape.head_dim);
-  return {scores + (dtype == DType::f32 ? 0 : copies), 0};
+Scratch attention_backward_scratch(const AttentionShape& shape, DType /*dtype*/) {
+  return {BackwardScratch::bytes(shape), 0};
 }
 
 }  // namespace weft::cpu

@@ -56,6 +56,12 @@ void with_element_type(Visit&& visit, const Matrix& first, const Others&... othe
 /// Calls row(r) for every row of a rows × cols kernel; rows are grouped into chunks.
 template <class Row>
 void for_rows(Workers& workers, std::int64_t rows, std::int64_t cols, const Row& row) {
+  if (rows > 0 && rows * std::max<std::int64_t>(1, cols) <= kChunkElements) {  // the rule's one chunk, undivided
+    workers.run(1, [&](std::int64_t) {
+      for (std::int64_t r = 0; r < rows; ++r) row(r);
+    });
+    return;
+  }
   const std::int64_t per_chunk = std::max<std::int64_t>(1, kChunkElements / std::max<std::int64_t>(1, cols));
   workers.run(ceil_div(rows, per_chunk), [&](std::int64_t chunk) {
     const std::int64_t end = std::min(rows, (chunk + 1) * per_chunk);
@@ -66,6 +72,7 @@ void for_rows(Workers& workers, std::int64_t rows, std::int64_t cols, const Row&
 /// Calls piece(row, first column, columns) so that the pieces cover rows × cols; long rows are cut.
 template <class Piece>
 void for_pieces(Workers& workers, std::int64_t rows, std::int64_t cols, const Piece& piece) {
+  if (rows == 0 || cols == 0) return;
   if (cols <= kChunkElements) {
     for_rows(workers, rows, cols, [&](std::int64_t row) { piece(row, std::int64_t{0}, cols); });
     return;

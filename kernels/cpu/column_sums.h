@@ -10,54 +10,91 @@
 
 namespace weft::cpu {
 
-/// Partial sums of `sums` vectors of `cols` floats each, in Workers::shared_scratch().
+inline std::int64_t column_sum_rows(std::int64_t rows) {
+  return std::max<std::int64_t>(16, ceil_div(rows, 32));
+}
+/// One chunk's partial sums: `sums` vectors, each in whole pairs of vectors.
+inline std::int64_t column_sum_stride(std::int64_t cols) {
+  return round_up(cols, 2 * kLanes);
+}
+inline Scratch column_sums_scratch(std::int64_t rows, std::int64_t cols, std::int64_t sums) {
+  return {0, static_cast<std::size_t>(ceil_div(rows, column_sum_rows(rows))) *
+                 ScratchParts::bytes(sums * column_sum_stride(cols))};
+}
+
+/// Partial sums of `sums` vectors of `cols` floats each over rows of T, in Workers::shared_scratch().
 ///
-///   ColumnSums sums(workers, rows, cols, 2);
-///   sums.accumulate([&](std::int64_t row, float* partial) { add to partial[0 .. 2·cols) });
+///   ColumnSums<T> sums(workers, rows, cols, 2);
+///   sums.accumulate([&](std::int64_t first, std::int64_t end, float* partial) {
+///     for each row: sums.add_to(partial, f, row of x); sums.add_to(partial + sums.stride(), g, row of x, row of y)
+///   });
 ///   sums.combine(0, dweight, accumulate);  sums.combine(1, dbias, accumulate);
+///
+/// Partial sums stand in load_pair's order of elements, which combine() undoes; columns past the end are never read.
+template <class T>
 class ColumnSums {
  public:
-  static Scratch scratch(std::int64_t rows, std::int64_t cols, std::int64_t sums) {
-    return {0, static_cast<std::size_t>(ceil_div(rows, rows_per_chunk(rows))) * ScratchParts::bytes(sums * cols)};
-  }
-
   ColumnSums(Workers& workers, std::int64_t rows, std::int64_t cols, std::int64_t sums)
       : workers_(workers),
         rows_(rows),
         cols_(cols),
-        stride_(round_up(sums * cols, kLanes)),
+        stride_(sums * column_sum_stride(cols)),
         partials_(ScratchParts(workers.shared_scratch()).floats(0)) {}
 
-  /// Calls add(row, partial) for each row, in order within a chunk.
+  /// From one vector of a chunk to the next.
+  std::int64_t stride() const { return column_sum_stride(cols_); }
+
+  /// Calls add(first row, end row, partial) for each chunk of rows, with all its partial sums zero.
   template <class Add>
   void accumulate(const Add& add) {
-    const std::int64_t per_chunk = rows_per_chunk(rows_);
+    const std::int64_t per_chunk = column_sum_rows(rows_);
     workers_.run(ceil_div(rows_, per_chunk), [&](std::int64_t chunk) {
       float* partial = partials_ + chunk * stride_;
       std::fill_n(partial, stride_, 0.0F);
-      const std::int64_t end = std::min(rows_, (chunk + 1) * per_chunk);
-      for (std::int64_t row = chunk * per_chunk; row < end; ++row) add(row, partial);
+      add(chunk * per_chunk, std::min(rows_, (chunk + 1) * per_chunk), partial);
     });
   }
 
   /// out[cols] (+)= vector `which` of the partial sums.
   void combine(std::int64_t which, float* out, bool accumulate) {
-    const std::int64_t chunks = ceil_div(rows_, rows_per_chunk(rows_));
+    const std::int64_t chunks = ceil_div(rows_, column_sum_rows(rows_));
     constexpr std::int64_t kColumns = 1024;
     workers_.run(ceil_div(cols_, kColumns), [&](std::int64_t block) {
-      const std::int64_t begin = block * kColumns;
-      const float* partial = partials_ + which * cols_ + begin;
-      for_vectors(std::min(kColumns, cols_ - begin), [&](std::int64_t i, auto lanes) {
-        Floats total = lanes.load(partial + i);
-        for (std::int64_t chunk = 1; chunk < chunks; ++chunk) total += lanes.load(partial + chunk * stride_ + i);
-        lanes.store(out + begin + i, accumulate ? lanes.load(out + begin + i) + total : total);
-      });
+      const std::int64_t begin = block * kColumns, end = std::min(cols_, begin + kColumns);
+      for (std::int64_t i = begin; i < end; i += 2 * kLanes) {
+        const float* partial = partials_ + which * stride() + i;
+        Pair total = load_pair(partial);
+        for (std::int64_t chunk = 1; chunk < chunks; ++chunk) {
+          const Pair more = load_pair(partial + chunk * stride_);
+          total.first += more.first, total.second += more.second;
+        }
+        if (i + 2 * kLanes <= end) total = in_element_order(total, static_cast<const T*>(nullptr));
+        alignas(64) float sums[2 * kLanes];
+        store_pair(sums, total);
+        for_vectors(std::min(2 * kLanes, end - i), [&](std::int64_t j, auto lanes) {
+          lanes.store(out + i + j, accumulate ? lanes.load(out + i + j) + lanes.load(sums + j) : lanes.load(sums + j));
+        });
+      }
+    });
+  }
+
+  /// partial[j] += f(values of column j in `rows…`), f from Floats to Floats.
+  template <class Function>
+  void add_to(float* partial, const Function& f, const auto*... rows) const {
+    std::int64_t i = 0;
+    for (; i + 2 * kLanes <= cols_; i += 2 * kLanes) {
+      [&](auto... pair) {
+        const Pair before = load_pair(partial + i);
+        store_pair(partial + i, {before.first + f(pair.first...), before.second + f(pair.second...)});
+      }(load_pair(rows + i)...);
+    }
+    const std::int64_t rest = i;
+    for_vectors(cols_ - rest, [&](std::int64_t j, auto lanes) {
+      store(partial + rest + j, load(partial + rest + j) + f(lanes.load(rows + rest + j)...));
     });
   }
 
  private:
-  static std::int64_t rows_per_chunk(std::int64_t rows) { return std::max<std::int64_t>(16, ceil_div(rows, 32)); }
-
   Workers& workers_;
   std::int64_t rows_, cols_, stride_;
   float* partials_;

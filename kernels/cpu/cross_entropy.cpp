@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
@@ -11,8 +12,34 @@
 
 namespace weft::cpu {
 
+namespace {
+
+// Σ eˣ of a row, as total·2^reference: exponents are taken to base 2, so that scaling and shifting are one
+// multiply-add. The logits are read from memory once: a part that has given its maximum still stands in the cache when
+// it is added up. When a later part has a larger maximum, the sum so far is scaled down.
+struct PowerSum {
+  float reference = std::numeric_limits<float>::lowest(), total = 0.0F;
+
+  template <class T>
+  void add(const T* x, std::int64_t n) {
+    const float top = max_of(x, n) * kLog2e;
+    if (top > reference) {
+      total *= exp2(broadcast(reference - top))[0];
+      reference = top;
+    }
+    total += sum_of(
+        n, [&](Floats v) { return power(v); }, x);
+  }
+  Floats power(Floats x) const { return exp2(x * kLog2e - reference); }
+  // In double: reference and a picked logit may be thousands, their difference small.
+  double log() const { return std::log(total) + static_cast<double>(reference) / kLog2e; }
+};
+
+}  // namespace
+
 void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
                    const Matrix& losses, const Matrix* grad_scale) {
+  constexpr std::int64_t kPart = 2048;
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_rows(workers, logits.rows, logits.cols, [&](std::int64_t row) {
       T* x = elements<T>(logits, row);
@@ -25,17 +52,16 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
         if (grad_scale != nullptr) std::fill_n(x, logits.cols, T(0.0F));
         return;
       }
-      const float top = max_of(x, vocab);
-      const float total = sum_vectors(
-          vocab, [&](std::int64_t i, auto lanes) { return lanes.fill(exp(lanes.load(x + i) - top), 0.0F); });
+      PowerSum sum;
+      for (std::int64_t i = 0; i < vocab; i += kPart) sum.add(x + i, std::min(kPart, vocab - i));
       const auto picked = static_cast<float>(x[target]);
-      losses.f32()[row] = std::log(total) - (picked - top);
+      losses.f32()[row] = static_cast<float>(sum.log() - picked);
       if (grad_scale == nullptr) return;
-      const float scale = grad_scale->f32()[0], factor = scale / total;
-      for_vectors(vocab,
-                  [&](std::int64_t i, auto lanes) { lanes.store(x + i, exp(lanes.load(x + i) - top) * factor); });
+      const float scale = grad_scale->f32()[0], factor = scale / sum.total;
+      transform(
+          vocab, x, [&](Floats v) { return sum.power(v) * factor; }, x);
       // p − 1 is taken in fp32, before the rounding to T.
-      const float probability = exp(broadcast(picked - top))[0] / total;
+      const float probability = sum.power(broadcast(picked))[0] / sum.total;
       x[target] = T((probability - 1.0F) * scale);
       std::fill(x + vocab, x + logits.cols, T(0.0F));
     });

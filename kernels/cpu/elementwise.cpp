@@ -11,11 +11,9 @@ void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) 
   const auto views = common_shape(a, b, out);
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
-      const T* left = elements<T>(views[0], row) + begin;
-      const T* right = elements<T>(views[1], row) + begin;
-      T* total = elements<T>(views[2], row) + begin;
-      for_vectors(
-          n, [&](std::int64_t i, auto lanes) { lanes.store(total + i, lanes.load(left + i) + lanes.load(right + i)); });
+      transform(
+          n, elements<T>(views[2], row) + begin, [](Floats left, Floats right) { return left + right; },
+          elements<T>(views[0], row) + begin, elements<T>(views[1], row) + begin);
     });
   };
   with_element_type(run, a, b, out);
@@ -23,12 +21,18 @@ void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) 
 
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {
   const auto run = [&]<class T>(std::type_identity<T>) {
-    ColumnSums sums(workers, dy.rows, dy.cols, 1);
-    sums.accumulate([&](std::int64_t row, float* partial) {
-      const T* dout = elements<T>(dy, row);
-      for_vectors(dy.cols, [&](std::int64_t i, auto lanes) {
-        lanes.store(partial + i, lanes.load(partial + i) + lanes.load(dout + i));
-      });
+    ColumnSums<T> sums(workers, dy.rows, dy.cols, 1);
+    // Four rows at a time: one load and store of the partial sums for them all.
+    sums.accumulate([&](std::int64_t first, std::int64_t end, float* partial) {
+      std::int64_t row = first;
+      for (; row + 4 <= end; row += 4) {
+        sums.add_to(
+            partial, [](Floats a, Floats b, Floats c, Floats d) { return (a + b) + (c + d); }, elements<T>(dy, row),
+            elements<T>(dy, row + 1), elements<T>(dy, row + 2), elements<T>(dy, row + 3));
+      }
+      for (; row < end; ++row)
+        sums.add_to(
+            partial, [](Floats a) { return a; }, elements<T>(dy, row));
     });
     sums.combine(0, db.f32(), accumulate);
   };
@@ -36,7 +40,7 @@ void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool ac
 }
 
 Scratch bias_gradient_scratch(std::int64_t rows, std::int64_t cols) {
-  return ColumnSums::scratch(rows, cols, 1);
+  return column_sums_scratch(rows, cols, 1);
 }
 
 void select_row(Workers& workers, const Matrix& x, std::int64_t index, const Matrix& out) {

@@ -17,6 +17,7 @@ void check_index(const char* what, std::int64_t index, std::int64_t size) {
   }
 }
 
+// to[n] += from[n]
 template <class T>
 void add_row(const T* from, std::int64_t n, float* to) {
   for_vectors(n, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(to + i) + lanes.load(from + i)); });
@@ -34,15 +35,15 @@ void embedding_forward(Workers& workers, const Matrix& tokens, const Matrix& wte
       const T* embedding = elements<T>(wte, token);
       T* to = elements<T>(out, row);
       if (wpe == nullptr) {
-        std::copy_n(embedding, out.cols, to);
+        transform(
+            out.cols, to, [](Floats v) { return v; }, embedding);
         return;
       }
       const std::int64_t place = offset + row % seq_len;
       check_index("position", place, table.rows);
-      const T* position = elements<T>(table, place);
-      for_vectors(out.cols, [&](std::int64_t i, auto lanes) {
-        lanes.store(to + i, lanes.load(embedding + i) + lanes.load(position + i));
-      });
+      transform(
+          out.cols, to, [](Floats word, Floats position) { return word + position; }, embedding,
+          static_cast<const T*>(elements<T>(table, place)));
     });
   };
   with_element_type(run, wte, table, out);
@@ -71,12 +72,17 @@ void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& do
 void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
                        bool accumulate) {
   const auto run = [&]<class T>(std::type_identity<T>) {
-    for_rows(workers, dwpe.rows, dwpe.cols * std::max<std::int64_t>(1, dout.rows / seq_len), [&](std::int64_t place) {
-      float* gradient = dwpe.f32(place);
-      if (!accumulate) std::fill_n(gradient, dwpe.cols, 0.0F);
-      if (place >= seq_len) return;
-      for (std::int64_t row = place; row < dout.rows; row += seq_len) {
-        add_row(elements<T>(dout, row), dout.cols, gradient);
+    // A chunk owns some places and walks over them sequence by sequence, so that it reads long runs of rows.
+    constexpr std::int64_t kPlaces = 16;
+    workers.run(ceil_div(dwpe.rows, kPlaces), [&](std::int64_t chunk) {
+      const std::int64_t begin = chunk * kPlaces, end = std::min(dwpe.rows, begin + kPlaces);
+      if (!accumulate) {
+        for (std::int64_t place = begin; place < end; ++place) std::fill_n(dwpe.f32(place), dwpe.cols, 0.0F);
+      }
+      for (std::int64_t first = 0; first < dout.rows; first += seq_len) {
+        for (std::int64_t place = begin; place < std::min({end, seq_len, dout.rows - first}); ++place) {
+          add_row(elements<T>(dout, first + place), dout.cols, dwpe.f32(place));
+        }
       }
     });
   };

@@ -7,11 +7,8 @@
 #include <vector>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/packed_gemm.h"
 #include "kernels/cpu/simd.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 namespace weft::cpu {
 namespace {
@@ -25,6 +22,11 @@ constexpr std::int64_t kDotRows = 4;
 struct Slice {
   std::int64_t row, col, rows, cols;
 };
+
+GemmSlices slices_of(const GemmShape& shape, const GemmMethod& method) {
+  const std::int64_t rows = std::min(method.rows, shape.m), cols = std::min(method.cols, shape.n);
+  return {rows, cols, ceil_div(shape.m, rows), ceil_div(shape.n, cols)};
+}
 
 Slice slice_at(const GemmShape& shape, const GemmSlices& slices, std::int64_t index) {
   const std::int64_t row = index / slices.col_blocks * slices.rows, col = index % slices.col_blocks * slices.cols;
@@ -148,55 +150,19 @@ class NativeSlices {
 
 }  // namespace
 
-GemmSlices gemm_slices(std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr double kSmallest = 8e6, kLargest = 256e6;  // flops: ~50 µs and ~1.5 ms of one core
-  constexpr std::int64_t kMinRows = 64, kMinCols = 96, kUsual = 8, kMost = 256;
-  // A product of few rows is bound by reading B: count a byte as 16 flops.
-  const auto md = static_cast<double>(m), nd = static_cast<double>(n), kd = static_cast<double>(k);
-  const double work = std::max(2.0 * md * nd * kd, 16.0 * 4.0 * (md * kd + kd * nd));
-  const std::int64_t wanted =
-      std::clamp(static_cast<std::int64_t>(work / kLargest),
-                 std::clamp(static_cast<std::int64_t>(work / kSmallest), std::int64_t{1}, kUsual), kMost);
-  const std::int64_t most_rows = std::max<std::int64_t>(1, m / kMinRows);
-  const std::int64_t most_cols = std::max<std::int64_t>(1, n / kMinCols);
-  GemmSlices best{m, n, 1, 1};
-  std::int64_t best_count = 0, best_packing = 0;
-  for (std::int64_t row_blocks = 1; row_blocks <= std::min(wanted, most_rows); ++row_blocks) {
-    // Multiples of the library's register blocks: 8 rows, 48 columns.
-    const std::int64_t rows = std::min(m, round_up(ceil_div(m, row_blocks), 8));
-    const std::int64_t cols = std::min(n, round_up(ceil_div(n, std::min(most_cols, ceil_div(wanted, row_blocks))), 48));
-    const GemmSlices slices{rows, cols, ceil_div(m, rows), ceil_div(n, cols)};
-    const std::int64_t count = std::min(wanted, slices.row_blocks * slices.col_blocks);
-    const std::int64_t packing = m * slices.col_blocks + n * slices.row_blocks;  // in units of k elements
-    if (count > best_count || (count == best_count && packing < best_packing)) {
-      best = slices, best_count = count, best_packing = packing;
-    }
-  }
-  return best;
-}
-
-Bf16Path default_bf16_path() {
-#if defined(__x86_64__)
-  constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;  // CPUID leaf 7, EDX
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  const bool known = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0;
-  const bool amx = known && (edx & kAmxBf16) != 0 && (edx & kAmxTile) != 0;
-  if (amx && dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx) return Bf16Path::native;
-#endif
-  return Bf16Path::convert;
-}
-
 struct PreparedGemm::Impl {
   GemmShape shape;
   GemmArguments arguments;
   GemmSlices slices;
   std::optional<NativeSlices> native;
+  std::optional<PackedGemm> packed;
 
   std::int64_t convert_depth() const { return std::min(shape.k, kConvertDepth); }
 
   // Straight from and into the caller's memory.
   void run_f32(const Slice& slice) const {
-    const auto& [a, b, c, bias] = arguments;
+    const Matrix &a = arguments.a, &b = arguments.b, &c = arguments.c;
+    const std::optional<Matrix>& bias = arguments.bias;
     float* out = c.f32(slice.row) + slice.col;
     float beta = shape.accumulate ? 1.0F : 0.0F;
     if (bias) {
@@ -228,7 +194,8 @@ struct PreparedGemm::Impl {
 
   // bf16 A and B: fp32 copies of the slice's parts, step by step along k; one rounding at the end.
   void run_converting(const Slice& slice, std::byte* scratch) const {
-    const auto& [a, b, c, bias] = arguments;
+    const Matrix &a = arguments.a, &b = arguments.b, &c = arguments.c;
+    const std::optional<Matrix>& bias = arguments.bias;
     const std::int64_t depth = convert_depth();
     ScratchParts parts(scratch);
     float* left = parts.floats(slice.rows * depth);
@@ -268,16 +235,26 @@ struct PreparedGemm::Impl {
   }
 };
 
-PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, Bf16Path path)
-    : impl_(std::make_unique<Impl>(Impl{shape, arguments, gemm_slices(shape.m, shape.n, shape.k), {}})) {
+PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& arguments)
+    : PreparedGemm(shape, arguments, default_gemm_method(shape, arguments.a.dtype, arguments.c.dtype)) {}
+
+PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method)
+    : impl_(std::make_unique<Impl>(Impl{shape, arguments, {}, {}, {}})) {
   const DType inputs = arguments.a.dtype, output = arguments.c.dtype;
   const bool known =
       inputs == arguments.b.dtype && ((inputs == DType::f32 && output == DType::f32) ||
                                       (inputs == DType::bf16 && (output == DType::f32 || output == DType::bf16)));
   if (!known) throw std::logic_error("gemm: A and B must both be f32 (with C f32) or both bf16 (with C f32 or bf16)");
+  if (!can_run(method, shape, inputs, output)) throw std::logic_error("gemm: cannot run by " + to_string(method));
+  if (method.engine == GemmMethod::Engine::packed) {
+    impl_->packed.emplace(shape, arguments, method.rows, method.cols);
+    return;
+  }
+  if (arguments.packed_b != nullptr) throw std::logic_error("gemm: a packed B, and engine " + to_string(method));
+  impl_->slices = slices_of(shape, method);
   // oneDNN fixes a primitive's number of threads when it is created: one, since a slice is one worker's.
   prepare_thread();
-  if (inputs == DType::bf16 && path == Bf16Path::native) impl_->native.emplace(shape, arguments, impl_->slices);
+  if (method.engine == GemmMethod::Engine::matmul) impl_->native.emplace(shape, arguments, impl_->slices);
 }
 
 PreparedGemm::~PreparedGemm() = default;
@@ -285,6 +262,7 @@ PreparedGemm::PreparedGemm(PreparedGemm&&) noexcept = default;
 PreparedGemm& PreparedGemm::operator=(PreparedGemm&&) noexcept = default;
 
 Scratch PreparedGemm::scratch() const {
+  if (impl_->packed) return impl_->packed->scratch();
   if (impl_->native) return {impl_->native->worker_bytes(), 0};
   if (impl_->arguments.a.dtype == DType::f32) return {};
   const std::int64_t depth = impl_->convert_depth(), rows = impl_->slices.rows, cols = impl_->slices.cols;
@@ -293,6 +271,7 @@ Scratch PreparedGemm::scratch() const {
 
 void PreparedGemm::run(Workers& workers) const {
   const Impl& impl = *impl_;
+  if (impl.packed) return impl.packed->run(workers);
   workers.run(impl.slices.row_blocks * impl.slices.col_blocks, [&](std::int64_t index) {
     if (impl.native) return impl.native->run(index, workers.worker_scratch());
     const Slice slice = slice_at(impl.shape, impl.slices, index);

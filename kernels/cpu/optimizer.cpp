@@ -10,17 +10,19 @@ namespace weft::cpu {
 namespace {
 
 double sum_squares_of(const float* x, std::int64_t n) {
-  Doubles a{}, b{};
+  constexpr std::int64_t kSums = 8, kEight = kLanes / 2;
+  EightDoubles sums[kSums] = {};
   std::int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    const Doubles left = __builtin_convertvector(load(x + i), Doubles);
-    const Doubles right = __builtin_convertvector(load(x + i + kLanes), Doubles);
-    a += left * left;
-    b += right * right;
+  for (; i + kSums * kEight <= n; i += kSums * kEight) {
+    for (std::int64_t k = 0; k < kSums; ++k) {
+      const EightDoubles value = load_doubles(x + i + k * kEight);
+      sums[k] += value * value;
+    }
   }
-  a += b;
+  EightDoubles eight{};
+  for (const EightDoubles& sum : sums) eight += sum;
   double total = 0;
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) total += a[lane];
+  for (std::int64_t lane = 0; lane < kEight; ++lane) total += eight[lane];
   for (; i < n; ++i) total += static_cast<double>(x[i]) * x[i];
   return total;
 }

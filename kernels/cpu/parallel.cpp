@@ -3,6 +3,7 @@
 
 #include <omp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
@@ -25,20 +26,28 @@
 namespace weft::cpu {
 namespace {
 
-// Allocates once and grows only before the first step; chunks see a plain pointer.
+// Allocates once and grows only before the first step; chunks see a plain pointer. From 2 MiB on it asks for large
+// pages, which spare most TLB misses: kernels walk through scratch in long strides.
 class AlignedBytes {
  public:
   void reserve(std::size_t bytes) {
     if (bytes <= size_) return;
-    bytes_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+    const std::align_val_t alignment{bytes >= kLargePage ? kLargePage : kAlignment};
+    bytes_ = {static_cast<std::byte*>(::operator new(bytes, alignment)), Free{alignment}};
     size_ = bytes;
+#if defined(MADV_HUGEPAGE)
+    if (bytes >= kLargePage) madvise(bytes_.get(), bytes / kLargePage * kLargePage, MADV_HUGEPAGE);
+#endif
   }
-  std::byte* get() const { return bytes_.get(); }
+  std::byte* get() const {
+    return bytes_.get();
+  }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
+  static constexpr std::size_t kAlignment = 64, kLargePage = std::size_t{2} << 20;
   struct Free {
-    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
+    std::align_val_t alignment;
+    void operator()(std::byte* bytes) const { ::operator delete(bytes, alignment); }
   };
   std::unique_ptr<std::byte, Free> bytes_;
   std::size_t size_ = 0;
@@ -73,11 +82,17 @@ class SignalStack {
 }  // namespace
 
 void prepare_thread() {
-  static thread_local SignalStack signal_stack;
-  omp_set_num_threads(1);
+  // Called before every kernel, and nobody but us sets the number of threads; the mode of denormals comes and goes with
+  // oneTBB's tasks. Reading it is cheap, writing it isn't.
+  static thread_local bool prepared = false;
+  if (!prepared) {
+    static thread_local SignalStack signal_stack;
+    omp_set_num_threads(1);
+    prepared = true;
+  }
 #if defined(__SSE2__)
-  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
-  _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+  constexpr unsigned kFlush = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
+  if (const unsigned mode = _mm_getcsr(); (mode & kFlush) != kFlush) _mm_setcsr(mode | kFlush);
 #elif defined(__aarch64__)
   std::uint64_t control = 0;
   asm volatile("mrs %0, fpcr" : "=r"(control));

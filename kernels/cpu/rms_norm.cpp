@@ -13,22 +13,44 @@ void rms_norm_forward(Workers& workers, float eps, const Matrix& x, const Matrix
                       const Matrix& rstd) {
   const auto run = [&]<class T>(std::type_identity<T>) {
     const std::int64_t cols = x.cols;
-    const T* w = elements<T>(weight);
     for_rows(workers, x.rows, cols, [&](std::int64_t row) {
       const T* in = elements<T>(x, row);
-      T* out = elements<T>(y, row);
-      const float squares = sum_vectors(cols, [&](std::int64_t i, auto lanes) {
-        const Floats v = lanes.load(in + i);
-        return v * v;
-      });
+      const float squares = sum_of(
+          cols, [](Floats v) { return v * v; }, in);
       const float s = 1.0F / std::sqrt(squares / static_cast<float>(cols) + eps);
-      for_vectors(
-          cols, [&](std::int64_t i, auto lanes) { lanes.store(out + i, lanes.load(in + i) * s * lanes.load(w + i)); });
+      transform(
+          cols, elements<T>(y, row), [&](Floats v, Floats w) { return v * s * w; }, in, elements<T>(weight));
       rstd.f32()[row] = s;
     });
   };
   with_element_type(run, x, weight, y);
 }
+
+namespace {
+
+// One row's part of the column sums; returns Σ g·x̂.
+template <class T>
+float accumulate_row(std::int64_t cols, const T* x, const T* dy, const T* weight, float rstd, float* dweight) {
+  Floats totals[2] = {};
+  const auto step = [&](std::int64_t i, int k, Floats value, Floats d, Floats w) {
+    const Floats d_normal = d * (value * rstd);
+    store(dweight + i, load(dweight + i) + d_normal);
+    totals[k] += d_normal * w;
+  };
+  std::int64_t i = 0;
+  for (; i + 2 * kLanes <= cols; i += 2 * kLanes) {
+    const Pair value = load_pair(x + i), d = load_pair(dy + i), w = load_pair(weight + i);
+    step(i, 0, value.first, d.first, w.first);
+    step(i + kLanes, 1, value.second, d.second, w.second);
+  }
+  const std::int64_t rest = i;
+  for_vectors(cols - rest, [&](std::int64_t j, auto lanes) {
+    step(rest + j, 0, lanes.load(x + rest + j), lanes.load(dy + rest + j), lanes.load(weight + rest + j));
+  });
+  return sum(totals[0] + totals[1]);
+}
+
+}  // namespace
 
 void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, const Matrix& rstd, const Matrix& dy,
                        const RmsNormGradients& gradients) {
@@ -36,26 +58,26 @@ void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, 
   const auto run = [&]<class T>(std::type_identity<T>) {
     const std::int64_t cols = x.cols;
     const T* w = elements<T>(weight);
-    ColumnSums sums(workers, x.rows, cols, 1);
-    sums.accumulate([&](std::int64_t row, float* dweight) {
-      const T* in = elements<T>(x, row);
-      const T* dout = elements<T>(dy, row);
-      const T* extra = gradients.dresidual != nullptr ? elements<T>(residual, row) : nullptr;
-      T* dx = elements<T>(gradients.dx, row);
-      const float s = rstd.f32()[row];
-      const float gx_mean = sum_vectors(cols,
-                                        [&](std::int64_t i, auto lanes) {
-                                          const Floats d_normal = lanes.load(dout + i) * (lanes.load(in + i) * s);
-                                          lanes.store(dweight + i, lanes.load(dweight + i) + d_normal);
-                                          return d_normal * lanes.load(w + i);
-                                        }) /
-                            static_cast<float>(cols);
-      for_vectors(cols, [&](std::int64_t i, auto lanes) {
-        const Floats normal = lanes.load(in + i) * s;
-        Floats gradient = s * (lanes.load(dout + i) * lanes.load(w + i) - normal * gx_mean);
-        if (extra != nullptr) gradient += lanes.load(extra + i);
-        lanes.store(dx + i, gradient);
-      });
+    ColumnSums<T> sums(workers, x.rows, cols, 1);
+    sums.accumulate([&](std::int64_t first, std::int64_t end, float* partial) {
+      for (std::int64_t row = first; row < end; ++row) {
+        const T* in = elements<T>(x, row);
+        const T* dout = elements<T>(dy, row);
+        T* dx = elements<T>(gradients.dx, row);
+        const float s = rstd.f32()[row];
+        const float gx_mean = accumulate_row(cols, in, dout, w, s, partial) / static_cast<float>(cols);
+        const auto gradient = [&](Floats value, Floats d, Floats scale) {
+          return s * (d * scale - value * s * gx_mean);
+        };
+        if (gradients.dresidual == nullptr) {
+          transform(cols, dx, gradient, in, dout, w);
+        } else {
+          transform(
+              cols, dx,
+              [&](Floats value, Floats d, Floats scale, Floats extra) { return gradient(value, d, scale) + extra; }, in,
+              dout, w, elements<T>(residual, row));
+        }
+      }
     });
     sums.combine(0, gradients.dweight.f32(), gradients.accumulate);
   };
@@ -63,7 +85,7 @@ void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, 
 }
 
 Scratch rms_norm_backward_scratch(std::int64_t rows, std::int64_t cols) {
-  return ColumnSums::scratch(rows, cols, 1);
+  return column_sums_scratch(rows, cols, 1);
 }
 
 }  // namespace weft::cpu

@@ -5,7 +5,9 @@
 // partial vector goes through the same arithmetic as the others.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -58,12 +60,16 @@ inline Floats widen(Halves halves) {
   return lanes_cast<Floats>(widen_words(halves) << 16);
 }
 
-/// Nearest bf16, ties to even; NaN stays a (quiet) NaN. The same bits as bf16(float).
-inline Halves narrow(Floats value) {
+/// Nearest bf16, ties to even, in the upper halves; NaN stays a (quiet) NaN. The lower halves are rubbish.
+inline Words round_to_upper(Floats value) {
   const Words bits = lanes_cast<Words>(value);
-  const Words rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
-  const Words result = (bits & 0x7fffffffU) > 0x7f800000U ? bits | 0x00400000U : rounded;
-  return narrow_words(result >> 16);
+  const Words rounded = (bits & 0x10000U) != 0 ? bits + 0x8000U : bits + 0x7fffU;
+  return value != value ? bits | 0x00400000U : rounded;
+}
+
+/// The same bits as bf16(float).
+inline Halves narrow(Floats value) {
+  return narrow_words(round_to_upper(value) >> 16);
 }
 
 inline Floats load(const float* from) {
@@ -103,6 +109,51 @@ inline void store_partial(bf16* to, Floats value, std::int64_t count) {
   std::memcpy(static_cast<void*>(to), &halves, static_cast<std::size_t>(count) * sizeof(bf16));
 }
 
+/// 32 consecutive elements, in whichever order costs least: bf16 as its even and its odd elements, which takes one
+/// instruction a vector where element order takes three. Enough for elementwise arithmetic and for sums.
+struct Pair {
+  Floats first, second;
+};
+
+inline Pair load_pair(const float* from) {
+  return {load(from), load(from + kLanes)};
+}
+inline Pair load_pair(const bf16* from) {
+  Words words;
+  std::memcpy(&words, from, sizeof words);
+  return {lanes_cast<Floats>(words << 16), lanes_cast<Floats>(words & 0xffff0000U)};
+}
+inline void store_pair(float* to, const Pair& pair) {
+  store(to, pair.first), store(to + kLanes, pair.second);
+}
+inline void store_pair(bf16* to, const Pair& pair) {
+  const Words words = (round_to_upper(pair.first) >> 16) | (round_to_upper(pair.second) & 0xffff0000U);
+  std::memcpy(static_cast<void*>(to), &words, sizeof words);
+}
+
+/// The pair that load_pair of floats would give, from one that load_pair of T gave.
+inline Pair in_element_order(const Pair& pair, const float* /*type*/) {
+  return pair;
+}
+inline Pair in_element_order(const Pair& pair, const bf16* /*type*/) {
+  return {
+      __builtin_shufflevector(pair.first, pair.second, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+      __builtin_shufflevector(pair.first, pair.second, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
+}
+
+/// Eight floats as doubles: GCC 12 makes more than one instruction of __builtin_convertvector.
+using EightDoubles = double __attribute__((vector_size(64)));
+inline EightDoubles load_doubles(const float* from) {
+#if defined(__AVX512F__)
+  return lanes_cast<EightDoubles>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
+#else
+  using Eight = float __attribute__((vector_size(32)));
+  Eight value;
+  std::memcpy(&value, from, sizeof value);
+  return __builtin_convertvector(value, EightDoubles);
+#endif
+}
+
 inline Floats max(Floats a, Floats b) {
   return a > b ? a : b;
 }
@@ -128,9 +179,12 @@ inline float sum(Floats value) {
 }
 
 inline float largest(Floats value) {
-  float result = value[0];
-  for (std::int64_t lane = 1; lane < kLanes; ++lane) result = value[lane] > result ? value[lane] : result;
-  return result;
+  const Floats eight =
+      max(value, __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  const Floats four =
+      max(eight, __builtin_shufflevector(eight, eight, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  const float left = four[0] > four[1] ? four[0] : four[1], right = four[2] > four[3] ? four[2] : four[3];
+  return left > right ? left : right;
 }
 
 /// Calls piece(i, whole) for i = 0, 16, 32, … below n, where `whole` is an object that loads and stores 16 lanes at i,
@@ -191,6 +245,49 @@ inline float sum_vectors(std::int64_t n, Term&& term) {
   return sum((a + b) + (c + d));
 }
 
+/// f of each element's values in `in…`, into the outputs: f takes Floats and returns one Floats an output, or a single
+/// Floats for a single output. An output may be one of the inputs.
+template <std::size_t kOutputs, class T, class Function, class... In>
+inline void transform(std::int64_t n, const std::array<T*, kOutputs>& outputs, const Function& f, const In*... in) {
+  const auto at = [&](std::size_t output, auto result) {
+    if constexpr (kOutputs == 1) {
+      return result;
+    } else {
+      return result[output];
+    }
+  };
+  std::int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    [&](auto... pair) {
+      const auto first = f(pair.first...), second = f(pair.second...);
+      for (std::size_t k = 0; k < kOutputs; ++k) store_pair(outputs[k] + i, {at(k, first), at(k, second)});
+    }(load_pair(in + i)...);
+  }
+  const std::int64_t rest = i;
+  for_vectors(n - rest, [&](std::int64_t j, auto lanes) {
+    const auto result = f(lanes.load(in + rest + j)...);
+    for (std::size_t k = 0; k < kOutputs; ++k) lanes.store(outputs[k] + rest + j, at(k, result));
+  });
+}
+template <class T, class Function, class... In>
+inline void transform(std::int64_t n, T* output, const Function& f, const In*... in) {
+  transform<1, T>(n, {output}, f, in...);
+}
+
+/// Σ f(values of `in…`), f from Floats to Floats, with four independent accumulators, added in a fixed order.
+template <class Function, class... In>
+inline float sum_of(std::int64_t n, const Function& f, const In*... in) {
+  Floats a{}, b{}, c{}, d{};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    [&](auto... pair) { a += f(pair.first...), b += f(pair.second...); }(load_pair(in + i)...);
+    [&](auto... pair) { c += f(pair.first...), d += f(pair.second...); }(load_pair(in + i + 2 * kLanes)...);
+  }
+  const std::int64_t rest = i;
+  for_vectors(n - rest, [&](std::int64_t j, auto lanes) { a += lanes.fill(f(lanes.load(in + rest + j)...), 0.0F); });
+  return sum((a + b) + (c + d));
+}
+
 /// The largest of n ≥ 1 elements; −inf when all are −inf. NaNs may be passed over.
 template <class T>
 inline float max_of(const T* values, std::int64_t n) {
@@ -198,8 +295,9 @@ inline float max_of(const T* values, std::int64_t n) {
   Floats a = broadcast(kLowest), b = a;
   std::int64_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    a = max(load(values + i), a);
-    b = max(load(values + i + kLanes), b);
+    const Pair pair = load_pair(values + i);
+    a = max(pair.first, a);
+    b = max(pair.second, b);
   }
   for (; i + kLanes <= n; i += kLanes) a = max(load(values + i), a);
   if (i < n) b = max(PartialVector{n - i}.fill(load_partial(values + i, n - i), kLowest), b);

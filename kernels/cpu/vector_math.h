@@ -1,5 +1,6 @@
-// exp, logistic and sine/cosine of sixteen lanes without branches: GCC doesn't vectorise the C library's without
-// -ffast-math, which would also license it to reorder sums.
+// exp, exp2, logistic and sine/cosine of sixteen lanes without branches: GCC doesn't vectorise the C library's without
+// -ffast-math, which would also license it to reorder sums. Bounds are written `bound > x ? bound : x`, which is one
+// instruction and passes NaN on.
 #pragma once
 
 #include <bit>
@@ -9,38 +10,78 @@
 
 namespace weft::cpu {
 
-/// eˣ with a relative error below 1.5e-7 (2 ulp). Results that would be denormal are 0, above the range +inf; NaN
-/// gives NaN. Cody-Waite reduction to |r| ≤ ln2/2, then the Taylor polynomial of degree 7 (its remainder is 5e-9).
-inline Floats exp(Floats x) {
-  constexpr float kOverflow = 88.72283F, kUnderflow = -87.33654F;
-  constexpr float kLog2e = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  constexpr float kRound = 12582912.0F;  // 1.5·2²³: adding it rounds to an integer, which stands in the low bits
-  Floats bounded = x > kOverflow ? broadcast(kOverflow) : x;
-  bounded = bounded < kUnderflow ? broadcast(kUnderflow) : bounded;
-  const Floats shifted = bounded * kLog2e + kRound;
-  const Floats n = shifted - kRound;
-  const Ints exponent = lanes_cast<Ints>(shifted) - std::bit_cast<std::int32_t>(kRound);
-  const Floats r = (bounded - n * kLn2High) - n * kLn2Low;
-  Floats p = broadcast(1.0F / 5040.0F);
-  p = p * r + 1.0F / 720.0F;
-  p = p * r + 1.0F / 120.0F;
-  p = p * r + 1.0F / 24.0F;
-  p = p * r + 1.0F / 6.0F;
-  p = p * r + 0.5F;
-  p = p * r + 1.0F;
-  p = p * r + 1.0F;
+/// value·2ⁿ for whole n of any size; results that would be denormal may be 0.
+inline Floats times_power_of_two(Floats value, Floats n) {
+#if defined(__AVX512F__)
+  return lanes_cast<Floats>(_mm512_maskz_scalef_ps(0xffff, lanes_cast<__m512>(value), lanes_cast<__m512>(n)));
+#else
+  n = n > 160.0F ? broadcast(160.0F) : n;
+  n = n < -200.0F ? broadcast(-200.0F) : n;
   // 2ⁿ in two factors, since n reaches 128 and −126.
-  const Ints half = exponent >> 1;
-  const Floats scale = lanes_cast<Floats>((half + 127) << 23);
-  const Floats rest = lanes_cast<Floats>((exponent - half + 127) << 23);
-  Floats result = p * scale * rest;
-  result = x > kOverflow ? broadcast(std::numeric_limits<float>::infinity()) : result;
+  const Ints exponent = __builtin_convertvector(n, Ints), half = exponent >> 1;
+  return value * lanes_cast<Floats>((half + 127) << 23) * lanes_cast<Floats>((exponent - half + 127) << 23);
+#endif
+}
+
+inline constexpr float kLog2e = 1.44269504F;
+inline constexpr float kRoundToWhole = 12582912.0F;  // 1.5·2²³: adding and subtracting it rounds to a whole number
+
+/// eˣ for |x| ≤ 89, with a relative error below 1.5e-7 (2 ulp): Cody-Waite reduction to |r| ≤ ln2/2, then a minimax
+/// polynomial (its error is 3e-9).
+inline Floats bounded_exp(Floats x) {
+  constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
+  const Floats n = (x * kLog2e + kRoundToWhole) - kRoundToWhole;
+  const Floats r = (x - n * kLn2High) - n * kLn2Low;
+  Floats p = broadcast(1.38145986e-3F);
+  p = p * r + 8.36871688e-3F;
+  p = p * r + 4.1668388e-2F;
+  p = p * r + 1.66665206e-1F;
+  p = p * r + 4.99999934e-1F;
+  p = p * r + 1.0F;
+  p = p * r + 1.0F;
+  return times_power_of_two(p, n);
+}
+
+/// eˣ for any x, as accurate. Results that would be denormal are 0, above the range +inf; NaN gives NaN.
+inline Floats exp(Floats x) {
+  constexpr float kOverflow = 89.0F, kUnderflow = -87.33654F;
+  const Floats result = bounded_exp(kOverflow < x ? broadcast(kOverflow) : x);
   return x < kUnderflow ? Floats{} : result;
 }
 
-/// 1/(1 + e⁻ˣ): silu(x) = x·logistic(x), and ½(1 + tanh u) = logistic(2u).
+/// 2ˣ for x ≤ 128 with a relative error below 2.5e-7; below −127 the result is at most 2⁻¹²⁷, for −inf it is 0 to
+/// fp32's range, for NaN NaN. For softmax, whose exponents are scaled and shifted by one multiply-add.
+inline Floats exp2(Floats x) {
+  constexpr float kLowest = -160.0F;
+  const Floats bounded = kLowest > x ? broadcast(kLowest) : x;
+  const Floats n = (bounded + kRoundToWhole) - kRoundToWhole;
+  const Floats r = bounded - n;
+  Floats p = broadcast(1.33002565e-3F);
+  p = p * r + 9.66971847e-3F;
+  p = p * r + 5.55056004e-2F;
+  p = p * r + 2.40222815e-1F;
+  p = p * r + 6.93147181e-1F;
+  p = p * r + 1.0F;
+  return times_power_of_two(p, n);
+}
+
+/// 1/x to 2 ulp for 2⁻¹²⁶ ≤ |x| ≤ 2¹²⁶, without a division; NaN gives NaN.
+inline Floats reciprocal(Floats x) {
+#if defined(__AVX512F__)
+  const Floats guess = lanes_cast<Floats>(_mm512_maskz_rcp14_ps(0xffff, lanes_cast<__m512>(x)));
+  return guess * (2.0F - x * guess);
+#else
+  return 1.0F / x;
+#endif
+}
+
+/// 1/(1 + e⁻ˣ): silu(x) = x·logistic(x), and ½(1 + tanh u) = logistic(2u). 0 below −87.
 inline Floats logistic(Floats x) {
-  return 1.0F / (1.0F + exp(-x));
+  constexpr float kFar = 87.0F;
+  Floats bounded = -kFar > x ? broadcast(-kFar) : x;
+  bounded = kFar < bounded ? broadcast(kFar) : bounded;
+  const Floats result = reciprocal(1.0F + bounded_exp(-bounded));
+  return x < -kFar ? Floats{} : result;
 }
 
 struct SineCosine {

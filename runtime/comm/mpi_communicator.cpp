@@ -9,21 +9,25 @@
 namespace weft {
 namespace {
 
-// Measured with bench/collectives on shared memory and on TCP of 2 and 10 Gbit/s: small pieces pipeline as well as
-// large ones, and with more than about 1 MB in flight TCP's queues overflow.
-constexpr std::int64_t kDirectBytes = 32 << 10;  // up to here one exchange of whole vectors is faster
-constexpr std::int64_t kRoundBytes = 128 << 10;  // what a round sends to all peers together
-constexpr std::int64_t kMinPieceBytes = 32 << 10;
+// Measured with bench/collectives on TCP of 1 and 2 Gbit/s, see tools/netlab.
+constexpr std::int64_t kDirectBytes = 32 << 10;  // up to here one exchange of whole vectors is faster with more ranks
+constexpr std::int64_t kRoundBytes = 128 << 10;  // what a round sends to all peers together, where there are several
+// Under Open MPI's eager limit for TCP, header included: such a message leaves without waiting until the peer looks.
+constexpr std::int64_t kPieceBytes = (64 << 10) - 256;
+constexpr std::int64_t kMinPieceBytes = 8 << 10;
+constexpr std::int64_t kPieces = 4;  // at least so many, down to kMinPieceBytes: while one is summed, others travel
 
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(CommHandle comm) : comm_(std::move(comm)), rank_(comm_.rank()), size_(comm_.size()) {
   const auto size = static_cast<std::size_t>(size_);
-  requests_.assign(2 * size * slots_.size(), MPI_REQUEST_NULL);
+  slot_requests_ = 2 * (size - 1);
+  requests_.assign(slot_requests_ * slots_.size(), MPI_REQUEST_NULL);
   statuses_.resize(requests_.size());
   completed_.resize(requests_.size());
   sources_.resize(size);
-  bounce_.resize(static_cast<std::size_t>(kDirectBytes) * (size - 1));
+  bounce_.resize(size_ == 2 ? static_cast<std::size_t>(kPieceBytes) * static_cast<std::size_t>(kWindow)
+                            : static_cast<std::size_t>(kDirectBytes) * (size - 1));
 }
 
 // Only a failing rank gets here with messages under way. What it was to receive is withdrawn, because the buffers go
@@ -44,15 +48,17 @@ void MpiCommunicator::start(const CollectiveCall& call) {
   call_ = call;
   element_bytes_ = static_cast<std::int64_t>(size_of(call.dtype));
   direct_ = (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast) &&
-            call.count * element_bytes_ <= kDirectBytes;
+            (size_ == 2 || call.count * element_bytes_ <= kDirectBytes);
   if (size_ == 1 && call.kind == CollectiveKind::all_reduce) return;  // already its own sum
   const std::int64_t length = direct_ ? call.count : slice_length(call, size_);
-  const std::int64_t piece_bytes = std::max(kMinPieceBytes, kRoundBytes / std::max(1, size_ - 1));
-  piece_length_ = direct_ ? length : piece_bytes / element_bytes_;
+  const std::int64_t most = std::clamp(kRoundBytes / std::max(1, size_ - 1), kMinPieceBytes, kPieceBytes);
+  const std::int64_t piece_bytes = std::clamp(length * element_bytes_ / kPieces, kMinPieceBytes, most) / 64 * 64;
+  piece_length_ = direct_ && size_ > 2 ? length : piece_bytes / element_bytes_;
   rounds_ = length == 0 ? 0 : (length + piece_length_ - 1) / piece_length_;
+  used_requests_ = slot_requests_ * static_cast<std::size_t>(std::min<std::int64_t>(rounds_, kWindow));
   finished_ = 0;
   in_flight_ = rounds_ > 0;
-  for (std::size_t s = 0; s < slots_.size() && static_cast<std::int64_t>(s) < rounds_; ++s) {
+  for (std::size_t s = 0; static_cast<std::int64_t>(s) < kWindow && static_cast<std::int64_t>(s) < rounds_; ++s) {
     begin_round(s, static_cast<std::int64_t>(s));
   }
 }
@@ -68,16 +74,16 @@ bool MpiCommunicator::progress() {
 }
 
 Slice MpiCommunicator::piece(int rank, std::int64_t round) const {
-  if (direct_) return {0, call_.count};
-  const Slice slice = slice_of(call_, size_, rank);
+  const Slice slice = direct_ ? Slice{0, call_.count} : slice_of(call_, size_, rank);
   const std::int64_t first = std::min(slice.count, round * piece_length_);
   return {slice.begin + first, std::min(piece_length_, slice.count - first)};
 }
 
-std::byte* MpiCommunicator::contribution(int peer, std::int64_t first) {
+std::byte* MpiCommunicator::contribution(int peer, std::int64_t round) {
   const std::int64_t place = peer < rank_ ? peer : peer - 1;
-  if (direct_) return bounce_.data() + place * kDirectBytes;
-  return static_cast<std::byte*>(call_.workspace) + (place * slice_length(call_, size_) + first) * element_bytes_;
+  if (direct_) return bounce_.data() + ((round % kWindow) * (size_ - 1) + place) * piece_length_ * element_bytes_;
+  const std::int64_t first = place * slice_length(call_, size_) + round * piece_length_;
+  return static_cast<std::byte*>(call_.workspace) + first * element_bytes_;
 }
 
 void MpiCommunicator::begin_round(std::size_t index, std::int64_t round) {
@@ -96,10 +102,10 @@ void MpiCommunicator::post_exchange(Slot& slot) {
   for (int i = 1; i < size_; ++i) {  // receives first, so that no message comes unexpected
     const int peer = (rank_ + size_ - i) % size_;
     if (broadcasts && peer != call_.root) continue;
-    receive(slot, peer,
-            broadcasts ? static_cast<std::byte*>(call_.out) + own.begin * element_bytes_
-                       : contribution(peer, slot.round * piece_length_),
-            own.count);
+    receive(
+        slot, peer,
+        broadcasts ? static_cast<std::byte*>(call_.out) + own.begin * element_bytes_ : contribution(peer, slot.round),
+        own.count);
   }
   if (broadcasts && rank_ != call_.root) return;
   const auto* data = static_cast<const std::byte*>(call_.kind == CollectiveKind::reduce_scatter ? call_.in : call_.out);
@@ -155,7 +161,7 @@ void MpiCommunicator::sum(std::int64_t round) {
   for (int r = 0; r < size_; ++r) {
     sources_[static_cast<std::size_t>(r)] =
         r == rank_ ? static_cast<const std::byte*>(in_place ? call_.out : call_.in) + own.begin * element_bytes_
-                   : contribution(r, first_in_slice);
+                   : contribution(r, round);
   }
   auto* out = static_cast<std::byte*>(call_.out) + (in_place ? own.begin : first_in_slice) * element_bytes_;
   cpu::sum_in_rank_order(sources_, out, own.count, call_.dtype);
@@ -171,17 +177,17 @@ void MpiCommunicator::copy_own_piece(std::int64_t round) {
 MPI_Request& MpiCommunicator::next_request(Slot& slot) {
   const auto index = static_cast<std::size_t>(&slot - slots_.data());
   ++slot.pending;
-  return requests_[index * 2 * static_cast<std::size_t>(size_) + static_cast<std::size_t>(slot.posted++)];
+  return requests_[index * slot_requests_ + static_cast<std::size_t>(slot.posted++)];
 }
 
 // One call for all requests, as each call lets MPI look at all of its queues.
 void MpiCommunicator::test_requests() {
   int completed = 0;
-  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &completed, completed_.data(),
-                                statuses_.data());
+  const int code =
+      MPI_Testsome(static_cast<int>(used_requests_), requests_.data(), &completed, completed_.data(), statuses_.data());
   for (int i = 0; i < completed; ++i) {  // MPI_UNDEFINED, when there is none to test, is negative
     if (code == MPI_ERR_IN_STATUS) check_mpi(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, to_string(call_.kind));
-    --slots_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)] / (2 * size_))].pending;
+    --slots_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]) / slot_requests_].pending;
   }
   check_mpi(code, to_string(call_.kind));
 }

@@ -20,7 +20,9 @@ namespace weft {
 /// a piece is summed. Slot s runs rounds s, s + kWindow, …; as a round starts only after its slot's last one ended on
 /// this rank, and that needed the peers' part of it, messages of one tag (slot and exchange) match in order.
 ///
-/// A small all_reduce or broadcast takes one exchange of whole vectors instead of two of slices.
+/// A small all_reduce or broadcast is direct: the exchange is of whole vectors, everybody sums all of it, and there is
+/// nothing to share. Between two ranks every all_reduce and broadcast is: as many bytes, and no piece waits for
+/// another.
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(CommHandle comm);
@@ -46,8 +48,8 @@ class MpiCommunicator final : public Communicator {
   bool sums() const { return call_.kind == CollectiveKind::all_reduce || call_.kind == CollectiveKind::reduce_scatter; }
   /// Piece `round` of the slice of `rank`.
   Slice piece(int rank, std::int64_t round) const;
-  /// Where peer's contribution to my slice (direct: to all of it) is received.
-  std::byte* contribution(int peer, std::int64_t first);
+  /// Where peer's contribution to my piece of `round` is received.
+  std::byte* contribution(int peer, std::int64_t round);
 
   bool shares() const { return !direct_ && call_.kind != CollectiveKind::reduce_scatter; }
   int tag(const Slot& slot) const;
@@ -69,11 +71,13 @@ class MpiCommunicator final : public Communicator {
   bool direct_ = false;
   std::int64_t element_bytes_ = 0, piece_length_ = 0, rounds_ = 0, finished_ = 0;
   std::array<Slot, kWindow> slots_;
-  std::vector<MPI_Request> requests_;  // by slot, 2·size each; MPI_REQUEST_NULL where none is pending
+  std::size_t slot_requests_;          // places in requests_ for each slot: a send and a receive for each peer
+  std::size_t used_requests_ = 0;      // those of the slots that this collective uses
+  std::vector<MPI_Request> requests_;  // by slot; MPI_REQUEST_NULL where none is pending
   std::vector<MPI_Status> statuses_;
   std::vector<int> completed_;
   std::vector<const void*> sources_;
-  std::vector<std::byte> bounce_;  // the peers' whole vectors, when small
+  std::vector<std::byte> bounce_;  // the peers' pieces of the rounds in flight, when direct
 };
 
 }  // namespace weft

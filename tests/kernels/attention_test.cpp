@@ -155,6 +155,14 @@ TEST_P(Attention, GroupedQueries) {
 TEST_P(Attention, OddHeadDimension) {
   check(GetParam(), {1, 67, 3, 3, 13});
 }
+TEST_P(Attention, ManyTilesOfKeys) {
+  check(GetParam(), {1, 257, 2, 1, 16});
+  check(GetParam(), {40, 17, 1, 1, 16});  // one part a head
+}
+TEST_P(Attention, HeadsWiderThanATile) {
+  check(GetParam(), {1, 81, 1, 1, 80});
+  check(GetParam(), {1, 70, 2, 2, 128});
+}
 TEST_P(Attention, LargeScoresDoNotOverflow) {
   check(GetParam(), {1, 40, 1, 1, 16}, 12.0);
 }

@@ -77,6 +77,40 @@ TEST_P(CrossEntropy, LargeLogitsStayFinite) {
   testing::expect_close(logits.values(), gradient_of(4, 4, before, {2}, 1.0), testing::tolerance_of(dtype, 1e-7));
 }
 
+// A row is added up part by part (2048 columns): the maximum moves from part to part, or a part holds nothing but −inf.
+TEST_P(CrossEntropy, PartsOfOneRowDifferInMagnitude) {
+  const DType dtype = GetParam();
+  const std::int64_t vocab = 6001;
+  for (double step : {30.0, -30.0}) {
+    Values values = testing::normal_values(vocab, 1, 2.0);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += step * static_cast<double>(i / 2048);
+    Tensor logits(dtype, 1, vocab, values), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{0.5});
+    Tensor ids = Tensor::integers(DType::i32, {4100});
+    const Values before = logits.values();
+    const Matrix grad_scale = scale.view();
+    Workers workers(1);
+    cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
+    testing::expect_close(losses.values(), losses_of(vocab, vocab, before, {4100}), {1e-6, 2e-6});
+    testing::expect_close(logits.values(), gradient_of(vocab, vocab, before, {4100}, 0.5),
+                          testing::tolerance_of(dtype, 1e-7));
+  }
+}
+
+TEST_P(CrossEntropy, ExcludedTokensHaveNoProbability) {
+  const DType dtype = GetParam();
+  Values values(5000, -std::numeric_limits<double>::infinity());
+  values[4000] = 1.0, values[4500] = 1.0;
+  Tensor logits(dtype, 1, 5000, values), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{1.0});
+  Tensor ids = Tensor::integers(DType::i32, {4500});
+  const Matrix grad_scale = scale.view();
+  Workers workers(1);
+  cross_entropy(workers, 5000, logits.view(), ids.view(), losses.view(), &grad_scale);
+  EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-6);
+  Values expected(5000);
+  expected[4000] = 0.5, expected[4500] = -0.5;
+  testing::expect_close(logits.values(), expected, testing::tolerance_of(dtype, 1e-7));
+}
+
 TEST_P(CrossEntropy, NanShowsInTheLoss) {
   const DType dtype = GetParam();
   Values values(40, 0.5);

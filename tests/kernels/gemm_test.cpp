@@ -1,8 +1,9 @@
-// Matrix products against double precision: layouts, strides, bias, accumulation, both bf16 paths, slices.
+// Matrix products against double precision: layouts, strides, bias, accumulation, engines, slices.
 #include "kernels/cpu/gemm.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <stdexcept>
 
 #include "tests/kernels/reference.h"
@@ -12,13 +13,22 @@ namespace {
 
 using testing::Tensor;
 using testing::Values;
+using Engine = GemmMethod::Engine;
+
+constexpr std::array kEngines = {Engine::sgemm, Engine::matmul, Engine::packed};
+
+// The engine with the usual slices.
+GemmMethod usual_method(Engine engine, const GemmShape& shape) {
+  const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
+  return {engine, slices.rows, slices.cols};
+}
 
 struct Case {
   GemmShape shape;
   DType inputs = DType::f32, output = DType::f32;
   bool bias = false;
   std::int64_t padding = 0;
-  Bf16Path path = Bf16Path::convert;
+  Engine engine = Engine::sgemm;
 };
 
 // C in double; `before` is what C held.
@@ -42,7 +52,7 @@ void check(const Case& test) {
   const GemmShape& s = test.shape;
   SCOPED_TRACE(::testing::Message() << s.m << "x" << s.n << "x" << s.k << " trans " << s.trans_a << s.trans_b << " acc "
                                     << s.accumulate << " bias " << test.bias << " " << to_string(test.inputs) << "->"
-                                    << to_string(test.output) << " path " << static_cast<int>(test.path));
+                                    << to_string(test.output) << " by " << to_string(usual_method(test.engine, s)));
   Tensor a = Tensor::random(test.inputs, s.trans_a ? s.k : s.m, s.trans_a ? s.m : s.k, 1, 1.0, test.padding);
   Tensor b = Tensor::random(test.inputs, s.trans_b ? s.n : s.k, s.trans_b ? s.k : s.n, 2, 1.0, 2 * test.padding);
   Tensor bias = Tensor::random(test.inputs, 1, s.n, 3);
@@ -52,7 +62,7 @@ void check(const Case& test) {
   const Values expected = reference(s, a.values(), b.values(), test.bias ? &bias_values : nullptr, before);
   GemmArguments arguments{a.view(), b.view(), c.view(), {}};
   if (test.bias) arguments.bias = bias.view();
-  const PreparedGemm gemm(s, arguments, test.path);
+  const PreparedGemm gemm(s, arguments, usual_method(test.engine, s));
   testing::run_on_one_and_three_threads(gemm.scratch(), {&c}, [&](Workers& workers) { gemm.run(workers); });
   const double rounding = 1e-6 * std::sqrt(static_cast<double>(s.k)) + 1e-5;
   testing::expect_close(c.values(), expected, testing::tolerance_of(test.output, rounding));
@@ -63,10 +73,10 @@ TEST(Gemm, AllLayoutsWithBiasAndAccumulation) {
     for (bool trans_b : {false, true}) {
       for (bool accumulate : {false, true}) {
         for (bool bias : {false, true}) {
-          check({{37, 51, 29, trans_a, trans_b, accumulate}, DType::f32, DType::f32, bias, 5});
-          for (Bf16Path path : {Bf16Path::convert, Bf16Path::native}) {
-            check({{37, 51, 29, trans_a, trans_b, accumulate}, DType::bf16, DType::bf16, bias, 5, path});
-            check({{37, 51, 29, trans_a, trans_b, accumulate}, DType::bf16, DType::f32, bias, 0, path});
+          for (Engine engine : kEngines) {
+            check({{37, 51, 29, trans_a, trans_b, accumulate}, DType::f32, DType::f32, bias, 5, engine});
+            check({{37, 51, 29, trans_a, trans_b, accumulate}, DType::bf16, DType::bf16, bias, 5, engine});
+            check({{37, 51, 29, trans_a, trans_b, accumulate}, DType::bf16, DType::f32, bias, 0, engine});
           }
         }
       }
@@ -81,23 +91,23 @@ TEST(Gemm, SeveralSlicesInBothDirections) {
   for (bool trans_a : {false, true}) {
     check({{m, n, k, trans_a, !trans_a, true}, DType::f32, DType::f32, true, 3});
     check({{m, n, k, trans_a, false, false}, DType::bf16, DType::bf16, true, 3});
-    check({{m, n, k, trans_a, true, true}, DType::bf16, DType::f32, false, 0, Bf16Path::native});
+    check({{m, n, k, trans_a, true, true}, DType::bf16, DType::f32, false, 0, Engine::matmul});
   }
 }
 
 TEST(Gemm, DeepProductsAreConvertedInSteps) {
   check({{20, 24, 1300, false, true, false}, DType::bf16, DType::bf16, true});
   check({{20, 24, 1300, true, false, true}, DType::bf16, DType::f32, false});
-  check({{20, 24, 1300, true, false, false}, DType::bf16, DType::f32, false, 0, Bf16Path::native});
+  check({{20, 24, 1300, true, false, false}, DType::bf16, DType::f32, false, 0, Engine::matmul});
 }
 
 TEST(Gemm, SingleRowsColumnsAndElements) {
   for (DType dtype : {DType::f32, DType::bf16}) {
-    for (Bf16Path path : {Bf16Path::convert, Bf16Path::native}) {
-      check({{1, 70, 40, false, true, false}, dtype, dtype, true, 0, path});
-      check({{70, 1, 40, false, true, false}, dtype, dtype, true, 0, path});
-      check({{5, 6, 1, false, false, false}, dtype, dtype, false, 0, path});
-      check({{1, 1, 1, false, false, false}, dtype, dtype, false, 0, path});
+    for (Engine engine : kEngines) {
+      check({{1, 70, 40, false, true, false}, dtype, dtype, true, 0, engine});
+      check({{70, 1, 40, false, true, false}, dtype, dtype, true, 0, engine});
+      check({{5, 6, 1, false, false, false}, dtype, dtype, false, 0, engine});
+      check({{1, 1, 1, false, false, false}, dtype, dtype, false, 0, engine});
     }
   }
 }

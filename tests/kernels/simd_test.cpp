@@ -67,6 +67,65 @@ TEST(Simd, SumsAndMaximaOfAnyLength) {
   }
 }
 
+// Each element through its own lane, whatever order pairs have; elements past the end stay.
+template <class T>
+void check_transform() {
+  for (std::int64_t n = 0; n < 140; ++n) {
+    const auto size = static_cast<std::size_t>(n);
+    std::vector<T> a(size), b(size), sum(size + 1, T(-1.0F)), product(size + 1, T(-1.0F));
+    float dot = 0, top = -std::numeric_limits<float>::infinity();
+    for (std::size_t i = 0; i < size; ++i) {
+      const auto left = static_cast<float>(i % 15), right = static_cast<float>(static_cast<int>(i % 11) - 5);
+      a[i] = T(left), b[i] = T(right);
+      dot += left * right + 1.0F, top = std::max(top, right);
+    }
+    const auto both = [](Floats x, Floats y) { return std::array{x + y, x * y}; };
+    transform<2, T>(n, {sum.data(), product.data()}, both, a.data(), b.data());
+    for (std::size_t i = 0; i < size; ++i) {
+      EXPECT_EQ(static_cast<float>(sum[i]), static_cast<float>(a[i]) + static_cast<float>(b[i])) << n << ' ' << i;
+      EXPECT_EQ(static_cast<float>(product[i]), static_cast<float>(a[i]) * static_cast<float>(b[i])) << n << ' ' << i;
+    }
+    EXPECT_EQ(static_cast<float>(sum[size]), -1.0F);
+    EXPECT_EQ(static_cast<float>(product[size]), -1.0F);
+    // Lanes past the end add nothing, though f(0, 0) is 1; small integers are exact in any order.
+    EXPECT_EQ(sum_of(
+                  n, [](Floats x, Floats y) { return x * y + 1.0F; }, a.data(), b.data()),
+              dot);
+    if (n > 0) {
+      EXPECT_EQ(max_of(b.data(), n), top);
+    }
+  }
+}
+
+TEST(Simd, TransformsAndSumsOfFloats) {
+  check_transform<float>();
+}
+TEST(Simd, TransformsAndSumsOfBf16) {
+  check_transform<bf16>();
+}
+
+TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
+  std::array<float, 32> values;
+  std::array<bf16, 32> pairs, expected;
+  for (std::size_t i = 0; i < 32; ++i)
+    values[i] = std::bit_cast<float>(0x3f800000U + static_cast<std::uint32_t>(i) * 0x4001U);
+  values[5] = std::numeric_limits<float>::quiet_NaN(), values[6] = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < 32; ++i) expected[i] = bf16(values[i]);
+  Pair pair{};
+  for (int lane = 0; lane < 16; ++lane) {
+    pair.first[lane] = values[static_cast<std::size_t>(2 * lane)];
+    pair.second[lane] = values[static_cast<std::size_t>(2 * lane + 1)];
+  }
+  store_pair(pairs.data(), pair);
+  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(pairs[i].bits, expected[i].bits) << i;
+  const Pair ordered = in_element_order(load_pair(expected.data()), static_cast<const bf16*>(nullptr));
+  for (int lane = 0; lane < 16; ++lane) {
+    if (lane == 5 || lane == 6) continue;
+    EXPECT_EQ(ordered.first[lane], static_cast<float>(expected[static_cast<std::size_t>(lane)]));
+    EXPECT_EQ(ordered.second[lane], static_cast<float>(expected[static_cast<std::size_t>(16 + lane)]));
+  }
+}
+
 TEST(Simd, SquareRoot) {
   const Floats x = {0, 1, 4, 9, 16, 2, 3, 5, 0.25F, 100, 1e10F, 1e-10F, 7, 8, 10, 11};
   const Floats y = sqrt(x);

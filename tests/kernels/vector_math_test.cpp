@@ -1,4 +1,4 @@
-// exp, logistic and sine/cosine against double precision over their range, and at its ends.
+// exp, exp2, logistic and sine/cosine against double precision over their range, and at its ends.
 #include "kernels/cpu/vector_math.h"
 
 #include <gtest/gtest.h>
@@ -39,6 +39,24 @@ TEST(VectorMath, ExpAtTheEnds) {
   EXPECT_EQ(y[10], kInfinity);
   EXPECT_EQ(y[11], kInfinity);
   EXPECT_EQ(y[12], 1.0F);
+}
+
+TEST(VectorMath, Exp2IsAccurateOverItsRange) {
+  double worst = 0;
+  for (double x = -125.9; x < 127.9; x += 0.0041) {
+    const auto value = static_cast<float>(x);
+    const double exact = std::exp2(static_cast<double>(value));
+    worst = std::max(worst, std::abs(static_cast<double>(exp2(broadcast(value))[7]) / exact - 1.0));
+  }
+  EXPECT_LT(worst, 2.5e-7);
+}
+
+TEST(VectorMath, Exp2AtTheEnds) {
+  EXPECT_EQ(exp2(Floats{})[0], 1.0F);
+  EXPECT_EQ(exp2(broadcast(-3.0F))[5], 0.125F);
+  EXPECT_LE(exp2(broadcast(-kInfinity))[3], 1.2e-38F);
+  EXPECT_LE(exp2(broadcast(-1e30F))[3], 1.2e-38F);
+  EXPECT_TRUE(std::isnan(exp2(broadcast(kNan))[4]));
 }
 
 TEST(VectorMath, LogisticIsAccurateAndSaturates) {

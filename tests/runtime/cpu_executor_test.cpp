@@ -277,6 +277,42 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
   }
 }
 
+// The watchdog's counter moves with every entry, whatever the streams tell each other.
+TEST(CpuExecutor, EveryEntryCountsAsProgress) {
+  const auto graph = executable_graph(4, 1);
+  const int code = run_ranks(1, [&](World& world) {
+    Rank rank(world, graph, {.ranks = 1, .compute_streams = 2, .policy = "random", .seed = 1});
+    std::atomic<bool> done{false};
+    std::atomic<std::uint64_t> most{0};
+    std::thread observer([&] {
+      while (!done) most = std::max(most.load(), rank.executor.status().completed);
+    });
+    std::uint64_t steps = 0;
+    for (; steps < 1'000'000 && most <= 2 * graph->tasks().size(); ++steps) rank.executor.run(rank.handle);
+    done = true;
+    observer.join();
+    EXPECT_LE(most, steps * graph->tasks().size());
+    EXPECT_GT(most, graph->tasks().size());
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+}
+
+TEST(CpuExecutor, WithoutKeptStepsThereIsNoTrace) {
+  const auto graph = executable_graph(99, 2);
+  const auto expected = testing::reference_states(graph, 2, 3);
+  const int code = run_ranks(2, [&](World& world) {
+    Rank rank(world, graph, {.compute_streams = 2}, 0);
+    for (int step = 0; step < 3; ++step) rank.executor.run(rank.handle, step);
+    EXPECT_TRUE(rank.executor.traces(rank.handle).empty());
+    EXPECT_THROW(rank.executor.last_trace(rank.handle), std::logic_error);
+    const auto actual = testing::bytes_of(*graph, rank.state);
+    EXPECT_EQ(testing::difference(expected[static_cast<std::size_t>(world.rank())], actual), "");
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+}
+
 TEST(CpuExecutor, StatusAndDescriptionMayBeAskedWhileItRuns) {
   const auto graph = executable_graph(4, 2);
   const int code = run_ranks(2, [&](World& plain) {

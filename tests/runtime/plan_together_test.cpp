@@ -93,6 +93,49 @@ TEST(PlanTogether, AGraphThatEndsEarlyIsNamedToo) {
       << errors.str();
 }
 
+GemmTuning tuning_of(std::int64_t slice_rows) {
+  GemmProblem problem;
+  problem.m = problem.n = problem.k = 64;
+  problem.strides = {64, 64, 64};
+  return GemmTuning({{problem, {cpu::GemmMethod::Engine::sgemm, slice_rows, 64}}});
+}
+
+// Ranks that compute products in different ways get different bits.
+TEST(PlanTogether, OtherTablesOfProductsAreRefused) {
+  const auto graph = two_layers(64);
+  std::ostringstream errors;
+  const int code = run_ranks(
+      2,
+      [&](World& world) {
+        const GemmTuning tuning = tuning_of(world.rank() == 0 ? 64 : 32);
+        plan_together(world, graph, *make_policy("program"), {}, &tuning);
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  for (const char* part : {"rank 1 has another table of tuned matrix products", "64x64x64 NN f32: sgemm 32x64"}) {
+    EXPECT_NE(errors.str().find(part), std::string::npos) << part << " not in " << errors.str();
+  }
+}
+
+TEST(PlanTogether, TheTableOfProductsIsPartOfTheFingerprint) {
+  const auto graph = two_layers(64);
+  std::vector<std::uint64_t> fingerprints;
+  run_ranks(1, [&](World& world) {
+    const GemmTuning empty, first = tuning_of(64), second = tuning_of(32);
+    for (const GemmTuning* tuning :
+         std::initializer_list<const GemmTuning*>{nullptr, &empty, &first, &first, &second}) {
+      fingerprints.push_back(plan_together(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+    }
+    return 0;
+  });
+  ASSERT_EQ(fingerprints.size(), 5U);
+  EXPECT_EQ(fingerprints[0], fingerprints[1]);
+  EXPECT_NE(fingerprints[0], fingerprints[2]);
+  EXPECT_EQ(fingerprints[2], fingerprints[3]);
+  EXPECT_NE(fingerprints[2], fingerprints[4]);
+}
+
 // A plan that is unsafe never comes out. The policy here gives orders that no executor may run.
 class Backwards final : public Policy {
  public:

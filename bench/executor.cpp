@@ -1,0 +1,212 @@
+// What a task costs in a replay of a random graph (three predecessors among the last 1000): CpuExecutor with two
+// compute streams against a replay executor over oneTBB's task_group and against oneTBB's flow graph.
+//
+//   bench_executor [TASKS [REPLAYS]]     100000 tasks and 60 replays if not said
+//
+// Empty bodies: Weft's tasks are additions of no elements, planned, prepared and run like any other; their order is
+// given by edges of the order, as they have no data. The competitors' bodies are nothing at all. Then with bodies: each
+// task adds two of its predecessors' floats, everywhere by the same prepared task; Weft infers these edges, plans the
+// memory, and the third edge is one of the order. Resetting the competitors' counters isn't timed. Contestants take
+// turns; minimum and median over the replays, and each minimum by Weft's without a trace (above 1: Weft is faster).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+
+#include "bench/flow_graph_replay.h"
+#include "bench/task_dag.h"
+#include "bench/task_group_replay.h"
+#include "bench/weft_replay.h"
+#include "kernels/cpu/parallel.h"
+#include "runtime/cpu_kernels.h"
+
+namespace weft::bench {
+namespace {
+
+enum class Bodies : std::uint8_t { empty, add_floats };
+
+/// How many of a task's edges are by data: the others are given by the order.
+constexpr std::size_t data_edges(Bodies bodies) {
+  return bodies == Bodies::empty ? 0 : 2;
+}
+
+std::shared_ptr<const Graph> graph_of(const TaskDag& dag, Bodies bodies) {
+  GraphBuilder builder;
+  const std::int64_t elements = bodies == Bodies::empty ? 0 : 1;
+  const auto tensor = [&](std::string name, Role role) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
+  };
+  const View zero = tensor("zero", Role::parameter);
+  std::vector<View> results;
+  for (std::size_t task = 0; task < dag.size(); ++task) {
+    const auto from = dag.predecessors_of(task);
+    const View left = from.empty() ? zero : results[from[0]];
+    const View right = from.size() < 2 ? zero : results[from[1]];
+    results.push_back(tensor("x" + std::to_string(task), Role::activation));
+    builder.add_task({"t" + std::to_string(task), Add{elements}, {read(left), read(right), write(results.back())}});
+  }
+  return std::make_shared<const Graph>(std::move(builder).build());
+}
+
+/// Program order, every second task on the second stream.
+Order alternate(const Graph& graph, const TaskDag& dag, std::size_t inferred) {
+  Order order;
+  order.streams = streams_of(graph, 2);
+  order.reasons = {"the streams take turns"};
+  for (std::size_t task = 0; task < dag.size(); ++task) {
+    order.sequence.push_back({TaskId(task), StreamId(task % 2), 0});
+    const auto from = dag.predecessors_of(task);
+    for (std::size_t i = inferred; i < from.size(); ++i) {
+      order.added_edges.push_back(
+          {TaskId(std::size_t{from[i]}), TaskId(task), EdgeKind::completes_before, EdgeReason::policy, 0, {}});
+    }
+  }
+  return order;
+}
+
+std::shared_ptr<const Plan> plan_of(const TaskDag& dag, Bodies bodies) {
+  const Stopwatch building;
+  const auto graph = graph_of(dag, bodies);
+  fmt::print("graph of {} tasks, {} edges by data: built in {:.0f} ms", dag.size(), graph->edges().size(),
+             1e3 * building.seconds());
+  const Order order = alternate(*graph, dag, data_edges(bodies));
+  const Stopwatch planning;
+  auto plan = std::make_shared<const Plan>(make_plan(graph, order, "alternate"));
+  fmt::print(", planned in {:.0f} ms", 1e3 * planning.seconds());
+  const Stopwatch checking;
+  const std::vector<Violation> violations = check_plan(*plan);
+  fmt::print(", checked in {:.0f} ms\n", 1e3 * checking.seconds());
+  if (!violations.empty()) throw std::logic_error(violations.front().message);
+  std::size_t waits = 0;
+  for (const StreamPlan& stream : plan->streams) {
+    for (const Entry& entry : stream.entries) waits += entry.waits.size();
+  }
+  fmt::print("{} waits between the streams, {} KiB of scratch\n", waits, plan->scratch_bytes / 1024);
+  return plan;
+}
+
+template <template <class> class Replay>
+void expect_each_once(const TaskDag& dag) {
+  std::vector<std::atomic<int>> runs(dag.size());
+  const auto count = [&](std::uint32_t task) { ++runs[task]; };
+  Replay<decltype(count)> replay(dag, 2, count);
+  replay.reset();
+  replay.run();
+  if (std::ranges::any_of(runs, [](const auto& n) { return n != 1; })) throw std::logic_error("a competitor is wrong");
+}
+
+/// The trace proves that each task ran, after its predecessors.
+void expect_order(const TaskDag& dag, const Plan& plan, const StepTrace& trace) {
+  const auto time_of = [&](std::size_t task) {
+    const Position at = plan.position[task];
+    return trace.times[at.stream.index()][at.entry];
+  };
+  for (std::size_t task = 0; task < dag.size(); ++task) {
+    bool right = trace.begin <= time_of(task).begin && time_of(task).end <= trace.end;
+    for (const std::uint32_t from : dag.predecessors_of(task)) right &= time_of(from).end <= time_of(task).begin;
+    if (!right) throw std::logic_error("Weft ran a task too early");
+  }
+}
+
+struct Contestant {
+  std::string name;
+  std::function<void()> reset, run;
+  std::vector<double> ns_per_task;
+};
+
+template <class Replay>
+Contestant contestant(std::string name, Replay& replay) {
+  return {std::move(name), [&] { replay.reset(); }, [&] { replay.run(); }, {}};
+}
+
+void take_turns(std::vector<Contestant>& contestants, int replays, double tasks) {
+  constexpr int kWarmUp = 3;
+  for (int replay = -kWarmUp; replay < replays; ++replay) {
+    for (Contestant& contestant : contestants) {
+      contestant.reset();
+      const Stopwatch running;
+      contestant.run();
+      if (replay >= 0) contestant.ns_per_task.push_back(1e9 * running.seconds() / tasks);
+    }
+  }
+}
+
+void print(std::vector<Contestant>& contestants) {
+  fmt::print("{:<26} {:>9} {:>9} {:>8}\n", "ns a task", "minimum", "median", "by Weft");
+  for (Contestant& contestant : contestants) std::ranges::sort(contestant.ns_per_task);
+  for (const Contestant& contestant : contestants) {
+    const std::vector<double>& times = contestant.ns_per_task;
+    fmt::print("{:<26} {:>9.1f} {:>9.1f} {:>8.2f}\n", contestant.name, times.front(), times[times.size() / 2],
+               times.front() / contestants.front().ns_per_task.front());
+  }
+}
+
+/// The same additions as the plan's, in memory of their own: other orders than the plan's may not share bytes as it
+/// does.
+class Additions {
+ public:
+  explicit Additions(const TaskDag& dag) : floats_(dag.size() * kApart) {
+    for (std::size_t task = 0; task < dag.size(); ++task) {
+      const auto from = dag.predecessors_of(task);
+      const auto of = [&](std::size_t i) { return matrix(i < from.size() ? from[i] : task); };
+      tasks_.emplace_back(Add{1}, std::vector{of(0), of(1), matrix(task)});
+    }
+  }
+  void run(std::size_t task) { tasks_[task].run(workers_); }
+
+ private:
+  static constexpr std::size_t kApart = 32;  // floats: like Weft's, no two on a pair of cache lines
+
+  cpu::Matrix matrix(std::size_t task) { return {&floats_[task * kApart], 1, 1, 1, DType::f32}; }
+
+  std::vector<float> floats_;
+  std::vector<PreparedTask> tasks_;
+  cpu::Workers workers_{1};  // with one thread it holds no state of a run
+};
+
+void compare(const TaskDag& dag, Bodies bodies, int replays) {
+  fmt::print("\n{}\n", bodies == Bodies::empty ? "Empty bodies" : "Each task adds two floats");
+  const std::shared_ptr<const Plan> plan = plan_of(dag, bodies);
+  WeftReplay weft(plan, false), traced(plan, true);
+  expect_order(dag, *plan, traced.trace());
+  std::vector<Contestant> contestants = {contestant("Weft, 2 streams", weft),
+                                         contestant("Weft, 2 streams, traced", traced)};
+  const auto against = [&](auto body) {
+    TaskGroupReplay group1(dag, 1, body), group2(dag, 2, body);
+    FlowGraphReplay flow1(dag, 1, body), flow2(dag, 2, body);
+    contestants.push_back(contestant("task_group, 1 thread", group1));
+    contestants.push_back(contestant("task_group, 2 threads", group2));
+    contestants.push_back(contestant("flow graph, 1 thread", flow1));
+    contestants.push_back(contestant("flow graph, 2 threads", flow2));
+    take_turns(contestants, replays, static_cast<double>(dag.size()));
+  };
+  if (bodies == Bodies::empty) {
+    against([](std::uint32_t) {});
+  } else {
+    Additions additions(dag);
+    against([&](std::uint32_t task) { additions.run(task); });
+  }
+  expect_order(dag, *plan, traced.trace());
+  print(contestants);
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int argc, char** argv) {
+  const long tasks = argc > 1 ? std::atol(argv[1]) : 100'000;
+  const int replays = argc > 2 ? std::atoi(argv[2]) : 60;
+  if (tasks < 1 || tasks > 10'000'000 || replays < 1 || argc > 3) {
+    fmt::print(stderr, "usage: bench_executor [TASKS [REPLAYS]]\n");
+    return 2;
+  }
+  using namespace weft::bench;
+  const TaskDag dag = random_dag(static_cast<std::uint32_t>(tasks));
+  expect_each_once<TaskGroupReplay>(dag);
+  expect_each_once<FlowGraphReplay>(dag);
+  compare(dag, Bodies::empty, replays);
+  compare(dag, Bodies::add_floats, replays);
+  return 0;
+}

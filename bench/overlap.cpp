@@ -1,0 +1,235 @@
+// How much of an all-reduce hides behind computation on the same core, when progress() is called between its pieces.
+//
+//   tools/netlab --pin 1gbit 2 build/bench/bench_overlap                    16 MB, 1.5 times as much computation
+//   tools/netlab --pin 2gbit 2 build/bench/bench_overlap --megabytes 64     … --factor 1 --repetitions 3 --interval 0.5
+//
+// The computation touches registers only, so nothing but the core is contended for. For each interval between calls:
+// overlap = (communication + computation − both together) / the smaller of the first two. Times are the slowest rank's,
+// from a barrier; the kinds of run take turns; medians. As the speed of a shared machine drifts, the computation runs
+// alone right before each run beside communication, and only their difference counts. MPI_Iallreduce with MPI_Test in
+// the place of progress(), and MPI_Allreduce before the computation, are what it has to beat.
+#define OMPI_SKIP_MPICXX 1
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "graph/operation.h"
+#include "runtime/comm/backoff.h"
+#include "runtime/comm/launch.h"
+#include "runtime/comm/mpi.h"
+
+namespace weft {
+namespace {
+
+struct Options {
+  double megabytes = 16, factor = 1.5;
+  int repetitions = 7;
+  std::vector<double> intervals = {0.1, 0.5, 2};  // ms between two calls of progress()
+};
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Multiplies and adds in registers; its result has to be used.
+[[gnu::noipa]] float compute(std::int64_t iterations) {
+  using Vector [[gnu::vector_size(32)]] = float;
+  std::array<Vector, 8> sums{};
+  const Vector scale = sums[0] + 0.999F, offset = sums[0] + 0.001F;
+  for (std::int64_t i = 0; i < iterations; ++i) {
+    for (Vector& sum : sums) sum = sum * scale + offset;
+  }
+  float total = 0;
+  for (const Vector& sum : sums) total += sum[0];
+  return total;
+}
+
+class Bench {
+ public:
+  Bench(World& world, const Options& options)
+      : world_(world),
+        group_(world.split(0)),
+        options_(options),
+        data_(static_cast<std::size_t>(options.megabytes * (1 << 20) / 4), 0.0F),
+        workspace_(data_.size() + 1) {}
+
+  int run() {
+    world_.barrier();
+    const Clock::time_point calibration = Clock::now();
+    consume(compute(20'000'000));
+    iterations_per_second_ = 20e6 / since(calibration);
+    from_barrier([&] { communicate_only(); });  // the first one opens connections
+    computation_ = options_.factor * from_barrier([&] { communicate_only(); });
+
+    std::array<std::vector<double>, 3> alone_times;  // by Communication
+    std::vector<std::vector<double>> computing(2 * options_.intervals.size()),
+        costs(computing.size());  // what communicating beside it adds
+    for (int repetition = -1; repetition < options_.repetitions; ++repetition) {
+      const auto keep = [&](std::vector<double>& list, double value) {
+        if (repetition >= 0) list.push_back(value);
+      };
+      keep(alone_times[0], from_barrier([&] { communicate_only(); }));
+      keep(alone_times[1], from_barrier([&] { mpi_blocking(); }));
+      keep(alone_times[2], from_barrier([&] { mpi_nonblocking(); }));
+      for (std::size_t i = 0; i < costs.size(); ++i) {
+        const double interval = options_.intervals[i / 2] * 1e-3;  // Weft's turn, then MPI's
+        const double computation = from_barrier([&] { compute_with(interval, [] { return true; }); });
+        const double together = from_barrier([&] { i % 2 == 0 ? weft_beside(interval) : mpi_beside(interval); });
+        keep(computing[i], computation);
+        keep(costs[i], together - computation);
+      }
+    }
+    if (world_.rank() == 0) report(alone_times, computing, costs);
+    return 0;
+  }
+
+ private:
+  // All of the computation, with `progress` called after each `interval` of it; then waits for what is left.
+  template <class Progress>
+  void compute_with(double interval, const Progress& progress) {
+    const auto pieces = static_cast<std::int64_t>(computation_ / interval);
+    const auto iterations = static_cast<std::int64_t>(interval * iterations_per_second_);
+    bool done = false;
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      consume(compute(iterations));
+      if (!done) done = progress();
+    }
+    for (Backoff backoff; !done; backoff.pause()) done = progress();
+  }
+
+  void weft_beside(double interval) {
+    group_->start(call());
+    compute_with(interval, [&] { return group_->progress(); });
+  }
+
+  void mpi_beside(double interval) {
+    MPI_Request request = start_mpi();
+    compute_with(interval, [&] {
+      int complete = 0;
+      MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
+      return complete != 0;
+    });
+  }
+
+  void mpi_nonblocking() {
+    MPI_Request request = start_mpi();
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+
+  MPI_Request start_mpi() {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Iallreduce(MPI_IN_PLACE, data_.data(), static_cast<int>(data_.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+                   &request);
+    return request;
+  }
+
+  void mpi_blocking() {
+    MPI_Allreduce(MPI_IN_PLACE, data_.data(), static_cast<int>(data_.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+
+  void communicate_only() { run_blocking(*group_, call()); }
+
+  CollectiveCall call() {
+    return {CollectiveKind::all_reduce, DType::f32, static_cast<std::int64_t>(data_.size()), 0, nullptr, data_.data(),
+            workspace_.data()};
+  }
+
+  template <class Function>
+  static double timed(const Function& function) {
+    const Clock::time_point begin = Clock::now();
+    function();
+    return since(begin);
+  }
+
+  double slowest(double value) {
+    double greatest = value;
+    for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(value))) {
+      greatest = std::max(greatest, std::bit_cast<double>(bits));
+    }
+    return greatest;
+  }
+
+  void consume(float value) { sink_ = sink_ + value; }
+
+  template <class Function>
+  double from_barrier(const Function& function) {
+    world_.barrier();
+    return slowest(timed(function));
+  }
+
+  static double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  }
+
+  void report(const std::array<std::vector<double>, 3>& alone, const std::vector<std::vector<double>>& computing,
+              const std::vector<std::vector<double>>& costs) const {
+    const double weft = median(alone[0]), blocking = median(alone[1]), nonblocking = median(alone[2]);
+    fmt::print("alone, ms: weft {:.1f}, MPI_Allreduce {:.1f}, MPI_Iallreduce {:.1f}, computation {:.1f}\n\n",
+               weft * 1e3, blocking * 1e3, nonblocking * 1e3, median(computing[0]) * 1e3);
+    fmt::print(
+        "| interval ms | weft adds ms | overlap % | MPI_Iallreduce adds ms | overlap % | "
+        "MPI_Allreduce, then computing / weft |\n|---|---|---|---|---|---|\n");
+    for (std::size_t i = 0; i < costs.size(); i += 2) {
+      const double ours = median(costs[i]), theirs = median(costs[i + 1]), computation = median(computing[i]);
+      const auto overlap = [&](double communication, double cost) {
+        return 100 * (communication - cost) / std::min(communication, computation);
+      };
+      fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} |\n", options_.intervals[i / 2], ours * 1e3,
+                 overlap(weft, ours), theirs * 1e3, overlap(nonblocking, theirs),
+                 (blocking + computation) / (computation + ours));
+    }
+  }
+
+  World& world_;
+  std::unique_ptr<Communicator> group_;
+  Options options_;
+  std::vector<float> data_, workspace_;
+  double iterations_per_second_ = 0, computation_ = 0;
+  volatile float sink_ = 0;
+};
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  if (argc % 2 == 0) return std::nullopt;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view name = argv[i];
+    const double number = std::strtod(argv[i + 1], nullptr);
+    if (number <= 0) return std::nullopt;
+    if (name == "--megabytes") {
+      options.megabytes = number;
+    } else if (name == "--factor") {
+      options.factor = number;
+    } else if (name == "--interval") {
+      options.intervals = {number};
+    } else if (name == "--repetitions") {
+      options.repetitions = static_cast<int>(number);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  const auto options = weft::parse(argc, argv);
+  if (!options || !weft::launched_by_mpi()) {
+    fmt::print(stderr,
+               "usage: tools/netlab --pin 1gbit 2 bench_overlap [--megabytes N] [--factor COMPUTATION] "
+               "[--interval MS] [--repetitions N]\n");
+    return 2;
+  }
+  return weft::run_mpi([&](weft::World& world) { return weft::Bench(world, *options).run(); });
+}

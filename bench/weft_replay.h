@@ -1,0 +1,49 @@
+// Weft as a contestant: a graph of real operations, planned over compute streams and replayed by CpuExecutor.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/checker.h"
+#include "runtime/comm/local.h"
+#include "runtime/cpu_executor.h"
+#include "runtime/plan.h"
+
+namespace weft::bench {
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// One plan on one rank; each stream has one thread.
+class WeftReplay {
+ public:
+  WeftReplay(std::shared_ptr<const Plan> plan, bool traced)
+      : plan_(std::move(plan)),
+        world_(std::move(make_local_worlds(1).front())),
+        state_(std::vector<const Graph*>{plan_->graph.get()}),
+        executor_(state_, CommunicatorSet(*world_, {}), {.threads = 1, .kept_steps = traced ? 1 : 0}) {
+    handle_ = executor_.load(plan_);
+    executor_.run(handle_);
+  }
+
+  void reset() {}
+  void run() { executor_.run(handle_); }
+  const StepTrace& trace() const { return executor_.last_trace(handle_); }
+  const Plan& plan() const { return *plan_; }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<World> world_;
+  State state_;
+  CpuExecutor executor_;
+  CpuExecutor::PlanHandle handle_ = 0;
+};
+
+}  // namespace weft::bench

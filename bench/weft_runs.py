@@ -1,0 +1,100 @@
+"""Runs of `weft train` for measuring, and what their traces say by kind of task. For the scripts of this folder."""
+
+import json
+import re
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# What a measured run doesn't need: long evaluations, checkpoints on the way. Tokens come from a file, so that the run
+# ends without writing a sample.
+QUIET_RUN = ["--eval-batches", "1", "--save-every", "0", "--warmup", "0", "--quiet"]
+
+
+def fail(message):
+    sys.exit(f"error: {message}")
+
+
+def run(words, under=(), **options):
+    """Runs a command to its end and returns what it printed; ends the script with its errors if it fails."""
+    done = subprocess.run([*under, *words], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, words))}: exit code {done.returncode}\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def write_tokens(path, vocab, count):
+    """A token file in llm.c's format with ids that look random, the same on every call."""
+    ids, state = [], 1
+    for _ in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        ids.append((state >> 33) % vocab)
+    narrow = vocab <= 2**16
+    header = (20240520, 1, count) if narrow else (20240801, 7, count)
+    body = struct.pack(f"<{count}{'H' if narrow else 'I'}", *ids)
+    path.write_bytes(struct.pack("<256i", *header, *([0] * 253)) + body)
+
+
+class TrainRun:
+    """What one `weft train` measured: times of its steps in ms, its memory, and a step's time by kind of task."""
+
+    def __init__(self, metrics, events):
+        self.step_ms = [line["step_ms"] for line in metrics]
+        self.peak_memory_bytes = metrics[-1]["peak_memory_bytes"]
+        last = metrics[-1]
+        self.model_flops = last["model_tflops"] * last["step_ms"] * 1e9  # of a step, recomputation not counted
+        self.kinds = kinds_of(events)
+
+
+def train(weft, words, under=(), folder=None):
+    """One run of `weft train` with `words`; its files are removed again. `folder`: where they stand meanwhile."""
+    run_dir = Path(tempfile.mkdtemp(prefix="weft-bench-", dir=folder))
+    try:
+        run([weft, "train", *words, *QUIET_RUN, "--run-dir", run_dir], under)
+        metrics = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+        trace = json.loads((run_dir / "trace.json").read_text())
+    finally:
+        shutil.rmtree(run_dir, ignore_errors=True)
+    return TrainRun(metrics, trace["traceEvents"])
+
+
+def kind_of(event):
+    """ "gemm mlp.up dx" for matrix products, which differ by where they stand, "adamw" for others."""
+    category = event["cat"]
+    if category != "gemm":
+        return category
+    place = re.sub(r"^(mb\d+\.)?(L\d+\.)?", "", event["name"])
+    return "gemm " + re.sub(r"\.(fwd|refwd|bwd)\.gemm(_?)", r" \1 ", place).replace(" bwd ", " ").strip()
+
+
+def kinds_of(events):
+    """By kind, over all ranks: tasks, flops and bytes of a step, and the time of each traced step in ms."""
+    steps = sorted({e["args"]["step"] for e in events if e["ph"] == "X"})
+    kinds = {}
+    for event in events:
+        if event["ph"] != "X" or event["cat"] == "user_annotation":
+            continue
+        kind = kinds.setdefault(
+            kind_of(event), {"tasks": 0, "flops": 0.0, "bytes": 0.0, "ms": dict.fromkeys(steps, 0.0)}
+        )
+        arguments = event["args"]
+        kind["ms"][arguments["step"]] += event["dur"] / 1e3
+        if arguments["step"] == steps[0]:
+            kind["tasks"] += 1
+            kind["flops"] += arguments["flops"]
+            kind["bytes"] += arguments["bytes"]
+    for kind in kinds.values():
+        kind["ms"] = statistics.median(kind["ms"].values())
+    return kinds
+
+
+def markdown_table(header, rows):
+    """The first column is text, the others are numbers."""
+    lines = [header, ["---"] + ["--:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -1,0 +1,170 @@
+// Engines and slices of matrix products; see gemm_method.h.
+#include "kernels/cpu/gemm_method.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+
+#include "kernels/cpu/chunks.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace weft::cpu {
+namespace {
+
+using Engine = GemmMethod::Engine;
+
+constexpr std::int64_t kMostSlices = 4096;
+
+constexpr std::array<std::pair<Engine, std::string_view>, 3> kEngines = {{
+    {Engine::sgemm, "sgemm"},
+    {Engine::matmul, "matmul"},
+    {Engine::packed, "packed"},
+}};
+
+// A decimal number ≥ 1 as to_string writes it, from the front of `text`; 0 if there is none.
+std::int64_t take_number(std::string_view& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 1 || text.front() == '0') return 0;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+void add(std::vector<GemmMethod>& methods, const GemmMethod& method) {
+  if (std::ranges::find(methods, method) == methods.end()) methods.push_back(method);
+}
+
+// The usual slices, halved and doubled in each direction, and strips.
+void add_library_methods(std::vector<GemmMethod>& methods, Engine engine, const GemmShape& shape) {
+  const GemmSlices usual = gemm_slices(shape.m, shape.n, shape.k);
+  const auto add_slices = [&](std::int64_t rows, std::int64_t cols) {
+    rows = std::min(shape.m, round_up(std::max<std::int64_t>(rows, 1), 8));
+    cols = std::min(shape.n, round_up(std::max<std::int64_t>(cols, 1), 48));
+    add(methods, {engine, rows, cols});
+  };
+  add(methods, {engine, usual.rows, usual.cols});
+  const std::int64_t count = usual.row_blocks * usual.col_blocks;
+  if (count == 1) return;
+  add_slices(usual.rows / 2, usual.cols);
+  add_slices(usual.rows, usual.cols / 2);
+  add_slices(usual.rows * 2, usual.cols);
+  add_slices(usual.rows, usual.cols * 2);
+  add_slices(usual.rows * 2, usual.cols / 2);
+  add_slices(usual.rows / 2, usual.cols * 2);
+  if (shape.m >= 8 * count) add_slices(ceil_div(shape.m, count), shape.n);
+  if (shape.n >= 48 * count) add_slices(shape.m, ceil_div(shape.n, count));
+}
+
+// Whether the register tile was compiled for vectors of the length that it is made for.
+constexpr bool packed_is_fast() {
+#if defined(__AVX512F__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+// Slices as multiples of the register tile; B's part of a slice stays in the second-level cache.
+void add_packed_methods(std::vector<GemmMethod>& methods) {
+  for (const std::int64_t cols : {192, 384}) {
+    for (const std::int64_t rows : {64, 128, 256}) add(methods, {Engine::packed, rows, cols});
+  }
+}
+
+}  // namespace
+
+GemmSlices gemm_slices(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr double kSmallest = 8e6, kLargest = 256e6;  // flops: ~50 µs and ~1.5 ms of one core
+  constexpr std::int64_t kMinRows = 64, kMinCols = 96, kUsual = 8, kMost = 256;
+  // A product of few rows is bound by reading B: count a byte as 16 flops.
+  const auto md = static_cast<double>(m), nd = static_cast<double>(n), kd = static_cast<double>(k);
+  const double work = std::max(2.0 * md * nd * kd, 16.0 * 4.0 * (md * kd + kd * nd));
+  const std::int64_t wanted =
+      std::clamp(static_cast<std::int64_t>(work / kLargest),
+                 std::clamp(static_cast<std::int64_t>(work / kSmallest), std::int64_t{1}, kUsual), kMost);
+  const std::int64_t most_rows = std::max<std::int64_t>(1, m / kMinRows);
+  const std::int64_t most_cols = std::max<std::int64_t>(1, n / kMinCols);
+  GemmSlices best{m, n, 1, 1};
+  std::int64_t best_count = 0, best_packing = 0;
+  for (std::int64_t row_blocks = 1; row_blocks <= std::min(wanted, most_rows); ++row_blocks) {
+    // Multiples of the library's register blocks: 8 rows, 48 columns.
+    const std::int64_t rows = std::min(m, round_up(ceil_div(m, row_blocks), 8));
+    const std::int64_t cols = std::min(n, round_up(ceil_div(n, std::min(most_cols, ceil_div(wanted, row_blocks))), 48));
+    const GemmSlices slices{rows, cols, ceil_div(m, rows), ceil_div(n, cols)};
+    const std::int64_t count = std::min(wanted, slices.row_blocks * slices.col_blocks);
+    const std::int64_t packing = m * slices.col_blocks + n * slices.row_blocks;  // in units of k elements
+    if (count > best_count || (count == best_count && packing < best_packing)) {
+      best = slices, best_count = count, best_packing = packing;
+    }
+  }
+  return best;
+}
+
+std::string to_string(const GemmMethod& method) {
+  std::string text;
+  for (const auto& [engine, name] : kEngines) {
+    if (engine == method.engine) text = name;
+  }
+  return text + " " + std::to_string(method.rows) + "x" + std::to_string(method.cols);
+}
+
+std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
+  for (const auto& [engine, name] : kEngines) {
+    std::string_view rest = text;
+    if (!take(rest, name) || !take(rest, " ")) continue;
+    const std::int64_t rows = take_number(rest);
+    if (rows == 0 || !take(rest, "x")) return {};
+    const std::int64_t cols = take_number(rest);
+    if (cols == 0 || !rest.empty()) return {};
+    return GemmMethod{engine, rows, cols};
+  }
+  return {};
+}
+
+GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/) {
+  const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
+  return {inputs == DType::bf16 && bf16_in_amx() ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
+}
+
+std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output) {
+  std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output)};
+  add_library_methods(methods, Engine::sgemm, shape);
+  // Without AMX, bf16 matmul is several times slower than fp32, or emulated: not worth a trial.
+  if (inputs == DType::f32 || bf16_in_amx()) add_library_methods(methods, Engine::matmul, shape);
+  if (packed_is_fast()) add_packed_methods(methods);
+  std::erase_if(methods, [&](const GemmMethod& method) { return !can_run(method, shape, inputs, output); });
+  return methods;
+}
+
+bool can_run(const GemmMethod& method, const GemmShape& shape, DType /*inputs*/, DType /*output*/) {
+  if (method.rows < 1 || method.cols < 1) return false;
+  if (method.engine == Engine::packed) return true;
+  const auto blocks = [](std::int64_t size, std::int64_t slice) { return size / slice + (size % slice != 0 ? 1 : 0); };
+  const std::int64_t row_blocks = blocks(shape.m, method.rows), col_blocks = blocks(shape.n, method.cols);
+  return row_blocks <= kMostSlices && col_blocks <= kMostSlices && row_blocks * col_blocks <= kMostSlices;
+}
+
+bool bf16_in_amx() {
+#if defined(__x86_64__)
+  constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;  // CPUID leaf 7, EDX
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool known = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0;
+  const bool amx = known && (edx & kAmxBf16) != 0 && (edx & kAmxTile) != 0;
+  return amx && dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+#else
+  return false;
+#endif
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,65 @@
+// How a matrix product is computed: an engine and the size of the slices that workers take. All methods give the same
+// product up to rounding; which one is fastest depends on shape and machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace weft::cpu {
+
+/// C[m,n] from op(A) [m,k] and op(B) [k,n]. A is stored [k,m] if trans_a, B [n,k] if trans_b.
+struct GemmShape {
+  std::int64_t m, n, k;
+  bool trans_a = false, trans_b = false;
+  bool accumulate = false;  // add to what C holds
+
+  bool operator==(const GemmShape&) const = default;
+};
+
+/// The output is computed in row_blocks × col_blocks slices of at most rows × cols elements. k is never cut.
+struct GemmSlices {
+  std::int64_t rows, cols, row_blocks, col_blocks;
+};
+
+/// About eight slices or more as soon as each is worth starting, at most ~250 MFLOP each, and of such proportions that
+/// the libraries copy ("pack") as little of A and B as possible. Depends on the shape only.
+GemmSlices gemm_slices(std::int64_t m, std::int64_t n, std::int64_t k);
+
+struct GemmMethod {
+  enum class Engine : std::uint8_t {
+    sgemm,   // oneDNN's sgemm, one thread a slice; bf16 slices are converted to fp32 first
+    matmul,  // oneDNN's matmul primitives, one a slice; bf16 in the CPU's own instructions
+    packed,  // Weft's own: A and B copied once into the order in which register tiles read them, bf16 as fp32
+  };
+  Engine engine = Engine::sgemm;
+  std::int64_t rows = 0, cols = 0;  // of a slice; the last ones may be smaller
+
+  bool operator==(const GemmMethod&) const = default;
+};
+
+/// "sgemm 128x768": engine, rows and columns of a slice.
+std::string to_string(const GemmMethod& method);
+
+/// The inverse of to_string, and nothing else: no other spelling is accepted. Rows and columns are at least 1.
+std::optional<GemmMethod> parse_gemm_method(std::string_view text);
+
+/// The method that a product uses when none is given. Depends on shape, dtypes and the CPU's features only, so all
+/// workers and all equal machines choose the same.
+GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType output);
+
+/// All methods worth a trial on this CPU: the default first, none twice. At most about twenty.
+std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output);
+
+/// Whether PreparedGemm takes `method` for this product: slices of at least one element, and no more than 4096 of them
+/// where each costs memory (all engines but packed).
+bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType output);
+
+/// Whether bf16 products run in the CPU's AMX units: CPU, operating system and oneDNN have to support them.
+bool bf16_in_amx();
+
+}  // namespace weft::cpu

@@ -1,0 +1,31 @@
+// Copies of A and B in the order in which gemm_tile.h reads them: strips of 8 rows or 48 columns, as fp32.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/matrix.h"
+
+namespace weft::cpu {
+
+/// A part of op(A) or op(B): `count` rows of op(A) or columns of op(B) from `first`, times `depth` along k from `k`.
+/// `k_contiguous`: elements along k are neighbours in memory (A as it is, B transposed).
+struct PackSource {
+  Matrix matrix;  // f32 or bf16
+  bool k_contiguous = false;
+  std::int64_t first = 0, count = 0, k = 0, depth = 0;
+};
+
+/// The strips that begin with that part's first row (column), each `depth` long, filled from position `k` on: a strip
+/// may be filled piece by piece along k.
+struct PackTarget {
+  float* strips = nullptr;
+  std::int64_t depth = 0, k = 0;
+};
+
+/// Strips of 8 rows: [count / 8, depth, 8], the last filled with zeros.
+void pack_a(const PackSource& source, const PackTarget& target);
+
+/// Strips of 48 columns: [count / 48, depth, 48]; the last is 16, 32 or 48 wide and filled with zeros.
+void pack_b(const PackSource& source, const PackTarget& target);
+
+}  // namespace weft::cpu

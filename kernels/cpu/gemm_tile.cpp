@@ -1,0 +1,109 @@
+// A tile of C in registers; see gemm_tile.h.
+#include "kernels/cpu/gemm_tile.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+namespace {
+
+// B is fetched so many rows ahead into the first-level cache.
+constexpr std::int64_t kAhead = 8;
+
+// An element of A in all lanes, kept in a register: GCC would rather fold the broadcast into each multiplication, which
+// reads A three times, and two loads a cycle are then what bounds the loop.
+inline Floats element(const float* from) {
+  Floats value = broadcast(*from);
+#if defined(__AVX512F__)
+  asm("" : "+v"(value));  // NOLINT(hicpp-no-assembler)
+#endif
+  return value;
+}
+
+// What is computed at once: the whole tile where 32 vector registers hold it, else a part that 16 of half the size can.
+#if defined(__AVX512F__)
+constexpr int kRows = kTileRows;
+constexpr int kMostVectors = 3;
+#else
+constexpr int kRows = 4;
+constexpr int kMostVectors = 1;
+#endif
+
+template <int kVectors>
+void multiply_part(const TileArguments& tile, std::int64_t row, std::int64_t col) {
+  Floats sums[kRows][kVectors] = {};
+  float* const c = tile.c + row * tile.ldc + col;
+  const bool whole = row + kRows <= tile.rows && col + kVectors * kLanes <= tile.cols;
+  if (whole) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * tile.ldc + v * kLanes, 1);
+    }
+  }
+  const float* a = tile.a + row;
+  const float* b = tile.b + col;
+#pragma GCC unroll 2
+  for (std::int64_t k = 0; k < tile.depth; ++k) {
+    Floats right[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) {
+      right[v] = load(b + v * kLanes);
+      __builtin_prefetch(b + kAhead * tile.b_cols + v * kLanes);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Floats left = element(a + r);
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sums[r][v] += left * right[v];
+    }
+    a += kTileRows;
+    b += tile.b_cols;
+  }
+  const float* bias = tile.bias != nullptr ? tile.bias + col : nullptr;
+  if (whole) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) {
+        float* to = c + r * tile.ldc + v * kLanes;
+        Floats value = tile.add ? load(to) + sums[r][v] : sums[r][v];
+        if (bias != nullptr) value += load(bias + v * kLanes);
+        store(to, value);
+      }
+    }
+    return;
+  }
+  alignas(64) float edge[kRows][kVectors * kLanes];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) store(edge[r] + v * kLanes, sums[r][v]);
+  }
+  for (std::int64_t r = 0; r < kRows && row + r < tile.rows; ++r) {
+    float* to = c + r * tile.ldc;
+    for_vectors(std::min<std::int64_t>(kVectors * kLanes, tile.cols - col), [&](std::int64_t i, auto lanes) {
+      Floats value = lanes.load(edge[r] + i);
+      if (tile.add) value = lanes.load(to + i) + value;
+      if (bias != nullptr) value += lanes.load(bias + i);
+      lanes.store(to + i, value);
+    });
+  }
+}
+
+}  // namespace
+
+void multiply_tile(const TileArguments& tile) {
+  if constexpr (kMostVectors == 3) {
+    if (tile.b_cols == kTileCols) return multiply_part<3>(tile, 0, 0);
+    if (tile.b_cols == 2 * kLanes) return multiply_part<2>(tile, 0, 0);
+    return multiply_part<1>(tile, 0, 0);
+  } else {
+    for (std::int64_t row = 0; row < tile.rows; row += kRows) {
+      for (std::int64_t col = 0; col < tile.cols; col += kLanes) multiply_part<1>(tile, row, col);
+    }
+  }
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,242 @@
+// Panels, strips and slices of the packed matrix product; see packed_gemm.h.
+#include "kernels/cpu/packed_gemm.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/chunks.h"
+#include "kernels/cpu/gemm_pack.h"
+#include "kernels/cpu/gemm_tile.h"
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+namespace {
+
+// k is summed in blocks of about so many: long enough that loading and storing a tile of C is cheap beside it, short
+// enough that strips of a block of B stay in the second-level cache while rows of A pass by.
+constexpr std::int64_t kBlock = 384;
+
+// What is packed at a time: 4.5 MiB of A and 5 of B at most.
+constexpr std::int64_t kPanelBlocks = 3, kPanelRows = 1024, kPanelCols = 1152;
+
+// What a worker packs at a time: so many rows of op(A) or columns of op(B) of a panel, where these are contiguous along
+// k, else so much of all along k.
+constexpr std::int64_t kPackWidth = 96, kPackDepth = 48;
+
+// Equal parts of `size`, none above `most`, in multiples of `unit`.
+std::int64_t equal_parts(std::int64_t size, std::int64_t most, std::int64_t unit) {
+  return round_up(ceil_div(size, ceil_div(size, most)), unit);
+}
+
+std::int64_t block_of(std::int64_t k) {
+  return equal_parts(k, kBlock, 8);
+}
+
+// A panel to be packed, in parts that workers take.
+struct PackJob {
+  Matrix matrix;
+  bool k_contiguous;
+  std::int64_t first, count, k, depth;
+  std::int64_t padded;  // count, filled up to what is packed
+  std::int64_t block;
+  float* to;
+
+  std::int64_t wide_parts() const {
+    return k_contiguous ? ceil_div(count, kPackWidth) : std::min<std::int64_t>(count, 1);
+  }
+  std::int64_t block_parts() const { return k_contiguous ? 1 : ceil_div(block, kPackDepth); }
+  std::int64_t parts() const { return wide_parts() * ceil_div(depth, block) * block_parts(); }
+
+  template <class Pack>
+  void run(std::int64_t part, const Pack& pack) const {
+    const std::int64_t at = k_contiguous ? part % wide_parts() * kPackWidth : 0;
+    const std::int64_t width = k_contiguous ? std::min(kPackWidth, count - at) : count;
+    const std::int64_t in_depth = part / wide_parts();
+    const std::int64_t begin = in_depth / block_parts() * block, block_depth = std::min(block, depth - begin);
+    const std::int64_t step = k_contiguous ? block_depth : kPackDepth, k_in_block = in_depth % block_parts() * step;
+    if (k_in_block >= block_depth) return;
+    const std::int64_t length = std::min(step, block_depth - k_in_block);
+    pack(PackSource{matrix, k_contiguous, first + at, width, k + begin + k_in_block, length},
+         PackTarget{to + padded * begin + at * block_depth, block_depth, k_in_block});
+  }
+};
+
+float* floats(std::byte* bytes) {
+  return reinterpret_cast<float*>(bytes);
+}
+
+}  // namespace
+
+// Where packed panels lie. Within a panel, blocks of k follow each other; within a block, strips.
+struct PackedGemm::Buffers {
+  float* a;
+  float* b;     // this panel's, or all of B
+  float* sums;  // fp32 sums of the panel of C, if neither C nor slices can hold them
+};
+
+struct PackedGemm::Panel {
+  std::int64_t row, rows, col, cols, k, depth;
+  bool last;  // along k
+};
+
+PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
+                       std::int64_t slice_cols)
+    : shape_(shape),
+      arguments_(arguments),
+      block_(block_of(shape.k)),
+      panel_rows_(equal_parts(shape.m, kPanelRows, kTileRows)),
+      panel_cols_(equal_parts(shape.n, kPanelCols, kTileCols)),
+      panel_depth_(kPanelBlocks * block_) {
+  slice_rows_ = round_up(std::min(slice_rows, panel_rows_), kTileRows);
+  slice_cols_ = round_up(std::min(slice_cols, panel_cols_), kTileCols);
+}
+
+bool PackedGemm::sums_in_c() const {
+  return arguments_.c.dtype == DType::f32;
+}
+bool PackedGemm::sums_in_slices() const {
+  return !sums_in_c() && shape_.k <= panel_depth_;
+}
+
+Scratch PackedGemm::scratch() const {
+  const std::int64_t depth = std::min(panel_depth_, shape_.k);
+  const std::size_t a = ScratchParts::bytes(panel_rows_ * depth);
+  const std::size_t b = arguments_.packed_b != nullptr ? 0 : ScratchParts::bytes(panel_cols_ * depth);
+  const std::size_t sums = sums_in_c() || sums_in_slices() ? 0 : ScratchParts::bytes(panel_rows_ * panel_cols_);
+  const std::size_t slice = sums_in_slices() ? ScratchParts::bytes(slice_rows_ * slice_cols_) : 0;
+  return {slice + ScratchParts::bytes(slice_cols_), a + b + sums};
+}
+
+void PackedGemm::run(Workers& workers) const {
+  ScratchParts parts(workers.shared_scratch());
+  const std::int64_t depth = std::min(panel_depth_, shape_.k);
+  const bool given_b = arguments_.packed_b != nullptr;
+  Buffers buffers{};
+  buffers.a = parts.floats(panel_rows_ * depth);
+  buffers.b = given_b ? nullptr : parts.floats(panel_cols_ * depth);
+  buffers.sums = sums_in_c() || sums_in_slices() ? nullptr : parts.floats(panel_rows_ * panel_cols_);
+  const bool one_depth = shape_.k <= panel_depth_, one_col = shape_.n <= panel_cols_;
+  for (std::int64_t row = 0; row < shape_.m; row += panel_rows_) {
+    for (std::int64_t col = 0; col < shape_.n; col += panel_cols_) {
+      for (std::int64_t k = 0; k < shape_.k; k += panel_depth_) {
+        const Panel panel{row,
+                          std::min(panel_rows_, shape_.m - row),
+                          col,
+                          std::min(panel_cols_, shape_.n - col),
+                          k,
+                          std::min(panel_depth_, shape_.k - k),
+                          k + panel_depth_ >= shape_.k};
+        const bool same_a = one_depth && col > 0, same_b = given_b || (one_depth && one_col && row > 0);
+        pack(workers, panel, buffers, !same_a, !same_b);
+        multiply(workers, panel, buffers);
+      }
+    }
+  }
+}
+
+void PackedGemm::pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const {
+  const PackJob a_job{arguments_.a,
+                      !shape_.trans_a,
+                      panel.row,
+                      a ? panel.rows : 0,
+                      panel.k,
+                      panel.depth,
+                      round_up(panel.rows, kTileRows),
+                      block_,
+                      buffers.a};
+  const PackJob b_job{
+      arguments_.b, shape_.trans_b, panel.col, b ? panel.cols : 0, panel.k, panel.depth, round_up(panel.cols, kLanes),
+      block_,       buffers.b};
+  const std::int64_t a_parts = a_job.parts();
+  workers.run(a_parts + b_job.parts(), [&](std::int64_t index) {
+    if (index < a_parts)
+      a_job.run(index, pack_a);
+    else
+      b_job.run(index - a_parts, pack_b);
+  });
+}
+
+void PackedGemm::multiply(Workers& workers, const Panel& panel, const Buffers& buffers) const {
+  const std::int64_t slices = ceil_div(panel.rows, slice_rows_) * ceil_div(panel.cols, slice_cols_);
+  workers.run(slices, [&](std::int64_t index) { multiply_slice(panel, buffers, index, workers.worker_scratch()); });
+}
+
+void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std::int64_t index,
+                                std::byte* scratch) const {
+  // Neighbours in number share columns: B's strips stay in the cache.
+  const std::int64_t row_slices = ceil_div(panel.rows, slice_rows_);
+  const std::int64_t row = index % row_slices * slice_rows_, col = index / row_slices * slice_cols_;
+  const std::int64_t rows = std::min(slice_rows_, panel.rows - row), cols = std::min(slice_cols_, panel.cols - col);
+  const std::int64_t c_row = panel.row + row, c_col = panel.col + col;
+  const Matrix& c = arguments_.c;
+
+  ScratchParts parts(scratch);
+  float* const bias_floats = parts.floats(slice_cols_);
+  const float* bias = nullptr;
+  if (arguments_.bias && panel.k == 0) {
+    with_element_type(
+        [&]<class T>(std::type_identity<T>) {
+          const T* from = elements<T>(*arguments_.bias) + c_col;
+          for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(bias_floats + i, lanes.load(from + i)); });
+        },
+        *arguments_.bias);
+    bias = bias_floats;
+  }
+
+  float* sums = nullptr;
+  std::int64_t stride = slice_cols_;
+  if (sums_in_c()) {
+    sums = c.f32(c_row) + c_col, stride = c.row_stride;
+  } else if (sums_in_slices()) {
+    sums = parts.floats(slice_rows_ * slice_cols_);
+  } else {
+    sums = buffers.sums + row * panel_cols_ + col, stride = panel_cols_;
+  }
+  if (!sums_in_c() && shape_.accumulate && panel.k == 0) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const bf16* from = c.b16(c_row + r) + c_col;
+      for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(sums + r * stride + i, lanes.load(from + i)); });
+    }
+  }
+
+  const std::int64_t a_rows = round_up(panel.rows, kTileRows);
+  const bool given_b = arguments_.packed_b != nullptr;
+  const std::int64_t b_cols = round_up(given_b ? shape_.n : panel.cols, kLanes), b_col = given_b ? c_col : col;
+  const float* const b_floats = given_b ? floats(arguments_.packed_b) + b_cols * panel.k : buffers.b;
+  for (std::int64_t k = 0; k < panel.depth; k += block_) {
+    TileArguments tile;
+    tile.depth = std::min(block_, panel.depth - k);
+    tile.ldc = stride;
+    tile.add = shape_.accumulate || panel.k + k > 0;
+    const float* const a = buffers.a + a_rows * k + row * tile.depth;
+    const float* const b = b_floats + b_cols * k + b_col * tile.depth;
+    for (std::int64_t r = 0; r < rows; r += kTileRows) {
+      tile.a = a + r * tile.depth;
+      tile.rows = std::min(kTileRows, rows - r);
+      for (std::int64_t j = 0; j < cols; j += kTileCols) {
+        tile.b = b + j * tile.depth;
+        tile.cols = std::min(kTileCols, cols - j);
+        tile.b_cols = std::min(kTileCols, b_cols - b_col - j);
+        tile.c = sums + r * stride + j;
+        tile.bias = bias != nullptr && k == 0 ? bias + j : nullptr;
+        multiply_tile(tile);
+      }
+    }
+  }
+
+  if (sums_in_c() || !panel.last) return;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    bf16* to = c.b16(c_row + r) + c_col;
+    for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(sums + r * stride + i)); });
+  }
+}
+
+std::size_t packed_b_bytes(const GemmShape& shape) {
+  return ScratchParts::bytes(round_up(shape.n, kLanes) * shape.k);
+}
+
+void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to) {
+  const PackJob job{b, shape.trans_b, 0, shape.n, 0, shape.k, round_up(shape.n, kLanes), block_of(shape.k), floats(to)};
+  workers.run(job.parts(), [&](std::int64_t index) { job.run(index, pack_b); });
+}
+
+}  // namespace weft::cpu

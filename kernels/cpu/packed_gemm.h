@@ -1,0 +1,43 @@
+// Weft's own matrix product: all workers pack panels of A and B once into shared scratch, then compute slices of C from
+// them by register tiles. bf16 becomes fp32 while it is packed; sums are fp32, rounded to C's dtype once.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/gemm.h"
+
+namespace weft::cpu {
+
+/// Bytes of B packed whole, for pack_gemm_b().
+std::size_t packed_b_bytes(const GemmShape& shape);
+
+/// Packs all of B (see GemmShape; f32 or bf16) into packed_b_bytes() bytes at `to`, 64-byte aligned. The result depends
+/// on shape.n, shape.k and B's values: products of other m, and of transposed A, may read it.
+void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to);
+
+/// A product by the packed engine. `slice_rows` and `slice_cols` are what a worker takes at a time: bits don't depend
+/// on them.
+class PackedGemm {
+ public:
+  PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows, std::int64_t slice_cols);
+
+  Scratch scratch() const;
+  void run(Workers& workers) const;
+
+ private:
+  struct Panel;
+  struct Buffers;
+  void pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const;
+  void multiply(Workers& workers, const Panel& panel, const Buffers& buffers) const;
+  void multiply_slice(const Panel& panel, const Buffers& buffers, std::int64_t index, std::byte* scratch) const;
+  bool sums_in_c() const;
+  bool sums_in_slices() const;
+
+  GemmShape shape_;
+  GemmArguments arguments_;
+  std::int64_t slice_rows_, slice_cols_;
+  std::int64_t block_;                                  // of k, whose sum stays in registers
+  std::int64_t panel_rows_, panel_cols_, panel_depth_;  // what is packed at a time
+};
+
+}  // namespace weft::cpu

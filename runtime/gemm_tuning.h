@@ -1,0 +1,72 @@
+// Which method computes each matrix product, as `weft tune` has measured it: by shape, layout and dtypes.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernels/cpu/gemm_method.h"
+#include "kernels/cpu/matrix.h"
+
+namespace weft {
+
+/// A matrix product as far as its speed goes.
+struct GemmProblem {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
+  DType inputs = DType::f32, output = DType::f32;
+  std::array<std::int64_t, 3> strides = {};  // elements between the rows of A, B and C as they are stored
+
+  auto operator<=>(const GemmProblem&) const = default;
+  cpu::GemmShape shape() const { return {m, n, k, trans_a, trans_b, accumulate}; }
+};
+
+/// "256x2304x768 NT f32, bias, C 2304 apart": for tables and messages. Strides are named where rows don't touch.
+std::string to_string(const GemmProblem& problem);
+
+/// Of a prepared task: A, B and C are the first three arguments, in the operation's shapes.
+GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> arguments);
+/// Of a task in a graph, whose operation is a Gemm: equal to that of the task as it is prepared.
+GemmProblem problem_of(const Graph& graph, const Task& task);
+
+/// What a measured choice is good for, besides the product.
+struct TuningMachine {
+  std::string isa;      // features of the CPU, and the level that the library uses
+  std::string library;  // "oneDNN 2.6.3"
+  friend bool operator==(const TuningMachine&, const TuningMachine&) = default;
+};
+
+TuningMachine this_machine();
+
+struct GemmChoice {
+  GemmProblem problem;
+  cpu::GemmMethod method;
+};
+
+/// Choices for products; others use the default method. Immutable.
+///
+///   const GemmTuning tuning({{problem, method}});
+///   if (const cpu::GemmMethod* method = tuning.find(problem)) …
+class GemmTuning {
+ public:
+  GemmTuning() : GemmTuning(std::vector<GemmChoice>{}) {}
+  /// Throws std::logic_error if a problem comes twice.
+  explicit GemmTuning(std::vector<GemmChoice> choices);
+
+  /// Null: the default method.
+  const cpu::GemmMethod* find(const GemmProblem& problem) const;
+  /// In the order of the problems.
+  std::span<const GemmChoice> choices() const { return choices_; }
+  /// Equal for equal choices, never 0. Ranks with different ones would compute different bits.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  std::vector<GemmChoice> choices_;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,90 @@
+// Names of methods, which of them a product can run by, and their slices.
+#include "kernels/cpu/gemm_method.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace weft::cpu {
+namespace {
+
+using Engine = GemmMethod::Engine;
+
+TEST(GemmMethod, NamesAreReadBack) {
+  EXPECT_EQ(to_string(GemmMethod{Engine::sgemm, 128, 768}), "sgemm 128x768");
+  EXPECT_EQ(to_string(GemmMethod{Engine::matmul, 1, 50257}), "matmul 1x50257");
+  EXPECT_EQ(to_string(GemmMethod{Engine::packed, 128, 192}), "packed 128x192");
+  for (Engine engine : {Engine::sgemm, Engine::matmul, Engine::packed}) {
+    for (std::int64_t rows : {1LL, 96LL, 9223372036854775807LL}) {
+      const GemmMethod method{engine, rows, 48};
+      EXPECT_EQ(parse_gemm_method(to_string(method)), method);
+    }
+  }
+}
+
+TEST(GemmMethod, OtherSpellingsAreRefused) {
+  for (std::string_view text : {"",
+                                " ",
+                                "sgemm",
+                                "sgemm ",
+                                "sgemm 1",
+                                "sgemm 1x",
+                                "sgemm x1",
+                                "sgemm 0x1",
+                                "sgemm 1x0",
+                                "sgemm -1x1",
+                                "sgemm +1x1",
+                                "sgemm 01x1",
+                                "sgemm 1x 1",
+                                "sgemm  1x1",
+                                " sgemm 1x1",
+                                "sgemm 1x1 ",
+                                "sgemm 1x1x1",
+                                "sgemm 1X1",
+                                "SGEMM 1x1",
+                                "sgemm1x1",
+                                "sgemms 1x1",
+                                "sgemm 1.5x1",
+                                "sgemm 0x10x1",
+                                "sgemm 9223372036854775808x1",
+                                "sgemm 1x99999999999999999999999",
+                                "unknown 1x1",
+                                "1x1",
+                                "sgemm 1x1\n"}) {
+    EXPECT_FALSE(parse_gemm_method(text)) << text;
+  }
+  EXPECT_FALSE(parse_gemm_method(std::string_view("sgemm 1x1\0", 10)));
+}
+
+TEST(GemmMethod, TheDefaultStandsFirstAndAllCanRun) {
+  for (DType inputs : {DType::f32, DType::bf16}) {
+    for (const GemmShape& shape : {GemmShape{1, 1, 1}, GemmShape{1, 50257, 768, false, true}, GemmShape{37, 51, 29},
+                                   GemmShape{1024, 768, 3072, false, true}, GemmShape{50257, 768, 1024, true, false},
+                                   GemmShape{256, 50257, 768, false, true}}) {
+      const std::vector<GemmMethod> methods = gemm_methods(shape, inputs, inputs);
+      const auto trace = ::testing::Message() << shape.m << "x" << shape.n << "x" << shape.k;
+      ASSERT_FALSE(methods.empty()) << trace;
+      EXPECT_LE(methods.size(), 24U) << trace;
+      EXPECT_EQ(methods.front(), default_gemm_method(shape, inputs, inputs)) << trace;
+      for (const GemmMethod& method : methods) {
+        EXPECT_EQ(std::ranges::count(methods, method), 1) << trace << " " << to_string(method);
+        EXPECT_TRUE(can_run(method, shape, inputs, inputs)) << trace << " " << to_string(method);
+      }
+    }
+  }
+}
+
+TEST(GemmMethod, AbsurdSlicesCannotRun) {
+  const GemmShape shape{50257, 50257, 8};
+  EXPECT_TRUE(can_run({Engine::sgemm, 1LL << 62, 1LL << 62}, shape, DType::f32, DType::f32));
+  EXPECT_TRUE(can_run({Engine::sgemm, 1024, 1024}, shape, DType::f32, DType::f32));
+  EXPECT_FALSE(can_run({Engine::sgemm, 1, 1}, shape, DType::f32, DType::f32));
+  EXPECT_FALSE(can_run({Engine::matmul, 50257, 1}, shape, DType::f32, DType::f32));
+  EXPECT_FALSE(can_run({Engine::sgemm, 0, 1}, shape, DType::f32, DType::f32));
+  EXPECT_TRUE(can_run({Engine::packed, 8, 48}, shape, DType::f32, DType::f32));
+  EXPECT_FALSE(can_run({Engine::packed, 8, 0}, shape, DType::f32, DType::f32));
+  EXPECT_FALSE(can_run({Engine::sgemm, 64, -64}, shape, DType::f32, DType::f32));
+}
+
+}  // namespace
+}  // namespace weft::cpu

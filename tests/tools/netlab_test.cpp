@@ -1,0 +1,167 @@
+// tools/netlab: a command runs on every host, over links of the rate asked for, and nothing is left of them afterwards.
+#include <gtest/gtest.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/tools/run_command.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Signals as a terminal would leave them: whoever starts a test in the background ignores SIGINT, and so would bash.
+Words netlab(const Words& arguments) {
+  Words words{"/usr/bin/env", "--default-signal=INT,TERM", WEFT_SOURCE_DIR "/tools/netlab"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+CommandResult run(const Words& words, const std::string& folder = ".") {
+  return Command(words, folder).wait();
+}
+
+/// The namespaces of the run whose process is `pid`.
+Words namespaces_of(pid_t pid) {
+  Words found;
+  const std::string prefix = "weftlab-" + std::to_string(pid) + "-";
+  std::error_code none;  // there is no such folder before the first namespace
+  for (const auto& entry : std::filesystem::directory_iterator("/run/netns", none)) {
+    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path().filename());
+  }
+  return found;
+}
+
+std::set<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::set<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
+}
+
+TEST(Netlab, HelpHasExamples) {
+  const CommandResult help = run(netlab({"--help"}));
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_TRUE(contains(help.output, "Examples:\n  tools/netlab ")) << help.output;
+  EXPECT_EQ(help.errors, "");
+}
+
+TEST(Netlab, RefusesWhatItCannotBuild) {
+  const auto expect_refused = [](const Words& arguments, const std::string& part) {
+    const CommandResult result = run(netlab(arguments));
+    EXPECT_EQ(result.exit_code, 2) << part;
+    EXPECT_EQ(result.output, "") << part;
+    EXPECT_TRUE(contains(result.errors, part)) << part << "\nin " << result.errors;
+  };
+  for (const std::string rate : {"0gbit", "0.0mbit", "1", "fast", "1gbyte", "1gbit;", "1e3gbit", ".5gbit"}) {
+    expect_refused({rate, "2", "true"}, "rate " + rate + "; expected");
+  }
+  expect_refused({"-1gbit", "2", "true"}, "unknown option -1gbit");
+  for (const std::string ranks : {"0", "1", "17", "100", "two", "2.5", "-2", ""}) {
+    expect_refused({"1gbit", ranks, "true"}, ranks + " ranks; expected 2 to 16");
+  }
+  expect_refused({"1gbit", "2"}, "no command");
+  expect_refused({"1gbit", "2", "--"}, "no command");
+  expect_refused({"1gbit"}, "expected RATE RANKS COMMAND");
+  expect_refused({"--loss", "1", "1gbit", "2", "true"}, "unknown option --loss");
+  expect_refused({"--tcp"}, "--tcp needs a name");
+}
+
+TEST(Netlab, SaysThatItNeedsRoot) {
+  // The script comes from standard input, because another user may not read the source folder.
+  const std::string as_nobody = geteuid() == 0 ? "setpriv --reuid 65534 --clear-groups " : "";
+  const CommandResult result =
+      run({"/bin/sh", "-c", as_nobody + "bash -s 1gbit 2 true < " WEFT_SOURCE_DIR "/tools/netlab"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "needs root")) << result.errors;
+}
+
+/// Tests that build networks: skipped where that isn't possible.
+class NetlabNetwork : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "Network namespaces need root.";
+    const CommandResult probe = run(netlab({"1gbit", "2", "true"}));
+    const bool impossible = probe.exit_code == 2 && (contains(probe.errors, "is not installed") ||
+                                                     contains(probe.errors, "can't make network namespaces") ||
+                                                     contains(probe.errors, "can't limit a link"));
+    if (impossible) GTEST_SKIP() << probe.errors;
+    ASSERT_EQ(probe.exit_code, 0) << probe.errors;
+  }
+};
+
+TEST_F(NetlabNetwork, RunsTheCommandOnEachHostBehindItsLink) {
+  for (const int ranks : {2, 3}) {
+    Command command(netlab({"300mbit", std::to_string(ranks), "--", "/bin/sh", "-c",
+                            "echo $(hostname): $(tc qdisc show dev cable) \"$1\"; exit $2", "sh", "two  words",
+                            std::to_string(7 * (ranks - 2))}),
+                    ".");
+    const CommandResult result = command.wait();
+    EXPECT_EQ(result.exit_code, 7 * (ranks - 2)) << result.errors;
+    const std::set<std::string> lines = lines_of(result.output);
+    EXPECT_EQ(lines.size(), static_cast<std::size_t>(ranks)) << result.output;
+    for (const std::string& line : lines) {
+      EXPECT_TRUE(line.starts_with("weftlab-" + std::to_string(command.pid()) + "-")) << line;
+      EXPECT_TRUE(contains(line, " tbf ") && contains(line, "rate 300Mbit")) << line;
+      EXPECT_TRUE(line.ends_with(" two  words")) << line;
+    }
+    EXPECT_EQ(namespaces_of(command.pid()), Words{});
+  }
+}
+
+TEST_F(NetlabNetwork, TwoRunsAtOnceDoNotMeet) {
+  Command first(netlab({"1gbit", "3", "hostname"}), "."), second(netlab({"1gbit", "3", "hostname"}), ".");
+  const CommandResult first_result = first.wait(), second_result = second.wait();
+  EXPECT_EQ(first_result.exit_code, 0) << first_result.errors;
+  EXPECT_EQ(second_result.exit_code, 0) << second_result.errors;
+  std::set<std::string> hosts = lines_of(first_result.output);
+  hosts.merge(lines_of(second_result.output));
+  EXPECT_EQ(hosts.size(), 6U);
+}
+
+TEST_F(NetlabNetwork, LeavesNothingBehindWhenKilled) {
+  for (const auto& [signal, exit_code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
+    const TemporaryFolder folder;
+    Command command(netlab({"1gbit", "3", "/bin/sh", "-c",
+                            "echo $$ > part.$(hostname); mv part.$(hostname) pid.$(hostname); exec sleep 600"}),
+                    folder.path().string());
+    Words files;
+    while (files.size() < 3 && command.running()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      files.clear();
+      for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+        if (entry.path().filename().string().starts_with("pid.")) files.push_back(entry.path().string());
+      }
+    }
+    ASSERT_TRUE(command.running()) << command.wait().errors;
+    EXPECT_EQ(namespaces_of(command.pid()).size(), 4U);  // the hosts and the switch
+    kill(command.pid(), signal);
+    EXPECT_EQ(command.wait().exit_code, exit_code);
+    EXPECT_EQ(namespaces_of(command.pid()), Words{});
+    for (const std::string& file : files) {
+      const std::string pid = std::to_string(std::atoi(TemporaryFolder::read(file).c_str()));
+      ASSERT_NE(pid, "0") << file;
+      // A dead process that nobody has waited for yet has no words either.
+      EXPECT_EQ(TemporaryFolder::read("/proc/" + pid + "/cmdline"), "") << "process " << pid << " is still there";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,155 @@
+// Runs with tuned products: they leave their table behind, and going on from a checkpoint uses it again.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "runtime/gemm_trials.h"
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/gemm_tuning_file.h"
+
+namespace weft {
+namespace {
+
+/// For every product of a run a method that isn't the default, where it has one.
+TunedGemms other_methods(RunConfig config) {
+  resolve(config, 0);
+  const auto train = lower_train(config.model, step_config(config)),
+             eval = lower_eval(config.model, step_config(config));
+  std::vector<GemmChoice> choices;
+  for (const GemmUse& use : products_of(std::vector<const Graph*>{train.get(), eval.get()})) {
+    const GemmProblem& p = use.problem;
+    choices.push_back({p, cpu::gemm_methods(p.shape(), p.inputs, p.output).back()});
+  }
+  return {this_machine(), 1, GemmTuning(std::move(choices))};
+}
+
+std::filesystem::path checkpoint_of(const RunConfig& config, std::int64_t step) {
+  return checkpoint_path(config.run_dir, step);
+}
+
+class TunedRun : public ::testing::Test {
+ protected:
+  TunedRun() : config_(tiny_run(folder_, Family::llama)) {
+    // Long sums, so that another order of adding shows in the bits.
+    config_.model.ffn = 600;
+    config_.ranks = 2;
+    config_.save_every = 5;
+    tuned_ = other_methods(config_);
+    config_.gemm_tuning = folder_.write("tuned.json", to_json(tuned_));
+  }
+  RunConfig in(const std::string& run_dir) const {
+    RunConfig config = config_;
+    config.run_dir = folder_.path(run_dir).string();
+    return config;
+  }
+  RunConfig resumed_in(const std::string& run_dir, const RunConfig& from, const std::string& tuning) const {
+    RunConfig config = in(run_dir);
+    config.resume = checkpoint_of(from, 5).string();
+    config.gemm_tuning = tuning;
+    return config;
+  }
+  std::uint64_t plan_fingerprint(RunConfig config) const {
+    resolve(config, 0);
+    std::uint64_t fingerprint = 0;
+    const int code = run_ranks(static_cast<int>(config.ranks), [&](World& world) {
+      const Trainer trainer(world, config, Trainer::Console::silent);
+      if (world.rank() == 0) fingerprint = trainer.program().plan("train").fingerprint;
+      return 0;
+    });
+    EXPECT_EQ(code, 0);
+    return fingerprint;
+  }
+
+  TemporaryFolder folder_;
+  RunConfig config_;
+  TunedGemms tuned_;
+};
+
+TEST_F(TunedRun, LeavesItsTableInTheRunAndInEachCheckpoint) {
+  const RunConfig run = in("run");
+  train_run(run);
+  const std::string written = to_json(tuned_);
+  EXPECT_EQ(TemporaryFolder::read(folder_.path("run/gemm_tuning.json")), written);
+  for (const std::int64_t step : {5, 10}) {
+    EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, step)).gemm_tuning, written);
+    EXPECT_EQ(TemporaryFolder::read(checkpoint_of(run, step) / kGemmTuningFile), written);
+  }
+  // The run's own configuration names the run's own copy, so that it runs the same again.
+  RunConfig again;
+  load_toml(again, folder_.path("run/config.toml").string());
+  EXPECT_EQ(again.gemm_tuning, folder_.path("run/gemm_tuning.json").string());
+}
+
+TEST_F(TunedRun, WithoutATableNothingOfItIsWritten) {
+  RunConfig run = in("run");
+  run.gemm_tuning.clear();
+  train_run(run);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("run/gemm_tuning.json")));
+  EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, 10)).gemm_tuning, "");
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_of(run, 10) / kGemmTuningFile));
+}
+
+TEST_F(TunedRun, GoesOnBitForBitWithTheCheckpointsTable) {
+  const RunConfig whole = in("whole");
+  const RunOutcome expected = train_run(whole);
+  std::filesystem::remove(config_.gemm_tuning);
+  // Threads and policy may differ, as always.
+  RunConfig rest = resumed_in("rest", whole, "");
+  rest.threads = 2;
+  rest.policy = "serial";
+  EXPECT_EQ(first_difference(train_run(rest).state, expected.state), "");
+  EXPECT_EQ(TemporaryFolder::read(folder_.path("rest/gemm_tuning.json")), to_json(tuned_));
+  EXPECT_EQ(read_checkpoint_info(checkpoint_of(rest, 10)).gemm_tuning, to_json(tuned_));
+}
+
+// Equal bits may be luck where all methods add in one order; equal plans are not.
+TEST_F(TunedRun, ThePlanNamesTheTable) {
+  const RunConfig whole = in("whole");
+  train_run(whole);
+  RunConfig plain = in("plain");
+  plain.gemm_tuning.clear();
+  const std::uint64_t tuned = plan_fingerprint(in("same")), untuned = plan_fingerprint(plain);
+  EXPECT_NE(tuned, untuned);
+  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "")), tuned);
+  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "none")), untuned);
+  const TunedGemms empty{this_machine(), 1, GemmTuning()};
+  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, folder_.write("empty.json", to_json(empty)))), untuned);
+}
+
+TEST_F(TunedRun, ADamagedTableInACheckpointIsRefused) {
+  const RunConfig whole = in("whole");
+  train_run(whole);
+  std::string text = to_json(tuned_);
+  text[text.size() / 2] ^= 1;
+  folder_.write("whole/checkpoints/step_00000005/gemm_tuning.json", text);
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }),
+                        {"gemm_tuning.json", "checksum"}));
+}
+
+// Of another machine: going on can't repeat the bits, while an evaluation needs none.
+TEST_F(TunedRun, AForeignTableIsRefusedWhereItsBitsMatter) {
+  CheckpointInfo info;
+  info.model = config_.model;
+  info.gemm_tuning = to_json(TunedGemms{{"another cpu", "oneDNN 1.0"}, 1, GemmTuning()});
+  const std::filesystem::path saved = save_checkpoint(folder_.path("foreign"), info, {});
+  std::ostringstream errors;
+  const auto body = [&](StoredTuning stored, const std::string& setting) {
+    return run_ranks(
+        2,
+        [&](World& world) {
+          EXPECT_EQ(gemm_tuning_of_run(world, setting, saved, stored), nullptr);
+          return 0;
+        },
+        errors);
+  };
+  EXPECT_EQ(body(StoredTuning::if_it_fits, ""), 0) << errors.str();
+  EXPECT_EQ(body(StoredTuning::required, "none"), 0) << errors.str();
+  EXPECT_EQ(body(StoredTuning::required, ""), 2);
+  EXPECT_TRUE(has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
+}
+
+}  // namespace
+}  // namespace weft

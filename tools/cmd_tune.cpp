@@ -1,0 +1,175 @@
+// `weft tune`: finds the fastest way to compute each matrix product of a configuration on this machine.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/cpu/parallel.h"
+#include "ops/lower.h"
+#include "runtime/gemm_trials.h"
+#include "tools/commands.h"
+#include "tools/config_options.h"
+#include "train/durable_file.h"
+#include "train/gemm_tuning_file.h"
+#include "train/launch_run.h"
+#include "train/trainer.h"
+
+namespace weft {
+namespace {
+
+struct TuneOptions {
+  RunConfig config;  // not yet resolved
+  std::string output = std::string(kGemmTuningFile);
+  int rounds = GemmTrialOptions{}.rounds;
+  bool json = false;
+  bool quiet = false;
+};
+
+struct TunedProduct {
+  GemmTrial trial;
+  std::int64_t tasks = 0;  // of one step of training and one of evaluation
+};
+
+// What has to be read so that nothing of a product is left in the caches: twice the last one.
+std::int64_t bytes_beyond_caches() {
+  const std::int64_t last_level = std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE));
+  return std::clamp<std::int64_t>(2 * last_level, std::int64_t{32} << 20, std::int64_t{1} << 30);
+}
+
+std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& options) {
+  const StepConfig step = step_config(config);
+  const std::shared_ptr<const Graph> train = lower_train(config.model, step), eval = lower_eval(config.model, step);
+  const std::vector<GemmUse> uses = products_of(std::vector<const Graph*>{train.get(), eval.get()});
+  cpu::Workers workers(static_cast<int>(config.threads));
+  GemmTrials trials(workers, {.rounds = options.rounds, .cache_bytes = bytes_beyond_caches()});
+  std::vector<TunedProduct> products;
+  for (const GemmUse& use : uses) {
+    const GemmTrial trial = trials.run(use.problem);
+    products.push_back({trial, use.tasks});
+    if (options.quiet || options.json) continue;
+    std::string line = fmt::format("[{}/{}] {}: ", products.size(), uses.size(), to_string(use.problem));
+    if (trial.chosen == trial.usual) {
+      line += fmt::format("{} stays, best of {}", cpu::to_string(trial.usual), trial.candidates);
+    } else {
+      line += fmt::format("{} takes {:.2f} times as long as {}", cpu::to_string(trial.usual), trial.gain,
+                          cpu::to_string(trial.chosen));
+    }
+    fmt::print(stderr, "{}\n", line);
+  }
+  return products;
+}
+
+// Of all products of the graphs together.
+double seconds_of(const std::vector<TunedProduct>& products, double GemmTrial::*seconds) {
+  double sum = 0;
+  for (const auto& [trial, tasks] : products) sum += trial.*seconds * static_cast<double>(tasks);
+  return sum;
+}
+
+void print_table(const std::vector<TunedProduct>& products, const TuneOptions& options, double seconds) {
+  std::size_t width = 7;
+  for (const TunedProduct& product : products) width = std::max(width, to_string(product.trial.problem).size());
+  std::string text = fmt::format("{:<{}} {:>5}  {:<18} {:>9}  {:<18} {:>9}  {:>5}\n", "product", width, "tasks",
+                                 "default", "ms", "chosen", "ms", "gain");
+  for (const auto& [trial, tasks] : products) {
+    const bool same = trial.chosen == trial.usual;
+    text += fmt::format("{:<{}} {:>5}  {:<18} {:>9.3f}  {:<18} {:>9.3f}  {:>5.2f}\n", to_string(trial.problem), width,
+                        tasks, cpu::to_string(trial.usual), 1e3 * trial.usual_seconds,
+                        same ? "=" : cpu::to_string(trial.chosen), 1e3 * trial.chosen_seconds, trial.gain);
+  }
+  const auto changed =
+      std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
+  text += fmt::format("{} of {} products get another method; all tasks: {:.1f} ms by default, {:.1f} ms as chosen\n",
+                      changed, products.size(), 1e3 * seconds_of(products, &GemmTrial::usual_seconds),
+                      1e3 * seconds_of(products, &GemmTrial::chosen_seconds));
+  fmt::print("{}measured in {:.0f} s; use it with --gemm-tuning {}\n", text, seconds, options.output);
+}
+
+nlohmann::json to_json(const std::vector<TunedProduct>& products, const TunedGemms& tuned, const std::string& output) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [trial, tasks] : products) {
+    list.push_back({{"product", to_string(trial.problem)},
+                    {"tasks", tasks},
+                    {"default", cpu::to_string(trial.usual)},
+                    {"default_ms", 1e3 * trial.usual_seconds},
+                    {"chosen", cpu::to_string(trial.chosen)},
+                    {"chosen_ms", 1e3 * trial.chosen_seconds},
+                    {"gain", trial.gain},
+                    {"candidates", trial.candidates}});
+  }
+  return {{"file", output},
+          {"isa", tuned.machine.isa},
+          {"library", tuned.machine.library},
+          {"threads", tuned.threads},
+          {"fingerprint", fmt::format("{:016x}", tuned.table.fingerprint())},
+          {"products", list}};
+}
+
+// Before minutes of measuring.
+void expect_writable(const std::filesystem::path& output) {
+  const std::filesystem::path folder = output.has_parent_path() ? output.parent_path() : ".";
+  if (std::filesystem::is_directory(folder) && !std::filesystem::is_directory(output) &&
+      access(folder.c_str(), W_OK) == 0) {
+    return;
+  }
+  throw UserError(fmt::format("{} can't be written", in_quotes(output)), "a file in a folder that is there",
+                  "-o with another path");
+}
+
+int tune(const TuneOptions& options) {
+  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+    // The others wait for what rank 0 has measured, so that the cores are its own.
+    if (world.rank() == 0) {
+      expect_writable(options.output);
+      const auto begin = std::chrono::steady_clock::now();
+      const std::vector<TunedProduct> products = measure(config, options);
+      std::vector<GemmChoice> choices;
+      for (const auto& [trial, tasks] : products) choices.push_back({trial.problem, trial.chosen});
+      const TunedGemms tuned{this_machine(), static_cast<int>(config.threads), GemmTuning(std::move(choices))};
+      write_durable(options.output, weft::to_json(tuned));
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (options.json) {
+        fmt::print("{}\n", to_json(products, tuned, options.output).dump());
+      } else {
+        print_table(products, options, seconds);
+      }
+    }
+    world.barrier();
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command add_tune(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("tune", "find the fastest way to compute each matrix product here");
+  const auto options = std::make_shared<TuneOptions>();
+  app->add_option("-o,--output", options->output, "the file to write, for --gemm-tuning")->capture_default_str();
+  app->add_option("--rounds", options->rounds, "in which the best methods meet")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_flag("--json", options->json, "print the result as one JSON object");
+  app->add_flag("--quiet", options->quiet, "print only the table and errors");
+  const ConfigOptions config(*app);
+  app->footer(
+      "A method replaces the default only where it is more than 3 % faster, and is so again in a second meeting.\n"
+      "Examples:\n"
+      "  weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json\n"
+      "  weft train --model gpt2-124m --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
+      "  weft tune run.toml -o tuned.json --json");
+  return [options, config] {
+    options->config = config.load();
+    if (config.dump()) return print_config(options->config);
+    return tune(*options);
+  };
+}
+
+}  // namespace weft

@@ -46,8 +46,11 @@ struct StepConfig {
   float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
 };
 
-/// What a rank writes into "coordinates".
-std::array<std::int64_t, 7> coordinate_values(const Grid& grid, const Coordinates& at);
+/// Where "coordinates" says what. The first four are the rank's; the others are 0 on exactly one of the ranks that
+/// differ in the axes that they name.
+enum class CoordinateIndex : std::uint8_t { x, y, z, data, xy, y_data, yz_data, xz_data, yz, xz };
+/// What a rank writes into "coordinates", where a program has that state: if x·y·z > 1 or with ZeRO-1.
+std::array<std::int64_t, 10> coordinate_values(const Grid& grid, const Coordinates& at);
 
 /// Forward, backward and update of one step of any rank: ranks differ in their state alone. State: parameters (dtype),
 /// each the rank's block, or over z the kept range of it (see ops/sharding.h); "<name>.m" and "<name>.v" of the

@@ -56,12 +56,18 @@ std::string place(const Tensor& tensor, std::int64_t element) {
 
 }  // namespace
 
-CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels) {
+CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels, const Grid& grid)
+    : CommunicatorSet(world, channels, [&](Channel channel) { return group_color(grid, channel, world.rank()); }) {}
+
+CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels)
+    : CommunicatorSet(world, channels, [](Channel) { return 0; }) {}
+
+CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels,
+                                 const std::function<std::int64_t(Channel)>& color) {
   communicators_.resize(static_cast<std::size_t>(Channel::world) + 1);
-  // Ranks differ in the data coordinate only, so every group is the world; one colour each.
   for (Channel channel : channels) {
     auto& communicator = communicators_[static_cast<std::size_t>(channel)];
-    if (communicator == nullptr) communicator = world.split(0);
+    if (communicator == nullptr) communicator = world.split(static_cast<int>(color(channel)));
   }
 }
 

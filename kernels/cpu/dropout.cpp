@@ -84,7 +84,8 @@ void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const M
       const T* in = elements<T>(x, row) + begin;
       const T* extra = residual != nullptr ? elements<T>(base, row) + begin : nullptr;
       T* out = elements<T>(y, row) + begin;
-      Uniforms uniforms(mask, static_cast<std::uint64_t>((mask.first_row + row) * x.cols + begin));
+      const std::int64_t piece = (mask.first_row + row) * mask.parts + mask.part;
+      Uniforms uniforms(mask, static_cast<std::uint64_t>(piece * x.cols + begin));
       for_vectors(n, [&](std::int64_t i, auto lanes) {
         const Floats kept = lanes.load(in + i) * scale;
         Floats value = uniforms.take(std::min(kLanes, n - i)) < mask.p ? Floats{} : kept;

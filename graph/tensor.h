@@ -1,6 +1,7 @@
 // Tensors of one rank and the views that tasks take of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ enum class Role : std::uint8_t {
   gathered,
   workspace
 };
+
+inline constexpr std::size_t kRoles = 9;
 
 std::string_view to_string(Role role);
 

@@ -1,0 +1,24 @@
+// What the memory of a rank is for, before anything is allocated.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "runtime/plan.h"
+
+namespace weft {
+
+/// Bytes of one rank by role: of state in all; of scratch what lives at the moment when most of it does, in the plan's
+/// order. `arena` is what the plan allocates for scratch: as much, and what alignment and the plan's freedom to run
+/// streams side by side cost.
+struct MemoryReport {
+  std::array<std::int64_t, kRoles> bytes{};  // by role
+  std::int64_t state = 0, scratch_peak = 0, arena = 0;
+
+  std::int64_t of(Role role) const { return bytes[static_cast<std::size_t>(role)]; }
+  std::int64_t total() const { return state + arena; }
+};
+
+MemoryReport memory_report(const Plan& plan);
+
+}  // namespace weft

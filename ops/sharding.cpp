@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -120,6 +121,20 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const Grid& grid) {
     if (elements % grid.z != 0) return Misfit{Axis::z, fmt::format("{}, {} elements a block", spec.name, elements)};
   }
   return std::nullopt;
+}
+
+// Of the grids of as many ranks that fit, the one whose axes are nearest. Data parallelism alone always fits.
+Grid nearest_grid(const ModelConfig& model, const Grid& grid) {
+  const std::vector<Grid> grids = fitting_grids(model, grid.ranks());
+  const auto distance = [&](const Grid& other) {
+    double sum = 0;
+    for (const Axis axis : kAxes) {
+      sum += std::abs(std::log(static_cast<double>(other.on(axis)) / static_cast<double>(grid.on(axis))));
+    }
+    return sum;
+  };
+  return *std::min_element(grids.begin(), grids.end(),
+                           [&](const Grid& a, const Grid& b) { return distance(a) < distance(b); });
 }
 
 }  // namespace
@@ -242,11 +257,27 @@ void validate_grid(const ModelConfig& model, const Grid& grid) {
     nearest.push_back(fmt::format("{}={}", to_string(misfit->axis), above));
     break;
   }
-  throw UserError(
-      fmt::format("grid {}: {} does not divide by {} = {}", to_string(grid), misfit->dimension, to_string(misfit->axis),
-                  given),
-      "sizes that the axes divide",
-      nearest.empty() ? "change another axis, or the model" : fmt::format("choose {}", fmt::join(nearest, " or ")));
+  nearest.push_back("--grid " + to_string(nearest_grid(model, grid)));
+  throw UserError(fmt::format("grid {}: {} does not divide by {} = {}", to_string(grid), misfit->dimension,
+                              to_string(misfit->axis), given),
+                  "sizes that the axes divide", fmt::format("choose {}", fmt::join(nearest, " or ")));
+}
+
+std::vector<Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks) {
+  std::vector<Grid> grids;
+  for (std::int64_t x = 1; x <= ranks; ++x) {
+    if (ranks % x != 0) continue;
+    for (std::int64_t y = 1; y <= ranks / x; ++y) {
+      if (ranks / x % y != 0) continue;
+      for (std::int64_t z = 1; z <= ranks / x / y; ++z) {
+        if (ranks / x / y % z != 0) continue;
+        Grid grid;
+        grid.x = x, grid.y = y, grid.z = z, grid.data = ranks / x / y / z;
+        if (!misfit_of(model, grid)) grids.push_back(grid);
+      }
+    }
+  }
+  return grids;
 }
 
 }  // namespace weft

@@ -72,6 +72,9 @@ bool zero1_cuts(const ParameterShard& shard, const Grid& grid);
 std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std::vector<ParameterSpec>& specs,
                                              const Grid& grid, const Coordinates& at, bool zero1 = false);
 
+/// Every grid of so many ranks that fits the model, by x, y and z.
+std::vector<Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks);
+
 /// Throws UserError when the grid doesn't fit the model, naming the dimension and the nearest sizes of the axis that
 /// do.
 void validate_grid(const ModelConfig& model, const Grid& grid);

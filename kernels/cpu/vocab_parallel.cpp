@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
@@ -60,6 +61,9 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
                          const Matrix* grad_scale) {
   const Columns columns(part, logits.cols);
   const std::int64_t cols = logits.cols, rows = logits.rows;
+  if (part.vocab > parts * cols) {
+    throw std::logic_error(fmt::format("{} parts of {} columns are too few for {} tokens", parts, cols, part.vocab));
+  }
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_rows(workers, rows, grad_scale != nullptr ? cols : 3 * parts, [&](std::int64_t row) {
       T* x = elements<T>(logits, row);

@@ -8,12 +8,11 @@
 
 namespace weft {
 
-/// Bytes of one rank by role: of state in all; of scratch what lives at the moment when most of it does, in the plan's
-/// order. `arena` is what the plan allocates for scratch: as much, and what alignment and the plan's freedom to run
-/// streams side by side cost.
+/// Bytes of one rank by role: of state in all, of scratch at most at one moment of the plan's order. Roles peak at
+/// different moments, so scratch roles may add up to more than `arena`, what the plan allocates for all of them.
 struct MemoryReport {
   std::array<std::int64_t, kRoles> bytes{};  // by role
-  std::int64_t state = 0, scratch_peak = 0, arena = 0;
+  std::int64_t state = 0, arena = 0;
 
   std::int64_t of(Role role) const { return bytes[static_cast<std::size_t>(role)]; }
   std::int64_t total() const { return state + arena; }

@@ -21,7 +21,7 @@ struct RunDescription {
 /// A line each.
 std::string describe_run(const RunDescription& run);
 
-/// One JSON object: model, parameters, dtype, ranks, threads, policy, train_tokens, held_out_tokens, planning_ms,
+/// One JSON object: model, parameters, dtype, ranks, grid, threads, policy, train_tokens, held_out_tokens, planning_ms,
 /// plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes, sum_of_tensor_bytes, fingerprint}} and
 /// memory_bytes {role: bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0, which writes the
 /// checkpoints.

@@ -5,37 +5,20 @@
 namespace weft {
 
 KindClass kind_class(const Operation& operation) {
-  return std::visit(Overloaded{[](const Gemm&) { return KindClass::gemm; },
-                               [](const BiasGradient&) { return KindClass::elementwise; },
-                               [](const LayerNormForward&) { return KindClass::elementwise; },
-                               [](const LayerNormBackward&) { return KindClass::elementwise; },
-                               [](const RmsNormForward&) { return KindClass::elementwise; },
-                               [](const RmsNormBackward&) { return KindClass::elementwise; },
-                               [](const EmbeddingForward&) { return KindClass::elementwise; },
-                               [](const EmbeddingBackward&) { return KindClass::elementwise; },
-                               [](const PositionBackward&) { return KindClass::elementwise; },
-                               [](const Rope&) { return KindClass::elementwise; },
-                               [](const AttentionForward&) { return KindClass::attention; },
-                               [](const AttentionBackward&) { return KindClass::attention; },
-                               [](const CacheStore&) { return KindClass::copy; },
-                               [](const AttentionDecode&) { return KindClass::attention; },
-                               [](const GeluForward&) { return KindClass::elementwise; },
-                               [](const GeluBackward&) { return KindClass::elementwise; },
-                               [](const SwiGluForward&) { return KindClass::elementwise; },
-                               [](const SwiGluBackward&) { return KindClass::elementwise; },
-                               [](const Add&) { return KindClass::elementwise; },
-                               [](const Dropout&) { return KindClass::elementwise; },
-                               [](const CrossEntropy&) { return KindClass::elementwise; },
-                               [](const LossSum&) { return KindClass::elementwise; },
-                               [](const SumSquares&) { return KindClass::optimizer; },
-                               [](const ClipFactor&) { return KindClass::optimizer; },
-                               [](const AdamW&) { return KindClass::optimizer; },
-                               [](const SelectRow&) { return KindClass::copy; },
-                               [](const AllReduce&) { return KindClass::all_reduce; },
-                               [](const ReduceScatter&) { return KindClass::reduce_scatter; },
-                               [](const AllGather&) { return KindClass::all_gather; },
-                               [](const Broadcast&) { return KindClass::copy; }},
-                    operation);
+  return std::visit(
+      Overloaded{
+          [](const Gemm&) { return KindClass::gemm; }, [](const AttentionForward&) { return KindClass::attention; },
+          [](const AttentionBackward&) { return KindClass::attention; },
+          [](const AttentionDecode&) { return KindClass::attention; },
+          [](const CacheStore&) { return KindClass::copy; }, [](const TakeColumns&) { return KindClass::copy; },
+          [](const PutColumns&) { return KindClass::copy; }, [](const Cast&) { return KindClass::copy; },
+          [](const SelectRow&) { return KindClass::copy; }, [](const SumSquares&) { return KindClass::optimizer; },
+          [](const ClipFactor&) { return KindClass::optimizer; }, [](const AdamW&) { return KindClass::optimizer; },
+          [](const AllReduce&) { return KindClass::all_reduce; },
+          [](const ReduceScatter&) { return KindClass::reduce_scatter; },
+          [](const AllGather&) { return KindClass::all_gather; }, [](const Broadcast&) { return KindClass::copy; },
+          [](const auto&) { return KindClass::elementwise; }},
+      operation);
 }
 
 std::string_view stream_color(std::size_t index) {

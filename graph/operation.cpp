@@ -33,10 +33,17 @@ std::string_view to_string(Channel channel) {
 std::string_view kind_name(const Operation& operation) {
   return std::visit(Overloaded{[](const Gemm&) { return "gemm"; },
                                [](const BiasGradient&) { return "bias_gradient"; },
+                               [](const AddBias&) { return "add_bias"; },
                                [](const LayerNormForward&) { return "layer_norm"; },
                                [](const LayerNormBackward&) { return "layer_norm_backward"; },
                                [](const RmsNormForward&) { return "rms_norm"; },
                                [](const RmsNormBackward&) { return "rms_norm_backward"; },
+                               [](const NormStatistics&) { return "norm_statistics"; },
+                               [](const NormForwardOfParts&) { return "norm_of_parts"; },
+                               [](const NormBackwardSums&) { return "norm_backward_sums"; },
+                               [](const NormBackwardOfParts&) { return "norm_backward_of_parts"; },
+                               [](const TakeColumns&) { return "take_columns"; },
+                               [](const PutColumns&) { return "put_columns"; },
                                [](const EmbeddingForward&) { return "embedding"; },
                                [](const EmbeddingBackward&) { return "embedding_backward"; },
                                [](const PositionBackward&) { return "position_backward"; },
@@ -50,8 +57,11 @@ std::string_view kind_name(const Operation& operation) {
                                [](const SwiGluForward&) { return "swiglu"; },
                                [](const SwiGluBackward&) { return "swiglu_backward"; },
                                [](const Add&) { return "add"; },
+                               [](const Cast&) { return "cast"; },
                                [](const Dropout&) { return "dropout"; },
                                [](const CrossEntropy&) { return "cross_entropy"; },
+                               [](const VocabStatistics&) { return "vocab_statistics"; },
+                               [](const VocabCrossEntropy&) { return "vocab_cross_entropy"; },
                                [](const LossSum&) { return "loss_sum"; },
                                [](const SumSquares&) { return "sum_squares"; },
                                [](const ClipFactor&) { return "clip_factor"; },
@@ -89,6 +99,9 @@ Work work_of(const Operation& operation, double e) {
           [&](const BiasGradient& o) {
             return Work{d(o.rows * o.cols), e * d(o.rows * o.cols), 0};
           },
+          [&](const AddBias& o) {
+            return Work{d(o.rows * o.cols), 2 * e * d(o.rows * o.cols), 0};
+          },
           [&](const LayerNormForward& o) {
             return Work{8 * d(o.rows * o.cols), 2 * e * d(o.rows * o.cols), 0};
           },
@@ -100,6 +113,24 @@ Work work_of(const Operation& operation, double e) {
           },
           [&](const RmsNormBackward& o) {
             return Work{10 * d(o.rows * o.cols), (o.residual ? 4 : 3) * e * d(o.rows * o.cols), 0};
+          },
+          [&](const NormStatistics& o) {
+            return Work{(o.centered ? 4 : 2) * d(o.rows * o.cols), e * d(o.rows * o.cols), 0};
+          },
+          [&](const NormForwardOfParts& o) {
+            return Work{(o.centered ? 4 : 2) * d(o.rows * o.cols), 2 * e * d(o.rows * o.cols), 0};
+          },
+          [&](const NormBackwardSums& o) {
+            return Work{(o.centered ? 6 : 4) * d(o.rows * o.cols), 2 * e * d(o.rows * o.cols), 0};
+          },
+          [&](const NormBackwardOfParts& o) {
+            return Work{(o.centered ? 10 : 7) * d(o.rows * o.cols), (o.residual ? 4 : 3) * e * d(o.rows * o.cols), 0};
+          },
+          [&](const TakeColumns& o) {
+            return Work{0, 2 * e * d(o.rows * o.cols), 0};
+          },
+          [&](const PutColumns& o) {
+            return Work{0, e * d(o.rows * o.cols * (1 + o.windows)), 0};
           },
           [&](const EmbeddingForward& o) {
             return Work{d(o.rows * o.cols), 3 * e * d(o.rows * o.cols), 0};
@@ -144,11 +175,21 @@ Work work_of(const Operation& operation, double e) {
           [&](const Add& o) {
             return Work{d(o.n), 3 * e * d(o.n), 0};
           },
+          [&](const Cast& o) {
+            return Work{d(o.n), 6 * d(o.n), 0};
+          },
           [&](const Dropout& o) {
             return Work{30 * d(o.rows * o.cols), (o.residual ? 3 : 2) * e * d(o.rows * o.cols), 0};
           },
           [&](const CrossEntropy& o) {
             return Work{12 * d(o.rows * o.padded), (o.gradient ? 3 : 1) * e * d(o.rows * o.padded), 0};
+          },
+          [&](const VocabStatistics& o) {
+            return Work{6 * d(o.rows * o.cols), e * d(o.rows * o.cols), 0};
+          },
+          [&](const VocabCrossEntropy& o) {
+            return Work{o.gradient ? 6 * d(o.rows * o.cols) : d(o.rows), o.gradient ? 2 * e * d(o.rows * o.cols) : 0,
+                        0};
           },
           [&](const LossSum& o) {
             return Work{d(o.rows), 8 * d(o.rows), 0};

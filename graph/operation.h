@@ -54,19 +54,71 @@ struct RmsNormBackward {
   bool residual = false, accumulate = false;
 };
 
-/// Row r of out = wte[token r] (+ wpe[offset + r mod seq_len]).
-/// Arguments: tokens read i32 [rows]; wte read [vocab, cols]; if positions: wpe read [context, cols]; out write; if
-/// has_offset: position read i64 [1], the offset (else 0).
-struct EmbeddingForward {
-  std::int64_t rows, cols, vocab, seq_len;
-  bool positions = false, has_offset = false;
+/// What norms know of a row whose columns lie on several ranks. Centered (LayerNorm): mean and sum of (x − mean)²;
+/// else (RMSNorm): sum of x². Arguments: x read [rows, cols]; statistics write f32 [rows, centered ? 2 : 1].
+struct NormStatistics {
+  std::int64_t rows, cols;
+  bool centered;
 };
 
-/// dwte[token r] += dout[r], in row order. Without accumulate every other row is set to zero.
-/// Arguments: tokens read i32; dout read [rows, cols]; dwte write f32 [vocab, cols].
+/// LayerNorm (centered) or RMSNorm of rows that are cut into `parts` pieces of `cols` columns, with every part's
+/// statistics; parts are combined in their order (Chan, Golub and LeVeque 1979).
+/// Arguments: x read [rows, cols]; weight read [cols]; if centered: bias read [cols]; statistics read f32 [parts, rows,
+/// 2 or 1]; y write; if centered: mean write f32 [rows]; rstd write f32 [rows].
+struct NormForwardOfParts {
+  std::int64_t rows, cols, parts;
+  float eps;
+  bool centered;
+};
+
+/// What the backward pass has to sum over a row: of g = dy·weight, Σ g·x̂ and, if centered, before it Σ g.
+/// Arguments: x read; weight read; if centered: mean read; rstd read; dy read; sums write f32 [rows, centered ? 2 : 1].
+struct NormBackwardSums {
+  std::int64_t rows, cols;
+  bool centered;
+};
+
+/// Arguments: x read; weight read; if centered: mean read; rstd read; dy read; sums read f32 [rows, centered ? 2 : 1],
+/// of all parts; dx write; dweight write f32 [cols]; if centered: dbias write f32 [cols]; if residual: dresidual read.
+struct NormBackwardOfParts {
+  std::int64_t rows, cols, parts;
+  bool centered, residual = false, accumulate = false;
+};
+
+/// y += bias on every row, on the rank whose coordinate is 0: the other parts of a sum over ranks have none.
+/// Arguments: y rw [rows, cols]; bias read [cols]; coordinate read i64 [1].
+struct AddBias {
+  std::int64_t rows, cols;
+};
+
+/// Window ⌊coordinate / ranks_per_window⌋ of x, which is `windows` windows of `cols` columns.
+/// Arguments: x read [rows, windows·cols]; coordinate read i64 [1]; out write [rows, cols].
+struct TakeColumns {
+  std::int64_t rows, cols, windows, ranks_per_window;
+};
+
+/// The adjoint: x in its window of out, zero in the others.
+/// Arguments: x read [rows, cols]; coordinate read i64 [1]; out write [rows, windows·cols].
+struct PutColumns {
+  std::int64_t rows, cols, windows, ranks_per_window;
+};
+
+/// Row r of out = wte[token r] (+ wpe[offset + r mod seq_len]). Sharded: wte holds tokens [c·vocab, (c+1)·vocab) of
+/// coordinate c; the rows of other tokens become zero, positions not added, so that a sum over ranks is the embedding.
+/// Arguments: tokens read i32 [rows]; wte read [vocab, cols]; if positions: wpe read [context, cols]; out write; if
+/// has_offset: position read i64 [1], the offset (else 0); if sharded: coordinate read i64 [1].
+struct EmbeddingForward {
+  std::int64_t rows, cols, vocab, seq_len;
+  bool positions = false, has_offset = false, sharded = false;
+};
+
+/// dwte[token r] += dout[r], in row order. Without accumulate every other row is set to zero. Sharded: of the rank's
+/// tokens, as forward.
+/// Arguments: tokens read i32; dout read [rows, cols]; dwte write f32 [vocab, cols]; if sharded: coordinate read i64
+/// [1].
 struct EmbeddingBackward {
   std::int64_t rows, cols, vocab;
-  bool accumulate = false;
+  bool accumulate = false, sharded = false;
 };
 
 /// dwpe[p] (+)= sum over sequences of dout[sequence, p]; rows beyond seq_len are set to zero without accumulate.
@@ -137,13 +189,15 @@ struct Add {
 };
 
 /// y = x·mask/(1−p) (+ residual). The mask is Philox(seed, step, site, global element), so forward and backward are
-/// the same operation; global element = (row_base + row_offset + row)·cols + col.
-/// Arguments: x read [rows, cols]; random read i64 [3] = {seed, step, row_base}; y write; if residual: residual read.
+/// the same operation; global element = (row_base + row_offset + row)·cols·parts + coordinate·cols + col.
+/// Arguments: x read [rows, cols]; random read i64 [3] = {seed, step, row_base}; y write; if residual: residual read;
+/// if parts > 1: coordinate read i64 [1] (else 0).
 struct Dropout {
   std::int64_t rows, cols, row_offset;
   float p;
   std::uint32_t site;
   bool residual = false;
+  std::int64_t parts = 1;
 };
 
 /// Softmax cross-entropy against targets (negative = ignored: loss 0, gradient 0). Columns from `vocab` on, if any, are
@@ -155,15 +209,40 @@ struct CrossEntropy {
   bool gradient = true;
 };
 
-/// sums[0] (+)= sum of losses, sums[1] (+)= count of targets ≥ 0.
-/// Arguments: losses read f32 [rows]; targets read i32 [rows]; sums write f32 [2].
-struct LossSum {
-  std::int64_t rows;
-  bool accumulate = false;
+/// What the loss has to know of a row of logits whose columns lie on several ranks: the largest, the sum of
+/// exp(logit − largest), and the target's logit (−∞ where another rank has it). The rank's columns are those of tokens
+/// [c·cols, (c+1)·cols) of coordinate c; those from `vocab` on are padding.
+/// Arguments: logits read [rows, cols]; targets read i32 [rows]; coordinate read i64 [1]; statistics write f32 [rows,
+/// 3].
+struct VocabStatistics {
+  std::int64_t rows, cols, vocab;
 };
 
-/// partial = sum of x² (double inside). Arguments: x read f32 [n]; partial write f32 [1].
+/// CrossEntropy of such rows with every part's statistics, combined in their order.
+/// Arguments: logits rw (read without gradient) [rows, cols]; targets read i32 [rows]; coordinate read i64 [1];
+/// statistics read f32 [parts, rows, 3]; losses write f32 [rows]; if gradient: grad_scale read f32 [1].
+struct VocabCrossEntropy {
+  std::int64_t rows, cols, vocab, parts;
+  bool gradient = true;
+};
+
+/// sums[0] (+)= sum of losses, sums[1] (+)= count of targets ≥ 0. If owned: only where `replica` is 0, else (+)= 0, so
+/// that a sum over ranks counts no replica.
+/// Arguments: losses read f32 [rows]; targets read i32 [rows]; sums write f32 [2]; if owned: replica read i64 [1].
+struct LossSum {
+  std::int64_t rows;
+  bool accumulate = false, owned = false;
+};
+
+/// partial = sum of x² (double inside); if owned: 0 unless `replica` is 0.
+/// Arguments: x read f32 [n]; partial write f32 [1]; if owned: replica read i64 [1].
 struct SumSquares {
+  std::int64_t n;
+  bool owned = false;
+};
+
+/// out = x in the other dtype, rounded to nearest even. Arguments: x read [n], f32 or bf16; out write [n].
+struct Cast {
   std::int64_t n;
 };
 
@@ -220,11 +299,13 @@ struct Broadcast {
   std::int64_t ranks, count, root;
 };
 
-using Operation = std::variant<Gemm, BiasGradient, LayerNormForward, LayerNormBackward, RmsNormForward, RmsNormBackward,
-                               EmbeddingForward, EmbeddingBackward, PositionBackward, Rope, AttentionForward,
-                               AttentionBackward, CacheStore, AttentionDecode, GeluForward, GeluBackward, SwiGluForward,
-                               SwiGluBackward, Add, Dropout, CrossEntropy, LossSum, SumSquares, ClipFactor, AdamW,
-                               SelectRow, AllReduce, ReduceScatter, AllGather, Broadcast>;
+using Operation =
+    std::variant<Gemm, BiasGradient, AddBias, LayerNormForward, LayerNormBackward, RmsNormForward, RmsNormBackward,
+                 NormStatistics, NormForwardOfParts, NormBackwardSums, NormBackwardOfParts, TakeColumns, PutColumns,
+                 EmbeddingForward, EmbeddingBackward, PositionBackward, Rope, AttentionForward, AttentionBackward,
+                 CacheStore, AttentionDecode, GeluForward, GeluBackward, SwiGluForward, SwiGluBackward, Add, Cast,
+                 Dropout, CrossEntropy, VocabStatistics, VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW,
+                 SelectRow, AllReduce, ReduceScatter, AllGather, Broadcast>;
 
 /// "gemm", "all_reduce", … : the operation's name in drawings, traces and profiles.
 std::string_view kind_name(const Operation& operation);

@@ -17,16 +17,28 @@ struct FieldVisitor {
     f("accumulate", o.accumulate), f("has_bias", o.has_bias);
   }
   void operator()(const BiasGradient& o) const { f("rows", o.rows), f("cols", o.cols), f("accumulate", o.accumulate); }
+  void operator()(const AddBias& o) const { f("rows", o.rows), f("cols", o.cols); }
   void operator()(const LayerNormForward& o) const { f("rows", o.rows), f("cols", o.cols), f("eps", o.eps); }
   void operator()(const LayerNormBackward& o) const { norm_backward(o); }
   void operator()(const RmsNormForward& o) const { f("rows", o.rows), f("cols", o.cols), f("eps", o.eps); }
   void operator()(const RmsNormBackward& o) const { norm_backward(o); }
+  void operator()(const NormStatistics& o) const { f("rows", o.rows), f("cols", o.cols), f("centered", o.centered); }
+  void operator()(const NormForwardOfParts& o) const {
+    f("rows", o.rows), f("cols", o.cols), f("parts", o.parts), f("eps", o.eps), f("centered", o.centered);
+  }
+  void operator()(const NormBackwardSums& o) const { f("rows", o.rows), f("cols", o.cols), f("centered", o.centered); }
+  void operator()(const NormBackwardOfParts& o) const {
+    norm_backward(o), f("parts", o.parts), f("centered", o.centered);
+  }
+  void operator()(const TakeColumns& o) const { windows(o); }
+  void operator()(const PutColumns& o) const { windows(o); }
   void operator()(const EmbeddingForward& o) const {
     f("rows", o.rows), f("cols", o.cols), f("vocab", o.vocab), f("seq_len", o.seq_len);
-    f("positions", o.positions), f("has_offset", o.has_offset);
+    f("positions", o.positions), f("has_offset", o.has_offset), f("sharded", o.sharded);
   }
   void operator()(const EmbeddingBackward& o) const {
     f("rows", o.rows), f("cols", o.cols), f("vocab", o.vocab), f("accumulate", o.accumulate);
+    f("sharded", o.sharded);
   }
   void operator()(const PositionBackward& o) const {
     f("rows", o.rows), f("cols", o.cols), f("seq_len", o.seq_len), f("context", o.context);
@@ -54,13 +66,18 @@ struct FieldVisitor {
   void operator()(const Add& o) const { f("n", o.n); }
   void operator()(const Dropout& o) const {
     f("rows", o.rows), f("cols", o.cols), f("row_offset", o.row_offset), f("p", o.p), f("site", o.site);
-    f("residual", o.residual);
+    f("residual", o.residual), f("parts", o.parts);
   }
+  void operator()(const Cast& o) const { f("n", o.n); }
   void operator()(const CrossEntropy& o) const {
     f("rows", o.rows), f("vocab", o.vocab), f("padded", o.padded), f("gradient", o.gradient);
   }
-  void operator()(const LossSum& o) const { f("rows", o.rows), f("accumulate", o.accumulate); }
-  void operator()(const SumSquares& o) const { f("n", o.n); }
+  void operator()(const VocabStatistics& o) const { f("rows", o.rows), f("cols", o.cols), f("vocab", o.vocab); }
+  void operator()(const VocabCrossEntropy& o) const {
+    f("rows", o.rows), f("cols", o.cols), f("vocab", o.vocab), f("parts", o.parts), f("gradient", o.gradient);
+  }
+  void operator()(const LossSum& o) const { f("rows", o.rows), f("accumulate", o.accumulate), f("owned", o.owned); }
+  void operator()(const SumSquares& o) const { f("n", o.n), f("owned", o.owned); }
   void operator()(const ClipFactor& o) const { f("count", o.count), f("max_norm", o.max_norm); }
   void operator()(const AdamW& o) const {
     f("n", o.n), f("beta1", o.beta1), f("beta2", o.beta2), f("eps", o.eps), f("weight_decay", o.weight_decay);
@@ -74,6 +91,9 @@ struct FieldVisitor {
 
   void norm_backward(const auto& o) const {
     f("rows", o.rows), f("cols", o.cols), f("residual", o.residual), f("accumulate", o.accumulate);
+  }
+  void windows(const auto& o) const {
+    f("rows", o.rows), f("cols", o.cols), f("windows", o.windows), f("ranks_per_window", o.ranks_per_window);
   }
   void attention(const auto& o) const {
     f("batch", o.batch), f("seq", o.seq), f("heads", o.heads), f("kv_heads", o.kv_heads), f("head_dim", o.head_dim);

@@ -21,6 +21,8 @@ std::string_view to_string(Role role) {
       return "cache";
     case Role::activation:
       return "activation";
+    case Role::gathered:
+      return "gathered";
     case Role::workspace:
       return "workspace";
   }

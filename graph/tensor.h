@@ -1,6 +1,7 @@
 // Tensors of one rank and the views that tasks take of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,8 +14,20 @@ namespace weft {
 using TensorId = Id<struct TensorTag>;
 
 /// What a tensor is for. It decides where it lives (state outlives a step, the rest shares the scratch arena) and how
-/// memory is reported.
-enum class Role : std::uint8_t { parameter, gradient, optimizer_state, scalar, input, cache, activation, workspace };
+/// memory is reported. `gathered`: a parameter's block, whole for as long as tasks read it.
+enum class Role : std::uint8_t {
+  parameter,
+  gradient,
+  optimizer_state,
+  scalar,
+  input,
+  cache,
+  activation,
+  gathered,
+  workspace
+};
+
+inline constexpr std::size_t kRoles = 9;
 
 std::string_view to_string(Role role);
 

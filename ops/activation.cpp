@@ -1,5 +1,6 @@
 #include "ops/activation.h"
 
+#include "ops/collectives.h"
 #include "ops/lower.h"
 
 namespace weft {
@@ -9,11 +10,22 @@ TensorId random_state(Lowering& low) {
   return low.named(names::kRandom, DType::i64, {3}, Role::scalar);
 }
 
+// y = x with elements dropped (+ residual). Values beside the residual stream are cut over x, so the mask's place is
+// too.
+void emit_dropout(Lowering& low, std::string_view what, const Value& x, TensorId y, const DropoutSite& where,
+                  std::optional<TensorId> residual) {
+  const std::int64_t parts = low.grid().x;
+  Dropout op{x.rows, x.cols, where.row_offset, where.p, where.site, residual.has_value(), parts};
+  std::vector<Access> accesses = {low.read(x.tensor), low.read(random_state(low)), low.write(y)};
+  if (residual) accesses.push_back(low.read(*residual));
+  if (parts > 1) accesses.push_back(coordinate(low, Axis::x));
+  low.emit(what, op, std::move(accesses));
+}
+
 // dy with the elements dropped that were dropped in the forward pass.
 TensorId dropped_gradient(Lowering& low, TensorId dy, std::int64_t rows, std::int64_t cols, const DropoutSite& where) {
   const TensorId dx = low.activation("dropout_dx", rows, cols);
-  low.emit("dropout_dx", Dropout{rows, cols, where.row_offset, where.p, where.site},
-           {low.read(dy), low.read(random_state(low)), low.write(dx)});
+  emit_dropout(low, "dropout_dx", {dy, rows, cols}, dx, where, std::nullopt);
   return dx;
 }
 
@@ -46,8 +58,7 @@ Value swiglu(Lowering& low, Value x) {
 Value dropout(Lowering& low, Value x, const DropoutSite& where) {
   if (where.p == 0.0F) return x;
   const Value y{low.activation("dropout", x.rows, x.cols), x.rows, x.cols};
-  low.emit("dropout", Dropout{x.rows, x.cols, where.row_offset, where.p, where.site},
-           {low.read(x.tensor), low.read(random_state(low)), low.write(y.tensor)});
+  emit_dropout(low, "dropout", x, y.tensor, where, std::nullopt);
   low.record({}, [=](Lowering& l) { l.add_gradient(x, dropped_gradient(l, l.gradient(y), x.rows, x.cols, where)); });
   return y;
 }
@@ -57,8 +68,7 @@ Value add_residual(Lowering& low, Value residual, Value branch, const DropoutSit
   if (where.p == 0.0F) {
     low.emit("add", Add{y.rows * y.cols}, {low.read(residual.tensor), low.read(branch.tensor), low.write(y.tensor)});
   } else {
-    low.emit("dropout_add", Dropout{y.rows, y.cols, where.row_offset, where.p, where.site, true},
-             {low.read(branch.tensor), low.read(random_state(low)), low.write(y.tensor), low.read(residual.tensor)});
+    emit_dropout(low, "dropout_add", branch, y.tensor, where, residual.tensor);
   }
   low.record({}, [=](Lowering& l) {
     const TensorId dy = l.gradient(y);

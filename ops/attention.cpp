@@ -2,32 +2,38 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <string>
+
+#include "ops/collectives.h"
 #include "ops/lower.h"
 
 namespace weft {
 namespace {
 
-struct Packed {
+// Queries, keys and values of the rank's own heads: windows of one tensor, or of one for q and one for k | v.
+struct Heads {
+  TensorId q_tensor, kv_tensor;
   View q, k, v;
 };
 
-Packed unpack(const Lowering& low, TensorId tensor) {
-  const ModelConfig& model = low.model();
-  const std::int64_t q = model.heads * model.head_dim(), kv = model.kv_heads * model.head_dim();
-  return {low.columns(tensor, 0, q), low.columns(tensor, q, kv), low.columns(tensor, q + kv, kv)};
+Heads heads_in(const Lowering& low, TensorId q_tensor, TensorId kv_tensor) {
+  const LocalHeads local = local_heads(low.model(), low.grid());
+  const std::int64_t q = local.heads * low.model().head_dim(), kv = local.kv_heads * low.model().head_dim();
+  const std::int64_t begin = q_tensor == kv_tensor ? q : 0;
+  return {q_tensor, kv_tensor, low.columns(q_tensor, 0, q), low.columns(kv_tensor, begin, kv),
+          low.columns(kv_tensor, begin + kv, kv)};
 }
 
 TensorId position_state(Lowering& low) {
   return low.named(names::kPosition, DType::i64, {1}, Role::scalar);
 }
 
-// Queries and keys stand side by side, so one task turns both.
-void rotate(Lowering& low, std::string_view what, TensorId tensor, std::int64_t rows, const Sequences& sequences,
+void rotate(Lowering& low, std::string_view what, TensorId tensor, std::int64_t heads, const Sequences& sequences,
             bool inverse) {
   const ModelConfig& model = low.model();
-  const std::int64_t heads = model.heads + model.kv_heads;
   const bool has_offset = sequences.mode == Sequences::Mode::decode;
-  Rope rope{rows, heads, model.head_dim(), sequences.seq_len};
+  Rope rope{sequences.batch * sequences.seq_len, heads, model.head_dim(), sequences.seq_len};
   rope.theta = model.rope_theta;
   rope.scaling_factor = model.rope_scaling_factor;
   rope.low_freq_factor = model.rope_low_freq_factor;
@@ -40,16 +46,63 @@ void rotate(Lowering& low, std::string_view what, TensorId tensor, std::int64_t 
   low.emit(what, rope, std::move(accesses));
 }
 
+// Queries and keys side by side are turned by one task.
+void rotate(Lowering& low, const std::string& what, const Heads& heads, const Sequences& sequences, bool inverse) {
+  const LocalHeads local = local_heads(low.model(), low.grid());
+  if (heads.q_tensor == heads.kv_tensor) {
+    rotate(low, what, heads.q_tensor, local.heads + local.kv_heads, sequences, inverse);
+    return;
+  }
+  rotate(low, what + ".q", heads.q_tensor, local.heads, sequences, inverse);
+  rotate(low, what + ".k", heads.kv_tensor, local.kv_heads, sequences, inverse);
+}
+
+// Key and value heads that several ranks of x share: this rank's copies k | v of one head out of those of the y block.
+// The adjoint puts its gradients in their place and sums over x.
+Value take_shared_head(Lowering& low, const Value& all) {
+  const LocalHeads local = local_heads(low.model(), low.grid());
+  const std::int64_t size = low.model().head_dim(), rows = all.rows, windows = local.y_kv_heads;
+  const Value own{low.activation("kv", rows, 2 * size), rows, 2 * size};
+  const auto half = [=](const Lowering& l, TensorId tensor, std::int64_t which, std::int64_t cols) {
+    return l.columns(tensor, which * cols, cols);
+  };
+  const std::array<std::string, 2> names = {"k", "v"};
+  for (std::int64_t i = 0; i < 2; ++i) {
+    low.emit("take_" + names[static_cast<std::size_t>(i)], TakeColumns{rows, size, windows, local.ranks_per_kv_head},
+             {read(half(low, all.tensor, i, windows * size)), coordinate(low, Axis::x),
+              write(half(low, own.tensor, i, size))});
+  }
+  low.record({}, [=](Lowering& l) {
+    const TensorId dall = l.activation("dkv_shared", rows, 2 * windows * size), down = l.gradient(own);
+    for (std::int64_t i = 0; i < 2; ++i) {
+      l.emit("put_d" + names[static_cast<std::size_t>(i)], PutColumns{rows, size, windows, local.ranks_per_kv_head},
+             {read(half(l, down, i, size)), coordinate(l, Axis::x), write(half(l, dall, i, windows * size))});
+    }
+    all_reduce(l, "all_reduce_dkv", dall, rows * 2 * windows * size, Channel::x);
+    l.add_gradient(all, dall);
+  });
+  return own;
+}
+
 }  // namespace
 
-Value attention(Lowering& low, Value qkv, const Sequences& sequences, std::int64_t layer) {
-  const ModelConfig& model = low.model();
-  const std::int64_t batch = sequences.batch, seq = sequences.seq_len, rows = qkv.rows;
-  const std::int64_t heads = model.heads, kv_heads = model.kv_heads, head_dim = model.head_dim();
-  const bool rotary = model.family == Family::llama;
-  if (rotary) rotate(low, "rope", qkv.tensor, rows, sequences, false);
+std::vector<LinearOutput> qkv_outputs(const ModelConfig& model, const Grid& grid) {
+  const LocalHeads local = local_heads(model, grid);
+  const std::int64_t q = local.y_heads * model.head_dim(), kv = 2 * local.y_kv_heads * model.head_dim();
+  if (local.kv_shared) return {{q, true}, {kv, false}};
+  return {{q + kv, true}};
+}
 
-  const auto [q, k, v] = unpack(low, qkv.tensor);
+Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& sequences, std::int64_t layer) {
+  const ModelConfig& model = low.model();
+  const LocalHeads local = local_heads(model, low.grid());
+  const std::int64_t batch = sequences.batch, seq = sequences.seq_len, rows = qkv.front().rows;
+  const std::int64_t heads = local.heads, kv_heads = local.kv_heads, head_dim = model.head_dim();
+  const bool rotary = model.family == Family::llama;
+  const Value queries = qkv.front(), keys = local.kv_shared ? take_shared_head(low, qkv.back()) : queries;
+  const Heads in = heads_in(low, queries.tensor, keys.tensor);
+  if (rotary) rotate(low, "rope", in, sequences, false);
+
   const Value out{low.activation("out", rows, heads * head_dim), rows, heads * head_dim};
   if (sequences.mode != Sequences::Mode::training) {
     const std::int64_t kv = kv_heads * head_dim;
@@ -59,25 +112,27 @@ Value attention(Lowering& low, Value qkv, const Sequences& sequences, std::int64
     const TensorId k_cache = cache("k_cache"), v_cache = cache("v_cache");
     if (sequences.mode == Sequences::Mode::decode) {
       low.emit("attention", AttentionDecode{batch, heads, kv_heads, head_dim, model.context},
-               {read(q), read(k), read(v), low.read_write(k_cache), low.read_write(v_cache),
+               {read(in.q), read(in.k), read(in.v), low.read_write(k_cache), low.read_write(v_cache),
                 low.read(position_state(low)), low.write(out.tensor)});
       return out;
     }
-    low.emit("cache_k", CacheStore{batch, seq, kv, model.context}, {read(k), low.read_write(k_cache)});
-    low.emit("cache_v", CacheStore{batch, seq, kv, model.context}, {read(v), low.read_write(v_cache)});
+    low.emit("cache_k", CacheStore{batch, seq, kv, model.context}, {read(in.k), low.read_write(k_cache)});
+    low.emit("cache_v", CacheStore{batch, seq, kv, model.context}, {read(in.v), low.read_write(v_cache)});
   }
 
   const TensorId lse = low.scratch("lse", DType::f32, {batch * heads * seq}, Role::activation);
   low.emit("attention", AttentionForward{batch, seq, heads, kv_heads, head_dim},
-           {read(q), read(k), read(v), low.write(out.tensor), low.write(lse)});
+           {read(in.q), read(in.k), read(in.v), low.write(out.tensor), low.write(lse)});
   low.record({}, [=](Lowering& l) {
-    const TensorId dqkv = l.activation("dqkv", rows, qkv.cols);
-    const Packed in = unpack(l, qkv.tensor), grad = unpack(l, dqkv);
+    const bool packed = queries.tensor == keys.tensor;
+    const TensorId dq = l.activation(packed ? "dqkv" : "dq", rows, queries.cols);
+    const Heads grad = heads_in(l, dq, packed ? dq : l.activation("dkv", rows, keys.cols));
     l.emit("attention_dqkv", AttentionBackward{batch, seq, heads, kv_heads, head_dim},
            {read(in.q), read(in.k), read(in.v), l.read(out.tensor), l.read(lse), l.read(l.gradient(out)), write(grad.q),
             write(grad.k), write(grad.v)});
-    if (rotary) rotate(l, "rope_dqkv", dqkv, rows, sequences, true);
-    l.add_gradient(qkv, dqkv);
+    if (rotary) rotate(l, "rope_dqkv", grad, sequences, true);
+    l.add_gradient(queries, grad.q_tensor);
+    if (!packed) l.add_gradient(keys, grad.kv_tensor);
   });
   return out;
 }

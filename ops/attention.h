@@ -1,6 +1,7 @@
 // Causal self-attention on packed queries, keys and values, in training, prefill and decoding.
 #pragma once
 
+#include "ops/linear.h"
 #include "ops/lowering.h"
 
 namespace weft {
@@ -15,8 +16,12 @@ struct Sequences {
   } mode = Mode::training;
 };
 
-/// qkv [batch·seq_len, (heads + 2·kv_heads)·head_dim], columns q | k | v → [batch·seq_len, heads·head_dim].
+/// The outputs of the QKV layer on this grid: one, q | k | v by columns; or, where the ranks of x share key and value
+/// heads (see LocalHeads), q and then k | v of all heads of the y block.
+std::vector<LinearOutput> qkv_outputs(const ModelConfig& model, const Grid& grid);
+
+/// What linear() makes with qkv_outputs() → [batch·seq_len, heads·head_dim] of the heads that the rank attends with.
 /// Rotary embeddings (llama) turn queries and keys in place first. The caches belong to `layer`.
-Value attention(Lowering& low, Value qkv, const Sequences& sequences, std::int64_t layer);
+Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& sequences, std::int64_t layer);
 
 }  // namespace weft

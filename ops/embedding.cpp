@@ -1,5 +1,6 @@
 #include "ops/embedding.h"
 
+#include "ops/collectives.h"
 #include "ops/lower.h"
 
 namespace weft {
@@ -7,25 +8,32 @@ namespace weft {
 Value embedding(Lowering& low, View tokens, std::int64_t rows, std::int64_t seq_len, bool at_position) {
   const ModelConfig& model = low.model();
   const bool learned = model.family == Family::gpt2;
-  const std::int64_t cols = model.hidden;
+  const bool sharded = low.grid().y > 1;
   Parameter& wte = low.parameter("wte.weight");
   Parameter* wpe = learned ? &low.parameter("wpe.weight") : nullptr;
+  const std::int64_t cols = wte.shard->cols, vocab = wte.shard->rows;
   const bool has_offset = at_position && learned;
 
   const Value out{low.activation("out", rows, cols), rows, cols};
-  std::vector<Access> accesses = {read(tokens), low.read(wte.tensor)};
-  if (learned) accesses.push_back(low.read(wpe->tensor));
+  std::vector<Access> accesses = {read(tokens), low.read(low.weight(wte))};
+  if (learned) accesses.push_back(low.read(low.weight(*wpe)));
   accesses.push_back(low.write(out.tensor));
   if (has_offset) accesses.push_back(low.read(low.named(names::kPosition, DType::i64, {1}, Role::scalar)));
-  low.emit("embedding", EmbeddingForward{rows, cols, model.vocab, seq_len, learned, has_offset}, std::move(accesses));
+  if (sharded) accesses.push_back(coordinate(low, Axis::y));
+  low.emit("embedding", EmbeddingForward{rows, cols, vocab, seq_len, learned, has_offset, sharded},
+           std::move(accesses));
+  // One rank of y holds a token's row, the others add zero.
+  all_reduce(low, "all_reduce", out.tensor, rows * cols, Channel::y);
 
   std::vector<Parameter*> parameters = {&wte};
   if (learned) parameters.push_back(wpe);
   low.record(parameters, [=, &wte, &model](Lowering& l) {
     const TensorId dout = l.gradient(out);
     const auto dwte = l.gradient_slot(wte);
-    l.emit("embedding_dw", EmbeddingBackward{rows, cols, model.vocab, dwte.accumulate},
-           {read(tokens), l.read(dout), dwte.accumulate ? l.read_write(dwte.tensor) : l.write(dwte.tensor)});
+    std::vector<Access> of_tokens = {read(tokens), l.read(dout),
+                                     dwte.accumulate ? l.read_write(dwte.tensor) : l.write(dwte.tensor)};
+    if (sharded) of_tokens.push_back(coordinate(l, Axis::y));
+    l.emit("embedding_dw", EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded}, std::move(of_tokens));
     if (learned) {
       const auto dwpe = l.gradient_slot(*wpe);
       l.emit("position_dw", PositionBackward{rows, cols, seq_len, model.context, dwpe.accumulate},

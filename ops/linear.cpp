@@ -1,31 +1,173 @@
 #include "ops/linear.h"
 
-namespace weft {
+#include <fmt/format.h>
 
-Value linear(Lowering& low, Value x, Parameter& weight, Parameter* bias) {
-  const std::int64_t out = weight.spec->rows, in = weight.spec->cols;
-  const Value y{low.activation("out", x.rows, out), x.rows, out};
-  std::vector<Access> accesses = {low.read(x.tensor), low.read(weight.tensor), low.write(y.tensor)};
-  if (bias != nullptr) accesses.push_back(low.read(bias->tensor));
-  low.emit("gemm", Gemm{x.rows, out, in, false, true, false, bias != nullptr}, std::move(accesses));
+#include <string>
+#include <utility>
+
+#include "ops/collectives.h"
+
+namespace weft {
+namespace {
+
+// Output features [row, row + cols) of W, which one task computes, and where they stand: in block `index` of the output
+// `output`, which is [blocks·rows, cols].
+struct OutputBlock {
+  std::size_t output;
+  std::int64_t index, row, cols;
+};
+
+// The layer cut into products: output blocks times input blocks.
+struct LinearLayout {
+  Axis in_axis, out_axis;
+  std::int64_t rows = 0, in_cols = 0;    // of an input block
+  std::int64_t in_blocks = 1;            // the ranks of out_axis where the input is gathered
+  std::vector<std::int64_t> out_blocks;  // by output: the ranks of in_axis where it is scattered
+  std::vector<OutputBlock> blocks;
+
+  bool single() const { return in_blocks == 1 && blocks.size() == 1; }
+  // "" for a product that is alone, else ".o0.i1".
+  std::string name(std::size_t block, std::int64_t in) const {
+    return single() ? "" : fmt::format(".o{}.i{}", block, in);
+  }
+};
+
+LinearLayout layout_of(const Lowering& low, const Value& x, const Parameter& weight,
+                       const std::vector<LinearOutput>& outputs, bool gathered_input) {
+  const bool transposed = weight.shard->sharding == Sharding::transposed;
+  LinearLayout layout{transposed ? Axis::y : Axis::x, transposed ? Axis::x : Axis::y, x.rows, x.cols, 1, {}, {}};
+  if (gathered_input) layout.in_blocks = low.grid().on(layout.out_axis);
+  std::int64_t row = 0;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const std::int64_t count = outputs[o].scattered ? low.grid().on(layout.in_axis) : 1;
+    const std::int64_t cols = outputs[o].features / count;
+    layout.out_blocks.push_back(count);
+    for (std::int64_t i = 0; i < count; ++i, row += cols) layout.blocks.push_back({o, i, row, cols});
+  }
+  return layout;
+}
+
+// Block `index` of a tensor of blocks [rows, cols].
+View block_view(TensorId tensor, std::int64_t index, std::int64_t rows, std::int64_t cols) {
+  return {tensor, index * rows * cols, rows, cols, cols};
+}
+
+// The part of a matrix like W that an output block and an input block share.
+View weight_view(const LinearLayout& layout, TensorId matrix, const OutputBlock& block, std::int64_t in) {
+  const std::int64_t stride = layout.in_blocks * layout.in_cols;
+  return {matrix, block.row * stride + in * layout.in_cols, block.cols, layout.in_cols, stride};
+}
+
+Access add_or_write(const View& view, bool accumulate) {
+  return accumulate ? read_write(view) : write(view);
+}
+
+// The input's gradient: for each input block the sum over output blocks; then over the ranks of out_axis.
+TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::vector<TensorId>& dy, Parameter& weight,
+                        bool gathered_input) {
+  const std::int64_t rows = layout.rows, cols = layout.in_cols;
+  const TensorId matrix = low.weight(weight);
+  const TensorId dx = low.activation("dx", layout.in_blocks * rows, cols);
+  for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
+    for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
+      const OutputBlock& block = layout.blocks[b];
+      Gemm gemm{rows, cols, block.cols};
+      gemm.accumulate = b > 0;
+      low.emit("gemm_dx" + layout.name(b, in), gemm,
+               {read(block_view(dy[block.output], block.index, rows, block.cols)),
+                read(weight_view(layout, matrix, block, in)), add_or_write(block_view(dx, in, rows, cols), b > 0)});
+    }
+  }
+  const Channel channel = channel_of(layout.out_axis);
+  if (gathered_input) return reduce_scatter(low, "reduce_scatter_dx", dx, {rows, cols}, Role::activation, channel);
+  all_reduce(low, "all_reduce_dx", dx, rows * cols, channel);
+  return dx;
+}
+
+}  // namespace
+
+std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* bias,
+                          const std::vector<LinearOutput>& outputs, bool gathered_input) {
+  const LinearLayout layout = layout_of(low, x, weight, outputs, gathered_input);
+  const std::int64_t rows = x.rows;
+  const Channel reduce_channel = channel_of(layout.in_axis);
+  const bool reduces = low.grid().on(layout.in_axis) > 1;
+  const TensorId input =
+      gathered_input ? all_gather(low, "all_gather_x", x.tensor, channel_of(layout.out_axis)) : x.tensor;
+  const TensorId matrix = low.weight(weight);
+
+  std::vector<TensorId> partial;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const std::int64_t blocks = layout.out_blocks[o];
+    partial.push_back(low.activation(outputs.size() == 1 ? "out" : fmt::format("out{}", o), blocks * rows,
+                                     outputs[o].features / blocks));
+  }
+  for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
+    const OutputBlock& block = layout.blocks[b];
+    const View out = block_view(partial[block.output], block.index, rows, block.cols);
+    const auto bias_view = [&] { return low.elements(bias->tensor, block.row, block.cols); };
+    for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
+      Gemm gemm{rows, block.cols, layout.in_cols, false, true};
+      gemm.accumulate = in > 0;
+      gemm.has_bias = bias != nullptr && !reduces && in == 0;
+      std::vector<Access> accesses = {read(block_view(input, in, rows, layout.in_cols)),
+                                      read(weight_view(layout, matrix, block, in)), add_or_write(out, in > 0)};
+      if (gemm.has_bias) accesses.push_back(read(bias_view()));
+      low.emit("gemm" + layout.name(b, in), gemm, std::move(accesses));
+    }
+    if (bias != nullptr && reduces) {
+      low.emit("bias" + (layout.single() ? "" : fmt::format(".o{}", b)), AddBias{rows, block.cols},
+               {read_write(out), read(bias_view()), coordinate(low, layout.in_axis)});
+    }
+  }
+  std::vector<Value> values;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const std::string suffix = outputs.size() == 1 ? "" : fmt::format(".{}", o);
+    const std::int64_t cols = outputs[o].features / layout.out_blocks[o];
+    TensorId out = partial[o];
+    if (outputs[o].scattered) {
+      out = reduce_scatter(low, "reduce_scatter" + suffix, out, {rows, cols}, Role::activation, reduce_channel);
+    } else {
+      all_reduce(low, "all_reduce" + suffix, out, rows * cols, reduce_channel);
+    }
+    values.push_back({out, rows, cols});
+  }
 
   std::vector<Parameter*> parameters = {&weight};
   if (bias != nullptr) parameters.push_back(bias);
   low.record(parameters, [=, &weight](Lowering& l) {
-    const TensorId dy = l.gradient(y);
-    const TensorId dx = l.activation("dx", x.rows, in);
-    l.emit("gemm_dx", Gemm{x.rows, in, out}, {l.read(dy), l.read(weight.tensor), l.write(dx)});
-    l.add_gradient(x, dx);
+    std::vector<TensorId> dy;
+    for (std::size_t o = 0; o < values.size(); ++o) {
+      const std::string suffix = values.size() == 1 ? "" : fmt::format(".{}", o);
+      const TensorId gradient = l.gradient(values[o]);
+      dy.push_back(outputs[o].scattered ? all_gather(l, "all_gather_dy" + suffix, gradient, reduce_channel) : gradient);
+    }
+    l.add_gradient(x, input_gradient(l, layout, dy, weight, gathered_input));
     const auto dw = l.gradient_slot(weight);
-    l.emit("gemm_dw", Gemm{out, in, x.rows, true, false, dw.accumulate},
-           {l.read(dy), l.read(x.tensor), dw.accumulate ? l.read_write(dw.tensor) : l.write(dw.tensor)});
-    if (bias != nullptr) {
-      const auto db = l.gradient_slot(*bias);
-      l.emit("bias_grad", BiasGradient{x.rows, out, db.accumulate},
-             {l.read(dy), db.accumulate ? l.read_write(db.tensor) : l.write(db.tensor)});
+    for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
+      const OutputBlock& block = layout.blocks[b];
+      const View dout = block_view(dy[block.output], block.index, rows, block.cols);
+      for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
+        l.emit("gemm_dw" + layout.name(b, in), Gemm{block.cols, layout.in_cols, rows, true, false, dw.accumulate},
+               {read(dout), read(block_view(input, in, rows, layout.in_cols)),
+                add_or_write(weight_view(layout, dw.tensor, block, in), dw.accumulate)});
+      }
+    }
+    if (bias == nullptr) return;
+    const auto db = l.gradient_slot(*bias);
+    for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
+      const OutputBlock& block = layout.blocks[b];
+      l.emit("bias_grad" + (layout.blocks.size() == 1 ? "" : fmt::format(".o{}", b)),
+             BiasGradient{rows, block.cols, db.accumulate},
+             {read(block_view(dy[block.output], block.index, rows, block.cols)),
+              add_or_write(l.elements(db.tensor, block.row, block.cols), db.accumulate)});
     }
   });
-  return y;
+  return values;
+}
+
+Value linear(Lowering& low, Value x, Parameter& weight, Parameter* bias) {
+  return linear(low, x, weight, bias, {{weight.shard->rows, false}}).front();
 }
 
 }  // namespace weft

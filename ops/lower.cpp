@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/collectives.h"
 #include "ops/loss.h"
 #include "ops/lowering.h"
 #include "ops/models/transformer.h"
@@ -21,22 +22,45 @@ void logits_of_position(Lowering& low, Value hidden) {
     low.emit("select", SelectRow{hidden.rows, hidden.cols},
              {low.read(hidden.tensor), low.read(position), low.write(row)});
   }
-  const std::int64_t vocab = low.model().vocab;
-  const TensorId logits = low.named(names::kLogits, DType::f32, {vocab}, Role::scalar);
-  low.emit("gemm", Gemm{1, vocab, hidden.cols, false, true},
-           {low.read(row), low.read(head_weight(low).tensor), low.write(logits)});
+  Parameter& weight = head_weight(low);
+  const std::int64_t ranks = low.grid().y, own = weight.shard->rows;
+  const TensorId logits = low.named(names::kLogits, DType::f32, {ranks * own}, Role::scalar);
+  const TensorId part = ranks == 1 ? logits : low.scratch("part", DType::f32, {own}, Role::activation);
+  low.emit("gemm", Gemm{1, own, hidden.cols, false, true},
+           {low.read(row), low.read(low.weight(weight)), low.write(part)});
+  all_reduce(low, "all_reduce", part, own, Channel::x);
+  if (ranks > 1) low.emit("all_gather", AllGather{Channel::y, ranks, own}, {low.read(part), low.write(logits)});
+}
+
+// Sums that every rank has counted its own share of.
+void all_reduce_metrics(Lowering& low, TensorId metrics, std::int64_t count) {
+  all_reduce(low, "all_reduce", metrics, count, low.grid().model_ranks() > 1 ? Channel::world : Channel::data);
 }
 
 }  // namespace
 
+std::array<std::int64_t, 10> coordinate_values(const Grid& grid, const Coordinates& at) {
+  const auto pair = [](std::int64_t inner, std::int64_t size, std::int64_t outer) { return inner + size * outer; };
+  return {at.x,
+          at.y,
+          at.z,
+          at.data,
+          pair(at.x, grid.x, at.y),
+          pair(at.y, grid.y, at.data),
+          pair(at.y, grid.y, pair(at.z, grid.z, at.data)),
+          pair(at.x, grid.x, pair(at.z, grid.z, at.data)),
+          pair(at.y, grid.y, at.z),
+          pair(at.x, grid.x, at.z)};
+}
+
 std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepConfig& step) {
-  Lowering low(model, step.dtype);
+  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward);
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, Role::input);
   const TensorId targets = low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, Role::input);
   const TensorId metrics = low.named(names::kMetrics, DType::f32, {5}, Role::scalar);
-  std::vector<Parameter*> completed;
-  reduce_gradients_as_they_complete(low, step, completed);
+  std::vector<ReducedGradient> reduced;
+  reduce_gradients_as_they_complete(low, step, reduced);
 
   for (std::int64_t mb = 0; mb < step.micro_batches; ++mb) {
     auto scope = low.enter_micro_batch(mb);
@@ -51,16 +75,16 @@ std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepCon
     {
       auto loss_scope = low.enter("loss");
       cross_entropy(low, logits, low.elements(targets, mb * rows, rows), low.elements(metrics, 0, 2), mb == 0, true);
-      if (mb == step.micro_batches - 1) all_reduce_data(low, "all_reduce", metrics, 3, step.data_ranks);
+      if (mb == step.micro_batches - 1) all_reduce_metrics(low, metrics, 3);
     }
     low.backward();
   }
-  clip_and_update(low, step, completed, metrics);
+  clip_and_update(low, step, reduced, metrics);
   return std::move(low).finish();
 }
 
 std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConfig& step) {
-  Lowering low(model, step.dtype);
+  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward);
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, Role::input);
   const TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, Role::input);
@@ -72,12 +96,13 @@ std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConf
   const Value logits = language_model_head(low, hidden);
   auto loss_scope = low.enter("loss");
   cross_entropy(low, logits, low.elements(targets, 0, rows), low.elements(sums, 0, 2), true, false);
-  all_reduce_data(low, "all_reduce", sums, 2, step.data_ranks);
+  all_reduce_metrics(low, sums, 2);
   return std::move(low).finish();
 }
 
-std::shared_ptr<const Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len) {
-  Lowering low(model, dtype);
+std::shared_ptr<const Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
+                                           const Grid& grid) {
+  Lowering low(model, dtype, grid);
   const TensorId tokens = low.named(names::kPrefillTokens, DType::i32, {seq_len}, Role::input);
   auto scope = low.enter("prefill");
   ForwardOptions options;
@@ -86,8 +111,8 @@ std::shared_ptr<const Graph> lower_prefill(const ModelConfig& model, DType dtype
   return std::move(low).finish();
 }
 
-std::shared_ptr<const Graph> lower_decode(const ModelConfig& model, DType dtype) {
-  Lowering low(model, dtype);
+std::shared_ptr<const Graph> lower_decode(const ModelConfig& model, DType dtype, const Grid& grid) {
+  Lowering low(model, dtype, grid);
   const TensorId token = low.named(names::kDecodeToken, DType::i32, {1}, Role::input);
   auto scope = low.enter("decode");
   ForwardOptions options;

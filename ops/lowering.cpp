@@ -9,14 +9,21 @@
 
 namespace weft {
 
-Lowering::Lowering(const ModelConfig& model, DType dtype)
-    : model_(model), dtype_(dtype), specs_(model_parameters(model)), frames_(1) {
-  for (const ParameterSpec& spec : specs_) {
+Lowering::Lowering(const ModelConfig& model, DType dtype, const Grid& grid, bool reshard)
+    : model_(model),
+      dtype_(dtype),
+      grid_(grid),
+      reshard_(reshard),
+      specs_(model_parameters(model)),
+      shards_(shard_parameters(model, specs_, grid, {})),
+      frames_(1) {
+  for (const ParameterShard& shard : shards_) {
     auto parameter = std::make_unique<Parameter>();
-    parameter->spec = &spec;
-    std::vector<std::int64_t> shape = {spec.cols};
-    if (spec.matrix) shape.insert(shape.begin(), spec.rows);
-    parameter->tensor = named(spec.name, dtype, shape, Role::parameter);
+    parameter->spec = shard.spec;
+    parameter->shard = &shard;
+    std::vector<std::int64_t> shape = {shard.end - shard.begin};
+    if (shard.spec->matrix && shard.end - shard.begin == shard.elements()) shape = {shard.rows, shard.cols};
+    parameter->tensor = named(shard.spec->name, dtype, shape, Role::parameter);
     parameters_.push_back(std::move(parameter));
   }
 }
@@ -172,11 +179,30 @@ Parameter& Lowering::parameter(std::string_view name) {
   throw std::logic_error(fmt::format("no parameter '{}'", name));
 }
 
+TensorId Lowering::weight(Parameter& parameter) {
+  const ParameterShard& shard = *parameter.shard;
+  if (shard.end - shard.begin == shard.elements()) return parameter.tensor;
+  const std::string use =
+      reshard_ ? fmt::format(".mb{}.{}", frames_.back().micro_batch, phase_ == Phase::forward ? "fwd" : "bwd") : "";
+  if (parameter.gathered.valid() && parameter.gathered_for == use) return parameter.gathered;
+  const std::string& name = parameter.spec->name;
+  parameter.gathered = add_tensor({name + ".gathered" + use, dtype_, {shard.rows, shard.cols}, Role::gathered});
+  parameter.gathered_for = use;
+  // Within a layer the scope already says which matrix.
+  const std::string what = name.starts_with('L') ? "all_gather_w" : "all_gather_" + name.substr(0, name.find('.'));
+  emit(what, AllGather{Channel::z_gather, grid_.z, shard.end - shard.begin},
+       {{elements(parameter.tensor, 0, shard.end - shard.begin), AccessMode::read},
+        {elements(parameter.gathered, 0, shard.elements()), AccessMode::write}});
+  return parameter.gathered;
+}
+
 Lowering::GradientSlot Lowering::gradient_slot(Parameter& parameter) {
   const bool accumulate = parameter.gradient.valid();
   if (!accumulate) {
-    const Tensor& weights = tensor(parameter.tensor);
-    parameter.gradient = add_tensor({weights.name + ".grad", DType::f32, weights.shape, Role::gradient});
+    const ParameterShard& shard = *parameter.shard;
+    std::vector<std::int64_t> shape = {shard.cols};
+    if (shard.spec->matrix) shape.insert(shape.begin(), shard.rows);
+    parameter.gradient = add_tensor({shard.spec->name + ".grad", DType::f32, std::move(shape), Role::gradient});
   }
   return {parameter.gradient, accumulate};
 }
@@ -188,16 +214,16 @@ void Lowering::on_gradient_complete(std::function<void(Lowering&, Parameter&)> c
 }
 
 std::shared_ptr<const Graph> Lowering::finish() && {
-  // Backwards: a task stays if it writes state, communicates, or writes what a task that stays reads.
+  // Backwards: a task stays if it writes state, or writes what a task that stays reads. So do collectives: every rank's
+  // graph is the same, so all members of a group drop the same ones.
   std::unordered_set<TensorId> needed;
   std::vector<bool> stays(tasks_.size(), false);
   for (std::size_t i = tasks_.size(); i-- > 0;) {
     const Task& task = tasks_[i];
-    stays[i] = is_collective(task.operation) ||
-               std::any_of(task.accesses.begin(), task.accesses.end(), [&](const Access& access) {
-                 return access.mode != AccessMode::read &&
-                        (is_state(tensor(access.view.tensor).role) || needed.contains(access.view.tensor));
-               });
+    stays[i] = std::any_of(task.accesses.begin(), task.accesses.end(), [&](const Access& access) {
+      return access.mode != AccessMode::read &&
+             (is_state(tensor(access.view.tensor).role) || needed.contains(access.view.tensor));
+    });
     if (!stays[i]) continue;
     for (const Access& access : task.accesses) {
       if (access.mode != AccessMode::write) needed.insert(access.view.tensor);

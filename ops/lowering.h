@@ -14,6 +14,7 @@
 
 #include "graph/graph.h"
 #include "ops/models/model_config.h"
+#include "ops/sharding.h"
 
 namespace weft {
 
@@ -23,12 +24,16 @@ struct Value {
   std::int64_t rows = 0, cols = 0;
 };
 
-/// A parameter of the model in this graph: its state tensor and, in training, its fp32 gradient.
+/// A parameter of the model in this graph: the state tensor with what the rank keeps of it, and, in training, the fp32
+/// gradient of the rank's whole block.
 struct Parameter {
   const ParameterSpec* spec = nullptr;
+  const ParameterShard* shard = nullptr;  // its sizes are those of every rank
   TensorId tensor;
   TensorId gradient;  // valid from the first contribution on
   int pending = 0;    // adjoints on the tape that have yet to add to the gradient
+  TensorId gathered;  // the block, gathered over z
+  std::string gathered_for;
 };
 
 /// Emits tasks under a hierarchical name and remembers how to differentiate them.
@@ -44,11 +49,13 @@ class Lowering {
  public:
   using Adjoint = std::function<void(Lowering&)>;
 
-  Lowering(const ModelConfig& model, DType dtype);
+  /// `reshard`: weights gathered over z in the forward pass are gathered again for the backward pass.
+  Lowering(const ModelConfig& model, DType dtype, const Grid& grid = {}, bool reshard = false);
   ~Lowering();
 
   const ModelConfig& model() const { return model_; }
   DType dtype() const { return dtype_; }
+  const Grid& grid() const { return grid_; }
 
   // -- names ----------------------------------------------------------------------------------------------------------
   /// Leaves the scope that it stands for when destroyed.
@@ -105,6 +112,8 @@ class Lowering {
 
   // -- parameters -----------------------------------------------------------------------------------------------------
   Parameter& parameter(std::string_view name);
+  /// The rank's block of a parameter: its own tensor, or what an all-gather over z makes of it.
+  TensorId weight(Parameter& parameter);
   std::vector<std::unique_ptr<Parameter>>& parameters() { return parameters_; }
   /// The gradient tensor to add to, and whether something is in it already.
   struct GradientSlot {
@@ -136,7 +145,10 @@ class Lowering {
 
   const ModelConfig model_;
   const DType dtype_;
+  const Grid grid_;
+  const bool reshard_;
   std::vector<ParameterSpec> specs_;
+  std::vector<ParameterShard> shards_;
   std::vector<Tensor> tensors_;
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::vector<Task> tasks_;

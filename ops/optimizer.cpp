@@ -1,5 +1,12 @@
 #include "ops/optimizer.h"
 
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ops/collectives.h"
+
 namespace weft {
 namespace {
 
@@ -10,64 +17,117 @@ TensorId norm_partials(Lowering& low) {
   return low.named(kNormPartials, DType::f32, {static_cast<std::int64_t>(low.parameters().size())}, Role::workspace);
 }
 
-}  // namespace
-
-void all_reduce_data(Lowering& low, std::string_view what, TensorId tensor, std::int64_t count,
-                     std::int64_t data_ranks) {
-  if (data_ranks == 1) return;
-  const DType dtype = low.tensor(tensor).dtype;
-  const TensorId workspace =
-      low.scratch(std::string(what) + ".workspace", dtype, {all_reduce_workspace(count, data_ranks)}, Role::workspace);
-  low.emit(what, AllReduce{Channel::data, data_ranks, count},
-           {read_write(low.elements(tensor, 0, count)), low.write(workspace)});
+TensorId cast(Lowering& low, const std::string& what, TensorId from, DType to, Role role) {
+  const std::int64_t n = low.tensor(from).elements();
+  const TensorId out = low.scratch(what + ".out", to, {n}, role);
+  low.emit(what, Cast{n}, {read(low.elements(from, 0, n)), write(low.elements(out, 0, n))});
+  return out;
 }
 
-void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<Parameter*>& completed) {
+ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter) {
+  const ParameterShard& shard = *parameter.shard;
+  const Grid& grid = low.grid();
+  const std::int64_t kept = shard.end - shard.begin;
+  const bool over_z = grid.z > 1, cut_by_z = over_z && is_matrix(shard.sharding);
+  const bool cut_by_data = step.zero1 && zero1_cuts(shard, grid);
+  const bool travels = over_z || grid.data > 1, narrow = travels && step.reduce_dtype == DType::bf16;
+
+  TensorId sum = parameter.gradient;
+  if (narrow) sum = cast(low, "cast", sum, DType::bf16, Role::gradient);
+  if (cut_by_z) {
+    sum = reduce_scatter(low, "reduce_scatter", sum, {kept}, Role::gradient, Channel::z_scatter);
+  } else {
+    all_reduce(low, "all_reduce_z", sum, kept, Channel::z_scatter);
+  }
+  if (cut_by_data) {
+    sum = reduce_scatter(low, "reduce_scatter_data", sum, {kept / grid.data}, Role::gradient, Channel::data);
+  } else {
+    all_reduce(low, "all_reduce", sum, kept, Channel::data);
+  }
+  if (narrow) sum = cast(low, "cast_back", sum, DType::f32, Role::gradient);
+  return {&parameter, sum, cut_by_data};
+}
+
+// The number that is 0 on one of the ranks that hold the same elements of a reduced gradient; none: nobody else does.
+std::optional<CoordinateIndex> replicas_of(Sharding sharding, bool zero1) {
+  switch (sharding) {
+    case Sharding::normal:
+    case Sharding::transposed:
+      break;
+    case Sharding::columns:
+      return zero1 ? CoordinateIndex::y : CoordinateIndex::y_data;
+    case Sharding::over_x:
+      return zero1 ? CoordinateIndex::yz : CoordinateIndex::yz_data;
+    case Sharding::over_y:
+      return zero1 ? CoordinateIndex::xz : CoordinateIndex::xz_data;
+  }
+  if (zero1) return std::nullopt;
+  return CoordinateIndex::data;
+}
+
+}  // namespace
+
+void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<ReducedGradient>& reduced) {
   low.on_gradient_complete(
-      [ranks = step.data_ranks, &completed](Lowering& l, Parameter& parameter) {
-        completed.push_back(&parameter);
+      [step, &reduced](Lowering& l, Parameter& parameter) {
         // Within a layer the scope already says which matrix; elsewhere (embeddings) several share one.
         const std::string& name = parameter.spec->name;
         auto scope = l.enter(name.starts_with('L') ? name.substr(name.rfind('.') + 1) : name);
-        all_reduce_data(l, "all_reduce", parameter.gradient, l.tensor(parameter.gradient).elements(), ranks);
+        reduced.push_back(reduce(l, step, parameter));
       },
       step.micro_batches - 1);
 }
 
-void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Parameter*>& completed,
+void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<ReducedGradient>& reduced,
                      TensorId metrics) {
   low.set_phase(Phase::update);
-  for (Parameter* parameter : completed) {
-    const std::int64_t n = low.tensor(parameter->gradient).elements();
-    auto scope = low.enter(parameter->spec->name);
-    low.emit("norm", SumSquares{n},
-             {read(low.elements(parameter->gradient, 0, n)),
-              write(low.elements(norm_partials(low), parameter->spec->site, 1))});
-  }
   const auto count = static_cast<std::int64_t>(low.parameters().size());
+  // Ranks hold different elements: each counts those of which it is the first owner, and the partial sums are added.
+  const bool summed = low.grid().model_ranks() > 1 || step.zero1;
+  for (const ReducedGradient& gradient : reduced) {
+    const ParameterSpec& spec = *gradient.parameter->spec;
+    const std::int64_t n = low.tensor(gradient.tensor).elements();
+    auto scope = low.enter(spec.name);
+    std::vector<Access> accesses = {read(low.elements(gradient.tensor, 0, n)),
+                                    write(low.elements(norm_partials(low), spec.site, 1))};
+    const auto replicas =
+        summed ? replicas_of(gradient.parameter->shard->sharding, gradient.zero1) : std::optional<CoordinateIndex>();
+    if (replicas) accesses.push_back(coordinate(low, *replicas));
+    low.emit("norm", SumSquares{n, replicas.has_value()}, std::move(accesses));
+  }
   const TensorId scalars = low.named(names::kScalars, DType::f32, {4}, Role::scalar);
   const View norm_and_factor = low.elements(metrics, 3, 2);
+  if (summed) all_reduce(low, "all_reduce_norms", norm_partials(low), count, Channel::world);
   low.emit("clip", ClipFactor{count, step.clip}, {low.read(norm_partials(low)), write(norm_and_factor)});
+
   for (const auto& parameter : low.parameters()) {
-    const std::string& name = parameter->spec->name;
-    const std::vector<std::int64_t> shape = low.tensor(parameter->tensor).shape;
-    const std::int64_t n = low.tensor(parameter->tensor).elements();
-    const auto flat = [&](TensorId id) { return low.elements(id, 0, n); };
+    const ReducedGradient& gradient = *std::find_if(
+        reduced.begin(), reduced.end(), [&](const ReducedGradient& r) { return r.parameter == parameter.get(); });
+    const ParameterSpec& spec = *parameter->spec;
+    const std::int64_t n = low.tensor(gradient.tensor).elements();
+    const std::vector<std::int64_t> shape = gradient.zero1 ? std::vector{n} : low.tensor(parameter->tensor).shape;
     const auto moment = [&](const char* suffix) {
-      return read_write(flat(low.named(name + suffix, DType::f32, shape, Role::optimizer_state)));
+      return read_write(low.elements(low.named(spec.name + suffix, DType::f32, shape, Role::optimizer_state), 0, n));
     };
-    const bool has_master = low.dtype() == DType::bf16;
-    std::vector<Access> accesses = {read_write(flat(parameter->tensor)),
-                                    read(flat(parameter->gradient)),
+    auto scope = low.enter(spec.name);
+    // With ZeRO-1 the rank's part of the weights comes from its master copy, and everybody gets it.
+    const TensorId updated = gradient.zero1 ? low.scratch("own", low.dtype(), {n}, Role::workspace) : parameter->tensor;
+    const bool has_master = low.dtype() == DType::bf16 || gradient.zero1;
+    const View weights = low.elements(updated, 0, n);
+    std::vector<Access> accesses = {gradient.zero1 ? write(weights) : read_write(weights),
+                                    read(low.elements(gradient.tensor, 0, n)),
                                     moment(".m"),
                                     moment(".v"),
                                     low.read(scalars),
                                     read(norm_and_factor)};
     if (has_master) accesses.push_back(moment(".master"));
-    auto scope = low.enter(name);
-    low.emit("adamw",
-             AdamW{n, step.beta1, step.beta2, step.eps, parameter->spec->matrix ? step.weight_decay : 0.0F, has_master},
+    low.emit("adamw", AdamW{n, step.beta1, step.beta2, step.eps, spec.matrix ? step.weight_decay : 0.0F, has_master},
              std::move(accesses));
+    if (gradient.zero1) {
+      const std::int64_t ranks = low.grid().data;
+      low.emit("all_gather", AllGather{Channel::data, ranks, n},
+               {read(weights), write(low.elements(parameter->tensor, 0, ranks * n))});
+    }
   }
 }
 

@@ -1,7 +1,6 @@
-// What follows the backward pass: reduction of gradients over data ranks, global-norm clipping, AdamW.
+// What follows the backward pass: reduction of gradients over z and data, global-norm clipping, AdamW.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "ops/lower.h"
@@ -9,18 +8,23 @@
 
 namespace weft {
 
-/// All-reduces `count` fp32 elements at the head of `tensor` over the data ranks, in place; nothing for one rank.
-void all_reduce_data(Lowering& low, std::string_view what, TensorId tensor, std::int64_t count,
-                     std::int64_t data_ranks);
+/// A parameter with its gradient summed over all ranks: of the elements that the rank updates, flat, fp32.
+struct ReducedGradient {
+  Parameter* parameter = nullptr;
+  TensorId tensor;
+  bool zero1 = false;  // cut over data
+};
 
-/// Arranges that each gradient, once complete in the last micro-batch, is summed over the data ranks while the backward
-/// pass goes on; `completed` gets the parameters in that order and must live as long as the tape.
-void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<Parameter*>& completed);
+/// Arranges that each gradient, once complete in the last micro-batch, is summed over z and data while the backward
+/// pass goes on: matrices are reduce-scattered over z, vectors all-reduced, and both then reduced over data. `reduced`
+/// gets the parameters in that order and must live as long as the tape.
+void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<ReducedGradient>& reduced);
 
 /// The partial norm of each gradient in order of completion, the clip factor, then one AdamW task a parameter in
-/// forward order: the weights that the next step needs first are updated first. The partial norms stand behind the
-/// whole backward pass in program order, because each waits for its gradient's reduction; a policy may run them as
-/// gradients arrive.
-void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Parameter*>& completed, TensorId metrics);
+/// forward order: the weights that the next step needs first are updated first. With ZeRO-1 an all-gather over data
+/// follows. The partial norms stand behind the whole backward pass in program order, because each waits for its
+/// gradient's reduction; a policy may run them as gradients arrive.
+void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<ReducedGradient>& reduced,
+                     TensorId metrics);
 
 }  // namespace weft

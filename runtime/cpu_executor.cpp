@@ -34,9 +34,6 @@ constexpr std::int64_t kPollInterval = 100'000;  // ns
 // A stream that waits for another looks so often in quick succession, for some microseconds, before it gives its core
 // away: what crosses the streams most often is a short task, and a yield costs as much as one.
 constexpr int kQuickLooks = 100;
-// Tasks are looked up so far ahead: a step's tasks are too many for the caches, and a small one ends sooner than the
-// next is read.
-constexpr std::size_t kPrefetchedTasks = 8;
 
 constexpr int kLooksBetweenSteps = 200;
 
@@ -73,12 +70,18 @@ std::string place(const Tensor& tensor, std::int64_t element) {
 
 }  // namespace
 
-CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels) {
+CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels, const Grid& grid)
+    : CommunicatorSet(world, channels, [&](Channel channel) { return group_color(grid, channel, world.rank()); }) {}
+
+CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels)
+    : CommunicatorSet(world, channels, [](Channel) { return 0; }) {}
+
+CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels,
+                                 const std::function<std::int64_t(Channel)>& color) {
   communicators_.resize(static_cast<std::size_t>(Channel::world) + 1);
-  // Ranks differ in the data coordinate only, so every group is the world; one colour each.
   for (Channel channel : channels) {
     auto& communicator = communicators_[static_cast<std::size_t>(channel)];
-    if (communicator == nullptr) communicator = world.split(0);
+    if (communicator == nullptr) communicator = world.split(static_cast<int>(color(channel)));
   }
 }
 
@@ -313,7 +316,6 @@ struct CpuExecutor::Impl {
     }
     const std::int64_t before = stream.known[s].before;
     const PreparedTask* const tasks = stream.tasks.data();
-    const std::size_t last = stream.tasks.size() - 1;
     std::int64_t time = times == nullptr ? 0 : clock.now_after_loads();
     for (const Batch& batch : stream.batches.batches()) {
       const std::span<const StreamWait> waits = stream.batches.waits(batch);
@@ -325,7 +327,6 @@ struct CpuExecutor::Impl {
       for (std::uint32_t e = batch.begin; e < batch.end; ++e) {
         if (failed.load(std::memory_order_acquire)) return;
         if (times != nullptr && pauses) time = std::max(time, clock.now());
-        tasks[std::min<std::size_t>(e + kPrefetchedTasks, last)].prefetch();
         tasks[e].run(own_workers);
         if (times != nullptr) {
           times[e].begin = time;

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <type_traits>
@@ -14,15 +15,19 @@
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/attention_decode.h"
+#include "kernels/cpu/cast.h"
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/columns.h"
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/norm_parts.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
+#include "kernels/cpu/vocab_parallel.h"
 
 namespace weft {
 namespace {
@@ -53,6 +58,16 @@ struct ArgumentsOf {
   static void add_if(bool present, Expected argument, Arguments& arguments) {
     if (present) arguments.push_back(argument);
   }
+  // Numbers that parts of a norm tell each other of a row.
+  static std::int64_t per_row(const auto& op) { return op.centered ? 2 : 1; }
+  // What the backward pass of a norm in parts reads of the forward pass, and dy.
+  static Arguments saved_norm(const auto& op) {
+    Arguments all = {{op.rows, op.cols}, vector_of(op.cols)};
+    add_if(op.centered, vector_of(op.rows), all);
+    all.push_back(vector_of(op.rows));
+    all.push_back({op.rows, op.cols});
+    return all;
+  }
 
   Arguments operator()(const Gemm& op) const {
     Arguments all = {op.trans_a ? Expected{op.k, op.m} : Expected{op.m, op.k},
@@ -81,15 +96,51 @@ struct ArgumentsOf {
     add_if(op.residual, {op.rows, op.cols}, all);
     return all;
   }
+  Arguments operator()(const NormStatistics& op) const {
+    return {{op.rows, op.cols}, vector_of(op.rows * per_row(op))};
+  }
+  Arguments operator()(const NormForwardOfParts& op) const {
+    Arguments all = {{op.rows, op.cols}, vector_of(op.cols)};
+    add_if(op.centered, vector_of(op.cols), all);
+    all.push_back(vector_of(op.parts * op.rows * per_row(op)));
+    all.push_back({op.rows, op.cols});
+    add_if(op.centered, vector_of(op.rows), all);
+    all.push_back(vector_of(op.rows));
+    return all;
+  }
+  Arguments operator()(const NormBackwardSums& op) const {
+    Arguments all = saved_norm(op);
+    all.push_back(vector_of(op.rows * per_row(op)));
+    return all;
+  }
+  Arguments operator()(const NormBackwardOfParts& op) const {
+    Arguments all = saved_norm(op);
+    all.push_back(vector_of(op.rows * per_row(op)));
+    all.push_back({op.rows, op.cols});
+    all.push_back(vector_of(op.cols));
+    add_if(op.centered, vector_of(op.cols), all);
+    add_if(op.residual, {op.rows, op.cols}, all);
+    return all;
+  }
+  Arguments operator()(const AddBias& op) const { return {{op.rows, op.cols}, vector_of(op.cols), scalar()}; }
+  Arguments operator()(const TakeColumns& op) const {
+    return {{op.rows, op.windows * op.cols}, scalar(), {op.rows, op.cols}};
+  }
+  Arguments operator()(const PutColumns& op) const {
+    return {{op.rows, op.cols}, scalar(), {op.rows, op.windows * op.cols}};
+  }
   Arguments operator()(const EmbeddingForward& op) const {
     Arguments all = {vector_of(op.rows), {op.vocab, op.cols}};
     add_if(op.positions, {kAnyRows, op.cols}, all);
     all.push_back({op.rows, op.cols});
     add_if(op.has_offset, scalar(), all);
+    add_if(op.sharded, scalar(), all);
     return all;
   }
   Arguments operator()(const EmbeddingBackward& op) const {
-    return {vector_of(op.rows), {op.rows, op.cols}, {op.vocab, op.cols}};
+    Arguments all = {vector_of(op.rows), {op.rows, op.cols}, {op.vocab, op.cols}};
+    add_if(op.sharded, scalar(), all);
+    return all;
   }
   Arguments operator()(const PositionBackward& op) const { return {{op.rows, op.cols}, {op.context, op.cols}}; }
   Arguments operator()(const Rope& op) const {
@@ -120,9 +171,11 @@ struct ArgumentsOf {
     return {{op.rows, 2 * op.cols}, {op.rows, op.cols}, {op.rows, 2 * op.cols}};
   }
   Arguments operator()(const Add& op) const { return Arguments(3, {kAnyShape, op.n}); }
+  Arguments operator()(const Cast& op) const { return Arguments(2, {kAnyShape, op.n}); }
   Arguments operator()(const Dropout& op) const {
     Arguments all = {{op.rows, op.cols}, vector_of(3), {op.rows, op.cols}};
     add_if(op.residual, {op.rows, op.cols}, all);
+    add_if(op.parts > 1, scalar(), all);
     return all;
   }
   Arguments operator()(const CrossEntropy& op) const {
@@ -130,8 +183,25 @@ struct ArgumentsOf {
     add_if(op.gradient, scalar(), all);
     return all;
   }
-  Arguments operator()(const LossSum& op) const { return {vector_of(op.rows), vector_of(op.rows), vector_of(2)}; }
-  Arguments operator()(const SumSquares& op) const { return {{kAnyShape, op.n}, scalar()}; }
+  Arguments operator()(const VocabStatistics& op) const {
+    return {{op.rows, op.cols}, vector_of(op.rows), scalar(), vector_of(op.rows * 3)};
+  }
+  Arguments operator()(const VocabCrossEntropy& op) const {
+    Arguments all = {
+        {op.rows, op.cols}, vector_of(op.rows), scalar(), vector_of(op.parts * op.rows * 3), vector_of(op.rows)};
+    add_if(op.gradient, scalar(), all);
+    return all;
+  }
+  Arguments operator()(const LossSum& op) const {
+    Arguments all = {vector_of(op.rows), vector_of(op.rows), vector_of(2)};
+    add_if(op.owned, scalar(), all);
+    return all;
+  }
+  Arguments operator()(const SumSquares& op) const {
+    Arguments all = {{kAnyShape, op.n}, scalar()};
+    add_if(op.owned, scalar(), all);
+    return all;
+  }
   Arguments operator()(const ClipFactor& op) const { return {vector_of(op.count), vector_of(2)}; }
   Arguments operator()(const AdamW& op) const {
     Arguments all(4, {kAnyShape, op.n});
@@ -201,6 +271,9 @@ struct ScratchOf {
     return cpu::layer_norm_backward_scratch(op.rows, op.cols);
   }
   KernelScratch operator()(const RmsNormBackward& op) const { return cpu::rms_norm_backward_scratch(op.rows, op.cols); }
+  KernelScratch operator()(const NormBackwardOfParts& op) const {
+    return cpu::norm_backward_of_parts_scratch(op.centered, op.rows, op.cols);
+  }
   KernelScratch operator()(const Rope& op) const { return cpu::rope_scratch(op.head_dim); }
   KernelScratch operator()(const AttentionForward& op) const {
     return cpu::attention_forward_scratch(shape_of(op), arguments[0].dtype);
@@ -224,6 +297,19 @@ struct Run {
   // An argument that comes last if it comes at all.
   const Matrix* last_if(bool present) const { return present ? &arguments.back() : nullptr; }
   std::int64_t offset_if(bool present) const { return present ? arguments.back().i64()[0] : 0; }
+  std::int64_t integer(std::size_t index) const { return at(index).i64()[0]; }
+  // A sum that several ranks could add is added by the first.
+  bool owner(bool owned) const { return offset_if(owned) == 0; }
+  // Of an operation whose arguments begin with x, weight, mean if centered, rstd: these and how many they are.
+  std::pair<cpu::NormPartTensors, std::size_t> saved_norm(bool centered) const {
+    return {{at(0), at(1), centered ? &at(2) : nullptr, at(centered ? 3 : 2)},
+            centered ? std::size_t{4} : std::size_t{3}};
+  }
+
+  std::optional<std::int64_t> first_token(const auto& embedding) const {
+    if (!embedding.sharded) return std::nullopt;
+    return arguments.back().i64()[0] * embedding.vocab;
+  }
 
   void operator()(const Gemm&) const { prepared.run(workers); }
   void operator()(const BiasGradient& op) const { cpu::bias_gradient(workers, at(0), at(1), op.accumulate); }
@@ -240,12 +326,40 @@ struct Run {
   void operator()(const RmsNormBackward& op) const {
     cpu::rms_norm_backward(workers, at(0), at(1), at(2), at(3), {at(4), at(5), last_if(op.residual), op.accumulate});
   }
+  void operator()(const NormStatistics& op) const { cpu::norm_statistics(workers, op.centered, at(0), at(1)); }
+  void operator()(const NormForwardOfParts& op) const {
+    if (op.centered) {
+      cpu::norm_forward_of_parts(workers, op.parts, op.eps, {at(0), at(1), &at(5), at(6)}, &at(2), at(3), at(4));
+    } else {
+      cpu::norm_forward_of_parts(workers, op.parts, op.eps, {at(0), at(1), nullptr, at(4)}, nullptr, at(2), at(3));
+    }
+  }
+  void operator()(const NormBackwardSums& op) const {
+    const auto [norm, next] = saved_norm(op.centered);
+    cpu::norm_backward_sums(workers, norm, at(next), at(next + 1));
+  }
+  void operator()(const NormBackwardOfParts& op) const {
+    const auto [norm, next] = saved_norm(op.centered);
+    const Matrix* dbias = op.centered ? &at(next + 4) : nullptr;
+    cpu::norm_backward_of_parts(workers, op.parts, norm, at(next), at(next + 1),
+                                {at(next + 2), at(next + 3), dbias, last_if(op.residual), op.accumulate});
+  }
+  void operator()(const AddBias&) const {
+    if (integer(2) == 0) cpu::add_bias(workers, at(0), at(1));
+  }
+  void operator()(const TakeColumns& op) const {
+    cpu::take_columns(workers, at(0), integer(1) / op.ranks_per_window, at(2));
+  }
+  void operator()(const PutColumns& op) const {
+    cpu::put_columns(workers, at(0), integer(1) / op.ranks_per_window, at(2));
+  }
   void operator()(const EmbeddingForward& op) const {
-    cpu::embedding_forward(workers, at(0), at(1), op.positions ? &at(2) : nullptr, op.seq_len, offset_if(op.has_offset),
-                           at(op.positions ? 3 : 2));
+    const std::size_t out = op.positions ? 3 : 2;
+    cpu::embedding_forward(workers, at(0), at(1), op.positions ? &at(2) : nullptr, op.seq_len,
+                           op.has_offset ? integer(out + 1) : 0, at(out), first_token(op));
   }
   void operator()(const EmbeddingBackward& op) const {
-    cpu::embedding_backward(workers, at(0), at(1), at(2), op.accumulate);
+    cpu::embedding_backward(workers, at(0), at(1), at(2), op.accumulate, first_token(op));
   }
   void operator()(const PositionBackward& op) const {
     cpu::position_backward(workers, at(0), op.seq_len, at(1), op.accumulate);
@@ -268,17 +382,32 @@ struct Run {
   void operator()(const SwiGluForward&) const { cpu::swiglu_forward(workers, at(0), at(1)); }
   void operator()(const SwiGluBackward&) const { cpu::swiglu_backward(workers, at(0), at(1), at(2)); }
   void operator()(const Add&) const { cpu::add(workers, at(0), at(1), at(2)); }
+  void operator()(const Cast&) const { cpu::cast(workers, at(0), at(1)); }
   void operator()(const Dropout& op) const {
     const std::int64_t* random = at(1).i64();
-    const cpu::DropoutMask mask{static_cast<std::uint64_t>(random[0]), static_cast<std::uint32_t>(random[1]), op.site,
-                                random[2] + op.row_offset, op.p};
-    cpu::dropout(workers, mask, at(0), last_if(op.residual), at(2));
+    const cpu::DropoutMask mask{static_cast<std::uint64_t>(random[0]),
+                                static_cast<std::uint32_t>(random[1]),
+                                op.site,
+                                random[2] + op.row_offset,
+                                op.p,
+                                op.parts,
+                                offset_if(op.parts > 1)};
+    cpu::dropout(workers, mask, at(0), op.residual ? &at(3) : nullptr, at(2));
   }
   void operator()(const CrossEntropy& op) const {
     cpu::cross_entropy(workers, op.vocab, at(0), at(1), at(2), last_if(op.gradient));
   }
-  void operator()(const LossSum& op) const { cpu::loss_sum(workers, at(0), at(1), at(2), op.accumulate); }
-  void operator()(const SumSquares&) const { cpu::sum_squares(workers, at(0), at(1)); }
+  void operator()(const VocabStatistics& op) const {
+    cpu::vocab_statistics(workers, {integer(2), op.vocab}, at(0), at(1), at(3));
+  }
+  void operator()(const VocabCrossEntropy& op) const {
+    cpu::vocab_cross_entropy(workers, {integer(2), op.vocab}, op.parts, at(0), at(1), at(3), at(4),
+                             last_if(op.gradient));
+  }
+  void operator()(const LossSum& op) const {
+    cpu::loss_sum(workers, at(0), at(1), at(2), op.accumulate, owner(op.owned));
+  }
+  void operator()(const SumSquares& op) const { cpu::sum_squares(workers, at(0), at(1), owner(op.owned)); }
   void operator()(const ClipFactor& op) const { cpu::clip_factor(workers, at(0), op.max_norm, at(1)); }
   void operator()(const AdamW& op) const {
     cpu::adamw(workers, {op.beta1, op.beta2, op.eps, op.weight_decay}, {at(4), at(5)}, at(0), at(1), at(2), at(3),

@@ -30,11 +30,6 @@ class PreparedTask {
   PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments, const GemmTuning* tuning = nullptr);
 
   void run(cpu::Workers& workers) const { kernel_->run(workers); }
-  /// Brings what run() reads first into the cache, for a caller who is about to come to it.
-  void prefetch() const {
-    const auto* bytes = reinterpret_cast<const char*>(kernel_.get());
-    for (int line = 0; line < 3; ++line) __builtin_prefetch(bytes + std::ptrdiff_t{64} * line);
-  }
   KernelScratch scratch() const { return kernel_->scratch(); }
 
  private:

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/grid.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/cpu_executor.h"
 #include "runtime/plan.h"
@@ -24,6 +26,7 @@ struct ProgramGraph {
 struct ProgramOptions {
   std::string policy = "program";
   PolicyOptions policy_options = {};
+  std::optional<Grid> grid = {};  // of the ranks; left out, every channel is the world
   int threads = 1;
   std::int64_t kept_steps = 1;
   bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did

@@ -36,6 +36,7 @@ RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
   load_toml_text(config, info.config_toml, "the checkpoint's configuration");
   config.ranks = 0;
   config.grid = Grid{};
+  config.zero1 = false;
   config.threads = 0;
   config.resume.clear();
   config.init_from.clear();
@@ -48,18 +49,24 @@ int evaluate_checkpoint(const EvalOptions& options) {
   const std::filesystem::path checkpoint = find_checkpoint(options.from);
   const CheckpointInfo info = read_checkpoint_info(checkpoint);
   const auto fit_batch = [](RunConfig& config, std::int64_t ranks) {
-    config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * ranks;
+    const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
+    config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
   const auto body = [&](World& world, const RunConfig& config) {
     const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
-    const EvalBatches batches(source.held_out(), config.seq_len, {world.rank(), world.size(), 1, config.micro_batch},
-                              config.eval_batches);
+    const Coordinates at = coordinates_of(config.grid, world.rank());
+    const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_batches);
     const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
-    Program program(
-        world, {{"eval", lower_eval(config.model, step_config(config))}},
-        {.policy = config.policy, .threads = static_cast<int>(config.threads), .gemm_tuning = table_of(tuned)});
+    Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
+                    {.policy = config.policy,
+                     .grid = config.grid,
+                     .threads = static_cast<int>(config.threads),
+                     .gemm_tuning = table_of(tuned)});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
-    load_parameters(checkpoint, config.model, weights_of(program.state(), specs, config.dtype));
+    const auto shards = shard_parameters(config.model, specs, config.grid, at);
+    load_parameters(checkpoint, config.model, weights_of(program.state(), shards, config.dtype),
+                    {world.rank(), world.size()});
+    set_coordinates(program.state(), config.grid, at);
     const Evaluation result = evaluate(program, batches);
     if (world.rank() != 0) return 0;
     if (options.json) {
@@ -86,8 +93,8 @@ Command add_eval(CLI::App& root) {
   app->add_option("run", options->from, "a run or checkpoint folder")->type_name("FOLDER")->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
   for (const ConfigKey& key : config_keys()) {
-    constexpr std::array<std::string_view, 9> kTaken{"data",         "val-data", "ranks",   "threads",    "micro-batch",
-                                                     "eval-batches", "dtype",    "seq-len", "gemm-tuning"};
+    constexpr std::array<std::string_view, 10> kTaken{"data",        "val-data",     "ranks", "grid",    "threads",
+                                                      "micro-batch", "eval-batches", "dtype", "seq-len", "gemm-tuning"};
     if (std::find(kTaken.begin(), kTaken.end(), key.name) == kTaken.end()) continue;
     add_key_flag(*app, key, options->overrides, "the run's");
   }

@@ -68,7 +68,8 @@ int generate(const GenerateOptions& options) {
     Program program(world, generation_graphs(model, info.dtype, prefill),
                     {.threads = threads, .gemm_tuning = table_of(tuned)});
     const std::vector<ParameterSpec> specs = model_parameters(model);
-    load_parameters(checkpoint, model, weights_of(program.state(), specs, info.dtype));
+    const auto shards = shard_parameters(model, specs, {}, {});
+    load_parameters(checkpoint, model, weights_of(program.state(), shards, info.dtype));
     Generator generator(program, model, prefill);
     std::vector<std::int32_t> made;
     const auto begin = std::chrono::steady_clock::now();

@@ -40,8 +40,8 @@ std::string output_format(const std::string& given, const std::string& output) {
 std::shared_ptr<const Graph> graph_of(const RunConfig& config, const std::string& kind) {
   if (kind == "train") return lower_train(config.model, step_config(config));
   if (kind == "eval") return lower_eval(config.model, step_config(config));
-  if (kind == "prefill") return lower_prefill(config.model, config.dtype, config.seq_len);
-  return lower_decode(config.model, config.dtype);
+  if (kind == "prefill") return lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
+  return lower_decode(config.model, config.dtype, config.grid);
 }
 
 int draw(const GraphOptions& options) {

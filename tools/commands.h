@@ -16,8 +16,10 @@ using Command = std::function<int()>;
 Command add_train(CLI::App& root);
 Command add_eval(CLI::App& root);
 Command add_generate(CLI::App& root);
+Command add_export(CLI::App& root);
 Command add_graph(CLI::App& root);
 Command add_tune(CLI::App& root);
+Command add_memory(CLI::App& root);
 Command add_doctor(CLI::App& root);
 
 }  // namespace weft

@@ -4,16 +4,19 @@
 
 #include <filesystem>
 #include <span>
+#include <vector>
 
 #include "ops/models/model_config.h"
 #include "train/checkpoint_folder.h"
+#include "train/durable_folder.h"
 #include "train/free_space.h"
 #include "train/manifest.h"
 #include "train/parameter_state.h"
 
 namespace weft {
 
-/// Writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its path:
+/// Of a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
+/// path:
 ///   model.safetensors      parameters in Hugging Face's names and layout
 ///   config.json            their sizes as Hugging Face writes them
 ///   optimizer.safetensors  fp32 "<tensor>.m", "<tensor>.v", and "<tensor>.master" of bf16 parameters, the same layout
@@ -34,15 +37,27 @@ SpaceCheck checkpoint_space(const std::filesystem::path& run_dir, const Checkpoi
 /// there in full size. Throws UserError.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
 
-/// Fills all arrays from a checkpoint folder, exactly as they were. Every file is read once before and compared with
-/// its checksum, which takes about as long as reading it: some GB/s from memory. Throws UserError, naming file or
-/// tensor, on a wrong checksum and on other parameters, shapes or dtype than were saved.
-void load_checkpoint(const std::filesystem::path& folder, std::span<const MutableParameterState> parameters);
+/// Ends what several ranks wrote into `folder` (see write_checkpoint_part): writes the manifest of all parts, renames
+/// the folder and removes the checkpoints that `retention` doesn't keep. Returns the checkpoint's path.
+std::filesystem::path commit_checkpoint(DurableFolder& folder, const std::filesystem::path& run_dir,
+                                        std::vector<Manifest> parts, const Retention& retention);
 
-/// Weights only, from anything that holds some: a checkpoint or run folder (the checksum is compared), or what
+/// Ranks that load one checkpoint together share the reading of its files for their checksums.
+struct ReadShare {
+  int rank = 0, ranks = 1;
+};
+
+/// Fills all arrays of a rank from a checkpoint folder, exactly as they were, whatever grid wrote it. Every file is
+/// read through once before, by one of the ranks, and compared with its checksum, which takes about as long as reading
+/// it: some GB/s from memory. Throws UserError, naming file or tensor, on a wrong checksum and on other parameters,
+/// shapes or dtype than were saved, and on parts that don't make up a tensor.
+void load_checkpoint(const std::filesystem::path& folder, std::span<const MutableParameterState> parameters,
+                     const ReadShare& share = {});
+
+/// Weights only, from anything that holds some: a checkpoint or run folder (checksums are compared), or what
 /// load_weights takes.
 void load_parameters(const std::filesystem::path& path, const ModelConfig& model,
-                     std::span<const MutableParameterState> parameters);
+                     std::span<const MutableParameterState> parameters, const ReadShare& share = {});
 
 /// The model sizes of such a path: from a checkpoint's manifest, or from config.json in the folder or beside the file.
 ModelConfig read_model_config(const std::filesystem::path& path);

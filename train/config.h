@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "graph/grid.h"
 #include "ops/models/model_config.h"
 
 namespace weft {
-
-/// How ranks are arranged; x is innermost in rank order.
-struct Grid {
-  std::int64_t x = 1, y = 1, z = 1, data = 1;
-  std::int64_t ranks() const { return x * y * z * data; }
-};
 
 enum class Schedule : std::uint8_t { cosine, wsd, linear, constant };
 enum class Recompute : std::uint8_t { none, block };
@@ -30,9 +25,12 @@ struct RunConfig {
   std::uint64_t seed = 42;
   double max_time = 0;  // seconds of training, 0: no limit
   // parallelism
-  std::int64_t ranks = 0;    // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
-  Grid grid;                 // data filled in from ranks when not given
-  std::int64_t threads = 0;  // threads a rank; 0: the machine's cores divided by its ranks
+  std::int64_t ranks = 0;              // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
+  Grid grid;                           // data = 1 is filled in from the ranks
+  bool zero1 = false;                  // optimizer state cut over data too
+  DType reduce_dtype = DType::f32;     // of gradients on the wire
+  bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
+  std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
   std::string policy = "program";
   std::string gemm_tuning;  // a file of `weft tune`; "none": the default methods; empty: also, or the checkpoint's
   bool check_nan = false;   // look at all that every task writes
@@ -42,7 +40,7 @@ struct RunConfig {
   std::string val_data;  // held-out tokens; empty: the last 10 % of each file
   // batch, in sequences
   DType dtype = DType::f32;
-  std::int64_t micro_batch = 0;  // sequences a rank runs at once; 0: global batch / data ranks
+  std::int64_t micro_batch = 0;  // sequences a rank runs at once; 0: global batch / (z · data)
   std::int64_t global_batch = 8;
   std::int64_t seq_len = 0;  // 0: the model's context
   Recompute recompute = Recompute::none;
@@ -100,8 +98,8 @@ std::string dump_toml(const RunConfig& config);
 
 /// Fills in what was left open (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of
 /// `world_size` ranks (0: not started by mpirun) and refuses what can't be: batches that don't divide (naming the
-/// nearest that do), a grid that doesn't match the ranks, sequences longer than the context, dtypes, numbers out of
-/// range. Axes x, y and z above 1 are refused: this version trains data parallel. Throws UserError.
+/// nearest that do), a grid that doesn't match the ranks or doesn't fit the model (see validate_grid), sequences longer
+/// than the context, dtypes, numbers out of range. Throws UserError.
 void resolve(RunConfig& config, std::int64_t world_size);
 
 }  // namespace weft

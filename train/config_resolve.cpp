@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "ops/sharding.h"
 #include "train/config.h"
 #include "train/config_table.h"
 
@@ -14,18 +15,19 @@ namespace weft {
 
 namespace {
 
-/// Ranks that see different sequences of a step.
-std::int64_t shards(const RunConfig& config) {
-  return config.grid.z * config.grid.data;
+/// A grid of so many ranks, as near to the given one as its x, y and z allow: "x=2,data=3".
+std::string grid_of_ranks(const Grid& grid, std::int64_t ranks) {
+  std::string text;
+  for (const Axis axis : {Axis::x, Axis::y, Axis::z}) {
+    if (grid.on(axis) == 1 || ranks % grid.on(axis) != 0) continue;
+    text += fmt::format("{}={},", to_string(axis), grid.on(axis));
+    ranks /= grid.on(axis);
+  }
+  return text + fmt::format("data={}", ranks);
 }
 
 void resolve_grid(RunConfig& config, std::int64_t world_size) {
   Grid& grid = config.grid;
-  const std::string text = fmt::format("x={},y={},z={},data={}", grid.x, grid.y, grid.z, grid.data);
-  if (grid.x > 1 || grid.y > 1 || grid.z > 1) {
-    throw UserError(fmt::format("grid {} shards the model", text),
-                    "x=1,y=1,z=1: this version trains data parallel only", fmt::format("--grid data={}", grid.ranks()));
-  }
   if (world_size > 0) {
     if (config.ranks > 0 && config.ranks != world_size) {
       throw UserError(fmt::format("ranks = {}, but {} ranks were started", config.ranks, world_size),
@@ -35,10 +37,12 @@ void resolve_grid(RunConfig& config, std::int64_t world_size) {
     config.ranks = world_size;
   }
   if (config.ranks == 0) config.ranks = grid.ranks();
-  if (grid.ranks() == 1) grid.data = config.ranks;
+  if (grid.data == 1 && config.ranks % grid.model_ranks() == 0) grid.data = config.ranks / grid.model_ranks();
   if (grid.ranks() != config.ranks) {
-    throw UserError(fmt::format("grid {} has {} ranks, but there are {}", text, grid.ranks(), config.ranks),
-                    "as many ranks as the product of the axes", fmt::format("--grid data={}", config.ranks));
+    throw UserError(fmt::format("grid {} has {} ranks, but there are {}", to_string(grid), grid.ranks(), config.ranks),
+                    "as many ranks as the product of the axes",
+                    fmt::format("--grid {}, or {} {}", grid_of_ranks(grid, config.ranks),
+                                world_size > 0 ? "mpirun -np" : "--ranks", grid.ranks()));
   }
 }
 
@@ -57,21 +61,23 @@ std::int64_t nearest_divisor(std::int64_t value, std::int64_t near) {
 }
 
 void resolve_batch(RunConfig& config) {
-  const std::int64_t ranks = shards(config);
+  const std::int64_t ranks = config.grid.batch_ranks();
+  const std::string sharers = config.grid.z == 1
+                                  ? fmt::format("{} data ranks", ranks)
+                                  : fmt::format("{} ranks (z={} × data={})", ranks, config.grid.z, config.grid.data);
   if (config.global_batch % ranks != 0) {
-    throw UserError(fmt::format("global-batch = {} can't be divided among {} data ranks", config.global_batch, ranks),
-                    "a multiple of the data ranks",
+    throw UserError(fmt::format("global-batch = {} can't be divided among {}", config.global_batch, sharers),
+                    config.grid.z == 1 ? "a multiple of the data ranks" : "a multiple of z · data: both cut the batch",
                     fmt::format("--global-batch {}", nearest_multiples(config.global_batch, ranks)));
   }
   const std::int64_t share = config.global_batch / ranks;
   if (config.micro_batch == 0) config.micro_batch = share;
   if (share % config.micro_batch != 0) {
-    throw UserError(
-        fmt::format("micro-batch = {} doesn't divide the {} sequences of a rank (global-batch {} over {} data ranks)",
-                    config.micro_batch, share, config.global_batch, ranks),
-        "a divisor",
-        fmt::format("--micro-batch {}, or --global-batch {}", nearest_divisor(share, config.micro_batch),
-                    nearest_multiples(config.global_batch, config.micro_batch * ranks)));
+    throw UserError(fmt::format("micro-batch = {} doesn't divide the {} sequences of a rank (global-batch {} over {})",
+                                config.micro_batch, share, config.global_batch, sharers),
+                    "a divisor",
+                    fmt::format("--micro-batch {}, or --global-batch {}", nearest_divisor(share, config.micro_batch),
+                                nearest_multiples(config.global_batch, config.micro_batch * ranks)));
   }
 }
 
@@ -137,7 +143,7 @@ void check_optimizer(const RunConfig& config) {
 }  // namespace
 
 std::int64_t accumulation(const RunConfig& config) {
-  return config.global_batch / (shards(config) * config.micro_batch);
+  return config.global_batch / (config.grid.batch_ranks() * config.micro_batch);
 }
 
 void resolve(RunConfig& config, std::int64_t world_size) {
@@ -151,6 +157,7 @@ void resolve(RunConfig& config, std::int64_t world_size) {
   }
   check_model(config.model);
   resolve_grid(config, world_size);
+  validate_grid(config.model, config.grid);
   resolve_batch(config);
   resolve_sequence(config);
   check_products(config);

@@ -198,11 +198,17 @@ void set_model_name(RunConfig& config, std::string_view value, std::string_view 
   config.model_name = config.model.name = std::string(value);
 }
 
+std::vector<std::string> axis_names() {
+  std::vector<std::string> names;
+  for (const Axis axis : kAxes) names.emplace_back(to_string(axis));
+  return names;
+}
+
 void set_grid(RunConfig& config, std::string_view value, std::string_view where) {
   Grid grid;
-  const std::vector<std::string> axes{"x", "y", "z", "data"};
-  const std::vector<std::int64_t Grid::*> fields{&Grid::x, &Grid::y, &Grid::z, &Grid::data};
-  constexpr std::string_view expected = "axes of x, y, z and data with their sizes, as in \"data=2\" or \"x=1,data=4\"";
+  grid.order = config.grid.order;
+  const std::vector<std::string> axes = axis_names();
+  constexpr std::string_view expected = "axes of x, y, z and data with their sizes, as in \"data=2\" or \"x=2,data=4\"";
   std::vector<bool> given(axes.size(), false);
   while (!value.empty()) {
     const std::size_t comma = std::min(value.find(','), value.size());
@@ -223,7 +229,7 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
     if (given[index])
       throw UserError(fmt::format("{}: axis {} is given twice", where, name), expected, "leave one out");
     given[index] = true;
-    grid.*fields[index] =
+    grid.on(kAxes.at(index)) =
         parse_number<std::int64_t>(part.substr(equals + 1), fmt::format("{}: {}", where, name), "integer", 1, 65536);
     value.remove_prefix(std::min(comma + 1, value.size()));
   }
@@ -231,8 +237,32 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
 }
 
 std::string grid_text(const RunConfig& config) {
-  const Grid& grid = config.grid;
-  return fmt::format("x={},y={},z={},data={}", grid.x, grid.y, grid.z, grid.data);
+  return to_string(config.grid);
+}
+
+void set_axis_order(RunConfig& config, std::string_view value, std::string_view where) {
+  const std::vector<std::string> names = axis_names();
+  std::vector<std::string> given;
+  for (std::string_view rest = value;;) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    given.emplace_back(rest.substr(0, comma));
+    if (comma == rest.size()) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (!std::is_permutation(given.begin(), given.end(), names.begin(), names.end())) {
+    throw UserError(fmt::format("{} = \"{}\" is no order of the axes", where, value),
+                    "x, y, z and data, each once; neighbouring ranks differ in the first", "x,y,z,data is the default");
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto place = std::find(names.begin(), names.end(), given[i]) - names.begin();
+    config.grid.order.at(i) = kAxes.at(static_cast<std::size_t>(place));
+  }
+}
+
+std::string axis_order_text(const RunConfig& config) {
+  std::vector<std::string_view> names;
+  for (const Axis axis : config.grid.order) names.push_back(to_string(axis));
+  return fmt::format("{}", fmt::join(names, ","));
 }
 
 /// Setting the ranks anew lets the data axis be filled in anew, so that a dumped config runs with other --ranks.
@@ -257,8 +287,18 @@ std::vector<ConfigEntry> run_entries() {
       number("max-time", "seconds of training after which the run saves and ends; 0: no limit", &RunConfig::max_time, 0,
              1e9),
       ranks_entry(),
-      {"grid", ValueKind::text, "text", "ranks along each axis, as in data=2; what is left out is 1", set_grid,
-       grid_text},
+      {"grid", ValueKind::text, "text",
+       "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model, z and data the batch; what is left out "
+       "is 1, data what the ranks leave",
+       set_grid, grid_text},
+      {"axis-order", ValueKind::text, "text", "axes in the order of the ranks: neighbouring ranks differ in the first",
+       set_axis_order, axis_order_text},
+      boolean("zero-1", "cut the optimizer's state and work over data too (ZeRO stage 1)", &RunConfig::zero1),
+      words<DType>("reduce-dtype", "of gradients on the wire, which are summed in fp32",
+                   {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::reduce_dtype),
+      boolean("reshard-after-forward",
+              "drop weights gathered over z behind the forward pass, and gather them again for the backward pass",
+              &RunConfig::reshard_after_forward),
       integer("threads", "threads a rank computes with; 0: the machine's cores divided by the ranks",
               &RunConfig::threads, 0, 4096),
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "ops/communication.h"
+#include "runtime/memory_report.h"
 #include "train/progress.h"
 
 namespace weft {
@@ -47,6 +50,45 @@ std::string plan_line(std::string_view name, const Plan& plan) {
                             human_bytes(static_cast<std::uint64_t>(plan.sum_of_tensor_bytes)), plan.fingerprint);
 }
 
+// What a rank sends in a step: a line a part of the model, on each axis the kinds of collectives with their bytes.
+std::string communication_lines(const Graph& graph) {
+  std::string text;
+  std::optional<ModelPart> part;
+  for (const Communication& row : communication_of(graph)) {
+    text += row.part == part ? ","
+                             : fmt::format("{}{:<11}{:<10}", text.empty() ? "" : "\n", text.empty() ? "sent" : "",
+                                           to_string(row.part));
+    part = row.part;
+    text += fmt::format(" {} {} × {} {}", to_string(row.channel), row.count, row.kind,
+                        human_bytes(static_cast<std::uint64_t>(row.bytes)));
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+// The scratch of a training step by what it holds.
+std::string scratch_line(const Plan& plan) {
+  const MemoryReport report = memory_report(plan);
+  std::string text = "           scratch of the training step, each role at its peak:";
+  for (const Role role : {Role::gradient, Role::activation, Role::gathered, Role::workspace}) {
+    if (report.of(role) == 0) continue;
+    text += fmt::format(" {} {},", to_string(role), human_bytes(static_cast<std::uint64_t>(report.of(role))));
+  }
+  text.back() = '\n';
+  return text;
+}
+
+nlohmann::json communication_json(const Graph& graph) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Communication& row : communication_of(graph)) {
+    rows.push_back({{"part", to_string(row.part)},
+                    {"group", to_string(row.channel)},
+                    {"kind", row.kind},
+                    {"count", row.count},
+                    {"sent_bytes", row.bytes}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string describe_run(const RunDescription& run) {
@@ -57,14 +99,15 @@ std::string describe_run(const RunDescription& run) {
       fmt::format("model      {} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}\n", m.name,
                   to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
                   human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
-  text += fmt::format("ranks      {} ({}), {} thread{} each, policy {}\n", config.grid.ranks(),
-                      communicator == "mpi" ? "MPI processes" : "threads of this process", config.threads,
-                      config.threads == 1 ? "" : "s", config.policy);
+  text += fmt::format("ranks      {} ({}; {}), {} thread{} each, policy {}\n", config.grid.ranks(),
+                      to_string(config.grid), communicator == "mpi" ? "MPI processes" : "threads of this process",
+                      config.threads, config.threads == 1 ? "" : "s", config.policy);
   text += fmt::format("data       {}\n", source.description());
   for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
   text += fmt::format("batch      {} sequences of {} tokens a step: {} rank{} × {} micro-batch{} × {}\n",
-                      config.global_batch, config.seq_len, config.grid.data, config.grid.data == 1 ? "" : "s",
-                      accumulation(config), accumulation(config) == 1 ? "" : "es", config.micro_batch);
+                      config.global_batch, config.seq_len, config.grid.batch_ranks(),
+                      config.grid.batch_ranks() == 1 ? "" : "s", accumulation(config),
+                      accumulation(config) == 1 ? "" : "es", config.micro_batch);
   if (tuned != nullptr) {
     text += fmt::format("tuning     {} matrix products, measured with {} thread{}; fingerprint {:016x}\n",
                         tuned->table.choices().size(), tuned->threads, tuned->threads == 1 ? "" : "s",
@@ -85,7 +128,9 @@ std::string describe_run(const RunDescription& run) {
     text += fmt::format(" checkpoint snapshot {} (rank 0),", bytes(snapshot));
     total += snapshot;
   }
-  return text + fmt::format(" scratch {}; together {}\n", bytes(program.scratch_bytes()), bytes(total));
+  text += fmt::format(" scratch {}; together {}\n", bytes(program.scratch_bytes()), bytes(total));
+  const Plan& step = program.plan("train");
+  return text + scratch_line(step) + communication_lines(*step.graph);
 }
 
 std::string describe_run_json(const RunDescription& run) {
@@ -110,12 +155,17 @@ std::string describe_run_json(const RunDescription& run) {
     memory[std::string(to_string(role))] = program.state().bytes_of(role);
     total += program.state().bytes_of(role);
   }
+  const MemoryReport step = memory_report(program.plan("train"));
+  for (const Role role : {Role::gradient, Role::activation, Role::gathered, Role::workspace}) {
+    memory[std::string(to_string(role))] = step.of(role);
+  }
   memory["checkpoint_snapshot"] = checkpoint_snapshot_bytes(run);
   memory["total"] = total + checkpoint_snapshot_bytes(run);
   const nlohmann::json json = {{"model", config.model.name},
                                {"parameters", config.model.parameters()},
                                {"dtype", to_string(config.dtype)},
                                {"ranks", config.grid.ranks()},
+                               {"grid", to_string(config.grid)},
                                {"communicator", communicator},
                                {"threads", config.threads},
                                {"policy", config.policy},
@@ -124,6 +174,7 @@ std::string describe_run_json(const RunDescription& run) {
                                {"held_out_tokens", source.held_out().size()},
                                {"planning_ms", planning_ms},
                                {"plans", plans},
+                               {"communication", communication_json(*program.plan("train").graph)},
                                {"memory_bytes", memory}};
   return json.dump();
 }

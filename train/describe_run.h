@@ -23,10 +23,10 @@ struct RunDescription {
 /// A line each.
 std::string describe_run(const RunDescription& run);
 
-/// One JSON object: model, parameters, dtype, ranks, threads, policy, gemm_tuning (a fingerprint or null),
+/// One JSON object: model, parameters, dtype, ranks, grid, threads, policy, gemm_tuning (a fingerprint or null),
 /// train_tokens, held_out_tokens, planning_ms, plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes,
-/// sum_of_tensor_bytes, fingerprint}} and memory_bytes {role: bytes, scratch, checkpoint_snapshot, total}, sizes of
-/// rank 0, which writes the checkpoints.
+/// sum_of_tensor_bytes, fingerprint}}, communication [{part, group, kind, count, sent_bytes}] and memory_bytes {role:
+/// bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0.
 std::string describe_run_json(const RunDescription& run);
 
 }  // namespace weft

@@ -28,7 +28,7 @@ fs::path beside(const fs::path& path, std::string_view prefix) {
 
 }  // namespace
 
-DurableFolder::DurableFolder(fs::path path) : path_(std::move(path)), temporary_(beside(path_, kWritingPrefix)) {
+DurableFolder::DurableFolder(fs::path path) : path_(std::move(path)), temporary_(writing_path(path_)) {
   std::error_code error;
   fs::remove_all(temporary_, error);  // left by a run that was killed
   if (!error || error == std::errc::not_a_directory) fs::create_directories(temporary_, error);
@@ -57,6 +57,10 @@ void DurableFolder::commit() {
   sync_folder(path_.parent_path());
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);  // the older one, if there was one
+}
+
+fs::path writing_path(const fs::path& path) {
+  return beside(path, kWritingPrefix);
 }
 
 bool remove_folder(const fs::path& path) {

@@ -24,7 +24,7 @@ class DurableFolder {
   DurableFolder(const DurableFolder&) = delete;
   DurableFolder& operator=(const DurableFolder&) = delete;
 
-  /// Where to put the files.
+  /// Where to put the files; other processes may, too, as long as they are told when.
   const std::filesystem::path& path() const { return temporary_; }
   /// Renames to the final name and syncs the folder above. An older folder of that name is exchanged in one step where
   /// the file system can (ext4, xfs, btrfs, tmpfs); on others (NFS) a kill between two renames leaves neither.
@@ -34,6 +34,9 @@ class DurableFolder {
   std::filesystem::path path_, temporary_;
   bool committed_ = false;
 };
+
+/// The temporary name of a DurableFolder for `path`.
+std::filesystem::path writing_path(const std::filesystem::path& path);
 
 /// Removes a folder under a temporary name, so that what a kill leaves of it never looks complete. False if some of it
 /// couldn't be removed: remove_leftovers() will try again.

@@ -17,6 +17,7 @@
 #include "train/checkpoint.h"
 #include "train/checksum.h"
 #include "train/json_file.h"
+#include "train/mapped_file.h"
 
 namespace weft {
 namespace {

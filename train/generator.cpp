@@ -21,12 +21,18 @@ ModelConfig with_short_context(ModelConfig model, std::int64_t tokens) {
   return model;
 }
 
-std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens) {
-  return {{"prefill", lower_prefill(model, dtype, prefill_tokens)}, {"decode", lower_decode(model, dtype)}};
+std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens,
+                                            const Grid& grid) {
+  return {{"prefill", lower_prefill(model, dtype, prefill_tokens, grid)}, {"decode", lower_decode(model, dtype, grid)}};
 }
 
 Generator::Generator(Program& program, const ModelConfig& model, std::int64_t prefill_tokens)
-    : program_(program), context_(model.context), prefill_tokens_(prefill_tokens) {}
+    : program_(program), context_(model.context), prefill_tokens_(prefill_tokens), vocab_(model.vocab) {}
+
+// Behind the vocabulary there may be padding.
+std::span<const float> Generator::logits() const {
+  return program_.state().get<float>(names::kLogits).first(static_cast<std::size_t>(vocab_));
+}
 
 std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) {
   const auto input = program_.state().get<std::int32_t>(names::kPrefillTokens);
@@ -34,14 +40,14 @@ std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) 
   std::copy(tokens.begin(), tokens.end(), input.begin());
   program_.state().get<std::int64_t>(names::kPosition)[0] = static_cast<std::int64_t>(tokens.size()) - 1;
   program_.run("prefill");
-  return program_.state().get<float>(names::kLogits);
+  return logits();
 }
 
 std::span<const float> Generator::decode(std::int32_t token, std::int64_t position) {
   program_.state().get<std::int32_t>(names::kDecodeToken)[0] = token;
   program_.state().get<std::int64_t>(names::kPosition)[0] = position;
   program_.run("decode");
-  return program_.state().get<float>(names::kLogits);
+  return logits();
 }
 
 void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t max_tokens, Sampler& sampler,

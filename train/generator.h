@@ -21,9 +21,11 @@ std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::i
 ModelConfig with_short_context(ModelConfig model, std::int64_t tokens);
 
 /// The graphs "prefill" and "decode" of a model, for Program.
-std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens);
+std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens,
+                                            const Grid& grid = {});
 
-/// Generates with the program's parameters as they are. A text longer than the context goes on behind a fresh prefill
+/// Generates with the program's parameters as they are. On a grid whose ranks share a model all of them generate, the
+/// same text with the same sampler. A text longer than the context goes on behind a fresh prefill
 /// of its last half context.
 class Generator {
  public:
@@ -37,9 +39,10 @@ class Generator {
  private:
   std::span<const float> prefill(std::span<const std::int32_t> tokens);
   std::span<const float> decode(std::int32_t token, std::int64_t position);
+  std::span<const float> logits() const;
 
   Program& program_;
-  std::int64_t context_, prefill_tokens_;
+  std::int64_t context_, prefill_tokens_, vocab_;
 };
 
 }  // namespace weft

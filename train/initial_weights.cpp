@@ -26,28 +26,55 @@ std::array<double, 4> normals(const PhiloxBlock& block) {
   return out;
 }
 
-}  // namespace
-
-void initialize_parameter(const ParameterSpec& spec, std::uint64_t seed, DType dtype, void* data, float* master) {
-  const std::int64_t n = spec.rows * spec.cols;
-  const auto store = [&](std::int64_t i, float value) {
-    if (dtype == DType::bf16) {
-      static_cast<bf16*>(data)[i] = bf16(value);
-    } else {
-      static_cast<float*>(data)[i] = value;
-    }
-    if (master != nullptr) master[i] = value;
-  };
+/// Calls store(i, value) for the elements [first, first + count) of the whole parameter, i counted from `first`.
+template <class Store>
+void draw(const ParameterSpec& spec, std::uint64_t seed, std::int64_t first, std::int64_t count, const Store& store) {
   if (spec.init != Init::normal) {
-    for (std::int64_t i = 0; i < n; ++i) store(i, spec.init == Init::ones ? 1.0F : 0.0F);
+    for (std::int64_t i = 0; i < count; ++i) store(i, spec.init == Init::ones ? 1.0F : 0.0F);
     return;
   }
-  for (std::int64_t i = 0; i < n; i += 4) {
-    const auto four = normals(philox_quad(seed, kInitialStep, spec.site, static_cast<std::uint64_t>(i / 4)));
-    for (std::int64_t j = i; j < std::min(n, i + 4); ++j) {
-      store(j, static_cast<float>(four[static_cast<std::size_t>(j - i)] * spec.std));
+  const std::int64_t end = first + count;
+  for (std::int64_t quad = first / 4; quad * 4 < end; ++quad) {
+    const auto four = normals(philox_quad(seed, kInitialStep, spec.site, static_cast<std::uint64_t>(quad)));
+    for (std::int64_t i = std::max(first, 4 * quad); i < std::min(end, 4 * quad + 4); ++i) {
+      store(i - first, static_cast<float>(four[static_cast<std::size_t>(i - 4 * quad)] * spec.std));
     }
   }
+}
+
+void set(void* data, DType dtype, std::int64_t i, float value) {
+  if (dtype == DType::bf16) {
+    static_cast<bf16*>(data)[i] = bf16(value);
+  } else {
+    static_cast<float*>(data)[i] = value;
+  }
+}
+
+/// The elements [from, to) of the block.
+void fill(const ParameterShard& shard, std::int64_t from, std::int64_t to, std::uint64_t seed, DType dtype,
+          void* array) {
+  for (const ElementRun& run : shard.runs_within(from, to)) {
+    if (run.global < 0) {
+      for (std::int64_t i = 0; i < run.count; ++i) set(array, dtype, run.local + i, 0.0F);
+    } else {
+      draw(*shard.spec, seed, run.global, run.count,
+           [&](std::int64_t i, float value) { set(array, dtype, run.local + i, value); });
+    }
+  }
+}
+
+}  // namespace
+
+void initialize_parameter(const ParameterShard& shard, std::uint64_t seed, DType dtype, void* data, float* master) {
+  fill(shard, shard.begin, shard.end, seed, dtype, data);
+  if (master != nullptr) fill(shard, shard.update_begin, shard.update_end, seed, DType::f32, master);
+}
+
+void initialize_parameter(const ParameterSpec& spec, std::uint64_t seed, DType dtype, void* data, float* master) {
+  draw(spec, seed, 0, spec.rows * spec.cols, [&](std::int64_t i, float value) {
+    set(data, dtype, i, value);
+    if (master != nullptr) master[i] = value;
+  });
 }
 
 }  // namespace weft

@@ -258,6 +258,7 @@ std::string to_json(const Manifest& manifest) {
   json["dtype"] = to_string(info.dtype);
   json["versions"] = info.versions;
   json["model"] = model_json(info.model);
+  json["files"] = ordered_json::object();
   for (const auto& [file, summary] : manifest.files) {
     json["files"][file] = {{"bytes", summary.bytes}, {kChecksum, summary.crc32c}};
   }

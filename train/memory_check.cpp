@@ -10,9 +10,14 @@ namespace weft {
 
 double least_training_bytes(const RunConfig& config) {
   const ModelConfig& model = config.model;
+  const auto data_ranks = static_cast<double>(config.grid.data);
   const double block_input = static_cast<double>(config.micro_batch * config.seq_len) *
-                             static_cast<double>(model.hidden) * static_cast<double>(size_of(config.dtype));
-  return 16.0 * static_cast<double>(model.parameters()) + static_cast<double>(model.layers) * block_input;
+                             static_cast<double>(model.hidden / config.grid.x) *
+                             static_cast<double>(size_of(config.dtype));
+  const auto element = static_cast<double>(size_of(config.dtype));
+  const double parameter_bytes = config.zero1 && data_ranks > 1 ? element + 4.0 + 12.0 / data_ranks : 16.0;
+  return parameter_bytes * static_cast<double>(model.parameters() / config.grid.model_ranks()) +
+         static_cast<double>(model.layers) * block_input;
 }
 
 void check_memory(const RunConfig& config, std::int64_t ranks, double memory_bytes) {

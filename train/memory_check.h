@@ -7,9 +7,9 @@
 
 namespace weft {
 
-/// Bytes that a rank of the resolved `config` needs at least: parameters, gradients and AdamW's moments in fp32 (16
-/// bytes a parameter; bf16 parameters with their fp32 masters take no less) and the input of each block for one
-/// micro-batch.
+/// Bytes that a rank of the resolved `config` needs at least: of its part of the model parameters, gradients and
+/// AdamW's moments in fp32 (16 bytes a parameter; bf16 parameters with their fp32 masters take no less), moments and
+/// masters divided by the data ranks under ZeRO-1, and its part of the input of each block for one micro-batch.
 double least_training_bytes(const RunConfig& config);
 
 /// Throws UserError if `ranks` ranks in one process need more than `memory_bytes`, the machine's memory.

@@ -249,7 +249,15 @@ std::span<const std::byte> SafetensorsFile::bytes(const StoredTensorInfo& tensor
 
 void SafetensorsFile::read(const StoredTensorInfo& tensor, std::span<float> out) const {
   if (out.size() != tensor.elements()) throw std::invalid_argument("SafetensorsFile::read: a float an element");
-  const auto source = bytes(tensor);
+  read(tensor, 0, out);
+}
+
+void SafetensorsFile::read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const {
+  if (first > tensor.elements() || out.size() > tensor.elements() - first) {
+    throw std::invalid_argument("SafetensorsFile::read: elements that the tensor has");
+  }
+  const std::uint64_t size = size_of(tensor.type);
+  const auto source = bytes(tensor).subspan(first * size, out.size() * size);
   switch (tensor.type) {
     case StoredType::f32:
       if (!out.empty()) std::memcpy(out.data(), source.data(), source.size());

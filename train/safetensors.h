@@ -80,6 +80,8 @@ class SafetensorsFile {
   /// Elements as float, from F32, BF16, F16, I32 or I64 (the last two rounded where they exceed 24 bits). Throws
   /// UserError on another dtype and std::invalid_argument unless `out` has a float an element.
   void read(const StoredTensorInfo& tensor, std::span<float> out) const;
+  /// As above, elements [first, first + out.size()) alone, which the tensor has (else std::invalid_argument).
+  void read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const;
 
  private:
   MappedFile file_;

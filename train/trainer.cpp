@@ -43,10 +43,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-BatchShare share_of(const RunConfig& config, const World& world) {
-  return {world.rank(), world.size(), accumulation(config), config.micro_batch};
-}
-
 // The checkpoint that the run goes on from, if any.
 std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& config) {
   if (config.resume.empty()) return std::nullopt;
@@ -73,8 +69,11 @@ StepConfig step_config(const RunConfig& config) {
   step.micro_batch = config.micro_batch;
   step.seq_len = config.seq_len;
   step.micro_batches = accumulation(config);
-  step.data_ranks = config.grid.data;
+  step.grid = config.grid;
   step.dtype = config.dtype;
+  step.reduce_dtype = config.reduce_dtype;
+  step.reshard_after_forward = config.reshard_after_forward;
+  step.zero1 = config.zero1;
   step.recompute_blocks = config.recompute == Recompute::block;
   step.dropout = config.dropout;
   step.beta1 = config.beta1;
@@ -85,20 +84,32 @@ StepConfig step_config(const RunConfig& config) {
   return step;
 }
 
-std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterSpec>& specs,
+std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
                                               DType dtype) {
   std::vector<MutableParameterState> states;
-  for (const ParameterSpec& spec : specs) {
-    states.push_back({&spec, dtype, state.data(spec.name), nullptr, nullptr, nullptr});
+  for (const ParameterShard& shard : shards) {
+    states.push_back({shard.spec, dtype, state.data(shard.spec->name), nullptr, nullptr, nullptr, &shard});
   }
   return states;
+}
+
+void set_coordinates(const State& state, const Grid& grid, const Coordinates& at) {
+  if (!state.contains(names::kCoordinates)) return;
+  const auto values = coordinate_values(grid, at);
+  std::copy(values.begin(), values.end(), state.get<std::int64_t>(names::kCoordinates).begin());
+}
+
+BatchShare share_of(const RunConfig& config, const Coordinates& at) {
+  return {batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
 }
 
 Trainer::Trainer(World& world, const RunConfig& config, Console console)
     : world_(world),
       config_(config),
       console_(console),
+      at_(coordinates_of(config.grid, world.rank())),
       specs_(model_parameters(config.model)),
+      shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)),
       made_at_(Clock::now()),
       source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})),
       resume_from_(checkpoint_to_resume(config)),
@@ -111,21 +122,22 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
     const auto prompt = static_cast<std::int64_t>(sample_prompt(config_.model).size());
     sample_model_ = with_short_context(config_.model, prompt + kSampleTokens);
     sample_prefill_ = prefill_length(prompt, kSampleTokens, sample_model_.context);
-    for (ProgramGraph& graph : generation_graphs(sample_model_, config_.dtype, sample_prefill_)) {
+    for (ProgramGraph& graph : generation_graphs(sample_model_, config_.dtype, sample_prefill_, config_.grid)) {
       graphs.push_back(std::move(graph));
     }
   }
   const auto begin = Clock::now();
   program_ = std::make_unique<Program>(world_, std::move(graphs),
                                        ProgramOptions{.policy = config_.policy,
+                                                      .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),
                                                       .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
                                                       .check_finite = config_.check_nan,
                                                       .gemm_tuning = table_of(tuned_),
                                                       .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
-  held_out_ = std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, world_),
-                                            config_.eval_batches);
+  held_out_ =
+      std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, at_), config_.eval_batches);
   initialize();
 }
 
@@ -133,12 +145,12 @@ Trainer::~Trainer() = default;
 
 std::vector<MutableParameterState> Trainer::parameter_states() const {
   const State& state = program_->state();
-  std::vector<MutableParameterState> states = weights_of(state, specs_, config_.dtype);
+  std::vector<MutableParameterState> states = weights_of(state, shards_, config_.dtype);
   for (MutableParameterState& parameter : states) {
     const std::string& name = parameter.spec->name;
     parameter.m = state.get<float>(name + ".m").data();
     parameter.v = state.get<float>(name + ".v").data();
-    if (config_.dtype == DType::bf16) parameter.master = state.get<float>(name + ".master").data();
+    if (state.contains(name + ".master")) parameter.master = state.get<float>(name + ".master").data();
   }
   return states;
 }
@@ -147,18 +159,19 @@ void Trainer::initialize() {
   const std::vector<MutableParameterState> parameters = parameter_states();
   if (resume_from_) {
     first_step_ = read_checkpoint_info(*resume_from_).step;
-    load_checkpoint(*resume_from_, parameters);
+    load_checkpoint(*resume_from_, parameters, {world_.rank(), world_.size()});
   } else if (!config_.init_from.empty()) {
-    load_parameters(config_.init_from, config_.model, parameters);
+    load_parameters(config_.init_from, config_.model, parameters, {world_.rank(), world_.size()});
   } else {
     for (const MutableParameterState& parameter : parameters) {
-      initialize_parameter(*parameter.spec, config_.seed, parameter.dtype, parameter.data, parameter.master);
+      initialize_parameter(*parameter.shard, config_.seed, parameter.dtype, parameter.data, parameter.master);
     }
   }
+  set_coordinates(program_->state(), config_.grid, at_);
   if (config_.dropout > 0) {
     const auto random = program_->state().get<std::int64_t>(names::kRandom);
     random[0] = static_cast<std::int64_t>(config_.seed);
-    random[2] = world_.rank() * accumulation(config_) * config_.micro_batch * config_.seq_len;
+    random[2] = batch_rank(config_.grid, at_) * accumulation(config_) * config_.micro_batch * config_.seq_len;
   }
 }
 
@@ -225,13 +238,13 @@ CheckpointInfo Trainer::checkpoint_info(std::int64_t steps_done) const {
 std::vector<ParameterState> Trainer::checkpoint_arrays() const {
   std::vector<ParameterState> parameters;
   for (const MutableParameterState& p : parameter_states()) {
-    parameters.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master});
+    parameters.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master, p.shard});
   }
   return parameters;
 }
 
 void Trainer::expect_space() const {
-  const SpaceCheck space = checkpoint_space(config_.run_dir, checkpoint_info(first_step_ + 1), checkpoint_arrays());
+  const SpaceCheck space = checkpoints_->space(checkpoint_info(first_step_ + 1), checkpoint_arrays());
   if (space.fits()) return;
   throw UserError("the first checkpoint " + space.text(), "room for it",
                   "--run-dir on another disk, or free some space");
@@ -239,16 +252,13 @@ void Trainer::expect_space() const {
 
 void Trainer::save(std::int64_t steps_done, bool last) {
   world_.barrier();  // what is saved is a step that every rank has come through
-  if (checkpoints_ != nullptr) {
-    const CheckpointInfo info = checkpoint_info(steps_done);
-    last ? checkpoints_->save_now(info, checkpoint_arrays()) : checkpoints_->save(info, checkpoint_arrays());
-    report_checkpoint();
-  }
+  const CheckpointInfo info = checkpoint_info(steps_done);
+  last ? checkpoints_->save_now(info, checkpoint_arrays()) : checkpoints_->save(info, checkpoint_arrays());
+  report_checkpoint();
   if (last) world_.barrier();  // nobody leaves before it is complete
 }
 
 void Trainer::report_checkpoint() {
-  if (checkpoints_ == nullptr) return;
   const auto path = checkpoints_->written();
   if (!path) return;
   last_checkpoint_ = *path;
@@ -265,7 +275,7 @@ void Trainer::expect_finite(const StepMetrics& metrics) {
 }
 
 std::string Trainer::sample() {
-  // Only rank 0 runs these plans; they hold no collective.
+  // On a grid that cuts the model all ranks run these plans together, else rank 0 alone: they hold no collective.
   Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = config_.seed});
   const ByteTokenizer tokenizer;
   std::vector<std::int32_t> text = tokenizer.encode(sample_prompt(config_.model));
@@ -311,12 +321,13 @@ TrainResult Trainer::run() {
   const std::unique_ptr<Watchdog> stop_watch = report_when_stopped();
   std::unique_ptr<MetricsFile> metrics_file;
   TrainResult result;
+  checkpoints_ =
+      std::make_unique<CheckpointWriter>(world_, config_.run_dir, Retention{config_.keep_last, config_.keep_every});
+  expect_space();
   if (writes) {
     const std::filesystem::path run_dir = config_.run_dir;
-    expect_space();
     make_run_dir(run_dir, recorded_config());
     if (tuned_) write_durable(run_dir / kGemmTuningFile, to_json(*tuned_));
-    checkpoints_ = std::make_unique<CheckpointWriter>(run_dir, Retention{config_.keep_last, config_.keep_every});
     metrics_file = std::make_unique<MetricsFile>(run_dir / "metrics.jsonl", first_step_);
     if (console_ == Console::progress) {
       progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, first_step_, config_.steps);
@@ -332,7 +343,7 @@ TrainResult Trainer::run() {
   const auto training_begin = Clock::now();
   loader_ =
       std::make_unique<BatchLoader>(source_.train(), BatchPlan(source_.train().size(), config_.seq_len, config_.seed),
-                                    share_of(config_, world_), first_step_);
+                                    share_of(config_, at_), first_step_);
   std::vector<double> step_ms;
   bool stop = false;
   for (std::int64_t step = first_step_; step < config_.steps && !stop; ++step) {
@@ -374,7 +385,8 @@ TrainResult Trainer::run() {
     result.tokens_per_s = static_cast<double>(config_.global_batch * config_.seq_len) / result.step_ms * 1e3;
   }
   write_traces(result);
-  if (writes && sample_prefill_ > 0 && !result.stopped_by_signal) result.sample = sample();
+  const bool samples = writes || config_.grid.model_ranks() > 1;
+  if (samples && sample_prefill_ > 0 && !result.stopped_by_signal) result.sample = sample();
   if (!last_checkpoint_.empty()) result.files.push_back(last_checkpoint_);
   result.peak_memory_bytes = peak_memory_of_process();
   result.seconds = seconds_since(begin);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/lower.h"
+#include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/program.h"
 #include "runtime/watchdog.h"
@@ -28,8 +29,15 @@ namespace weft {
 /// The shapes of a training step of this configuration (resolved).
 StepConfig step_config(const RunConfig& config);
 
-/// The parameters of a program without their optimizer state, to be loaded. `specs` must outlive the result.
-std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterSpec>& specs, DType dtype);
+/// The parameters of a program without their optimizer state, to be loaded. `shards` must outlive the result.
+std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
+                                              DType dtype);
+
+/// Writes what a rank's state needs to know of its place, as far as its graphs ask for it.
+void set_coordinates(const State& state, const Grid& grid, const Coordinates& at);
+
+/// A rank's part of the batches: ranks that differ in x and y alone read the same.
+BatchShare share_of(const RunConfig& config, const Coordinates& at);
 
 /// What a run ends with.
 struct TrainResult {
@@ -91,7 +99,9 @@ class Trainer {
   World& world_;
   const RunConfig config_;
   const Console console_;
+  const Coordinates at_;
   const std::vector<ParameterSpec> specs_;
+  const std::vector<ParameterShard> shards_;
   const std::chrono::steady_clock::time_point made_at_;
   const TokenSource source_;
   const std::optional<std::filesystem::path> resume_from_;  // a checkpoint folder
@@ -100,7 +110,7 @@ class Trainer {
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<EvalBatches> held_out_;
   std::unique_ptr<Progress> progress_;
-  std::unique_ptr<CheckpointWriter> checkpoints_;  // of the rank that writes
+  std::unique_ptr<CheckpointWriter> checkpoints_;
   std::int64_t first_step_ = 0;
   ModelConfig sample_model_;         // with the caches that a sample needs
   std::int64_t sample_prefill_ = 0;  // 0: no sample, the model isn't byte-level

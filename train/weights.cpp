@@ -15,6 +15,7 @@
 #include "train/durable_file.h"
 #include "train/hf_config.h"
 #include "train/json_file.h"
+#include "train/tensor_source.h"
 
 namespace weft {
 namespace {
@@ -142,12 +143,13 @@ void load_weights(const fs::path& path, const ModelConfig& model, std::span<cons
   WeightFiles files(path, model.family);
   const std::string embedding = model.family == Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
   for (const MutableParameterState& parameter : parameters) {
+    clear_padding(parameter);
+    const auto kept = kept_pieces(parameter), updated = updated_pieces(parameter);
     for (const StoredTensor& piece : parameter.spec->stored) {
       const Located found = files.take(piece.name);
-      unpack(*found.file, *found.tensor, *parameter.spec, piece, parameter.dtype, parameter.data);
-      if (parameter.master != nullptr) {
-        unpack(*found.file, *found.tensor, *parameter.spec, piece, DType::f32, parameter.master);
-      }
+      const TensorSource source = whole_source(*found.file, *found.tensor, *parameter.spec, piece);
+      copy(source, piece, kept, parameter.dtype, parameter.data);
+      if (parameter.master != nullptr) copy(source, piece, updated, DType::f32, parameter.master);
       if (model.tied && piece.name == embedding && files.has(kHead)) {
         expect_equal(files.take(std::string(kHead)), found);
       }

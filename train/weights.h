@@ -9,6 +9,7 @@
 
 #include "ops/models/model_config.h"
 #include "train/parameter_state.h"
+#include "train/safetensors.h"
 
 namespace weft {
 

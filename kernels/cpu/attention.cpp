@@ -27,9 +27,6 @@ float scale_of(const AttentionShape& shape) {
   return 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
-// Scores are computed as exponents to base 2: queries are multiplied by scale·log₂e.
-constexpr float kLn2 = 0.693147181F;
-
 // One head's rows beginning at `row`.
 template <class T>
 struct HeadRows {
@@ -154,7 +151,7 @@ struct Softmax {
     for (Floats& value : total) value = Floats{};
   }
 
-  // Scores of vector `v` become 2^(score − largest). Returns what earlier sums have to be multiplied by.
+  // Scores of vector `v` become exp(score − largest). Returns what earlier sums have to be multiplied by.
   Floats add(const KeyTile& tile, std::int64_t v, float* scores) {
     const std::int64_t visible = tile.visible(v);
     float* column = scores + v * kLanes;
@@ -171,16 +168,16 @@ struct Softmax {
       c = max(load(four + 2 * kTile), c), d = max(load(four + 3 * kTile), d);
     }
     for (; key < visible; ++key) a = max(load(column + key * kTile), a);
-    const Floats top = max(max(a, b), max(c, d)), correction = exp2(largest[v] - top);
+    const Floats top = max(max(a, b), max(c, d)), correction = exp(largest[v] - top);
     Floats even{}, odd{};
     for (key = 0; key + 2 <= visible; key += 2) {
       float* two = column + key * kTile;
-      const Floats first = exp2(load(two) - top), second = exp2(load(two + kTile) - top);
+      const Floats first = exp(load(two) - top), second = exp(load(two + kTile) - top);
       store(two, first), store(two + kTile, second);
       even += first, odd += second;
     }
     if (key < visible) {
-      const Floats last = exp2(load(column + key * kTile) - top);
+      const Floats last = exp(load(column + key * kTile) - top);
       store(column + key * kTile, last);
       even += last;
     }
@@ -195,7 +192,7 @@ template <class T>
 void forward_block(const AttentionShape& shape, const Block& block, const HeadRows<T>& q, const HeadRows<T>& out,
                    float* lse, const ForwardScratch& scratch) {
   const std::int64_t dim = padded(shape), vectors = block.vectors();
-  copy_rows(q, block.queries, shape.head_dim, scale_of(shape) * kLog2e, scratch.queries);
+  copy_rows(q, block.queries, shape.head_dim, scale_of(shape), scratch.queries);
   transpose_rows(scratch.queries, block.queries, dim, scratch.transposed);
   Softmax softmax;
   for (std::int64_t first = 0; first < block.keys(); first += kTile) {
@@ -229,7 +226,7 @@ void forward_block(const AttentionShape& shape, const Block& block, const HeadRo
     const Floats inverse = 1.0F / softmax.total[v];
     const std::int64_t present = std::min(kLanes, block.queries - v * kLanes);
     for (std::int64_t lane = 0; lane < present; ++lane) {
-      lse[v * kLanes + lane] = softmax.largest[v][lane] * kLn2 + std::log(softmax.total[v][lane]);
+      lse[v * kLanes + lane] = softmax.largest[v][lane] + std::log(softmax.total[v][lane]);
     }
     for (std::int64_t col = 0; col < dim; col += kLanes) {
       std::array<Floats, kLanes> rows;
@@ -301,7 +298,7 @@ struct BackwardScratch {
   }
 };
 
-// p: scores S → P = 2^(S − lse); ds: dP → P·(dP − delta), both zero where a query doesn't see the key.
+// p: scores S → P = exp(S − lse); ds: dP → P·(dP − delta), both zero where a query doesn't see the key.
 void score_gradients(const KeyTile& tile, const Block& block, const BackwardScratch& scratch) {
   for (std::int64_t v = 0; v < block.vectors(); ++v) {
     const Floats lse = load(scratch.lse + v * kLanes), delta = load(scratch.delta + v * kLanes);
@@ -309,12 +306,12 @@ void score_gradients(const KeyTile& tile, const Block& block, const BackwardScra
     float* p = scratch.p + v * kLanes;
     float* ds = scratch.ds + v * kLanes;
     for (std::int64_t key = 0; key < crossed; ++key) {
-      const Floats probability = exp2(load(p + key * kTile) - lse);
+      const Floats probability = exp(load(p + key * kTile) - lse);
       store(p + key * kTile, probability);
       store(ds + key * kTile, probability * (load(ds + key * kTile) - delta));
     }
     for (std::int64_t key = crossed; key < visible; ++key) {
-      const Floats all = exp2(load(p + key * kTile) - lse);
+      const Floats all = exp(load(p + key * kTile) - lse);
       const Floats probability = hidden_lanes(key, v) != 0 ? Floats{} : all;
       store(p + key * kTile, probability);
       store(ds + key * kTile, probability * (load(ds + key * kTile) - delta));
@@ -364,8 +361,7 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
       const Block block(seq, index);
       const std::int64_t row = first_row + block.first;
       const HeadRows<T> out(tensors.out, row, head, head_dim);
-      copy_rows(HeadRows<T>(tensors.q, row, head, head_dim), block.queries, head_dim, scale_of(shape) * kLog2e,
-                scratch.q);
+      copy_rows(HeadRows<T>(tensors.q, row, head, head_dim), block.queries, head_dim, scale_of(shape), scratch.q);
       copy_rows(HeadRows<T>(gradients.dout, row, head, head_dim), block.queries, head_dim, 1.0F, scratch.dout);
       transpose_rows(scratch.q, block.queries, dim, scratch.q_transposed);
       transpose_rows(scratch.dout, block.queries, dim, scratch.dout_transposed);
@@ -374,7 +370,7 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
       std::fill_n(scratch.delta, kTile, 0.0F);
       for (std::int64_t i = 0; i < block.queries; ++i) {
         if (i + kRowsAhead < block.queries) prefetch_row<0>(out, i + kRowsAhead, head_dim);
-        scratch.lse[i] = lse[i] * kLog2e;
+        scratch.lse[i] = lse[i];
         scratch.delta[i] = sum_vectors(head_dim, [&](std::int64_t j, auto lanes) {
           return lanes.load(out.data + i * out.stride + j) * lanes.load(scratch.dout + i * dim + j);
         });
@@ -391,8 +387,7 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
       write_rows(scratch.dq, block.queries, head_dim, scale_of(shape), HeadRows<T>(gradients.dq, row, head, head_dim));
     }
   }
-  // The queries in dk carry scale·log₂e.
-  write_rows(scratch.dk, seq, head_dim, kLn2, HeadRows<T>(gradients.dk, first_row, kv_head, head_dim));
+  write_rows(scratch.dk, seq, head_dim, 1.0F, HeadRows<T>(gradients.dk, first_row, kv_head, head_dim));
   write_rows(scratch.dv, seq, head_dim, 1.0F, HeadRows<T>(gradients.dv, first_row, kv_head, head_dim));
 }
 

@@ -69,11 +69,12 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
   with_element_type(run, logits);
 }
 
-void loss_sum(Workers& workers, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate) {
+void loss_sum(Workers& workers, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate,
+              bool owner) {
   workers.run(1, [&](std::int64_t) {
     double total = 0;
     std::int64_t counted = 0;
-    for (std::int64_t row = 0; row < count(losses); ++row) {
+    for (std::int64_t row = 0; owner && row < count(losses); ++row) {
       total += losses.f32()[row];
       counted += targets.i32()[row] >= 0 ? 1 : 0;
     }

@@ -16,6 +16,8 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
                    const Matrix& losses, const Matrix* grad_scale);
 
 /// sums[0] (+)= Σ losses, sums[1] (+)= number of targets ≥ 0, added in double in row order. sums f32 [2].
-void loss_sum(Workers& workers, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate);
+/// A rank that isn't the `owner` of these rows adds 0 instead: another one counts them.
+void loss_sum(Workers& workers, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate,
+              bool owner = true);
 
 }  // namespace weft::cpu

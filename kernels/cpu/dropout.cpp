@@ -80,7 +80,8 @@ void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const M
       const T* in = elements<T>(x, row) + begin;
       const T* extra = elements<T>(base, row) + begin;
       T* out = elements<T>(y, row) + begin;
-      const auto element = static_cast<std::uint64_t>((mask.first_row + row) * x.cols + begin);
+      const std::int64_t piece = (mask.first_row + row) * mask.parts + mask.part;
+      const auto element = static_cast<std::uint64_t>(piece * x.cols + begin);
       for (std::int64_t i = 0; i < n;) {
         const std::uint64_t next = element + static_cast<std::uint64_t>(i);
         const auto offset = static_cast<std::int64_t>(next % kBlock);

@@ -14,11 +14,13 @@ struct DropoutMask {
   std::uint32_t step, site;
   std::int64_t first_row;  // global row of the matrix' first row
   float p;                 // in [0, 1): the chance that an element is dropped
+  // The matrix is columns [part·cols, (part+1)·cols) of a global one with cols·parts columns.
+  std::int64_t parts = 1, part = 0;
 };
 
 /// y = x·mask/(1−p) (+ residual); element (row, col) draws word e mod 4 of philox_quad(seed, step, site, e/4), where e
-/// = (first_row + row)·cols + col, and is dropped if uniform01(word) < p. All of one float dtype [rows, cols]; y may be
-/// x or residual; residual may be null.
+/// = ((first_row + row)·parts + part)·cols + col, and is dropped if uniform01(word) < p. All of one float dtype [rows,
+/// cols]; y may be x or residual; residual may be null.
 void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const Matrix* residual, const Matrix& y);
 
 }  // namespace weft::cpu

@@ -33,7 +33,11 @@ std::int64_t pieces_of(std::int64_t rows, std::int64_t cols) {
 
 }  // namespace
 
-void sum_squares(Workers& workers, const Matrix& x, const Matrix& partial) {
+void sum_squares(Workers& workers, const Matrix& x, const Matrix& partial, bool owner) {
+  if (!owner) {
+    partial.f32()[0] = 0.0F;
+    return;
+  }
   const auto views = common_shape(x);
   const std::int64_t rows = views[0].rows, cols = views[0].cols, per_row = ceil_div(cols, kChunkElements);
   auto* sums = reinterpret_cast<double*>(workers.shared_scratch());

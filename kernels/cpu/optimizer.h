@@ -8,8 +8,9 @@
 
 namespace weft::cpu {
 
-/// partial[0] = Σ x², squared and added in double. x, partial f32.
-void sum_squares(Workers& workers, const Matrix& x, const Matrix& partial);
+/// partial[0] = Σ x², squared and added in double; 0 on a rank that isn't the `owner` of x: another one counts it.
+/// x, partial f32.
+void sum_squares(Workers& workers, const Matrix& x, const Matrix& partial, bool owner = true);
 Scratch sum_squares_scratch(const Matrix& x);
 
 /// norm_and_factor = {√Σ partials, min(1, max_norm/(norm + 1e-6))}; the factor is 1 if max_norm ≤ 0. All f32.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "ops/activation.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
@@ -15,10 +17,13 @@ DropoutSite site(const ForwardOptions& options, std::int64_t number) {
   return {options.dropout, static_cast<std::uint32_t>(number), options.row_offset};
 }
 
+Parameter* bias_of(Lowering& low, const std::string& parameter) {
+  return low.model().family == Family::gpt2 ? &low.parameter(parameter + ".bias") : nullptr;
+}
+
 Value named_linear(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
   auto scope = low.enter(scope_name);
-  Parameter* bias = low.model().family == Family::gpt2 ? &low.parameter(parameter + ".bias") : nullptr;
-  return linear(low, x, low.parameter(parameter + ".weight"), bias);
+  return linear(low, x, low.parameter(parameter + ".weight"), bias_of(low, parameter));
 }
 
 Value named_norm(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
@@ -33,9 +38,19 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
   Value branch;
   {
     auto scope = low.enter("attn");
-    const Value qkv = named_linear(low, normed, "qkv", name + "attn.qkv");
+    std::vector<Value> qkv;
+    {
+      auto scope_qkv = low.enter("qkv");
+      qkv = linear(low, normed, low.parameter(name + "attn.qkv.weight"), bias_of(low, name + "attn.qkv"),
+                   qkv_outputs(low.model(), low.grid()));
+    }
     branch = attention(low, qkv, options.sequences, layer);
-    branch = named_linear(low, branch, "out", name + "attn.out");
+    {
+      auto scope_out = low.enter("out");
+      Parameter& weight = low.parameter(name + "attn.out.weight");
+      branch =
+          linear(low, branch, weight, bias_of(low, name + "attn.out"), {{weight.shard->rows, false}}, true).front();
+    }
     x = add_residual(low, x, branch, site(options, 2 * layer + 1));
   }
   const Value normed_again = named_norm(low, x, "norm2", name + "norm2");

@@ -11,6 +11,7 @@
 #include "tests/faults/loaded_checkpoint.h"
 #include "tests/train/temporary_folder.h"
 #include "train/checkpoint.h"
+#include "train/safetensors.h"
 
 namespace weft {
 namespace {

@@ -148,6 +148,10 @@ TEST(LossSum, CountsAndAddsTargets) {
   EXPECT_EQ(sums.values(), (Values{3.875, 3}));
   loss_sum(workers, losses.view(), ids.view(), sums.view(), true);
   EXPECT_EQ(sums.values(), (Values{7.75, 6}));
+  loss_sum(workers, losses.view(), ids.view(), sums.view(), true, false);
+  EXPECT_EQ(sums.values(), (Values{7.75, 6}));
+  loss_sum(workers, losses.view(), ids.view(), sums.view(), false, false);
+  EXPECT_EQ(sums.values(), (Values{0, 0}));
 }
 
 }  // namespace

@@ -64,6 +64,23 @@ TEST_P(Dropout, RowsAreIndependentOfTheirMatrix) {
   EXPECT_EQ(whole.bytes(), part.bytes());
 }
 
+// So do columns computed apart.
+TEST_P(Dropout, PartsOfColumnsDrawWhatTheWholeDraws) {
+  const DType dtype = GetParam();
+  for (const std::int64_t parts : {1, 2, 3}) {
+    for (const std::int64_t cols : {1, 37, 128}) {
+      Tensor x = Tensor::random(dtype, 8, parts * cols, 1), whole(dtype, 8, parts * cols), cut(dtype, 8, parts * cols);
+      Workers workers(2);
+      dropout(workers, {1, 2, 3, 10, 0.5F}, x.view(), nullptr, whole.view());
+      for (std::int64_t part = 0; part < parts; ++part) {
+        const std::int64_t first = part * cols;
+        dropout(workers, {1, 2, 3, 10, 0.5F, parts, part}, x.columns(first, cols), nullptr, cut.columns(first, cols));
+      }
+      EXPECT_EQ(whole.bytes(), cut.bytes()) << parts << " parts of " << cols;
+    }
+  }
+}
+
 TEST_P(Dropout, NothingIsDroppedAtZero) {
   const DType dtype = GetParam();
   Tensor x = Tensor::random(dtype, 3, 50, 1), y(dtype, 3, 50);

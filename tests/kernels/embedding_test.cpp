@@ -85,6 +85,52 @@ TEST_P(Embedding, PositionGradientSumsSequences) {
   }
 }
 
+// A vocabulary in shards, the last of them partly or wholly unused: their sum is the embedding, bit for bit.
+TEST_P(Embedding, ShardsAddUpToTheWhole) {
+  const DType dtype = GetParam();
+  const std::int64_t seq = 5, rows = 15, cols = 37, vocab = 11, context = 9;
+  const auto tokens = some_tokens(rows, vocab);
+  Tensor ids = Tensor::integers(DType::i32, tokens), dout = Tensor::random(dtype, rows, cols, 3, 1.0, 2);
+  Tensor wpe = Tensor::random(dtype, context, cols, 2);
+  const Matrix places = wpe.view();
+  for (const auto& [parts, per_part] : {std::pair<std::int64_t, std::int64_t>{1, 11}, {2, 6}, {3, 6}}) {
+    Tensor wte = Tensor::random(dtype, parts * per_part, cols, 1);
+    for (bool positions : {false, true}) {
+      Tensor whole(dtype, rows, cols);
+      Workers workers(1);
+      embedding_forward(workers, ids.view(), wte.view(), positions ? &places : nullptr, seq, 2, whole.view());
+      Values sum(static_cast<std::size_t>(rows * cols));
+      for (std::int64_t p = 0; p < parts; ++p) {
+        Matrix shard = wte.view();
+        shard.data = dtype == DType::f32 ? static_cast<void*>(shard.f32(p * per_part)) : shard.b16(p * per_part);
+        shard.rows = per_part;
+        Tensor out(dtype, rows, cols, 1);
+        testing::run_on_one_and_three_threads({}, {&out}, [&](Workers& any) {
+          embedding_forward(any, ids.view(), shard, positions ? &places : nullptr, seq, 2, out.view(), p * per_part);
+        });
+        sum = testing::plus(sum, out.values());
+      }
+      EXPECT_EQ(sum, whole.values());
+    }
+    for (bool accumulate : {false, true}) {
+      Tensor whole = Tensor::random(DType::f32, parts * per_part, cols, 4);
+      Values before = whole.values(), shards;
+      Workers workers(1);
+      embedding_backward(workers, ids.view(), dout.view(), whole.view(), accumulate);
+      for (std::int64_t p = 0; p < parts; ++p) {
+        const auto begin = before.begin() + p * per_part * cols;
+        Tensor shard(DType::f32, per_part, cols, Values(begin, begin + per_part * cols), 1);
+        testing::run_on_one_and_three_threads({}, {&shard}, [&](Workers& any) {
+          embedding_backward(any, ids.view(), dout.view(), shard.view(), accumulate, p * per_part);
+        });
+        const Values part = shard.values();
+        shards.insert(shards.end(), part.begin(), part.end());
+      }
+      EXPECT_EQ(shards, whole.values());
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Embedding, testing::both_float_types(), testing::type_name);
 
 TEST(EmbeddingErrors, IndicesOutsideTheTablesAreFaults) {
@@ -96,6 +142,9 @@ TEST(EmbeddingErrors, IndicesOutsideTheTablesAreFaults) {
     EXPECT_THROW(embedding_forward(workers, ids.view(), wte.view(), nullptr, 2, 0, out.view()), RuntimeFault);
     EXPECT_THROW(embedding_backward(workers, ids.view(), out.view(), wte.view(), false), RuntimeFault);
   }
+  Tensor negative = Tensor::integers(DType::i32, {0, -1});
+  EXPECT_THROW(embedding_forward(workers, negative.view(), wte.view(), nullptr, 2, 0, out.view(), 4), RuntimeFault);
+  EXPECT_THROW(embedding_backward(workers, negative.view(), out.view(), wte.view(), false, 4), RuntimeFault);
   Tensor ids = Tensor::integers(DType::i32, {0, 1});
   EXPECT_THROW(embedding_forward(workers, ids.view(), wte.view(), &positions, 2, 1, out.view()), RuntimeFault);
 }

@@ -30,6 +30,13 @@ TEST(SumSquares, SurvivesWhatOverflowsInSinglePrecision) {
   testing::expect_close(partial.values(), {2e38}, {1e-6, 0});
 }
 
+TEST(SumSquares, IsZeroWhereAnotherRankCountsIt) {
+  Tensor x(DType::f32, 1, 2, {3, 4}), partial(DType::f32, 1, 1);
+  Workers workers(1);
+  sum_squares(workers, x.view(), partial.view(), false);
+  EXPECT_EQ(partial.values(), (Values{0}));
+}
+
 TEST(ClipFactor, ScalesLongGradientsOnly) {
   Tensor partials(DType::f32, 1, 3, {4, 3, 9}), out(DType::f32, 1, 2);
   Workers workers(1);

@@ -81,7 +81,7 @@ TEST_P(LowerFamilies, NamesSayWhereATaskStands) {
 
 TEST_P(LowerFamilies, LayersMicroBatchesAndPhasesFollowTheNames) {
   step_.recompute_blocks = true;
-  step_.data_ranks = 2;
+  step_.grid.data = 2;
   const auto graph = lower_train(model_, step_);
   for (const Task& t : graph->tasks()) {
     const bool update = t.name.find("update.") != std::string::npos;
@@ -169,7 +169,7 @@ TEST_P(LowerFamilies, EvaluationIsAForwardPassWithoutDropoutOrState) {
   }
   EXPECT_FALSE(graph->find_tensor("wte.weight.m").valid());
   EXPECT_EQ(count_of<AllReduce>(*graph), 0);
-  step_.data_ranks = 4;
+  step_.grid.data = 4;
   const auto on_four = lower_eval(model_, step_);
   ASSERT_EQ(count_of<AllReduce>(*on_four), 1);
   EXPECT_EQ(operation<AllReduce>(*on_four, "eval.loss.fwd.all_reduce").count, 2);

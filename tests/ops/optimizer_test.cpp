@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Both, OptimizerGraph, ::testing::Values(Family::gpt2, F
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(OptimizerGraph, EveryGradientAndTheLossAreReducedOnce) {
-  step_.data_ranks = 2;
+  step_.grid.data = 2;
   const auto graph = lower_train(model_, step_);
   std::set<std::string> reduced;
   for (const Task& t : graph->tasks()) {
@@ -43,7 +43,7 @@ TEST_P(OptimizerGraph, EveryGradientAndTheLossAreReducedOnce) {
 
 // Behind the adjoint that adds the last contribution come the reductions of its parameters, and nothing between.
 TEST_P(OptimizerGraph, AGradientIsReducedRightBehindTheAdjointThatCompletesIt) {
-  step_.data_ranks = 2;
+  step_.grid.data = 2;
   for (const bool recompute : {false, true}) {
     step_.recompute_blocks = recompute;
     const auto graph = lower_train(model_, step_);
@@ -70,7 +70,7 @@ TEST_P(OptimizerGraph, AGradientIsReducedRightBehindTheAdjointThatCompletesIt) {
 }
 
 TEST_P(OptimizerGraph, TheFirstReductionIsNotLeftToTheEnd) {
-  step_.data_ranks = 2;
+  step_.grid.data = 2;
   const auto graph = lower_train(model_, step_);
   EXPECT_LT(graph->find_task("mb1.L1.mlp.down.weight.bwd.all_reduce"), graph->find_task("mb1.L1.mlp.up.bwd.gemm_dx"));
   EXPECT_LT(graph->find_task("mb1.L1.norm1.weight.bwd.all_reduce"), graph->find_task("mb1.L0.mlp.down.bwd.gemm_dx"));

@@ -12,9 +12,11 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/norm_parts.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
+#include "kernels/cpu/vocab_parallel.h"
 #include "tests/kernels/reference.h"
 
 namespace weft {
@@ -116,6 +118,102 @@ TEST(CpuKernels, RmsNorm) {
   EXPECT_EQ(dweight.bytes(), dweight2.bytes());
 }
 
+TEST(CpuKernels, LayerNormOfParts) {
+  const std::int64_t rows = 3, cols = 6, parts = 2;
+  Tensor x = random(rows, cols, 1), weight = random(1, cols, 2), bias = random(1, cols, 3), dy = random(rows, cols, 4);
+  Tensor residual = random(rows, cols, 5), own = empty(rows, 2), y = empty(rows, cols), mean = empty(1, rows);
+  Tensor rstd = empty(1, rows), sums = empty(rows, 2), dx = empty(rows, cols);
+  Tensor dweight = random(1, cols, 6), dbias = random(1, cols, 7);
+  Tensor own2 = own, y2 = y, mean2 = mean, rstd2 = rstd, sums2 = sums, dx2 = dx, dweight2 = dweight, dbias2 = dbias;
+  run(NormStatistics{rows, cols, true}, {&x, &own});
+  Values both = own.values();
+  for (double value : {0.25, 3.0, -0.5, 4.0, 0.0, 5.0}) both.push_back(value);
+  Tensor statistics(DType::f32, parts * rows, 2, both);
+  run(NormForwardOfParts{rows, cols, parts, 0.5F, true}, {&x, &weight, &bias, &statistics, &y, &mean, &rstd});
+  run(NormBackwardSums{rows, cols, true}, {&x, &weight, &mean, &rstd, &dy, &sums});
+  run(NormBackwardOfParts{rows, cols, parts, true, true, true},
+      {&x, &weight, &mean, &rstd, &dy, &sums, &dx, &dweight, &dbias, &residual});
+  directly([&](Workers& workers) {
+    const Matrix shift = bias.view(), m = mean2.view(), db = dbias2.view(), extra = residual.view();
+    const cpu::NormPartTensors norm{x.view(), weight.view(), &m, rstd2.view()};
+    cpu::norm_statistics(workers, true, x.view(), own2.view());
+    cpu::norm_forward_of_parts(workers, parts, 0.5F, norm, &shift, statistics.view(), y2.view());
+    cpu::norm_backward_sums(workers, norm, dy.view(), sums2.view());
+    cpu::norm_backward_of_parts(workers, parts, norm, dy.view(), sums2.view(),
+                                {dx2.view(), dweight2.view(), &db, &extra, true});
+  });
+  EXPECT_EQ(own.bytes(), own2.bytes());
+  EXPECT_EQ(y.bytes(), y2.bytes());
+  EXPECT_EQ(mean.bytes(), mean2.bytes());
+  EXPECT_EQ(rstd.bytes(), rstd2.bytes());
+  EXPECT_EQ(sums.bytes(), sums2.bytes());
+  EXPECT_EQ(dx.bytes(), dx2.bytes());
+  EXPECT_EQ(dweight.bytes(), dweight2.bytes());
+  EXPECT_EQ(dbias.bytes(), dbias2.bytes());
+  run(NormBackwardOfParts{rows, cols, parts, true}, {&x, &weight, &mean, &rstd, &dy, &sums, &dx, &dweight, &dbias});
+  expect_close(cpu::testing::plus(dx.values(), residual.values()), dx2.values(), kClose);
+}
+
+TEST(CpuKernels, RmsNormOfParts) {
+  const std::int64_t rows = 3, cols = 6, parts = 2;
+  Tensor x = random(rows, cols, 1), weight = random(1, cols, 2), dy = random(rows, cols, 4);
+  Tensor residual = random(rows, cols, 5), own = empty(rows, 1), y = empty(rows, cols), rstd = empty(1, rows);
+  Tensor sums = empty(rows, 1), dx = empty(rows, cols), dweight = empty(1, cols);
+  Tensor own2 = own, y2 = y, rstd2 = rstd, sums2 = sums, dx2 = dx, dweight2 = dweight;
+  run(NormStatistics{rows, cols, false}, {&x, &own});
+  Values both = own.values();
+  for (double value : {0.25, 3.0, 4.0}) both.push_back(value);
+  Tensor statistics(DType::f32, parts * rows, 1, both);
+  run(NormForwardOfParts{rows, cols, parts, 0.5F, false}, {&x, &weight, &statistics, &y, &rstd});
+  run(NormBackwardSums{rows, cols, false}, {&x, &weight, &rstd, &dy, &sums});
+  run(NormBackwardOfParts{rows, cols, parts, false, true, false},
+      {&x, &weight, &rstd, &dy, &sums, &dx, &dweight, &residual});
+  directly([&](Workers& workers) {
+    const Matrix extra = residual.view();
+    const cpu::NormPartTensors norm{x.view(), weight.view(), nullptr, rstd2.view()};
+    cpu::norm_statistics(workers, false, x.view(), own2.view());
+    cpu::norm_forward_of_parts(workers, parts, 0.5F, norm, nullptr, statistics.view(), y2.view());
+    cpu::norm_backward_sums(workers, norm, dy.view(), sums2.view());
+    cpu::norm_backward_of_parts(workers, parts, norm, dy.view(), sums2.view(),
+                                {dx2.view(), dweight2.view(), nullptr, &extra, false});
+  });
+  EXPECT_EQ(own.bytes(), own2.bytes());
+  EXPECT_EQ(y.bytes(), y2.bytes());
+  EXPECT_EQ(rstd.bytes(), rstd2.bytes());
+  EXPECT_EQ(sums.bytes(), sums2.bytes());
+  EXPECT_EQ(dx.bytes(), dx2.bytes());
+  EXPECT_EQ(dweight.bytes(), dweight2.bytes());
+  run(NormBackwardOfParts{rows, cols, parts, false}, {&x, &weight, &rstd, &dy, &sums, &dx, &dweight});
+  expect_close(cpu::testing::plus(dx.values(), residual.values()), dx2.values(), kClose);
+}
+
+TEST(CpuKernels, BiasOfTheFirstRank) {
+  Tensor y(DType::f32, 2, 2, Values{1, 2, 3, 4}), bias(DType::f32, 1, 2, Values{10, 20});
+  Tensor first = position(0), second = position(1);
+  run(AddBias{2, 2}, {&y, &bias, &second});
+  EXPECT_EQ(y.values(), (Values{1, 2, 3, 4}));
+  run(AddBias{2, 2}, {&y, &bias, &first});
+  EXPECT_EQ(y.values(), (Values{11, 22, 13, 24}));
+}
+
+TEST(CpuKernels, WindowsOfColumns) {
+  Tensor wide(DType::f32, 2, 6, Values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), window = empty(2, 2), put = empty(2, 6);
+  for (std::int64_t coordinate : {2, 3}) {  // two ranks a window
+    Tensor at = position(coordinate);
+    run(TakeColumns{2, 2, 3, 2}, {&wide, &at, &window});
+    EXPECT_EQ(window.values(), (Values{3, 4, 9, 10}));
+    run(PutColumns{2, 2, 3, 2}, {&window, &at, &put});
+    EXPECT_EQ(put.values(), (Values{0, 0, 3, 4, 0, 0, 0, 0, 9, 10, 0, 0}));
+  }
+}
+
+TEST(CpuKernels, Cast) {
+  Tensor x(DType::f32, 2, 2, Values{1, -2.5, 1 + 0x1p-9, 3}), narrow(DType::bf16, 1, 4), wide = empty(1, 4);
+  run(Cast{4}, {&x, &narrow});
+  run(Cast{4}, {&narrow, &wide});
+  EXPECT_EQ(wide.values(), (Values{1, -2.5, 1, 3}));
+}
+
 TEST(CpuKernels, Embedding) {
   Tensor ids = tokens({2, 0, 2, 1}), wte(DType::f32, 3, 2, Values{1, 2, 3, 4, 5, 6});
   Tensor wpe(DType::f32, 4, 2, Values{10, 20, 30, 40, 50, 60, 70, 80}), out = empty(4, 2), at = position(1);
@@ -134,6 +232,23 @@ TEST(CpuKernels, Embedding) {
   EXPECT_EQ(dwpe.values(), (Values{10, 12, 4, 6, 0, 0, 0, 0}));
   run(PositionBackward{4, 2, 2, 4, true}, {&out, &dwpe});
   EXPECT_EQ(dwpe.values(), (Values{20, 24, 8, 12, 0, 0, 0, 0}));
+}
+
+TEST(CpuKernels, EmbeddingShards) {
+  Tensor ids = tokens({2, 0, 3, 1}), wte(DType::f32, 2, 2, Values{5, 6, 7, 8});  // tokens 2 and 3
+  Tensor wpe(DType::f32, 3, 2, Values{10, 20, 30, 40, 50, 60}), out = empty(4, 2), at = position(1),
+                                                                shard = position(1);
+  run(EmbeddingForward{4, 2, 2, 2, true, true, true}, {&ids, &wte, &wpe, &out, &at, &shard});
+  EXPECT_EQ(out.values(), (Values{35, 46, 0, 0, 37, 48, 0, 0}));
+  run(EmbeddingForward{4, 2, 2, 2, true, false, true}, {&ids, &wte, &wpe, &out, &shard});
+  EXPECT_EQ(out.values(), (Values{15, 26, 0, 0, 17, 28, 0, 0}));
+  run(EmbeddingForward{4, 2, 2, 2, false, false, true}, {&ids, &wte, &out, &shard});
+  EXPECT_EQ(out.values(), (Values{5, 6, 0, 0, 7, 8, 0, 0}));
+  Tensor dout(DType::f32, 4, 2, Values{1, 2, 3, 4, 5, 6, 7, 8}), dwte(DType::f32, 2, 2, Values{1, 1, 1, 1});
+  run(EmbeddingBackward{4, 2, 2, true, true}, {&ids, &dout, &dwte, &shard});
+  EXPECT_EQ(dwte.values(), (Values{2, 3, 6, 7}));
+  run(EmbeddingBackward{4, 2, 2, false, true}, {&ids, &dout, &dwte, &shard});
+  EXPECT_EQ(dwte.values(), (Values{1, 2, 5, 6}));
 }
 
 TEST(CpuKernels, Rope) {
@@ -230,6 +345,60 @@ TEST(CpuKernels, Dropout) {
     expected[i] += dropped ? 0.0 : 2.0;
   }
   expect_close(y.values(), expected, kClose);
+}
+
+TEST(CpuKernels, DropoutOfParts) {
+  Tensor x(DType::f32, 3, 5, Values(15, 1.0)), y = empty(3, 5), residual = random(3, 5, 2), plain = empty(3, 5);
+  Tensor keys = Tensor::integers(DType::i64, {99, 7, 40}), coordinate = position(2);
+  run(Dropout{3, 5, 2, 0.5F, 11, true, 4}, {&x, &keys, &y, &residual, &coordinate});
+  run(Dropout{3, 5, 2, 0.5F, 11, false, 4}, {&x, &keys, &plain, &coordinate});
+  Values expected;
+  for (std::size_t i = 0; i < 15; ++i) {
+    const std::size_t element = (42 + i / 5) * 20 + 10 + i % 5;
+    expected.push_back(uniform01(philox_quad(99, 7, 11, element / 4)[element % 4]) < 0.5F ? 0.0 : 2.0);
+  }
+  expect_close(plain.values(), expected, kClose);
+  expect_close(y.values(), cpu::testing::plus(expected, residual.values()), kClose);
+}
+
+TEST(CpuKernels, VocabularyInParts) {
+  const std::int64_t rows = 3, cols = 4, vocab = 6, parts = 2;  // the second part has two tokens
+  Tensor logits = random(rows, cols, 1), ids = tokens({1, -1, 5}), second = position(1), own = empty(rows, 3);
+  Tensor losses = empty(1, rows), scale(DType::f32, 1, 1, Values{0.5}), untouched = logits;
+  Tensor logits2 = logits, own2 = own, losses2 = losses;
+  run(VocabStatistics{rows, cols, vocab}, {&logits, &ids, &second, &own});
+  Values both = {0.5, 2, 0.25, 1, 2, -9, 0.75, 3, -9};
+  for (double value : own.values()) both.push_back(value);
+  Tensor statistics(DType::f32, parts * rows, 3, both);
+  run(VocabCrossEntropy{rows, cols, vocab, parts, false}, {&logits, &ids, &second, &statistics, &losses});
+  EXPECT_EQ(logits.bytes(), untouched.bytes());
+  const Values plain = losses.values();
+  run(VocabCrossEntropy{rows, cols, vocab, parts, true}, {&logits, &ids, &second, &statistics, &losses, &scale});
+  directly([&](Workers& workers) {
+    const Matrix factor = scale.view();
+    cpu::vocab_statistics(workers, {1, vocab}, logits2.view(), ids.view(), own2.view());
+    cpu::vocab_cross_entropy(workers, {1, vocab}, parts, logits2.view(), ids.view(), statistics.view(), losses2.view(),
+                             &factor);
+  });
+  EXPECT_EQ(own.bytes(), own2.bytes());
+  EXPECT_EQ(logits.bytes(), logits2.bytes());
+  EXPECT_EQ(losses.bytes(), losses2.bytes());
+  EXPECT_EQ(losses.values(), plain);
+}
+
+TEST(CpuKernels, SumsThatOneRankOwns) {
+  Tensor losses(DType::f32, 1, 2, Values{1, 2}), ids = tokens({1, -1}), x(DType::f32, 1, 2, Values{3, 4});
+  Tensor sums(DType::f32, 1, 2, Values{100, 10}), partial = empty(1, 1), owner = position(0), replica = position(3);
+  run(LossSum{2, true, true}, {&losses, &ids, &sums, &replica});
+  EXPECT_EQ(sums.values(), (Values{100, 10}));
+  run(LossSum{2, true, true}, {&losses, &ids, &sums, &owner});
+  EXPECT_EQ(sums.values(), (Values{103, 11}));
+  run(LossSum{2, false, true}, {&losses, &ids, &sums, &replica});
+  EXPECT_EQ(sums.values(), (Values{0, 0}));
+  run(SumSquares{2, true}, {&x, &partial, &owner});
+  EXPECT_EQ(partial.values(), (Values{25}));
+  run(SumSquares{2, true}, {&x, &partial, &replica});
+  EXPECT_EQ(partial.values(), (Values{0}));
 }
 
 TEST(CpuKernels, CrossEntropyAndLossSum) {

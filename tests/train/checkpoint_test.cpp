@@ -204,7 +204,7 @@ TEST_P(Damage, OfWeightsIsFoundWhenTheyAloneAreLoaded) {
       message_of<UserError>([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }), {"damaged"}));
 }
 
-TEST_P(Damage, ShardsInPartsAreRefused) {
+TEST_P(Damage, ShardsThatDontMakeUpTheirTensorAreRefused) {
   const auto path = save(1);
   Manifest manifest = parse_manifest(TemporaryFolder::read(path / "manifest.json"), "manifest");
   const StoredShard whole = manifest.shards.front();
@@ -213,7 +213,7 @@ TEST_P(Damage, ShardsInPartsAreRefused) {
     return load(path);
   };
   manifest.shards.front().range_end -= 1;
-  EXPECT_TRUE(has_parts(refusal(), {whole.entry, "is stored in parts"}));
+  EXPECT_TRUE(has_parts(refusal(), {whole.entry, "miss 1 of its "}));
   manifest.shards.front() = whole;
   EXPECT_EQ(refusal(), "");
   manifest.shards.pop_back();

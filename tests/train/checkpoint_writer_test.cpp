@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/comm/local.h"
 #include "tests/train/model_arrays.h"
 #include "tests/train/temporary_folder.h"
 
@@ -22,6 +23,7 @@ class Writer : public ::testing::TestWithParam<DType> {
   }
 
   const TemporaryFolder folder_;
+  const std::unique_ptr<World> world_ = std::move(make_local_worlds(1).front());
   const ModelConfig model_ = small_model(Family::gpt2, true);
 };
 
@@ -31,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Writer, ::testing::Values(DType::f32, DType::bf
 TEST_P(Writer, HoldsWhatThereWasWhenSaveReturned) {
   const ModelArrays expected(model_, GetParam(), 1);
   ModelArrays arrays = expected;
-  CheckpointWriter writer(folder_.path(), {});
+  CheckpointWriter writer(*world_, folder_.path(), {});
   writer.save(info(5), arrays.states());
   for (const MutableParameterState& parameter : arrays.mutable_states()) {  // the next step
     const auto elements = static_cast<std::size_t>(parameter.spec->rows * parameter.spec->cols);
@@ -49,7 +51,7 @@ TEST_P(Writer, HoldsWhatThereWasWhenSaveReturned) {
 
 TEST_P(Writer, OneIsWrittenAfterTheOther) {
   std::vector<ModelArrays> states;
-  CheckpointWriter writer(folder_.path(), {.keep_last = 3, .keep_every = 0});
+  CheckpointWriter writer(*world_, folder_.path(), {.keep_last = 3, .keep_every = 0});
   for (int i = 1; i <= 5; ++i) {
     states.emplace_back(model_, GetParam(), static_cast<float>(i));
     writer.save(info(i), states.back().states());
@@ -64,13 +66,13 @@ TEST_P(Writer, OneIsWrittenAfterTheOther) {
 
 TEST_P(Writer, IsWaitedForWhenItGoes) {
   const ModelArrays arrays(model_, GetParam(), 1);
-  CheckpointWriter(folder_.path(), {}).save(info(1), arrays.states());
+  CheckpointWriter(*world_, folder_.path(), {}).save(info(1), arrays.states());
   EXPECT_EQ(difference(find_checkpoint(folder_.path()), arrays), "");
 }
 
 TEST_P(Writer, SavesTheEndOfARunWithoutACopy) {
   const ModelArrays arrays(model_, GetParam(), 1);
-  CheckpointWriter writer(folder_.path(), {});
+  CheckpointWriter writer(*world_, folder_.path(), {});
   writer.save_now(info(1), arrays.states());
   EXPECT_EQ(difference(writer.written().value(), arrays), "");
 }
@@ -79,7 +81,7 @@ TEST_P(Writer, AFaultReachesWhoeverAsksNext) {
   const ModelArrays arrays(model_, GetParam(), 1);
   const std::string blocked = folder_.write("blocked/checkpoints", "a file where the folder must be");
   const auto run_dir = std::filesystem::path(blocked).parent_path();
-  CheckpointWriter writer(run_dir, {});
+  CheckpointWriter writer(*world_, run_dir, {});
   const std::initializer_list<std::string_view> parts = {"step_00000001' can't be written"};
   writer.save(info(1), arrays.states());
   EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { writer.save(info(2), arrays.states()); }), parts));
@@ -93,7 +95,7 @@ TEST_P(Writer, ClearsAwayWhatAKilledRunLeft) {
   folder_.write("checkpoints/.writing_step_00000003/model.safetensors.tmp", "half");
   folder_.write("checkpoints/.removing_step_00000001/manifest.json", "{}");
   folder_.write("checkpoints/step_00000002/manifest.json", "{}");
-  const CheckpointWriter writer(folder_.path(), {});
+  const CheckpointWriter writer(*world_, folder_.path(), {});
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path("checkpoints")), {}), 1);
 }
 

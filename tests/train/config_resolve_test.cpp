@@ -78,12 +78,42 @@ TEST(ConfigResolve, RanksThatDisagreeAreRefused) {
   EXPECT_TRUE(contains(refused(grid, 2), "has 4 ranks, but there are 2"));
 }
 
-TEST(ConfigResolve, TensorAxesAreRefusedPlainly) {
-  for (auto axis : {&Grid::x, &Grid::y, &Grid::z}) {
-    RunConfig config;
-    config.grid.*axis = 2;
-    EXPECT_TRUE(contains(refused(config), "this version trains data parallel only"));
-  }
+TEST(ConfigResolve, TheDataAxisIsWhatTheRanksLeave) {
+  RunConfig config;
+  config.grid = {.x = 2, .y = 2};
+  resolve(config, 8);
+  EXPECT_EQ(config.grid.data, 2);
+  RunConfig other;
+  other.grid = {.x = 2, .z = 3};
+  EXPECT_TRUE(contains(refused(other, 8), "grid x=2,y=1,z=3,data=1 has 6 ranks, but there are 8"));
+  EXPECT_TRUE(contains(refused(other, 8), "--grid x=2,data=4, or mpirun -np 6"));
+  other.ranks = 5;
+  EXPECT_TRUE(contains(refused(other), "--grid data=5, or --ranks 6"));
+}
+
+TEST(ConfigResolve, GridsThatDontFitTheModelNameTheDimension) {
+  RunConfig config;
+  config.grid.x = 3;
+  EXPECT_TRUE(contains(refused(config), "model.hidden = 256 does not divide by x = 3")) << refused(config);
+  EXPECT_TRUE(contains(refused(config), "choose x=2 or x=4")) << refused(config);
+  config.grid = {.y = 16};
+  EXPECT_TRUE(contains(refused(config), "model.heads = 8 does not divide by y = 16")) << refused(config);
+}
+
+TEST(ConfigResolve, ZAndDataShareTheBatch) {
+  RunConfig config;
+  config.grid = {.x = 2, .z = 2, .data = 2};
+  resolve(config, 0);
+  EXPECT_EQ(config.ranks, 8);
+  EXPECT_EQ(config.micro_batch, 2);
+  config = {};
+  config.grid = {.z = 2, .data = 3};
+  EXPECT_TRUE(contains(refused(config), "can't be divided among 6 ranks (z=2 × data=3)")) << refused(config);
+  EXPECT_TRUE(contains(refused(config), "--global-batch 6 or 12")) << refused(config);
+  config.grid.data = 2;
+  config.micro_batch = 3;
+  EXPECT_TRUE(contains(refused(config), "the 2 sequences of a rank (global-batch 8 over 4 ranks (z=2 × data=2))"))
+      << refused(config);
 }
 
 TEST(ConfigResolve, BatchesThatDontDivideNameTheNearestThatDo) {

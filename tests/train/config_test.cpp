@@ -139,6 +139,29 @@ TEST(Config, GridTakesAnySubsetOfAxes) {
   EXPECT_TRUE(contains(refused_key("grid", "data=two"), "not an integer"));
 }
 
+TEST(Config, AxisOrderTakesEachAxisOnce) {
+  RunConfig config;
+  set_key(config, "axis-order", "data,x,z,y", "test");
+  set_key(config, "grid", "x=2,data=3", "test");  // keeps the order
+  EXPECT_EQ(coordinates_of(config.grid, 4), (Coordinates{.x = 1, .data = 1}));
+  for (const char* wrong :
+       {"", "x", "x,y,z", "x,y,z,data,x", "x,x,y,z", "x,y,z,date", "x, y, z, data", "x,y,z,data,"}) {
+    EXPECT_TRUE(contains(refused_key("axis-order", wrong), "is no order of the axes")) << wrong;
+  }
+}
+
+TEST(Config, KeysOfTheGridsTraffic) {
+  RunConfig config;
+  EXPECT_FALSE(config.zero1);
+  set_key(config, "zero-1", "true", "test");
+  set_key(config, "reduce_dtype", "bf16", "test");
+  set_key(config, "reshard-after-forward", "true", "test");
+  EXPECT_TRUE(config.zero1);
+  EXPECT_TRUE(config.reshard_after_forward);
+  EXPECT_EQ(config.reduce_dtype, DType::bf16);
+  EXPECT_TRUE(contains(refused_key("reduce-dtype", "fp16"), "one of fp32, bf16"));
+}
+
 TEST(Config, ModelNameLoadsItsSizesWhateverTheOrder) {
   RunConfig config;
   apply_settings(config, {{"model.layers", "2", "test"}, {"model", "gpt2-124m", "test"}});
@@ -189,6 +212,7 @@ TEST(Config, KeysAreUniqueAndTheirDefaultsAreAccepted) {
 std::string another_value(const ConfigKey& key) {
   if (key.name == "model") return "gpt2-124m";
   if (key.name == "grid") return "x=1,y=1,z=1,data=2";
+  if (key.name == "axis-order") return "data,z,x,y";
   if (key.type == "integer") return key.default_value == "3" ? "4" : "3";
   if (key.name == "model.rope-theta") return "50000.5";
   if (key.name == "eps") return "3e-09";

@@ -32,7 +32,7 @@ class EvaluationFamilies : public ::testing::TestWithParam<Family> {
       StepConfig step;
       step.micro_batch = micro_batch;
       step.seq_len = kSeqLen;
-      step.data_ranks = ranks;
+      step.grid.data = ranks;
       Program program(world, {{"eval", lower_eval(model_, step)}}, {});
       for (const ParameterSpec& spec : model_parameters(model_)) {
         initialize_parameter(wide(spec), 3, DType::f32, program.state().data(spec.name), nullptr);

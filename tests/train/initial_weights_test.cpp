@@ -59,6 +59,39 @@ TEST(InitialWeights, DependOnSeedSiteAndPlaceOnly) {
   EXPECT_EQ(std::vector<float>(longer.begin(), longer.begin() + 15), matrix);
 }
 
+// Every shard of a grid holds what one rank would draw, and zeros where the vocabulary is padded.
+TEST(InitialWeights, AreTheSameOnAnyGrid) {
+  ModelConfig model;
+  model.layers = 1;
+  model.hidden = 24;
+  model.heads = model.kv_heads = 4;
+  model.ffn = 20;
+  model.vocab = 23;
+  model.context = 6;
+  const std::vector<ParameterSpec> specs = model_parameters(model);
+  const Grid grid{2, 2, 3, 2};
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+    for (const ParameterShard& shard : shard_parameters(model, specs, grid, coordinates_of(grid, rank), true)) {
+      const std::vector<float> whole = values_of(*shard.spec, 42);
+      std::vector<bf16> data(static_cast<std::size_t>(shard.end - shard.begin), bf16(7.0F));
+      std::vector<float> master(static_cast<std::size_t>(shard.update_end - shard.update_begin), 7.0F);
+      initialize_parameter(shard, 42, DType::bf16, data.data(), master.data());
+      for (const ElementRun& run : shard.runs_within(shard.begin, shard.end)) {
+        for (std::int64_t i = 0; i < run.count; ++i) {
+          const float expected = run.global < 0 ? 0.0F : whole.at(static_cast<std::size_t>(run.global + i));
+          ASSERT_EQ(data.at(static_cast<std::size_t>(run.local + i)).bits, bf16(expected).bits) << shard.spec->name;
+        }
+      }
+      for (const ElementRun& run : shard.runs_within(shard.update_begin, shard.update_end)) {
+        for (std::int64_t i = 0; i < run.count; ++i) {
+          const float expected = run.global < 0 ? 0.0F : whole.at(static_cast<std::size_t>(run.global + i));
+          ASSERT_EQ(master.at(static_cast<std::size_t>(run.local + i)), expected) << shard.spec->name;
+        }
+      }
+    }
+  }
+}
+
 TEST(InitialWeights, VectorsAreOnesOrZeros) {
   ParameterSpec spec = normal(1, 9, 0, 0);
   spec.init = Init::ones;

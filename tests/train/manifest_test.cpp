@@ -46,6 +46,12 @@ TEST(Manifest, ComesBack) {
   EXPECT_TRUE(read.shards[1].whole());
 }
 
+// Of a rank that only has replicas.
+TEST(Manifest, OfNothingComesBack) {
+  const Manifest nothing{sample().info, {}, {}};
+  EXPECT_EQ(to_json(parse_manifest(to_json(nothing), "m")), to_json(nothing));
+}
+
 TEST(Manifest, HasALineForEachShard) {
   const std::string text = to_json(sample());
   EXPECT_TRUE(has_parts(text, {"\"step\": 12,\n", "\n{\"file\":\"part.safetensors\",\"entry\":\"w.m\"",

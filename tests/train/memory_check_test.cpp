@@ -24,6 +24,18 @@ TEST(MemoryCheck, CountsParametersAndBlockInputs) {
   EXPECT_EQ(least_training_bytes(config), 16.0 * static_cast<double>(config.model.parameters()) + 4 * 256 * 256 * 2.0);
 }
 
+TEST(MemoryCheck, CountsTheRanksPart) {
+  RunConfig config = tiny();
+  const auto parameters = static_cast<double>(config.model.parameters());
+  const double whole = least_training_bytes(config) - 16 * parameters;
+  config.grid = {.x = 2, .y = 2, .z = 2};
+  EXPECT_NEAR(least_training_bytes(config), 16 * parameters / 8 + whole / 2, 16);
+  config.grid = {.data = 4};
+  EXPECT_EQ(least_training_bytes(config), 16 * parameters + whole);
+  config.zero1 = true;
+  EXPECT_EQ(least_training_bytes(config), (8 + 12.0 / 4) * parameters + whole);
+}
+
 TEST(MemoryCheck, RefusesWhatCannotFit) {
   const RunConfig config = tiny();
   const double needed = least_training_bytes(config);

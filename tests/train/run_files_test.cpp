@@ -19,7 +19,7 @@ namespace {
 
 StepConfig two_ranks() {
   StepConfig step = tiny_step();
-  step.data_ranks = 2;
+  step.grid.data = 2;
   return step;
 }
 

@@ -1,0 +1,69 @@
+#include "ops/communication.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "graph/analysis.h"
+
+namespace weft {
+namespace {
+
+bool has(std::string_view name, std::string_view part) {
+  return name.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string_view to_string(ModelPart part) {
+  switch (part) {
+    case ModelPart::linear:
+      return "linear";
+    case ModelPart::biases:
+      return "biases";
+    case ModelPart::attention:
+      return "attention";
+    case ModelPart::norms:
+      return "norms";
+    case ModelPart::embedding:
+      return "embedding";
+    case ModelPart::head:
+      return "head";
+    case ModelPart::loss:
+      return "loss";
+    case ModelPart::optimizer:
+      return "optimizer";
+  }
+  return "?";
+}
+
+ModelPart part_of(const Task& task) {
+  const std::string_view name = task.name;
+  if (task.phase == Phase::update) return ModelPart::optimizer;
+  if (has(name, ".loss.")) return ModelPart::loss;
+  if (has(name, "norm")) return ModelPart::norms;
+  if (has(name, ".bias.")) return ModelPart::biases;
+  for (const std::string_view layer : {".attn.qkv.", ".attn.out.", ".mlp.up.", ".mlp.down."}) {
+    if (has(name, layer)) return ModelPart::linear;
+  }
+  if (has(name, ".attn.")) return ModelPart::attention;
+  return has(name, ".head.") && !has(name, "wte") ? ModelPart::head : ModelPart::embedding;
+}
+
+std::vector<Communication> communication_of(const Graph& graph) {
+  std::map<std::tuple<ModelPart, Channel, std::string_view>, Communication> sums;
+  for (const Task& task : graph.tasks()) {
+    const Channel* channel = channel_of(task.operation);
+    if (channel == nullptr) continue;
+    const std::string_view kind = kind_name(task.operation);
+    auto& sum =
+        sums.try_emplace({part_of(task), *channel, kind}, Communication{part_of(task), *channel, kind}).first->second;
+    ++sum.count;
+    sum.bytes += work_of(graph, task).network_bytes;
+  }
+  std::vector<Communication> rows;
+  for (const auto& [key, sum] : sums) rows.push_back(sum);
+  return rows;
+}
+
+}  // namespace weft

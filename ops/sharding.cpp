@@ -1,0 +1,283 @@
+#include "ops/sharding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+struct RowRange {
+  std::int64_t begin, end;
+};
+
+// [0, total) cut into equal parts; the part of a coordinate.
+RowRange part(std::int64_t total, std::int64_t parts, std::int64_t coordinate) {
+  const std::int64_t size = total / parts;
+  return {coordinate * size, (coordinate + 1) * size};
+}
+
+// Rows of the packed QKV matrix [Q | K | V] that a y block holds, in the order in which it holds them: for each x rank
+// that attends to its own heads, Q, K and V of these; where key and value heads are shared over x, all Q, all K, all V.
+std::vector<RowRange> qkv_rows(const ModelConfig& model, const Grid& grid, std::int64_t y) {
+  const LocalHeads local = local_heads(model, grid);
+  const std::int64_t size = model.head_dim(), q_rows = model.heads * size, kv_rows = model.kv_heads * size;
+  const std::int64_t groups = local.kv_shared ? 1 : grid.x;
+  std::vector<RowRange> rows;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::int64_t heads = local.y_heads / groups, kv_heads = local.y_kv_heads / groups;
+    const std::int64_t q = (y * local.y_heads + group * heads) * size;
+    const std::int64_t kv = (y * local.y_kv_heads + group * kv_heads) * size;
+    rows.push_back({q, q + heads * size});
+    rows.push_back({q_rows + kv, q_rows + kv + kv_heads * size});
+    rows.push_back({q_rows + kv_rows + kv, q_rows + kv_rows + kv + kv_heads * size});
+  }
+  return rows;
+}
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// Output rows that a y block of a normal layer holds.
+std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec& spec, const Grid& grid,
+                                  std::int64_t y) {
+  const std::string_view name = spec.name;
+  if (name.find("attn.qkv") != std::string_view::npos) return qkv_rows(model, grid, y);
+  if (name.find("mlp.up") != std::string_view::npos) {
+    std::vector<RowRange> rows = {part(model.ffn, grid.y, y)};
+    if (model.family == Family::llama) rows.push_back({model.ffn + rows[0].begin, model.ffn + rows[0].end});
+    return rows;
+  }
+  const std::int64_t vocab = local_vocab(model, grid);
+  return {{y * vocab, (y + 1) * vocab}};
+}
+
+// Runs of the block made of these rows and columns [col_begin, col_begin + cols) of a parameter total_rows ×
+// total_cols.
+std::vector<ElementRun> runs_of(const std::vector<RowRange>& rows, std::int64_t total_rows, std::int64_t total_cols,
+                                std::int64_t col_begin, std::int64_t cols) {
+  std::vector<ElementRun> runs;
+  std::int64_t local = 0;
+  const auto add = [&](std::int64_t global, std::int64_t count) {
+    if (count == 0) return;
+    const bool joins =
+        !runs.empty() && (global < 0 ? runs.back().global < 0
+                                     : runs.back().global >= 0 && runs.back().global + runs.back().count == global);
+    if (joins) {
+      runs.back().count += count;
+    } else {
+      runs.push_back({local, global, count});
+    }
+    local += count;
+  };
+  for (const RowRange& range : rows) {
+    for (std::int64_t row = range.begin; row < range.end; ++row) {
+      add(row < total_rows ? row * total_cols + col_begin : -1, cols);
+    }
+  }
+  return runs;
+}
+
+std::int64_t rows_in(const std::vector<RowRange>& ranges) {
+  return std::accumulate(ranges.begin(), ranges.end(), std::int64_t{0},
+                         [](std::int64_t sum, const RowRange& range) { return sum + range.end - range.begin; });
+}
+
+// What keeps a grid from fitting, if anything.
+struct Misfit {
+  Axis axis;
+  std::string dimension;  // "model.hidden = 384"
+};
+
+std::optional<Misfit> misfit_of(const ModelConfig& model, const Grid& grid) {
+  const auto sized = [](const char* key, std::int64_t value) { return fmt::format("model.{} = {}", key, value); };
+  if (model.hidden % grid.x != 0) return Misfit{Axis::x, sized("hidden", model.hidden)};
+  if (model.heads % grid.y != 0) return Misfit{Axis::y, sized("heads", model.heads)};
+  if (model.kv_heads % grid.y != 0) return Misfit{Axis::y, sized("kv-heads", model.kv_heads)};
+  if (model.ffn % grid.y != 0) return Misfit{Axis::y, sized("ffn", model.ffn)};
+  const std::int64_t heads = model.heads / grid.y, kv_heads = model.kv_heads / grid.y;
+  if (heads % grid.x != 0) {
+    return Misfit{Axis::x, fmt::format("model.heads = {}, {} of them on each of y = {}", model.heads, heads, grid.y)};
+  }
+  if (kv_heads % grid.x != 0 && grid.x % kv_heads != 0) {
+    return Misfit{Axis::x,
+                  fmt::format("model.kv-heads = {}, {} of them on each of y = {}", model.kv_heads, kv_heads, grid.y)};
+  }
+  if (grid.z == 1) return std::nullopt;
+  for (const ParameterSpec& spec : model_parameters(model)) {
+    if (!spec.matrix) continue;
+    const std::vector<ParameterSpec> one = {spec};
+    const std::int64_t elements = shard_parameters(model, one, grid, {}).front().elements();
+    if (elements % grid.z != 0) return Misfit{Axis::z, fmt::format("{}, {} elements a block", spec.name, elements)};
+  }
+  return std::nullopt;
+}
+
+// Of the grids of as many ranks that fit, the one whose axes are nearest. Data parallelism alone always fits.
+Grid nearest_grid(const ModelConfig& model, const Grid& grid) {
+  const std::vector<Grid> grids = fitting_grids(model, grid.ranks());
+  const auto distance = [&](const Grid& other) {
+    double sum = 0;
+    for (const Axis axis : kAxes) {
+      sum += std::abs(std::log(static_cast<double>(other.on(axis)) / static_cast<double>(grid.on(axis))));
+    }
+    return sum;
+  };
+  return *std::min_element(grids.begin(), grids.end(),
+                           [&](const Grid& a, const Grid& b) { return distance(a) < distance(b); });
+}
+
+}  // namespace
+
+Sharding sharding_of(const ParameterSpec& spec) {
+  const std::string_view name = spec.name;
+  if (name == "wpe.weight") return Sharding::columns;
+  if (spec.matrix) {
+    return ends_with_any(name, {"attn.out.weight", "mlp.down.weight"}) ? Sharding::transposed : Sharding::normal;
+  }
+  return ends_with_any(name, {"attn.qkv.bias", "mlp.up.bias"}) ? Sharding::over_y : Sharding::over_x;
+}
+
+std::vector<ElementRun> ParameterShard::runs_within(std::int64_t from, std::int64_t to) const {
+  std::vector<ElementRun> within;
+  for (const ElementRun& run : runs) {
+    const std::int64_t first = std::max(run.local, from), last = std::min(run.local + run.count, to);
+    if (first >= last) continue;
+    within.push_back({first - from, run.global < 0 ? -1 : run.global + first - run.local, last - first});
+  }
+  return within;
+}
+
+std::int64_t local_vocab(const ModelConfig& model, const Grid& grid) {
+  const std::int64_t rows = (model.vocab + grid.y - 1) / grid.y;
+  const std::int64_t unit = grid.z / std::gcd(grid.z, model.hidden / grid.x);
+  return (rows + unit - 1) / unit * unit;
+}
+
+LocalHeads local_heads(const ModelConfig& model, const Grid& grid) {
+  LocalHeads local;
+  local.y_heads = model.heads / grid.y;
+  local.y_kv_heads = model.kv_heads / grid.y;
+  local.heads = local.y_heads / grid.x;
+  local.kv_shared = local.y_kv_heads < grid.x;
+  local.kv_heads = local.kv_shared ? 1 : local.y_kv_heads / grid.x;
+  local.ranks_per_kv_head = local.kv_shared ? grid.x / local.y_kv_heads : 1;
+  return local;
+}
+
+bool zero1_cuts(const ParameterShard& shard, const Grid& grid) {
+  return grid.data > 1 && (shard.end - shard.begin) % grid.data == 0;
+}
+
+std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std::vector<ParameterSpec>& specs,
+                                             const Grid& grid, const Coordinates& at, bool zero1) {
+  std::vector<ParameterShard> shards;
+  shards.reserve(specs.size());
+  for (const ParameterSpec& spec : specs) {
+    ParameterShard shard;
+    shard.spec = &spec;
+    shard.sharding = sharding_of(spec);
+    // A vector is a column of elements here: [n, 1].
+    const std::int64_t total_rows = spec.matrix ? spec.rows : spec.cols, total_cols = spec.matrix ? spec.cols : 1;
+    std::vector<RowRange> rows;
+    RowRange cols{0, total_cols};
+    switch (shard.sharding) {
+      case Sharding::normal:
+        rows = normal_rows(model, spec, grid, at.y);
+        cols = part(total_cols, grid.x, at.x);
+        shard.replica = at.data;
+        break;
+      case Sharding::transposed:
+        rows = {part(total_rows, grid.x, at.x)};
+        cols = part(total_cols, grid.y, at.y);
+        shard.replica = at.data;
+        break;
+      case Sharding::columns:
+        rows = {{0, total_rows}};
+        cols = part(total_cols, grid.x, at.x);
+        shard.replica = at.y + grid.y * at.data;
+        break;
+      case Sharding::over_x:
+        rows = {part(total_rows, grid.x, at.x)};
+        shard.replica = at.y + grid.y * (at.z + grid.z * at.data);
+        break;
+      case Sharding::over_y:
+        rows = normal_rows(model, spec, grid, at.y);
+        shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
+        break;
+    }
+    const std::int64_t width = cols.end - cols.begin, height = rows_in(rows);
+    shard.rows = spec.matrix ? height : 1;
+    shard.cols = spec.matrix ? width : height;
+    shard.runs = runs_of(rows, total_rows, total_cols, cols.begin, width);
+    const RowRange kept =
+        is_matrix(shard.sharding) ? part(shard.elements(), grid.z, at.z) : RowRange{0, shard.elements()};
+    shard.begin = shard.update_begin = kept.begin;
+    shard.end = shard.update_end = kept.end;
+    shard.update_replica = shard.replica;
+    if (zero1 && zero1_cuts(shard, grid)) {
+      const RowRange slice = part(kept.end - kept.begin, grid.data, at.data);
+      shard.update_begin = kept.begin + slice.begin;
+      shard.update_end = kept.begin + slice.end;
+      Coordinates first = at;
+      first.data = 0;
+      const std::vector<ParameterSpec> one = {spec};
+      shard.update_replica = at.data == 0 ? shard.replica : shard_parameters(model, one, grid, first)[0].replica;
+    }
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+void validate_grid(const ModelConfig& model, const Grid& grid) {
+  const auto misfit = misfit_of(model, grid);
+  if (!misfit) return;
+  const auto fits = [&](std::int64_t size) {
+    Grid other = grid;
+    other.on(misfit->axis) = size;
+    return !misfit_of(model, other);
+  };
+  const std::int64_t given = grid.on(misfit->axis);
+  std::vector<std::string> nearest;
+  for (std::int64_t below = given - 1; below >= 1 && nearest.empty(); --below) {
+    if (fits(below)) nearest.push_back(fmt::format("{}={}", to_string(misfit->axis), below));
+  }
+  for (std::int64_t above = given + 1; above <= 4 * given; ++above) {
+    if (!fits(above)) continue;
+    nearest.push_back(fmt::format("{}={}", to_string(misfit->axis), above));
+    break;
+  }
+  nearest.push_back("--grid " + to_string(nearest_grid(model, grid)));
+  throw UserError(fmt::format("grid {}: {} does not divide by {} = {}", to_string(grid), misfit->dimension,
+                              to_string(misfit->axis), given),
+                  "sizes that the axes divide", fmt::format("choose {}", fmt::join(nearest, " or ")));
+}
+
+std::vector<Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks) {
+  std::vector<Grid> grids;
+  for (std::int64_t x = 1; x <= ranks; ++x) {
+    if (ranks % x != 0) continue;
+    for (std::int64_t y = 1; y <= ranks / x; ++y) {
+      if (ranks / x % y != 0) continue;
+      for (std::int64_t z = 1; z <= ranks / x / y; ++z) {
+        if (ranks / x / y % z != 0) continue;
+        Grid grid;
+        grid.x = x, grid.y = y, grid.z = z, grid.data = ranks / x / y / z;
+        if (!misfit_of(model, grid)) grids.push_back(grid);
+      }
+    }
+  }
+  return grids;
+}
+
+}  // namespace weft

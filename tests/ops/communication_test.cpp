@@ -1,0 +1,139 @@
+// The volume of the four linear layers against the closed forms of AxoNN's performance model (reference: arXiv
+// 2502.08145 and Megatron-AxoNN's comm_model.py, with its factor of MLP-down corrected).
+#include "ops/communication.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ops/lower.h"
+#include "tests/ops/tiny_model.h"
+
+namespace weft {
+namespace {
+
+ModelConfig wide_model(Family family) {
+  ModelConfig model = tiny_model(family);
+  model.hidden = 48;
+  model.heads = model.kv_heads = 12;
+  model.ffn = family == Family::gpt2 ? 192 : 96;
+  return model;
+}
+
+StepConfig one_step(const Grid& grid) {
+  StepConfig step;
+  step.grid = grid;
+  step.micro_batch = 2;
+  step.seq_len = 8;
+  return step;
+}
+
+Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
+  Grid grid;
+  grid.x = x, grid.y = y, grid.z = z, grid.data = data;
+  return grid;
+}
+
+// Bytes that linear layers send on each channel.
+std::map<Channel, double> measured(const Graph& graph) {
+  std::map<Channel, double> bytes;
+  for (const Communication& row : communication_of(graph)) {
+    if (row.part == ModelPart::linear) bytes[row.channel] += row.bytes;
+  }
+  return bytes;
+}
+
+// Per layer of in → out features, m rows a rank, (a, b) = (x, y), or (y, x) when transposed:
+//   AG_z  gathers·(Gz−1)/Gz·in·out/(Gx·Gy)·e       AR_a(O)   2(Ga−1)/Ga·m·out/Gb·e
+//   RS_z          (Gz−1)/Gz·in·out/(Gx·Gy)·4       AR_b(dI)  2(Gb−1)/Gb·m·in/Ga·e
+//   AR_data  2(Gdata−1)/Gdata·in·out/(Gx·Gy·Gz)·4
+std::map<Channel, double> closed_form(const ModelConfig& model, const StepConfig& step, double gathers) {
+  const Grid& grid = step.grid;
+  const double m = static_cast<double>(step.micro_batches * step.micro_batch * step.seq_len), e = 4;
+  const double h = static_cast<double>(model.hidden), f = static_cast<double>(model.ffn);
+  const auto share = [](std::int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); };
+  std::map<Channel, double> bytes;
+  struct Layer {
+    double in, out;
+    bool transposed;
+  };
+  const double up = model.family == Family::gpt2 ? f : 2 * f;
+  for (const Layer& layer : {Layer{h, 3 * h, false}, Layer{h, h, true}, Layer{h, up, false}, Layer{f, h, true}}) {
+    const std::int64_t a = layer.transposed ? grid.y : grid.x, b = layer.transposed ? grid.x : grid.y;
+    const Channel over_a = layer.transposed ? Channel::y : Channel::x,
+                  over_b = layer.transposed ? Channel::x : Channel::y;
+    const double block = layer.in * layer.out / static_cast<double>(grid.x * grid.y);
+    bytes[Channel::z_gather] += gathers * share(grid.z) * block * e;
+    bytes[Channel::z_scatter] += share(grid.z) * block * 4;
+    bytes[over_a] += 2 * share(a) * m * layer.out / static_cast<double>(b) * e;
+    bytes[over_b] += 2 * share(b) * m * layer.in / static_cast<double>(a) * e;
+    bytes[Channel::data] += 2 * share(grid.data) * block / static_cast<double>(grid.z) * 4;
+  }
+  for (auto& [channel, sum] : bytes) sum *= static_cast<double>(model.layers);
+  std::erase_if(bytes, [](const auto& entry) { return entry.second == 0; });
+  return bytes;
+}
+
+void expect_equal(const std::map<Channel, double>& found, const std::map<Channel, double>& expected) {
+  for (const Channel channel : {Channel::x, Channel::y, Channel::z_gather, Channel::z_scatter, Channel::data}) {
+    const auto value = [&](const auto& map) { return map.contains(channel) ? map.at(channel) : 0.0; };
+    EXPECT_DOUBLE_EQ(value(found), value(expected)) << to_string(channel);
+  }
+}
+
+class LinearVolume : public ::testing::TestWithParam<std::pair<Family, Grid>> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Axes, LinearVolume,
+    ::testing::Values(std::pair(Family::gpt2, grid_of(2, 1, 1, 1)), std::pair(Family::gpt2, grid_of(1, 2, 1, 1)),
+                      std::pair(Family::gpt2, grid_of(1, 1, 2, 1)), std::pair(Family::gpt2, grid_of(1, 1, 1, 2)),
+                      std::pair(Family::llama, grid_of(2, 3, 4, 2)), std::pair(Family::gpt2, grid_of(3, 2, 2, 3)),
+                      std::pair(Family::llama, grid_of(1, 4, 2, 1)), std::pair(Family::llama, grid_of(4, 1, 1, 2))),
+    [](const auto& info) {
+      const Grid& g = info.param.second;
+      return std::string(to_string(info.param.first)) + "_x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" +
+             std::to_string(g.z) + "data" + std::to_string(g.data);
+    });
+
+TEST_P(LinearVolume, IsTheClosedForm) {
+  const ModelConfig model = wide_model(GetParam().first);
+  const StepConfig step = one_step(GetParam().second);
+  expect_equal(measured(*lower_train(model, step)), closed_form(model, step, 1));
+}
+
+TEST_P(LinearVolume, GathersTwiceWhenWeightsAreDroppedAfterForward) {
+  const ModelConfig model = wide_model(GetParam().first);
+  StepConfig step = one_step(GetParam().second);
+  step.reshard_after_forward = true;
+  expect_equal(measured(*lower_train(model, step)), closed_form(model, step, 2));
+}
+
+TEST_P(LinearVolume, IsCountedOnceAStepForWeightsAndOnceAMicroBatchForActivations) {
+  const ModelConfig model = wide_model(GetParam().first);
+  StepConfig step = one_step(GetParam().second);
+  step.micro_batches = 3;
+  expect_equal(measured(*lower_train(model, step)), closed_form(model, step, 1));
+}
+
+TEST(Communication, OtherPartsAreListedApart) {
+  StepConfig step = one_step(grid_of(2, 2, 2, 2));
+  step.clip = 1;
+  std::map<ModelPart, std::int64_t> counts;
+  for (const Communication& row : communication_of(*lower_train(wide_model(Family::gpt2), step))) {
+    counts[row.part] += row.count;
+  }
+  // Two norms a layer and one at the end: statistics forward, sums backward; weights and biases over z and data.
+  EXPECT_EQ(counts[ModelPart::norms], 5 * 2 + 5 * 2 * 2);
+  EXPECT_EQ(counts[ModelPart::biases], 2 * 4 * 2);
+  EXPECT_EQ(counts[ModelPart::attention], 0);
+  EXPECT_EQ(counts[ModelPart::optimizer], 1);
+  EXPECT_EQ(counts[ModelPart::loss], 2);  // statistics, metrics
+  EXPECT_EQ(counts[ModelPart::head], 2);  // logits over x, their input's gradient over y
+  // wte and wpe: gathered, scattered, reduced; the embedding over y.
+  EXPECT_EQ(counts[ModelPart::embedding], 2 * 3 + 1);
+}
+
+}  // namespace
+}  // namespace weft

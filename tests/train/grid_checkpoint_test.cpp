@@ -1,0 +1,377 @@
+// Checkpoints that a grid wrote together, on every other grid; and what is refused of them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "runtime/comm/launch.h"
+#include "tests/train/grid_arrays.h"
+#include "tests/train/model_arrays.h"
+#include "tests/train/temporary_folder.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_writer.h"
+#include "train/weights.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Grouped heads in llama, and a vocabulary that no axis divides.
+ModelConfig model_of(Family family) {
+  ModelConfig model;
+  model.family = family;
+  model.layers = 1;
+  model.hidden = 24;
+  model.heads = 12;
+  model.kv_heads = family == Family::llama ? 6 : 12;
+  model.ffn = 18;
+  model.vocab = 11;
+  model.context = 6;
+  model.tied = family == Family::gpt2;
+  return model;
+}
+
+struct Layout {
+  Grid grid;
+  bool zero1 = false;
+};
+
+std::string name_of(const Layout& layout) {
+  const Grid& grid = layout.grid;
+  return fmt::format("x{}y{}z{}data{}{}", grid.x, grid.y, grid.z, grid.data, layout.zero1 ? "zero1" : "");
+}
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all = {{{1, 1, 1, 1}},
+                                          {{2, 1, 1, 1}},
+                                          {{1, 3, 1, 1}},
+                                          {{1, 1, 3, 1}},
+                                          {{1, 1, 1, 2}, true},
+                                          {{3, 2, 1, 1}},
+                                          {{2, 3, 2, 1}},
+                                          {{1, 2, 2, 2}, true},
+                                          {{6, 1, 1, 2}},
+                                          {{6, 2, 1, 1}},
+                                          {{2, 1, 3, 2, {Axis::data, Axis::z, Axis::y, Axis::x}}, true},
+                                          {{12, 1, 1, 1}}};
+  return all;
+}
+
+CheckpointInfo info_of(const ModelConfig& model, DType dtype, std::int64_t step) {
+  return {step, 7, 4096, dtype, model, "steps = 9\n", {{"weft", "0.1.0"}}};
+}
+
+using Rank = std::function<void(World&, GridArrays&)>;
+
+class GridCheckpoint : public ::testing::TestWithParam<std::pair<Family, DType>> {
+ protected:
+  GridCheckpoint() : model_(model_of(GetParam().first)), dtype_(GetParam().second) {}
+
+  /// Runs `body` on every rank of a grid; returns what the first that failed said.
+  std::string on(const Layout& layout, GridArrays::Fill fill, const Rank& body, std::uint64_t seed = 1) const {
+    validate_grid(model_, layout.grid);
+    std::ostringstream errors;
+    run_ranks(
+        static_cast<int>(layout.grid.ranks()),
+        [&](World& world) {
+          GridArrays arrays(model_, layout.grid, world.rank(), dtype_, layout.zero1, fill, seed);
+          body(world, arrays);
+          return 0;
+        },
+        errors);
+    return errors.str();
+  }
+  fs::path save(const Layout& layout, std::int64_t step = 200) const {
+    const std::string fault = on(layout, GridArrays::Fill::values, [&](World& world, GridArrays& arrays) {
+      CheckpointWriter(world, folder_.path(), {}).save_now(info_of(model_, dtype_, step), arrays.states());
+      world.barrier();
+    });
+    EXPECT_EQ(fault, "");
+    return checkpoint_path(folder_.path(), step);
+  }
+  /// What loading says on the first rank that it refuses, or which element differs on one of them.
+  std::string load(const fs::path& path, const Layout& layout, std::uint64_t seed = 1) const {
+    validate_grid(model_, layout.grid);
+    std::string result;
+    for (std::int64_t rank = 0; rank < layout.grid.ranks() && result.empty(); ++rank) {
+      GridArrays arrays(model_, layout.grid, rank, dtype_, layout.zero1, GridArrays::Fill::rubbish, seed);
+      result = message_of<UserError>([&] { load_checkpoint(path, arrays.mutable_states()); });
+      if (result.empty()) result = arrays.difference();
+    }
+    return result;
+  }
+  static Manifest manifest_of(const fs::path& path) {
+    return parse_manifest(TemporaryFolder::read(path / "manifest.json"), "manifest");
+  }
+
+  TemporaryFolder folder_;
+  ModelConfig model_;
+  DType dtype_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, GridCheckpoint,
+                         ::testing::Values(std::pair(Family::gpt2, DType::f32), std::pair(Family::gpt2, DType::bf16),
+                                           std::pair(Family::llama, DType::f32), std::pair(Family::llama, DType::bf16)),
+                         [](const auto& info) {
+                           return std::string(to_string(info.param.first)) + "_" +
+                                  std::string(to_string(info.param.second));
+                         });
+
+// Of each the next but two, the fifth, and one rank: all of them with every grid take a minute.
+TEST_P(GridCheckpoint, OfEveryGridLoadsOnOthers) {
+  const std::size_t count = layouts().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const fs::path path = save(layouts()[i]);
+    for (const std::size_t j : {std::size_t{0}, i, (i + 3) % count, (i + 5) % count}) {
+      EXPECT_EQ(load(path, layouts()[j]), "") << name_of(layouts()[i]) << " on " << name_of(layouts()[j]);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(GridCheckpoint, ItsWeightsLoadAloneInEitherType) {
+  for (const Layout& from : {layouts()[1], layouts()[4], layouts()[7]}) {
+    const fs::path path = save(from);
+    for (const Layout& to : {layouts()[0], layouts()[6], layouts()[7]}) {
+      for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
+        GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, GridArrays::Fill::rubbish);
+        load_parameters(folder_.path(), model_, arrays.mutable_states());
+        EXPECT_EQ(arrays.difference(false), "") << name_of(from) << " on " << name_of(to);
+      }
+    }
+  }
+}
+
+// Hugging Face's own layout, on any grid.
+TEST_P(GridCheckpoint, WeightsOfHuggingFaceLoadOnEveryGrid) {
+  const GridArrays whole(model_, {}, 0, dtype_, false, GridArrays::Fill::values);
+  save_weights(folder_.path(), model_, whole.states());
+  for (const Layout& to : layouts()) {
+    for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
+      GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, GridArrays::Fill::rubbish);
+      load_parameters(folder_.path(), model_, arrays.mutable_states());
+      EXPECT_EQ(arrays.difference(false), "") << name_of(to);
+    }
+  }
+}
+
+TEST_P(GridCheckpoint, OneRankOrDataRanksAloneWriteWholeTensors) {
+  const fs::path one = save({{1, 1, 1, 1}}, 1), data = save({{1, 1, 1, 3}}, 2);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json"}) {
+    EXPECT_EQ(TemporaryFolder::read(one / name), TemporaryFolder::read(data / name)) << name;
+  }
+  for (const StoredShard& shard : manifest_of(data).shards) EXPECT_TRUE(shard.whole()) << shard.entry;
+  // ZeRO-1 alone cuts no parameter: the model is a file for everybody.
+  const fs::path zero1 = save({{1, 1, 1, 2}, true}, 3);
+  EXPECT_EQ(TemporaryFolder::read(one / "model.safetensors"), TemporaryFolder::read(zero1 / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(zero1 / "optimizer-00001.safetensors"));
+}
+
+TEST_P(GridCheckpoint, EachRankWritesItsElementsOnce) {
+  const Layout layout{{2, 1, 2, 2}};
+  const Manifest manifest = manifest_of(save(layout));
+  std::set<std::string> files;
+  for (const auto& [name, summary] : manifest.files) files.insert(name);
+  std::set<std::string> expected = {"config.json"};
+  for (std::int64_t rank = 0; rank < layout.grid.ranks(); ++rank) {
+    if (coordinates_of(layout.grid, rank).data > 0) continue;  // replicas
+    expected.insert(fmt::format("model-{:05}.safetensors", rank));
+    expected.insert(fmt::format("optimizer-{:05}.safetensors", rank));
+  }
+  EXPECT_EQ(files, expected);
+  std::uint64_t elements = 0;
+  for (const StoredShard& shard : manifest.shards) elements += shard.range_end - shard.range_begin;
+  const std::uint64_t contents = dtype_ == DType::bf16 ? 4 : 3;
+  EXPECT_EQ(elements, contents * static_cast<std::uint64_t>(model_.parameters()));
+}
+
+TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
+  const Layout layout{{2, 1, 1, 2}, true};
+  const std::string fault = on(layout, GridArrays::Fill::values, [&](World& world, GridArrays&) {
+    CheckpointWriter writer(world, folder_.path(), {.keep_last = 2});
+    std::set<std::string> told;
+    const auto ask = [&] {
+      if (const auto path = writer.written()) told.insert(path->filename().string());
+    };
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      // As if another model had been saved after each step.
+      const GridArrays state(model_, layout.grid, world.rank(), dtype_, true, GridArrays::Fill::values,
+                             static_cast<std::uint64_t>(step));
+      writer.save(info_of(model_, dtype_, step), state.states());
+      for (int i = 0; i < 3; ++i) ask();
+    }
+    writer.finish();
+    ask();
+    world.barrier();
+    if (world.rank() == 0) {
+      EXPECT_TRUE(told.contains("step_00000004"));
+    } else {
+      EXPECT_TRUE(told.empty());
+    }
+  });
+  EXPECT_EQ(fault, "");
+  const auto found = complete_checkpoints(folder_.path());
+  ASSERT_EQ(found.size(), 2U);
+  for (const CheckpointFolder& checkpoint : found) {
+    EXPECT_EQ(load(checkpoint.path, {{1, 2, 1, 1}}, static_cast<std::uint64_t>(checkpoint.step)), "");
+  }
+}
+
+TEST_P(GridCheckpoint, TheSpaceItTakesIsKnownToAllRanks) {
+  const Layout layout{{2, 1, 2, 1}};
+  std::vector<std::uint64_t> needed(4);
+  EXPECT_EQ(on(layout, GridArrays::Fill::values,
+               [&](World& world, GridArrays& arrays) {
+                 CheckpointWriter writer(world, folder_.path(), {});
+                 needed[static_cast<std::size_t>(world.rank())] =
+                     writer.space(info_of(model_, dtype_, 12), arrays.states()).needed;
+               }),
+            "");
+  std::vector<std::uint64_t> sizes;
+  for (const auto& file : fs::directory_iterator(save(layout, 12))) sizes.push_back(file.file_size());
+  const std::uint64_t exact = check_space(folder_.path(), sizes).needed;
+  for (const std::uint64_t rank : needed) {
+    EXPECT_GE(rank, exact);
+    EXPECT_LT(rank, exact + (1U << 20));  // each rank's part of the manifest in blocks of its own
+  }
+}
+
+TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
+  const Layout layout{{2, 1, 2, 1}};
+  const fs::path good = save(layout, 1);
+  const auto poisoned = [&](bool now) {
+    return on(layout, GridArrays::Fill::values, [&](World& world, GridArrays& arrays) {
+      if (world.rank() == 3) {
+        const MutableParameterState& embedding = arrays.mutable_states().at(0);
+        embedding.v[0] = std::numeric_limits<float>::infinity();
+      }
+      CheckpointWriter writer(world, folder_.path(), {});
+      const CheckpointInfo info = info_of(model_, dtype_, 2);
+      if (now) {
+        writer.save_now(info, arrays.states());
+      } else {
+        writer.save(info, arrays.states());
+        writer.finish();
+      }
+      world.barrier();
+    });
+  };
+  for (const bool now : {true, false}) {
+    EXPECT_TRUE(has_parts(poisoned(now), {"rank 3", "after step 2", "v of wte.weight holds", "at [", "--check-nan"}));
+    EXPECT_EQ(load(good, {{1, 1, 1, 1}}), "");
+    EXPECT_EQ(complete_checkpoints(folder_.path()).size(), 1U);
+  }
+}
+
+class GridDamage : public GridCheckpoint {
+ protected:
+  GridDamage() : path_(save({{2, 2, 1, 1}}, 1)) {}
+
+  /// What loading says when `change` was made to the manifest.
+  template <class Change>
+  std::string refusal(const Change& change) const {
+    Manifest manifest = manifest_of(path_);
+    const std::string good = to_json(manifest);
+    change(manifest);
+    folder_.write("checkpoints/step_00000001/manifest.json", to_json(manifest));
+    const std::string found = load(path_, {{1, 1, 2, 1}});
+    folder_.write("checkpoints/step_00000001/manifest.json", good);
+    EXPECT_EQ(load(path_, {{1, 1, 2, 1}}), "");
+    return found;
+  }
+  static StoredShard& shard(Manifest& manifest, const std::string& tensor) {
+    for (StoredShard& shard : manifest.shards) {
+      if (shard.tensor == tensor && shard.content == "v") return shard;
+    }
+    throw std::logic_error("no shard of " + tensor);
+  }
+  fs::path path_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Gpt2, GridDamage, ::testing::Values(std::pair(Family::gpt2, DType::f32)));
+
+TEST_P(GridDamage, ToWhatTheShardsCoverIsRefused) {
+  const std::string tensor = "h.0.mlp.c_proj.weight";
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).range_end -= 1; }),
+                        {"tensor 'h.0.mlp.c_proj.weight.v' miss 1 of its 432 elements"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
+                          StoredShard copy = shard(m, tensor);
+                          copy.file = "config.json";  // the same elements from elsewhere
+                          m.shards.push_back(copy);
+                        }),
+                        {tensor, "overlap at [0, 0]"}));
+  EXPECT_TRUE(has_parts(
+      refusal([&](Manifest& m) { std::erase_if(m.shards, [&](const StoredShard& s) { return s.tensor == tensor; }); }),
+      {"has no tensor 'h.0.mlp.c_proj.weight'"}));
+  EXPECT_TRUE(
+      has_parts(refusal([&](Manifest& m) { shard(m, tensor).tensor = "h.9.attn.bias"; }), {"miss 108 of its 432"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).content = "w"; }), {"miss 108 of its 432"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
+                          StoredShard other = shard(m, tensor);
+                          other.content = "momentum", other.entry = "x";
+                          m.shards.push_back(other);
+                        }),
+                        {"lists 'momentum' of a tensor 'h.0.mlp.c_proj.weight' that the model doesn't have (1 such"}));
+}
+
+TEST_P(GridDamage, ToWhatAShardIsIsRefused) {
+  const std::string tensor = "h.0.mlp.c_proj.weight";
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).global_shape[1] += 1; }),
+                        {"has shape [24, 19] (out, in)", "[24, 18] (out, in) for this model"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "in, out"; }),
+                        {"has shape [24, 18] (in, out)", "[18, 24]"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "sideways"; }), {"(sideways)"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).dtype = "BF16"; }), {"is stored as BF16", "F32"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).entry = "x"; }), {"has no tensor 'x'"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
+                          StoredShard &one = shard(m, tensor), &two = shard(m, "h.0.attn.c_proj.weight");
+                          std::swap(one.entry, two.entry);
+                        }),
+                        {"h.0.", "elements of F32", "as the manifest says"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { m.files.begin()->second.bytes += 1; }), {"bytes"}));
+}
+
+TEST_P(GridDamage, ToAnyRanksFileIsRefused) {
+  for (const auto& [name, summary] : manifest_of(path_).files) {
+    const std::string inside = "checkpoints/step_00000001/" + name, good = TemporaryFolder::read(path_ / name);
+    std::string bad = good;
+    bad.back() = static_cast<char>(bad.back() ^ 4);
+    folder_.write(inside, bad);
+    EXPECT_TRUE(has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' has the checksum", "it was damaged"}));
+    fs::remove(path_ / name);
+    EXPECT_TRUE(has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' is missing"}));
+    folder_.write(inside, good);
+  }
+  EXPECT_EQ(load(path_, {{1, 1, 1, 1}}), "");
+}
+
+// Ranks share the check of sums: each file is looked at by one of them.
+TEST_P(GridDamage, IsFoundByOneOfTheRanksThatLoad) {
+  const std::string name = "optimizer-00002.safetensors";
+  std::string bad = TemporaryFolder::read(path_ / name);
+  bad.back() = static_cast<char>(bad.back() ^ 4);
+  folder_.write("checkpoints/step_00000001/" + name, bad);
+  const Layout layout{{1, 1, 1, 3}};
+  int found = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const GridArrays arrays(model_, layout.grid, rank, dtype_, false, GridArrays::Fill::rubbish);
+    const std::string text = message_of<UserError>([&] { load_checkpoint(path_, arrays.mutable_states(), {rank, 3}); });
+    found += text.find("it was damaged") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(found, 1);
+}
+
+TEST_P(GridDamage, AnotherModelIsRefusedByTensor) {
+  ModelConfig other = model_;
+  other.vocab = 12;
+  const GridArrays arrays(other, {}, 0, dtype_, false, GridArrays::Fill::rubbish);
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_checkpoint(path_, arrays.mutable_states()); }),
+                        {"tensor 'wte.weight' has shape [11, 24] (out, in)", "[12, 24]"}));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,175 @@
+// Steps of training on a grid of ranks as threads, from fixed tokens, with what they compute put together again:
+// losses, gradient norms and whole parameters.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "ops/lower.h"
+#include "ops/sharding.h"
+#include "runtime/comm/launch.h"
+#include "runtime/program.h"
+#include "train/initial_weights.h"
+
+namespace weft {
+
+/// What a run on any grid amounts to: "<parameter>", "<parameter>.m" (rows × cols elements each).
+struct GridOutcome {
+  int exit_code = 0;
+  std::string errors;
+  std::vector<double> losses, norms;
+  std::map<std::string, std::vector<float>> arrays;
+};
+
+struct GridRun {
+  ModelConfig model;
+  StepConfig step;  // micro_batch and micro_batches are those of one rank
+  std::int64_t steps = 20;
+  double lr = 1e-3;
+  std::int64_t warmup = 10;
+  std::string policy = "program";
+  std::uint64_t seed = 7;
+
+  /// Sequences of a step, over all ranks.
+  std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
+};
+
+inline std::vector<float> values_of(const State& state, const std::string& name) {
+  std::vector<float> values;
+  if (state.tensor(name).dtype == DType::bf16) {
+    for (const bf16 value : state.get<bf16>(name)) values.push_back(static_cast<float>(value));
+  } else {
+    const auto span = state.get<float>(name);
+    values.assign(span.begin(), span.end());
+  }
+  return values;
+}
+
+/// Token `t` of sequence `s` of step `k`: the same on any grid.
+inline std::int32_t grid_token(const ModelConfig& model, std::int64_t k, std::int64_t s, std::int64_t t) {
+  const std::uint64_t mixed = static_cast<std::uint64_t>((k * 31 + s) * 101 + t) * 0x9E3779B97F4A7C15ULL;
+  return static_cast<std::int32_t>((mixed >> 33) % static_cast<std::uint64_t>(model.vocab));
+}
+
+inline GridOutcome run_grid(const GridRun& run) {
+  GridOutcome outcome;
+  std::mutex mutex;
+  std::ostringstream errors;
+  const Grid& grid = run.step.grid;
+  const std::vector<ParameterSpec> specs = model_parameters(run.model);
+  const auto body = [&](World& world) {
+    const Coordinates at = coordinates_of(grid, world.rank());
+    ProgramOptions options;
+    options.policy = run.policy;
+    options.grid = grid;
+    Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
+    const State& state = program.state();
+    const auto shards = shard_parameters(run.model, specs, grid, at, run.step.zero1);
+    for (const ParameterShard& shard : shards) {
+      const std::string& name = shard.spec->name;
+      float* master = state.contains(name + ".master") ? state.get<float>(name + ".master").data() : nullptr;
+      initialize_parameter(shard, run.seed, run.step.dtype, state.data(name), master);
+    }
+    if (state.contains(names::kCoordinates)) {
+      const auto values = coordinate_values(grid, at);
+      std::copy(values.begin(), values.end(), state.get<std::int64_t>(names::kCoordinates).begin());
+    }
+    const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;
+    const std::int64_t first = batch_rank(grid, at) * own;
+    for (std::int64_t k = 0; k < run.steps; ++k) {
+      const auto tokens = state.get<std::int32_t>(names::kTokens), targets = state.get<std::int32_t>(names::kTargets);
+      for (std::int64_t s = 0; s < own; ++s) {
+        for (std::int64_t t = 0; t < seq; ++t) {
+          const auto i = static_cast<std::size_t>(s * seq + t);
+          tokens[i] = grid_token(run.model, k, first + s, t);
+          targets[i] = (first + s + t) % 7 == 3 ? -1 : grid_token(run.model, k, first + s, t + 1);
+        }
+      }
+      std::int64_t counted = 0;
+      for (std::int64_t s = 0; s < run.sequences(); ++s) {
+        for (std::int64_t t = 0; t < seq; ++t) counted += (s + t) % 7 != 3;
+      }
+      const auto scalars = state.get<float>(names::kScalars);
+      const auto step_number = static_cast<double>(k + 1);
+      scalars[0] = static_cast<float>(run.lr * std::min(1.0, step_number / static_cast<double>(run.warmup)));
+      scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta1), step_number)));
+      scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta2), step_number)));
+      scalars[3] = static_cast<float>(1.0 / static_cast<double>(counted));
+      if (state.contains(names::kRandom)) {
+        const auto random = state.get<std::int64_t>(names::kRandom);
+        random[0] = 99, random[1] = k, random[2] = first * seq;
+      }
+      program.run("train", k);
+      if (world.rank() != 0) continue;
+      const auto metrics = state.get<float>(names::kMetrics);
+      EXPECT_EQ(metrics[1], static_cast<float>(counted));
+      outcome.losses.push_back(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
+      outcome.norms.push_back(static_cast<double>(metrics[3]));
+    }
+    const std::lock_guard lock(mutex);
+    for (const ParameterShard& shard : shards) {
+      const ParameterSpec& spec = *shard.spec;
+      const auto put = [&](const std::string& name, std::int64_t begin, std::int64_t end) {
+        std::vector<float>& whole = outcome.arrays[name];
+        whole.resize(static_cast<std::size_t>(spec.rows * spec.cols), std::nanf(""));
+        const std::vector<float> values = values_of(state, name);
+        for (const ElementRun& piece : shard.runs_within(begin, end)) {
+          for (std::int64_t i = 0; i < piece.count && piece.global >= 0; ++i) {
+            float& to = whole[static_cast<std::size_t>(piece.global + i)];
+            const float from = values[static_cast<std::size_t>(piece.local + i)];
+            if (!std::isnan(to) && to != from) ADD_FAILURE() << name << " differs between replicas";
+            to = from;
+          }
+          for (std::int64_t i = 0; i < piece.count && piece.global < 0; ++i) {
+            if (values[static_cast<std::size_t>(piece.local + i)] != 0) ADD_FAILURE() << name << " has padding";
+          }
+        }
+      };
+      put(spec.name, shard.begin, shard.end);
+      put(spec.name + ".m", shard.update_begin, shard.update_end);
+    }
+    return 0;
+  };
+  outcome.exit_code = run_ranks(static_cast<int>(grid.ranks()), body, errors);
+  outcome.errors = errors.str();
+  return outcome;
+}
+
+/// ‖a − b‖ / ‖b‖, of the elements from `begin` on up to `end`.
+inline double relative_difference(const std::vector<float>& a, const std::vector<float>& b, std::size_t begin = 0,
+                                  std::size_t end = SIZE_MAX) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = begin; i < std::min(end, b.size()); ++i) {
+    difference += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+    norm += static_cast<double>(b[i]) * b[i];
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+/// The worst relative_difference() of all arrays whose name ends with `suffix`. Left out: the K third of the QKV bias,
+/// whose true gradient is zero.
+inline std::pair<double, std::string> worst_difference(const GridOutcome& a, const GridOutcome& b,
+                                                       const std::string& suffix) {
+  std::pair<double, std::string> worst{0, ""};
+  for (const auto& [name, expected] : b.arrays) {
+    if (suffix.empty() ? name.ends_with(".m") : !name.ends_with(suffix)) continue;
+    const std::vector<float>& found = a.arrays.at(name);
+    double difference = relative_difference(found, expected);
+    if (name.find("attn.qkv.bias") != std::string::npos) {
+      const std::size_t third = expected.size() / 3;
+      difference =
+          std::max(relative_difference(found, expected, 0, third), relative_difference(found, expected, 2 * third));
+    }
+    if (!(difference <= worst.first)) worst = {difference, name};
+  }
+  return worst;
+}
+
+}  // namespace weft

@@ -1,0 +1,296 @@
+// The bar of 4D parallelism: every grid trains like one rank.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/analysis.h"
+#include "runtime/checker.h"
+#include "runtime/policy.h"
+#include "tests/train/grid_run.h"
+
+namespace weft {
+namespace {
+
+ModelConfig grid_model(Family family) {
+  ModelConfig model;
+  model.family = family;
+  model.layers = 2;
+  model.hidden = family == Family::llama ? 96 : 48;
+  model.heads = family == Family::llama ? 24 : 12;
+  model.kv_heads = 12;
+  model.ffn = 60;
+  model.vocab = 61;  // no axis divides it
+  model.context = 12;
+  model.tied = family == Family::gpt2;
+  return model;
+}
+
+Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
+  Grid grid;
+  grid.x = x, grid.y = y, grid.z = z, grid.data = data;
+  return grid;
+}
+
+const std::vector<Grid>& grids() {
+  static const std::vector<Grid> all = {
+      grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 1), grid_of(1, 1, 2, 1), grid_of(1, 1, 1, 2), grid_of(2, 2, 1, 1),
+      grid_of(2, 1, 2, 1), grid_of(1, 2, 2, 1), grid_of(2, 2, 2, 1), grid_of(1, 1, 2, 2), grid_of(2, 2, 1, 2),
+      grid_of(3, 1, 1, 1), grid_of(1, 3, 1, 1), grid_of(1, 1, 3, 1)};
+  return all;
+}
+
+// A step of two micro-batches of 24 sequences in all, on any of the grids.
+GridRun grid_run(Family family, const Grid& grid) {
+  GridRun run;
+  run.model = grid_model(family);
+  run.step.grid = grid;
+  run.step.seq_len = 6;
+  run.step.micro_batches = 2;
+  run.step.micro_batch = 24 / (2 * grid.batch_ranks());
+  run.step.dropout = 0.1F;
+  run.step.clip = 0.5F;
+  return run;
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance,
+                 const char* what) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_LE(std::abs(found[i] - expected[i]), tolerance * std::abs(expected[i])) << what << " of step " << i;
+  }
+}
+
+class GridBar : public ::testing::TestWithParam<std::tuple<Family, Grid>> {
+ protected:
+  Family family() const { return std::get<0>(GetParam()); }
+  Grid grid() const { return std::get<1>(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Grids, GridBar, ::testing::Combine(::testing::Values(Family::gpt2, Family::llama), ::testing::ValuesIn(grids())),
+    [](const auto& info) {
+      const Grid& grid = std::get<1>(info.param);
+      return fmt::format("{}_x{}y{}z{}data{}", to_string(std::get<0>(info.param)), grid.x, grid.y, grid.z, grid.data);
+    });
+
+TEST_P(GridBar, GradientsOfTheFirstStep) {
+  GridRun run = grid_run(family(), grid());
+  run.steps = 1;
+  run.step.beta1 = 0;  // the first moment is the gradient
+  run.step.clip = 0;
+  GridRun serial = grid_run(family(), {});
+  serial.steps = 1;
+  serial.step.beta1 = 0;
+  serial.step.clip = 0;
+  const GridOutcome expected = run_grid(serial), found = run_grid(run);
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  const auto [difference, name] = worst_difference(found, expected, ".m");
+  EXPECT_LE(difference, 1e-5) << name;
+}
+
+TEST_P(GridBar, TwentySteps) {
+  const GridOutcome expected = run_grid(grid_run(family(), {}));
+  for (const bool recompute : {false, true}) {
+    GridRun run = grid_run(family(), grid());
+    run.step.recompute_blocks = recompute;
+    const GridOutcome found = run_grid(run);
+    ASSERT_EQ(found.exit_code, 0) << found.errors;
+    expect_near(found.losses, expected.losses, 1e-6, "loss");
+    expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
+    const auto [difference, name] = worst_difference(found, expected, "");
+    EXPECT_LE(difference, 1e-5) << name << (recompute ? ", recomputed" : "");
+  }
+}
+
+// What a grid computes under a policy, to the bit.
+TEST_P(GridBar, PoliciesChangeNoBit) {
+  GridRun run = grid_run(family(), grid());
+  run.steps = 3;
+  run.policy = "serial";
+  const GridOutcome serial = run_grid(run);
+  run.policy = "program";
+  const GridOutcome program = run_grid(run);
+  ASSERT_EQ(program.exit_code, 0) << program.errors;
+  EXPECT_EQ(program.losses, serial.losses);
+  EXPECT_EQ(program.arrays, serial.arrays);
+}
+
+TEST_P(GridBar, Bf16IsNearItsOwnSerialRun) {
+  GridRun run = grid_run(family(), {});
+  run.step.dtype = DType::bf16;
+  run.steps = 10;
+  const GridOutcome expected = run_grid(run);
+  GridRun cut = grid_run(family(), grid());
+  cut.step.dtype = DType::bf16;
+  cut.steps = 10;
+  const GridOutcome found = run_grid(cut);
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  expect_near(found.losses, expected.losses, 2e-2, "loss");
+  expect_near(found.norms, expected.norms, 2e-2, "gradient norm");
+  for (const auto& [name, values] : expected.arrays) {
+    if (name.ends_with(".m") || name.find("bias") != std::string::npos) continue;
+    EXPECT_LE(relative_difference(found.arrays.at(name), values), 2e-2) << name;
+  }
+}
+
+// A rank that issues collectives in another order than its peers is named, by the checker and not by a hang.
+TEST_P(GridBar, AnotherOrderOfCollectivesIsCaught) {
+  const GridRun run = grid_run(family(), grid());
+  const auto graph = lower_train(run.model, run.step);
+  const Order order = make_policy("program")->order(*graph, {});
+  const Plan plan = make_plan(graph, order, "program");
+  EXPECT_TRUE(check_plan(plan).empty());
+
+  // What may come late in the program comes first, so the second micro-batch overtakes the first.
+  std::vector<double> priority;
+  for (std::size_t i = 0; i < graph->tasks().size(); ++i) priority.push_back(static_cast<double>(i));
+  std::vector<Placement> placements(graph->tasks().size());
+  for (const Placement& placement : order.sequence) placements[placement.task.index()] = placement;
+  Order other = order;
+  other.sequence.clear();
+  for (const TaskId id : topological_order(*graph, priority)) other.sequence.push_back(placements[id.index()]);
+  const Plan overtaking = make_plan(graph, other, "other");
+  EXPECT_TRUE(check_plan(overtaking).empty());  // each rank's plan is safe by itself
+
+  const std::vector<const Plan*> ranks = {&plan, &overtaking};
+  const auto violations = check_collectives_across_ranks(ranks);
+  ASSERT_FALSE(violations.empty());
+  EXPECT_NE(violations.front().message.find("rank 1 issues"), std::string::npos) << violations.front().message;
+}
+
+struct Flags {
+  const char* name;
+  void (*set)(StepConfig&);
+};
+
+// Ways to keep and to send that change no number, or only how gradients are rounded on the wire.
+TEST(GridFlags, KeepingAndSendingInOtherWays) {
+  for (const Family family : {Family::gpt2, Family::llama}) {
+    GridRun serial = grid_run(family, {});
+    serial.steps = 4;
+    const GridOutcome expected = run_grid(serial);
+    for (const Grid& grid : {grid_of(1, 1, 1, 2), grid_of(1, 1, 2, 2), grid_of(2, 2, 2, 1), grid_of(2, 1, 1, 2)}) {
+      for (const Flags& flags :
+           {Flags{"zero-1", [](StepConfig& s) { s.zero1 = true; }},
+            Flags{"reshard", [](StepConfig& s) { s.reshard_after_forward = true; }},
+            Flags{"reshard, recompute", [](StepConfig& s) { s.reshard_after_forward = s.recompute_blocks = true; }},
+            Flags{"zero-1, reshard, recompute",
+                  [](StepConfig& s) { s.zero1 = s.reshard_after_forward = s.recompute_blocks = true; }}}) {
+        SCOPED_TRACE(std::string(to_string(family)) + " " + to_string(grid) + " " + flags.name);
+        GridRun run = grid_run(family, grid);
+        run.steps = 4;
+        const GridOutcome plain = run_grid(run);
+        flags.set(run.step);
+        const GridOutcome found = run_grid(run);
+        ASSERT_EQ(found.exit_code, 0) << found.errors;
+        expect_near(found.losses, expected.losses, 1e-6, "loss");
+        expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
+        const auto [difference, name] = worst_difference(found, expected, "");
+        EXPECT_LE(difference, 1e-5) << name;
+        EXPECT_EQ(found.losses.front(), plain.losses.front());
+      }
+      GridRun narrow = grid_run(family, grid);
+      narrow.steps = 4;
+      narrow.step.reduce_dtype = DType::bf16;
+      const GridOutcome found = run_grid(narrow);
+      ASSERT_EQ(found.exit_code, 0) << found.errors;
+      expect_near(found.losses, expected.losses, 2e-3, "loss");
+      expect_near(found.norms, expected.norms, 1e-2, "gradient norm");
+    }
+  }
+}
+
+// Two KV heads on up to six ranks of x·y: ranks of x share them.
+TEST(GridSharedHeads, TrainLikeOneRank) {
+  const auto shared = [](const Grid& grid) {
+    GridRun run = grid_run(Family::llama, grid);
+    run.model.heads = 12;
+    run.model.kv_heads = 2;
+    run.steps = 4;
+    return run;
+  };
+  const GridOutcome expected = run_grid(shared({}));
+  for (const Grid& grid : {grid_of(4, 1, 1, 1), grid_of(2, 2, 1, 1), grid_of(6, 1, 1, 1), grid_of(2, 2, 2, 1)}) {
+    SCOPED_TRACE(to_string(grid));
+    ASSERT_TRUE(local_heads(shared(grid).model, grid).kv_shared);
+    const GridOutcome found = run_grid(shared(grid));
+    ASSERT_EQ(found.exit_code, 0) << found.errors;
+    expect_near(found.losses, expected.losses, 1e-6, "loss");
+    const auto [difference, name] = worst_difference(found, expected, "");
+    EXPECT_LE(difference, 1e-5) << name;
+  }
+}
+
+// Whatever the model, the grid and the flags: training equals one rank's, or is refused by name before it begins.
+TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
+  std::mt19937 random(5);
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  int trained = 0, refused = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    GridRun run;
+    ModelConfig& model = run.model;
+    model.family = draw(0, 1) == 0 ? Family::gpt2 : Family::llama;
+    model.layers = draw(1, 2);
+    model.kv_heads = draw(1, 4);
+    model.heads = model.kv_heads * draw(1, 3);
+    if (model.family == Family::gpt2) model.kv_heads = model.heads;
+    model.hidden = model.heads * 2 * draw(1, 4);
+    model.ffn = draw(1, 4) * 12;
+    model.vocab = draw(5, 70);
+    model.context = draw(3, 8);
+    model.tied = draw(0, 1) == 0;
+    StepConfig& step = run.step;
+    do {
+      step.grid = grid_of(draw(1, 3), draw(1, 3), draw(1, 3), draw(1, 2));
+    } while (step.grid.ranks() > 8);
+    std::shuffle(step.grid.order.begin(), step.grid.order.end(), random);
+    step.seq_len = draw(2, model.context);
+    step.micro_batches = draw(1, 2);
+    step.micro_batch = draw(1, 2);
+    step.recompute_blocks = draw(0, 1) == 0;
+    step.reshard_after_forward = draw(0, 1) == 0;
+    step.zero1 = draw(0, 1) == 0;
+    step.dropout = draw(0, 1) == 0 ? 0.0F : 0.2F;
+    step.clip = draw(0, 1) == 0 ? 0.0F : 0.3F;
+    run.steps = 2;
+    SCOPED_TRACE(fmt::format("trial {}: {}, heads {}/{}, hidden {}, ffn {}, vocab {}, grid {}", trial,
+                             to_string(model.family), model.heads, model.kv_heads, model.hidden, model.ffn, model.vocab,
+                             to_string(step.grid)));
+    try {
+      validate_grid(model, step.grid);
+    } catch (const UserError& error) {
+      ++refused;
+      const std::string text = error.what();
+      EXPECT_NE(text.find("does not divide by"), std::string::npos) << text;
+      EXPECT_NE(text.find("choose "), std::string::npos) << text;
+      continue;
+    }
+    ++trained;
+    GridRun serial = run;
+    serial.step.grid = {};
+    serial.step.zero1 = false;
+    serial.step.micro_batch *= step.grid.batch_ranks();
+    const GridOutcome expected = run_grid(serial), found = run_grid(run);
+    ASSERT_EQ(found.exit_code, 0) << found.errors;
+    expect_near(found.losses, expected.losses, 1e-6, "loss");
+    expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
+    // What began at zero is, after two steps, made of normalised gradients alone, the smallest of them rounding errors.
+    for (const auto& [name, values] : expected.arrays) {
+      if (name.find("attn.qkv.bias") != std::string::npos || name.ends_with(".m")) continue;
+      EXPECT_LE(relative_difference(found.arrays.at(name), values), name.ends_with("bias") ? 1e-3 : 1e-5) << name;
+    }
+  }
+  EXPECT_GT(trained, 60);
+  EXPECT_GT(refused, 40);
+}
+
+}  // namespace
+}  // namespace weft

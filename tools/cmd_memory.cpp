@@ -1,0 +1,184 @@
+// `weft memory`: what a rank needs and sends on several grids, side by side, without running any.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/communication.h"
+#include "ops/lower.h"
+#include "ops/sharding.h"
+#include "runtime/memory_report.h"
+#include "runtime/policy.h"
+#include "tools/commands.h"
+#include "tools/config_options.h"
+#include "train/progress.h"
+#include "train/trainer.h"
+
+namespace weft {
+namespace {
+
+struct MemoryOptions {
+  RunConfig config;  // not yet resolved
+  std::vector<std::string> grids;
+  std::int64_t most = 20;
+  bool json = false;
+};
+
+/// One grid: what a rank of it needs and sends, or why it can't be.
+struct GridRow {
+  Grid grid;
+  std::string refusal;
+  MemoryReport memory;
+  std::map<Channel, double> sent;  // bytes a step
+
+  double sent_in_all() const {
+    double sum = 0;
+    for (const auto& [channel, bytes] : sent) sum += bytes;
+    return sum;
+  }
+};
+
+GridRow examine(RunConfig config, const Grid& grid) {
+  GridRow row;
+  row.grid = grid;
+  config.grid = grid;
+  config.ranks = grid.ranks();
+  try {
+    resolve(config, 0);
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    row.refusal = text.substr(0, std::min(text.find(';'), text.find('\n')));
+    return row;
+  }
+  const auto graph = lower_train(config.model, step_config(config));
+  const auto policy = make_policy(config.policy);
+  row.memory = memory_report(make_plan(graph, policy->order(*graph, {}), policy->name()));
+  for (const Communication& part : communication_of(*graph)) row.sent[part.channel] += part.bytes;
+  return row;
+}
+
+/// Of the grids named, or else of all that have as many ranks.
+std::vector<GridRow> examine_all(const MemoryOptions& options) {
+  std::vector<Grid> grids;
+  for (const std::string& text : options.grids) {
+    RunConfig named = options.config;
+    set_key(named, "grid", text, "--grids");
+    grids.push_back(named.grid);
+  }
+  if (grids.empty()) {
+    const std::int64_t ranks = std::max(options.config.ranks, options.config.grid.ranks());
+    RunConfig config = options.config;
+    config.grid = {};
+    config.ranks = 0;
+    resolve(config, 0);  // for the model's sizes
+    grids = fitting_grids(config.model, ranks);
+  }
+  std::vector<GridRow> rows;
+  for (const Grid& grid : grids) rows.push_back(examine(options.config, grid));
+  if (options.grids.empty()) {
+    std::stable_sort(rows.begin(), rows.end(), [](const GridRow& a, const GridRow& b) {
+      if (a.refusal.empty() != b.refusal.empty()) return a.refusal.empty();
+      return a.memory.total() < b.memory.total();
+    });
+  }
+  return rows;
+}
+
+constexpr Channel kChannels[] = {Channel::x,         Channel::y,    Channel::z_gather,
+                                 Channel::z_scatter, Channel::data, Channel::world};
+
+nlohmann::json to_json(const std::vector<GridRow>& rows) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const GridRow& row : rows) {
+    nlohmann::json entry = {{"grid", to_string(row.grid)}, {"ranks", row.grid.ranks()}};
+    if (!row.refusal.empty()) {
+      entry["refused"] = row.refusal;
+      json.push_back(std::move(entry));
+      continue;
+    }
+    for (std::size_t role = 0; role < kRoles; ++role) {
+      entry["memory_bytes"][std::string(to_string(static_cast<Role>(role)))] = row.memory.bytes[role];
+    }
+    entry["memory_bytes"]["scratch"] = row.memory.arena;
+    entry["memory_bytes"]["total"] = row.memory.total();
+    entry["sent_bytes"] = nlohmann::json::object();
+    for (const auto& [channel, bytes] : row.sent) entry["sent_bytes"][std::string(to_string(channel))] = bytes;
+    json.push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string table(const std::vector<GridRow>& rows) {
+  const auto bytes = [](double n) { return n == 0 ? std::string("-") : human_bytes(static_cast<std::uint64_t>(n)); };
+  const auto role = [&](const GridRow& row, Role which) { return bytes(static_cast<double>(row.memory.of(which))); };
+  std::string text =
+      fmt::format("{:<24} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} | {:>10}", "grid", "parameters", "gradients",
+                  "optimizer", "activations", "gathered", "workspace", "total", "sent");
+  for (const Channel channel : kChannels) text += fmt::format(" {:>9}", to_string(channel));
+  text += "\n";
+  for (const GridRow& row : rows) {
+    if (!row.refusal.empty()) {
+      text += fmt::format("{:<24} {}\n", to_string(row.grid), row.refusal);
+      continue;
+    }
+    text += fmt::format("{:<24} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} | {:>10}", to_string(row.grid),
+                        role(row, Role::parameter), role(row, Role::gradient), role(row, Role::optimizer_state),
+                        role(row, Role::activation), role(row, Role::gathered), role(row, Role::workspace),
+                        bytes(static_cast<double>(row.memory.total())), bytes(row.sent_in_all()));
+    for (const Channel channel : kChannels) {
+      text += fmt::format(" {:>9}", bytes(row.sent.contains(channel) ? row.sent.at(channel) : 0));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+int compare(const MemoryOptions& options) {
+  std::vector<GridRow> rows = examine_all(options);
+  const std::size_t found = rows.size();
+  if (options.most > 0 && found > static_cast<std::size_t>(options.most)) {
+    rows.resize(static_cast<std::size_t>(options.most));
+  }
+  if (options.json) {
+    fmt::print("{}\n", to_json(rows).dump());
+    return 0;
+  }
+  fmt::print("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process group.\n\n{}",
+             table(rows));
+  if (rows.size() < found)
+    fmt::print("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());
+  return 0;
+}
+
+}  // namespace
+
+Command add_memory(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("memory", "compare what a rank needs and sends on several grids");
+  const auto options = std::make_shared<MemoryOptions>();
+  app->add_option("--grids", options->grids, "grids to compare, each as for --grid; default: all of --ranks ranks")
+      ->type_name("GRID");
+  app->add_option("--most", options->most, "rows of the table; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app->add_flag("--json", options->json, "print the rows as JSON");
+  const ConfigOptions config(*app);
+  app->footer(
+      "Examples:\n"
+      "  weft memory --model gpt2-124m --ranks 8\n"
+      "  weft memory --model llama-8b --global-batch 64 --grids x=2,y=2,z=4 z=16 x=8,data=2\n"
+      "  weft memory run.toml --ranks 1024 --most 0 --json");
+  return [options, config] {
+    options->config = config.load();
+    if (config.dump()) return print_config(options->config);
+    return compare(*options);
+  };
+}
+
+}  // namespace weft

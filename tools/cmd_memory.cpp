@@ -150,8 +150,10 @@ int compare(const MemoryOptions& options) {
     fmt::print("{}\n", to_json(rows).dump());
     return 0;
   }
-  fmt::print("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process group.\n\n{}",
-             table(rows));
+  fmt::print(
+      "Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
+      "group.\n\n{}",
+      table(rows));
   if (rows.size() < found)
     fmt::print("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());
   return 0;

@@ -42,7 +42,7 @@ class CheckpointWriter {
   /// rank that writes none.
   SpaceCheck space(const CheckpointInfo& info, std::span<const ParameterState> parameters);
 
-  /// Copies what this rank keeps of `parameters` and begins to write it; the specs must outlive the writing. Throws
+  /// Copies what this rank keeps of `parameters` and begins to write it; specs and shards must outlive it. Throws
   /// what the writing of the one before threw, and RuntimeFault when there is no memory for the copy or no room on the
   /// disk.
   void save(const CheckpointInfo& info, std::span<const ParameterState> parameters);

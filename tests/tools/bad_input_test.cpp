@@ -348,7 +348,7 @@ TEST(BadInput, Flags) {
       {{"--micro-batch", "3"}, {"doesn't divide"}},
       {{"--grid", "data=2,data=2"}, {"is given twice"}},
       {{"--grid", "dat=2"}, {"did you mean \"data\"?"}},
-      {{"--grid", "x=2"}, {"data parallel only"}},
+      {{"--grid", "x=3"}, {"model.hidden = 256 does not divide by x = 3", "choose x=2 or x=4"}},
       {{"--policy", "programm"}, {"program"}},
       {{"--min-lr", "1"}, {"is above lr"}},
       {{"--resume", "a", "--init-from", "b"}, {"one of them"}},

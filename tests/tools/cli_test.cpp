@@ -95,7 +95,7 @@ TEST(Cli, WrongValuesNameTheFlag) {
   expect_refused({"train", "--lr", "-1"}, {"--lr = -1 is out of range"});
   expect_refused({"train", "--set", "lr=fast"}, {"--set: lr = \"fast\" is not a number"});
   expect_refused({"train", "--set", "lr"}, {"--set lr has no value"});
-  expect_refused({"train", "--grid", "x=2"}, {"this version trains data parallel only"});
+  expect_refused({"train", "--grid", "x=3"}, {"model.hidden = 256 does not divide by x = 3"});
   expect_refused({"train", "--ranks", "3"}, {"--global-batch 6 or 9"});
   expect_refused({"graph", "-o", "step.png"}, {".dot, .svg or .json"});
 }

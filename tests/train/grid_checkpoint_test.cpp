@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -197,11 +198,12 @@ TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
     const auto ask = [&] {
       if (const auto path = writer.written()) told.insert(path->filename().string());
     };
+    std::vector<std::unique_ptr<GridArrays>> kept;  // the writer refers to their shards
     for (std::int64_t step = 1; step <= 4; ++step) {
       // As if another model had been saved after each step.
-      const GridArrays state(model_, layout.grid, world.rank(), dtype_, true, GridArrays::Fill::values,
-                             static_cast<std::uint64_t>(step));
-      writer.save(info_of(model_, dtype_, step), state.states());
+      kept.push_back(std::make_unique<GridArrays>(model_, layout.grid, world.rank(), dtype_, true,
+                                                  GridArrays::Fill::values, static_cast<std::uint64_t>(step)));
+      writer.save(info_of(model_, dtype_, step), kept.back()->states());
       for (int i = 0; i < 3; ++i) ask();
     }
     writer.finish();

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
@@ -66,7 +65,7 @@ class GridArrays {
           *state.shard, arrays_[i], state.dtype,
           [&](auto& element, float value) {
             const auto expected = std::remove_reference_t<decltype(element)>(value);
-            if (found.empty() && std::memcmp(&element, &expected, sizeof expected) != 0) {
+            if (found.empty() && static_cast<float>(element) != static_cast<float>(expected)) {
               found = fmt::format("{}: {} instead of {}", state.spec->name, static_cast<float>(element), value);
             }
           },
@@ -84,7 +83,7 @@ class GridArrays {
 
   float value(char content, const ParameterSpec& spec, std::int64_t element) const {
     if (element < 0) return 0;
-    const auto stream = static_cast<std::uint32_t>(content);
+    const auto stream = static_cast<std::uint32_t>(static_cast<unsigned char>(content));
     const std::uint32_t bits = philox_quad(seed_, stream, spec.site, static_cast<std::uint64_t>(element))[0];
     return static_cast<float>(bits >> 8) * 0x1p-20F - 8;
   }

@@ -280,7 +280,7 @@ class GridDamage : public GridCheckpoint {
     const std::string good = to_json(manifest);
     change(manifest);
     folder_.write("checkpoints/step_00000001/manifest.json", to_json(manifest));
-    const std::string found = load(path_, {{1, 1, 2, 1}});
+    std::string found = load(path_, {{1, 1, 2, 1}});
     folder_.write("checkpoints/step_00000001/manifest.json", good);
     EXPECT_EQ(load(path_, {{1, 1, 2, 1}}), "");
     return found;

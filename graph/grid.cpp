@@ -5,6 +5,25 @@
 #include <stdexcept>
 
 namespace weft {
+namespace {
+
+// The member of Coordinates or Grid that an axis names.
+template <class Axes>
+auto& component(Axes& axes, Axis axis) {
+  switch (axis) {
+    case Axis::x:
+      return axes.x;
+    case Axis::y:
+      return axes.y;
+    case Axis::z:
+      return axes.z;
+    case Axis::data:
+      break;
+  }
+  return axes.data;
+}
+
+}  // namespace
 
 std::string_view to_string(Axis axis) {
   switch (axis) {
@@ -21,39 +40,19 @@ std::string_view to_string(Axis axis) {
 }
 
 std::int64_t& Coordinates::on(Axis axis) {
-  switch (axis) {
-    case Axis::x:
-      return x;
-    case Axis::y:
-      return y;
-    case Axis::z:
-      return z;
-    case Axis::data:
-      break;
-  }
-  return data;
+  return component(*this, axis);
 }
 
 std::int64_t Coordinates::on(Axis axis) const {
-  return Coordinates(*this).on(axis);
+  return component(*this, axis);
 }
 
 std::int64_t& Grid::on(Axis axis) {
-  switch (axis) {
-    case Axis::x:
-      return x;
-    case Axis::y:
-      return y;
-    case Axis::z:
-      return z;
-    case Axis::data:
-      break;
-  }
-  return data;
+  return component(*this, axis);
 }
 
 std::int64_t Grid::on(Axis axis) const {
-  return Grid(*this).on(axis);
+  return component(*this, axis);
 }
 
 std::string to_string(const Grid& grid) {

@@ -1,39 +1,66 @@
 #include "runtime/policy.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
+#include "runtime/cost_model.h"
 #include "runtime/policies/program.h"
 #include "runtime/policies/serial.h"
+#include "runtime/policy_parameters.h"
 
 namespace weft {
 namespace {
 
 template <class P>
-std::unique_ptr<Policy> make() {
+std::unique_ptr<Policy> make(PolicyParameters& parameters) {
+  return std::make_unique<P>(parameters);
+}
+
+template <class P>
+std::unique_ptr<Policy> make_plain(PolicyParameters&) {
   return std::make_unique<P>();
 }
 
-using Factory = std::unique_ptr<Policy> (*)();
-constexpr std::array<Factory, 2> kFactories = {make<SerialPolicy>, make<ProgramPolicy>};
+struct Factory {
+  std::string_view name;
+  std::unique_ptr<Policy> (*make)(PolicyParameters&);
+};
+
+constexpr std::array kFactories = {
+    Factory{"serial", make_plain<SerialPolicy>},
+    Factory{"program", make<ProgramPolicy>},
+};
 
 }  // namespace
 
+std::vector<Rewrite> Policy::rewrites(const Graph&, const PolicyOptions&) const {
+  return {};
+}
+
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
-  for (const Factory factory : kFactories) names.push_back(factory()->name());
+  for (const Factory& factory : kFactories) names.emplace_back(factory.name);
   return names;
 }
 
 std::unique_ptr<Policy> make_policy(std::string_view name) {
-  for (const Factory factory : kFactories) {
-    std::unique_ptr<Policy> policy = factory();
-    if (policy->name() == name) return policy;
+  const std::string_view wanted = name.substr(0, name.find(':'));
+  for (const Factory& factory : kFactories) {
+    if (factory.name != wanted) continue;
+    PolicyParameters parameters(std::string(wanted), name.substr(std::min(name.size(), wanted.size() + 1)));
+    std::unique_ptr<Policy> policy = factory.make(parameters);
+    parameters.finish();
+    return policy;
   }
   const std::vector<std::string> names = policy_names();
-  const std::string nearest = nearest_name(name, names);
-  throw UserError("unknown policy \"" + std::string(name) + "\"", "one of " + join(names),
+  const std::string nearest = nearest_name(wanted, names);
+  throw UserError("unknown policy \"" + std::string(wanted) + "\"", "one of " + join(names),
                   nearest.empty() ? "choose one of them" : "write \"" + nearest + "\"");
+}
+
+TaskCosts costs_of(const Graph& graph, const PolicyOptions& options) {
+  return options.cost_model != nullptr ? options.cost_model->costs(graph) : default_cost_model().costs(graph);
 }
 
 }  // namespace weft

@@ -1,33 +1,46 @@
 // The interface of scheduling policies and the list of built-in ones.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/costs.h"
 #include "runtime/order.h"
+#include "runtime/rewrite.h"
 
 namespace weft {
 
+/// What a policy may know beside the graph.
 struct PolicyOptions {
   int compute_streams = 1;
+  std::int64_t memory_limit = 0;                          // bytes of scratch that the plan may take; 0: no limit
+  std::uint64_t seed = 0;                                 // of policies that draw
+  std::shared_ptr<const CostModel> cost_model = nullptr;  // null: default_cost_model()
 };
 
-/// A pure function from a graph to an order: equal inputs give equal orders, on every rank and every day.
+/// Two pure functions, from a graph to rewrites of it and from the rewritten graph to an order: equal inputs give equal
+/// results, on every rank and every day.
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string name() const = 0;
-  /// Throws UserError on options out of range.
+  /// What to change in the graph before it is ordered (runtime/rewrite.h); by default nothing.
+  virtual std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const;
+  /// Of the rewritten graph. Throws UserError on options out of range.
   virtual Order order(const Graph& graph, const PolicyOptions& options) const = 0;
 };
 
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
 
-/// Throws UserError naming the nearest policy.
+/// By name, with parameters behind a colon: "axonn:oar=off". Throws UserError naming the nearest policy or parameter.
 std::unique_ptr<Policy> make_policy(std::string_view name);
+
+/// The costs of a graph as the options say.
+TaskCosts costs_of(const Graph& graph, const PolicyOptions& options);
 
 }  // namespace weft

@@ -26,6 +26,8 @@ TensorId written_tensor(const Task& task) {
 
 }  // namespace
 
+ProgramPolicy::ProgramPolicy(PolicyParameters& parameters) : depth_(parameters.integer("depth", -1, 0, 1 << 20)) {}
+
 Order ProgramPolicy::order(const Graph& graph, const PolicyOptions& options) const {
   Order order;
   order.streams = streams_of(graph, options.compute_streams);

@@ -1,7 +1,10 @@
 // Policy `program`: program order on each stream, collectives issued in place without blocking.
 #pragma once
 
+#include <cstdint>
+
 #include "runtime/policy.h"
+#include "runtime/policy_parameters.h"
 
 namespace weft {
 
@@ -9,10 +12,17 @@ namespace weft {
 /// edges only. With two or more compute streams the gradients of weights leave compute0 for the others, so that the
 /// chain of input gradients, which feeds the next collective, isn't held up; all contributions to one gradient stay
 /// on one stream.
+/// `depth`: a weight is gathered no earlier than so many layers ahead of the layer that uses it; without one, as early
+/// as its place in the program and its queue allow.
 class ProgramPolicy final : public Policy {
  public:
+  ProgramPolicy() = default;
+  explicit ProgramPolicy(PolicyParameters& parameters);
   std::string name() const override { return "program"; }
   Order order(const Graph& graph, const PolicyOptions& options) const override;
+
+ private:
+  std::int64_t depth_ = -1;  // layers; -1: no limit
 };
 
 }  // namespace weft

@@ -1,0 +1,60 @@
+// Rewrites of a graph that keep every bit of its results: other messages, other lifetimes, the same sums.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace weft {
+
+/// In-place all-reduces of scratch tensors that stand next to one another on a channel become one of at most `bytes`:
+/// their tensors become one tensor.
+struct BucketAllReduces {
+  std::int64_t bytes = 25 << 20;
+  friend bool operator==(const BucketAllReduces&, const BucketAllReduces&) = default;
+};
+
+/// An all-reduce of more than `bytes` becomes several of at most so many: name, name#2, …
+struct SplitAllReduces {
+  std::int64_t bytes = 4 << 20;
+  friend bool operator==(const SplitAllReduces&, const SplitAllReduces&) = default;
+};
+
+/// An all-reduce whose count the ranks divide becomes a reduce-scatter and an all-gather, which a policy can move
+/// apart.
+struct ReduceScatterAllGather {
+  friend bool operator==(const ReduceScatterAllGather&, const ReduceScatterAllGather&) = default;
+};
+
+/// Weights of a layer, gathered in the forward pass, are dropped behind it and gathered again for the backward pass.
+struct ReshardAfterForward {
+  std::vector<std::int32_t> layers;  // empty: all
+  friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
+};
+
+/// Activations of a layer are dropped behind the forward pass and computed again where the backward pass reads them.
+struct RecomputeLayers {
+  std::vector<std::int32_t> layers;  // empty: all
+  friend bool operator==(const RecomputeLayers&, const RecomputeLayers&) = default;
+};
+
+using Rewrite =
+    std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward, RecomputeLayers>;
+
+/// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7".
+std::string to_string(const Rewrite& rewrite);
+
+/// What to_string() writes, several separated by ";"; sizes may end in KB, MB or GB (powers of 1024). "" has none.
+/// Throws UserError naming the nearest rewrite.
+std::vector<Rewrite> parse_rewrites(std::string_view text);
+
+/// The graph with the rewrites applied one after the other. Tasks keep their names, new ones derive theirs from them.
+std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites);
+
+}  // namespace weft

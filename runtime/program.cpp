@@ -26,9 +26,9 @@ State state_of(const std::vector<ProgramGraph>& graphs) {
 
 Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
     : world_(world), check_finite_(options.check_finite), state_(state_of(graphs)) {
-  const std::unique_ptr<Policy> policy = make_policy(options.policy);
   std::vector<Channel> channels;
   for (ProgramGraph& graph : graphs) {
+    const std::unique_ptr<Policy> policy = make_policy(graph.policy.empty() ? options.policy : graph.policy);
     auto plan =
         plan_together(world, std::move(graph.graph), *policy, options.policy_options, options.gemm_tuning.get());
     for (const StreamPlan& stream : plan->streams) {

@@ -21,6 +21,7 @@ namespace weft {
 struct ProgramGraph {
   std::string name;  // "train", "eval", "prefill", "decode"
   std::shared_ptr<const Graph> graph;
+  std::string policy = "";  // its own; "": that of the options
 };
 
 struct ProgramOptions {

@@ -20,6 +20,7 @@
 #include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
 #include "train/trainer.h"
+#include "train/training_state.h"
 
 namespace weft {
 namespace {

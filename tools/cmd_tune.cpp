@@ -113,17 +113,6 @@ nlohmann::json to_json(const std::vector<TunedProduct>& products, const TunedGem
           {"products", list}};
 }
 
-// Before minutes of measuring.
-void expect_writable(const std::filesystem::path& output) {
-  const std::filesystem::path folder = output.has_parent_path() ? output.parent_path() : ".";
-  if (std::filesystem::is_directory(folder) && !std::filesystem::is_directory(output) &&
-      access(folder.c_str(), W_OK) == 0) {
-    return;
-  }
-  throw UserError(fmt::format("{} can't be written", in_quotes(output)), "a file in a folder that is there",
-                  "-o with another path");
-}
-
 int tune(const TuneOptions& options) {
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
     // The others wait for what rank 0 has measured, so that the cores are its own.

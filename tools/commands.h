@@ -19,6 +19,7 @@ Command add_generate(CLI::App& root);
 Command add_export(CLI::App& root);
 Command add_graph(CLI::App& root);
 Command add_tune(CLI::App& root);
+Command add_profile(CLI::App& root);
 Command add_memory(CLI::App& root);
 Command add_doctor(CLI::App& root);
 

@@ -48,6 +48,9 @@ class DurableFile {
 /// Writes a whole text file durably.
 FileSummary write_durable(const std::filesystem::path& path, std::string_view text);
 
+/// Throws UserError unless a file can be written there: before minutes of work whose result would be lost.
+void expect_writable(const std::filesystem::path& file);
+
 /// Makes renames inside `folder` survive a power failure.
 void sync_folder(const std::filesystem::path& folder);
 

@@ -45,22 +45,6 @@ ordered_json product_json(const GemmChoice& choice) {
   return product;
 }
 
-/// Every value on its line, and every product on one.
-std::string lines_of(const ordered_json& document) {
-  std::string text = "{";
-  for (const auto& [key, value] : document.items()) {
-    text += fmt::format("{}\n\"{}\": ", text.size() > 1 ? "," : "", key);
-    if (!value.is_array()) {
-      text += value.dump();
-      continue;
-    }
-    text += "[";
-    for (std::size_t i = 0; i < value.size(); ++i) text += (i == 0 ? "\n" : ",\n") + value[i].dump();
-    text += "\n]";
-  }
-  return text + "\n}\n";
-}
-
 std::string checksum_of(json document) {
   document.erase(kChecksum);
   const std::string text = document.dump();  // keys in their one order, without blanks
@@ -183,7 +167,7 @@ std::string to_json(const TunedGemms& tuned) {
   document["products"] = ordered_json::array();
   for (const GemmChoice& choice : tuned.table.choices()) document["products"].push_back(product_json(choice));
   document[kChecksum] = checksum_of(json::parse(document.dump()));
-  return lines_of(document);
+  return json_lines(document);
 }
 
 TunedGemms parse_gemm_tuning(std::string_view json_text, const std::string& name) {

@@ -48,6 +48,21 @@ nlohmann::json parse_json(std::string_view text, const std::string& name) {
   }
 }
 
+std::string json_lines(const nlohmann::ordered_json& document) {
+  std::string text = "{";
+  for (const auto& [key, value] : document.items()) {
+    text += fmt::format("{}\n\"{}\": ", text.size() > 1 ? "," : "", key);
+    if (!value.is_array()) {
+      text += value.dump();
+      continue;
+    }
+    text += "[";
+    for (std::size_t i = 0; i < value.size(); ++i) text += (i == 0 ? "\n" : ",\n") + value[i].dump();
+    text += "\n]";
+  }
+  return text + "\n}\n";
+}
+
 double shortest_double(float value) {
   const std::string text = fmt::format("{}", value);
   double number = 0;

@@ -13,6 +13,9 @@ namespace weft {
 /// than text).
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
+/// The text of an object with every member on its line, and every item of a member that is a list on one.
+std::string json_lines(const nlohmann::ordered_json& document);
+
 /// A number that prints with the digits of the float, 1e-05, not with those of its double, 9.999999747378752e-06.
 double shortest_double(float value);
 

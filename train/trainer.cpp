@@ -14,12 +14,11 @@
 #include "runtime/trace.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
-#include "train/initial_weights.h"
 #include "train/memory_check.h"
 #include "train/run_files.h"
-#include "train/schedule.h"
 #include "train/stop_signals.h"
 #include "train/tokenizer.h"
+#include "train/training_state.h"
 
 namespace weft {
 namespace {
@@ -93,12 +92,6 @@ std::vector<MutableParameterState> weights_of(const State& state, const std::vec
   return states;
 }
 
-void set_coordinates(const State& state, const Grid& grid, const Coordinates& at) {
-  if (!state.contains(names::kCoordinates)) return;
-  const auto values = coordinate_values(grid, at);
-  std::copy(values.begin(), values.end(), state.get<std::int64_t>(names::kCoordinates).begin());
-}
-
 BatchShare share_of(const RunConfig& config, const Coordinates& at) {
   return {batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
 }
@@ -144,15 +137,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
 Trainer::~Trainer() = default;
 
 std::vector<MutableParameterState> Trainer::parameter_states() const {
-  const State& state = program_->state();
-  std::vector<MutableParameterState> states = weights_of(state, shards_, config_.dtype);
-  for (MutableParameterState& parameter : states) {
-    const std::string& name = parameter.spec->name;
-    parameter.m = state.get<float>(name + ".m").data();
-    parameter.v = state.get<float>(name + ".v").data();
-    if (state.contains(name + ".master")) parameter.master = state.get<float>(name + ".master").data();
-  }
-  return states;
+  return training_arrays(program_->state(), shards_, config_.dtype);
 }
 
 void Trainer::initialize() {
@@ -163,16 +148,9 @@ void Trainer::initialize() {
   } else if (!config_.init_from.empty()) {
     load_parameters(config_.init_from, config_.model, parameters, {world_.rank(), world_.size()});
   } else {
-    for (const MutableParameterState& parameter : parameters) {
-      initialize_parameter(*parameter.shard, config_.seed, parameter.dtype, parameter.data, parameter.master);
-    }
+    initialize_parameters(parameters, config_.seed);
   }
-  set_coordinates(program_->state(), config_.grid, at_);
-  if (config_.dropout > 0) {
-    const auto random = program_->state().get<std::int64_t>(names::kRandom);
-    random[0] = static_cast<std::int64_t>(config_.seed);
-    random[2] = batch_rank(config_.grid, at_) * accumulation(config_) * config_.micro_batch * config_.seq_len;
-  }
+  write_constants(program_->state(), config_, at_);
 }
 
 RunDescription Trainer::description() const {
@@ -184,15 +162,7 @@ void Trainer::load_step(std::int64_t step) {
   const Batch batch = loader_->next(step);
   std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(names::kTokens).begin());
   std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(names::kTargets).begin());
-
-  const LearningRate schedule{config_.schedule, config_.steps, config_.warmup, config_.lr, config_.min_lr};
-  const auto scalars = state.get<float>(names::kScalars);
-  const auto t = static_cast<double>(step + 1);
-  scalars[0] = static_cast<float>(schedule.at(step));
-  scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config_.beta1), t)));
-  scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config_.beta2), t)));
-  scalars[3] = static_cast<float>(1 / static_cast<double>(config_.global_batch * config_.seq_len));
-  if (config_.dropout > 0) state.get<std::int64_t>(names::kRandom)[1] = step;
+  write_scalars(state, config_, step);
 }
 
 StepMetrics Trainer::read_metrics(std::int64_t step) const {

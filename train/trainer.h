@@ -33,9 +33,6 @@ StepConfig step_config(const RunConfig& config);
 std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
                                               DType dtype);
 
-/// Writes what a rank's state needs to know of its place, as far as its graphs ask for it.
-void set_coordinates(const State& state, const Grid& grid, const Coordinates& at);
-
 /// A rank's part of the batches: ranks that differ in x and y alone read the same.
 BatchShare share_of(const RunConfig& config, const Coordinates& at);
 

@@ -1,0 +1,103 @@
+// `weft profile`: measures what each task of a configuration's step costs on this machine.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "tools/commands.h"
+#include "tools/config_options.h"
+#include "train/durable_file.h"
+#include "train/launch_run.h"
+#include "train/profile_file.h"
+#include "train/step_lab.h"
+
+namespace weft {
+namespace {
+
+struct ProfileOptions {
+  RunConfig config;  // not yet resolved
+  std::string output = "profile.json";
+  int steps = 10;
+  int rounds = 5;
+  bool json = false;
+  bool quiet = false;
+};
+
+std::string table_of(const Profile& profile, std::size_t rows) {
+  std::vector<ProfileEntry> entries = profile.entries;
+  std::ranges::sort(entries, std::greater{},
+                    [](const ProfileEntry& e) { return e.ns * static_cast<double>(e.samples); });
+  double sum = 0;
+  for (const ProfileEntry& entry : entries) sum += entry.ns * static_cast<double>(entry.samples);
+  std::string text =
+      fmt::format("{:>6}  {:>10}  {:>7}  {:>8}  {:>8}  {}\n", "share", "us", "spread", "core us", "samples", "task");
+  for (std::size_t i = 0; i < std::min(rows, entries.size()); ++i) {
+    const ProfileEntry& e = entries[i];
+    text += fmt::format("{:>5.1f}%  {:>10.1f}  {:>6.1f}%  {:>8}  {:>8}  {}\n",
+                        100 * e.ns * static_cast<double>(e.samples) / sum, e.ns * 1e-3,
+                        e.ns > 0 ? 100 * e.deviation_ns / e.ns : 0.0,
+                        e.beside_ns > 0 ? fmt::format("{:.1f}", e.cpu_ns * 1e-3) : "-", e.samples, e.signature);
+  }
+  if (entries.size() > rows) text += fmt::format("… and {} more in the file\n", entries.size() - rows);
+  return text;
+}
+
+int profile(const ProfileOptions& options) {
+  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+    if (world.rank() == 0) expect_writable(options.output);
+    const bool tells = !options.quiet && !options.json;
+    const bool terminal = isatty(STDERR_FILENO) != 0;
+    const Profile measured =
+        measure_profile(world, config, options.steps, options.rounds, [&](const std::string& line) {
+          if (tells) fmt::print(stderr, "{}{}{}", terminal ? "\r\033[K" : "", line, terminal ? "" : "\n");
+        });
+    if (world.rank() == 0) {
+      if (tells && terminal) fmt::print(stderr, "\r\033[K");
+      write_durable(options.output, profile_json(measured));
+      if (options.json) {
+        fmt::print("{}", profile_json(measured));
+      } else {
+        fmt::print("{}{}: {} kinds of tasks; plan with it by --profile {}\n", table_of(measured, 20), options.output,
+                   measured.entries.size(), options.output);
+      }
+    }
+    world.barrier();
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command add_profile(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("profile", "measure what each task of a step costs on this machine");
+  const auto options = std::make_shared<ProfileOptions>();
+  app->add_option("-o,--output", options->output, "the file to write, for --profile")->capture_default_str();
+  app->add_option("--profile-steps", options->steps, "steps measured, one task at a time")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app->add_option("--rounds", options->rounds, "in which each collective runs alone and beside a computation")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_flag("--json", options->json, "print the profile as JSON");
+  app->add_flag("--quiet", options->quiet, "print only the table and errors");
+  const ConfigOptions config(*app);
+  app->footer(
+      "Tasks run under policy serial, so that each is measured alone. The core time of a collective is what it takes\n"
+      "from computations beside it.\n"
+      "Examples:\n"
+      "  weft profile --model tiny --ranks 2 -o tiny.json\n"
+      "  tools/netlab --pin 1gbit 2 -- build/weft profile run.toml -o slow.json\n"
+      "  weft compare run.toml --profile slow.json");
+  return [options, config] {
+    options->config = config.load();
+    if (config.dump()) return print_config(options->config);
+    return profile(*options);
+  };
+}
+
+}  // namespace weft

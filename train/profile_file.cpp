@@ -1,0 +1,145 @@
+#include "train/profile_file.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "train/json_file.h"
+#include "train/mapped_file.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kFormat = "weft-profile";
+constexpr std::int64_t kVersion = 1;
+constexpr const char* kMeasureAgain = "`weft profile` makes one";
+constexpr std::size_t kLargestFile = std::size_t{64} << 20;
+constexpr double kLongest = 1e15;  // ns: eleven days
+
+[[noreturn]] void refuse(const std::string& found, const std::string& expected) {
+  throw UserError(found, expected, kMeasureAgain);
+}
+
+const json& member(const json& object, const char* key, const std::string& where) {
+  const auto found = object.find(key);
+  if (found == object.end()) refuse(fmt::format("{} has no \"{}\"", where, key), "a complete profile");
+  return *found;
+}
+
+std::string text_of(const json& object, const char* key, const std::string& where) {
+  const json& value = member(object, key, where);
+  if (!value.is_string()) refuse(fmt::format("{}: \"{}\" is {}", where, key, value.dump()), "a text");
+  return value.get<std::string>();
+}
+
+double time_of(const json& object, const char* key, const std::string& where) {
+  const json& value = member(object, key, where);
+  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0 ||
+      value.get<double>() > kLongest) {
+    refuse(fmt::format("{}: \"{}\" is {}", where, key, value.dump()), fmt::format("a time from 0 to {} ns", kLongest));
+  }
+  return value.get<double>();
+}
+
+std::int64_t count_of(const json& object, const char* key, std::int64_t least, const std::string& where) {
+  const json& value = member(object, key, where);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) ||
+      value.get<double>() > static_cast<double>(kMost)) {
+    refuse(fmt::format("{}: \"{}\" is {}", where, key, value.dump()),
+           fmt::format("an integer from {} to {}", least, kMost));
+  }
+  return value.get<std::int64_t>();
+}
+
+// Nanoseconds with a tenth are more than any clock knows.
+double rounded(double ns) {
+  return std::round(ns * 10) / 10;
+}
+
+}  // namespace
+
+std::string profile_json(const Profile& profile) {
+  ordered_json document;
+  document["format"] = kFormat;
+  document["version"] = kVersion;
+  document["machine"] = profile.machine;
+  document["grid"] = {profile.grid.x, profile.grid.y, profile.grid.z, profile.grid.data};
+  document["threads"] = profile.threads;
+  document["entries"] = ordered_json::array();
+  for (const ProfileEntry& entry : profile.entries) {
+    document["entries"].push_back({{"signature", entry.signature},
+                                   {"ns", rounded(entry.ns)},
+                                   {"deviation_ns", rounded(entry.deviation_ns)},
+                                   {"samples", entry.samples},
+                                   {"cpu_ns", rounded(entry.cpu_ns)},
+                                   {"beside_ns", rounded(entry.beside_ns)}});
+  }
+  return json_lines(document);
+}
+
+Profile parse_profile(std::string_view json_text, const std::string& name) {
+  const json document = parse_json(json_text, name);
+  if (!document.is_object() || document.value("format", json()) != json(kFormat)) {
+    refuse(name + " is no profile", fmt::format("JSON with \"format\": \"{}\"", kFormat));
+  }
+  if (document.value("version", json()) != json(kVersion)) {
+    refuse(fmt::format("{} is of version {}", name, document.value("version", json()).dump()),
+           fmt::format("version {}", kVersion));
+  }
+  Profile profile;
+  profile.machine = text_of(document, "machine", name);
+  const json& grid = member(document, "grid", name);
+  if (!grid.is_array() || grid.size() != kAxes.size()) {
+    refuse(fmt::format("{}: \"grid\" is {}", name, grid.dump()), "the sizes of x, y, z and data");
+  }
+  for (std::size_t i = 0; i < kAxes.size(); ++i) {
+    const json size = {{"grid", grid[i]}};
+    profile.grid.on(kAxes[i]) = count_of(size, "grid", 1, name);
+  }
+  profile.threads = count_of(document, "threads", 1, name);
+  const json& entries = member(document, "entries", name);
+  if (!entries.is_array()) refuse(name + ": \"entries\" is no list", "a list");
+  std::set<std::string> seen;
+  for (const json& item : entries) {
+    const std::string where = fmt::format("{}: entry {}", name, profile.entries.size() + 1);
+    if (!item.is_object()) refuse(where + " is no object", "an object");
+    ProfileEntry entry;
+    entry.signature = text_of(item, "signature", where);
+    entry.ns = time_of(item, "ns", where);
+    entry.deviation_ns = time_of(item, "deviation_ns", where);
+    entry.samples = count_of(item, "samples", 0, where);
+    entry.cpu_ns = time_of(item, "cpu_ns", where);
+    entry.beside_ns = time_of(item, "beside_ns", where);
+    if (!seen.insert(entry.signature).second) refuse(where + " repeats " + entry.signature, "each signature once");
+    profile.entries.push_back(std::move(entry));
+  }
+  return profile;
+}
+
+Profile load_profile(const std::string& path) {
+  const MappedFile file(path);
+  if (file.bytes().size() > kLargestFile) {
+    refuse(fmt::format("{} is larger than {} bytes", path, kLargestFile), "a file that `weft profile` has written");
+  }
+  return parse_profile({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown CPU";
+}
+
+}  // namespace weft

@@ -84,8 +84,8 @@ std::vector<ProfileEntry> merged(World& world, const std::vector<ProfileEntry>& 
 
 }  // namespace
 
-StepLab::StepLab(World& world, const RunConfig& config, std::vector<std::string> policies,
-                 std::shared_ptr<const CostModel> costs, const PolicyOptions& options)
+StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::string>& policies,
+                 const PolicyOptions& options)
     : world_(world),
       config_(config),
       at_(coordinates_of(config.grid, world.rank())),
@@ -97,12 +97,11 @@ StepLab::StepLab(World& world, const RunConfig& config, std::vector<std::string>
     names_.push_back(fmt::format("{}: {}", names_.size(), policy));
     graphs.push_back({names_.back(), graph, policy});
   }
-  ProgramOptions program{.policy_options = options,
-                         .grid = config_.grid,
-                         .threads = static_cast<int>(config_.threads),
-                         .watchdog_seconds = config_.watchdog};
-  program.policy_options.cost_model = std::move(costs);
-  program_ = std::make_unique<Program>(world_, std::move(graphs), program);
+  program_ = std::make_unique<Program>(world_, std::move(graphs),
+                                       ProgramOptions{.policy_options = options,
+                                                      .grid = config_.grid,
+                                                      .threads = static_cast<int>(config_.threads),
+                                                      .watchdog_seconds = config_.watchdog});
   reset();
 }
 
@@ -185,7 +184,7 @@ Profile measure_profile(World& world, const RunConfig& config, int steps, int ro
   const auto tell_once = [&](const std::string& line) {
     if (world.rank() == 0) tell(line);
   };
-  StepLab lab(world, config, {"serial"}, nullptr);
+  StepLab lab(world, config, {"serial"});
   ProfileSamples samples;
   for (int step = -1; step < steps; ++step) {  // the first one warms up
     const double ns = lab.run(0);

@@ -1,0 +1,216 @@
+// `weft compare`: many policies on one training step, simulated beside the lower bounds, and measured when asked to.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/policy.h"
+#include "tools/commands.h"
+#include "tools/comparison.h"
+#include "tools/config_options.h"
+#include "tools/cost_options.h"
+#include "train/durable_file.h"
+#include "train/launch_run.h"
+#include "train/profile_file.h"
+#include "train/step_lab.h"
+
+namespace weft {
+namespace {
+
+struct CompareOptions {
+  RunConfig config;  // not yet resolved
+  std::vector<std::string> policies = {"all"};
+  bool measure = false, pareto = false, json = false, markdown = false, quiet = false;
+  int measured_rounds = 20, profile_steps = 10;
+  std::string output;
+};
+
+/// "all" becomes every built-in policy, axonn with its switches one after the other.
+std::vector<std::string> named_policies(const std::vector<std::string>& given) {
+  std::vector<std::string> policies;
+  for (const std::string& name : given) {
+    if (name != "all") {
+      make_policy(name);  // refuses what it can't be
+      policies.push_back(name);
+      continue;
+    }
+    for (const std::string& built_in : policy_names()) {
+      if (built_in == "axonn") {
+        policies.insert(policies.end(), {"axonn:oar=off,ors=off,oag=off", "axonn:oar=on,ors=off,oag=off",
+                                         "axonn:oar=on,ors=on,oag=off"});
+      }
+      policies.push_back(built_in);
+    }
+  }
+  return policies;
+}
+
+class Teller {
+ public:
+  explicit Teller(bool tells) : tells_(tells), terminal_(isatty(STDERR_FILENO) != 0) {}
+  ~Teller() {
+    if (tells_ && terminal_) fmt::print(stderr, "\r\033[K");
+  }
+  Teller(const Teller&) = delete;
+  Teller& operator=(const Teller&) = delete;
+  void operator()(const std::string& line) const {
+    if (tells_) fmt::print(stderr, "{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
+  }
+
+ private:
+  const bool tells_, terminal_;
+};
+
+std::vector<PlanReport> reports_of(const PlanningProblem& problem, const std::vector<std::string>& policies,
+                                   const Teller& tell) {
+  std::vector<PlanReport> reports;
+  for (const std::string& policy : policies) {
+    tell(fmt::format("[{}/{}] planning and simulating {}", reports.size() + 1, policies.size(), policy));
+    reports.push_back(report_plan(problem, policy));
+  }
+  return reports;
+}
+
+/// Policies under limits between the least and the greatest memory that any plan took.
+std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<PlanReport>& reports, const Teller& tell) {
+  constexpr int kLimits = 6;
+  std::vector<LimitedPlan> plans;
+  std::int64_t least = INT64_MAX, greatest = 0;
+  for (const PlanReport& r : reports) {
+    if (!r.planned()) continue;
+    plans.push_back({r.policy, 0, r.memory_bytes, r.step_ns()});
+    least = std::min(least, r.plan->scratch_bytes);
+    greatest = std::max(greatest, r.plan->scratch_bytes);
+  }
+  for (int i = 0; i <= kLimits && greatest > least; ++i) {
+    problem.options.memory_limit = least + (greatest - least) * i / kLimits;
+    tell(fmt::format("planning for {} MiB of scratch", problem.options.memory_limit >> 20));
+    for (const PlanReport& r : reports) {
+      if (!r.planned()) continue;
+      const PlanReport limited = report_plan(problem, r.policy);
+      if (!limited.planned() || limited.plan->scratch_bytes > problem.options.memory_limit) continue;
+      plans.push_back({r.policy, problem.options.memory_limit, limited.memory_bytes, limited.step_ns()});
+    }
+  }
+  return pareto_front(std::move(plans));
+}
+
+std::string title_of(const RunConfig& config, const PlanningProblem& problem) {
+  return fmt::format("{}, {} ranks ({}), {} sequences of {} tokens a step, on {}", config.model.name,
+                     config.grid.ranks(), to_string(config.grid), config.global_batch, config.seq_len,
+                     problem.machine.name);
+}
+
+void print(const CompareOptions& options, const Comparison& comparison) {
+  const TableStyle style = options.markdown ? TableStyle::markdown : TableStyle::terminal;
+  const std::string text =
+      options.json ? comparison_json(comparison).dump(1) + "\n" : comparison_text(comparison, style);
+  if (!options.output.empty()) write_durable(options.output, text);
+  if (options.output.empty() || !options.json) fmt::print("{}", text);
+}
+
+int simulate_only(const CompareOptions& options, const CostOptions& costs) {
+  RunConfig config = options.config;
+  resolve(config, 0);
+  const PlanningProblem problem = costs.problem(config);
+  const auto tell = std::make_unique<Teller>(!options.quiet && !options.json);
+  Comparison comparison;
+  comparison.title = title_of(config, problem);
+  comparison.source = problem.options.cost_model->source();
+  comparison.reports = reports_of(problem, named_policies(options.policies), *tell);
+  if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *tell);
+  print(options, comparison);
+  return 0;
+}
+
+/// Steps of all policies in turn, so that what disturbs one disturbs the others too.
+std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>& which, std::size_t reports, int rounds,
+                                   const Teller& tell) {
+  std::vector<MeasuredSteps> measured(reports);
+  for (int round = -1; round < rounds; ++round) {  // the first one warms up
+    tell(fmt::format("round {} of {}", round + 1, rounds));
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      const double ns = lab.run(i);
+      if (round < 0) continue;
+      MeasuredSteps& steps = measured[which[i]];
+      const OverlapSummary overlap = summarize(lab.plan(i), lab.last_trace(i));
+      steps.ns.push_back(ns);
+      steps.exposed_ns += static_cast<double>(overlap.exposed) / rounds;
+      steps.communication_ns += static_cast<double>(overlap.communication) / rounds;
+    }
+  }
+  return measured;
+}
+
+int simulate_and_measure(const CompareOptions& options, const CostOptions& costs) {
+  const std::vector<std::string> policies = named_policies(options.policies);
+  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+    const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
+    const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
+    const PlanningProblem problem =
+        costs.has_profile() ? costs.problem(config)
+                            : costs.problem(config, measure_profile(world, config, options.profile_steps, 5, tell_line));
+    Comparison comparison;
+    comparison.title = title_of(config, problem);
+    comparison.source = problem.options.cost_model->source();
+    comparison.reports = reports_of(problem, policies, tell);
+    std::vector<std::string> planned;
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < policies.size(); ++i) {
+      if (!comparison.reports[i].planned()) continue;
+      planned.push_back(policies[i]);
+      which.push_back(i);
+    }
+    StepLab lab(world, config, planned, problem.options);
+    comparison.measured = measure(lab, which, policies.size(), options.measured_rounds, tell);
+    if (world.rank() == 0) print(options, comparison);
+    world.barrier();
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command add_compare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("compare", "many policies on one step, beside what no policy can beat");
+  const auto options = std::make_shared<CompareOptions>();
+  app->add_option("--policies", options->policies, "all, or policies by name, each with its parameters")
+      ->type_name("POLICY")
+      ->capture_default_str();
+  app->add_flag("--measure", options->measure, "run each policy's plan too; without --profile, measure costs first");
+  app->add_option("--measured-rounds", options->measured_rounds, "steps of each policy, which take turns")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app->add_option("--profile-steps", options->profile_steps, "steps that costs are measured on")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app->add_flag("--pareto", options->pareto, "plan under memory limits too: the front of time against memory");
+  app->add_flag("--json", options->json, "print the figures as JSON");
+  app->add_flag("--markdown", options->markdown, "print tables as Markdown");
+  app->add_flag("--quiet", options->quiet, "print only the tables and errors");
+  app->add_option("-o,--output", options->output, "write what is printed to a file too")->type_name("FILE");
+  const CostOptions costs(*app);
+  const ConfigOptions config(*app);
+  app->footer(
+      "gap: above the bound of the policy's own graph. hidden: of the time between the serial step and the least bound,\n"
+      "how much the policy saves. contention: what computations take longer because of communication beside them.\n"
+      "Examples:\n"
+      "  weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100\n"
+      "  weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown\n"
+      "  weft compare run.toml --measure\n"
+      "  tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json");
+  return [options, costs, config] {
+    options->config = config.load();
+    if (config.dump()) return print_config(options->config);
+    return options->measure ? simulate_and_measure(*options, costs) : simulate_only(*options, costs);
+  };
+}
+
+}  // namespace weft

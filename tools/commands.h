@@ -20,6 +20,7 @@ Command add_export(CLI::App& root);
 Command add_graph(CLI::App& root);
 Command add_tune(CLI::App& root);
 Command add_memory(CLI::App& root);
+Command add_simulate(CLI::App& root);
 Command add_doctor(CLI::App& root);
 
 }  // namespace weft

@@ -50,10 +50,10 @@ struct Report {
   const Machine& machine;
   const Plan& plan;
   const Simulation& simulation;
-  Bounds bounds;
-  OverlapSummary overlap;             // of rank 0's last step
-  std::vector<ChannelTime> channels;  // likewise
-  MemoryReport memory;
+  Bounds bounds{};
+  OverlapSummary overlap{};             // of rank 0's last step
+  std::vector<ChannelTime> channels{};  // likewise
+  MemoryReport memory{};
   double compute_alone_ns = 0, communication_alone_ns = 0;  // Σ of costs
 
   double seconds() const { return simulation.step_ns * 1e-9; }

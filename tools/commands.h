@@ -21,7 +21,9 @@ Command add_graph(CLI::App& root);
 Command add_tune(CLI::App& root);
 Command add_profile(CLI::App& root);
 Command add_compare(CLI::App& root);
+Command add_explain(CLI::App& root);
 Command add_memory(CLI::App& root);
+Command add_simulate(CLI::App& root);
 Command add_doctor(CLI::App& root);
 
 }  // namespace weft

@@ -31,6 +31,14 @@ ModelConfig byte_gpt2(std::string name, std::int64_t layers, std::int64_t heads,
   return model;
 }
 
+// Of the AxoNN paper's scaling study (Singh et al., SC '24).
+ModelConfig axonn(std::string name, std::int64_t layers, std::int64_t heads, std::int64_t hidden) {
+  ModelConfig model = gpt2(std::move(name), layers, heads, hidden);
+  model.vocab = 51200;
+  model.context = 2048;
+  return model;
+}
+
 struct LlamaSizes {
   std::int64_t layers, heads, kv_heads, hidden, ffn, vocab, context;
   bool tied;
@@ -54,8 +62,8 @@ ModelConfig llama(std::string name, const LlamaSizes& sizes) {
   return model;
 }
 
-// Sizes: reference tables of GPT-2 (Radford et al. 2019) and of the Llama releases' config.json files. The byte-level
-// ones are ours.
+// Sizes: reference tables of GPT-2 (Radford et al. 2019), of AxoNN's benchmark and of the Llama releases' config.json
+// files. The byte-level ones are ours.
 const std::vector<ModelConfig>& table() {
   static const std::vector<ModelConfig> models = {
       byte_gpt2("tiny", 4, 8, 256, 128),
@@ -65,6 +73,9 @@ const std::vector<ModelConfig>& table() {
       gpt2("gpt2-350m", 24, 16, 1024),
       gpt2("gpt2-774m", 36, 20, 1280),
       gpt2("gpt2-1558m", 48, 25, 1600),
+      axonn("gpt-20b", 32, 56, 7168),
+      axonn("gpt-40b", 38, 72, 9216),
+      axonn("gpt-80b", 42, 96, 12288),
       llama("tinyllama-1.1b", {22, 32, 4, 2048, 5632, 32000, 2048, false, 1e4F, 1.0F}),
       llama("llama-1b", {16, 32, 8, 2048, 8192, 128256, 131072, true, 5e5F, 32.0F}),
       llama("llama-3b", {28, 24, 8, 3072, 8192, 128256, 131072, true, 5e5F, 32.0F}),

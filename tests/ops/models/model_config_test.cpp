@@ -38,6 +38,10 @@ TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
       {"gpt2-1558m", 1'557'611'200},     {"llama-1b", 1'235'814'400}, {"llama-3b", 3'212'749'824},
       {"tinyllama-1.1b", 1'100'048'384}, {"llama-7b", 6'738'415'616}, {"llama-8b", 8'030'261'248}};
   for (const auto& [name, count] : published) EXPECT_EQ(model_by_name(name).parameters(), count) << name;
+  // AxoNN's are published in billions, rounded.
+  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-20b").parameters()), 20.1e9, 0.05e9);
+  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-40b").parameters()), 39.2e9, 0.05e9);
+  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-80b").parameters()), 76.8e9, 0.05e9);
 }
 
 TEST(ModelConfig, CountIsTheSumOfTheParameters) {

@@ -1,0 +1,101 @@
+// How many tasks a second the simulator takes through a step, on one core.
+//
+//   bench_simulator [LAYERS [REPEATS]]     4000 layers and 20 repeats if not said
+//
+// A chain of layers as a training step has it: gathered weights, a product, a sum over x, an activation, and a sum of a
+// gradient over data that nobody waits for, in program order on one compute stream and three channels. First one rank
+// for all, links apart; then with links shared, a slowdown and shared cores, so that rates change with every event;
+// then all 64 ranks of a grid with noise. An event is a task's end on one rank.
+#include "runtime/simulator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/policy.h"
+
+namespace weft::bench {
+namespace {
+
+std::shared_ptr<const Graph> layers_graph(int layers) {
+  GraphBuilder builder;
+  const auto tensor = [&](std::string name, std::int64_t elements, Role role) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
+  };
+  View x = tensor("x", 64, Role::parameter);
+  for (int i = 0; i < layers; ++i) {
+    const std::string layer = fmt::format("L{}.", i);
+    const View part = tensor(layer + "part", 32, Role::parameter), weights = tensor(layer + "w", 64, Role::gathered);
+    const View y = tensor(layer + "y", 64, Role::activation), z = tensor(layer + "z", 64, Role::activation);
+    const View gradient = tensor(layer + "g", 64, Role::gradient);
+    builder.add_task({layer + "gather", AllGather{Channel::z_gather, 2, 32}, {read(part), write(weights)}});
+    builder.add_task({layer + "product", Gemm{8, 8, 8}, {read(x), read(weights), write(y)}});
+    builder.add_task({layer + "sum", AllReduce{Channel::x, 2, 64}, {read_write(y)}});
+    builder.add_task({layer + "act", GeluForward{64}, {read(y), write(z)}});
+    builder.add_task({layer + "dw", Gemm{8, 8, 8}, {read(y), read(z), write(gradient)}});
+    builder.add_task({layer + "reduce", AllReduce{Channel::data, 2, 64}, {read_write(gradient)}});
+    x = z;
+  }
+  return std::make_shared<const Graph>(std::move(builder).build());
+}
+
+void measure(const std::string& what, const Plan& plan, const TaskCosts& costs, const Machine& machine,
+             const SimulationOptions& options, int repeats) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> rates;
+  std::int64_t events = 0;
+  for (int i = 0; i < repeats; ++i) {
+    const Clock::time_point begin = Clock::now();
+    events = simulate(plan, costs, machine, options).events;
+    rates.push_back(static_cast<double>(events) / std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  std::sort(rates.begin(), rates.end());
+  fmt::print("{:<34} {:>9} events  {:>7.2f} million a second (median), {:.2f} (best)\n", what, events,
+             rates[rates.size() / 2] * 1e-6, rates.back() * 1e-6);
+}
+
+void run(int layers, int repeats) {
+  const auto graph = layers_graph(layers);
+  const Plan plan = make_plan(graph, make_policy("program")->order(*graph, {}), "program");
+  TaskCosts costs;
+  for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
+    costs.ns.push_back(1000 + static_cast<double>(i * 7919 % 1000));
+    costs.cpu_ns.push_back(is_collective(graph->tasks()[i].operation) ? costs.ns.back() / 2 : 0);
+  }
+  Machine machine;
+  SimulationOptions options;
+  options.grid.x = options.grid.z = options.grid.data = 4;
+  options.link_of_channel = {0, 1, 2, 3, 4, 5};
+  options.traced_ranks = 1;
+  measure("one rank, links apart", plan, costs, machine, options, repeats);
+  machine.shared_cores = true;
+  machine.slowdowns = {{"gemm", "", 1.2}};
+  options.link_of_channel.assign(6, 0);
+  measure("one rank, everything shared", plan, costs, machine, options, repeats);
+  options.noise = 0.1;
+  measure("64 ranks with noise", plan, costs, machine, options, std::max(1, repeats / 10));
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int argc, char** argv) {
+  const int layers = argc > 1 ? std::atoi(argv[1]) : 4000, repeats = argc > 2 ? std::atoi(argv[2]) : 20;
+  if (layers < 1 || repeats < 1) {
+    fmt::print(stderr, "usage: bench_simulator [LAYERS [REPEATS]]\n");
+    return 2;
+  }
+  try {
+    weft::bench::run(layers, repeats);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_simulator: {}\n", error.what());
+    return 3;
+  }
+  return 0;
+}

@@ -1,0 +1,58 @@
+#include "runtime/bounds.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+
+#include "graph/analysis.h"
+
+namespace weft {
+namespace {
+
+double sum_of(std::span<const TaskId> tasks, std::span<const double> values) {
+  return std::accumulate(tasks.begin(), tasks.end(), 0.0,
+                         [&](double sum, TaskId task) { return sum + values[task.index()]; });
+}
+
+}  // namespace
+
+double Bounds::best() const {
+  return std::max({critical_path, work, one_machine, energy});
+}
+
+Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& machine, int compute_streams,
+                    const std::vector<int>& link_of_channel) {
+  if (costs.ns.size() != graph.tasks().size() || costs.cpu_ns.size() != graph.tasks().size() || compute_streams < 1) {
+    throw std::logic_error("bounds need a cost for each task and a compute stream");
+  }
+  std::vector<TaskId> computations;
+  std::map<int, std::vector<TaskId>> links;
+  double transport = 0;  // core-nanoseconds
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    if (const Channel* channel = channel_of(graph.tasks()[i].operation)) {
+      const auto number = static_cast<std::size_t>(*channel);
+      links[link_of_channel.empty() ? static_cast<int>(number) : link_of_channel.at(number)].emplace_back(i);
+      transport += costs.cpu_ns[i];
+    } else {
+      computations.emplace_back(i);
+    }
+  }
+  const CriticalPath path = critical_path(graph, costs.ns);
+  Bounds bounds;
+  bounds.critical_path = bounds.one_machine = path.length;
+  const auto resource = [&](std::span<const TaskId> tasks, std::span<const double> time) {
+    bounds.work = std::max(bounds.work, sum_of(tasks, time));
+    bounds.one_machine = std::max(bounds.one_machine, one_machine_bound(tasks, time, path));
+  };
+  for (const auto& [link, tasks] : links) resource(tasks, costs.ns);
+  std::vector<double> shared = costs.ns;
+  for (double& ns : shared) ns /= compute_streams;
+  resource(computations, shared);
+  // A computation of one of k streams uses cores/k (runtime/simulator.h).
+  if (machine.shared_cores) bounds.energy = sum_of(computations, shared) + transport / machine.cores;
+  return bounds;
+}
+
+}  // namespace weft

@@ -1,0 +1,155 @@
+// `weft simulate` as a process: what it prints and writes, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/tools/run_command.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+class SimulateCommand : public ::testing::Test {
+ protected:
+  CommandResult simulate(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"simulate", "--model", "tiny", "--model.layers", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_weft(words, folder_.path().string());
+  }
+  json figures(std::vector<std::string> more) const {
+    more.emplace_back("--json");
+    const CommandResult result = simulate(more);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return json::parse(result.output);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(SimulateCommand, TellsTimesBoundsAndMemory) {
+  const CommandResult result = simulate({"--machine", "dgx-h100", "--grid", "x=2,z=2,data=2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(has_parts(result.output, {"tiny on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program", "tokens/s",
+                                        "critical path", "one machine", "above the best", "exposed", "z_gather",
+                                        "memory", "unverified or assumed", "compute0 |"}))
+      << result.output;
+}
+
+TEST_F(SimulateCommand, ItsFiguresAgreeWithOneAnother) {
+  for (const std::string machine : {"laptop", "dgx-h100", "perlmutter", "frontier", "alps"}) {
+    const json report = figures({"--machine", machine, "--grid", "x=2,y=2,z=2,data=2", "--global-batch", "16"});
+    EXPECT_EQ(report.at("machine"), machine);
+    EXPECT_EQ(report.at("ranks"), 16);
+    const double step = report.at("step_seconds"), best = report.at("bounds_seconds").at("best");
+    EXPECT_GE(step, best * (1 - 1e-9)) << machine;
+    EXPECT_NEAR(report.at("gap").get<double>(), step / best - 1, 1e-9);
+    EXPECT_NEAR(report.at("tokens_per_second").get<double>(), 16 * 128 / step, 1e-6 * 16 * 128 / step);
+    EXPECT_LE(report.at("exposed_seconds").get<double>(), report.at("communication_seconds").get<double>());
+    EXPECT_NEAR(report.at("compute_seconds").get<double>() - report.at("compute_alone_seconds").get<double>(),
+                report.at("contention_seconds").get<double>(), 1e-5)
+        << machine;
+    for (const char* channel : {"x", "y", "z_gather", "z_scatter", "data"}) {
+      EXPECT_GT(report.at("channels").at(channel).at("busy_seconds").get<double>(), 0) << channel;
+    }
+    EXPECT_GT(report.at("flops_share").get<double>(), 0);
+    EXPECT_LT(report.at("flops_share").get<double>(), 1);
+    EXPECT_TRUE(report.at("fits").get<bool>());
+  }
+}
+
+TEST_F(SimulateCommand, OverlapPaysAgainstTheSerialPolicy) {
+  const std::vector<std::string> words = {"--machine", "dgx-h100", "--ranks", "8", "--policy"};
+  const auto with = [&](const std::string& policy) {
+    std::vector<std::string> all = words;
+    all.push_back(policy);
+    return figures(all);
+  };
+  const json serial = with("serial"), program = with("program");
+  EXPECT_EQ(serial.at("overlap_fraction"), 0.0);
+  EXPECT_GT(program.at("overlap_fraction").get<double>(), 0.5);
+  EXPECT_LT(program.at("exposed_seconds").get<double>(), serial.at("exposed_seconds").get<double>());
+  EXPECT_EQ(serial.at("bounds_seconds"), program.at("bounds_seconds"));
+}
+
+TEST_F(SimulateCommand, SimulatesOneRankForThousandsOrAllOfThem) {
+  const std::vector<std::string> grid = {"--machine", "frontier", "--ranks", "4096", "--global-batch", "4096"};
+  const json one = figures(grid);
+  EXPECT_EQ(one.at("ranks"), 4096);
+  EXPECT_EQ(one.at("events"), one.at("tasks"));
+  const std::vector<std::string> few = {"--machine", "frontier", "--ranks", "8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), few.begin(), few.end());
+    return figures(more);
+  };
+  const json alike = with({}), slow = with({"--slow-rank", "2"}), noisy = with({"--noise", "0.1"});
+  EXPECT_EQ(slow.at("events").get<int>(), 8 * alike.at("events").get<int>());
+  EXPECT_GT(slow.at("step_seconds").get<double>(), 1.2 * alike.at("step_seconds").get<double>());
+  EXPECT_EQ(noisy, with({"--noise", "0.1"}));
+  EXPECT_NE(noisy.at("step_seconds"), with({"--noise", "0.1", "--seed", "1"}).at("step_seconds"));
+  const json longer = with({"--simulated-steps", "3"});
+  EXPECT_EQ(longer.at("events").get<int>(), 3 * alike.at("events").get<int>());
+  EXPECT_NEAR(longer.at("step_seconds").get<double>(), alike.at("step_seconds").get<double>(), 1e-12);
+}
+
+TEST_F(SimulateCommand, WritesATraceAndAPicture) {
+  const CommandResult result =
+      simulate({"--ranks", "2", "--slow-rank", "1.5", "--streams", "2", "-o", "t.json", "--svg", "t.svg"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const json trace = json::parse(TemporaryFolder::read(folder_.path("t.json")));
+  int tasks = 0;
+  std::set<int> ranks;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++tasks;
+    ranks.insert(event.at("pid").get<int>());
+  }
+  EXPECT_GT(tasks, 100);
+  EXPECT_EQ(ranks, (std::set<int>{1, 2}));
+  EXPECT_NE(TemporaryFolder::read(folder_.path("t.svg")).find("<svg"), std::string::npos);
+}
+
+TEST_F(SimulateCommand, TakesAMachineOfItsUser) {
+  std::ifstream file(WEFT_SOURCE_DIR "/machines/alps.toml");
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::string ours = text.str();
+  folder_.write("ours.toml", ours.replace(ours.find("\"alps\""), 6, "\"ours\""));
+  EXPECT_EQ(figures({"--machine", "ours.toml"}).at("machine"), "ours");
+  folder_.write("small.toml", ours.replace(ours.find("memory-bytes = 96e9"), 19, "memory-bytes = 1e6 "));
+  const CommandResult small = simulate({"--machine", "small.toml"});
+  EXPECT_EQ(small.exit_code, 0);
+  EXPECT_TRUE(has_parts(small.output, {"DOESN'T FIT"}));
+}
+
+TEST_F(SimulateCommand, RefusesWhatItCannotUse) {
+  folder_.write("broken.toml", "name = \"box\"\ndevices = 3\n");
+  struct Case {
+    std::vector<std::string> words;
+    std::vector<std::string> parts;
+  };
+  for (const auto& [words, parts] :
+       std::vector<Case>{{{"--machine", "perlmuter"}, {"unknown machine", "did you mean --machine perlmutter?"}},
+                         {{"--machine", "none.toml"}, {"none.toml can't be read"}},
+                         {{"--machine", "broken.toml"}, {"broken.toml line", "devices-per-node"}},
+                         {{"--streams", "0"}, {"--streams"}},
+                         {{"--noise", "-1"}, {"--noise"}},
+                         {{"--slow-rank", "0"}, {"--slow-rank"}},
+                         {{"--simulated-steps", "0"}, {"--simulated-steps"}},
+                         {{"--policy", "programm"}, {"did you mean"}},
+                         {{"--grid", "x=3"}, {"x"}},
+                         {{"--machin", "laptop"}, {"did you mean --machine?"}},
+                         {{"-o", "no/such/folder.json"}, {"no/such"}}}) {
+    const CommandResult result = simulate(words);
+    EXPECT_EQ(result.exit_code, 2) << words.back() << result.errors;
+    for (const std::string& part : parts) EXPECT_TRUE(has_parts(result.errors, {part})) << result.errors;
+    EXPECT_EQ(result.output, "") << words.back();
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -16,6 +16,7 @@
 #include "runtime/checker.h"
 #include "runtime/collective_signature.h"
 #include "runtime/order.h"
+#include "runtime/plan_alone.h"
 
 namespace weft {
 namespace {
@@ -101,14 +102,15 @@ void require_equal(World& world, std::uint64_t value, const Described& described
                                  other - values.begin(), what, *other, values.front(), difference, fix));
 }
 
-// Rank 0's order; what it refuses as bad input is refused on every rank.
-Order order_of_rank_0(World& world, const Graph& graph, const Policy& policy, const PolicyOptions& options) {
-  enum class Answer : std::uint8_t { order, refusal };
+// What rank 0 answers; what it refuses as bad input is refused on every rank.
+template <class Decide>
+std::vector<std::byte> bytes_of_rank_0(World& world, const Decide& decide) {
+  enum class Answer : std::uint8_t { decision, refusal };
   std::vector<std::byte> bytes;
   if (world.rank() == 0) {
     try {
-      bytes = encode(policy.order(graph, options));
-      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::order)});
+      bytes = decide();
+      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::decision)});
     } catch (const UserError& error) {
       const std::string_view message = error.what();
       const auto text = std::as_bytes(std::span(message));
@@ -122,18 +124,34 @@ Order order_of_rank_0(World& world, const Graph& graph, const Policy& policy, co
   if (answer == Answer::refusal) {
     throw UserError(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "", "");
   }
-  return decode_order(bytes, graph);
+  return bytes;
+}
+
+Order order_of_rank_0(World& world, const Graph& graph, const Policy& policy, const PolicyOptions& options) {
+  return decode_order(bytes_of_rank_0(world, [&] { return encode(policy.order(graph, options)); }), graph);
+}
+
+std::vector<Rewrite> rewrites_of_rank_0(World& world, const std::shared_ptr<const Graph>& graph, const Policy& policy,
+                                        const PolicyOptions& options, std::span<const Rewrite> chosen) {
+  const std::vector<std::byte> bytes = bytes_of_rank_0(world, [&] {
+    const std::string text = to_string(std::span<const Rewrite>(rewrites_of(graph, policy, options, chosen)));
+    const auto characters = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(characters.begin(), characters.end());
+  });
+  return parse_rewrites({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace
 
 std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
-                                          const PolicyOptions& options, const GemmTuning* tuning) {
+                                          const PolicyOptions& options, const GemmTuning* tuning,
+                                          std::span<const Rewrite> rewrites) {
   require_equal(world, graph->fingerprint(), *graph, "graph",
                 "start all ranks with the same configuration and the same binary");
   const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
   require_equal(world, products.fingerprint(), products, "table of tuned matrix products",
                 "give all ranks the file of one `weft tune`");
+  graph = rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites));
   Plan made = make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
   if (!products.choices().empty())
     made.fingerprint = Fingerprint().add(made.fingerprint).add(products.fingerprint()).value();

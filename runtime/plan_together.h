@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <span>
 
 #include "runtime/comm/communicator.h"
 #include "runtime/gemm_tuning.h"
@@ -11,13 +11,14 @@
 
 namespace weft {
 
-/// Collective over the world. Rank 0 runs the policy and broadcasts the order; each rank makes the plan from it, checks
-/// it, and compares fingerprints with all others, so that costs or libraries that differ between ranks can't lead to
-/// different schedules. A table of tuned products becomes part of the plan's fingerprint.
-/// Throws on every rank: RuntimeFault when the graphs differ (ranks started with different configurations), the tables
-/// or the orders of collectives do, naming rank and first difference, and when the checker refuses the plan; UserError
-/// when the policy refuses its options.
+/// Collective over the world. Rank 0 decides on rewrites (those chosen by the user and the policy's), runs the policy
+/// and broadcasts rewrites and order; each rank rewrites its graph and makes the plan, checks it, and compares
+/// fingerprints with all others, so that costs or libraries that differ between ranks can't lead to different
+/// schedules. A table of tuned products becomes part of the plan's fingerprint. Throws on every rank: RuntimeFault when
+/// the graphs differ (ranks started with different configurations), the tables or the orders of collectives do, naming
+/// rank and first difference, and when the checker refuses the plan; UserError when the policy refuses its options.
 std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
-                                          const PolicyOptions& options, const GemmTuning* tuning = nullptr);
+                                          const PolicyOptions& options, const GemmTuning* tuning = nullptr,
+                                          std::span<const Rewrite> rewrites = {});
 
 }  // namespace weft

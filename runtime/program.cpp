@@ -29,8 +29,8 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
   std::vector<Channel> channels;
   for (ProgramGraph& graph : graphs) {
     const std::unique_ptr<Policy> policy = make_policy(graph.policy.empty() ? options.policy : graph.policy);
-    auto plan =
-        plan_together(world, std::move(graph.graph), *policy, options.policy_options, options.gemm_tuning.get());
+    auto plan = plan_together(world, std::move(graph.graph), *policy, options.policy_options, options.gemm_tuning.get(),
+                              options.rewrites);
     for (const StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);
     }

@@ -27,7 +27,8 @@ struct ProgramGraph {
 struct ProgramOptions {
   std::string policy = "program";
   PolicyOptions policy_options = {};
-  std::optional<Grid> grid = {};  // of the ranks; left out, every channel is the world
+  std::vector<Rewrite> rewrites = {};  // of every graph, before those that the policy wants
+  std::optional<Grid> grid = {};       // of the ranks; left out, every channel is the world
   int threads = 1;
   std::int64_t kept_steps = 1;
   bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did

@@ -49,12 +49,16 @@ using Rewrite =
 
 /// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7".
 std::string to_string(const Rewrite& rewrite);
+/// Several, separated by ";".
+std::string to_string(std::span<const Rewrite> rewrites);
 
-/// What to_string() writes, several separated by ";"; sizes may end in KB, MB or GB (powers of 1024). "" has none.
-/// Throws UserError naming the nearest rewrite.
+/// What to_string() writes; sizes may end in KB, MB or GB (powers of 1024), and may be left out. "" has none. Layers
+/// come out sorted. Throws UserError naming the nearest rewrite.
 std::vector<Rewrite> parse_rewrites(std::string_view text);
 
-/// The graph with the rewrites applied one after the other. Tasks keep their names, new ones derive theirs from them.
+/// The graph with the rewrites applied one after the other: recompute before reshard, so that what runs again reads the
+/// weights that are gathered again. Tasks keep their names, new ones derive theirs from them.
+/// What a rewrite finds nothing to do for stays as it is; runtime/rewrites/rewrites.h says what each takes.
 std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites);
 
 }  // namespace weft

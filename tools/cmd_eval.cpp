@@ -60,6 +60,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
     const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
     Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
                     {.policy = config.policy,
+                     .rewrites = parse_rewrites(config.rewrites),
                      .grid = config.grid,
                      .threads = static_cast<int>(config.threads),
                      .gemm_tuning = table_of(tuned)});

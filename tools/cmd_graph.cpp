@@ -11,7 +11,7 @@
 #include "graph/render.h"
 #include "ops/lower.h"
 #include "runtime/draw.h"
-#include "runtime/policy.h"
+#include "runtime/plan_alone.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/durable_file.h"
@@ -47,9 +47,9 @@ std::shared_ptr<const Graph> graph_of(const RunConfig& config, const std::string
 int draw(const GraphOptions& options) {
   RunConfig config = options.config;
   resolve(config, 0);
-  const std::shared_ptr<const Graph> graph = graph_of(config, options.kind);
-  const std::unique_ptr<Policy> policy = make_policy(config.policy);
-  const Plan plan = make_plan(graph, policy->order(*graph, {}), policy->name());
+  const Plan plan =
+      plan_alone(graph_of(config, options.kind), *make_policy(config.policy), {}, parse_rewrites(config.rewrites));
+  const std::shared_ptr<const Graph>& graph = plan.graph;
   std::string text;
   if (options.format == "json") {
     text = dump_json(*graph);

@@ -15,7 +15,7 @@
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/memory_report.h"
-#include "runtime/policy.h"
+#include "runtime/plan_alone.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/progress.h"
@@ -58,9 +58,9 @@ GridRow examine(RunConfig config, const Grid& grid) {
     return row;
   }
   const auto graph = lower_train(config.model, step_config(config));
-  const auto policy = make_policy(config.policy);
-  row.memory = memory_report(make_plan(graph, policy->order(*graph, {}), policy->name()));
-  for (const Communication& part : communication_of(*graph)) row.sent[part.channel] += part.bytes;
+  const Plan plan = plan_alone(graph, *make_policy(config.policy), {}, parse_rewrites(config.rewrites));
+  row.memory = memory_report(plan);
+  for (const Communication& part : communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
 }
 

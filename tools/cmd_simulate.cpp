@@ -39,11 +39,6 @@ struct SimulateOptions {
 // A rank more is a row more of every picture.
 constexpr std::int64_t kTracedRanks = 8;
 
-struct ChannelTime {
-  std::string stream;
-  double busy_ns = 0, exposed_ns = 0;
-};
-
 /// What the command tells, once computed.
 struct Report {
   const RunConfig& config;
@@ -75,17 +70,6 @@ struct Report {
     return keys;
   }
 };
-
-std::vector<ChannelTime> channel_times(const Plan& plan, const StepTrace& step) {
-  const BusyTimes busy = busy_times(plan, step);
-  std::vector<ChannelTime> channels;
-  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
-    if (plan.streams[i].stream.compute) continue;
-    channels.push_back({plan.streams[i].stream.name, static_cast<double>(total_length(busy.streams[i])),
-                        static_cast<double>(total_length(difference(busy.streams[i], busy.compute)))});
-  }
-  return channels;
-}
 
 std::string time_text(double ns) {
   if (ns >= 1e9) return fmt::format("{:.3f} s", ns * 1e-9);

@@ -79,7 +79,6 @@ int run(int argc, char** argv) {
       "  weft doctor                                  see what this machine offers\n"
       "`weft COMMAND --help` shows a command's flags and examples.");
   std::vector<std::pair<CLI::App*, Command>> commands;
-  for (const auto add :
   for (const auto add : {add_train, add_eval, add_generate, add_export, add_graph, add_memory, add_simulate, add_compare,
                          add_explain, add_profile, add_tune, add_doctor}) {
     Command command = add(root);

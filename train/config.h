@@ -32,6 +32,7 @@ struct RunConfig {
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
   std::string policy = "program";
+  std::string rewrites;  // as parse_rewrites() takes them
   std::string gemm_tuning;  // a file of `weft tune`; "none": the default methods; empty: also, or the checkpoint's
   bool check_nan = false;   // look at all that every task writes
   double watchdog = 120;    // seconds without progress until the run is ended; 0: never

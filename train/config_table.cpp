@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "runtime/rewrite.h"
 
 namespace weft {
 
@@ -265,6 +266,14 @@ std::string axis_order_text(const RunConfig& config) {
   return fmt::format("{}", fmt::join(names, ","));
 }
 
+void set_rewrites(RunConfig& config, std::string_view value, std::string_view where) {
+  try {
+    config.rewrites = to_string(std::span<const Rewrite>(parse_rewrites(value)));
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
+  }
+}
+
 /// Setting the ranks anew lets the data axis be filled in anew, so that a dumped config runs with other --ranks.
 ConfigEntry ranks_entry() {
   ConfigEntry entry = integer("ranks", "ranks as threads of this process; 0: as many as the grid has, or mpirun's",
@@ -302,6 +311,10 @@ std::vector<ConfigEntry> run_entries() {
       integer("threads", "threads a rank computes with; 0: the machine's cores divided by the ranks",
               &RunConfig::threads, 0, 4096),
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
+      {"rewrites", ValueKind::text, "text",
+       "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
+       "ar-to-rs-ag, reshard and recompute=LAYERS",
+       set_rewrites, [](const RunConfig& config) { return config.rewrites; }},
       text("gemm-tuning",
            "a file that `weft tune` wrote: how matrix products are computed; none: the defaults; empty: also, or what "
            "the "

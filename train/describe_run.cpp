@@ -99,9 +99,10 @@ std::string describe_run(const RunDescription& run) {
       fmt::format("model      {} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}\n", m.name,
                   to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
                   human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
-  text += fmt::format("ranks      {} ({}; {}), {} thread{} each, policy {}\n", config.grid.ranks(),
+  text += fmt::format("ranks      {} ({}; {}), {} thread{} each, policy {}{}\n", config.grid.ranks(),
                       to_string(config.grid), communicator == "mpi" ? "MPI processes" : "threads of this process",
-                      config.threads, config.threads == 1 ? "" : "s", config.policy);
+                      config.threads, config.threads == 1 ? "" : "s", config.policy,
+                      config.rewrites.empty() ? "" : ", rewrites " + config.rewrites);
   text += fmt::format("data       {}\n", source.description());
   for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
   text += fmt::format("batch      {} sequences of {} tokens a step: {} rank{} × {} micro-batch{} × {}\n",
@@ -169,6 +170,7 @@ std::string describe_run_json(const RunDescription& run) {
                                {"communicator", communicator},
                                {"threads", config.threads},
                                {"policy", config.policy},
+                               {"rewrites", config.rewrites},
                                {"gemm_tuning", tuning},
                                {"train_tokens", source.train().size()},
                                {"held_out_tokens", source.held_out().size()},

@@ -99,6 +99,7 @@ StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::s
   }
   program_ = std::make_unique<Program>(world_, std::move(graphs),
                                        ProgramOptions{.policy_options = options,
+                                                      .rewrites = parse_rewrites(config_.rewrites),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),
                                                       .watchdog_seconds = config_.watchdog});

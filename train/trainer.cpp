@@ -122,6 +122,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
   const auto begin = Clock::now();
   program_ = std::make_unique<Program>(world_, std::move(graphs),
                                        ProgramOptions{.policy = config_.policy,
+                                                      .rewrites = parse_rewrites(config_.rewrites),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),
                                                       .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),

@@ -35,6 +35,7 @@ struct GridRun {
   double lr = 1e-3;
   std::int64_t warmup = 10;
   std::string policy = "program";
+  std::string rewrites;  // as parse_rewrites() takes them
   std::uint64_t seed = 7;
 
   /// Sequences of a step, over all ranks.
@@ -68,6 +69,7 @@ inline GridOutcome run_grid(const GridRun& run) {
     const Coordinates at = coordinates_of(grid, world.rank());
     ProgramOptions options;
     options.policy = run.policy;
+    options.rewrites = parse_rewrites(run.rewrites);
     options.grid = grid;
     Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
     const State& state = program.state();

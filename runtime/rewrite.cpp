@@ -1,0 +1,145 @@
+#include "runtime/rewrite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/error.h"
+#include "base/overloaded.h"
+#include "runtime/rewrites/rewrites.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kBucket = "bucket", kSplit = "split-collective", kHalves = "ar-to-rs-ag",
+                           kReshard = "reshard", kRecompute = "recompute";
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+constexpr std::int32_t kMostLayers = 100'000;
+
+std::string layers_text(const std::vector<std::int32_t>& layers) {
+  std::string text;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "=" : ",", layers[i]);
+    if (end - i > 1) text += fmt::format("-{}", layers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+[[noreturn]] void refuse(std::string_view entry, std::string_view expected, std::string_view fix) {
+  throw UserError(fmt::format("rewrite \"{}\"", entry), expected, fix);
+}
+
+std::int64_t parse_bytes(std::string_view entry, std::string_view value) {
+  std::int64_t unit = 1;
+  std::string_view digits = value;
+  for (const auto& [ending, bytes] :
+       {std::pair{"KB", std::int64_t{1} << 10}, {"MB", std::int64_t{1} << 20}, {"GB", std::int64_t{1} << 30}}) {
+    if (!value.ends_with(ending)) continue;
+    unit = bytes;
+    digits.remove_suffix(2);
+  }
+  const auto count = number_of<std::int64_t>(digits);
+  if (!count || *count < 1 || *count > kMostBytes / unit) {
+    refuse(entry, "a number of bytes from 1 to 1024GB, as in 4096, 64KB or 25MB", "write it as in bucket=25MB");
+  }
+  return *count * unit;
+}
+
+std::vector<std::int32_t> parse_layers(std::string_view entry, std::string_view value) {
+  std::vector<std::int32_t> layers;
+  while (true) {
+    const std::string_view part = value.substr(0, value.find(','));
+    const std::size_t dash = part.find('-');
+    const auto first = number_of<std::int32_t>(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : number_of<std::int32_t>(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= kMostLayers) {
+      refuse(entry, fmt::format("layers from 0 to {} and ranges of them", kMostLayers - 1),
+             "write them as in recompute=0-3,7");
+    }
+    for (std::int32_t layer = *first; layer <= *last; ++layer) layers.push_back(layer);
+    if (part.size() == value.size()) break;
+    value.remove_prefix(part.size() + 1);
+    if (layers.size() > static_cast<std::size_t>(kMostLayers)) refuse(entry, "each layer once", "leave some out");
+  }
+  std::ranges::sort(layers);
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return layers;
+}
+
+Rewrite parse_rewrite(std::string_view entry) {
+  const std::size_t equals = entry.find('=');
+  const std::string_view name = entry.substr(0, equals);
+  std::optional<std::string_view> value;
+  if (equals != std::string_view::npos) value = entry.substr(equals + 1);
+  if (name == kBucket) return value ? BucketAllReduces{parse_bytes(entry, *value)} : BucketAllReduces{};
+  if (name == kSplit) return value ? SplitAllReduces{parse_bytes(entry, *value)} : SplitAllReduces{};
+  if (name == kReshard) return ReshardAfterForward{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
+  if (name == kRecompute) return RecomputeLayers{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
+  if (name == kHalves) {
+    if (value) refuse(entry, "no value", fmt::format("write {}", kHalves));
+    return ReduceScatterAllGather{};
+  }
+  const std::vector<std::string> names = {std::string(kBucket), std::string(kSplit), std::string(kHalves),
+                                          std::string(kReshard), std::string(kRecompute)};
+  const std::string nearest = nearest_name(name, names);
+  throw UserError(fmt::format("unknown rewrite \"{}\"", name),
+                  fmt::format("one of {}, separated by semicolons", join(names)),
+                  nearest.empty() ? "write them as in \"bucket=25MB;reshard\"" : fmt::format("write {}", nearest));
+}
+
+}  // namespace
+
+std::string to_string(const Rewrite& rewrite) {
+  return std::visit(
+      Overloaded{[](const BucketAllReduces& r) { return fmt::format("{}={}", kBucket, r.bytes); },
+                 [](const SplitAllReduces& r) { return fmt::format("{}={}", kSplit, r.bytes); },
+                 [](const ReduceScatterAllGather&) { return std::string(kHalves); },
+                 [](const ReshardAfterForward& r) { return fmt::format("{}{}", kReshard, layers_text(r.layers)); },
+                 [](const RecomputeLayers& r) { return fmt::format("{}{}", kRecompute, layers_text(r.layers)); }},
+      rewrite);
+}
+
+std::string to_string(std::span<const Rewrite> rewrites) {
+  std::string text;
+  for (const Rewrite& rewrite : rewrites) text += (text.empty() ? "" : ";") + to_string(rewrite);
+  return text;
+}
+
+std::vector<Rewrite> parse_rewrites(std::string_view text) {
+  std::vector<Rewrite> rewrites;
+  if (text.empty()) return rewrites;
+  while (true) {
+    const std::string_view entry = text.substr(0, text.find(';'));
+    rewrites.push_back(parse_rewrite(entry));
+    if (entry.size() == text.size()) return rewrites;
+    text.remove_prefix(entry.size() + 1);
+  }
+}
+
+std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites) {
+  for (const Rewrite& each : rewrites) {
+    graph = std::visit(
+        Overloaded{[&](const BucketAllReduces& r) { return bucket_all_reduces(*graph, r); },
+                   [&](const SplitAllReduces& r) { return split_all_reduces(*graph, r); },
+                   [&](const ReduceScatterAllGather&) { return split_into_reduce_scatter_all_gather(*graph); },
+                   [&](const ReshardAfterForward& r) { return reshard_after_forward(*graph, r); },
+                   [&](const RecomputeLayers& r) { return recompute_layers(*graph, r); }},
+        each);
+  }
+  return graph;
+}
+
+}  // namespace weft

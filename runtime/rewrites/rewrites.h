@@ -1,0 +1,34 @@
+// The rewrites one by one; runtime/rewrite.h says what each is for and applies lists of them.
+#pragma once
+
+#include <memory>
+
+#include "graph/graph.h"
+#include "runtime/rewrite.h"
+
+namespace weft {
+
+/// Joined are all-reduces of one channel, phase and micro-batch between which the channel has no other collective.
+/// A bucket stands where its last member stood; tasks that wait for an earlier member move behind it. An all-reduce
+/// that waits for such a task begins a bucket of its own. Tensors lie side by side in the new one, each at a multiple
+/// of 64 bytes: one at most whose size is no such multiple joins, as the last. Parts of one tensor join where they lie side
+/// by side, so that tensors which one channel's bucket joined share a message on the next channel too.
+std::shared_ptr<const Graph> bucket_all_reduces(const Graph& graph, const BucketAllReduces& rewrite);
+
+/// Pieces begin at multiples of 64 bytes of the buffer, so the least size of a piece is 64 bytes. Each piece has a
+/// workspace of its own, and who reads a part of the buffer waits for the pieces that it reads.
+std::shared_ptr<const Graph> split_all_reduces(const Graph& graph, const SplitAllReduces& rewrite);
+
+/// Tasks `name`.reduce_scatter and `name`.all_gather, through a tensor of the rank's shard.
+std::shared_ptr<const Graph> split_into_reduce_scatter_all_gather(const Graph& graph);
+
+/// Every pass of a micro-batch that reads a gathered tensor gathers it itself (`name`.again); the first keeps the
+/// gather that is there. Tensors that no backward task reads are left alone.
+std::shared_ptr<const Graph> reshard_after_forward(const Graph& graph, const ReshardAfterForward& rewrite);
+
+/// Forward tasks of a layer and micro-batch that its backward tasks depend on run again (`name`.recompute) before the
+/// first of these. What comes from outside of the layer, gathered weights, and what another layer's backward pass reads
+/// too (so it would be kept in any case) stays.
+std::shared_ptr<const Graph> recompute_layers(const Graph& graph, const RecomputeLayers& rewrite);
+
+}  // namespace weft

@@ -127,8 +127,8 @@ void find_cause(const Step& step, double first_exposed, ExposedCollective& expos
   }
   if (const TaskId waiting = held_up(step, first_exposed, descendants(step.graph, task)); waiting.valid()) {
     exposed.cause = ExposureCause::computation_order;
-    exposed.because = fmt::format("computations that don't need it were ready, {} for one, but stood behind one that does",
-                                  step.name(waiting));
+    exposed.because = fmt::format(
+        "computations that don't need it were ready, {} for one, but stood behind one that does", step.name(waiting));
     return;
   }
   if (exposed.duration_ns > 1.05 * exposed.alone_ns + kTick) {
@@ -139,9 +139,8 @@ void find_cause(const Step& step, double first_exposed, ExposedCollective& expos
   }
   const TaskId input = step.last_input(task);
   exposed.cause = ExposureCause::data_dependency;
-  exposed.because =
-      fmt::format("started when {} was done, and nothing else could be computed until it ended",
-                  input.valid() ? step.name(input) : std::string("the step began"));
+  exposed.because = fmt::format("started when {} was done, and nothing else could be computed until it ended",
+                                input.valid() ? step.name(input) : std::string("the step began"));
 }
 
 /// The sequence of a plan as an order that can be changed and planned again.
@@ -196,8 +195,9 @@ class Remedies {
     std::erase_if(order.added_edges, [&](const Edge& edge) { return edge.to == exposed.task && edge.distance == 0; });
     const TaskId input = step.last_input(exposed.task);
     if (move_behind(order, exposed.task, input)) {
-      try_order(order, fmt::format("issue it as soon as {} is done",
-                                   input.valid() ? step.name(input) : std::string("the step begins")),
+      try_order(order,
+                fmt::format("issue it as soon as {} is done",
+                            input.valid() ? step.name(input) : std::string("the step begins")),
                 exposed);
     }
   }
@@ -227,9 +227,8 @@ class Remedies {
   void compute_first(const Step& step, ExposedCollective& exposed) const {
     const std::vector<bool> needs = descendants(step.graph, exposed.task);
     Order order = order_of(step.plan);
-    const auto first = std::ranges::find_if(order.sequence, [&](const Placement& p) {
-      return needs[p.task.index()] && !step.collective(p.task);
-    });
+    const auto first = std::ranges::find_if(
+        order.sequence, [&](const Placement& p) { return needs[p.task.index()] && !step.collective(p.task); });
     if (first == order.sequence.end()) return;
     std::vector<bool> stays(needs.size(), false);
     std::vector<TaskId> moved;
@@ -250,9 +249,10 @@ class Remedies {
     std::stable_partition(first, order.sequence.end(), [&](const Placement& p) { return !stays[p.task.index()]; });
     drop_edges_against(order);
     const TaskId example = *std::ranges::max_element(moved, {}, [&](TaskId t) { return step.costs.ns[t.index()]; });
-    try_order(order, fmt::format("compute {:.3f} ms that don't need it ({}, …) before what does", filled * 1e-6,
-                                 step.name(example)),
-              exposed);
+    try_order(
+        order,
+        fmt::format("compute {:.3f} ms that don't need it ({}, …) before what does", filled * 1e-6, step.name(example)),
+        exposed);
   }
 
   void cost_nothing(ExposedCollective& exposed) const {
@@ -264,8 +264,8 @@ class Remedies {
 
   static bool move_behind(Order& order, TaskId task, TaskId input) {
     const auto from = std::ranges::find(order.sequence, task, &Placement::task);
-    const auto behind = input.valid() ? std::ranges::find(order.sequence, input, &Placement::task) + 1
-                                      : order.sequence.begin();
+    const auto behind =
+        input.valid() ? std::ranges::find(order.sequence, input, &Placement::task) + 1 : order.sequence.begin();
     if (behind >= from) return false;
     std::rotate(behind, from, from + 1);
     drop_edges_against(order);

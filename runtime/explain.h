@@ -12,11 +12,11 @@ namespace weft {
 
 /// What kept an exposed collective from running behind computations.
 enum class ExposureCause : std::uint8_t {
-  data_dependency,   // it ran as early as its inputs allowed, and nothing else could be computed meanwhile
+  data_dependency,    // it ran as early as its inputs allowed, and nothing else could be computed meanwhile
   computation_order,  // computations that didn't need it were ready, but stood behind one that did
-  queued,            // its inputs were there, but its stream was busy with another collective
-  chosen,            // an edge of the policy held it back
-  contention,        // it took longer than alone, because others shared its link
+  queued,             // its inputs were there, but its stream was busy with another collective
+  chosen,             // an edge of the policy held it back
+  contention,         // it took longer than alone, because others shared its link
 };
 
 std::string_view to_string(ExposureCause cause);

@@ -16,8 +16,7 @@ namespace {
 void fill(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
   const std::unique_ptr<Policy> policy = make_policy(report.policy);
-  report.plan =
-      std::make_shared<const Plan>(plan_alone(problem.graph, *policy, problem.options, problem.rewrites));
+  report.plan = std::make_shared<const Plan>(plan_alone(problem.graph, *policy, problem.options, problem.rewrites));
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<Violation> violations = check_plan(*report.plan, 1);
   if (!violations.empty()) {
@@ -30,8 +29,8 @@ void fill(PlanReport& report, const PlanningProblem& problem) {
   options.grid = problem.grid;
   if (options.link_of_channel.empty()) options.link_of_channel = links_of_channels(problem.machine, problem.grid);
   report.simulation = simulate(*report.plan, report.costs, problem.machine, options);
-  report.bounds = lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams,
-                               options.link_of_channel);
+  report.bounds =
+      lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
   report.overlap = summarize(*report.plan, report.step());
   report.channels = channel_times(*report.plan, report.step());
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {

@@ -155,16 +155,18 @@ int simulate_and_measure(const CompareOptions& options, const CostOptions& costs
     const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
     const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
     const PlanningProblem problem =
-        costs.has_profile() ? costs.problem(config)
-                            : costs.problem(config, measure_profile(world, config, options.profile_steps, 5, tell_line));
+        costs.has_profile()
+            ? costs.problem(config)
+            : costs.problem(config, measure_profile(world, config, options.profile_steps, 5, tell_line));
     Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
-    comparison.reports = reports_of(problem, policies, tell);
+    if (world.rank() == 0) comparison.reports = reports_of(problem, policies, tell);
     std::vector<std::string> planned;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < policies.size(); ++i) {
-      if (!comparison.reports[i].planned()) continue;
+      const bool ours = world.rank() == 0 && comparison.reports[i].planned();
+      if (world.all_gather(ours ? 1 : 0).front() == 0) continue;
       planned.push_back(policies[i]);
       which.push_back(i);
     }
@@ -199,7 +201,8 @@ Command add_compare(CLI::App& root) {
   const CostOptions costs(*app);
   const ConfigOptions config(*app);
   app->footer(
-      "gap: above the bound of the policy's own graph. hidden: of the time between the serial step and the least bound,\n"
+      "gap: above the bound of the policy's own graph. hidden: of the time between the serial step and the least "
+      "bound,\n"
       "how much the policy saves. contention: what computations take longer because of communication beside them.\n"
       "Examples:\n"
       "  weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100\n"

@@ -29,16 +29,17 @@ double ms(double ns) {
 std::string text_of(const PlanReport& report, const Explanation& explanation) {
   const Graph& graph = *report.plan->graph;
   std::string text = fmt::format(
-      "Policy {}: a step takes {:.3f} ms, {:.1f} % above the bound of {:.3f} ms. Of {:.3f} ms of communication {:.3f} ms "
+      "Policy {}: a step takes {:.3f} ms, {:.1f} % above the bound of {:.3f} ms. Of {:.3f} ms of communication {:.3f} "
+      "ms "
       "are exposed, in {} collectives.\n",
       report.policy, ms(report.step_ns()), 100 * report.gap(), ms(report.bounds.best()),
       ms(static_cast<double>(report.overlap.communication)), ms(static_cast<double>(report.overlap.exposed)),
       explanation.collectives.size());
   for (const ExposedCollective& exposed : explanation.collectives) {
     const Task& task = graph.task(exposed.task);
-    text += fmt::format("\n{} ({} on {}, {:.3f} ms): {:.3f} ms exposed\n  {}: {}\n", task.name, kind_name(task.operation),
-                        to_string(*channel_of(task.operation)), ms(exposed.duration_ns), ms(exposed.exposed_ns),
-                        to_string(exposed.cause), exposed.because);
+    text += fmt::format("\n{} ({} on {}, {:.3f} ms): {:.3f} ms exposed\n  {}: {}\n", task.name,
+                        kind_name(task.operation), to_string(*channel_of(task.operation)), ms(exposed.duration_ns),
+                        ms(exposed.exposed_ns), to_string(exposed.cause), exposed.because);
     for (const Remedy& remedy : exposed.remedies) {
       text += remedy.gain_ns > 0 ? fmt::format("  {:+.3f} ms  {}\n", -ms(remedy.gain_ns), remedy.what)
                                  : fmt::format("  no gain   {}\n", remedy.what);

@@ -70,8 +70,8 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const PlanReport& r = comparison.reports[i];
     if (!r.planned()) continue;
-    rows.push_back({r.policy, ms(r.step_ns()), serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-",
-                    percent(r.gap()),
+    rows.push_back({r.policy, ms(r.step_ns()),
+                    serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-", percent(r.gap()),
                     serial != nullptr ? percent(hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
                     ms(static_cast<double>(r.overlap.exposed)), percent(r.overlap.overlap_fraction()),
                     ms(r.simulation.ranks.front().contention_ns),
@@ -92,9 +92,8 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
 }
 
 std::string bounds_text(const Comparison& comparison) {
-  const auto best = std::ranges::min_element(comparison.reports, {}, [](const PlanReport& r) {
-    return r.planned() ? r.bounds.best() : INFINITY;
-  });
+  const auto best = std::ranges::min_element(
+      comparison.reports, {}, [](const PlanReport& r) { return r.planned() ? r.bounds.best() : INFINITY; });
   if (best == comparison.reports.end() || !best->planned()) return "";
   const Bounds& b = best->bounds;
   return fmt::format(
@@ -129,7 +128,8 @@ double MeasuredSteps::quantile(double share) const {
 }
 
 const PlanReport* Comparison::serial() const {
-  const auto found = std::ranges::find_if(reports, [](const PlanReport& r) { return r.policy == "serial" && r.planned(); });
+  const auto found =
+      std::ranges::find_if(reports, [](const PlanReport& r) { return r.policy == "serial" && r.planned(); });
   return found == reports.end() ? nullptr : &*found;
 }
 

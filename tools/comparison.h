@@ -1,10 +1,9 @@
 // What `weft compare` shows: policies side by side, simulated and measured, as a table, as Markdown and as JSON.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "runtime/plan_report.h"
 

@@ -5,7 +5,15 @@
 
 #include "base/error.h"
 #include "runtime/cost_model.h"
+#include "runtime/policies/anneal.h"
+#include "runtime/policies/axonn.h"
+#include "runtime/policies/critical_path.h"
+#include "runtime/policies/ddp_bucket.h"
+#include "runtime/policies/fsdp.h"
+#include "runtime/policies/lhs.h"
+#include "runtime/policies/portfolio.h"
 #include "runtime/policies/program.h"
+#include "runtime/policies/random.h"
 #include "runtime/policies/serial.h"
 #include "runtime/policy_parameters.h"
 
@@ -30,6 +38,14 @@ struct Factory {
 constexpr std::array kFactories = {
     Factory{"serial", make_plain<SerialPolicy>},
     Factory{"program", make<ProgramPolicy>},
+    Factory{"axonn", make<AxonnPolicy>},
+    Factory{"ddp-bucket", make<DdpBucketPolicy>},
+    Factory{"fsdp", make<FsdpPolicy>},
+    Factory{"critical-path", make_plain<CriticalPathPolicy>},
+    Factory{"lhs", make<LhsPolicy>},
+    Factory{"random", make<RandomPolicy>},
+    Factory{"anneal", make<AnnealPolicy>},
+    Factory{"portfolio", make<PortfolioPolicy>},
 };
 
 }  // namespace

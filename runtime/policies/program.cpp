@@ -1,27 +1,37 @@
 #include "runtime/policies/program.h"
 
-#include <unordered_map>
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "runtime/policies/arrangement.h"
 
 namespace weft {
 namespace {
 
-enum Reason : std::uint32_t { kProgramOrder, kInPlace, kWeightGradient, kBiasGradient, kEmbeddingGradient };
-
-/// Which gradient of a parameter the task computes off the chain of input gradients, or kProgramOrder for none.
-Reason side_gradient(const Task& task) {
-  if (task.phase != Phase::backward) return kProgramOrder;
-  if (const auto* gemm = std::get_if<Gemm>(&task.operation); gemm != nullptr && gemm->trans_a) return kWeightGradient;
-  if (std::holds_alternative<BiasGradient>(task.operation)) return kBiasGradient;
-  if (std::holds_alternative<EmbeddingBackward>(task.operation)) return kEmbeddingGradient;
-  if (std::holds_alternative<PositionBackward>(task.operation)) return kEmbeddingGradient;
-  return kProgramOrder;
-}
-
-TensorId written_tensor(const Task& task) {
-  for (const Access& access : task.accesses) {
-    if (access.mode != AccessMode::read) return access.view.tensor;
+/// Tells each gather what it must not be issued before: the result by task, invalid for others and for gathers that may
+/// come at once. Moves them to where they may be issued.
+std::vector<TaskId> anchor_gathers(const Graph& graph, std::size_t depth, Arrangement& arrangement) {
+  std::vector<TaskId> anchors(graph.tasks().size());
+  std::vector<TaskId> first_of_visit;  // computation
+  TaskId last;                         // computation so far
+  for (const Visit& visit : visits_of(graph)) {
+    first_of_visit.emplace_back();
+    for (std::size_t i = visit.first; i < visit.end; ++i) {
+      const Task& task = graph.tasks()[i];
+      if (!is_collective(task.operation)) {
+        last = TaskId(i);
+        if (!first_of_visit.back().valid()) first_of_visit.back() = last;
+      } else if (is_gather(task)) {
+        const bool waits = first_of_visit.size() > depth;
+        const TaskId anchor = waits ? first_of_visit[first_of_visit.size() - 1 - depth] : TaskId();
+        anchors[i] = waits && !anchor.valid() ? last : anchor;  // a visit may begin with its gather
+        if (anchors[i].valid()) arrangement.behind(TaskId(i), anchors[i]);
+        if (!anchors[i].valid()) arrangement.before(TaskId(i), TaskId(std::size_t{0}));
+      }
+    }
   }
-  return TensorId();
+  return anchors;
 }
 
 }  // namespace
@@ -29,26 +39,18 @@ TensorId written_tensor(const Task& task) {
 ProgramPolicy::ProgramPolicy(PolicyParameters& parameters) : depth_(parameters.integer("depth", -1, 0, 1 << 20)) {}
 
 Order ProgramPolicy::order(const Graph& graph, const PolicyOptions& options) const {
-  Order order;
-  order.streams = streams_of(graph, options.compute_streams);
-  order.reasons = {"program order", "issued in place, waited for where its result is used",
-                   "weight gradient: off the chain of input gradients",
-                   "bias gradient: off the chain of input gradients",
-                   "embedding gradient: off the chain of input gradients"};
-  const auto side_streams = static_cast<std::size_t>(options.compute_streams) - 1;
-  std::unordered_map<TensorId, StreamId> stream_of_gradient;
-  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const Task& task = graph.tasks()[i];
-    Placement placement{TaskId(i), StreamId(std::size_t{0}), kProgramOrder};
-    if (const Channel* channel = channel_of(task.operation)) {
-      placement.stream = stream_of_channel(order.streams, *channel);
-      placement.reason = kInPlace;
-    } else if (const Reason reason = side_gradient(task); reason != kProgramOrder && side_streams > 0) {
-      const StreamId next(1 + stream_of_gradient.size() % side_streams);
-      placement.stream = stream_of_gradient.try_emplace(written_tensor(task), next).first->second;
-      placement.reason = reason;
-    }
-    order.sequence.push_back(placement);
+  Arrangement arrangement(graph);
+  std::vector<TaskId> anchors;
+  if (depth_ >= 0) anchors = anchor_gathers(graph, static_cast<std::size_t>(depth_), arrangement);
+  Order order = program_order(graph, options, arrangement.sequence());
+  if (depth_ < 0) return order;
+  const auto reason = static_cast<std::uint32_t>(order.reasons.size());
+  order.reasons.push_back(fmt::format("gathered no earlier than {} layers ahead of its use", depth_));
+  EdgeAdder edges(order);
+  for (Placement& placement : order.sequence) {
+    const TaskId anchor = anchors[placement.task.index()];
+    if (!anchor.valid() || !edges.add(anchor, placement.task, EdgeKind::issued_before)) continue;
+    placement.reason = reason;
   }
   return order;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/checker.h"
+#include "tests/runtime/policies/training_toy.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft {
@@ -93,6 +95,29 @@ TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
     EXPECT_TRUE(plan.streams[0].entries[i].waits.empty());
     EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason], "program order");
   }
+}
+
+TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
+  const auto graph = testing::training_step(3);
+  const std::string backward = " r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 d1 di0 i0 dw0 s0 d0 u0 u1 u2";
+  const auto order = [&](const char* policy) { return make_policy(policy)->order(*graph, {}); };
+
+  const Order one = order("program:depth=1");
+  EXPECT_EQ(testing::sequence_of(*graph, one), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
+  EXPECT_EQ(testing::reason_of(*graph, one, "g2"), "gathered no earlier than 1 layers ahead of its use");
+  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), "issued in place, waited for where its result is used");
+  const Plan plan = make_plan(graph, one, "program");
+  EXPECT_EQ(testing::waits_of(plan, "g0"), Strings{"compute0:u0'"});  // of the step before
+  EXPECT_EQ(testing::waits_of(plan, "g1").front(), "compute0:f0");
+  EXPECT_EQ(testing::waits_of(plan, "g2").front(), "compute0:f1");
+  EXPECT_TRUE(check_plan(plan).empty());
+
+  // Two layers ahead of g1 nothing has run: it comes first, and doesn't change places with g2.
+  EXPECT_EQ(testing::sequence_of(*graph, order("program:depth=2")), "g0 g1 f0 g2 r0 f1 r1 f2" + backward);
+  // A layer that begins with its gather: behind the last computation before it.
+  EXPECT_EQ(testing::sequence_of(*graph, order("program:depth=0")), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
+  EXPECT_EQ(testing::sequence_of(*graph, order("program")), "g0 f0 r0 g1 f1 r1 g2 f2" + backward);
+  EXPECT_TRUE(order("program").added_edges.empty());
 }
 
 }  // namespace

@@ -1,0 +1,256 @@
+#include "runtime/policies/list_schedule.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "graph/analysis.h"
+
+namespace weft {
+namespace {
+
+std::vector<std::string> common_reasons() {
+  return {"the only task of its stream that could start",
+          "held back until memory was free: the forecast was above the limit",
+          "above the memory limit: nothing fits, and this comes first in the program"};
+}
+
+}  // namespace
+
+ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options)
+    : graph_(graph),
+      streams_(streams_of(graph, options.compute_streams)),
+      cost_(costs.ns),
+      limit_(options.memory_limit),
+      memory_(graph) {
+  const std::size_t tasks = graph.tasks().size();
+  resource_.resize(tasks, 0);
+  in_edges_.resize(tasks, 0);
+  begin_.push_back(0);
+  for (std::size_t i = 0; i < tasks; ++i) {
+    if (const Channel* channel = channel_of(graph.tasks()[i].operation)) {
+      resource_[i] = stream_of_channel(streams_, *channel).value;
+    }
+    for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
+      const Edge& edge = graph.edges()[index];
+      if (edge.distance != 0) continue;
+      successors_.push_back(edge.to.value);
+      ++in_edges_[edge.to.index()];
+    }
+    begin_.push_back(static_cast<std::uint32_t>(successors_.size()));
+  }
+  ready_.resize(streams_.size());
+  sequence_.reserve(tasks);
+  misfits_.reserve(tasks);
+  candidates_.reserve(tasks);
+  stream_of_.resize(tasks);
+  reason_.resize(tasks);
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    state_.push_back({streams_[s].compute ? 0 : static_cast<std::uint32_t>(s), kIdle, 0});
+    ready_[s].reserve(tasks);
+  }
+}
+
+double ListScheduler::run(std::span<const double> priority) {
+  priority_ = priority;
+  chooser_ = nullptr;
+  return run();
+}
+
+double ListScheduler::run(ListChooser& chooser) {
+  chooser_ = &chooser;
+  const double makespan = run();
+  chooser_ = nullptr;
+  return makespan;
+}
+
+double ListScheduler::run() {
+  now_ = 0;
+  sequence_.clear();
+  memory_edges_.clear();
+  missing_ = in_edges_;
+  for (auto& ready : ready_) ready.clear();
+  for (StreamState& state : state_) state.task = kIdle;
+  const bool limited = limit_ > 0;
+  if (limited || watches_memory_) memory_.reset();
+  if (limited) {
+    held_.assign(cost_.size(), 0);
+    last_free_.assign(streams_.size(), kIdle);
+    waited_.assign(streams_.size() * streams_.size(), kIdle);
+  }
+  for (std::uint32_t i = 0; i < cost_.size(); ++i) {
+    if (missing_[i] == 0) release(i);
+  }
+  const auto computes = static_cast<std::size_t>(std::ranges::count(streams_, true, &Stream::compute));
+  while (true) {
+    // Of what starts at one time collectives come first; compute streams stand before theirs.
+    for (std::size_t s = computes; s < state_.size(); ++s) {
+      if (state_[s].task == kIdle) start_something(s);
+    }
+    for (std::size_t s = 0; s < computes; ++s) {
+      if (state_[s].task == kIdle) start_something(s);
+    }
+    double next = std::numeric_limits<double>::infinity();
+    for (const StreamState& state : state_) {
+      if (state.task != kIdle) next = std::min(next, state.finish);
+    }
+    if (next == std::numeric_limits<double>::infinity()) {
+      if (!limited || !start_the_front()) return now_;
+      continue;
+    }
+    now_ = next;
+    for (std::size_t s = 0; s < state_.size(); ++s) {
+      if (state_[s].task != kIdle && state_[s].finish == next) finish(s);
+    }
+  }
+}
+
+void ListScheduler::release(std::uint32_t task) {
+  std::vector<Ready>& ready = ready_[resource_[task]];
+  ready.push_back({chooser_ == nullptr ? priority_[task] : 0, task});
+  if (chooser_ == nullptr) std::push_heap(ready.begin(), ready.end());
+}
+
+bool ListScheduler::fits(std::uint32_t task) {
+  if (limit_ <= 0) return true;
+  if (memory_.adds(task) == 0 || memory_.peak_with(task) <= limit_) return true;
+  held_[task] = 1;
+  return false;
+}
+
+bool ListScheduler::start_something(std::size_t stream) {
+  std::vector<Ready>& ready = ready_[state_[stream].resource];
+  if (ready.empty()) return false;
+  if (chooser_ != nullptr) {
+    candidates_.clear();
+    for (const Ready& item : ready) {
+      if (fits(item.task)) candidates_.push_back(item.task);
+    }
+    if (candidates_.empty()) return false;
+    ListChooser::Choice choice;
+    std::uint32_t reason = kAlone;
+    if (candidates_.size() > 1) {
+      choice = chooser_->choose(candidates_, *this);
+      reason = kFirstRule + choice.reason;
+    }
+    const std::uint32_t task = candidates_[choice.index];
+    const auto place = std::ranges::find_if(ready, [&](const Ready& item) { return item.task == task; });
+    *place = ready.back();
+    ready.pop_back();
+    start(stream, task, reason);
+    return true;
+  }
+  misfits_.clear();
+  bool found = false;
+  while (!ready.empty() && !found) {
+    std::pop_heap(ready.begin(), ready.end());
+    const Ready best = ready.back();
+    ready.pop_back();
+    if (!fits(best.task)) {
+      misfits_.push_back(best);
+      continue;
+    }
+    found = true;
+    std::uint32_t reason = kAlone;
+    if (!ready.empty()) reason = ready.front().key < best.key ? kFirstRule : kFirstRule + 1;
+    start(stream, best.task, reason);
+  }
+  for (const Ready& item : misfits_) {
+    ready.push_back(item);
+    std::push_heap(ready.begin(), ready.end());
+  }
+  return found;
+}
+
+bool ListScheduler::start_the_front() {
+  const std::size_t front = memory_.front();
+  if (front >= cost_.size()) return false;
+  const auto task = static_cast<std::uint32_t>(front);
+  std::vector<Ready>& ready = ready_[resource_[task]];
+  const auto place = std::ranges::find_if(ready, [&](const Ready& item) { return item.task == task; });
+  *place = ready.back();
+  ready.pop_back();
+  if (chooser_ == nullptr) std::make_heap(ready.begin(), ready.end());
+  std::size_t stream = 0;  // everything is idle: computations take the first
+  while (state_[stream].resource != resource_[task]) ++stream;
+  start(stream, task, kOverLimit);
+  return true;
+}
+
+void ListScheduler::start(std::size_t stream, std::uint32_t task, std::uint32_t reason) {
+  if (limit_ > 0) {
+    if (reason != kOverLimit && held_[task] != 0) reason = kHeld;
+    wait_for_freed_memory(stream, task);
+  }
+  if (limit_ > 0 || watches_memory_) memory_.start(task);
+  state_[stream].task = task;
+  state_[stream].finish = now_ + cost_[task];
+  sequence_.push_back(task);
+  stream_of_[task] = static_cast<std::uint32_t>(stream);
+  reason_[task] = reason;
+}
+
+void ListScheduler::finish(std::size_t stream) {
+  const std::uint32_t task = std::exchange(state_[stream].task, kIdle);
+  if (limit_ > 0) {
+    if (memory_.finish(task) > 0) last_free_[stream] = task;
+  } else if (watches_memory_) {
+    memory_.finish(task);
+  }
+  for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) {
+    if (--missing_[successors_[i]] == 0) release(successors_[i]);
+  }
+}
+
+// Bytes are used again only where a plan's waits say that their last user is done (plan_memory.h). This schedule knows
+// it from its clock; an edge makes it known to the plan. It costs nothing here: the source is done already.
+void ListScheduler::wait_for_freed_memory(std::size_t stream, std::uint32_t task) {
+  const std::int64_t bytes = memory_.adds(task);
+  if (bytes == 0 || memory_.allocated() + bytes <= limit_) return;
+  for (std::size_t other = 0; other < streams_.size(); ++other) {
+    std::uint32_t& waited = waited_[stream * streams_.size() + other];
+    if (other == stream || last_free_[other] == waited) continue;
+    waited = last_free_[other];
+    memory_edges_.push_back({TaskId(std::size_t{waited}), TaskId(std::size_t{task}), EdgeKind::completes_before,
+                             EdgeReason::policy, 0, TensorId()});
+  }
+}
+
+std::optional<double> ListScheduler::end_of_collectives() const {
+  std::optional<double> end;
+  for (const StreamState& state : state_) {
+    if (state.task != kIdle && state.resource != 0) end = std::max(end.value_or(0), state.finish);
+  }
+  return end;
+}
+
+Order ListScheduler::order_with(std::vector<std::string> reasons) const {
+  Order order;
+  order.streams = streams_;
+  order.reasons = common_reasons();
+  std::ranges::move(reasons, std::back_inserter(order.reasons));
+  order.sequence.reserve(sequence_.size());
+  for (const std::uint32_t task : sequence_) {
+    order.sequence.push_back({TaskId(std::size_t{task}), StreamId(std::size_t{stream_of_[task]}), reason_[task]});
+  }
+  order.added_edges = memory_edges_;
+  return order;
+}
+
+Order ListScheduler::order(const std::string& rule) const {
+  return order_with(
+      {"of the ready tasks the one with " + rule, "program order, among ready tasks that are equal by " + rule});
+}
+
+Order ListScheduler::order(const ListChooser& chooser) const {
+  return order_with(chooser.reasons());
+}
+
+std::vector<double> upward_rank(const Graph& graph, std::span<const double> cost) {
+  std::vector<double> rank = critical_path(graph, cost).tail;
+  for (std::size_t i = 0; i < rank.size(); ++i) rank[i] += cost[i];
+  return rank;
+}
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+// Foretells the scratch memory of a step whose tasks are taken out of program order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace weft {
+
+/// For each place in the program, the bytes alive there if everything that isn't done yet runs in program order from
+/// now on. A tensor is alive from the start of its first access to the end of its last. So a task that runs ahead
+/// raises the forecast between the front (the first task that isn't done) and its own place, and whoever lets it start
+/// only where the forecast stays within a limit never ends up in a corner: the program's own order always remains.
+///
+/// Bytes are rounded up to the memory plan's alignment. Operations take O(log tasks) per tensor of the task.
+class MemoryForecast {
+ public:
+  explicit MemoryForecast(const Graph& graph);
+
+  void reset();
+  /// The forecast's maximum up to the task's place, were it to start now.
+  std::int64_t peak_with(std::size_t task) const;
+  void start(std::size_t task);
+  /// Returns the bytes that are free from now on.
+  std::int64_t finish(std::size_t task);
+
+  std::int64_t live() const { return live_; }            // bytes alive now
+  std::int64_t allocated() const { return allocated_; }  // bytes of all tensors so far, dead ones too
+  /// Bytes that the task would add now, and those that its end would free.
+  std::int64_t adds(std::size_t task) const;
+  std::int64_t frees(std::size_t task) const;
+  /// The first task of the program that isn't done.
+  std::size_t front() const { return front_; }
+
+ private:
+  struct Life {
+    std::int64_t bytes = 0;
+    std::uint32_t first = 0, last = 0, accessors = 0;  // places in the program; number of tasks
+  };
+
+  std::span<const std::uint32_t> tensors_of(std::size_t task) const {
+    return std::span(tensors_).subspan(begin_[task], begin_[task + 1] - begin_[task]);
+  }
+  void add(std::size_t from, std::size_t to, std::int64_t bytes);  // to places [from, to)
+  std::int64_t largest(std::size_t from, std::size_t to) const;    // of places [from, to); 0 for none
+  static std::int64_t top(const std::vector<std::int64_t>& most, const std::vector<std::int64_t>& more, std::size_t n) {
+    return most[n] + more[n];
+  }
+
+  std::size_t tasks_, leaves_ = 1;
+  std::vector<std::uint32_t> begin_, tensors_;  // scratch tensors by task, each once
+  std::vector<Life> lives_;                     // by tensor
+  std::vector<std::int64_t> program_;           // the tree's `most_` when nothing has run yet
+  std::vector<std::int64_t> most_, more_;       // a node's maximum below it, and what was added to all of it
+  std::vector<std::uint32_t> accesses_left_;    // by tensor
+  std::vector<char> done_;                      // by task
+  std::size_t front_ = 0;
+  std::int64_t live_ = 0, allocated_ = 0;
+};
+
+}  // namespace weft

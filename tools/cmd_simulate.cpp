@@ -20,6 +20,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/machine_files.h"
+#include "tools/output_file.h"
 #include "train/durable_file.h"
 #include "train/progress.h"
 #include "train/trainer.h"
@@ -180,6 +181,9 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
 }
 
 int run(const SimulateOptions& options) {
+  for (const std::string& file : {options.trace, options.svg}) {
+    if (!file.empty()) expect_writable(file);
+  }
   RunConfig config = options.config;
   resolve(config, 0);
   const Machine machine = find_machine(options.machine, machine_folders());

@@ -152,6 +152,9 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
 }
 
 int run(const SimulateOptions& options, const CostOptions& costs) {
+  for (const std::string& file : {options.trace, options.svg}) {
+    if (!file.empty()) expect_writable(file);
+  }
   RunConfig config = options.config;
   resolve(config, 0);
   PlanningProblem problem = costs.problem(config);

@@ -34,9 +34,9 @@ class SimulateCommand : public ::testing::Test {
 TEST_F(SimulateCommand, TellsTimesBoundsAndMemory) {
   const CommandResult result = simulate({"--machine", "dgx-h100", "--grid", "x=2,z=2,data=2"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(has_parts(result.output, {"tiny on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program", "tokens/s",
-                                        "critical path", "one machine", "above the best", "exposed", "z_gather",
-                                        "memory", "unverified or assumed", "compute0 |"}))
+  EXPECT_TRUE(has_parts(result.output, {"custom on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program",
+                                        "tokens/s", "critical path", "one machine", "above the best", "exposed",
+                                        "z_gather", "memory", "unverified or assumed", "compute0  |"}))
       << result.output;
 }
 
@@ -140,7 +140,7 @@ TEST_F(SimulateCommand, RefusesWhatItCannotUse) {
                          {{"--noise", "-1"}, {"--noise"}},
                          {{"--slow-rank", "0"}, {"--slow-rank"}},
                          {{"--simulated-steps", "0"}, {"--simulated-steps"}},
-                         {{"--policy", "programm"}, {"did you mean"}},
+                         {{"--policy", "programm"}, {"write \"program\""}},
                          {{"--grid", "x=3"}, {"x"}},
                          {{"--machin", "laptop"}, {"did you mean --machine?"}},
                          {{"-o", "no/such/folder.json"}, {"no/such"}}}) {

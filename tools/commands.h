@@ -19,6 +19,8 @@ Command add_generate(CLI::App& root);
 Command add_export(CLI::App& root);
 Command add_graph(CLI::App& root);
 Command add_tune(CLI::App& root);
+Command add_plan(CLI::App& root);
+Command add_diff(CLI::App& root);
 Command add_memory(CLI::App& root);
 Command add_doctor(CLI::App& root);
 

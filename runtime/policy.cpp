@@ -9,12 +9,14 @@
 #include "runtime/policies/axonn.h"
 #include "runtime/policies/critical_path.h"
 #include "runtime/policies/ddp_bucket.h"
+#include "runtime/policies/file.h"
 #include "runtime/policies/fsdp.h"
 #include "runtime/policies/lhs.h"
 #include "runtime/policies/portfolio.h"
 #include "runtime/policies/program.h"
 #include "runtime/policies/random.h"
 #include "runtime/policies/serial.h"
+#include "runtime/policy_library.h"
 #include "runtime/policy_parameters.h"
 
 namespace weft {
@@ -62,9 +64,12 @@ std::vector<std::string> policy_names() {
 
 std::unique_ptr<Policy> make_policy(std::string_view name) {
   const std::string_view wanted = name.substr(0, name.find(':'));
+  const std::string rest(name.substr(std::min(name.size(), wanted.size() + 1)));
+  if (wanted == "file") return std::make_unique<FilePolicy>(rest);
+  if (wanted.ends_with(".so")) return load_policy_library(std::string(wanted), rest);
   for (const Factory& factory : kFactories) {
     if (factory.name != wanted) continue;
-    PolicyParameters parameters(std::string(wanted), name.substr(std::min(name.size(), wanted.size() + 1)));
+    PolicyParameters parameters(std::string(wanted), rest);
     std::unique_ptr<Policy> policy = factory.make(parameters);
     parameters.finish();
     return policy;

@@ -22,6 +22,8 @@ Command add_tune(CLI::App& root);
 Command add_profile(CLI::App& root);
 Command add_compare(CLI::App& root);
 Command add_explain(CLI::App& root);
+Command add_plan(CLI::App& root);
+Command add_diff(CLI::App& root);
 Command add_memory(CLI::App& root);
 Command add_simulate(CLI::App& root);
 Command add_doctor(CLI::App& root);

@@ -161,7 +161,7 @@ class BucketMaker {
     }
     std::vector<TensorId> tensors;
     for (const std::size_t member : bucket.members) tensors.push_back(task(member).accesses[0].view.tensor);
-    std::ranges::stable_partition(tensors, [&](TensorId id) { return aligned(graph_.tensor(id)); });
+    std::stable_partition(tensors.begin(), tensors.end(), [&](TensorId id) { return aligned(graph_.tensor(id)); });
     Tensor merged = graph_.tensor(tensors.front());
     std::int64_t count = 0;
     for (const TensorId id : tensors) {

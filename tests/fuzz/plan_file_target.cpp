@@ -1,0 +1,23 @@
+// Plan files: an accepted one is written as one that is read back, differs in nothing from itself, and gives a graph's
+// order or is refused.
+#include <memory>
+
+#include "runtime/plan_difference.h"
+#include "runtime/plan_file.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/runtime/random_graph.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weft;
+  static const std::shared_ptr<const Graph> graph = testing::random_graph(3, {.tasks = 6, .tensors = 4});
+  PlanFile file;
+  if (!fuzz::accepted([&] { file = parse_plan_file(fuzz::text_of(data, size), "plan.json"); })) return 0;
+  const PlanFile again = parse_plan_file(to_json(file), "written.json");
+  fuzz::require(again.sequence.size() == file.sequence.size() && to_json(again) == to_json(file),
+                "a plan that differs when it is read back");
+  fuzz::require(describe_difference(file, again).empty(), "a plan that differs from itself");
+  Order order;
+  if (!fuzz::accepted([&] { order = order_of(file, *graph, "plan.json"); })) return 0;
+  make_plan(graph, order, "fuzz");  // whose own checks find nothing any more
+  return 0;
+}

@@ -1,0 +1,52 @@
+// `weft plan`: writes what a policy decides for a training step as a file to read, compare and replay.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "ops/lower.h"
+#include "runtime/plan_alone.h"
+#include "runtime/plan_file.h"
+#include "tools/commands.h"
+#include "tools/config_options.h"
+#include "train/durable_file.h"
+#include "train/trainer.h"
+
+namespace weft {
+namespace {
+
+int write_plan(RunConfig config, const std::string& output) {
+  resolve(config, 0);
+  const std::unique_ptr<Policy> policy = make_policy(config.policy);
+  const auto graph = lower_train(config.model, step_config(config));
+  const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, {}, parse_rewrites(config.rewrites));
+  const auto rewritten = rewrite(graph, rewrites);
+  const Plan plan = make_plan(rewritten, policy->order(*rewritten, {}), policy->name());
+  write_durable(output, to_json(plan_file_of(plan, to_string(std::span<const Rewrite>(rewrites)))));
+  fmt::print("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(),
+             plan.streams.size(), plan.collectives.size(), plan.policy);
+  return 0;
+}
+
+}  // namespace
+
+Command add_plan(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("plan", "write the order that a policy decides on as a file");
+  const auto output = std::make_shared<std::string>("plan.json");
+  app->add_option("-o,--output", *output, "the file to write")->capture_default_str();
+  const ConfigOptions config(*app);
+  app->footer(
+      "Examples:\n"
+      "  weft plan --model tiny --ranks 2 -o plan.json\n"
+      "  weft train --model tiny --ranks 2 --policy file:plan.json     replays it\n"
+      "  weft diff plan.json other.json                                says what moved");
+  return [output, config] {
+    const RunConfig loaded = config.load();
+    if (config.dump()) return print_config(loaded);
+    return write_plan(loaded, *output);
+  };
+}
+
+}  // namespace weft

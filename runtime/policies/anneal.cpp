@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -21,27 +20,49 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
     std::size_t task;
     double before;
   };
-  std::array<Change, 4> changes{};
+  std::vector<Change> changes;
+  const auto tasks = scheduler.graph().tasks();
+  changes.reserve(tasks.size() + 4);
+  const auto change = [&](std::size_t task, double value) {
+    changes.push_back({task, priority[task]});
+    priority[task] = value;
+  };
   const double reach = result.first;  // priorities are times to the end of the step, or like them
+  std::vector<ListScheduler::Blocked> blocked = scheduler.blocked();
   for (std::int64_t move = 0; move < moves && !priority.empty(); ++move) {
-    const std::size_t count = 1 + numbers.below(changes.size());
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t task = numbers.below(priority.size());
-      changes[i] = {task, priority[task]};
-      // Near and far moves alike: from a whole step down to 1/1024 of it.
-      const double scale = reach * std::exp2(-static_cast<double>(numbers.below(11)));
-      priority[task] += (2 * numbers.unit() - 1) * scale;
+    changes.clear();
+    // Near and far moves alike: from a whole step down to 1/1024 of it.
+    const auto scale = [&] { return reach * std::exp2(-static_cast<double>(numbers.below(11))); };
+    if (numbers.below(4) == 0) {
+      const Task& one = tasks[numbers.below(tasks.size())];
+      const bool all_layers = numbers.below(2) == 0;
+      const double shift = (2 * numbers.unit() - 1) * scale();
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const bool same_pass = tasks[i].micro_batch == one.micro_batch && tasks[i].phase == one.phase;
+        if (same_pass && (all_layers || tasks[i].layer == one.layer)) change(i, priority[i] + shift);
+      }
+    } else {
+      for (std::size_t count = 1 + numbers.below(4); count > 0; --count) {
+        if (!blocked.empty() && numbers.below(2) == 0) {
+          const auto [task, by] = blocked[numbers.below(blocked.size())];
+          change(task, std::max(priority[task], priority[by]) + numbers.unit() * scale() / 16);
+        } else {
+          const std::size_t task = numbers.below(tasks.size());
+          change(task, priority[task] + (2 * numbers.unit() - 1) * scale());
+        }
+      }
     }
     const double makespan = scheduler.run(priority);
     const double luck = numbers.unit();
     if (makespan <= current || luck < std::exp((current - makespan) / temperature)) {
       current = makespan;
+      blocked = scheduler.blocked();
       if (makespan < result.best) {
         result.best = makespan;
         result.priority = priority;
       }
     } else {
-      for (std::size_t i = count; i-- > 0;) priority[changes[i].task] = changes[i].before;
+      for (std::size_t i = changes.size(); i-- > 0;) priority[changes[i].task] = changes[i].before;
     }
     temperature *= 0.9995;
   }

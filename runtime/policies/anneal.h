@@ -17,9 +17,11 @@ struct Annealed {
   double first = 0, best = 0;    // makespans of the list schedules by the given and by this priority; best ≤ first
 };
 
-/// `moves` times: changes the priorities of 1 to 4 tasks, schedules again, and keeps the change if the makespan isn't
-/// longer, else with probability exp(−Δ/θ); θ begins at 0.2 % of the best makespan and shrinks by 0.05 % a move
-/// (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", 1983).
+/// `moves` times: changes priorities, schedules again, and keeps the change if the makespan isn't longer, else with
+/// probability exp(−Δ/θ); θ begins at 0.2 % of the best makespan and shrinks by 0.05 % a move (Kirkpatrick, Gelatt and
+/// Vecchi, "Optimization by simulated annealing", 1983). A change shifts all tasks of a pass of one micro-batch, or of
+/// one of its layers, or it moves 1 to 4 tasks: drawn from all, or such as their stream kept waiting on the path that
+/// took longest, above the task that ran instead.
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed);
 
 /// Starts from the order of critical-path and is never longer than it by makespan.h. `iterations`: moves, of which each

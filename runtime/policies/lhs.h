@@ -1,7 +1,9 @@
 // Policy `lhs`: a latency-hiding list schedule by an ordered list of rules.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/policies/list_schedule.h"
@@ -51,6 +53,7 @@ class RuleChooser final : public ListChooser {
 class LhsPolicy final : public Policy {
  public:
   LhsPolicy();
+  explicit LhsPolicy(std::string_view rules) : rules_(parse_lhs_rules(rules)) {}
   explicit LhsPolicy(PolicyParameters& parameters);
   std::string name() const override { return "lhs"; }
   Order order(const Graph& graph, const PolicyOptions& options) const override;

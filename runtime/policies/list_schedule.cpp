@@ -45,6 +45,7 @@ ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const P
   misfits_.reserve(tasks);
   candidates_.reserve(tasks);
   stream_of_.resize(tasks);
+  finish_.resize(tasks);
   reason_.resize(tasks);
   for (std::size_t s = 0; s < streams_.size(); ++s) {
     state_.push_back({streams_[s].compute ? 0 : static_cast<std::uint32_t>(s), kIdle, 0});
@@ -185,7 +186,7 @@ void ListScheduler::start(std::size_t stream, std::uint32_t task, std::uint32_t 
   }
   if (limit_ > 0 || watches_memory_) memory_.start(task);
   state_[stream].task = task;
-  state_[stream].finish = now_ + cost_[task];
+  state_[stream].finish = finish_[task] = now_ + cost_[task];
   sequence_.push_back(task);
   stream_of_[task] = static_cast<std::uint32_t>(stream);
   reason_[task] = reason;
@@ -215,6 +216,28 @@ void ListScheduler::wait_for_freed_memory(std::size_t stream, std::uint32_t task
     memory_edges_.push_back({TaskId(std::size_t{waited}), TaskId(std::size_t{task}), EdgeKind::completes_before,
                              EdgeReason::policy, 0, TensorId()});
   }
+}
+
+std::vector<ListScheduler::Blocked> ListScheduler::blocked() const {
+  std::vector<Blocked> result;
+  std::vector<std::uint32_t> before(cost_.size(), kIdle), last(streams_.size(), kIdle);
+  std::uint32_t task = kIdle;
+  for (const std::uint32_t next : sequence_) {
+    before[next] = std::exchange(last[stream_of_[next]], next);
+    if (task == kIdle || finish_[next] > finish_[task]) task = next;
+  }
+  while (task != kIdle) {
+    std::uint32_t input = kIdle;
+    for (const Edge& edge : graph_.in_edges(TaskId(std::size_t{task}))) {
+      if (edge.distance != 0) continue;
+      if (input == kIdle || finish_[edge.from.index()] > finish_[input]) input = edge.from.value;
+    }
+    const std::uint32_t by = before[task];
+    const bool waited = by != kIdle && (input == kIdle || finish_[by] > finish_[input]);
+    if (waited) result.push_back({task, by});
+    task = waited ? by : input;
+  }
+  return result;
 }
 
 std::optional<double> ListScheduler::end_of_collectives() const {

@@ -48,8 +48,12 @@ class ListScheduler {
   /// What the last run decided. `rule` says what the priority is: "the longest path to the end of the step".
   Order order(const std::string& rule) const;
   Order order(const ListChooser& chooser) const;
-  /// The tasks as the last run started them.
-  std::span<const std::uint32_t> sequence() const { return sequence_; }
+  /// Where the last run lost time: tasks of a path from its end back to its start that waited for their stream though
+  /// their inputs were there, each with the task that the stream ran instead. Takes O(tasks + edges).
+  struct Blocked {
+    std::uint32_t task, by;
+  };
+  std::vector<Blocked> blocked() const;
 
   // -- for choosers, while a run is going on
   // ---------------------------------------------------------------------------
@@ -110,6 +114,7 @@ class ListScheduler {
   std::vector<Ready> misfits_;
   std::vector<std::uint32_t> candidates_;
   std::vector<std::uint32_t> missing_, sequence_, stream_of_, reason_;
+  std::vector<double> finish_;  // by task
   std::vector<char> held_;
   std::vector<std::uint32_t> last_free_;  // by stream: its last task that freed memory, or kIdle
   std::vector<std::uint32_t> waited_;     // [stream][stream]: the last such task that was waited for

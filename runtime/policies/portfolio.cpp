@@ -89,6 +89,8 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
   std::vector<Member> members;
   members.push_back({"critical-path", std::make_unique<CriticalPathPolicy>(), true});
   members.push_back({"lhs", std::make_unique<LhsPolicy>(), true});
+  const std::string_view other = "memory+communication+critical";
+  members.push_back({fmt::format("lhs:rules={}", other), std::make_unique<LhsPolicy>(other), true});
   members.push_back({"program", std::make_unique<ProgramPolicy>(), false});
   for (const int depth : {4, 2, 1, 0}) {
     members.push_back({fmt::format("program:depth={}", depth), std::make_unique<ProgramPolicy>(depth), false});

@@ -1,6 +1,7 @@
 // Policies in shared libraries: the example works, and each way to be wrong is refused in words for its author.
 #include "runtime/policy_library.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -14,7 +15,7 @@ namespace weft {
 namespace {
 
 std::string library(const std::string& name) {
-  return std::string(WEFT_POLICY_LIBRARIES) + "/" + name + ".so";
+  return fmt::format("{}/{}.so", WEFT_POLICY_LIBRARIES, name);
 }
 
 std::shared_ptr<const Graph> toy_step() {

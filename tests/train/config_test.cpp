@@ -213,6 +213,7 @@ std::string another_value(const ConfigKey& key) {
   if (key.name == "model") return "gpt2-124m";
   if (key.name == "grid") return "x=1,y=1,z=1,data=2";
   if (key.name == "axis-order") return "data,z,x,y";
+  if (key.name == "rewrites") return "bucket=26214400;recompute=0-3";
   if (key.type == "integer") return key.default_value == "3" ? "4" : "3";
   if (key.name == "model.rope-theta") return "50000.5";
   if (key.name == "eps") return "3e-09";
@@ -222,6 +223,14 @@ std::string another_value(const ConfigKey& key) {
   if (key.type == "text") return "a \"quoted\\path\"\twith = signs # and é";
   const std::size_t bar = key.type.rfind('|');
   return key.type.substr(bar + 1);
+}
+
+TEST(Config, RewritesAreReadWhenTheyAreSet) {
+  RunConfig config;
+  set_key(config, "rewrites", "bucket=25MB;recompute=2,0-1", "test");
+  EXPECT_EQ(config.rewrites, "bucket=26214400;recompute=0-2");
+  EXPECT_THROW(set_key(config, "rewrites", "buckets", "test"), UserError);
+  EXPECT_EQ(config.rewrites, "bucket=26214400;recompute=0-2");
 }
 
 TEST(Config, DumpOfEveryKeyReadsBack) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cstring>
+#include <span>
 #include <vector>
 
 #include "runtime/comm/backoff.h"
@@ -20,13 +22,20 @@ double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Multiplies and adds in registers; its result has to be used.
-[[gnu::noipa]] float compute(std::int64_t iterations) {
+/// Multiplies and adds over a working set that fits the core's own caches, as a blocked matrix product does, so that
+/// what a transport evicts costs it something. Its result has to be used.
+[[gnu::noipa]] float compute(std::span<const float> values, std::int64_t passes) {
   using Vector [[gnu::vector_size(32)]] = float;
-  std::array<Vector, 8> sums{};
-  const Vector scale = sums[0] + 0.999F, offset = sums[0] + 0.001F;
-  for (std::int64_t i = 0; i < iterations; ++i) {
-    for (Vector& sum : sums) sum = sum * scale + offset;
+  constexpr std::size_t kLanes = 8, kSums = 8;
+  std::array<Vector, kSums> sums{};
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    for (std::size_t i = 0; i + kLanes * kSums <= values.size(); i += kLanes * kSums) {
+      for (std::size_t j = 0; j < kSums; ++j) {
+        Vector value;
+        std::memcpy(&value, values.data() + i + j * kLanes, sizeof value);
+        for (int repeat = 0; repeat < 4; ++repeat) sums[j] = sums[j] * value + value;
+      }
+    }
   }
   float total = 0;
   for (const Vector& sum : sums) total += sum[0];
@@ -70,17 +79,18 @@ class Probe {
 
  private:
   void calibrate() {
-    constexpr std::int64_t kIterations = 5'000'000;
+    constexpr std::int64_t kPasses = 300;
+    sink_ = sink_ + compute(values_, kPasses);
     const Clock::time_point begin = Clock::now();
-    sink_ = sink_ + compute(kIterations);
-    iterations_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(kInterval / since(begin) * kIterations));
+    sink_ = sink_ + compute(values_, kPasses);
+    passes_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(kInterval / since(begin) * kPasses));
   }
 
   template <class Progress>
   void compute_with(const Progress& progress) {
     bool done = false;
     for (std::int64_t i = 0; i < pieces_; ++i) {
-      sink_ = sink_ + compute(iterations_);
+      sink_ = sink_ + compute(values_, passes_);
       if (!done) done = progress();
     }
     for (Backoff backoff; !done; backoff.pause()) done = progress();
@@ -105,7 +115,8 @@ class Probe {
   World& world_;
   Communicator& group_;
   CollectiveCall call_;
-  std::int64_t iterations_ = 0, pieces_ = 0;
+  const std::vector<float> values_ = std::vector<float>(std::size_t{1} << 16, 0.5F);  // 256 KB
+  std::int64_t passes_ = 0, pieces_ = 0;
   volatile float sink_ = 0;
 };
 

@@ -14,8 +14,8 @@ struct CollectiveTimes {
   double cpu = 0;     // how much longer that computation takes
 };
 
-/// Medians of `rounds` rounds, each of which runs a computation in registers alone (about 1.5 times as long as the
-/// collective), the collective alone, and both together. Collective over the world, which every group of `channel`
+/// Medians of `rounds` rounds, each of which runs a computation in the core's caches alone (about 1.5 times as long as
+/// the collective), the collective alone, and both together. Collective over the world, which every group of `channel`
 /// takes part in at once; the buffers are the communicator's to overwrite.
 CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call, int rounds);
 

@@ -12,6 +12,7 @@ namespace weft {
 struct TaskCosts {
   std::vector<double> ns;      // how long a task takes when it runs alone on its resources
   std::vector<double> cpu_ns;  // of `ns`, what a collective's transport takes from the rank's cores; 0 for computations
+  std::vector<double> beside_ns = {};  // of a collective beside computations on the same cores, ≥ ns; empty: as ns
 };
 
 /// Knows what a task costs from its operation and the sizes that it works on. Pure: equal graphs get equal costs.

@@ -37,8 +37,8 @@ class Policy {
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
 
-/// By name, with parameters behind a colon: "axonn:oar=off". "file:PATH" replays a plan file, "PATH.so:parameters" asks a
-/// shared library (runtime/policy_library.h). Throws UserError naming the nearest policy or parameter.
+/// By name, with parameters behind a colon: "axonn:oar=off". "file:PATH" replays a plan file, "PATH.so:parameters" asks
+/// a shared library (runtime/policy_library.h). Throws UserError naming the nearest policy or parameter.
 std::unique_ptr<Policy> make_policy(std::string_view name);
 
 /// The costs of a graph as the options say.

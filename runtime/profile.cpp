@@ -33,6 +33,7 @@ class ProfiledCosts final : public CostModel {
 
   TaskCosts costs(const Graph& graph) const override {
     TaskCosts costs = otherwise_->costs(graph);
+    costs.beside_ns = costs.ns;
     std::vector<std::size_t> unknown;
     std::unordered_map<std::string_view, std::vector<double>> off;  // by kind: measured / modelled
     for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
@@ -43,8 +44,10 @@ class ProfiledCosts final : public CostModel {
         continue;
       }
       const ProfileEntry& entry = *found->second;
-      if (costs.ns[i] > 0) off[kind_name(task.operation)].push_back(entry.ns / costs.ns[i]);
-      costs.ns[i] = entry.ns;
+      const double modelled = costs.ns[i];
+      costs.ns[i] = is_collective(task.operation) ? entry.ns : entry.ns * profile_.computing_factor;
+      if (modelled > 0) off[kind_name(task.operation)].push_back(costs.ns[i] / modelled);
+      costs.beside_ns[i] = std::max(costs.ns[i], entry.beside_ns);
       costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns);
     }
     for (const std::size_t i : unknown) {
@@ -54,6 +57,7 @@ class ProfiledCosts final : public CostModel {
       const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
       std::nth_element(values.begin(), middle, values.end());
       costs.ns[i] *= *middle;
+      costs.beside_ns[i] = costs.ns[i];
       costs.cpu_ns[i] = std::min(costs.cpu_ns[i], costs.ns[i]);
     }
     return costs;

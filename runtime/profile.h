@@ -29,6 +29,9 @@ struct Profile {
   std::string machine;  // the CPU, as the system names it
   Grid grid;
   std::int64_t threads = 1;
+  /// What a serial step takes longer than its tasks one after the other (ranks wait for the slowest of them at every
+  /// collective, tasks have to be started), as a factor on computations.
+  double computing_factor = 1;
   std::vector<ProfileEntry> entries;  // by signature, each once
 };
 

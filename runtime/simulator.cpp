@@ -31,7 +31,8 @@ void check_options(const Plan& plan, const TaskCosts& costs, const SimulationOpt
   require(options.slow_rank > 0 && std::isfinite(options.slow_rank), "slow rank", options.slow_rank, "above 0");
   require(options.grid.ranks() >= 1, "ranks", static_cast<double>(options.grid.ranks()), "at least 1");
   const std::size_t tasks = plan.graph->tasks().size();
-  if (costs.ns.size() != tasks || costs.cpu_ns.size() != tasks) {
+  if (costs.ns.size() != tasks || costs.cpu_ns.size() != tasks ||
+      (!costs.beside_ns.empty() && costs.beside_ns.size() != tasks)) {
     throw std::logic_error(fmt::format("{} costs for {} tasks", costs.ns.size(), tasks));
   }
   if (!options.link_of_channel.empty() && options.link_of_channel.size() != kChannels) {
@@ -44,6 +45,7 @@ struct FlatEntry {
   std::uint32_t task = 0, first_wait = 0, waits = 0;
   std::uint16_t kind = 0;  // Operation::index()
   double ns = 0, cpu = 0;  // alone; cores that its transport takes then
+  double beside = 1;       // rate of a collective while computations run
 };
 
 struct FlatStream {
@@ -137,6 +139,8 @@ class Simulator {
         flat.entries.push_back({static_cast<std::uint32_t>(task), first,
                                 static_cast<std::uint32_t>(waits_.size()) - first,
                                 static_cast<std::uint16_t>(plan_.graph->task(entry.task).operation.index()), ns, cpu});
+        if (!costs.beside_ns.empty() && costs.beside_ns[task] > ns)
+          flat.entries.back().beside = ns / costs.beside_ns[task];
       }
     }
     links_ = dense.size();
@@ -286,11 +290,11 @@ class Simulator {
   void settle(std::size_t rank) {
     SlotState* const states = &slots_[rank * streams_];
     std::fill(on_link_.begin(), on_link_.end(), 0);
-    bool communicating = false;
+    bool communicating = false, computing = false;
     for (std::size_t s = 0; s < streams_; ++s) {
-      if (flat_[s].compute || states[s].doing != Doing::running) continue;
-      ++on_link_[flat_[s].link];
-      communicating = true;
+      if (states[s].doing != Doing::running) continue;
+      (flat_[s].compute ? computing : communicating) = true;
+      if (!flat_[s].compute) ++on_link_[flat_[s].link];
     }
     if (communicating) {
       double wanted = 0;  // cores, by all transports
@@ -303,7 +307,8 @@ class Simulator {
         if (flat_[s].compute || states[s].doing != Doing::running) continue;
         // on_link_ may be overwritten below when other ranks settle: only a shared_cores machine does that, and there
         // computations alone are settled.
-        offer(rank, s, granted / on_link_[flat_[s].link]);
+        const double beside = computing ? flat_[s].entries[states[s].next].beside : 1;
+        offer(rank, s, std::min(beside, granted) / on_link_[flat_[s].link]);
       }
     }
     settle_computations(rank);

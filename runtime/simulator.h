@@ -43,6 +43,7 @@ std::vector<int> links_of_channels(const Machine& machine, const Grid& grid);
 /// Streams are in order; a task starts when its stream is free and its waits hold; a collective also when all members
 /// of its group are there. Work proceeds at rates that change with every event:
 /// - collectives that run on one link of a rank share it evenly, and go no faster than their slowest member;
+/// - a collective takes TaskCosts::beside_ns while computations of its rank run beside it;
 /// - a computation is slowed down by the greatest of the machine's factors for the collectives that run beside it;
 /// - with Machine::shared_cores the transports take cpu_ns/ns cores each as they go (if they want more than there are,
 ///   they are slowed down alike), and the computations, of which each of k streams can use cores/k, share the rest.

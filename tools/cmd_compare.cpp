@@ -157,7 +157,7 @@ int simulate_and_measure(const CompareOptions& options, const CostOptions& costs
     const PlanningProblem problem =
         costs.has_profile()
             ? costs.problem(config)
-            : costs.problem(config, measure_profile(world, config, options.profile_steps, 5, tell_line));
+            : costs.problem(config, measure_profile(world, config, options.profile_steps, 9, tell_line));
     Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();

@@ -23,7 +23,7 @@ struct ProfileOptions {
   RunConfig config;  // not yet resolved
   std::string output = "profile.json";
   int steps = 10;
-  int rounds = 5;
+  int rounds = 9;
   bool json = false;
   bool quiet = false;
 };

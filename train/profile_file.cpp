@@ -73,6 +73,7 @@ std::string profile_json(const Profile& profile) {
   document["machine"] = profile.machine;
   document["grid"] = {profile.grid.x, profile.grid.y, profile.grid.z, profile.grid.data};
   document["threads"] = profile.threads;
+  document["computing_factor"] = profile.computing_factor;
   document["entries"] = ordered_json::array();
   for (const ProfileEntry& entry : profile.entries) {
     document["entries"].push_back({{"signature", entry.signature},
@@ -105,6 +106,7 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
     profile.grid.on(kAxes[i]) = count_of(size, "grid", 1, name);
   }
   profile.threads = count_of(document, "threads", 1, name);
+  profile.computing_factor = time_of(document, "computing_factor", name);
   const json& entries = member(document, "entries", name);
   if (!entries.is_array()) refuse(name + ": \"entries\" is no list", "a list");
   std::set<std::string> seen;

@@ -7,6 +7,8 @@
 #include <map>
 #include <random>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/hash.h"
@@ -80,6 +82,18 @@ std::vector<ProfileEntry> merged(World& world, const std::vector<ProfileEntry>& 
   std::vector<ProfileEntry> entries;
   for (auto& [signature, entry] : all) entries.push_back(std::move(entry));
   return entries;
+}
+
+// So that a serial step of these costs takes as long as the measured one.
+double computing_factor(const Graph& graph, const Profile& profile, double step_ns) {
+  std::unordered_map<std::string_view, double> ns;
+  for (const ProfileEntry& entry : profile.entries) ns.emplace(entry.signature, entry.ns);
+  double computing = 0, communicating = 0;
+  for (const Task& task : graph.tasks()) {
+    const auto found = ns.find(task_signature(graph, task));
+    if (found != ns.end()) (is_collective(task.operation) ? communicating : computing) += found->second;
+  }
+  return computing > 0 ? std::max(1.0, (step_ns - communicating) / computing) : 1;
 }
 
 }  // namespace
@@ -187,10 +201,12 @@ Profile measure_profile(World& world, const RunConfig& config, int steps, int ro
   };
   StepLab lab(world, config, {"serial"});
   ProfileSamples samples;
+  std::vector<double> step_ns;
   for (int step = -1; step < steps; ++step) {  // the first one warms up
     const double ns = lab.run(0);
     tell_once(fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6));
     if (step >= 0) {
+      step_ns.push_back(ns);
       samples.add(lab.plan(0), lab.last_trace(0), ready_times(world, config.grid, lab.plan(0), lab.last_trace(0)));
     }
   }
@@ -199,6 +215,7 @@ Profile measure_profile(World& world, const RunConfig& config, int steps, int ro
   profile.grid = config.grid;
   profile.threads = config.threads;
   profile.entries = merged(world, samples.entries());
+  profile.computing_factor = computing_factor(*lab.plan(0).graph, profile, middle_mean(step_ns));
   for (const StepLab::ProbedCollective& probed : lab.probe(0, rounds, tell_once)) {
     const auto entry = std::ranges::find(profile.entries, probed.signature, &ProfileEntry::signature);
     if (entry == profile.entries.end()) continue;

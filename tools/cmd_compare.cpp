@@ -15,9 +15,9 @@
 #include "tools/commands.h"
 #include "tools/comparison.h"
 #include "tools/config_options.h"
-#include "tools/cost_options.h"
 #include "train/durable_file.h"
 #include "train/launch_run.h"
+#include "train/planning.h"
 #include "train/profile_file.h"
 #include "train/step_lab.h"
 
@@ -116,10 +116,10 @@ void print(const CompareOptions& options, const Comparison& comparison) {
   if (options.output.empty() || !options.json) fmt::print("{}", text);
 }
 
-int simulate_only(const CompareOptions& options, const CostOptions& costs) {
+int simulate_only(const CompareOptions& options) {
   RunConfig config = options.config;
   resolve(config, 0);
-  const PlanningProblem problem = costs.problem(config);
+  const PlanningProblem problem = planning_problem(config);
   const auto tell = std::make_unique<Teller>(!options.quiet && !options.json);
   Comparison comparison;
   comparison.title = title_of(config, problem);
@@ -149,15 +149,15 @@ std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>&
   return measured;
 }
 
-int simulate_and_measure(const CompareOptions& options, const CostOptions& costs) {
+int simulate_and_measure(const CompareOptions& options) {
   const std::vector<std::string> policies = named_policies(options.policies);
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
     const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
     const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
     const PlanningProblem problem =
-        costs.has_profile()
-            ? costs.problem(config)
-            : costs.problem(config, measure_profile(world, config, options.profile_steps, 9, tell_line));
+        !config.profile.empty()
+            ? planning_problem(config)
+            : planning_problem(config, measure_profile(world, config, options.profile_steps, 9, tell_line));
     Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
@@ -198,7 +198,6 @@ Command add_compare(CLI::App& root) {
   app->add_flag("--markdown", options->markdown, "print tables as Markdown");
   app->add_flag("--quiet", options->quiet, "print only the tables and errors");
   app->add_option("-o,--output", options->output, "write what is printed to a file too")->type_name("FILE");
-  const CostOptions costs(*app);
   const ConfigOptions config(*app);
   app->footer(
       "gap: above the bound of the policy's own graph. hidden: of the time between the serial step and the least "
@@ -209,10 +208,10 @@ Command add_compare(CLI::App& root) {
       "  weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown\n"
       "  weft compare run.toml --measure\n"
       "  tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json");
-  return [options, costs, config] {
+  return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
-    return options->measure ? simulate_and_measure(*options, costs) : simulate_only(*options, costs);
+    return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
 }
 

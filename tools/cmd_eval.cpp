@@ -19,6 +19,7 @@
 #include "train/evaluation.h"
 #include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
+#include "train/planning.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
 
@@ -60,6 +61,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
     const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
     Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
                     {.policy = config.policy,
+                     .policy_options = policy_options(config),
                      .rewrites = parse_rewrites(config.rewrites),
                      .grid = config.grid,
                      .threads = static_cast<int>(config.threads),

@@ -11,7 +11,7 @@
 #include "runtime/explain.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/cost_options.h"
+#include "train/planning.h"
 
 namespace weft {
 namespace {
@@ -97,10 +97,10 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& expl
   return json;
 }
 
-int explain_step(const ExplainCommand& command, const CostOptions& costs) {
+int explain_step(const ExplainCommand& command) {
   RunConfig config = command.config;
   resolve(config, 0);
-  const PlanningProblem problem = costs.problem(config);
+  const PlanningProblem problem = planning_problem(config);
   const PlanReport report = report_plan(problem, config.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   const Explanation explanation = explain(problem, report, command.options);
@@ -121,7 +121,6 @@ Command add_explain(CLI::App& root) {
   app->add_option("--most", options->options.most_remedied, "collectives, worst first, whose remedies are simulated")
       ->capture_default_str();
   app->add_flag("--json", options->json, "print as JSON");
-  const CostOptions costs(*app);
   const ConfigOptions config(*app);
   app->footer(
       "Remedies are simulated one by one: a gain is what the whole step gets shorter by.\n"
@@ -129,10 +128,10 @@ Command add_explain(CLI::App& root) {
       "  weft explain --model gpt2-124m --grid y=2,data=2 --machine dgx-h100 --policy axonn\n"
       "  weft explain run.toml --policy program --profile slow.json\n"
       "  weft explain run.toml --collective mb0.L3.mlp.up.bwd.all_reduce_dx --json");
-  return [options, costs, config] {
+  return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
-    return explain_step(*options, costs);
+    return explain_step(*options);
   };
 }
 

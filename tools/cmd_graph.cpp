@@ -15,6 +15,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/durable_file.h"
+#include "train/planning.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -47,8 +48,8 @@ std::shared_ptr<const Graph> graph_of(const RunConfig& config, const std::string
 int draw(const GraphOptions& options) {
   RunConfig config = options.config;
   resolve(config, 0);
-  const Plan plan =
-      plan_alone(graph_of(config, options.kind), *make_policy(config.policy), {}, parse_rewrites(config.rewrites));
+  const Plan plan = plan_alone(graph_of(config, options.kind), *make_policy(config.policy), policy_options(config),
+                               parse_rewrites(config.rewrites));
   const std::shared_ptr<const Graph>& graph = plan.graph;
   std::string text;
   if (options.format == "json") {

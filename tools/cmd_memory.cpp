@@ -18,6 +18,7 @@
 #include "runtime/plan_alone.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "train/planning.h"
 #include "train/progress.h"
 #include "train/trainer.h"
 
@@ -58,7 +59,8 @@ GridRow examine(RunConfig config, const Grid& grid) {
     return row;
   }
   const auto graph = lower_train(config.model, step_config(config));
-  const Plan plan = plan_alone(graph, *make_policy(config.policy), {}, parse_rewrites(config.rewrites));
+  const Plan plan =
+      plan_alone(graph, *make_policy(config.policy), policy_options(config), parse_rewrites(config.rewrites));
   row.memory = memory_report(plan);
   for (const Communication& part : communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;

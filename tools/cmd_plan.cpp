@@ -12,6 +12,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/durable_file.h"
+#include "train/planning.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -21,9 +22,10 @@ int write_plan(RunConfig config, const std::string& output) {
   resolve(config, 0);
   const std::unique_ptr<Policy> policy = make_policy(config.policy);
   const auto graph = lower_train(config.model, step_config(config));
-  const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, {}, parse_rewrites(config.rewrites));
+  const PolicyOptions options = policy_options(config);
+  const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, options, parse_rewrites(config.rewrites));
   const auto rewritten = rewrite(graph, rewrites);
-  const Plan plan = make_plan(rewritten, policy->order(*rewritten, {}), policy->name());
+  const Plan plan = make_plan(rewritten, policy->order(*rewritten, options), policy->name());
   write_durable(output, to_json(plan_file_of(plan, to_string(std::span<const Rewrite>(rewrites)))));
   fmt::print("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(),
              plan.streams.size(), plan.collectives.size(), plan.policy);

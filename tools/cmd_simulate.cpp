@@ -15,8 +15,8 @@
 #include "runtime/timeline.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/cost_options.h"
 #include "train/durable_file.h"
+#include "train/planning.h"
 #include "train/progress.h"
 
 namespace weft {
@@ -151,13 +151,13 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
   }
 }
 
-int run(const SimulateOptions& options, const CostOptions& costs) {
+int run(const SimulateOptions& options) {
   for (const std::string& file : {options.trace, options.svg}) {
     if (!file.empty()) expect_writable(file);
   }
   RunConfig config = options.config;
   resolve(config, 0);
-  PlanningProblem problem = costs.problem(config);
+  PlanningProblem problem = planning_problem(config);
   problem.simulation.steps = options.steps;
   problem.simulation.noise = options.noise;
   problem.simulation.slow_rank = options.slow_rank;
@@ -193,7 +193,6 @@ Command add_simulate(CLI::App& root) {
   app->add_option("-o,--output", options->trace, "write a Chrome trace, for Perfetto")->type_name("FILE.json");
   app->add_option("--svg", options->svg, "draw the last step's timeline")->type_name("FILE.svg");
   app->add_flag("--json", options->json, "print the figures as JSON");
-  const CostOptions costs(*app);
   const ConfigOptions config(*app);
   app->footer(
       "Examples:\n"
@@ -201,10 +200,10 @@ Command add_simulate(CLI::App& root) {
       "  weft simulate --model gpt-80b --machine frontier --grid x=4,z=8,data=256 --dtype bf16 --recompute block\n"
       "                --global-batch 8192 --micro-batch 1 -o step.json\n"
       "  weft simulate run.toml --machine my-cluster.toml --slow-rank 1.3 --json");
-  return [options, costs, config] {
+  return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
-    return run(*options, costs);
+    return run(*options);
   };
 }
 

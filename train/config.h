@@ -32,10 +32,14 @@ struct RunConfig {
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
   std::string policy = "program";
-  std::string rewrites;  // as parse_rewrites() takes them
-  std::string gemm_tuning;  // a file of `weft tune`; "none": the default methods; empty: also, or the checkpoint's
-  bool check_nan = false;   // look at all that every task writes
-  double watchdog = 120;    // seconds without progress until the run is ended; 0: never
+  std::string rewrites;      // as parse_rewrites() takes them
+  std::string machine;       // what policies plan for: a machine file, or one of Weft's by name
+  std::string profile;       // measured costs that policies plan by: a file of `weft profile`
+  std::int64_t streams = 1;  // compute streams of a rank
+  double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
+  std::string gemm_tuning;   // a file of `weft tune`; "none": the default methods; empty: also, or the checkpoint's
+  bool check_nan = false;    // look at all that every task writes
+  double watchdog = 120;     // seconds without progress until the run is ended; 0: never
   // data
   std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
   std::string val_data;  // held-out tokens; empty: the last 10 % of each file

@@ -315,6 +315,12 @@ std::vector<ConfigEntry> run_entries() {
        "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
        "ar-to-rs-ag, reshard and recompute=LAYERS",
        set_rewrites, [](const RunConfig& config) { return config.rewrites; }},
+      text("machine",
+           "what policies plan for: laptop, dgx-h100, perlmutter, frontier, alps, or a TOML file; empty: a laptop",
+           &RunConfig::machine),
+      text("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile),
+      integer("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
+      number("memory-limit", "GiB of scratch that a plan may take; 0: no limit", &RunConfig::memory_limit, 0, 1e6),
       text("gemm-tuning",
            "a file that `weft tune` wrote: how matrix products are computed; none: the defaults; empty: also, or what "
            "the "

@@ -15,6 +15,7 @@
 #include "train/evaluation.h"
 #include "train/generator.h"
 #include "train/memory_check.h"
+#include "train/planning.h"
 #include "train/run_files.h"
 #include "train/stop_signals.h"
 #include "train/tokenizer.h"
@@ -122,6 +123,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
   const auto begin = Clock::now();
   program_ = std::make_unique<Program>(world_, std::move(graphs),
                                        ProgramOptions{.policy = config_.policy,
+                                                      .policy_options = policy_options(config_),
                                                       .rewrites = parse_rewrites(config_.rewrites),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),

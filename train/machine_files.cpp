@@ -1,4 +1,4 @@
-#include "tools/machine_files.h"
+#include "train/machine_files.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,71 @@
+#include "train/planning.h"
+
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "ops/lower.h"
+#include "runtime/cost_model.h"
+#include "train/machine_files.h"
+#include "train/profile_file.h"
+#include "train/trainer.h"
+
+namespace weft {
+namespace {
+
+PolicyOptions without_costs(const RunConfig& config) {
+  PolicyOptions options;
+  options.compute_streams = static_cast<int>(config.streams);
+  options.memory_limit = static_cast<std::int64_t>(config.memory_limit * (std::int64_t{1} << 30));
+  options.seed = config.seed;
+  return options;
+}
+
+/// The machine as far as the profile doesn't know better, and the costs of both.
+std::pair<Machine, std::shared_ptr<const CostModel>> costs_for(const RunConfig& config, const Profile* profile) {
+  Machine machine = find_machine(config.machine.empty() ? "laptop" : config.machine, machine_folders());
+  std::shared_ptr<const CostModel> model = analytic_costs(machine, config.grid);
+  if (profile != nullptr) {
+    machine.cores = static_cast<double>(profile->threads);
+    machine.shared_cores = true;  // the profile knows what transports take
+    model = profiled_costs(*profile, std::move(model));
+  }
+  return {std::move(machine), std::move(model)};
+}
+
+PlanningProblem problem_of(const RunConfig& config, const Profile* profile) {
+  PlanningProblem problem;
+  problem.graph = lower_train(config.model, step_config(config));
+  problem.grid = config.grid;
+  problem.rewrites = parse_rewrites(config.rewrites);
+  problem.options = without_costs(config);
+  std::tie(problem.machine, problem.options.cost_model) = costs_for(config, profile);
+  return problem;
+}
+
+std::optional<Profile> profile_of(const RunConfig& config) {
+  if (config.profile.empty()) return std::nullopt;
+  return load_profile(config.profile);
+}
+
+}  // namespace
+
+PolicyOptions policy_options(const RunConfig& config) {
+  PolicyOptions options = without_costs(config);
+  if (config.machine.empty() && config.profile.empty()) return options;
+  const std::optional<Profile> profile = profile_of(config);
+  options.cost_model = costs_for(config, profile ? &*profile : nullptr).second;
+  return options;
+}
+
+PlanningProblem planning_problem(const RunConfig& config) {
+  const std::optional<Profile> profile = profile_of(config);
+  return problem_of(config, profile ? &*profile : nullptr);
+}
+
+PlanningProblem planning_problem(const RunConfig& config, const Profile& profile) {
+  return problem_of(config, &profile);
+}
+
+}  // namespace weft

@@ -1,0 +1,21 @@
+// From a configuration to what policies plan for: the training graph, the machine, and the costs of tasks.
+#pragma once
+
+#include "runtime/plan_report.h"
+#include "runtime/policy.h"
+#include "runtime/profile.h"
+#include "train/config.h"
+
+namespace weft {
+
+/// What policies may know in a run of a resolved configuration. Without machine and profile they plan by the default
+/// cost model. Throws UserError on files that can't be read.
+PolicyOptions policy_options(const RunConfig& config);
+
+/// The training step of a resolved configuration, to be planned, simulated and compared. A profile counts where it
+/// knows a task; the machine, by default a laptop, for the rest and for what tasks share.
+PlanningProblem planning_problem(const RunConfig& config);
+/// The same with a profile that has just been measured.
+PlanningProblem planning_problem(const RunConfig& config, const Profile& profile);
+
+}  // namespace weft

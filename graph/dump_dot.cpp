@@ -13,6 +13,7 @@
 
 #include "graph/analysis.h"
 #include "graph/colors.h"
+#include "graph/groups.h"
 #include "graph/operation_fields.h"
 #include "graph/text.h"
 
@@ -45,7 +46,7 @@ std::string quoted(std::string_view text, char line_end = 'n') {
   return out + "\"";
 }
 
-std::string shape_of(const Graph& graph, const Task& task) {
+std::string shape_of(const Graph& graph, const Task& task, const DotOptions& options) {
   if (const auto* gemm = std::get_if<Gemm>(&task.operation)) {
     return fmt::format("{}×{}×{}", gemm->m, gemm->n, gemm->k);
   }
@@ -54,7 +55,12 @@ std::string shape_of(const Graph& graph, const Task& task) {
     const double bytes = view.tensor.valid() ? static_cast<double>(view.elements()) *
                                                    static_cast<double>(size_of(graph.tensor(view.tensor).dtype))
                                              : 0;
-    return fmt::format("over {}, {}", to_string(*channel), format_bytes(bytes));
+    // Wider boxes than this would pull the drawing apart; the tooltip has more.
+    constexpr std::size_t kMostRanks = 4;
+    const std::string group =
+        options.grid ? fmt::format(" ({})", ranks_text(group_ranks(*options.grid, *channel, options.rank), kMostRanks))
+                     : "";
+    return fmt::format("over {}{}, {}", to_string(*channel), group, format_bytes(bytes));
   }
   // The largest operand says most: a sum of squares is as long as what it sums.
   const View* largest = nullptr;
@@ -323,7 +329,7 @@ class Drawing {
     const std::string name = short_name(task);
     const std::string_view kind = kind_name(task.operation);
     const std::string label = fmt::format("{}\n{}{}{}", name, name.ends_with(kind) ? "" : std::string(kind) + " ",
-                                          shape_of(graph_, task), numbers_of(index));
+                                          shape_of(graph_, task, options_), numbers_of(index));
     append("{}t{} [label={}, id={}, class={}, tooltip={}, shape={}, fillcolor=\"{}\", fontcolor=\"{}\"", indent,
            node.tasks.front().value, quoted(label), quoted(task.name), quoted(kind_name(task.operation)),
            quoted(tooltip(node.tasks.front())), style.shape, style.fill, style.text);
@@ -382,6 +388,13 @@ class Drawing {
     });
     tip += fmt::format("\n{}, {}", format_flops(work.flops), format_bytes(work.bytes));
     if (work.network_bytes > 0) tip += fmt::format(", sends {}", format_bytes(work.network_bytes));
+    if (const Channel* channel = channel_of(task.operation); channel != nullptr && options_.grid) {
+      constexpr std::size_t kMostRanks = 32;
+      const auto ranks = group_ranks(*options_.grid, *channel, options_.rank);
+      const auto groups = options_.grid->ranks() / static_cast<std::int64_t>(ranks.size());
+      tip += fmt::format("\n{} group of {}", to_string(*channel), ranks_text(ranks, kMostRanks));
+      if (groups > 1) tip += fmt::format(", one of {}", groups);
+    }
     for (const Access& access : task.accesses) {
       const Tensor& tensor = graph_.tensor(access.view.tensor);
       const std::string_view verb = access.mode == AccessMode::read    ? "reads"

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/grid.h"
 
 namespace weft {
 
@@ -30,6 +32,10 @@ struct DotOptions {
   /// Drawn thick and red.
   std::span<const TaskId> critical_path = {};
 
+  /// How ranks are arranged, where that is known: collectives then name the ranks that `rank` joins in them.
+  std::optional<Grid> grid = {};
+  std::int64_t rank = 0;
+
   /// Leave out edges that a path of others implies (implied_edges in graph/analysis.h). Data that forward tasks save
   /// for backward ones becomes numbers in the labels ("saves 3" … "uses 3") where it is implied: drawn, these long
   /// edges would hide everything else.
@@ -45,7 +51,8 @@ struct DotOptions {
 
 /// Equal graphs and options give equal text. Edges: solid = data (read after write), dashed = the bytes are written
 /// again (write after read or write, memory reuse), dotted = order only (a policy's, issued-before). `id` of a node is
-/// its task's name, `class` its kind, its tooltip names shapes, bytes and flops. The caption counts what isn't shown.
+/// its task's name, `class` its kind, its tooltip names shapes, bytes and flops, and a
+/// collective's its group. The caption counts what isn't shown.
 std::string dump_dot(const Graph& graph, const DotOptions& options = {});
 
 }  // namespace weft

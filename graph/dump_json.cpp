@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "graph/groups.h"
 #include "graph/operation_fields.h"
 
 namespace weft {
@@ -78,6 +79,23 @@ json to_json(const Edge& edge, std::size_t) {
           {"tensor", edge.tensor.valid() ? json(edge.tensor.value) : json(nullptr)}};
 }
 
+json to_json(const Grid& grid) {
+  json json = {{"order", json::array()}};
+  for (const Axis axis : kAxes) json[std::string(to_string(axis))] = grid.on(axis);
+  for (const Axis axis : grid.order) json["order"].push_back(to_string(axis));
+  return json;
+}
+
+json groups_to_json(const Graph& graph, const Grid& grid) {
+  json groups = json::object();
+  for (const Task& task : graph.tasks()) {
+    const Channel* channel = channel_of(task.operation);
+    if (channel == nullptr || groups.contains(to_string(*channel))) continue;
+    groups[std::string(to_string(*channel))] = groups_of(grid, *channel);
+  }
+  return groups;
+}
+
 template <class Items>
 void append_array(std::string& out, std::string_view key, const Items& items) {
   out += fmt::format(",\n\"{}\":[", key);
@@ -90,9 +108,11 @@ void append_array(std::string& out, std::string_view key, const Items& items) {
 
 }  // namespace
 
-std::string dump_json(const Graph& graph) {
+std::string dump_json(const Graph& graph, const std::optional<Grid>& grid) {
   std::string out =
       fmt::format("{{\"format\":\"weft.graph\",\"version\":1,\"fingerprint\":\"{:#018x}\"", graph.fingerprint());
+  if (grid)
+    out += fmt::format(",\n\"grid\":{},\n\"groups\":{}", to_json(*grid).dump(), groups_to_json(graph, *grid).dump());
   append_array(out, "tensors", graph.tensors());
   append_array(out, "tasks", graph.tasks());
   append_array(out, "edges", graph.edges());

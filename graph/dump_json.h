@@ -1,9 +1,11 @@
 // A graph as JSON, for scripts and other programs.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/grid.h"
 
 namespace weft {
 
@@ -16,8 +18,13 @@ namespace weft {
 ///              "name","operation":{the fields of graph/operation.h},"phase"}, …],
 ///    "edges":[{"distance","from","kind","reason","tensor","to"}, …]}
 ///
+/// With a grid, between fingerprint and tensors,
+///
+///    "grid":{"data","order":[axes, the one of neighbouring ranks first],"x","y","z"},
+///    "groups":{a channel that a task's operation names:[[the ranks of a group, in its order], …], …},
+///
 /// Tasks and tensors are referred to by id; an edge that no tensor asked for has tensor null. Names that aren't UTF-8
 /// keep their bytes' shape as U+FFFD.
-std::string dump_json(const Graph& graph);
+std::string dump_json(const Graph& graph, const std::optional<Grid>& grid = {});
 
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "graph/analysis.h"
+#include "graph/groups.h"
 
 namespace weft {
 namespace {
@@ -34,8 +35,15 @@ std::string microseconds(std::int64_t ns) {
 /// be above 0 and fit 32 bits.
 class ChromeWriter {
  public:
-  ChromeWriter(const Plan& plan, int rank, std::int64_t origin, std::string& out, bool& any)
-      : plan_(plan), rank_(rank), origin_(origin), out_(out), any_(any), free_from_(plan.streams.size(), 0) {
+  ChromeWriter(const Plan& plan, int rank, const std::optional<Grid>& grid, std::int64_t origin, std::string& out,
+               bool& any)
+      : plan_(plan),
+        rank_(rank),
+        grid_(grid),
+        origin_(origin),
+        out_(out),
+        any_(any),
+        free_from_(plan.streams.size(), 0) {
     metadata("process_name", tid(kStepsRow), fmt::format("\"name\": \"rank {}\"", rank));
     metadata("process_sort_index", tid(kStepsRow), fmt::format("\"sort_index\": {}", rank));
     row(kStepsRow, 0, "steps");
@@ -107,12 +115,27 @@ class ChromeWriter {
           text +=
               fmt::format(", \"network_bytes\": {:.0f}, \"Collective name\": \"{}\", \"Process Group Name\": \"{}\"",
                           work.network_bytes, kind_name(task.operation), to_string(*channel));
+          text += group_of(*channel);
         }
         if (entry.reason < plan_.reasons.size() && !plan_.reasons[entry.reason].empty()) {
           text += fmt::format(", \"reason\": {}", json_string(plan_.reasons[entry.reason]));
         }
       }
     }
+  }
+
+  std::string group_of(Channel channel) const {
+    if (!grid_) return "";
+    // As many as PyTorch writes: the world of a large simulated cluster stands in every event.
+    constexpr std::size_t kMostRanks = 30;
+    const std::vector<std::int64_t> ranks = group_ranks(*grid_, channel, rank_);
+    std::vector<std::string> shown;
+    for (const std::int64_t rank : ranks) shown.push_back(std::to_string(rank));
+    if (shown.size() > kMostRanks) {
+      shown.resize(kMostRanks);
+      shown.back() = "...";
+    }
+    return fmt::format(", \"Group size\": {}, \"Process Group Ranks\": \"[{}]\"", ranks.size(), fmt::join(shown, ", "));
   }
 
   /// Relative to the origin, behind what the row already shows, and not empty.
@@ -163,6 +186,7 @@ class ChromeWriter {
 
   const Plan& plan_;
   const int rank_;
+  const std::optional<Grid>& grid_;
   const std::int64_t origin_;
   std::string& out_;
   bool& any_;                                   // whether an event stands in out_ already
@@ -203,7 +227,8 @@ OverlapSummary summarize(const Plan& plan, const StepTrace& trace) {
   return summary;
 }
 
-std::string chrome_trace_json(const Plan& plan, std::span<const RankTrace> traced, int ranks, bool arrows) {
+std::string chrome_trace_json(const Plan& plan, std::span<const RankTrace> traced, int ranks, bool arrows,
+                              const std::optional<Grid>& grid) {
   std::int64_t origin = std::numeric_limits<std::int64_t>::max();
   for (const RankTrace& trace : traced) {
     for (const StepTrace& step : trace.steps) origin = std::min(origin, step.begin);
@@ -214,7 +239,7 @@ std::string chrome_trace_json(const Plan& plan, std::span<const RankTrace> trace
       traced.empty() ? 0 : traced.front().rank, ranks);
   bool any = false;
   for (const RankTrace& trace : traced) {
-    ChromeWriter writer(plan, trace.rank, origin, out, any);
+    ChromeWriter writer(plan, trace.rank, grid, origin, out, any);
     for (const StepTrace& step : trace.steps) writer.step(step, arrows);
   }
   return out + "\n]}\n";

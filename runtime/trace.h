@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "graph/grid.h"
 #include "runtime/intervals.h"
 #include "runtime/plan.h"
 
@@ -56,8 +58,10 @@ struct RankTrace {
 /// as in the plan, and a row "steps". Opens in Perfetto and chrome://tracing; HolisticTraceAnalysis finds the first
 /// rank. Times are microseconds since the first step began, written from whole nanoseconds. Since slices of a row must
 /// not cross, a task begins no earlier than its predecessor on the stream ends (`args.waited_ns` is what was cut off),
-/// and lasts 1 ns at least. `arrows`: one for each wait between streams. The steps must be in order. Throws
-/// std::logic_error if a task's time lies before its first step's.
-std::string chrome_trace_json(const Plan& plan, std::span<const RankTrace> traced, int ranks, bool arrows = true);
+/// and lasts 1 ns at least. `arrows`: one for each wait between streams. `grid`: collectives name the size and
+/// the ranks of their group, as PyTorch's profiler does ("Group size", "Process Group Ranks": "[0, 2]"). The steps must
+/// be in order. Throws std::logic_error if a task's time lies before its first step's.
+std::string chrome_trace_json(const Plan& plan, std::span<const RankTrace> traced, int ranks, bool arrows = true,
+                              const std::optional<Grid>& grid = {});
 
 }  // namespace weft

@@ -53,11 +53,12 @@ int draw(const GraphOptions& options) {
   const std::shared_ptr<const Graph>& graph = plan.graph;
   std::string text;
   if (options.format == "json") {
-    text = dump_json(*graph);
+    text = dump_json(*graph, config.grid);
   } else {
     DotOptions dot;
     dot.title = fmt::format("{}: {} step of one rank of {}, policy {}", config.model.name, options.kind,
                             config.grid.ranks(), plan.policy);
+    dot.grid = config.grid;
     const std::filesystem::path name = std::filesystem::path(options.output).filename().replace_extension(".dot");
     text = plan_dot(plan, name.string(), dot);
     if (options.format == "svg") text = render_svg(text);

@@ -142,7 +142,7 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
     std::vector<RankTrace> ranks;
     for (const SimulatedRank& rank : report.planned.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
     const int all = report.planned.simulation.ranks.size() == 1 ? 1 : static_cast<int>(report.config.grid.ranks());
-    write_durable(options.trace, chrome_trace_json(*report.planned.plan, ranks, all));
+    write_durable(options.trace, chrome_trace_json(*report.planned.plan, ranks, all, true, report.config.grid));
   }
   if (!options.svg.empty()) {
     std::vector<StepTrace> steps;

@@ -86,15 +86,19 @@ void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config)
   }
 }
 
-std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan) {
-  const std::string dot = plan_dot(plan, "graph.dot");
+std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan,
+                                                     const Grid& grid) {
+  DotOptions options;
+  options.grid = grid;
+  const std::string dot = plan_dot(plan, "graph.dot", options);
   write_durable(run_dir / "graph.dot", dot);
   write_durable(run_dir / "graph.svg", render_svg(dot));
   return {run_dir / "graph.svg"};
 }
 
 std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, World& world,
-                                                     const Plan& plan, const std::vector<StepTrace>& traces) {
+                                                     const Plan& plan, const Grid& grid,
+                                                     const std::vector<StepTrace>& traces) {
   const auto all = world.all_gather_bytes(encode_traces(shifted(traces, clock_offset(world))));
   if (world.rank() != 0 || traces.empty()) return {};
   std::vector<RankTrace> ranks;
@@ -103,7 +107,7 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
     ranks.push_back({static_cast<int>(rank), decode_traces(all[rank], traces)});
     last_steps.push_back(ranks.back().steps.back());
   }
-  write_durable(run_dir / "trace.json", chrome_trace_json(plan, ranks, world.size()));
+  write_durable(run_dir / "trace.json", chrome_trace_json(plan, ranks, world.size(), true, grid));
   write_durable(run_dir / "timeline.svg", timeline_svg(plan, last_steps));
   return {run_dir / "trace.json", run_dir / "timeline.svg"};
 }

@@ -272,7 +272,7 @@ void Trainer::write_traces(TrainResult& result) {
     result.overlap_fraction += summary.overlap_fraction() * share;
   }
   if (config_.trace_steps == 0) return;
-  const auto files = write_trace_files(config_.run_dir, world_, program_->plan("train"), traces);
+  const auto files = write_trace_files(config_.run_dir, world_, program_->plan("train"), config_.grid, traces);
   result.files.insert(result.files.end(), files.begin(), files.end());
 }
 
@@ -306,7 +306,9 @@ TrainResult Trainer::run() {
       progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, first_step_, config_.steps);
     }
     result.files.push_back(run_dir / "metrics.jsonl");
-    for (const auto& file : write_graph_files(run_dir, program_->plan("train"))) result.files.push_back(file);
+    for (const auto& file : write_graph_files(run_dir, program_->plan("train"), config_.grid)) {
+      result.files.push_back(file);
+    }
   }
 
   const auto begin = Clock::now();

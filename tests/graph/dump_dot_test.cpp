@@ -152,6 +152,25 @@ TEST(DumpDot, SavedActivationsAreNumbersAndImpliedEdgesAreCounted) {
   EXPECT_FALSE(contains(full, "saves 1"));
 }
 
+TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
+  GraphBuilder builder;
+  const View v = whole(builder, builder.add_tensor({"v", DType::f32, {4}, Role::activation}));
+  builder.add_task({"v", SelectRow{1, 4}, {write(v)}});
+  builder.add_task({"a", AllReduce{Channel::y, 2, 4}, {read_write(v)}});
+  builder.add_task({"b", AllReduce{Channel::world, 8, 4}, {read_write(v)}});
+  const Graph graph = std::move(builder).build();
+  EXPECT_FALSE(contains(dump_dot(graph), "group of"));
+  DotOptions options;
+  options.grid = Grid{2, 2, 1, 2};
+  const std::string first = dump_dot(graph, options);
+  EXPECT_TRUE(contains(first, "label=\"a\nall_reduce over y (ranks 0, 2), 16 B\"")) << first;
+  EXPECT_TRUE(contains(first, "\ny group of ranks 0, 2, one of 4\n")) << first;
+  EXPECT_TRUE(contains(first, "over world (ranks 0, 1, 2, …, 7), 16 B")) << first;
+  EXPECT_TRUE(contains(first, "\nworld group of ranks 0, 1, 2, 3, 4, 5, 6, 7\n")) << first;
+  options.rank = 5;
+  EXPECT_TRUE(contains(dump_dot(graph, options), "y group of ranks 5, 7, one of 4"));
+}
+
 TEST(DumpDot, RepeatedLayersBecomeOneBoxAPhase) {
   const Graph graph = training(5, 1);
   const std::string dot = dump_dot(graph);

@@ -49,6 +49,20 @@ TEST(DumpJson, OneLineAThingWithSortedKeys) {
   EXPECT_EQ(std::stoull(parsed["fingerprint"].get<std::string>(), nullptr, 16), graph.fingerprint());
 }
 
+TEST(DumpJson, AGridIsNamedWithTheGroupsThatItsCollectivesJoin) {
+  Grid grid{2, 1, 1, 2};
+  std::string text = dump_json(small_graph(), grid);
+  EXPECT_NE(text.find(R"(",
+"grid":{"data":2,"order":["x","y","z","data"],"x":2,"y":1,"z":1},
+"groups":{"data":[[0,2],[1,3]]},
+"tensors":[)"),
+            std::string::npos)
+      << text;
+  grid.order = {Axis::data, Axis::x, Axis::y, Axis::z};
+  text = dump_json(small_graph(), grid);
+  EXPECT_EQ(nlohmann::json::parse(text).at("groups").at("data"), (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
+}
+
 TEST(DumpJson, NamesThatAreNotUtf8StayReadable) {
   GraphBuilder builder;
   builder.add_tensor({"\xff", DType::f32, {1}, Role::activation});

@@ -85,6 +85,27 @@ TEST(ChromeTrace, Golden) {
   EXPECT_EQ(match[1], "2");
 }
 
+// Each rank names its own group, with the keys of PyTorch's profiler.
+TEST(ChromeTrace, CollectivesNameTheirGroupWhereTheGridIsKnown) {
+  const auto group = [](const Grid& grid, int rank) {
+    const std::vector<RankTrace> traced = {{rank, {sample_step(0, 0, 1)}}};
+    const auto json =
+        nlohmann::json::parse(chrome_trace_json(sample_plan(), traced, static_cast<int>(grid.ranks()), false, grid));
+    std::set<std::string> groups;
+    for (const auto& event : json["traceEvents"]) {
+      EXPECT_EQ(event["args"].contains("Process Group Ranks"), event["args"].contains("Collective name"));
+      if (!event["args"].contains("Process Group Ranks")) continue;
+      EXPECT_EQ(event["args"]["Group size"], grid.data);
+      groups.insert(event["args"]["Process Group Ranks"].get<std::string>());
+    }
+    return groups;
+  };
+  EXPECT_EQ(group({2, 1, 1, 2}, 0), std::set<std::string>{"[0, 2]"});
+  EXPECT_EQ(group({2, 1, 1, 2}, 3), std::set<std::string>{"[1, 3]"});
+  const std::string many = *group({1, 1, 1, 64}, 5).begin();
+  EXPECT_TRUE(many.starts_with("[0, 1, ") && many.ends_with("28, ...]")) << many;
+}
+
 TEST(ChromeTrace, NoRanksStepsOrStreamsIsAFile) {
   Plan plan = sample_plan();
   EXPECT_TRUE(nlohmann::json::accept(chrome_trace_json(plan, {}, 1)));

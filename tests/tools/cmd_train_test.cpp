@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,14 @@ class TrainCommand : public ::testing::Test {
     const std::string text = TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl");
     return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   }
+  std::vector<double> losses(const std::string& run_dir) const {
+    std::istringstream lines(TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl"));
+    std::vector<double> losses;
+    for (std::string line; std::getline(lines, line);) {
+      losses.push_back(nlohmann::json::parse(line).at("loss").get<double>());
+    }
+    return losses;
+  }
   /// Starts a run without end and waits until it has done a few steps.
   void wait_for_steps(Command& command, const std::string& run_dir) const {
     while (command.running() && lines_of_metrics(run_dir) < 3) {
@@ -133,6 +142,27 @@ TEST_F(TrainCommand, MpiRunsResumeBitForBit) {
   ASSERT_EQ(rest.exit_code, 0) << rest.errors;
   EXPECT_EQ(lines_of_metrics("rest"), 10U);
   EXPECT_TRUE(arrays("rest", 20) == arrays("whole", 20));
+}
+
+// Four processes of one grid save, four of another go on: losses as if nothing had happened.
+TEST_F(TrainCommand, MpiRunsGoOnWithAnotherGrid) {
+  const std::vector<std::string> flags = {"--steps", "8", "--lr", "1e-3", "--warmup", "4", "--trace-steps", "0"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), flags.begin(), flags.end());
+    return more;
+  };
+  const CommandResult whole = train_with_mpi(4, "whole", with({"--grid", "x=2,y=2", "--save-every", "4"}));
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  const CommandResult rest = train_with_mpi(
+      4, "rest", with({"--grid", "z=2,data=2", "--zero-1", "true", "--resume", checkpoint("whole", 4).string()}));
+  ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+  EXPECT_GT(arrays("whole", 4).size(), 4U);
+  const std::vector<double> expected = losses("whole"), found = losses("rest");
+  ASSERT_EQ(expected.size(), 8U);
+  ASSERT_EQ(found.size(), 4U);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_LE(std::abs(found[i] - expected[i + 4]), 1e-6 * expected[i + 4]) << "step " << i + 4;
+  }
 }
 
 /// Processes that `parent` started and that still live.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <tuple>
@@ -164,6 +165,74 @@ TEST_P(GridBar, AnotherOrderOfCollectivesIsCaught) {
   EXPECT_NE(violations.front().message.find("rank 1 issues"), std::string::npos) << violations.front().message;
 }
 
+/// By task: whether it must come before `task` within a step.
+std::vector<bool> ancestors_of(const Graph& graph, TaskId task) {
+  std::vector<std::vector<std::size_t>> before(graph.tasks().size());
+  for (const Edge& edge : graph.edges()) {
+    if (edge.distance == 0) before[edge.to.index()].push_back(edge.from.index());
+  }
+  std::vector<bool> found(graph.tasks().size());
+  for (std::vector<std::size_t> open = {task.index()}; !open.empty();) {
+    const std::size_t at = open.back();
+    open.pop_back();
+    for (const std::size_t earlier : before[at]) {
+      if (!found[earlier]) open.push_back(earlier);
+      found[earlier] = true;
+    }
+  }
+  return found;
+}
+
+/// The order with `late`, and what it needs, moved before `early`.
+Order overtaken(Order order, TaskId early, TaskId late, const std::vector<bool>& needed) {
+  const auto place = [&](TaskId task) {
+    return std::ranges::find(order.sequence, task, [](const Placement& placement) { return placement.task; });
+  };
+  std::stable_partition(place(early), place(late) + 1, [&](const Placement& placement) {
+    return placement.task == late || needed[placement.task.index()];
+  });
+  return order;
+}
+
+// Of every communicator: whichever two neighbours of its queue the graph lets a rank swap, the swap is named.
+TEST_P(GridBar, EveryChannelsSwapIsCaught) {
+  const GridRun run = grid_run(family(), grid());
+  const auto graph = lower_train(run.model, run.step);
+  const Order order = make_policy("program")->order(*graph, {});
+  const Plan plan = make_plan(graph, order, "program");
+  std::map<Channel, std::vector<TaskId>> queues;
+  for (const TaskId id : plan.collectives) queues[*channel_of(graph->task(id).operation)].push_back(id);
+  for (const auto& [channel, queue] : queues) {
+    SCOPED_TRACE(to_string(channel));
+    int swaps = 0;
+    for (std::size_t i = 0; i + 1 < queue.size(); ++i) {
+      const TaskId early = queue[i], late = queue[i + 1];
+      const std::vector<bool> needed = ancestors_of(*graph, late);
+      if (needed[early.index()]) continue;
+      ++swaps;
+      Plan swapped = plan;
+      if (swaps == 1) {  // a whole plan that is safe by itself
+        swapped = make_plan(graph, overtaken(order, early, late, needed), "other");
+        EXPECT_TRUE(check_plan(swapped).empty());
+      } else {
+        std::iter_swap(std::ranges::find(swapped.collectives, early), std::ranges::find(swapped.collectives, late));
+      }
+      EXPECT_NE(swapped.collectives, plan.collectives);
+      const std::vector<const Plan*> ranks = {&plan, &plan, &swapped};
+      const auto violations = check_collectives_across_ranks(ranks);
+      ASSERT_EQ(violations.size(), 1U) << graph->task(early).name << " and " << graph->task(late).name;
+      EXPECT_NE(violations[0].message.find("rank 2 issues "), std::string::npos) << violations[0].message;
+    }
+    // Everything but the world's few scalars, which follow from one another.
+    if (channel != Channel::world) {
+      EXPECT_GT(swaps, 0);
+    }
+  }
+  for (const Channel channel : {Channel::x, Channel::y, Channel::z_gather, Channel::z_scatter, Channel::data}) {
+    EXPECT_EQ(queues.contains(channel), group_size(grid(), channel) > 1) << to_string(channel);
+  }
+}
+
 struct Flags {
   const char* name;
   void (*set)(StepConfig&);
@@ -227,13 +296,39 @@ TEST(GridSharedHeads, TrainLikeOneRank) {
   }
 }
 
+/// The grids that a refusal names, each as a whole: "choose x=1 or x=3 or --grid x=2,y=1,z=1,data=1".
+std::vector<Grid> grids_to_choose(const std::string& refusal, const Grid& refused) {
+  std::vector<Grid> named;
+  std::string rest = refusal.substr(refusal.find("choose ") + 7);
+  const auto sizes_into = [](Grid& grid, std::string sizes) {
+    if (const std::size_t flag = sizes.find("--grid "); flag != std::string::npos) sizes.erase(0, flag + 7);
+    for (std::size_t at = 0; at < sizes.size();) {
+      const std::size_t end = std::min(sizes.find(',', at), sizes.size()), equals = sizes.find('=', at);
+      for (const Axis axis : kAxes) {
+        if (sizes.substr(at, equals - at) == to_string(axis)) grid.on(axis) = std::stoll(sizes.substr(equals + 1));
+      }
+      at = end + 1;
+    }
+  };
+  for (bool more = true; more;) {
+    const std::size_t end = rest.find(" or ");
+    more = end != std::string::npos;
+    named.push_back(refused);
+    sizes_into(named.back(), rest.substr(0, end));
+    if (more) rest.erase(0, end + 4);
+  }
+  return named;
+}
+
 // Whatever the model, the grid and the flags: training equals one rank's, or is refused by name before it begins.
 TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
   std::mt19937 random(5);
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
-  int trained = 0, refused = 0;
+  const std::vector<std::string> policies = {"program",    "serial", "random:seed=3", "fsdp", "fsdp:reshard=false",
+                                             "ddp-bucket", "axonn",  "critical-path"};
+  int trained = 0, refused = 0, narrow = 0;
   for (int trial = 0; trial < 200; ++trial) {
     GridRun run;
     ModelConfig& model = run.model;
@@ -260,17 +355,35 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
     step.zero1 = draw(0, 1) == 0;
     step.dropout = draw(0, 1) == 0 ? 0.0F : 0.2F;
     step.clip = draw(0, 1) == 0 ? 0.0F : 0.3F;
+    step.reduce_dtype = draw(0, 3) == 0 ? DType::bf16 : DType::f32;
+    for (const char* rewrite :
+         {"recompute", "recompute=0", "reshard", "reshard=0", "bucket=512", "split-collective=128", "ar-to-rs-ag"}) {
+      if (draw(0, 4) == 0) run.rewrites += (run.rewrites.empty() ? "" : ";") + std::string(rewrite);
+    }
+    run.policy = policies[static_cast<std::size_t>(draw(0, std::ssize(policies) - 1))];
     run.steps = 2;
-    SCOPED_TRACE(fmt::format("trial {}: {}, heads {}/{}, hidden {}, ffn {}, vocab {}, grid {}", trial,
-                             to_string(model.family), model.heads, model.kv_heads, model.hidden, model.ffn, model.vocab,
-                             to_string(step.grid)));
+    SCOPED_TRACE(
+        fmt::format("trial {}: {}, heads {}/{}, hidden {}, ffn {}, vocab {}, grid {}, {} gradients, policy {}, "
+                    "rewrites {}",
+                    trial, to_string(model.family), model.heads, model.kv_heads, model.hidden, model.ffn, model.vocab,
+                    to_string(step.grid), to_string(step.reduce_dtype), run.policy, run.rewrites));
     try {
       validate_grid(model, step.grid);
     } catch (const UserError& error) {
       ++refused;
       const std::string text = error.what();
       EXPECT_NE(text.find("does not divide by"), std::string::npos) << text;
-      EXPECT_NE(text.find("choose "), std::string::npos) << text;
+      ASSERT_NE(text.find("choose "), std::string::npos) << text;
+      bool names_axis = false;  // with the size that doesn't fit
+      for (const Axis axis : kAxes) {
+        names_axis = names_axis ||
+                     text.find(fmt::format(" by {} = {};", to_string(axis), step.grid.on(axis))) != std::string::npos;
+      }
+      EXPECT_TRUE(names_axis) << text;
+      for (const Grid& other : grids_to_choose(text, step.grid)) {
+        EXPECT_FALSE(other == step.grid) << text;
+        EXPECT_NO_THROW(validate_grid(model, other)) << text;
+      }
       continue;
     }
     ++trained;
@@ -278,8 +391,17 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
     serial.step.grid = {};
     serial.step.zero1 = false;
     serial.step.micro_batch *= step.grid.batch_ranks();
+    serial.policy = "serial";
+    serial.rewrites = "";
     const GridOutcome expected = run_grid(serial), found = run_grid(run);
     ASSERT_EQ(found.exit_code, 0) << found.errors;
+    if (step.reduce_dtype == DType::bf16) {  // gradients are rounded on the wire
+      ++narrow;
+      EXPECT_LE(std::abs(found.losses[0] - expected.losses[0]), 1e-6 * expected.losses[0]) << "before any gradient";
+      expect_near(found.losses, expected.losses, 2e-3, "loss");
+      expect_near(found.norms, expected.norms, 1e-2, "gradient norm");
+      continue;
+    }
     expect_near(found.losses, expected.losses, 1e-6, "loss");
     expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
     // What began at zero is, after two steps, made of normalised gradients alone, the smallest of them rounding errors.
@@ -290,6 +412,7 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
   }
   EXPECT_GT(trained, 60);
   EXPECT_GT(refused, 40);
+  EXPECT_GT(narrow, 10);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(RunFiles, GraphIsDrawn) {
   const TemporaryFolder folder;
   const int code = run_ranks(1, [&](World& world) {
     const Program program(world, {{"train", lower_train(tiny_model(Family::gpt2), tiny_step())}}, {});
-    const auto files = write_graph_files(folder.path(), program.plan("train"));
+    const auto files = write_graph_files(folder.path(), program.plan("train"), {});
     EXPECT_EQ(files, std::vector<std::filesystem::path>{folder.path("graph.svg")});
     return 0;
   });
@@ -60,7 +60,8 @@ TEST(RunFiles, TraceHoldsAllRanks) {
   const int code = run_ranks(2, [&](World& world) {
     Program program(world, {{"train", lower_train(tiny_model(Family::llama), two_ranks())}}, {.kept_steps = 2});
     for (std::int64_t step = 0; step < 3; ++step) program.run("train", step);
-    const auto files = write_trace_files(folder.path(), world, program.plan("train"), program.traces("train"));
+    const auto files =
+        write_trace_files(folder.path(), world, program.plan("train"), two_ranks().grid, program.traces("train"));
     EXPECT_EQ(files.size(), world.rank() == 0 ? 2U : 0U);
     return 0;
   });
@@ -68,11 +69,17 @@ TEST(RunFiles, TraceHoldsAllRanks) {
   const auto trace = nlohmann::json::parse(TemporaryFolder::read(folder.path("trace.json")));
   std::set<std::int64_t> processes;
   std::int64_t gemms = 0;
+  std::set<std::string> groups;
   for (const nlohmann::json& event : trace.at("traceEvents")) {
     processes.insert(event.at("pid").get<std::int64_t>());
+    if (event.at("args").contains("Process Group Ranks")) {
+      groups.insert(event.at("args").at("Process Group Name").get<std::string>() + " " +
+                    event.at("args").at("Process Group Ranks").get<std::string>());
+    }
     gemms += event.at("name") == "mb1.L1.mlp.up.bwd.gemm_dw" ? 1 : 0;
   }
   EXPECT_EQ(processes.size(), 2U);
+  EXPECT_EQ(groups, (std::set<std::string>{"data [0, 1]"}));
   EXPECT_EQ(gemms, 4);  // two steps of two ranks
   EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
 }

@@ -1,0 +1,36 @@
+#include "graph/groups.h"
+
+#include <fmt/format.h>
+
+namespace weft {
+
+std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::int64_t rank) {
+  std::vector<std::int64_t> ranks;
+  Coordinates at = coordinates_of(grid, rank);
+  for (std::int64_t i = 0; i < group_size(grid, channel); ++i) {
+    if (channel == Channel::world) {
+      ranks.push_back(i);
+    } else {
+      at.on(axis_of(channel)) = i;
+      ranks.push_back(rank_of(grid, at));
+    }
+  }
+  return ranks;
+}
+
+std::vector<std::vector<std::int64_t>> groups_of(const Grid& grid, Channel channel) {
+  std::vector<std::vector<std::int64_t>> groups;
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+    if (group_color(grid, channel, rank) == rank) groups.push_back(group_ranks(grid, channel, rank));
+  }
+  return groups;
+}
+
+std::string ranks_text(const std::vector<std::int64_t>& ranks, std::size_t most) {
+  const std::string_view word = ranks.size() == 1 ? "rank" : "ranks";
+  if (ranks.size() <= most) return fmt::format("{} {}", word, fmt::join(ranks, ", "));
+  const auto shown = ranks.begin() + static_cast<std::ptrdiff_t>(most) - 1;
+  return fmt::format("{} {}, …, {}", word, fmt::join(ranks.begin(), shown, ", "), ranks.back());
+}
+
+}  // namespace weft

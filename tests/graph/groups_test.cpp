@@ -1,0 +1,56 @@
+#include "graph/groups.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+using Groups = std::vector<std::vector<std::int64_t>>;
+
+constexpr Channel kChannels[] = {Channel::x,         Channel::y,    Channel::z_gather,
+                                 Channel::z_scatter, Channel::data, Channel::world};
+
+TEST(Groups, NeighboursOnXComeFirst) {
+  const Grid grid{2, 3, 1, 2};
+  EXPECT_EQ(groups_of(grid, Channel::x), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}}));
+  EXPECT_EQ(groups_of(grid, Channel::y), (Groups{{0, 2, 4}, {1, 3, 5}, {6, 8, 10}, {7, 9, 11}}));
+  EXPECT_EQ(groups_of(grid, Channel::data), (Groups{{0, 6}, {1, 7}, {2, 8}, {3, 9}, {4, 10}, {5, 11}}));
+  EXPECT_EQ(groups_of(grid, Channel::z_gather).size(), 12U);
+  EXPECT_EQ(groups_of(grid, Channel::world).size(), 1U);
+}
+
+// In any order of axes: a group's ranks have one colour, stand by their coordinate, and every rank is in one group.
+TEST(Groups, AgreeWithTheColoursThatMakeCommunicators) {
+  Grid grid{2, 3, 2, 2};
+  std::sort(grid.order.begin(), grid.order.end());
+  do {
+    for (const Channel channel : kChannels) {
+      std::vector<std::int64_t> all;
+      for (const auto& group : groups_of(grid, channel)) {
+        EXPECT_EQ(std::ssize(group), group_size(grid, channel));
+        for (std::size_t i = 0; i < group.size(); ++i) {
+          EXPECT_EQ(group_color(grid, channel, group[i]), group_color(grid, channel, group[0]));
+          EXPECT_EQ(group_ranks(grid, channel, group[i]), group);
+          if (channel == Channel::world) continue;
+          EXPECT_EQ(coordinates_of(grid, group[i]).on(axis_of(channel)), static_cast<std::int64_t>(i));
+        }
+        all.insert(all.end(), group.begin(), group.end());
+      }
+      std::sort(all.begin(), all.end());
+      ASSERT_EQ(std::ssize(all), grid.ranks());
+      EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+    }
+  } while (std::next_permutation(grid.order.begin(), grid.order.end()));
+}
+
+TEST(Groups, TextIsShortenedInTheMiddle) {
+  EXPECT_EQ(ranks_text({3}, 4), "rank 3");
+  EXPECT_EQ(ranks_text({0, 2}, 4), "ranks 0, 2");
+  EXPECT_EQ(ranks_text({0, 2, 4, 6}, 4), "ranks 0, 2, 4, 6");
+  EXPECT_EQ(ranks_text({0, 2, 4, 6, 8}, 4), "ranks 0, 2, 4, …, 8");
+}
+
+}  // namespace
+}  // namespace weft

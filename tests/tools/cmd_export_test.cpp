@@ -1,0 +1,123 @@
+// `weft export` as a process: a checkpoint of a grid becomes the files that one rank would have written.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/tools/run_command.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ExportCommand : public ::testing::Test {
+ protected:
+  ExportCommand() {
+    std::string text;
+    while (text.size() < 4000) text += "warp and weft, a loom of yarn\n";
+    folder_.write("text.txt", text);
+  }
+
+  CommandResult run(const std::vector<std::string>& arguments) const {
+    return run_weft(arguments, folder_.path().string());
+  }
+  /// A run of two steps, with a checkpoint behind each.
+  void train(const std::string& run_dir, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {
+        "train",           "--run-dir", run_dir,          "--quiet", "--data",      "text.txt", "--model.layers", "1",
+        "--model.hidden",  "16",        "--model.heads",  "4",       "--model.ffn", "24",       "--model.vocab",  "259",
+        "--model.context", "16",        "--global-batch", "4",       "--threads",   "1",        "--trace-steps",  "0",
+        "--steps",         "2",         "--save-every",   "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = run(words);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+  void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) const {
+    const CommandResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(result.output, "");
+    EXPECT_TRUE(has_parts(result.errors, {"weft: ", "\n  fix: "})) << result.errors;
+    for (const std::string& part : parts) EXPECT_TRUE(has_parts(result.errors, {part}));
+  }
+  std::string read(const std::string& path) const { return TemporaryFolder::read(folder_.path(path)); }
+  std::vector<std::string> files_of(const std::string& path) const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_.path(path))) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const TemporaryFolder folder_;
+};
+
+class ExportedFamily : public ExportCommand, public ::testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, ExportedFamily, ::testing::Values("gpt2", "llama"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// From a grid that cuts everything to one rank and back: each export holds the weights of the checkpoint, to the bit.
+TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
+  const std::vector<std::string> family = {"--model.family", GetParam(), "--model.tied",
+                                           GetParam() == std::string("gpt2") ? "true" : "false"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), family.begin(), family.end());
+    return more;
+  };
+  train("cut", with({"--grid", "x=2,y=2,z=2", "--zero-1", "true"}));
+  // One rank that takes the cut weights and changes none.
+  train("one", with({"--init-from", "cut/checkpoints/step_00000002", "--lr", "0"}));
+  const CommandResult cut = run({"export", "cut", "-o", "out/cut"});
+  ASSERT_EQ(cut.exit_code, 0) << cut.errors;
+  EXPECT_TRUE(has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of step 2, "})) << cut.output;
+  EXPECT_EQ(files_of("out/cut"), (std::vector<std::string>{"config.json", "model.safetensors"}));
+  ASSERT_EQ(run({"export", "one/checkpoints/step_00000002", "-o", "out/one"}).exit_code, 0);
+  EXPECT_TRUE(read("out/cut/model.safetensors") == read("out/one/model.safetensors"));
+  EXPECT_EQ(read("out/cut/config.json"), read("out/one/config.json"));
+
+  // What was exported is read again, on another grid.
+  train("again", with({"--init-from", "out/cut", "--lr", "0", "--grid", "y=2,z=2"}));
+  ASSERT_EQ(run({"export", "again", "-o", "out/again"}).exit_code, 0);
+  EXPECT_TRUE(read("out/again/model.safetensors") == read("out/cut/model.safetensors"));
+}
+
+TEST_F(ExportCommand, TakesARunsNewestCheckpointOrTheOneNamed) {
+  train("run", {"--grid", "x=2,z=2"});
+  const CommandResult newest = run({"export", "run", "--output", "two"});
+  EXPECT_TRUE(has_parts(newest.output, {"of step 2"})) << newest.output;
+  const CommandResult named = run({"export", "run/checkpoints/step_00000001", "-o", "one"});
+  EXPECT_TRUE(has_parts(named.output, {"of step 1"})) << named.output;
+  EXPECT_FALSE(read("one/model.safetensors") == read("two/model.safetensors"));
+}
+
+TEST_F(ExportCommand, RefusesAndWritesNothing) {
+  train("run", {"--grid", "z=2"});
+  expect_refused({"export", "missing", "-o", "out"}, {"'missing' doesn't exist"});
+  expect_refused({"export", "text.txt", "-o", "out"}, {"no complete checkpoint"});
+  expect_refused({"export", "run"}, {"--output"});
+  expect_refused({"export", "run", "-o", "text.txt/out"}, {"text.txt/out", "-o "});
+  EXPECT_FALSE(fs::exists(folder_.path("out")));
+
+  // Nothing is overwritten, not even the half of a model.
+  folder_.write("taken/config.json", "mine");
+  expect_refused({"export", "run", "-o", "taken"}, {"'taken/config.json' exists", "-o with another folder"});
+  EXPECT_EQ(read("taken/config.json"), "mine");
+  EXPECT_EQ(files_of("taken"), std::vector<std::string>{"config.json"});
+
+  // A damaged or lost shard of any rank.
+  const std::string shard = "run/checkpoints/step_00000002/model-00001.safetensors", good = read(shard);
+  std::string bad = good;
+  bad.back() = static_cast<char>(bad.back() ^ 1);
+  folder_.write(shard, bad);
+  expect_refused({"export", "run/checkpoints/step_00000002", "-o", "out"},
+                 {"model-00001.safetensors' has the checksum", "it was damaged"});
+  fs::remove(folder_.path(shard));
+  expect_refused({"export", "run/checkpoints/step_00000002", "-o", "out"}, {"model-00001.safetensors' is missing"});
+  EXPECT_FALSE(fs::exists(folder_.path("out/model.safetensors")));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,175 @@
+// `weft memory` as a process: its rows agree with one another and with what a dry run says of the same grid.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/tools/run_command.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+class MemoryCommand : public ::testing::Test {
+ protected:
+  CommandResult run(const std::string& command, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {command, "--model", "tiny", "--model.layers", "2", "--global-batch", "8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_weft(words, folder_.path().string());
+  }
+  json rows(std::vector<std::string> more) const {
+    more.emplace_back("--json");
+    const CommandResult result = run("memory", more);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return json::parse(result.output);
+  }
+  json row(std::vector<std::string> more) const {
+    const json all = rows(std::move(more));
+    EXPECT_EQ(all.size(), 1U);
+    return all.at(0);
+  }
+  static std::int64_t bytes(const json& row, const char* role) {
+    return row.at("memory_bytes").at(role).get<std::int64_t>();
+  }
+  static double sent(const json& row, const char* group) {
+    return row.at("sent_bytes").contains(group) ? row.at("sent_bytes").at(group).get<double>() : 0;
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(MemoryCommand, JsonOfAllGridsOfFourRanks) {
+  const json all = rows({"--ranks", "4"});
+  EXPECT_EQ(all.size(), 10U);  // 4 and 2·2 on four axes; tiny's sizes are powers of two
+  std::int64_t before = 0;
+  for (const json& row : all) {
+    SCOPED_TRACE(row.at("grid"));
+    EXPECT_EQ(row.at("ranks"), 4);
+    EXPECT_GE(bytes(row, "total"), before) << "the first rows need the least";
+    before = bytes(row, "total");
+    std::int64_t state = 0;
+    for (const char* role : {"parameter", "optimizer_state", "input", "scalar", "cache"}) state += bytes(row, role);
+    EXPECT_EQ(bytes(row, "total"), state + bytes(row, "scratch"));
+    const auto size = [&](const std::string& axis) {
+      const std::string grid = row.at("grid");
+      return grid.at(grid.find(axis + "=") + axis.size() + 1) - '0';
+    };
+    EXPECT_EQ(sent(row, "x") > 0, size("x") > 1);
+    EXPECT_EQ(sent(row, "y") > 0, size("y") > 1);
+    EXPECT_EQ(sent(row, "z_gather") > 0, size("z") > 1);
+    EXPECT_EQ(sent(row, "z_scatter") > 0, size("z") > 1);
+    EXPECT_EQ(sent(row, "data") > 0, size("data") > 1);
+    EXPECT_EQ(bytes(row, "gathered") > 0, size("z") > 1);
+    EXPECT_EQ(bytes(row, "optimizer_state"), 2 * bytes(row, "parameter"));  // two fp32 moments of fp32 weights
+  }
+}
+
+// What the table says of a grid is what its run would report.
+TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
+  for (const std::string grid : {"x=2,y=2", "z=2,data=2", "x=2,z=2"}) {
+    SCOPED_TRACE(grid);
+    const std::vector<std::string> flags = {"--zero-1", "true", "--reduce-dtype", "bf16"};
+    std::vector<std::string> words = {"--grids", grid};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const json found = row(words);
+    words = {"--grid", grid, "--dry-run", "--json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const CommandResult result = run("train", words);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const json run = json::parse(result.output);
+    EXPECT_EQ(found.at("grid"), run.at("grid"));
+    EXPECT_EQ(bytes(found, "scratch"), run.at("plans").at("train").at("scratch_bytes"));
+    for (const char* role : {"parameter", "gradient", "optimizer_state", "gathered", "workspace"}) {
+      EXPECT_EQ(found.at("memory_bytes").at(role), run.at("memory_bytes").at(role)) << role;
+    }
+    std::map<std::string, double> expected;
+    for (const json& part : run.at("communication")) {
+      expected[part.at("group").get<std::string>()] += part.at("sent_bytes").get<double>();
+    }
+    for (const auto& [group, bytes] : expected) EXPECT_DOUBLE_EQ(sent(found, group.c_str()), bytes) << group;
+    EXPECT_EQ(found.at("sent_bytes").size(), expected.size());
+  }
+}
+
+TEST_F(MemoryCommand, TheTableKeepsTheOrderOfTheGridsNamed) {
+  const CommandResult result = run("memory", {"--grids", "data=4", "x=3", "x=2,y=2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(has_parts(result.output, {"gathered", "z_gather", "z_scatter", "MiB",
+                                        "grid x=3,y=1,z=1,data=1: model.hidden = 256 does not divide by x = 3"}));
+  const std::size_t data = result.output.find("x=1,y=1,z=1,data=4"), cut = result.output.find("x=2,y=2,z=1,data=1");
+  ASSERT_NE(data, std::string::npos);
+  ASSERT_NE(cut, std::string::npos);
+  EXPECT_LT(data, cut);
+  const json refused = rows({"--grids", "x=3"}).at(0);
+  EXPECT_EQ(refused.at("refused"), "grid x=3,y=1,z=1,data=1: model.hidden = 256 does not divide by x = 3");
+  EXPECT_FALSE(refused.contains("memory_bytes"));
+}
+
+TEST_F(MemoryCommand, MostLimitsTheRows) {
+  const CommandResult some = run("memory", {"--ranks", "4", "--most", "3"});
+  EXPECT_TRUE(has_parts(some.output, {"and 7 more", "--most 0 shows all"}));
+  EXPECT_EQ(rows({"--ranks", "4", "--most", "3"}).size(), 3U);
+  EXPECT_EQ(rows({"--ranks", "4", "--most", "0"}).size(), 10U);
+}
+
+// Grids of far more ranks than this machine could run.
+TEST_F(MemoryCommand, ComparesAnyNumberOfRanks) {
+  const json found = row({"--grids", "x=2,y=2,z=4,data=64", "--global-batch", "256"});
+  EXPECT_EQ(found.at("ranks"), 1024);
+  EXPECT_LT(bytes(found, "parameter"), bytes(row({"--grids", "x=2,y=2"}), "parameter"));
+}
+
+// Which layers' gathered weights are kept is a policy's decision, and a rewrite's, layer by layer.
+TEST_F(MemoryCommand, PolicyFsdpDropsGatheredWeights) {
+  // Of four layers: with two, the layer that runs and the one gathered ahead are all of them.
+  const auto of_four = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--model.layers", "4"});
+    return row(more);
+  };
+  const json kept = of_four({"--grids", "z=2", "--policy", "fsdp:reshard=false"});
+  const json dropped = of_four({"--grids", "z=2", "--policy", "fsdp"});
+  const json first = of_four({"--grids", "z=2", "--policy", "fsdp:reshard=false", "--rewrites", "reshard=0"});
+  const json by_flag = of_four({"--grids", "z=2", "--policy", "fsdp:reshard=false", "--rewrites", "reshard"});
+  EXPECT_LT(bytes(dropped, "gathered"), bytes(first, "gathered"));
+  EXPECT_LT(bytes(first, "gathered"), bytes(kept, "gathered"));
+  EXPECT_GT(sent(dropped, "z_gather"), sent(first, "z_gather"));
+  EXPECT_GT(sent(first, "z_gather"), sent(kept, "z_gather"));
+  EXPECT_EQ(dropped, by_flag);
+  EXPECT_EQ(sent(dropped, "z_scatter"), sent(kept, "z_scatter"));
+  // Without gathers there is nothing to drop.
+  EXPECT_EQ(of_four({"--grids", "x=2", "--policy", "fsdp"}),
+            of_four({"--grids", "x=2", "--policy", "fsdp:reshard=false"}));
+}
+
+TEST_F(MemoryCommand, RefusesByName) {
+  struct Bad {
+    std::vector<std::string> arguments;
+    const char* what;
+    const char* fix;
+  };
+  for (const Bad& bad :
+       std::vector<Bad>{{{"--grids", "x=two"}, "\"two\" is not an integer", "give one in that range"},
+                        {{"--grids", "w=2"}, "unknown axis \"w\"", "did you mean \"x\"?"},
+                        {{"--policy", "fdsp", "--ranks", "2"}, "unknown policy \"fdsp\"", "write \"fsdp\""},
+                        {{"--policy", "fsdp:reshrad=false", "--ranks", "2"}, "reshrad", "reshard"},
+                        {{"--rewrites", "reshrd", "--ranks", "2"}, "unknown rewrite \"reshrd\"", "write reshard"},
+                        {{"--most", "-1"}, "--most", "--help"},
+                        {{"--model", "tinny"}, "unknown model 'tinny'", "--model tiny"},
+                        {{"--model.heads", "7"}, "model.heads = 7", "set model.heads to one of"}}) {
+    const CommandResult result = run("memory", bad.arguments);
+    SCOPED_TRACE(bad.arguments.back());
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(result.output, "");
+    EXPECT_TRUE(has_parts(result.errors, {"weft: ", bad.what, "\n  fix: ", bad.fix}));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,118 @@
+// A run that ends on one grid and goes on with another trains as if it had never ended.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/train/tiny_run.h"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kSteps = 20, kHalf = 10;
+
+struct Move {
+  Family family;
+  Grid from, to;
+  bool zero1_from = false, zero1_to = false;
+};
+
+class GridResume : public ::testing::TestWithParam<Move> {
+ protected:
+  /// Dropout, clipping and warm-up are on; every grid runs the same 8 sequences a step.
+  RunConfig config(const Grid& grid, bool zero1, const std::string& run_dir) const {
+    RunConfig config = tiny_run(folder_, GetParam().family);
+    config.grid = grid;
+    config.zero1 = zero1;
+    config.run_dir = folder_.path(run_dir).string();
+    config.steps = kSteps;
+    config.warmup = kHalf;
+    config.lr = 1e-3;
+    config.eval_every = 5;
+    config.save_every = kHalf;
+    config.keep_last = 0;
+    return config;
+  }
+  static TrainResult train(RunConfig config) {
+    resolve(config, 0);
+    TrainResult result;
+    std::ostringstream errors;
+    const auto body = [&](World& world) {
+      Trainer trainer(world, config, Trainer::Console::silent);
+      TrainResult own = trainer.run();
+      if (world.rank() == 0) result = std::move(own);
+      return 0;
+    };
+    EXPECT_EQ(run_ranks(static_cast<int>(config.ranks), body, errors), 0) << errors.str();
+    return result;
+  }
+
+  const TemporaryFolder folder_;
+};
+
+std::string name_of(const Grid& grid) {
+  return fmt::format("x{}y{}z{}data{}", grid.x, grid.y, grid.z, grid.data);
+}
+
+INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
+                         ::testing::Values(Move{Family::gpt2, {2, 2, 1, 1}, {1, 1, 2, 2}},
+                                           Move{Family::llama, {2, 2, 1, 1}, {1, 1, 2, 2}},
+                                           Move{Family::gpt2, {1, 1, 2, 2}, {2, 2, 1, 1}, true, false},
+                                           Move{Family::llama, {2, 1, 1, 2}, {1, 2, 2, 2}, true, true},
+                                           Move{Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false}),
+                         [](const auto& info) {
+                           return std::string(to_string(info.param.family)) + "_" + name_of(info.param.from) +
+                                  (info.param.zero1_from ? "zero1" : "") + "_" + name_of(info.param.to) +
+                                  (info.param.zero1_to ? "zero1" : "");
+                         });
+
+void expect_near(const RunConfig& found, const RunConfig& expected, const char* key, double tolerance) {
+  const std::vector<nlohmann::json> a = metrics_of(found.run_dir), b = metrics_of(expected.run_dir);
+  ASSERT_EQ(b.size(), static_cast<std::size_t>(kSteps));
+  ASSERT_EQ(a.size(), static_cast<std::size_t>(kSteps - kHalf));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const nlohmann::json& before = b[i + static_cast<std::size_t>(kHalf)];
+    EXPECT_EQ(a[i].at("step"), before.at("step"));
+    EXPECT_EQ(a[i].at("lr"), before.at("lr"));
+    ASSERT_EQ(a[i].contains(key), before.contains(key)) << key << " of step " << before.at("step");
+    if (!before.contains(key)) continue;
+    const double value = before.at(key).get<double>();
+    EXPECT_LE(std::abs(a[i].at(key).get<double>() - value), tolerance * std::abs(value))
+        << key << " of step " << before.at("step");
+  }
+}
+
+TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
+  const Move& move = GetParam();
+  const RunConfig whole = config(move.from, move.zero1_from, "whole");
+  EXPECT_EQ(train(whole).steps_done, kSteps);
+
+  RunConfig rest = config(move.to, move.zero1_to, "rest");
+  rest.resume = (std::filesystem::path(whole.run_dir) / "checkpoints" / fmt::format("step_{:08}", kHalf)).string();
+  const TrainResult result = train(rest);
+  EXPECT_EQ(result.first_step, kHalf);
+  EXPECT_EQ(result.steps_done, kSteps);
+  expect_near(rest, whole, "loss", 1e-6);
+  expect_near(rest, whole, "val_loss", 1e-6);
+  expect_near(rest, whole, "grad_norm", 1e-5);
+
+  // And back: what the other grid saved goes on with the first.
+  RunConfig back = config(move.from, move.zero1_from, "back");
+  back.steps = kSteps + 5;
+  RunConfig further = back;
+  further.run_dir = folder_.path("further").string();
+  further.resume = whole.run_dir;
+  back.resume = rest.run_dir;
+  train(further);
+  train(back);
+  const std::vector<double> found = metric(back.run_dir, "loss"), expected = metric(further.run_dir, "loss");
+  ASSERT_EQ(found.size(), 5U);
+  ASSERT_EQ(expected.size(), 5U);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LE(std::abs(found[i] - expected[i]), 1e-6 * expected[i]) << i;
+}
+
+}  // namespace
+}  // namespace weft

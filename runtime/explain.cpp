@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
+#include <cctype>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -60,11 +61,14 @@ class Step {
     return last.valid() ? end(last) : 0;
   }
 
-  /// The last of the policy's edges into `task` to be satisfied.
-  TaskId last_chosen(TaskId task) const {
-    TaskId last;
+  /// The last of the edges into `task` that policy and memory planner added to be satisfied; none if it is invalid.
+  /// Those from its own stream say no more than the queue does.
+  Edge last_added(TaskId task) const {
+    Edge last;
     for (const Edge& edge : plan.added_edges) {
-      if (edge.to == task && edge.distance == 0 && (!last.valid() || end(edge.from) > end(last))) last = edge.from;
+      if (edge.to != task || edge.distance != 0) continue;
+      if (plan.position[edge.from.index()].stream == plan.position[task.index()].stream) continue;
+      if (!last.from.valid() || end(edge.from) > end(last.from)) last = edge;
     }
     return last;
   }
@@ -94,27 +98,37 @@ std::vector<bool> descendants(const Graph& graph, TaskId task) {
   return found;
 }
 
-/// A computation that could have run at `time` but stood behind others; invalid if there was none.
+/// The largest computation that could have run at `time` but stood behind others; invalid if there was none.
 TaskId held_up(const Step& step, double time, const std::vector<bool>& needs_collective) {
+  TaskId largest;
+  double most = 0;
   for (const StreamPlan& stream : step.plan.streams) {
     if (!stream.stream.compute) continue;
     for (const Entry& entry : stream.entries) {
       if (step.begin(entry.task) <= time || needs_collective[entry.task.index()]) continue;
-      if (step.ready(entry.task) <= time && step.costs.ns[entry.task.index()] > 0) return entry.task;
+      const double ns = step.costs.ns[entry.task.index()];
+      if (step.ready(entry.task) > time || ns <= most) continue;
+      largest = entry.task;
+      most = ns;
     }
   }
-  return TaskId();
+  return largest;
 }
 
 void find_cause(const Step& step, double first_exposed, ExposedCollective& exposed) {
   const TaskId task = exposed.task;
-  const TaskId before = step.before_on_stream(task), chosen = step.last_chosen(task);
+  const TaskId before = step.before_on_stream(task);
+  const Edge added = step.last_added(task);
   if (exposed.begin_ns > exposed.ready_ns + kTick) {
-    const double queue = before.valid() ? step.end(before) : 0, edge = chosen.valid() ? step.end(chosen) : 0;
+    const double queue = before.valid() ? step.end(before) : 0, edge = added.from.valid() ? step.end(added.from) : 0;
     const double late = (exposed.begin_ns - exposed.ready_ns) * 1e-6;
-    if (chosen.valid() && edge >= queue) {
+    if (added.from.valid() && edge >= queue) {
       exposed.cause = ExposureCause::chosen;
-      exposed.because = fmt::format("issued {:.3f} ms late: the policy lets it wait for {}", late, step.name(chosen));
+      exposed.because =
+          added.reason == EdgeReason::memory
+              ? fmt::format("issued {:.3f} ms late: it uses memory that {} had to leave first", late,
+                            step.name(added.from))
+              : fmt::format("issued {:.3f} ms late: the policy lets it wait for {}", late, step.name(added.from));
       return;
     }
     if (before.valid()) {
@@ -168,9 +182,10 @@ class Remedies {
   }
 
   void find(const Step& step, ExposedCollective& exposed) const {
-    issue_at_once(step, exposed);
-    pass_queue(step, exposed);
-    compute_first(step, exposed);
+    Tried tried;
+    issue_at_once(step, exposed, tried);
+    pass_queue(step, exposed, tried);
+    compute_first(step, exposed, tried);
     cost_nothing(exposed);
     std::ranges::stable_sort(exposed.remedies, std::greater{}, &Remedy::gain_ns);
   }
@@ -189,20 +204,22 @@ class Remedies {
   }
 
  private:
-  void issue_at_once(const Step& step, ExposedCollective& exposed) const {
+  using Tried = std::vector<std::vector<Placement>>;
+
+  void issue_at_once(const Step& step, ExposedCollective& exposed, Tried& tried) const {
     if (exposed.begin_ns <= exposed.ready_ns + kTick) return;
     Order order = order_of(step.plan);
     std::erase_if(order.added_edges, [&](const Edge& edge) { return edge.to == exposed.task && edge.distance == 0; });
     const TaskId input = step.last_input(exposed.task);
-    if (move_behind(order, exposed.task, input)) {
+    if (move_behind_inputs(step, order, exposed.task)) {
       try_order(order,
                 fmt::format("issue it as soon as {} is done",
                             input.valid() ? step.name(input) : std::string("the step begins")),
-                exposed);
+                exposed, tried);
     }
   }
 
-  void pass_queue(const Step& step, ExposedCollective& exposed) const {
+  void pass_queue(const Step& step, ExposedCollective& exposed, Tried& tried) const {
     if (exposed.cause != ExposureCause::queued) return;
     const TaskId before = step.before_on_stream(exposed.task);
     Order order = order_of(step.plan);
@@ -220,18 +237,19 @@ class Remedies {
     if (leads[before.index()]) return;
     std::stable_partition(first, last + 1, [&](const Placement& p) { return leads[p.task.index()]; });
     std::erase_if(order.added_edges, [&](const Edge& edge) { return edge.to == exposed.task && edge.distance == 0; });
-    try_order(order, fmt::format("issue it before {}", step.name(before)), exposed);
+    drop_edges_against(order);
+    try_order(order, fmt::format("issue it before {}", step.name(before)), exposed, tried);
   }
 
   /// Computations that don't need the collective go ahead of the first one that does, as many as it takes to hide it.
-  void compute_first(const Step& step, ExposedCollective& exposed) const {
+  void compute_first(const Step& step, ExposedCollective& exposed, Tried& tried) const {
     const std::vector<bool> needs = descendants(step.graph, exposed.task);
     Order order = order_of(step.plan);
     const auto first = std::ranges::find_if(
         order.sequence, [&](const Placement& p) { return needs[p.task.index()] && !step.collective(p.task); });
     if (first == order.sequence.end()) return;
     std::vector<bool> stays(needs.size(), false);
-    std::vector<TaskId> moved;
+    TaskId example;  // the largest computation that moves
     double filled = 0;
     for (auto at = first; at != order.sequence.end(); ++at) {
       bool can_go = !needs[at->task.index()] && filled < exposed.exposed_ns;
@@ -240,19 +258,31 @@ class Remedies {
       }
       if (!can_go) {
         stays[at->task.index()] = true;
-      } else {
-        moved.push_back(at->task);
-        if (!step.collective(at->task)) filled += step.costs.ns[at->task.index()];
+        continue;
       }
+      if (step.collective(at->task)) continue;
+      const double ns = step.costs.ns[at->task.index()];
+      filled += ns;
+      if (!example.valid() || ns > step.costs.ns[example.index()]) example = at->task;
     }
     if (filled <= 0) return;
     std::stable_partition(first, order.sequence.end(), [&](const Placement& p) { return !stays[p.task.index()]; });
     drop_edges_against(order);
-    const TaskId example = *std::ranges::max_element(moved, {}, [&](TaskId t) { return step.costs.ns[t.index()]; });
     try_order(
         order,
         fmt::format("compute {:.3f} ms that don't need it ({}, …) before what does", filled * 1e-6, step.name(example)),
-        exposed);
+        exposed, tried);
+  }
+
+  void lift_the_limit(ExposedCollective& exposed) const {
+    if (exposed.cause != ExposureCause::memory_limit || problem_.options.memory_limit == 0) return;
+    PlanningProblem unlimited = problem_;
+    unlimited.options.memory_limit = 0;
+    const PlanReport other = report_plan(unlimited, report_.policy);
+    if (!other.planned()) return;
+    exposed.remedies.push_back({fmt::format("without a memory limit ({} MiB of scratch instead of {})",
+                                            other.plan->scratch_bytes >> 20, report_.plan->scratch_bytes >> 20),
+                                report_.step_ns() - other.step_ns()});
   }
 
   void cost_nothing(ExposedCollective& exposed) const {
@@ -262,10 +292,14 @@ class Remedies {
     exposed.remedies.push_back({"if it took no time at all", report_.step_ns() - other.step_ns});
   }
 
-  static bool move_behind(Order& order, TaskId task, TaskId input) {
+  /// As early in the sequence as the graph allows; false if it stands there already.
+  static bool move_behind_inputs(const Step& step, Order& order, TaskId task) {
     const auto from = std::ranges::find(order.sequence, task, &Placement::task);
-    const auto behind =
-        input.valid() ? std::ranges::find(order.sequence, input, &Placement::task) + 1 : order.sequence.begin();
+    auto behind = order.sequence.begin();
+    for (const Edge& edge : step.graph.in_edges(task)) {
+      if (edge.distance != 0) continue;
+      behind = std::max(behind, std::ranges::find(order.sequence, edge.from, &Placement::task) + 1);
+    }
     if (behind >= from) return false;
     std::rotate(behind, from, from + 1);
     drop_edges_against(order);
@@ -281,7 +315,9 @@ class Remedies {
     });
   }
 
-  void try_order(const Order& order, std::string what, ExposedCollective& exposed) const {
+  void try_order(const Order& order, std::string what, ExposedCollective& exposed, Tried& tried) const {
+    if (std::ranges::find(tried, order.sequence) != tried.end()) return;
+    tried.push_back(order.sequence);
     const Plan plan = make_plan(report_.plan->graph, order, report_.plan->policy);
     const Simulation other = simulate(plan, report_.costs, problem_.machine, options_);
     exposed.remedies.push_back({std::move(what), report_.step_ns() - other.step_ns});
@@ -302,7 +338,7 @@ std::vector<PathPiece> critical_chain(const Step& step) {
   while (last.valid()) {
     chain.push_back(last);
     TaskId latest;
-    for (const TaskId other : {step.last_input(last), step.before_on_stream(last), step.last_chosen(last)}) {
+    for (const TaskId other : {step.last_input(last), step.before_on_stream(last), step.last_added(last).from}) {
       if (other.valid() && (!latest.valid() || step.end(other) > step.end(latest))) latest = other;
     }
     last = latest;
@@ -314,12 +350,65 @@ std::vector<PathPiece> critical_chain(const Step& step) {
     const std::string kind = kind_of(step.graph.task(task));
     const double ns = std::max(0.0, step.end(task) - std::max(until, 0.0));
     until = std::max(until, step.end(task));
-    if (path.empty() || path.back().kind != kind) path.push_back({kind, step.name(task), "", 0, 0});
+    const Phase phase = step.graph.task(task).phase;
+    if (path.empty() || path.back().kind != kind || path.back().phase != phase) {
+      path.push_back({kind, phase, step.name(task), "", 0, 0});
+    }
     path.back().last = step.name(task);
     path.back().ns += ns;
     ++path.back().tasks;
   }
   return path;
+}
+
+/// "mb0.L3.mlp.up" becomes "mb*.L*.mlp.up".
+std::string without_numbers(const std::string& name) {
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  std::string text;
+  for (std::size_t at = 0; at < name.size();) {
+    const bool begins = at == 0 || !letter(name[at - 1]);
+    const std::string_view rest = std::string_view(name).substr(at);
+    const std::size_t prefix = !begins ? 0 : rest.starts_with("mb") ? 2 : rest.starts_with("L") ? 1 : 0;
+    std::size_t end = at + prefix;
+    while (prefix > 0 && end < name.size() && digit(name[end])) ++end;
+    if (prefix == 0 || end == at + prefix || (end < name.size() && letter(name[end]))) {
+      text += name[at++];
+      continue;
+    }
+    text += name.substr(at, prefix) + "*";
+    at = end;
+  }
+  return text;
+}
+
+std::vector<ExposureGroup> groups_of(const Step& step, const std::vector<ExposedCollective>& collectives) {
+  std::map<std::tuple<std::string, std::string, ExposureCause>, std::size_t> known;
+  std::vector<ExposureGroup> groups;
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    const ExposedCollective& exposed = collectives[i];
+    const std::string name = without_numbers(step.name(exposed.task));
+    const auto [at, is_new] =
+        known.emplace(std::tuple(name, kind_of(step.graph.task(exposed.task)), exposed.cause), groups.size());
+    if (is_new) groups.push_back({name, {}, 0});
+    groups[at->second].members.push_back(i);
+    groups[at->second].exposed_ns += exposed.exposed_ns;
+  }
+  for (ExposureGroup& group : groups) {
+    if (group.members.size() == 1) group.name = step.name(collectives[group.members.front()].task);
+  }
+  std::ranges::stable_sort(groups, std::greater{}, &ExposureGroup::exposed_ns);
+  return groups;
+}
+
+/// The worst of each group, so that each has its remedies, then all others.
+std::vector<std::size_t> worst_first(const Explanation& explanation) {
+  std::vector<std::size_t> order;
+  for (const ExposureGroup& group : explanation.groups) order.push_back(group.members.front());
+  for (std::size_t i = 0; i < explanation.collectives.size(); ++i) {
+    if (std::ranges::find(order, i) == order.end()) order.push_back(i);
+  }
+  return order;
 }
 
 }  // namespace
@@ -334,6 +423,8 @@ std::string_view to_string(ExposureCause cause) {
       return "queued behind another";
     case ExposureCause::chosen:
       return "issued late by choice";
+    case ExposureCause::memory_limit:
+      return "memory limit";
     case ExposureCause::contention:
       return "contention";
   }
@@ -372,9 +463,11 @@ Explanation explain(const PlanningProblem& problem, const PlanReport& report, co
                     nearest.empty() ? "`weft graph` shows them" : fmt::format("write \"{}\"", nearest));
   }
   std::ranges::stable_sort(explanation.collectives, std::greater{}, &ExposedCollective::exposed_ns);
+  explanation.groups = groups_of(step, explanation.collectives);
   const Remedies remedies(problem, report);
-  for (std::size_t i = 0; i < std::min(options.most_remedied, explanation.collectives.size()); ++i) {
-    remedies.find(step, explanation.collectives[i]);
+  const std::vector<std::size_t> worst = worst_first(explanation);
+  for (std::size_t i = 0; i < std::min(options.most_remedied, worst.size()); ++i) {
+    remedies.find(step, explanation.collectives[worst[i]]);
   }
   explanation.path = critical_chain(step);
   if (options.rewrites) explanation.rewrites = remedies.rewrites();

@@ -15,7 +15,7 @@ enum class ExposureCause : std::uint8_t {
   data_dependency,    // it ran as early as its inputs allowed, and nothing else could be computed meanwhile
   computation_order,  // computations that didn't need it were ready, but stood behind one that did
   queued,             // its inputs were there, but its stream was busy with another collective
-  chosen,             // an edge of the policy held it back
+  chosen,             // an edge of the policy held it back, or one that lets tensors share memory
   contention,         // it took longer than alone, because others shared its link
 };
 
@@ -38,14 +38,22 @@ struct ExposedCollective {
 
 /// A piece of the chain of tasks that the step's length comes from: of one kind, one after the other.
 struct PathPiece {
-  std::string kind;  // "gemm", "all_reduce on y", "waiting"
+  std::string kind;  // "gemm", "all_reduce on y"
   std::string first, last;
   std::int64_t tasks = 0;
   double ns = 0;
 };
 
+/// Exposed collectives of one cause that differ in the numbers of layer and micro-batch alone.
+struct ExposureGroup {
+  std::string name;                  // "mb*.L*.mlp.up.bwd.all_reduce_dx"; of a single one its own
+  std::vector<std::size_t> members;  // of Explanation::collectives, by falling exposed time
+  double exposed_ns = 0;             // sum
+};
+
 struct Explanation {
   std::vector<ExposedCollective> collectives;  // by falling exposed time
+  std::vector<ExposureGroup> groups;           // each collective in one, by falling exposed time
   std::vector<PathPiece> path;                 // in time
   std::vector<Remedy> rewrites;                // of the whole graph under the same policy, by falling gain
 };
@@ -53,7 +61,7 @@ struct Explanation {
 struct ExplainOptions {
   std::string only;               // the name of one collective; "": all
   double least_ns = 1000;         // exposed for less isn't worth a word
-  std::size_t most_remedied = 8;  // collectives, worst first, whose remedies are simulated
+  std::size_t most_remedied = 8;  // collectives whose remedies are simulated: the worst of each group, then others
   bool rewrites = true;           // try the exact rewrites too
 };
 

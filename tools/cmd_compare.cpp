@@ -117,6 +117,7 @@ void print(const CompareOptions& options, const Comparison& comparison) {
 }
 
 int simulate_only(const CompareOptions& options) {
+  if (!options.output.empty()) expect_writable(options.output);
   RunConfig config = options.config;
   resolve(config, 0);
   const PlanningProblem problem = planning_problem(config);
@@ -152,6 +153,7 @@ std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>&
 int simulate_and_measure(const CompareOptions& options) {
   const std::vector<std::string> policies = named_policies(options.policies);
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+    if (world.rank() == 0 && !options.output.empty()) expect_writable(options.output);
     const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
     const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
     const PlanningProblem problem =

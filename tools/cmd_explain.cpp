@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -26,40 +27,94 @@ double ms(double ns) {
   return ns * 1e-6;
 }
 
-std::string text_of(const PlanReport& report, const Explanation& explanation) {
-  const Graph& graph = *report.plan->graph;
-  std::string text = fmt::format(
-      "Policy {}: a step takes {:.3f} ms, {:.1f} % above the bound of {:.3f} ms. Of {:.3f} ms of communication {:.3f} "
-      "ms "
-      "are exposed, in {} collectives.\n",
-      report.policy, ms(report.step_ns()), 100 * report.gap(), ms(report.bounds.best()),
-      ms(static_cast<double>(report.overlap.communication)), ms(static_cast<double>(report.overlap.exposed)),
-      explanation.collectives.size());
-  for (const ExposedCollective& exposed : explanation.collectives) {
-    const Task& task = graph.task(exposed.task);
-    text += fmt::format("\n{} ({} on {}, {:.3f} ms): {:.3f} ms exposed\n  {}: {}\n", task.name,
-                        kind_name(task.operation), to_string(*channel_of(task.operation)), ms(exposed.duration_ns),
-                        ms(exposed.exposed_ns), to_string(exposed.cause), exposed.because);
-    for (const Remedy& remedy : exposed.remedies) {
-      text += remedy.gain_ns > 0 ? fmt::format("  {:+.3f} ms  {}\n", -ms(remedy.gain_ns), remedy.what)
-                                 : fmt::format("  no gain   {}\n", remedy.what);
-    }
+// Paragraphs of a text before it only counts.
+constexpr std::size_t kMostParagraphs = 12;
+
+/// The micro-batch halved: more messages to hide behind, of half the size. Not exact, unlike the rewrites.
+struct Halved {
+  std::int64_t micro_batch = 0;
+  double gain_ns = 0;
+};
+
+std::string gain_text(const Remedy& remedy) {
+  return remedy.gain_ns > 0 ? fmt::format("  {:+.3f} ms  {}\n", -ms(remedy.gain_ns), remedy.what)
+                            : fmt::format("  no gain   {}\n", remedy.what);
+}
+
+std::string paragraph(const Graph& graph, const Explanation& explanation, const ExposureGroup& group) {
+  const ExposedCollective& worst = explanation.collectives[group.members.front()];
+  const Task& task = graph.task(worst.task);
+  const std::string kind = fmt::format("{} on {}", kind_name(task.operation), to_string(*channel_of(task.operation)));
+  std::string text;
+  if (group.members.size() == 1) {
+    text = fmt::format("\n{} ({}, {:.3f} ms): {:.3f} ms exposed\n  {}: {}\n", group.name, kind, ms(worst.duration_ns),
+                       ms(worst.exposed_ns), to_string(worst.cause), worst.because);
+  } else {
+    text = fmt::format("\n{} ({}, ×{}): {:.3f} ms exposed\n  {}: the worst, {} ({:.3f} of {:.3f} ms): {}\n", group.name,
+                       kind, group.members.size(), ms(group.exposed_ns), to_string(worst.cause), task.name,
+                       ms(worst.exposed_ns), ms(worst.duration_ns), worst.because);
   }
-  text += "\nWhat the step's length comes from, in time:\n";
-  for (const PathPiece& piece : explanation.path) {
-    text += fmt::format("  {:>10.3f} ms  {} {}: {}{}\n", ms(piece.ns), piece.tasks, piece.kind, piece.first,
-                        piece.tasks > 1 ? " … " + piece.last : "");
-  }
-  if (!explanation.rewrites.empty()) {
-    text += "\nRewrites of the whole graph under this policy:\n";
-    for (const Remedy& rewrite : explanation.rewrites) {
-      text += fmt::format("  {:+.3f} ms  --rewrites \"{}\"\n", -ms(rewrite.gain_ns), rewrite.what);
+  for (const Remedy& remedy : worst.remedies) text += gain_text(remedy);
+  return text;
+}
+
+/// By phase, and in it by kind of task, the longest first.
+std::string path_text(const std::vector<PathPiece>& path) {
+  std::string text;
+  for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
+    std::vector<PathPiece> kinds;
+    double sum = 0;
+    for (const PathPiece& piece : path) {
+      if (piece.phase != phase) continue;
+      auto known = std::ranges::find(kinds, piece.kind, &PathPiece::kind);
+      if (known == kinds.end()) known = kinds.insert(kinds.end(), {piece.kind, phase, piece.first, "", 0, 0});
+      known->tasks += piece.tasks;
+      known->ns += piece.ns;
+      sum += piece.ns;
     }
+    std::ranges::stable_sort(kinds, std::greater{}, &PathPiece::ns);
+    if (!kinds.empty()) text += fmt::format("  {:<8} {:>10.3f} ms:", to_string(phase), ms(sum));
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      text += fmt::format("{} {:.3f} in {} {}", i == 0 ? "" : ",", ms(kinds[i].ns), kinds[i].tasks, kinds[i].kind);
+    }
+    if (!kinds.empty()) text += "\n";
   }
   return text;
 }
 
-nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& explanation) {
+std::string text_of(const PlanReport& report, const Explanation& explanation, const std::optional<Halved>& halved) {
+  std::string text = fmt::format(
+      "Policy {}: a step takes {:.3f} ms, {:.1f} % above the bound of {:.3f} ms. Of {:.3f} ms of communication {:.3f} "
+      "ms are exposed, in {} collectives.\n",
+      report.policy, ms(report.step_ns()), 100 * report.gap(), ms(report.bounds.best()),
+      ms(static_cast<double>(report.overlap.communication)), ms(static_cast<double>(report.overlap.exposed)),
+      explanation.collectives.size());
+  const std::size_t shown = std::min(kMostParagraphs, explanation.groups.size());
+  double rest = 0;
+  for (std::size_t i = 0; i < explanation.groups.size(); ++i) {
+    if (i < shown) text += paragraph(*report.plan->graph, explanation, explanation.groups[i]);
+    if (i >= shown) rest += explanation.groups[i].exposed_ns;
+  }
+  if (shown < explanation.groups.size()) {
+    text += fmt::format("\n… and {} more with {:.3f} ms\n", explanation.groups.size() - shown, ms(rest));
+  }
+  text += "\nWhat the step's length comes from, in time:\n";
+  text += path_text(explanation.path);
+  if (!explanation.rewrites.empty()) {
+    text += "\nRewrites of the whole graph under this policy, which change no bit:\n";
+    for (const Remedy& rewrite : explanation.rewrites) {
+      text += gain_text({fmt::format("--rewrites \"{}\"", rewrite.what), rewrite.gain_ns});
+    }
+  }
+  if (halved) {
+    text += "\nMicro-batches of half the size, which add gradients in another order and so change roundings:\n" +
+            gain_text({fmt::format("--micro-batch {}", halved->micro_batch), halved->gain_ns});
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& explanation,
+                               const std::optional<Halved>& halved) {
   using nlohmann::ordered_json;
   const auto remedies = [](const std::vector<Remedy>& list) {
     ordered_json json = ordered_json::array();
@@ -88,26 +143,38 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& expl
   }
   for (const PathPiece& piece : explanation.path) {
     json["path"].push_back({{"kind", piece.kind},
+                            {"phase", to_string(piece.phase)},
                             {"tasks", piece.tasks},
                             {"first", piece.first},
                             {"last", piece.last},
                             {"ms", ms(piece.ns)}});
   }
   json["rewrites"] = remedies(explanation.rewrites);
+  if (halved) json["halved"] = {{"micro_batch", halved->micro_batch}, {"gain_ms", ms(halved->gain_ns)}};
   return json;
+}
+
+std::optional<Halved> halve(RunConfig config, const PlanReport& report) {
+  if (config.micro_batch % 2 != 0) return std::nullopt;
+  config.micro_batch /= 2;
+  const PlanReport other = report_plan(planning_problem(config), config.policy);
+  if (!other.planned()) return std::nullopt;
+  return Halved{config.micro_batch, report.step_ns() - other.step_ns()};
 }
 
 int explain_step(const ExplainCommand& command) {
   RunConfig config = command.config;
   resolve(config, 0);
+  make_policy(config.policy);  // refuses what it can't be, in its own words
   const PlanningProblem problem = planning_problem(config);
   const PlanReport report = report_plan(problem, config.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   const Explanation explanation = explain(problem, report, command.options);
+  const std::optional<Halved> halved = command.options.only.empty() ? halve(config, report) : std::nullopt;
   if (command.json) {
-    fmt::print("{}\n", json_of(report, explanation).dump());
+    fmt::print("{}\n", json_of(report, explanation, halved).dump());
   } else {
-    fmt::print("{}", text_of(report, explanation));
+    fmt::print("{}", text_of(report, explanation, halved));
   }
   return 0;
 }
@@ -118,7 +185,8 @@ Command add_explain(CLI::App& root) {
   CLI::App* app = root.add_subcommand("explain", "why collectives are exposed, and what would hide them");
   const auto options = std::make_shared<ExplainCommand>();
   app->add_option("--collective", options->options.only, "explain this one alone")->type_name("NAME");
-  app->add_option("--most", options->options.most_remedied, "collectives, worst first, whose remedies are simulated")
+  app->add_option("--most", options->options.most_remedied,
+                  "collectives whose remedies are simulated: the worst of each group, then others")
       ->capture_default_str();
   app->add_flag("--json", options->json, "print as JSON");
   const ConfigOptions config(*app);

@@ -19,6 +19,7 @@ namespace weft {
 namespace {
 
 int write_plan(RunConfig config, const std::string& output) {
+  expect_writable(output);
   resolve(config, 0);
   const std::unique_ptr<Policy> policy = make_policy(config.policy);
   const auto graph = lower_train(config.model, step_config(config));

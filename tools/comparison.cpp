@@ -16,7 +16,8 @@ std::string ms(double ns) {
 }
 
 std::string percent(double share) {
-  return fmt::format("{:.1f}", 100 * share);
+  const std::string text = fmt::format("{:.1f}", 100 * share);
+  return text == "-0.0" ? "0.0" : text;
 }
 
 /// Rows of equal length, the first one the heads; numbers stand right, the first column left.
@@ -142,7 +143,7 @@ double ranked_alike(const Comparison& comparison, double least) {
       const double x = comparison.measured[i].median(), y = comparison.measured[j].median();
       if (std::abs(x - y) <= least * std::min(x, y)) continue;
       ++pairs;
-      if ((x < y) == (a.step_ns() < b.step_ns())) ++alike;
+      if (x < y ? a.step_ns() < b.step_ns() : a.step_ns() > b.step_ns()) ++alike;
     }
   }
   return pairs == 0 ? 1 : static_cast<double>(alike) / pairs;

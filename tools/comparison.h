@@ -30,14 +30,14 @@ struct Comparison {
   std::string source;  // of the costs
   std::vector<PlanReport> reports;
   std::vector<MeasuredSteps> measured;  // by report, or empty
-  std::vector<LimitedPlan> limited;     // by falling memory; empty: not asked for
+  std::vector<LimitedPlan> limited;     // by rising memory; empty: not asked for
 
   const PlanReport* serial() const;  // null: not among the policies
   double bound_ns() const { return least_bound(reports); }
 };
 
 /// Of the pairs of policies whose measured medians differ by more than `least` (relative), the share that the simulator
-/// ranks alike; 1 without such pairs.
+/// ranks alike, which it doesn't where its times are equal; 1 without such pairs.
 double ranked_alike(const Comparison& comparison, double least);
 
 /// Plans that no other one beats in both time and memory, by rising memory.

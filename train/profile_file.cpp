@@ -21,6 +21,7 @@ constexpr const char* kFormat = "weft-profile";
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kMeasureAgain = "`weft profile` makes one";
 constexpr std::size_t kLargestFile = std::size_t{64} << 20;
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 40;
 constexpr double kLongest = 1e15;  // ns: eleven days
 
 [[noreturn]] void refuse(const std::string& found, const std::string& expected) {
@@ -101,9 +102,15 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
   if (!grid.is_array() || grid.size() != kAxes.size()) {
     refuse(fmt::format("{}: \"grid\" is {}", name, grid.dump()), "the sizes of x, y, z and data");
   }
+  std::int64_t ranks = 1;
   for (std::size_t i = 0; i < kAxes.size(); ++i) {
     const json size = {{"grid", grid[i]}};
-    profile.grid.on(kAxes[i]) = count_of(size, "grid", 1, name);
+    const std::int64_t along = count_of(size, "grid", 1, name);
+    if (along > kMostRanks / ranks) {
+      refuse(fmt::format("{}: \"grid\" is {}", name, grid.dump()), fmt::format("at most {} ranks", kMostRanks));
+    }
+    ranks *= along;
+    profile.grid.on(kAxes[i]) = along;
   }
   profile.threads = count_of(document, "threads", 1, name);
   profile.computing_factor = time_of(document, "computing_factor", name);

@@ -161,6 +161,7 @@ std::uint64_t StepLab::fingerprint() const {
     add(array.data, kept_elements(array) * static_cast<std::int64_t>(size_of(array.dtype)));
     add(array.m, updated_elements(array) * 4);
     add(array.v, updated_elements(array) * 4);
+    if (array.master != nullptr) add(array.master, updated_elements(array) * 4);
   }
   Fingerprint all;
   for (const std::uint64_t value : world_.all_gather(sum.value())) all.add(value);

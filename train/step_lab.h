@@ -39,7 +39,7 @@ class StepLab {
 
   /// Initial weights again, optimizer state zero, as when it was made.
   void reset();
-  /// Hash of parameters and optimizer state on all ranks.
+  /// Hash of parameters and optimizer state, fp32 copies included, on all ranks: equal on each of them.
   std::uint64_t fingerprint() const;
 
   /// What the collectives of a policy's plan take, measured apart from the step: one entry for each signature.

@@ -1,6 +1,5 @@
 // `weft compare`: many policies on one training step, simulated beside the lower bounds, and measured when asked to.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/comparison.h"
 #include "tools/config_options.h"
+#include "tools/teller.h"
 #include "train/durable_file.h"
 #include "train/launch_run.h"
 #include "train/planning.h"
@@ -51,22 +51,6 @@ std::vector<std::string> named_policies(const std::vector<std::string>& given) {
   }
   return policies;
 }
-
-class Teller {
- public:
-  explicit Teller(bool tells) : tells_(tells), terminal_(isatty(STDERR_FILENO) != 0) {}
-  ~Teller() {
-    if (tells_ && terminal_) fmt::print(stderr, "\r\033[K");
-  }
-  Teller(const Teller&) = delete;
-  Teller& operator=(const Teller&) = delete;
-  void operator()(const std::string& line) const {
-    if (tells_) fmt::print(stderr, "{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
-  }
-
- private:
-  const bool tells_, terminal_;
-};
 
 std::vector<PlanReport> reports_of(const PlanningProblem& problem, const std::vector<std::string>& policies,
                                    const Teller& tell) {

@@ -18,6 +18,7 @@
 #include "runtime/plan_alone.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/teller.h"
 #include "train/planning.h"
 #include "train/progress.h"
 #include "train/trainer.h"
@@ -83,7 +84,11 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
     grids = fitting_grids(config.model, ranks);
   }
   std::vector<GridRow> rows;
-  for (const Grid& grid : grids) rows.push_back(examine(options.config, grid));
+  const Teller tell(!options.json);
+  for (const Grid& grid : grids) {
+    tell(fmt::format("[{}/{}] planning {}", rows.size() + 1, grids.size(), to_string(grid)));
+    rows.push_back(examine(options.config, grid));
+  }
   if (options.grids.empty()) {
     std::stable_sort(rows.begin(), rows.end(), [](const GridRow& a, const GridRow& b) {
       if (a.refusal.empty() != b.refusal.empty()) return a.refusal.empty();

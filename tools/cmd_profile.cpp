@@ -1,6 +1,5 @@
 // `weft profile`: measures what each task of a configuration's step costs on this machine.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/teller.h"
 #include "train/durable_file.h"
 #include "train/launch_run.h"
 #include "train/profile_file.h"
@@ -50,14 +50,12 @@ std::string table_of(const Profile& profile, std::size_t rows) {
 int profile(const ProfileOptions& options) {
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
     if (world.rank() == 0) expect_writable(options.output);
-    const bool tells = !options.quiet && !options.json;
-    const bool terminal = isatty(STDERR_FILENO) != 0;
-    const Profile measured =
-        measure_profile(world, config, options.steps, options.rounds, [&](const std::string& line) {
-          if (tells) fmt::print(stderr, "{}{}{}", terminal ? "\r\033[K" : "", line, terminal ? "" : "\n");
-        });
+    const Profile measured = [&] {
+      const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
+      return measure_profile(world, config, options.steps, options.rounds,
+                             [&](const std::string& line) { tell(line); });
+    }();
     if (world.rank() == 0) {
-      if (tells && terminal) fmt::print(stderr, "\r\033[K");
       write_durable(options.output, profile_json(measured));
       if (options.json) {
         fmt::print("{}", profile_json(measured));

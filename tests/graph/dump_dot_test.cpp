@@ -163,10 +163,10 @@ TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
   DotOptions options;
   options.grid = Grid{2, 2, 1, 2};
   const std::string first = dump_dot(graph, options);
-  EXPECT_TRUE(contains(first, "label=\"a\nall_reduce over y (ranks 0, 2), 16 B\"")) << first;
-  EXPECT_TRUE(contains(first, "\ny group of ranks 0, 2, one of 4\n")) << first;
+  EXPECT_TRUE(contains(first, "label=\"a\\nall_reduce over y (ranks 0, 2), 16 B\"")) << first;
+  EXPECT_TRUE(contains(first, "\\ny group of ranks 0, 2, one of 4\\n")) << first;
   EXPECT_TRUE(contains(first, "over world (ranks 0, 1, 2, …, 7), 16 B")) << first;
-  EXPECT_TRUE(contains(first, "\nworld group of ranks 0, 1, 2, 3, 4, 5, 6, 7\n")) << first;
+  EXPECT_TRUE(contains(first, "\\nworld group of ranks 0, 1, 2, 3, 4, 5, 6, 7\\n")) << first;
   options.rank = 5;
   EXPECT_TRUE(contains(dump_dot(graph, options), "y group of ranks 5, 7, one of 4"));
 }

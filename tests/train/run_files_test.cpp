@@ -72,7 +72,7 @@ TEST(RunFiles, TraceHoldsAllRanks) {
   std::set<std::string> groups;
   for (const nlohmann::json& event : trace.at("traceEvents")) {
     processes.insert(event.at("pid").get<std::int64_t>());
-    if (event.at("args").contains("Process Group Ranks")) {
+    if (event.contains("args") && event.at("args").contains("Process Group Ranks")) {
       groups.insert(event.at("args").at("Process Group Name").get<std::string>() + " " +
                     event.at("args").at("Process Group Ranks").get<std::string>());
     }

@@ -31,7 +31,9 @@ Command add_diff(CLI::App& root) {
   const auto options = std::make_shared<DiffOptions>();
   app->add_option("first", options->first, "a file that `weft plan` wrote")->required();
   app->add_option("second", options->second, "another one")->required();
-  app->add_option("--most", options->most, "tasks named for each kind of change; 0: all")->capture_default_str();
+  app->add_option("--most", options->most, "tasks named for each kind of change; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->footer("Example:\n  weft diff serial.json program.json --most 0");
   return [options] { return compare(*options); };
 }

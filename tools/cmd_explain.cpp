@@ -187,6 +187,7 @@ Command add_explain(CLI::App& root) {
   app->add_option("--collective", options->options.only, "explain this one alone")->type_name("NAME");
   app->add_option("--most", options->options.most_remedied,
                   "collectives whose remedies are simulated: the worst of each group, then others")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app->add_flag("--json", options->json, "print as JSON");
   const ConfigOptions config(*app);

@@ -1,0 +1,26 @@
+// Profiles: an accepted one is written as one that is read back, and its costs of any graph are times.
+#include <cmath>
+
+#include "runtime/cost_model.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/runtime/random_graph.h"
+#include "train/profile_file.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weft;
+  static const std::shared_ptr<const Graph> graph = testing::random_graph(3, {.tasks = 6, .tensors = 4});
+  static const auto otherwise = std::shared_ptr<const CostModel>(&default_cost_model(), [](const CostModel*) {});
+  Profile profile;
+  if (!fuzz::accepted([&] { profile = parse_profile(fuzz::text_of(data, size), "profile.json"); })) return 0;
+  const std::string text = profile_json(profile);
+  fuzz::require(profile_json(parse_profile(text, "written.json")) == text,
+                "a profile that differs when it is read back");
+  fuzz::require(profile.grid.ranks() >= 1, "ranks that can't be counted");
+  const auto model = profiled_costs(profile, otherwise);
+  const TaskCosts costs = model->costs(*graph);
+  for (std::size_t i = 0; i < costs.ns.size(); ++i) {
+    fuzz::require(std::isfinite(costs.ns[i]) && costs.ns[i] >= 0, "a cost that is no time");
+    fuzz::require(costs.cpu_ns[i] >= 0 && costs.cpu_ns[i] <= costs.ns[i], "more of a core than a task's time");
+  }
+  return 0;
+}

@@ -1,0 +1,203 @@
+// `weft compare` as a process: what it prints agrees with itself, simulated and measured, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "runtime/policy.h"
+#include "tests/tools/small_step.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+class CompareCommand : public SmallStep {
+ protected:
+  json compare(const std::vector<std::string>& more) const { return figures("compare", more); }
+
+  static std::map<std::string, json> by_policy(const json& report) {
+    std::map<std::string, json> policies;
+    for (const json& entry : report.at("policies")) policies[entry.at("policy").get<std::string>()] = entry;
+    return policies;
+  }
+};
+
+void expect_consistent(const json& report) {
+  const double least = report.at("least_bound_ms"), tiny = 1e-5;  // times are whole nanoseconds
+  double least_seen = 1e300;
+  const json* serial = nullptr;
+  for (const json& entry : report.at("policies")) {
+    if (entry.at("policy") == "serial") serial = &entry;
+  }
+  for (const json& entry : report.at("policies")) {
+    SCOPED_TRACE(entry.at("policy").get<std::string>());
+    ASSERT_FALSE(entry.contains("refused")) << entry;
+    const double step = entry.at("step_ms");
+    double bound = 0;
+    for (const json& value : entry.at("bounds_ms")) bound = std::max(bound, value.get<double>());
+    least_seen = std::min(least_seen, bound);
+    EXPECT_GE(step, bound - tiny);
+    EXPECT_NEAR(entry.at("gap").get<double>(), step / bound - 1, 1e-9);
+    const double exposed = entry.at("exposed_ms"), communication = entry.at("communication_ms");
+    EXPECT_LE(exposed, communication + tiny);
+    EXPECT_LE(exposed, step);
+    EXPECT_NEAR(entry.at("overlap").get<double>(), 1 - exposed / communication, 1e-9);
+    double on_channels = 0;
+    for (const json& channel : entry.at("channels")) {
+      EXPECT_LE(channel.at("exposed_ms").get<double>(), channel.at("busy_ms").get<double>() + tiny);
+      on_channels += channel.at("exposed_ms").get<double>();
+    }
+    EXPECT_GE(on_channels, exposed - tiny);
+    EXPECT_GT(entry.at("memory_bytes").get<std::int64_t>(), 0);
+    if (serial != nullptr) {
+      const double serial_ms = serial->at("step_ms");
+      EXPECT_NEAR(entry.at("speed_up").get<double>(), serial_ms / step, 1e-9);
+      EXPECT_NEAR(entry.at("hidden").get<double>(), (serial_ms - step) / (serial_ms - least), 1e-9);
+    }
+  }
+  EXPECT_NEAR(least_seen, least, 1e-9);
+}
+
+TEST_F(CompareCommand, AllPoliciesOnEveryMachine) {
+  for (const char* machine : {"laptop", "dgx-h100", "frontier"}) {
+    SCOPED_TRACE(machine);
+    const json report = compare({"--grid", "x=2,data=2", "--machine", machine});
+    expect_consistent(report);
+    const auto policies = by_policy(report);
+    for (const std::string& name : policy_names()) EXPECT_TRUE(policies.contains(name)) << name;
+    EXPECT_TRUE(policies.contains("axonn:oar=off,ors=off,oag=off"));
+    EXPECT_TRUE(policies.contains("axonn:oar=on,ors=on,oag=off"));
+    EXPECT_EQ(policies.at("serial").at("overlap"), 0.0);
+    EXPECT_EQ(policies.at("serial").at("speed_up"), 1.0);
+    EXPECT_LT(policies.at("program").at("step_ms").get<double>(), policies.at("serial").at("step_ms").get<double>());
+    EXPECT_TRUE(has(report.at("costs").get<std::string>(), machine)) << report.at("costs");
+  }
+}
+
+// Where nothing contends, the simulator has the portfolio's own yardstick: none of its members is shorter, which are
+// all that order the same graph but the longer search.
+TEST_F(CompareCommand, ThePortfolioIsTheBestOfItsGraph) {
+  std::ifstream file(WEFT_SOURCE_DIR "/machines/laptop.toml");
+  std::ostringstream stream;
+  stream << file.rdbuf();
+  std::string text = stream.str();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("\"laptop\"", "\"calm\"");
+  replace("shared-cores = true", "shared-cores = false");
+  folder_.write("calm.toml", text);
+  const json report = compare({"--ranks", "2", "--micro-batch", "1", "--machine", "calm.toml"});
+  expect_consistent(report);
+  const auto policies = by_policy(report);
+  const json& best = policies.at("portfolio");
+  for (const auto& [name, entry] : policies) {
+    EXPECT_NEAR(entry.at("contention_ms").get<double>(), 0, 1e-5) << name;
+    if (name == "anneal" || entry.at("bounds_ms") != best.at("bounds_ms")) continue;  // another graph: rewritten
+    EXPECT_LE(best.at("step_ms").get<double>(), entry.at("step_ms").get<double>() + 1e-4) << name;
+  }
+}
+
+TEST_F(CompareCommand, PoliciesByNameWithParametersRewritesAndStreams) {
+  const json report = compare({"--ranks", "2", "--policies", "serial", "program:depth=1", "random:seed=3", "--streams",
+                               "2", "--rewrites", "ar-to-rs-ag"});
+  expect_consistent(report);
+  ASSERT_EQ(report.at("policies").size(), 3U);
+  EXPECT_EQ(report.at("policies").at(1).at("policy"), "program:depth=1");
+}
+
+TEST_F(CompareCommand, PrintsATableAndWritesItToAFile) {
+  const CommandResult result =
+      weft("compare", {"--ranks", "2", "--policies", "serial", "program", "-o", "table.md", "--markdown", "--quiet"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.errors, "");
+  EXPECT_TRUE(has(result.output, "custom, 2 ranks (x=1,y=1,z=1,data=2), 4 sequences of 16 tokens a step, on laptop\n"))
+      << result.output;
+  EXPECT_TRUE(has(result.output, "| serial "));
+  EXPECT_TRUE(has(result.output, "No order can take less than"));
+  EXPECT_EQ(TemporaryFolder::read(folder_.path("table.md")), result.output);
+}
+
+TEST_F(CompareCommand, PlansUnderMemoryLimits) {
+  const json report = compare({"--grid", "x=2", "--micro-batch", "1", "--policies", "program", "lhs", "--pareto"});
+  const json& front = report.at("pareto");
+  ASSERT_GE(front.size(), 1U);
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    EXPECT_GT(front[i].at("memory_bytes").get<std::int64_t>(), front[i - 1].at("memory_bytes").get<std::int64_t>());
+    EXPECT_LT(front[i].at("step_ms").get<double>(), front[i - 1].at("step_ms").get<double>());
+  }
+  // Nothing in it is beaten by a plan without a limit.
+  for (const json& entry : report.at("policies")) {
+    bool reached = false;
+    for (const json& plan : front) {
+      reached = reached || (plan.at("memory_bytes") <= entry.at("memory_bytes") &&
+                            plan.at("step_ms").get<double>() <= entry.at("step_ms").get<double>());
+    }
+    EXPECT_TRUE(reached) << entry;
+  }
+}
+
+TEST_F(CompareCommand, MeasuresWhatItSimulates) {
+  const json report = compare({"--ranks", "2", "--policies", "serial", "program", "ddp-bucket", "--measure",
+                               "--measured-rounds", "3", "--profile-steps", "2"});
+  expect_consistent(report);
+  EXPECT_TRUE(has(report.at("costs").get<std::string>(), "profile of ")) << report.at("costs");
+  EXPECT_TRUE(has(report.at("costs").get<std::string>(), "on 2 ranks of 1 threads"));
+  for (const json& entry : report.at("policies")) {
+    const json& measured = entry.at("measured");
+    EXPECT_EQ(measured.at("steps"), 3);
+    const double median = measured.at("median_ms");
+    EXPECT_GT(median, 0);
+    EXPECT_LE(measured.at("lower_quartile_ms").get<double>(), median);
+    EXPECT_GE(measured.at("upper_quartile_ms").get<double>(), median);
+    EXPECT_LE(measured.at("exposed_ms").get<double>(), measured.at("communication_ms").get<double>());
+    EXPECT_NEAR(measured.at("simulated_error").get<double>(), entry.at("step_ms").get<double>() / median - 1, 1e-9);
+    if (entry.at("policy") == "serial") {
+      EXPECT_EQ(measured.at("exposed_ms"), measured.at("communication_ms"));
+    }
+  }
+  const double alike = report.at("ranked_alike");
+  EXPECT_GE(alike, 0);
+  EXPECT_LE(alike, 1);
+}
+
+// One that has no plan is told so, and the others run.
+TEST_F(CompareCommand, AProfileOfAFileAndAPolicyWithoutAPlan) {
+  ASSERT_EQ(
+      weft("profile", {"--ranks", "2", "-o", "p.json", "--profile-steps", "1", "--rounds", "1", "--quiet"}).exit_code,
+      0);
+  ASSERT_EQ(weft("plan", {"--grid", "x=2", "-o", "other.json"}).exit_code, 0);
+  const json report = compare({"--ranks", "2", "--policies", "file:other.json", "serial", "--profile", "p.json",
+                               "--measure", "--measured-rounds", "2"});
+  ASSERT_EQ(report.at("policies").size(), 2U);
+  EXPECT_TRUE(report.at("policies").at(0).contains("refused")) << report;
+  EXPECT_FALSE(report.at("policies").at(0).contains("measured"));
+  EXPECT_EQ(report.at("policies").at(1).at("measured").at("steps"), 2);
+  EXPECT_TRUE(has(report.at("costs").get<std::string>(), "profile of "));
+}
+
+TEST_F(CompareCommand, RefusesWhatItCannotUse) {
+  folder_.write("broken.json", "{\"format\": \"weft-profile\", \"version\": 9}");
+  expect_refused("compare", {"--policies", "serial", "programm"}, {"unknown policy \"programm\"", "write \"program\""});
+  expect_refused("compare", {"--policies", "axonn:oars=on"}, {"oar"});
+  expect_refused("compare", {"--policies", "file:missing.json"}, {"missing.json"});
+  expect_refused("compare", {"--profile", "missing.json"}, {"missing.json"});
+  expect_refused("compare", {"--profile", "broken.json"}, {"broken.json is of version 9"});
+  expect_refused("compare", {"--machine", "frontyer"}, {"unknown machine", "frontier"});
+  expect_refused("compare", {"--streams", "0"}, {"--streams"});
+  expect_refused("compare", {"--memory-limit", "-1"}, {"--memory-limit"});
+  expect_refused("compare", {"--measured-rounds", "0"}, {"--measured-rounds"});
+  expect_refused("compare", {"--policies", "serial", "-o", "no/such/folder.json"}, {"no/such"});
+  expect_refused("compare", {"--measure", "--ranks", "2", "--policies", "serial", "-o", "no/such/folder.json"},
+                 {"no/such"});
+  expect_refused("compare", {"--rewrites", "buckets"}, {"bucket"});
+}
+
+}  // namespace
+}  // namespace weft

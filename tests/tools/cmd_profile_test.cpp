@@ -1,0 +1,79 @@
+// `weft profile` as a process: the file it writes, which planning commands read, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/small_step.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+class ProfileCommand : public SmallStep {};
+
+const std::vector<std::string> kShort = {"--ranks", "2", "--profile-steps", "2", "--rounds", "1"};
+
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(ProfileCommand, WritesWhatItPrints) {
+  const json printed = figures("profile", with(kShort, {"-o", "p.json"}));
+  EXPECT_EQ(json::parse(TemporaryFolder::read(folder_.path("p.json"))), printed);
+  EXPECT_EQ(printed.at("format"), "weft-profile");
+  EXPECT_EQ(printed.at("grid"), (json{1, 1, 1, 2}));
+  EXPECT_EQ(printed.at("threads"), 1);
+  EXPECT_NE(printed.at("machine"), "");
+  int collectives = 0, products = 0;
+  for (const json& entry : printed.at("entries")) {
+    EXPECT_GE(entry.at("ns").get<double>(), 0) << entry;
+    EXPECT_EQ(entry.at("samples").get<int>() % 4, 0) << entry;  // two steps of two ranks
+    EXPECT_GT(entry.at("samples").get<int>(), 0) << entry;
+    const std::string signature = entry.at("signature");
+    collectives += signature.starts_with("all_reduce") ? 1 : 0;
+    products += signature.starts_with("gemm") ? 1 : 0;
+    EXPECT_EQ(entry.at("beside_ns").get<double>() > 0, signature.starts_with("all_reduce")) << entry;
+  }
+  EXPECT_GE(collectives, 2);
+  EXPECT_GE(products, 5);
+}
+
+// What was measured under policy serial is what simulating policy serial adds up.
+TEST_F(ProfileCommand, PlanningCommandsReadIt) {
+  ASSERT_EQ(weft("profile", with(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
+  const json profile = json::parse(TemporaryFolder::read(folder_.path("p.json")));
+  const json report = figures("compare", {"--ranks", "2", "--policies", "serial", "--profile", "p.json"});
+  double sum = 0;
+  for (const json& entry : profile.at("entries")) {
+    sum += entry.at("ns").get<double>() * entry.at("samples").get<double>() / 4;  // tasks of a step
+  }
+  EXPECT_NEAR(report.at("policies").at(0).at("step_ms").get<double>(), sum * 1e-6, 0.001 * sum * 1e-6 + 1e-3);
+  const json explained = figures("explain", {"--ranks", "2", "--policy", "serial", "--profile", "p.json"});
+  EXPECT_EQ(explained.at("step_ms"), report.at("policies").at(0).at("step_ms"));
+}
+
+TEST_F(ProfileCommand, PrintsATable) {
+  const CommandResult result = weft("profile", with(kShort, {"-o", "p.json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* part : {"share", "spread", "core us", "samples", "gemm ", "all_reduce ", "--profile p.json"}) {
+    EXPECT_TRUE(has(result.output, part)) << part << " isn't in\n" << result.output;
+  }
+  for (const char* part : {"step 0 of 2", "step 2 of 2", "[1/"}) EXPECT_TRUE(has(result.errors, part)) << result.errors;
+  const CommandResult quiet = weft("profile", with(kShort, {"-o", "p.json", "--quiet"}));
+  EXPECT_EQ(quiet.errors, "");
+}
+
+TEST_F(ProfileCommand, RefusesBeforeItMeasures) {
+  expect_refused("profile", with(kShort, {"-o", "no/such/p.json"}), {"no/such"});
+  expect_refused("profile", {"--profile-steps", "0"}, {"--profile-steps"});
+  expect_refused("profile", {"--rounds", "0"}, {"--rounds"});
+  expect_refused("profile", {"--ranks", "3"}, {"3"});
+  expect_refused("profile", {"--profil-steps", "3"}, {"did you mean --profile-steps?"});
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("profile.json")));
+}
+
+}  // namespace
+}  // namespace weft

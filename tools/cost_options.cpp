@@ -61,6 +61,8 @@ PlanningProblem CostOptions::make(const RunConfig& config, const Profile* profil
     model = profiled_costs(*profile, std::move(model));
   }
   problem.options.cost_model = std::move(model);
+  problem.options.machine = std::make_shared<const Machine>(problem.machine);
+  problem.options.link_of_channel = links_of_channels(problem.machine, problem.grid);
   return problem;
 }
 

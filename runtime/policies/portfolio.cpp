@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-constexpr int kSweeps = 10;  // from each of the orders to begin with
+constexpr int kSweeps = 30;  // from each of the orders to begin with
 
 struct Candidate {
   std::string name;
@@ -111,7 +111,7 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
 }
 
 PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
-    : budget_(parameters.integer("budget", 300, 0, 100'000'000)), seed_(seed_parameter(parameters)) {}
+    : budget_(parameters.integer("budget", 600, 0, 100'000'000)), seed_(seed_parameter(parameters)) {}
 
 Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) const {
   Judge judge(graph, options);
@@ -140,8 +140,11 @@ Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) c
                                  sweep(forward, backward, as_in(graph, judge, options, best.order), kSweeps),
                                  [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
     enter(judge.weigh("sweeps", swept.priority, "the largest priority, as found by sweeps"));
-    const Annealed searched =
-        anneal(forward, as_in(graph, judge, options, best.order), budget_, seed_.value_or(options.seed));
+    const bool from_sweeps = best.name == "sweeps";
+    const Annealed searched = anneal(forward, from_sweeps ? swept.priority : as_in(graph, judge, options, best.order),
+                                     budget_, seed_.value_or(options.seed));
+    const Swept again = sweep(forward, backward, searched.priority, kSweeps);
+    enter(judge.weigh("sweeps", again.priority, "the largest priority, as found by sweeps behind the search"));
     enter(judge.weigh("anneal from " + best.name, searched.priority,
                       fmt::format("the largest priority, as found in {} moves", budget_)));
   }

@@ -31,7 +31,7 @@ class PortfolioPolicy final : public Policy {
   static std::vector<Member> members();
 
  private:
-  std::int64_t budget_ = 300;  // moves of the search
+  std::int64_t budget_ = 600;  // moves of the search
   std::optional<std::uint64_t> seed_;
 };
 

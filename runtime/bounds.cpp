@@ -1,10 +1,14 @@
 #include "runtime/bounds.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 
 #include "graph/analysis.h"
 
@@ -16,10 +20,37 @@ double sum_of(std::span<const TaskId> tasks, std::span<const double> values) {
                          [&](double sum, TaskId task) { return sum + values[task.index()]; });
 }
 
+double contention_bound(const Graph& graph, const TaskCosts& costs, const Machine& machine, double computing,
+                        const std::map<int, std::vector<TaskId>>& links) {
+  std::set<std::string_view> computations;
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    const Operation& operation = graph.tasks()[i].operation;
+    if (!is_collective(operation) && costs.ns[i] > 0) computations.insert(kind_name(operation));
+  }
+  std::map<std::string_view, double> least;  // slowdown by kind of collective
+  const auto slowdown = [&](std::string_view collective) {
+    const auto [found, is_new] = least.try_emplace(collective, std::numeric_limits<double>::infinity());
+    for (const std::string_view kind : computations) {
+      if (is_new) found->second = std::min(found->second, machine.slowdown(kind, collective));
+    }
+    return found->second;
+  };
+  double most = 0;
+  for (const auto& [link, tasks] : links) {
+    double lost = 0;
+    for (const TaskId task : tasks) {
+      const double factor = slowdown(kind_name(graph.task(task).operation));
+      if (std::isfinite(factor)) lost += costs.ns[task.index()] * (1 - 1 / factor);
+    }
+    most = std::max(most, lost);
+  }
+  return most > 0 ? computing + most : 0;
+}
+
 }  // namespace
 
 double Bounds::best() const {
-  return std::max({critical_path, work, one_machine, energy});
+  return std::max({critical_path, work, one_machine, energy, contention});
 }
 
 Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& machine, int compute_streams,
@@ -52,6 +83,7 @@ Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& m
   resource(computations, shared);
   // A computation of one of k streams uses cores/k (runtime/simulator.h).
   if (machine.shared_cores) bounds.energy = sum_of(computations, shared) + transport / machine.cores;
+  bounds.contention = contention_bound(graph, costs, machine, sum_of(computations, shared), links);
   return bounds;
 }
 

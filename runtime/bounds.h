@@ -10,8 +10,8 @@
 namespace weft {
 
 /// All in nanoseconds. They use the graph's own edges alone, anti-dependencies on one tensor included (an update in
-/// place is part of the mathematics), and none of a policy or a memory plan; so they hold for every order of the graph,
-/// and for costs without contention, which only lengthens. Bounds of simulate() without noise.
+/// place is part of the mathematics), and none of a policy or a memory plan; so they hold for every order of the graph.
+/// All but `contention` hold for costs without contention, which only lengthens. Bounds of simulate() without noise.
 struct Bounds {
   double critical_path = 0;  // LB1: max of head + cost + tail
   double work = 0;           // LB2: max over resources of their tasks' time
@@ -19,6 +19,10 @@ struct Bounds {
                              // never below LB1 and LB2
   double energy = 0;  // LB4: Σ cost · use / capacity, of the cores that computations and transport share; 0 where
                       // they share none
+  /// LB5: Σ cost of the computations + Σ cost·(1 − 1/slowdown) of a link's collectives, the greatest over links: for as
+  /// long as a link is busy, computations go at 1/slowdown at best, the least that the machine has for the collective
+  /// and any computation of the graph. 0 where nothing is slowed down.
+  double contention = 0;
   double best() const;
 };
 

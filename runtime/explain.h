@@ -16,6 +16,7 @@ enum class ExposureCause : std::uint8_t {
   computation_order,  // computations that didn't need it were ready, but stood behind one that did
   queued,             // its inputs were there, but its stream was busy with another collective
   chosen,             // an edge of the policy held it back, or one that lets tensors share memory
+  memory_limit,       // so did the policy, for memory's sake
   contention,         // it took longer than alone, because others shared its link
 };
 
@@ -39,6 +40,7 @@ struct ExposedCollective {
 /// A piece of the chain of tasks that the step's length comes from: of one kind, one after the other.
 struct PathPiece {
   std::string kind;  // "gemm", "all_reduce on y"
+  Phase phase = Phase::forward;
   std::string first, last;
   std::int64_t tasks = 0;
   double ns = 0;

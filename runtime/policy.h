@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "runtime/costs.h"
+#include "runtime/machine.h"
 #include "runtime/order.h"
 #include "runtime/rewrite.h"
 
@@ -20,6 +21,10 @@ struct PolicyOptions {
   std::int64_t memory_limit = 0;                          // bytes of scratch that the plan may take; 0: no limit
   std::uint64_t seed = 0;                                 // of policies that draw
   std::shared_ptr<const CostModel> cost_model = nullptr;  // null: default_cost_model()
+  /// What contends, as in the simulator: computations with collectives beside them (null: never), and channels that
+  /// have equal numbers, on one link (empty: each has a link of its own).
+  std::shared_ptr<const Machine> machine = nullptr;
+  std::vector<int> link_of_channel = {};
 };
 
 /// Two pure functions, from a graph to rewrites of it and from the rewritten graph to an order: equal inputs give equal

@@ -98,10 +98,11 @@ std::string bounds_text(const Comparison& comparison) {
   if (best == comparison.reports.end() || !best->planned()) return "";
   const Bounds& b = best->bounds;
   return fmt::format(
-      "No order can take less than {} ms (critical path {}, work {}, one machine {}{}); computing alone takes {} ms, "
+      "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}); computing alone takes {} ms, "
       "communicating alone {} ms.\n",
       ms(b.best()), ms(b.critical_path), ms(b.work), ms(b.one_machine),
-      b.energy > 0 ? fmt::format(", cores {}", ms(b.energy)) : "", ms(best->compute_alone_ns),
+      b.energy > 0 ? fmt::format(", cores {}", ms(b.energy)) : "",
+      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "", ms(best->compute_alone_ns),
       ms(best->communication_alone_ns));
 }
 
@@ -201,7 +202,8 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     entry["bounds_ms"] = {{"critical_path", r.bounds.critical_path * 1e-6},
                           {"work", r.bounds.work * 1e-6},
                           {"one_machine", r.bounds.one_machine * 1e-6},
-                          {"energy", r.bounds.energy * 1e-6}};
+                          {"energy", r.bounds.energy * 1e-6},
+                          {"contention", r.bounds.contention * 1e-6}};
     if (serial != nullptr) {
       entry["speed_up"] = serial->step_ns() / r.step_ns();
       entry["hidden"] = hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns());

@@ -34,6 +34,11 @@ std::pair<Machine, std::shared_ptr<const CostModel>> costs_for(const RunConfig& 
   return {std::move(machine), std::move(model)};
 }
 
+void contend(PolicyOptions& options, const Machine& machine, const Grid& grid) {
+  options.machine = std::make_shared<const Machine>(machine);
+  options.link_of_channel = links_of_channels(machine, grid);
+}
+
 PlanningProblem problem_of(const RunConfig& config, const Profile* profile) {
   PlanningProblem problem;
   problem.graph = lower_train(config.model, step_config(config));
@@ -41,6 +46,7 @@ PlanningProblem problem_of(const RunConfig& config, const Profile* profile) {
   problem.rewrites = parse_rewrites(config.rewrites);
   problem.options = without_costs(config);
   std::tie(problem.machine, problem.options.cost_model) = costs_for(config, profile);
+  contend(problem.options, problem.machine, config.grid);
   return problem;
 }
 
@@ -55,7 +61,9 @@ PolicyOptions policy_options(const RunConfig& config) {
   PolicyOptions options = without_costs(config);
   if (config.machine.empty() && config.profile.empty()) return options;
   const std::optional<Profile> profile = profile_of(config);
-  options.cost_model = costs_for(config, profile ? &*profile : nullptr).second;
+  auto [machine, model] = costs_for(config, profile ? &*profile : nullptr);
+  options.cost_model = std::move(model);
+  contend(options, machine, config.grid);
   return options;
 }
 

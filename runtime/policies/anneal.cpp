@@ -8,8 +8,15 @@
 
 #include "runtime/policies/random.h"
 #include "runtime/policies/random_numbers.h"
+#include "runtime/policies/sweep.h"
+#include "runtime/policies/within_limit.h"
 
 namespace weft {
+namespace {
+
+constexpr int kSweeps = 8;
+
+}  // namespace
 
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed) {
   RandomNumbers numbers(seed);
@@ -74,12 +81,22 @@ AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
 
 Order AnnealPolicy::order(const Graph& graph, const PolicyOptions& options) const {
   const TaskCosts costs = costs_of(graph, options);
-  ListScheduler scheduler(graph, costs, options);
-  const Annealed found = anneal(scheduler, upward_rank(graph, costs.ns), iterations_, seed_.value_or(options.seed));
-  scheduler.run(found.priority);
-  return scheduler.order(
-      fmt::format("the largest priority, as found in {} moves from critical-path ({:.3f} → {:.3f} ms)", iterations_,
-                  found.first / 1e6, found.best / 1e6));
+  const auto start = [&](const PolicyOptions& limited) {
+    ListScheduler scheduler(graph, costs, limited);
+    scheduler.run(upward_rank(graph, costs.ns));
+    return scheduler.order("");
+  };
+  const std::int64_t first = options.memory_limit > 0 ? order_within_limit(graph, options, start).limit : 0;
+  const auto order_under = [&](const PolicyOptions& limited) {
+    ListScheduler scheduler(graph, costs, limited), backward(graph, costs, limited, ListScheduler::Direction::backward);
+    const Swept swept = sweep(scheduler, backward, upward_rank(graph, costs.ns), kSweeps);
+    const Annealed found = anneal(scheduler, swept.priority, iterations_, seed_.value_or(options.seed));
+    scheduler.run(found.priority);
+    return scheduler.order(
+        fmt::format("the largest priority, as found in {} moves from critical-path swept ({:.3f} → {:.3f} ms)",
+                    iterations_, found.first / 1e6, found.best / 1e6));
+  };
+  return order_within_limit(graph, options, order_under, first).order;
 }
 
 }  // namespace weft

@@ -24,7 +24,8 @@ struct Annealed {
 /// took longest, above the task that ran instead.
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed);
 
-/// Starts from the order of critical-path and is never longer than it by makespan.h. `iterations`: moves, of which each
+/// Starts from the order of critical-path, swept (sweep.h), and without a memory limit is never longer than it by
+/// makespan.h. `iterations`: moves, of which each
 /// costs one list schedule; `seed`: by default the options'.
 class AnnealPolicy final : public Policy {
  public:

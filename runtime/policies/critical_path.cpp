@@ -1,14 +1,18 @@
 #include "runtime/policies/critical_path.h"
 
 #include "runtime/policies/list_schedule.h"
+#include "runtime/policies/within_limit.h"
 
 namespace weft {
 
 Order CriticalPathPolicy::order(const Graph& graph, const PolicyOptions& options) const {
   const TaskCosts costs = costs_of(graph, options);
-  ListScheduler scheduler(graph, costs, options);
-  scheduler.run(upward_rank(graph, costs.ns));
-  return scheduler.order("the longest path to the end of the step");
+  const auto order_under = [&](const PolicyOptions& limited) {
+    ListScheduler scheduler(graph, costs, limited);
+    scheduler.run(upward_rank(graph, costs.ns));
+    return scheduler.order("the longest path to the end of the step");
+  };
+  return order_within_limit(graph, options, order_under).order;
 }
 
 }  // namespace weft

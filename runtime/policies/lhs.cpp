@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "runtime/policies/within_limit.h"
 
 namespace weft {
 namespace {
@@ -153,11 +154,14 @@ LhsPolicy::LhsPolicy(PolicyParameters& parameters) : rules_(parse_lhs_rules(para
 
 Order LhsPolicy::order(const Graph& graph, const PolicyOptions& options) const {
   const TaskCosts costs = costs_of(graph, options);
-  ListScheduler scheduler(graph, costs, options);
-  if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
-  RuleChooser chooser(graph, costs, rules_);
-  scheduler.run(chooser);
-  return scheduler.order(chooser);
+  const auto order_under = [&](const PolicyOptions& limited) {
+    ListScheduler scheduler(graph, costs, limited);
+    if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
+    RuleChooser chooser(graph, costs, rules_);
+    scheduler.run(chooser);
+    return scheduler.order(chooser);
+  };
+  return order_within_limit(graph, options, order_under).order;
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/analysis.h"
+#include "runtime/plan_memory.h"
 
 namespace weft {
 namespace {
@@ -18,12 +19,14 @@ std::vector<std::string> common_reasons() {
 
 }  // namespace
 
-ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options)
+ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+                             Direction direction)
     : graph_(graph),
       streams_(streams_of(graph, options.compute_streams)),
       cost_(costs.ns),
-      limit_(options.memory_limit),
-      memory_(graph) {
+      limit_(direction == Direction::forward ? options.memory_limit : 0),
+      memory_(graph),
+      progress_(graph, costs, options, streams_) {
   const std::size_t tasks = graph.tasks().size();
   resource_.resize(tasks, 0);
   in_edges_.resize(tasks, 0);
@@ -32,23 +35,30 @@ ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const P
     if (const Channel* channel = channel_of(graph.tasks()[i].operation)) {
       resource_[i] = stream_of_channel(streams_, *channel).value;
     }
-    for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
-      const Edge& edge = graph.edges()[index];
-      if (edge.distance != 0) continue;
-      successors_.push_back(edge.to.value);
-      ++in_edges_[edge.to.index()];
+    const auto add = [&](TaskId successor) {
+      successors_.push_back(successor.value);
+      ++in_edges_[successor.index()];
+    };
+    if (direction == Direction::forward) {
+      for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
+        if (graph.edges()[index].distance == 0) add(graph.edges()[index].to);
+      }
+    } else {
+      for (const Edge& edge : graph.in_edges(TaskId(i))) {
+        if (edge.distance == 0) add(edge.from);
+      }
     }
     begin_.push_back(static_cast<std::uint32_t>(successors_.size()));
   }
   ready_.resize(streams_.size());
   sequence_.reserve(tasks);
-  misfits_.reserve(tasks);
+  waiting_.resize(streams_.size());
   candidates_.reserve(tasks);
   stream_of_.resize(tasks);
   finish_.resize(tasks);
   reason_.resize(tasks);
   for (std::size_t s = 0; s < streams_.size(); ++s) {
-    state_.push_back({streams_[s].compute ? 0 : static_cast<std::uint32_t>(s), kIdle, 0});
+    resource_of_stream_.push_back(streams_[s].compute ? 0 : static_cast<std::uint32_t>(s));
     ready_[s].reserve(tasks);
   }
 }
@@ -72,7 +82,8 @@ double ListScheduler::run() {
   memory_edges_.clear();
   missing_ = in_edges_;
   for (auto& ready : ready_) ready.clear();
-  for (StreamState& state : state_) state.task = kIdle;
+  for (auto& waiting : waiting_) waiting.clear();
+  progress_.reset();
   const bool limited = limit_ > 0;
   if (limited || watches_memory_) memory_.reset();
   if (limited) {
@@ -83,26 +94,28 @@ double ListScheduler::run() {
   for (std::uint32_t i = 0; i < cost_.size(); ++i) {
     if (missing_[i] == 0) release(i);
   }
+  bool tried_all = false;
   const auto computes = static_cast<std::size_t>(std::ranges::count(streams_, true, &Stream::compute));
   while (true) {
     // Of what starts at one time collectives come first; compute streams stand before theirs.
-    for (std::size_t s = computes; s < state_.size(); ++s) {
-      if (state_[s].task == kIdle) start_something(s);
+    for (std::size_t s = computes; s < streams_.size(); ++s) {
+      if (progress_.idle(s)) start_something(s);
     }
     for (std::size_t s = 0; s < computes; ++s) {
-      if (state_[s].task == kIdle) start_something(s);
+      if (progress_.idle(s)) start_something(s);
     }
-    double next = std::numeric_limits<double>::infinity();
-    for (const StreamState& state : state_) {
-      if (state.task != kIdle) next = std::min(next, state.finish);
-    }
+    progress_.settle(now_);
+    const double next = progress_.next();
     if (next == std::numeric_limits<double>::infinity()) {
-      if (!limited || !start_the_front()) return now_;
+      if (!limited) return now_;
+      if (release_all_held() && !std::exchange(tried_all, true)) continue;
+      if (!start_the_front()) return now_;
       continue;
     }
+    tried_all = false;
     now_ = next;
-    for (std::size_t s = 0; s < state_.size(); ++s) {
-      if (state_[s].task != kIdle && state_[s].finish == next) finish(s);
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      if (!progress_.idle(s) && progress_.finish(s) == next) finish(s);
     }
   }
 }
@@ -120,15 +133,46 @@ bool ListScheduler::fits(std::uint32_t task) {
   return false;
 }
 
-bool ListScheduler::start_something(std::size_t stream) {
-  std::vector<Ready>& ready = ready_[state_[stream].resource];
-  if (ready.empty()) return false;
-  if (chooser_ != nullptr) {
-    candidates_.clear();
-    for (const Ready& item : ready) {
-      if (fits(item.task)) candidates_.push_back(item.task);
+void ListScheduler::hold(std::uint32_t task) {
+  waiting_[resource_[task]].insert(task);
+}
+
+// Whoever adds bytes fits only if the forecast leaves room at all places from the front to its own.
+void ListScheduler::release_those_that_fit() {
+  const std::size_t full = memory_.first_above(limit_ - kTensorAlignment);
+  for (auto& waiting : waiting_) {
+    for (auto task = waiting.begin(); task != waiting.end() && *task <= full;) {
+      if (!fits(*task)) {
+        ++task;
+        continue;
+      }
+      release(*task);
+      task = waiting.erase(task);
     }
-    if (candidates_.empty()) return false;
+  }
+}
+
+bool ListScheduler::release_all_held() {
+  bool any = false;
+  for (auto& waiting : waiting_) {
+    for (const std::uint32_t task : waiting) release(task);
+    any = any || !waiting.empty();
+    waiting.clear();
+  }
+  return any;
+}
+
+bool ListScheduler::start_something(std::size_t stream) {
+  std::vector<Ready>& ready = ready_[resource_of_stream_[stream]];
+  if (chooser_ != nullptr) {
+    std::erase_if(ready, [&](const Ready& item) {
+      const bool misfit = !fits(item.task);
+      if (misfit) hold(item.task);
+      return misfit;
+    });
+    if (ready.empty()) return false;
+    candidates_.clear();
+    for (const Ready& item : ready) candidates_.push_back(item.task);
     ListChooser::Choice choice;
     std::uint32_t reason = kAlone;
     if (candidates_.size() > 1) {
@@ -136,32 +180,25 @@ bool ListScheduler::start_something(std::size_t stream) {
       reason = kFirstRule + choice.reason;
     }
     const std::uint32_t task = candidates_[choice.index];
-    const auto place = std::ranges::find_if(ready, [&](const Ready& item) { return item.task == task; });
-    *place = ready.back();
+    ready[choice.index] = ready.back();
     ready.pop_back();
     start(stream, task, reason);
     return true;
   }
-  misfits_.clear();
-  bool found = false;
-  while (!ready.empty() && !found) {
+  while (!ready.empty()) {
     std::pop_heap(ready.begin(), ready.end());
     const Ready best = ready.back();
     ready.pop_back();
     if (!fits(best.task)) {
-      misfits_.push_back(best);
+      hold(best.task);
       continue;
     }
-    found = true;
     std::uint32_t reason = kAlone;
     if (!ready.empty()) reason = ready.front().key < best.key ? kFirstRule : kFirstRule + 1;
     start(stream, best.task, reason);
+    return true;
   }
-  for (const Ready& item : misfits_) {
-    ready.push_back(item);
-    std::push_heap(ready.begin(), ready.end());
-  }
-  return found;
+  return false;
 }
 
 bool ListScheduler::start_the_front() {
@@ -174,7 +211,7 @@ bool ListScheduler::start_the_front() {
   ready.pop_back();
   if (chooser_ == nullptr) std::make_heap(ready.begin(), ready.end());
   std::size_t stream = 0;  // everything is idle: computations take the first
-  while (state_[stream].resource != resource_[task]) ++stream;
+  while (resource_of_stream_[stream] != resource_[task]) ++stream;
   start(stream, task, kOverLimit);
   return true;
 }
@@ -185,17 +222,20 @@ void ListScheduler::start(std::size_t stream, std::uint32_t task, std::uint32_t 
     wait_for_freed_memory(stream, task);
   }
   if (limit_ > 0 || watches_memory_) memory_.start(task);
-  state_[stream].task = task;
-  state_[stream].finish = finish_[task] = now_ + cost_[task];
+  progress_.start(stream, task, now_);
   sequence_.push_back(task);
   stream_of_[task] = static_cast<std::uint32_t>(stream);
   reason_[task] = reason;
 }
 
 void ListScheduler::finish(std::size_t stream) {
-  const std::uint32_t task = std::exchange(state_[stream].task, kIdle);
+  const std::uint32_t task = progress_.end(stream);
+  finish_[task] = now_;
   if (limit_ > 0) {
-    if (memory_.finish(task) > 0) last_free_[stream] = task;
+    const std::size_t front = memory_.front();
+    const bool freed = memory_.finish(task) > 0;
+    if (freed) last_free_[stream] = task;
+    if (freed || memory_.front() != front) release_those_that_fit();
   } else if (watches_memory_) {
     memory_.finish(task);
   }
@@ -242,8 +282,8 @@ std::vector<ListScheduler::Blocked> ListScheduler::blocked() const {
 
 std::optional<double> ListScheduler::end_of_collectives() const {
   std::optional<double> end;
-  for (const StreamState& state : state_) {
-    if (state.task != kIdle && state.resource != 0) end = std::max(end.value_or(0), state.finish);
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    if (!progress_.idle(s) && !streams_[s].compute) end = std::max(end.value_or(0), progress_.finish(s));
   }
   return end;
 }

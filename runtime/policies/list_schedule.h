@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/policies/memory_forecast.h"
+#include "runtime/policies/progress.h"
 #include "runtime/policy.h"
 
 namespace weft {
@@ -35,11 +37,18 @@ class ListChooser {
 /// program that isn't done starts, which never adds to the forecast. So an order exceeds the limit only if the
 /// program's own order does.
 ///
+/// Backward it schedules the graph with all edges turned round, from its end to its start, without a memory limit: a
+/// task's finish is then how long before the end of the step it begins. Each pass's finishes are the other direction's
+/// priorities (Li and Willis, "An iterative scheduling technique for resource-constrained project scheduling", 1992).
+///
 /// Built once a graph, it allocates nothing in run(): searches call it thousands of times.
-/// A run takes O((tasks + edges) log tasks) without a memory limit.
+/// A run takes O((tasks + edges) log tasks) without a memory limit. With one, a task that doesn't fit is tried again
+/// when memory has become free or the front has moved, and the forecast in front of its place leaves room.
 class ListScheduler {
  public:
-  ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options);
+  enum class Direction : std::uint8_t { forward, backward };
+  ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+                Direction direction = Direction::forward);
 
   /// Schedules by the largest priority (one a task), ties in program order. Returns the makespan.
   double run(std::span<const double> priority);
@@ -54,6 +63,8 @@ class ListScheduler {
     std::uint32_t task, by;
   };
   std::vector<Blocked> blocked() const;
+  /// By task, of the last run.
+  std::span<const double> finishes() const { return finish_; }
 
   // -- for choosers, while a run is going on
   // ---------------------------------------------------------------------------
@@ -73,7 +84,7 @@ class ListScheduler {
   void watch_memory() { watches_memory_ = true; }
 
  private:
-  static constexpr std::uint32_t kIdle = UINT32_MAX;
+  static constexpr std::uint32_t kIdle = Progress::kIdle;
   enum Reason : std::uint32_t { kAlone, kHeld, kOverLimit, kFirstRule };
 
   struct Ready {
@@ -81,11 +92,6 @@ class ListScheduler {
     std::uint32_t task;
     bool operator<(const Ready& other) const { return key < other.key || (key == other.key && task > other.task); }
   };
-  struct StreamState {
-    std::uint32_t resource, task = kIdle;
-    double finish = 0;
-  };
-
   double run();
   void release(std::uint32_t task);
   bool start_something(std::size_t stream);
@@ -93,6 +99,9 @@ class ListScheduler {
   void start(std::size_t stream, std::uint32_t task, std::uint32_t reason);
   void finish(std::size_t stream);
   bool fits(std::uint32_t task);
+  void hold(std::uint32_t task);
+  void release_those_that_fit();
+  bool release_all_held();
   void wait_for_freed_memory(std::size_t stream, std::uint32_t task);
   Order order_with(std::vector<std::string> reasons) const;
 
@@ -109,9 +118,10 @@ class ListScheduler {
   ListChooser* chooser_ = nullptr;
   MemoryForecast memory_;
   double now_ = 0;
-  std::vector<StreamState> state_;         // by stream
-  std::vector<std::vector<Ready>> ready_;  // by resource: a heap, or with a chooser a list
-  std::vector<Ready> misfits_;
+  Progress progress_;
+  std::vector<std::uint32_t> resource_of_stream_;
+  std::vector<std::vector<Ready>> ready_;         // by resource: a heap, or with a chooser a list
+  std::vector<std::set<std::uint32_t>> waiting_;  // by resource: ready tasks that didn't fit when they were tried
   std::vector<std::uint32_t> candidates_;
   std::vector<std::uint32_t> missing_, sequence_, stream_of_, reason_;
   std::vector<double> finish_;  // by task

@@ -1,11 +1,13 @@
-// How long an order takes when nothing contends: the yardstick by which policies that search compare orders.
+// How long an order takes: the yardstick by which policies that search compare orders.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/costs.h"
 #include "runtime/order.h"
+#include "runtime/policy.h"
 
 namespace weft {
 
@@ -19,6 +21,10 @@ struct Timetable {
 /// ones, allow. As in a plan, an edge issued_before between two streams waits for completion. `cost` has a value a
 /// task; the sequence must be topological. Takes O(tasks + edges).
 Timetable timetable_of(const Graph& graph, const Order& order, std::span<const double> cost);
+
+/// The same with the contention that the options know (progress.h): what the simulator finds of ranks that are alike,
+/// where the order's plan waits for nothing but these edges. Takes O(tasks · streams + edges).
+Timetable timetable_of(const Graph& graph, const Order& order, const TaskCosts& costs, const PolicyOptions& options);
 
 inline double makespan_of(const Graph& graph, const Order& order, std::span<const double> cost) {
   return timetable_of(graph, order, cost).makespan;

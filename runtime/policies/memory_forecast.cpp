@@ -138,4 +138,30 @@ std::int64_t MemoryForecast::largest(std::size_t from, std::size_t to) const {
   return result;
 }
 
+std::size_t MemoryForecast::first_above(std::int64_t bytes) const {
+  if (front_ >= tasks_) return tasks_;
+  // Up from the front, to the first node to the right of it that holds such a place; then down to the place.
+  const auto above = [&](std::size_t node) {  // what was added further up
+    std::int64_t sum = 0;
+    while (node > 1) sum += more_[node /= 2];
+    return sum;
+  };
+  std::size_t node = front_ + leaves_;
+  std::int64_t added = above(node);
+  while (top(most_, more_, node) + added <= bytes) {
+    while ((node & 1) != 0) {
+      if (node == 1) return tasks_;
+      node /= 2;
+      added -= more_[node];
+    }
+    ++node;  // its sibling: the same was added above
+  }
+  while (node < leaves_) {
+    added += more_[node];
+    node *= 2;
+    if (top(most_, more_, node) + added <= bytes) ++node;
+  }
+  return std::min(node - leaves_, tasks_);
+}
+
 }  // namespace weft

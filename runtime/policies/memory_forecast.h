@@ -32,6 +32,8 @@ class MemoryForecast {
   /// Bytes that the task would add now, and those that its end would free.
   std::int64_t adds(std::size_t task) const;
   std::int64_t frees(std::size_t task) const;
+  /// The first place from the front on at which the forecast is above so many bytes; the number of tasks for none.
+  std::size_t first_above(std::int64_t bytes) const;
   /// The first task of the program that isn't done.
   std::size_t front() const { return front_; }
 

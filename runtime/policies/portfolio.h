@@ -12,11 +12,11 @@
 
 namespace weft {
 
-/// Orders the graph by every cheap policy, takes the one with the shortest makespan (makespan.h), and anneals from its
-/// order for `budget` moves: never longer than any of its members. Rewrites nothing, so its members order one graph.
-/// With a memory limit those whose plan takes more scratch are dropped; the list schedules among them first try again
-/// under a smaller limit of their own, as a plan also takes room for gaps. If none is left, the one that takes the
-/// least wins, and its reasons say so. `seed`: of the search; by default the options'.
+/// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
+/// sweeps from there and from critical-path (sweep.h), and anneals from the best for `budget` moves (0: no sweeps
+/// either): never longer than any of its members. Rewrites nothing, so its members order one graph. With a memory limit
+/// those whose plan takes more scratch are dropped. If none is left, the one that takes the least wins, and its reasons
+/// say so. `seed`: of the search; by default the options'.
 class PortfolioPolicy final : public Policy {
  public:
   PortfolioPolicy() = default;
@@ -27,12 +27,11 @@ class PortfolioPolicy final : public Policy {
   struct Member {
     std::string name;  // as make_policy takes it
     std::unique_ptr<Policy> policy;
-    bool keeps_limit = false;  // its order depends on the memory limit
   };
   static std::vector<Member> members();
 
  private:
-  std::int64_t budget_ = 300;  // moves of the search
+  std::int64_t budget_ = 600;  // moves of the search
   std::optional<std::uint64_t> seed_;
 };
 

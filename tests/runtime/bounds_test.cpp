@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 
@@ -107,6 +108,78 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
     attained += bounds.best() >= optimum - 1e-9 ? 1 : 0;
   }
   EXPECT_GE(attained, graphs * 3 / 4) << attained << " of " << graphs;
+}
+
+/// The shortest simulated step of all topological orders on one compute stream.
+double shortest_simulated(const std::shared_ptr<const Graph>& graph, const TaskCosts& costs, const Machine& machine,
+                          const std::vector<int>& links) {
+  Order order;
+  order.streams = streams_of(*graph, 1);
+  order.reasons = {""};
+  std::vector<char> placed(graph->tasks().size(), 0);
+  double best = std::numeric_limits<double>::infinity();
+  const std::function<void()> extend = [&] {
+    if (order.sequence.size() == placed.size()) {
+      SimulationOptions options;
+      options.link_of_channel = links;
+      best = std::min(best, simulate(make_plan(graph, order, "tried"), costs, machine, options).step_ns);
+    }
+    for (std::size_t task = 0; task < placed.size(); ++task) {
+      const auto missing = [&](const Edge& edge) { return edge.distance == 0 && placed[edge.from.index()] == 0; };
+      if (placed[task] != 0 || std::ranges::any_of(graph->in_edges(TaskId(task)), missing)) continue;
+      const Channel* channel = channel_of(graph->tasks()[task].operation);
+      const StreamId stream =
+          channel == nullptr ? StreamId(std::size_t{0}) : stream_of_channel(order.streams, *channel);
+      placed[task] = 1;
+      order.sequence.push_back({TaskId(task), stream, 0});
+      extend();
+      order.sequence.pop_back();
+      placed[task] = 0;
+    }
+  };
+  extend();
+  return best;
+}
+
+TEST(Bounds, ContentionIsNeverAboveTheOptimumOfSmallGraphs) {
+  int attained = 0, above_the_others = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    testing::Draws draws(seed);
+    testing::RandomGraphOptions size;
+    size.tasks = static_cast<std::size_t>(draws.between(3, 6));
+    size.tensors = static_cast<std::size_t>(draws.between(4, 8));
+    size.channels = static_cast<std::size_t>(draws.between(1, 3));
+    size.collective_percent = 45;
+    const auto graph = testing::random_graph(seed, size);
+    const TaskCosts costs = random_costs(*graph, draws);
+    const std::vector<int> links = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
+    Machine machine;
+    machine.slowdowns = {{"add", "all_reduce", draws.chance(50) ? 1.25 : 3.0}};
+    const Bounds bounds = lower_bounds(*graph, costs, machine, 1, links);
+    const double optimum = shortest_simulated(graph, costs, machine, links);
+    EXPECT_LE(bounds.contention, optimum * (1 + 1e-9)) << seed;
+    attained += bounds.contention >= optimum * (1 - 1e-9) ? 1 : 0;
+    above_the_others += bounds.contention > std::max(bounds.one_machine, bounds.energy) ? 1 : 0;
+  }
+  EXPECT_GE(attained, 3);
+  EXPECT_GE(above_the_others, 10);
+}
+
+TEST(Bounds, ContentionCountsWhatLinksTakeFromComputations) {
+  ToyGraph toy;
+  const View p = toy.tensor("p", 8, Role::parameter), q = toy.tensor("q", 8, Role::parameter),
+             r = toy.tensor("r", 8, Role::parameter);
+  toy.compute("a", {read_write(p)});
+  toy.collective("x", Channel::x, {read_write(q)});
+  toy.collective("d", Channel::data, {read_write(r)});
+  const auto graph = toy.build();
+  const TaskCosts costs{{100, 20, 30}, {0, 0, 0}};
+  Machine machine;
+  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).contention, 0);
+  machine.slowdowns = {{"", "", 2}};
+  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).contention, 115);              // at one time
+  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {0, 0, 0, 0, 0, 0}).best(), 125);  // one after the other
+  EXPECT_EQ(shortest_simulated(graph, costs, machine, {0, 0, 0, 0, 0, 0}), 125);
 }
 
 struct Costed {

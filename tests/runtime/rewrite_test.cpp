@@ -9,6 +9,7 @@
 #include "runtime/comm/launch.h"
 #include "runtime/program.h"
 #include "tests/runtime/executable_graph.h"
+#include "tests/runtime/layered_graph.h"
 
 namespace weft {
 namespace {
@@ -56,35 +57,6 @@ TEST(Rewrite, LongListsOfLayersEnd) {
   std::string text = "recompute=0-99999";
   for (int i = 0; i < 100; ++i) text += ",0-99999";
   EXPECT_THROW(parse_rewrites(text), UserError);
-}
-
-// The same tasks, cut into a forward and a backward half of two layers and two micro-batches; what a single
-// all-gather writes is a gathered weight.
-std::shared_ptr<const Graph> in_layers(const Graph& graph, std::uint64_t seed) {
-  testing::Draws draws(seed);
-  GraphBuilder builder;
-  std::vector<int> writers(graph.tensors().size(), 0), gathers(graph.tensors().size(), 0);
-  for (const Task& task : graph.tasks()) {
-    for (const Access& access : task.accesses) {
-      if (access.mode == AccessMode::read) continue;
-      ++writers[access.view.tensor.index()];
-      gathers[access.view.tensor.index()] += std::holds_alternative<AllGather>(task.operation) ? 1 : 0;
-    }
-  }
-  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
-    Tensor tensor = graph.tensors()[i];
-    if (tensor.role == Role::activation && writers[i] == 1 && gathers[i] == 1) tensor.role = Role::gathered;
-    builder.add_tensor(std::move(tensor));
-  }
-  const std::size_t count = graph.tasks().size();
-  for (std::size_t i = 0; i < count; ++i) {
-    Task task = graph.tasks()[i];
-    task.phase = i < count / 2 ? Phase::forward : Phase::backward;
-    task.layer = draws.chance(75) ? 0 : 1;
-    task.micro_batch = draws.chance(90) ? 0 : 1;
-    builder.add_task(std::move(task));
-  }
-  return std::make_shared<const Graph>(std::move(builder).build());
 }
 
 // Scratch tensors of all sizes that are written, reduced on one channel or on two, and read, in an order of chance.
@@ -180,7 +152,7 @@ TEST(RewriteBits, GraphsOfAllOperations) {
   std::size_t recomputed = 0, resharded = 0, halved = 0, cut = 0;
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
     const int ranks = 1 + static_cast<int>(seed % 3);
-    const auto graph = in_layers(*testing::executable_graph(seed, ranks, {.tasks = 60, .tensors = 70}), seed);
+    const auto graph = testing::in_layers(*testing::executable_graph(seed, ranks, {.tasks = 60, .tensors = 70}), seed);
     const std::size_t tasks = graph->tasks().size();
     recomputed += tasks_after(graph, "recompute") - tasks;
     resharded += tasks_after(graph, "reshard") - tasks;

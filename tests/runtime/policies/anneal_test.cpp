@@ -26,7 +26,7 @@ TEST(AnnealPolicy, FindsWhatTheLongestPathDoesNotSee) {
   EXPECT_EQ(makespan_of(*graph, order, cost), 6);
   EXPECT_EQ(testing::sequence_of(*graph, order), "b cb a ca");
   EXPECT_EQ(testing::reason_of(*graph, order, "b"),
-            "of the ready tasks the one with the largest priority, as found in 50 moves from critical-path "
+            "of the ready tasks the one with the largest priority, as found in 50 moves from critical-path swept "
             "(0.000 → 0.000 ms)");
 }
 

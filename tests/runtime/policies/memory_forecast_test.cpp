@@ -66,6 +66,11 @@ TEST(MemoryForecast, EqualsItsDefinitionWhateverTheOrder) {
         const std::size_t task = placement.task.index();
         EXPECT_EQ(forecast.front(), definition.front());
         EXPECT_EQ(forecast.peak_with(task), definition.peak_with(task)) << "seed " << seed << " task " << task;
+        for (const std::int64_t bytes : {std::int64_t{-1}, forecast.live() - 1, forecast.live(), 2 * forecast.live()}) {
+          std::size_t place = definition.front();
+          while (place < graph->tasks().size() && definition.bytes_at(place) <= bytes) ++place;
+          EXPECT_EQ(forecast.first_above(bytes), place) << "seed " << seed << " task " << task;
+        }
         const std::int64_t live = forecast.live(), adds = forecast.adds(task), frees = forecast.frees(task);
         forecast.start(task);
         definition.start(task);

@@ -16,9 +16,8 @@ namespace weft {
 /// three are summed over ranks: a rank that wants to stop (a signal, a time limit) writes 1 to its vote, and all ranks
 /// read the same sum behind the step.
 namespace names {
-// i64 [7], written once: the rank's x, y, z and data; then numbers that are 0 on one of the ranks that hold equal
-// values: of rows (x, y), of vectors over x (y, z, data), of vectors over y (x, z, data). Only where x·y·z > 1 or
-// ZeRO-1 is on.
+// i64 [10], written once: the rank's x, y, z and data; then numbers that are 0 on one of the ranks that hold equal
+// values (see CoordinateIndex). Only where x·y·z > 1 or ZeRO-1 is on.
 inline constexpr const char* kCoordinates = "coordinates";
 inline constexpr const char* kScalars = "scalars";  // f32 [4]: lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale
 inline constexpr const char* kRandom = "random";    // i64 [3]: seed, step, row_base

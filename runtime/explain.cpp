@@ -42,6 +42,12 @@ class Step {
   const std::string& name(TaskId task) const { return graph.task(task).name; }
   bool collective(TaskId task) const { return is_collective(graph.task(task).operation); }
 
+  /// The policy's words for the place of a task.
+  const std::string& reason(TaskId task) const {
+    const Position at = plan.position[task.index()];
+    return plan.reasons[plan.streams[at.stream.index()].entries[at.entry].reason];
+  }
+
   TaskId before_on_stream(TaskId task) const {
     const Position at = plan.position[task.index()];
     if (at.entry == 0) return TaskId();
@@ -123,6 +129,12 @@ void find_cause(const Step& step, double first_exposed, ExposedCollective& expos
     const double queue = before.valid() ? step.end(before) : 0, edge = added.from.valid() ? step.end(added.from) : 0;
     const double late = (exposed.begin_ns - exposed.ready_ns) * 1e-6;
     if (added.from.valid() && edge >= queue) {
+      const std::string& reason = step.reason(task);
+      if (reason.find("memory") != std::string::npos || reason.starts_with("limiter")) {
+        exposed.cause = ExposureCause::memory_limit;
+        exposed.because = fmt::format("issued {:.3f} ms late: {}", late, reason);
+        return;
+      }
       exposed.cause = ExposureCause::chosen;
       exposed.because =
           added.reason == EdgeReason::memory
@@ -186,6 +198,7 @@ class Remedies {
     issue_at_once(step, exposed, tried);
     pass_queue(step, exposed, tried);
     compute_first(step, exposed, tried);
+    lift_the_limit(exposed);
     cost_nothing(exposed);
     std::ranges::stable_sort(exposed.remedies, std::greater{}, &Remedy::gain_ns);
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -205,6 +206,14 @@ TEST(Explain, ACollectiveThatThePolicyHoldsBack) {
   EXPECT_EQ(remedies_of(c),
             (std::vector<std::string>{"issue it as soon as a is done: 20", "if it took no time at all: 20"}));
   expect_whole(explanation, report);
+
+  // The same edge for memory's sake, as the policy says itself.
+  order.reasons.emplace_back("held back until memory was free");
+  std::ranges::find(order.sequence, graph->find_task("c"), &Placement::task)->reason = 1;
+  const Explanation limited = explain(problem, report_of(problem, order), kNoRewrites);
+  EXPECT_EQ(found(limited, *graph, "c").cause, ExposureCause::memory_limit);
+  EXPECT_EQ(to_string(ExposureCause::memory_limit), "memory limit");
+  EXPECT_EQ(found(limited, *graph, "c").because, "issued 0.030 ms late: held back until memory was free");
 }
 
 // The input that is ready last isn't the one that stands last in the sequence.

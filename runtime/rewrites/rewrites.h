@@ -11,8 +11,8 @@ namespace weft {
 /// Joined are all-reduces of one channel, phase and micro-batch between which the channel has no other collective.
 /// A bucket stands where its last member stood; tasks that wait for an earlier member move behind it. An all-reduce
 /// that waits for such a task begins a bucket of its own. Tensors lie side by side in the new one, each at a multiple
-/// of 64 bytes: one at most whose size is no such multiple joins, as the last. Parts of one tensor join where they lie side
-/// by side, so that tensors which one channel's bucket joined share a message on the next channel too.
+/// of 64 bytes: one at most whose size is no such multiple joins, as the last. Parts of one tensor join where they lie
+/// side by side, so that tensors which one channel's bucket joined share a message on the next channel too.
 std::shared_ptr<const Graph> bucket_all_reduces(const Graph& graph, const BucketAllReduces& rewrite);
 
 /// Pieces begin at multiples of 64 bytes of the buffer, so the least size of a piece is 64 bytes. Each piece has a

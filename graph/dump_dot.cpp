@@ -161,7 +161,11 @@ class Drawing {
         const std::tuple key(std::min(task.micro_batch, by_micro_batch ? 1 : task.micro_batch), task.phase,
                              by_layer && !by_micro_batch, one_kind ? kind_name(task.operation) : "");
         node = merged.emplace(key, node).first->second;
-        if (node == nodes_.size()) nodes_.push_back({{}, {}, {}, true, one_kind});
+        if (node == nodes_.size()) {
+          nodes_.emplace_back();
+          nodes_.back().merged = true;
+          nodes_.back().one_kind = one_kind;
+        }
       } else {
         nodes_.emplace_back();
       }

@@ -24,7 +24,7 @@ double since(Clock::time_point begin) {
 
 /// Multiplies and adds over a working set that fits the core's own caches, as a blocked matrix product does, so that
 /// what a transport evicts costs it something. Its result has to be used.
-[[gnu::noipa]] float compute(std::span<const float> values, std::int64_t passes) {
+[[gnu::noinline]] float compute(std::span<const float> values, std::int64_t passes) {
   using Vector [[gnu::vector_size(32)]] = float;
   constexpr std::size_t kLanes = 8, kSums = 8;
   std::array<Vector, kSums> sums{};

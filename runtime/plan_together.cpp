@@ -155,7 +155,7 @@ std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Gr
   Plan made = make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
   if (!products.choices().empty())
     made.fingerprint = Fingerprint().add(made.fingerprint).add(products.fingerprint()).value();
-  const auto plan = std::make_shared<const Plan>(std::move(made));
+  auto plan = std::make_shared<const Plan>(std::move(made));
 
   require_equal(world, plan->collective_fingerprint, *plan, "order of collectives",
                 "start all ranks with the same binary");

@@ -31,7 +31,7 @@ struct GraphOptions {
 /// The format by the file's ending, unless given.
 std::string output_format(const std::string& given, const std::string& output) {
   if (!given.empty()) return given;
-  for (const std::string format : {"dot", "svg", "json"}) {
+  for (std::string format : {"dot", "svg", "json"}) {
     if (output.ends_with("." + format)) return format;
   }
   throw UserError("the format of " + output + " is unknown", "a file that ends in .dot, .svg or .json",

@@ -21,7 +21,7 @@ struct GemmProblem {
   DType inputs = DType::f32, output = DType::f32;
   std::array<std::int64_t, 3> strides = {};  // elements between the rows of A, B and C as they are stored
 
-  auto operator<=>(const GemmProblem&) const = default;
+  auto operator<=>(const GemmProblem&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
   cpu::GemmShape shape() const { return {m, n, k, trans_a, trans_b, accumulate}; }
 };
 

@@ -33,6 +33,12 @@ struct BusyTimes {
 };
 
 /// Throws std::logic_error if the trace has other streams or entries than the plan.
+void check_shape(const Plan& plan, const StepTrace& trace);
+
+/// Of when each stream had work, and which streams compute.
+BusyTimes busy_times(std::vector<Intervals> streams, const std::vector<bool>& compute);
+
+/// Throws std::logic_error as check_shape() does.
 BusyTimes busy_times(const Plan& plan, const StepTrace& trace);
 
 /// Interval sums of one step on one rank, in nanoseconds; overlapped = communicating while a computation runs, so that
@@ -45,6 +51,7 @@ struct OverlapSummary {
   }
 };
 
+OverlapSummary summarize(const BusyTimes& busy, Interval step);
 OverlapSummary summarize(const Plan& plan, const StepTrace& trace);
 
 /// Consecutive steps of one rank.

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/median.h"
 #include "graph/operation.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
@@ -109,11 +110,6 @@ double slowest(World& world, double value) {
     greatest = std::max(greatest, std::bit_cast<double>(bits));
   }
   return greatest;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
 }
 
 void measure(World& world, Communicator& group, const Options& options, CollectiveKind kind, std::int64_t bytes) {

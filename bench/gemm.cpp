@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/median.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd.h"
 
@@ -44,11 +45,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 // Twelve chains of multiply-adds, which the compiler may neither drop nor reorder.

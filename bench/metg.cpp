@@ -17,6 +17,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/median.h"
 #include "bench/flow_graph_replay.h"
 #include "bench/task_dag.h"
 #include "bench/task_group_replay.h"
@@ -112,11 +113,6 @@ struct Point {
   double grain = 0;                       // seconds a task
   std::array<double, 3> efficiency = {};  // by contestant
 };
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
 
 Point measure(const Stencil& stencil, int replays) {
   const TaskDag dag = stencil_dag(stencil.width, stencil.steps);

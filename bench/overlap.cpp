@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/median.h"
 #include "graph/operation.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
@@ -164,11 +165,6 @@ class Bench {
   double from_barrier(const Function& function) {
     world_.barrier();
     return slowest(timed(function));
-  }
-
-  static double median(std::vector<double> values) {
-    std::ranges::sort(values);
-    return values[values.size() / 2];
   }
 
   void report(const std::array<std::vector<double>, 3>& alone, const std::vector<std::vector<double>>& computing,

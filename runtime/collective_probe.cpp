@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/median.h"
 #include "runtime/comm/backoff.h"
 
 namespace weft {
@@ -40,12 +41,6 @@ double since(Clock::time_point begin) {
   float total = 0;
   for (const Vector& sum : sums) total += sum[0];
   return total;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 class Probe {

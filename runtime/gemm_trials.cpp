@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/median.h"
 #include "kernels/cpu/gemm.h"
 #include "runtime/buffer.h"
 
@@ -21,12 +22,6 @@ constexpr int kScreeningRounds = 3;
 constexpr std::size_t kFinalists = 4;  // the default included
 constexpr double kWarmSeconds = 4e-4;  // of repeated runs
 constexpr int kMostRepeats = 100;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // times[candidate][round] of those that take part. Each round begins with another.
 std::map<std::size_t, std::vector<double>> meet(std::span<const std::size_t> candidates, int rounds,

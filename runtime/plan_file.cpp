@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "graph/analysis.h"
 #include "runtime/rewrite.h"
 
@@ -33,31 +34,6 @@ constexpr std::array kChannels = {Channel::x,         Channel::y,    Channel::z_
 
 std::string hex(std::uint64_t value) {
   return fmt::format("{:#018x}", value);
-}
-
-json parse_bounded(std::string_view text, const std::string& name) {
-  std::size_t values = 0;
-  std::vector<std::set<std::string>> open_objects;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kDeepest) {
-      throw UserError(fmt::format("{} nests values more than {} deep", name, kDeepest), "a plan file", kRemake);
-    }
-    if (++values > kMostValues) {
-      throw UserError(fmt::format("{} holds more than {} values", name, kMostValues), "a plan file", kRemake);
-    }
-    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
-    if (event == json::parse_event_t::object_end) open_objects.pop_back();
-    if (event == json::parse_event_t::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw UserError(fmt::format("{} has the key \"{}\" twice", name, parsed.get<std::string>()), "each key once",
-                      kRemake);
-    }
-    return true;
-  };
-  try {
-    return json::parse(text.begin(), text.end(), check);
-  } catch (const json::exception& error) {
-    throw UserError(fmt::format("{} isn't valid JSON: {}", name, error.what()), "", kRemake);
-  }
 }
 
 // Members of one object, by name and type; messages say where they stand.
@@ -241,7 +217,7 @@ std::string to_json(const PlanFile& file) {
 }
 
 PlanFile parse_plan_file(std::string_view json_text, const std::string& name) {
-  const json document = parse_bounded(json_text, name);
+  const json document = parse_json(json_text, name, {kDeepest, kMostValues, kRemake});
   ObjectReader in(document, "", name);
   if (in.text("format") != kFormat) in.refuse("format", fmt::format("\"{}\"", kFormat));
   const std::int64_t version = in.integer("version", 0, INT64_MAX);

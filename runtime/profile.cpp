@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/median.h"
 #include "graph/task_signature.h"
 
 namespace weft {
@@ -53,10 +54,7 @@ class ProfiledCosts final : public CostModel {
     for (const std::size_t i : unknown) {
       const auto ratios = off.find(kind_name(graph.tasks()[i].operation));
       if (ratios == off.end()) continue;
-      std::vector<double>& values = ratios->second;
-      const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-      std::nth_element(values.begin(), middle, values.end());
-      costs.ns[i] *= *middle;
+      costs.ns[i] *= median(ratios->second);
       costs.beside_ns[i] = costs.ns[i];
       costs.cpu_ns[i] = std::min(costs.cpu_ns[i], costs.ns[i]);
     }

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "train/checkpoint.h"
 #include "train/checksum.h"
-#include "train/json_file.h"
+#include "base/json_file.h"
 #include "train/mapped_file.h"
 
 namespace weft {

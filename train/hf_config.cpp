@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "train/json_file.h"
+#include "base/json_file.h"
 
 namespace weft {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/json_file.h"
+#include "base/json_file.h"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "train/json_file.h"
+#include "base/json_file.h"
 #include "train/mapped_file.h"
 
 namespace weft {

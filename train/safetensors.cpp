@@ -13,7 +13,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "train/json_file.h"
+#include "base/json_file.h"
 
 namespace weft {
 namespace {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "runtime/trace.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
@@ -34,13 +35,6 @@ std::uint64_t peak_memory_of_process() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // The checkpoint that the run goes on from, if any.

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "train/durable_file.h"
 #include "train/hf_config.h"
-#include "train/json_file.h"
+#include "base/json_file.h"
 #include "train/tensor_source.h"
 
 namespace weft {

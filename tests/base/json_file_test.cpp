@@ -1,5 +1,5 @@
 // Duplicate keys and syntax errors are refused by name.
-#include "train/json_file.h"
+#include "base/json_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A parser callback that remembers the keys of every open object.
-#include "train/json_file.h"
+// Keys are checked by a callback of the parser, which remembers those of every open object.
+#include "base/json_file.h"
 
 #include <fmt/format.h>
 
@@ -12,31 +12,24 @@
 
 namespace weft {
 
-namespace {
-
-constexpr int kDeepest = 64;
-constexpr std::size_t kMostValues = 4'000'000;
-constexpr const char* kRepair = "copy or make the file again";
-
-}  // namespace
-
-nlohmann::json parse_json(std::string_view text, const std::string& name) {
+nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
   std::vector<std::set<std::string>> open_objects;
   std::size_t values = 0;
   const auto check = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    if (depth > kDeepest) {
-      throw UserError(fmt::format("{} nests values more than {} deep", name, kDeepest), "a file of few levels",
-                      kRepair);
+    if (depth > limits.deepest) {
+      throw UserError(fmt::format("{} nests values more than {} deep", name, limits.deepest), "a file of few levels",
+                      limits.fix);
     }
-    if (++values > kMostValues) {
-      throw UserError(fmt::format("{} holds more than {} values", name, kMostValues), "a smaller file", kRepair);
+    if (++values > limits.most_values) {
+      throw UserError(fmt::format("{} holds more than {} values", name, limits.most_values), "a smaller file",
+                      limits.fix);
     }
     if (event == nlohmann::json::parse_event_t::object_start) open_objects.emplace_back();
     if (event == nlohmann::json::parse_event_t::object_end) open_objects.pop_back();
     if (event == nlohmann::json::parse_event_t::key) {
       const std::string& key = parsed.get_ref<const std::string&>();
       if (!open_objects.back().insert(key).second) {
-        throw UserError(name + " has the key \"" + key + "\" twice", "each key once", kRepair);
+        throw UserError(name + " has the key \"" + key + "\" twice", "each key once", limits.fix);
       }
     }
     return true;
@@ -44,7 +37,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& name) {
   try {
     return nlohmann::json::parse(text.begin(), text.end(), check);
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(name + " isn't valid JSON: " + error.what(), "", kRepair);
+    throw UserError(name + " isn't valid JSON: " + error.what(), "", limits.fix);
   }
 }
 

@@ -2,16 +2,23 @@
 // what would take more stack or memory than any file of Weft's needs.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 namespace weft {
 
-/// Parses `text`; `name` stands for it in messages. Throws UserError on a syntax error, a duplicate key, values nested
-/// more than 64 deep (whatever walks a document recurses) and more than 4 million values (each takes far more memory
-/// than text).
-nlohmann::json parse_json(std::string_view text, const std::string& name);
+/// What a document may be: whatever walks it recurses, and a value takes far more memory than its text.
+struct JsonLimits {
+  int deepest = 64;
+  std::size_t most_values = 4'000'000;
+  std::string fix = "copy or make the file again";
+};
+
+/// Parses `text`; `name` stands for it in messages. Throws UserError on a syntax error, a duplicate key, and beyond the
+/// limits.
+nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 
 /// The text of an object with every member on its line, and every item of a member that is a list on one.
 std::string json_lines(const nlohmann::ordered_json& document);

@@ -32,7 +32,10 @@ struct RunConfig {
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
   std::string policy = "program";
-  std::string rewrites;      // as parse_rewrites() takes them
+  std::string rewrites;  // as parse_rewrites() takes them
+  /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
+  /// isn't one of the graph's, but lowers another graph. resolve() puts it into micro_batch.
+  std::int64_t batch_split = 1;
   std::string machine;       // what policies plan for: a machine file, or one of Weft's by name
   std::string profile;       // measured costs that policies plan by: a file of `weft profile`
   std::int64_t streams = 1;  // compute streams of a rank

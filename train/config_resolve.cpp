@@ -72,6 +72,13 @@ void resolve_batch(RunConfig& config) {
   }
   const std::int64_t share = config.global_batch / ranks;
   if (config.micro_batch == 0) config.micro_batch = share;
+  if (config.micro_batch % config.batch_split != 0) {
+    throw UserError(
+        fmt::format("batch-split = {} doesn't divide the micro-batch of {}", config.batch_split, config.micro_batch),
+        "a divisor", fmt::format("batch-split={}", nearest_divisor(config.micro_batch, config.batch_split)));
+  }
+  config.micro_batch /= config.batch_split;
+  config.batch_split = 1;
   if (share % config.micro_batch != 0) {
     throw UserError(fmt::format("micro-batch = {} doesn't divide the {} sequences of a rank (global-batch {} over {})",
                                 config.micro_batch, share, config.global_batch, sharers),

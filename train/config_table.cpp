@@ -16,6 +16,7 @@ namespace weft {
 namespace {
 
 constexpr std::int64_t kMany = 1'000'000'000;
+constexpr std::string_view kBatchSplit = "batch-split";
 constexpr const char* kGiveOne = "give one in that range";
 
 template <class Number>
@@ -266,12 +267,46 @@ std::string axis_order_text(const RunConfig& config) {
   return fmt::format("{}", fmt::join(names, ","));
 }
 
+/// The pieces that "batch-split=4" asks for; 0 for another rewrite.
+std::int64_t batch_split_of(std::string_view rewrite) {
+  if (rewrite == kBatchSplit) return 2;
+  if (!rewrite.starts_with(fmt::format("{}=", kBatchSplit))) return 0;
+  const std::string_view digits = rewrite.substr(kBatchSplit.size() + 1);
+  std::int64_t pieces = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), pieces);
+  if (error != std::errc() || end != digits.data() + digits.size() || pieces < 2 || pieces > kMany) {
+    throw UserError(fmt::format("rewrite \"{}\"", rewrite), "pieces of a micro-batch, from 2",
+                    fmt::format("write {}=2", kBatchSplit));
+  }
+  return pieces;
+}
+
 void set_rewrites(RunConfig& config, std::string_view value, std::string_view where) {
   try {
-    config.rewrites = to_string(std::span<const Rewrite>(parse_rewrites(value)));
+    std::vector<std::string_view> exact;
+    std::int64_t pieces = 1;
+    for (bool more = true; more;) {
+      const std::string_view entry = value.substr(0, value.find(';'));
+      more = entry.size() < value.size();
+      value.remove_prefix(std::min(value.size(), entry.size() + 1));
+      if (const std::int64_t split = batch_split_of(entry); split == 0) {
+        exact.push_back(entry);
+      } else if (pieces > 1) {
+        throw UserError(fmt::format("rewrite {} stands twice", kBatchSplit), "once", "leave one out");
+      } else {
+        pieces = split;
+      }
+    }
+    config.rewrites = to_string(std::span<const Rewrite>(parse_rewrites(fmt::format("{}", fmt::join(exact, ";")))));
+    config.batch_split = pieces;
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
   }
+}
+
+std::string rewrites_text(const RunConfig& config) {
+  if (config.batch_split == 1) return config.rewrites;
+  return fmt::format("{}={}{}{}", kBatchSplit, config.batch_split, config.rewrites.empty() ? "" : ";", config.rewrites);
 }
 
 /// Setting the ranks anew lets the data axis be filled in anew, so that a dumped config runs with other --ranks.
@@ -313,8 +348,8 @@ std::vector<ConfigEntry> run_entries() {
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
       {"rewrites", ValueKind::text, "text",
        "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
-       "ar-to-rs-ag, reshard and recompute=LAYERS",
-       set_rewrites, [](const RunConfig& config) { return config.rewrites; }},
+       "ar-to-rs-ag, reshard and recompute=LAYERS; and batch-split=PIECES of a micro-batch, which changes roundings",
+       set_rewrites, rewrites_text},
       text("machine",
            "what policies plan for: laptop, dgx-h100, perlmutter, frontier, alps, or a TOML file; empty: a laptop",
            &RunConfig::machine),

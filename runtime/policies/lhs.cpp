@@ -1,12 +1,9 @@
 #include "runtime/policies/lhs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
 #include "runtime/policies/within_limit.h"
 
 namespace weft {
@@ -14,56 +11,7 @@ namespace {
 
 constexpr std::string_view kDefaultRules = "memory+release+critical+unlock+consumer+program";
 
-struct RuleText {
-  LhsRule rule;
-  std::string_view name, reason;
-};
-
-constexpr RuleText kRules[] = {
-    {LhsRule::memory, "memory", "memory: above half of the limit, it leaves the fewest bytes alive"},
-    {LhsRule::release, "release", "release: it completes the inputs of the longest collectives"},
-    {LhsRule::near, "near", "near: the shortest way to the next collective leads through it"},
-    {LhsRule::communication, "communication", "communication: the most communication lies on a path behind it"},
-    {LhsRule::hide, "hide", "hide: its length is closest to what is left of the running collectives"},
-    {LhsRule::critical, "critical", "critical: the longest path to the end of the step leads through it"},
-    {LhsRule::unlock, "unlock", "unlock: it makes the most tasks ready"},
-    {LhsRule::consumer, "consumer", "consumer: its result is read first in the program"},
-    {LhsRule::less_memory, "less-memory", "less-memory: it leaves the fewest bytes alive"},
-    {LhsRule::program, "program", "program: no other rule tells it from the others, and it comes first"},
-};
-
-const RuleText& text_of(LhsRule rule) {
-  return kRules[static_cast<std::size_t>(rule)];
-}
-
 }  // namespace
-
-std::string_view to_string(LhsRule rule) {
-  return text_of(rule).name;
-}
-
-std::vector<LhsRule> parse_lhs_rules(std::string_view text) {
-  std::vector<LhsRule> rules;
-  for (bool more = !text.empty(); more;) {
-    const std::string_view name = text.substr(0, text.find('+'));
-    more = name.size() < text.size();
-    text.remove_prefix(std::min(text.size(), name.size() + 1));
-    const auto known = std::ranges::find(kRules, name, &RuleText::name);
-    if (known == std::end(kRules)) {
-      std::vector<std::string> names;
-      for (const RuleText& rule : kRules) names.emplace_back(rule.name);
-      const std::string nearest = nearest_name(name, names);
-      throw UserError(fmt::format("policy lhs: unknown rule \"{}\"", name), "of " + join(names) + ", joined by +",
-                      nearest.empty() ? "leave it out" : fmt::format("write \"{}\"", nearest));
-    }
-    if (std::ranges::find(rules, known->rule) != rules.end()) {
-      throw UserError(fmt::format("policy lhs: rule {} stands twice", name), "each rule once", "leave one out");
-    }
-    rules.push_back(known->rule);
-  }
-  if (std::ranges::find(rules, LhsRule::program) == rules.end()) rules.push_back(LhsRule::program);
-  return rules;
-}
 
 RuleChooser::RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector<LhsRule> rules)
     : rules_(std::move(rules)), rank_(upward_rank(graph, costs.ns)) {
@@ -87,7 +35,7 @@ RuleChooser::RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector
 
 std::vector<std::string> RuleChooser::reasons() const {
   std::vector<std::string> reasons;
-  for (const LhsRule rule : rules_) reasons.emplace_back(text_of(rule).reason);
+  for (const LhsRule rule : rules_) reasons.emplace_back(reason_of(rule));
   return reasons;
 }
 
@@ -150,7 +98,7 @@ ListChooser::Choice RuleChooser::choose(std::span<const std::uint32_t> ready, co
 
 LhsPolicy::LhsPolicy() : rules_(parse_lhs_rules(kDefaultRules)) {}
 
-LhsPolicy::LhsPolicy(PolicyParameters& parameters) : rules_(parse_lhs_rules(parameters.text("rules", kDefaultRules))) {}
+LhsPolicy::LhsPolicy(PolicyParameters& parameters) : rules_(lhs_rules(parameters.text("rules", kDefaultRules))) {}
 
 Order LhsPolicy::order(const Graph& graph, const PolicyOptions& options) const {
   const TaskCosts costs = costs_of(graph, options);

@@ -6,31 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/policies/lhs_rules.h"
 #include "runtime/policies/list_schedule.h"
 #include "runtime/policy.h"
 #include "runtime/policy_parameters.h"
 
 namespace weft {
-
-/// What tells ready tasks apart. A rule gives each a number, the largest wins; where several share it, the next rule
-/// decides.
-enum class LhsRule : std::uint8_t {
-  memory,         // above half of the memory limit: what leaves the fewest bytes alive
-  release,        // what completes the inputs of the longest collectives
-  near,           // the shortest way of computations to the next collective
-  communication,  // the longest communication on a path behind it
-  hide,           // while collectives run: the computation closest in length to what is left of them
-  critical,       // the longest path to the end of the step
-  unlock,         // what makes the most tasks ready
-  consumer,       // the collective whose first reader comes first in the program
-  less_memory,    // what leaves the fewest bytes alive, always
-  program,        // program order
-};
-
-/// As people write them: "memory", "release", …, "less-memory", "program".
-std::string_view to_string(LhsRule rule);
-/// "a+b+c". Throws UserError on an unknown or repeated rule. `program` is added if it isn't there.
-std::vector<LhsRule> parse_lhs_rules(std::string_view text);
 
 /// The first rule by which the winner differs from the last task that was as good until then is its recorded reason.
 class RuleChooser final : public ListChooser {
@@ -49,7 +30,8 @@ class RuleChooser final : public ListChooser {
   std::vector<std::uint32_t> best_, next_;  // of a choice: indices into `ready`
 };
 
-/// `rules`: their list, in order. Whatever it says, the memory limit is kept as in list_schedule.h.
+/// `rules`: their list, in order, or the file that has it (lhs_rules.h). Whatever it says, the memory limit is kept as
+/// in list_schedule.h.
 class LhsPolicy final : public Policy {
  public:
   LhsPolicy();

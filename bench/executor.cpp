@@ -50,14 +50,23 @@ std::shared_ptr<const Graph> graph_of(const TaskDag& dag, Bodies bodies) {
   return std::make_shared<const Graph>(std::move(builder).build());
 }
 
-/// Program order, every second task on the second stream.
-Order alternate(const Graph& graph, const TaskDag& dag, std::size_t inferred) {
+/// Program order. A task joins the stream of the predecessor that comes last, for which it would wait longest
+/// elsewhere, unless that stream is ahead of the other.
+Order follow(const Graph& graph, const TaskDag& dag, std::size_t inferred) {
+  constexpr std::int64_t kMostAhead = 32;
   Order order;
   order.streams = streams_of(graph, 2);
-  order.reasons = {"the streams take turns"};
+  order.reasons = {"behind its last predecessor", "on the stream that has less to do"};
+  std::vector<std::size_t> stream_of;
+  std::int64_t ahead = 0;  // tasks that stream 0 has more than stream 1
   for (std::size_t task = 0; task < dag.size(); ++task) {
-    order.sequence.push_back({TaskId(task), StreamId(task % 2), 0});
     const auto from = dag.predecessors_of(task);
+    std::size_t stream = from.empty() ? 0 : stream_of[std::ranges::max(from)];
+    const bool follows = !from.empty() && (stream == 0 ? ahead : -ahead) < kMostAhead;
+    if (!follows) stream = ahead > 0 ? 1 : 0;
+    ahead += stream == 0 ? 1 : -1;
+    stream_of.push_back(stream);
+    order.sequence.push_back({TaskId(task), StreamId(stream), follows ? 0U : 1U});
     for (std::size_t i = inferred; i < from.size(); ++i) {
       order.added_edges.push_back(
           {TaskId(std::size_t{from[i]}), TaskId(task), EdgeKind::completes_before, EdgeReason::policy, 0, {}});
@@ -71,9 +80,9 @@ std::shared_ptr<const Plan> plan_of(const TaskDag& dag, Bodies bodies) {
   const auto graph = graph_of(dag, bodies);
   fmt::print("graph of {} tasks, {} edges by data: built in {:.0f} ms", dag.size(), graph->edges().size(),
              1e3 * building.seconds());
-  const Order order = alternate(*graph, dag, data_edges(bodies));
+  const Order order = follow(*graph, dag, data_edges(bodies));
   const Stopwatch planning;
-  auto plan = std::make_shared<const Plan>(make_plan(graph, order, "alternate"));
+  auto plan = std::make_shared<const Plan>(make_plan(graph, order, "follow"));
   fmt::print(", planned in {:.0f} ms", 1e3 * planning.seconds());
   const Stopwatch checking;
   const std::vector<Violation> violations = check_plan(*plan);

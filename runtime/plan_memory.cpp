@@ -96,13 +96,16 @@ std::vector<std::uint32_t> Lifetimes::spell_ends() const {
   }
   std::vector<std::uint32_t> ends(items);
   for (std::uint32_t item = 0; item < items; ++item) {
-    const auto done_before_all_from = [&](std::uint32_t other) {
-      return done_before(last_.data() + item * stride_, least.data() + other * stride_);
-    };
-    const auto behind = std::views::iota(item + 1, items);
-    ends[item] = item + 1 +
-                 static_cast<std::uint32_t>(std::ranges::partition_point(behind, std::not_fn(done_before_all_from)) -
-                                            behind.begin());
+    std::uint32_t first = item + 1, last = items;  // done before all from `last` on
+    while (first < last) {
+      const std::uint32_t other = first + (last - first) / 2;
+      if (done_before(last_.data() + item * stride_, least.data() + other * stride_)) {
+        last = other;
+      } else {
+        first = other + 1;
+      }
+    }
+    ends[item] = last;
   }
   return ends;
 }

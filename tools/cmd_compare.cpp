@@ -134,16 +134,30 @@ std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>&
   return measured;
 }
 
+/// The serial steps among the runs tell how fast the machine was meanwhile: all plans are simulated again by that.
+void recalibrate(Comparison& comparison, const RunConfig& config, const Profile& profile) {
+  const PlanReport* serial = comparison.serial();
+  if (serial == nullptr || !serial->planned()) return;
+  const double measured = comparison.measured[static_cast<std::size_t>(serial - comparison.reports.data())].median();
+  const Profile scaled = recalibrated(profile, serial->step_ns(), measured, serial->communication_alone_ns);
+  comparison.source += fmt::format("; computations × {:.3f}, by the serial steps among the runs",
+                                   scaled.computing_factor / profile.computing_factor);
+  const PlanningProblem problem = planning_problem(config, scaled);
+  for (PlanReport& report : comparison.reports) {
+    if (report.planned()) evaluate(report, problem);
+  }
+}
+
 int simulate_and_measure(const CompareOptions& options) {
   const std::vector<std::string> policies = named_policies(options.policies);
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
     if (world.rank() == 0 && !options.output.empty()) expect_writable(options.output);
     const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
     const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
-    const PlanningProblem problem =
-        !config.profile.empty()
-            ? planning_problem(config)
-            : planning_problem(config, measure_profile(world, config, options.profile_steps, 9, tell_line));
+    const Profile profile = !config.profile.empty()
+                                ? load_profile(config.profile)
+                                : measure_profile(world, config, options.profile_steps, 9, tell_line);
+    const PlanningProblem problem = planning_problem(config, profile);
     Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
@@ -158,7 +172,10 @@ int simulate_and_measure(const CompareOptions& options) {
     }
     StepLab lab(world, config, planned, problem.options);
     comparison.measured = measure(lab, which, policies.size(), options.measured_rounds, tell);
-    if (world.rank() == 0) print(options, comparison);
+    if (world.rank() == 0) {
+      recalibrate(comparison, config, profile);
+      print(options, comparison);
+    }
     world.barrier();
     return 0;
   });

@@ -98,7 +98,7 @@ std::string text_of(const PlanReport& report, const Explanation& explanation, co
   if (shown < explanation.groups.size()) {
     text += fmt::format("\n… and {} more with {:.3f} ms\n", explanation.groups.size() - shown, ms(rest));
   }
-  text += "\nWhat the step's length comes from, in time:\n";
+  text += "\nWhat the step's length comes from, by phase:\n";
   text += path_text(explanation.path);
   if (!explanation.rewrites.empty()) {
     text += "\nRewrites of the whole graph under this policy, which change no bit:\n";

@@ -76,7 +76,13 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
     grids.push_back(named.grid);
   }
   if (grids.empty()) {
-    const std::int64_t ranks = std::max(options.config.ranks, options.config.grid.ranks());
+    const std::int64_t of_grid = options.config.grid.ranks();
+    const std::int64_t ranks = std::max(options.config.ranks, of_grid);
+    if (ranks % of_grid != 0) {
+      throw UserError(
+          fmt::format("grid {} has {} ranks, and {} are asked for", to_string(options.config.grid), of_grid, ranks),
+          fmt::format("a multiple of {}", of_grid), "leave out --grid or --ranks, or name --grids");
+    }
     RunConfig config = options.config;
     config.grid = {};
     config.ranks = 0;

@@ -98,7 +98,7 @@ TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   EXPECT_TRUE(has(result.output, "mb*.L*.")) << result.output;
   EXPECT_TRUE(has(result.output, ", ×")) << result.output;
   EXPECT_TRUE(has(result.output, "the worst, mb")) << result.output;
-  EXPECT_TRUE(has(result.output, "\nWhat the step's length comes from, in time:\n"));
+  EXPECT_TRUE(has(result.output, "\nWhat the step's length comes from, by phase:\n"));
   EXPECT_TRUE(has(result.output, "change no bit"));
 }
 

@@ -14,25 +14,25 @@ namespace weft::cpu {
 
 namespace {
 
-// Σ eˣ of a row, as total·2^reference: exponents are taken to base 2, so that scaling and shifting are one
-// multiply-add. The logits are read from memory once: a part that has given its maximum still stands in the cache when
-// it is added up. When a later part has a larger maximum, the sum so far is scaled down.
+// Σ eˣ of a row, as total·e^reference. The reference is subtracted before anything is rounded: logits may be thousands,
+// and their differences small. The logits are read from memory once: a part that has given its maximum still stands in
+// the cache when it is added up. When a later part has a larger maximum, the sum so far is scaled down.
 struct PowerSum {
   float reference = std::numeric_limits<float>::lowest(), total = 0.0F;
 
   template <class T>
   void add(const T* x, std::int64_t n) {
-    const float top = max_of(x, n) * kLog2e;
+    const float top = max_of(x, n);
     if (top > reference) {
-      total *= exp2(broadcast(reference - top))[0];
+      total *= power(broadcast(reference), top)[0];
       reference = top;
     }
     total += sum_of(
         n, [&](Floats v) { return power(v); }, x);
   }
-  Floats power(Floats x) const { return exp2(x * kLog2e - reference); }
-  // In double: reference and a picked logit may be thousands, their difference small.
-  double log() const { return std::log(total) + static_cast<double>(reference) / kLog2e; }
+  Floats power(Floats x) const { return power(x, reference); }
+  static Floats power(Floats x, float reference) { return exp2((x - reference) * kLog2e); }
+  double log() const { return std::log(total) + static_cast<double>(reference); }
 };
 
 }  // namespace

@@ -75,6 +75,13 @@ constexpr bool packed_is_fast() {
 #endif
 }
 
+// oneDNN has bf16 products from AVX-512 on, with instructions for them or emulated.
+bool library_takes_bf16() {
+  const auto known = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (known & kNeeded) == kNeeded;
+}
+
 // Slices as multiples of the register tile; B's part of a slice stays in the second-level cache.
 void add_packed_methods(std::vector<GemmMethod>& methods) {
   for (const std::int64_t cols : {192, 384}) {
@@ -140,15 +147,16 @@ GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*out
 std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output) {
   std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output)};
   add_library_methods(methods, Engine::sgemm, shape);
-  // Without AMX, bf16 matmul is several times slower than fp32, or emulated: not worth a trial.
+  // Without AMX, bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
   if (inputs == DType::f32 || bf16_in_amx()) add_library_methods(methods, Engine::matmul, shape);
   if (packed_is_fast()) add_packed_methods(methods);
   std::erase_if(methods, [&](const GemmMethod& method) { return !can_run(method, shape, inputs, output); });
   return methods;
 }
 
-bool can_run(const GemmMethod& method, const GemmShape& shape, DType /*inputs*/, DType /*output*/) {
+bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType /*output*/) {
   if (method.rows < 1 || method.cols < 1) return false;
+  if (method.engine == Engine::matmul && inputs == DType::bf16 && !library_takes_bf16()) return false;
   if (method.engine == Engine::packed) return true;
   const auto blocks = [](std::int64_t size, std::int64_t slice) { return size / slice + (size % slice != 0 ? 1 : 0); };
   const std::int64_t row_blocks = blocks(shape.m, method.rows), col_blocks = blocks(shape.n, method.cols);

@@ -55,8 +55,8 @@ GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType outpu
 /// All methods worth a trial on this CPU: the default first, none twice. At most about twenty.
 std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output);
 
-/// Whether PreparedGemm takes `method` for this product: slices of at least one element, and no more than 4096 of them
-/// where each costs memory (all engines but packed).
+/// Whether PreparedGemm takes `method` for this product on this CPU: slices of at least one element, no more than 4096
+/// of them where each costs memory (all engines but packed), and bf16 by matmul only with AVX-512.
 bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType output);
 
 /// Whether bf16 products run in the CPU's AMX units: CPU, operating system and oneDNN have to support them.

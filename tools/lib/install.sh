@@ -3,7 +3,7 @@
 
 # What building and running needs.
 build_packages=(build-essential cmake ninja-build pkg-config
-  libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz
+  libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz zlib1g-dev
   libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 # What the tests need.
 test_packages=(libgtest-dev)

@@ -4,7 +4,7 @@
 # What building and running needs.
 build_packages=(build-essential cmake ninja-build pkg-config
   libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz
-  libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
+  libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev)
 # What the tests need.
 test_packages=(libgtest-dev)
 # What checks the source; the checks are skipped where a system has no such package.

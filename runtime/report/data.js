@@ -61,38 +61,44 @@ class View {
   }
 
   unpack(step) {
-    const start = new Float64Array(this.count), end = new Float64Array(this.count);
+    const starts = new Float64Array(this.count), ends = new Float64Array(this.count);
     for (let i = 0, at = step.begin; i < this.count; ++i) {
       at += step.start[i];
-      start[i] = at;
-      end[i] = at + step.length[i];
+      starts[i] = at;
+      ends[i] = at + step.length[i];
     }
-    return {number: step.step, begin: step.begin, end: step.end, facts: step.facts, exposed: step.exposed, start, end};
+    return {number: step.step, begin: step.begin, end: step.end, facts: step.facts, exposed: step.exposed, starts, ends};
+  }
+
+  onStream(stream) {
+    const by = this.byStream || (this.byStream = groupBy(this.tasks.stream, this.data.streams.length));
+    return by.index.subarray(by.begin[stream], by.begin[stream + 1]);
   }
 
   makeRow(rank, stream) {
-    const steps = this.ranks[rank].steps, tasks = [];
-    for (let t = 0; t < this.count; ++t) if (this.tasks.stream[t] === stream) tasks.push(t);
-    const size = tasks.length * steps.length;
+    const steps = this.ranks[rank].steps, tasks = this.onStream(stream), size = tasks.length * steps.length;
     const row = {view: this, rank, stream, size, label: this.data.streams[stream].name,
                  compute: this.data.streams[stream].compute, exposed: [],
                  start: new Float64Array(size), end: new Float64Array(size), latest: new Float64Array(size),
                  task: new Uint32Array(size), step: new Uint16Array(size)};
-    let order = [];
-    for (let s = 0; s < steps.length; ++s) for (const t of tasks) order.push([s, t]);
-    // By start: entries of a stream nearly always are.
-    const startOf = ([s, t]) => steps[s].start[t];
-    if (order.some((key, i) => i > 0 && startOf(key) < startOf(order[i - 1]))) {
-      order = order.sort((a, b) => startOf(a) - startOf(b));
+    const order = new Uint32Array(size), starts = new Float64Array(size);
+    let sorted = true;
+    for (let i = 0; i < size; ++i) {
+      order[i] = i;
+      starts[i] = steps[Math.floor(i / tasks.length)].starts[tasks[i % tasks.length]];
+      sorted = sorted && (i === 0 || starts[i] >= starts[i - 1]);
     }
+    // A stream's entries nearly always begin in their order.
+    if (!sorted) order.sort((a, b) => starts[a] - starts[b] || a - b);
     let latest = 0;
-    order.forEach(([s, t], i) => {
-      row.start[i] = steps[s].start[t];
-      row.end[i] = steps[s].end[t];
+    for (let i = 0; i < size; ++i) {
+      const s = Math.floor(order[i] / tasks.length), t = tasks[order[i] % tasks.length];
+      row.start[i] = steps[s].starts[t];
+      row.end[i] = steps[s].ends[t];
       row.latest[i] = latest = Math.max(latest, row.end[i]);
       row.task[i] = t;
       row.step[i] = s;
-    });
+    }
     let busy = 0, until = -Infinity, whole = 0;
     for (let i = 0; i < size; ++i) {
       busy += Math.max(0, row.end[i] - Math.max(row.start[i], until));
@@ -120,7 +126,7 @@ class View {
   text(column, task) { return this.data.strings[this.tasks[column][task]]; }
   times(slice) {
     const step = this.ranks[slice.rank].steps[slice.step];
-    return {start: step.start[slice.task], end: step.end[slice.task], step};
+    return {start: step.starts[slice.task], end: step.ends[slice.task], step};
   }
   rowOf(slice) { return this.rows[slice.rank * this.data.streams.length + this.tasks.stream[slice.task]]; }
 
@@ -169,9 +175,9 @@ class View {
 
   // From the task that ended last back along what arrived last: tasks of one rank, from first to last.
   criticalPath(rank, step) {
-    const {end} = this.ranks[rank].steps[step];
+    const {ends} = this.ranks[rank].steps[step];
     let last = 0;
-    for (let t = 1; t < this.count; ++t) if (end[t] > end[last]) last = t;
+    for (let t = 1; t < this.count; ++t) if (ends[t] > ends[last]) last = t;
     const path = [];
     const seen = new Set();
     for (let slice = {view: this, rank, step, task: last}; slice && !seen.has(slice.task);) {

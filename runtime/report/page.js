@@ -89,7 +89,7 @@ class Page {
     list.push(['phase', place.join(', ')]);
     const work = [];
     if (t.flops[task] > 0) work.push(flopText(t.flops[task]));
-    if (t.flops[task] > 0 && end > start) work.push(`${(t.flops[task] / (end - start)).toPrecision(3)} Gflop/s`);
+    if (t.flops[task] > 0 && end > start) work.push(`${flopText(t.flops[task] / (end - start) * 1e9)}/s`);
     if (t.bytes[task] > 0) work.push(`${byteText(t.bytes[task])} touched`);
     if (t.network[task] > 0) work.push(`${byteText(t.network[task])} sent`);
     if (work.length > 0) list.push(['work', work.join(', ')]);
@@ -110,7 +110,7 @@ class Page {
     if (last) {
       const wait = start - last.arrival;
       this.tip.append(make('p', `${inputs.length} input${inputs.length > 1 ? 's' : ''}, the last: ${view.tasks.name[last.slice.task]} ` +
-          `(${last.why}), ${wait >= 0 ? `${nanoseconds(wait)} before` : 'beside it'}`, {class: 'last'}));
+          `(${last.why}), ${wait >= 0 ? `${nanoseconds(wait)} before it began` : 'still running when it began'}`, {class: 'last'}));
     }
     this.tip.append(make('p', `${view.dependents(slice).length} tasks wait for it`));
   }

@@ -1,7 +1,7 @@
 // The timeline: a canvas with one row a stream of each rank and policy, the memory below, and a map of the whole above.
 // A frame draws at most about 2000 rectangles, however many slices there are: those below a few pixels are merged.
 
-const ROW = 24, BAR = 17, HEAD = 26, AXIS = 24, GUTTER = 118, MAP = 34, MOST_RECTANGLES = 2000;
+const ROW = 24, BAR = 17, HEAD = 26, AXIS = 24, GUTTER = 136, MAP = 34, MOST_RECTANGLES = 2000;
 
 class Timeline {
   constructor(page, views) {
@@ -258,7 +258,7 @@ class Timeline {
     if (item.row) {
       c.fillStyle = colors.ink;
       c.textAlign = 'right';
-      c.fillText(item.row.label, GUTTER - 44, item.y + BAR / 2, GUTTER - 50);
+      c.fillText(item.row.label, GUTTER - 48, item.y + BAR / 2, GUTTER - 54);
       c.fillStyle = colors.soft;
       c.fillText(`${Math.round(100 * item.row.busy)} %`, GUTTER - 8, item.y + BAR / 2);
       c.textAlign = 'left';

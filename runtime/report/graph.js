@@ -135,7 +135,7 @@ class GraphPane {
     }, {passive: false});
     pane.addEventListener('pointerdown', (event) => {
       drag = {x: event.clientX, y: event.clientY, box: this.box.slice(), target: event.target, moved: false};
-      pane.setPointerCapture(event.pointerId);
+      if (event.isTrusted) pane.setPointerCapture(event.pointerId);
     });
     pane.addEventListener('pointermove', (event) => {
       if (!drag) return this.page.hover(this.sliceOf(event.target), event.clientX, event.clientY);

@@ -423,7 +423,7 @@ class Timeline {
     canvas.addEventListener('pointerdown', (event) => {
       const [x, y] = place(event);
       drag = {x, y, from: this.from, to: this.to, scroll: this.scroll, moved: false};
-      canvas.setPointerCapture(event.pointerId);
+      if (event.isTrusted) canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener('pointermove', (event) => {
       const [x, y] = place(event);
@@ -449,7 +449,7 @@ class Timeline {
       const at = (x - GUTTER) / (this.width - GUTTER) * this.span;
       this.look(at - half, at + half);
     };
-    this.map.addEventListener('pointerdown', (event) => { this.map.setPointerCapture(event.pointerId); jump(event); });
+    this.map.addEventListener('pointerdown', (event) => { if (event.isTrusted) this.map.setPointerCapture(event.pointerId); jump(event); });
     this.map.addEventListener('pointermove', jump);
   }
 

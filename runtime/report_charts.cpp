@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
+#include "graph/colors.h"
 #include "graph/text.h"
 
 namespace weft {
@@ -47,8 +49,8 @@ class Chart {
   template <class Text>
   void grid_y(double tick, Text text) {
     for (double at = std::ceil(y_.low / tick - 1e-9) * tick; at <= y_.high * (1 + 1e-9); at += tick) {
-      append("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kLeft, kLeft + kWidth,
-             y(at));
+      append("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kLeft,
+             kLeft + kWidth, y(at));
       append("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 8, y(at) + 4, text(at));
     }
   }
@@ -76,7 +78,106 @@ std::string number(double value) {
   return fmt::format("{:g}", value);
 }
 
+/// How long each kind is busy in each of the picture's columns.
+class Columns {
+ public:
+  Columns(std::int64_t begin, double ns_a_column) : begin_(begin), width_(ns_a_column) {}
+
+  void add(const TaskTime& time, KindClass kind) {
+    const double from = static_cast<double>(time.begin - begin_) / width_;
+    const double to = static_cast<double>(time.end - begin_) / width_;
+    for (std::size_t at = index(from); at <= index(to); ++at) {
+      const auto left = static_cast<double>(at);
+      busy_[at][static_cast<std::size_t>(kind)] += std::max(1e-9, std::min(to, left + 1) - std::max(from, left));
+    }
+  }
+
+  /// Neighbours that look alike are one rectangle: draw(first, last behind, style, opacity).
+  template <class Draw>
+  void each_run(Draw draw) const {
+    const auto look = [&](std::size_t at) {
+      const auto& by = busy_[at];
+      const auto most = std::ranges::max_element(by);
+      double sum = 0;
+      for (const double one : by) sum += one;
+      const double level = sum > 0 ? 0.3 + 0.14 * std::min(5.0, std::ceil(sum * 5)) : 0;
+      return std::pair(most - by.begin(), level);
+    };
+    for (std::size_t at = 0; at < busy_.size();) {
+      const auto [style, level] = look(at);
+      std::size_t end = at + 1;
+      while (end < busy_.size() && look(end) == std::pair(style, level)) ++end;
+      if (level > 0) draw(at, end, kKindStyles[static_cast<std::size_t>(style)], level);
+      at = end;
+    }
+  }
+
+ private:
+  static std::size_t index(double column) { return static_cast<std::size_t>(std::clamp(column, 0.0, kWidth - 1)); }
+
+  std::int64_t begin_;
+  double width_;
+  std::vector<std::array<double, kKindStyles.size()>> busy_ =
+      std::vector<std::array<double, kKindStyles.size()>>(static_cast<std::size_t>(kWidth));
+};
+
 }  // namespace
+
+std::string still_timeline_svg(std::span<const ReportView> views) {
+  constexpr double kRow = 18, kBar = 12, kHead = 22;
+  constexpr std::size_t kMostRanks = 4;
+  double span = 1, rows = 0;
+  for (const ReportView& view : views) {
+    const std::size_t ranks = std::min(kMostRanks, view.recording.ranks.size());
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const RecordedStep& step = view.recording.ranks[r].steps.back();
+      span = std::max(span, static_cast<double>(step.end - step.begin));
+    }
+    rows += static_cast<double>(ranks) * (kHead + kRow * static_cast<double>(view.recording.streams.size()));
+  }
+  std::string out = fmt::format(
+      "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" role=\"img\" aria-label=\"timeline of the last step\">\n",
+      kLeft + kWidth + kMargin, rows);
+  double y = 0;
+  for (const ReportView& view : views) {
+    const Recording& recording = view.recording;
+    for (std::size_t r = 0; r < std::min(kMostRanks, recording.ranks.size()); ++r) {
+      const RecordedStep& step = recording.ranks[r].steps.back();
+      const double column = span / kWidth;
+      std::vector<Columns> streams(recording.streams.size(), Columns(step.begin, column));
+      for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+        streams[recording.tasks[i].stream].add(step.times[i], recording.tasks[i].style);
+      }
+      const BusyTimes busy = busy_times(recording, step);
+      out += fmt::format("<text x=\"4\" y=\"{:.0f}\">{}, rank {}: step {}, {:.3f} ms</text>\n", y + 16,
+                         xml_escaped(view.name), recording.ranks[r].rank, step.step,
+                         static_cast<double>(step.end - step.begin) * 1e-6);
+      y += kHead;
+      for (std::size_t s = 0; s < streams.size(); ++s, y += kRow) {
+        out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\">{}</text>", kLeft - 8, y + 10,
+                           xml_escaped(recording.streams[s].name));
+        streams[s].each_run([&](std::size_t from, std::size_t to, const KindStyle& style, double level) {
+          out += fmt::format(
+              "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{}\" height=\"{:.0f}\" fill=\"{}\" fill-opacity=\"{:.2f}\"/>",
+              kLeft + static_cast<double>(from), y, to - from, kBar, style.fill, level);
+        });
+        double until = 0;
+        for (const Interval& bar : intersection(busy.streams[s], busy.exposed)) {
+          if (recording.streams[s].compute) break;
+          const double left = kLeft + static_cast<double>(bar.begin - step.begin) / column;
+          const double right = std::max(left + 1, kLeft + static_cast<double>(bar.end - step.begin) / column);
+          if (right <= until + 0.5) continue;
+          out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"3\" fill=\"{}\"/>", left,
+                             y + kBar, right - left, kAlarmColor);
+          until = right;
+        }
+        out += "\n";
+      }
+    }
+  }
+  return out + "</svg>\n";
+}
 
 std::string loss_svg(std::span<const LossPoint> points) {
   std::vector<std::pair<double, double>> losses, held_out;

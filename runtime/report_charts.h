@@ -8,6 +8,10 @@
 
 namespace weft {
 
+/// The last step of each view's first ranks, one row a stream, to the pixel: a rectangle has the colour of the kind
+/// that was busy for longest there, paler where the stream was mostly idle. Red below a row: exposed communication.
+std::string still_timeline_svg(std::span<const ReportView> views);
+
 /// Loss by step, with held-out losses as dots; "" for fewer than two losses.
 std::string loss_svg(std::span<const LossPoint> points);
 

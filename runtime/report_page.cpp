@@ -114,8 +114,7 @@ class Html {
         "what a task waits for (red: the input that arrived last) and what waits for it (dashed); a click pins.</p>\n"
         "<div id=\"weft-details\" aria-live=\"polite\" hidden></div>\n</div>\n";
     if (!page_.timeline_note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(page_.timeline_note));
-    out_ += "<div class=\"still\">\n";
-    if (!page_.timeline_svg.empty()) append("{}\n", inline_svg(page_.timeline_svg));
+    out_ += "<div class=\"still\">\n" + still_timeline_svg(page_.views);
     append("<h2>Memory over time</h2>\n{}</div>\n</section>\n", memory_svg(page_.views));
   }
 

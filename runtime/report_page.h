@@ -58,8 +58,7 @@ struct ReportPage {
   std::vector<ReportTable> leading = {};  // above the timeline: the policies
   std::vector<ReportView> views = {};     // at least one, each with a rank and a step
   std::string timeline_note = {};
-  std::string timeline_svg = {};  // for readers without JavaScript
-  std::string graph_svg = {};     // ids of its nodes are tasks' names; "": only the note
+  std::string graph_svg = {};  // ids of its nodes are tasks' names; "": only the note
   std::string graph_note = {};
   std::vector<ReportTable> trailing = {};  // below the graph: exposed communication and its causes
   std::vector<LossPoint> losses = {};

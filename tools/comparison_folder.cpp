@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <set>
 #include <utility>
 
@@ -49,6 +50,17 @@ void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid
   } catch (const UserError& error) {
     kept.graph_note = fmt::format("Not drawn: {}", error.what());
   }
+}
+
+/// It becomes a part of the page, in which drawings have no business with scripts.
+std::string drawing_of(const std::filesystem::path& file) {
+  std::string svg = text_of(file, "a drawing");
+  static const std::regex active("<script|<foreignobject|javascript:|[\\s\"'/]on[a-z]+\\s*=", std::regex::icase);
+  if (svg.find("<svg") == std::string::npos || std::regex_search(svg, active)) {
+    throw UserError(fmt::format("{} isn't a drawing of Weft's", file.string()), "SVG without scripts",
+                    "weft compare … -o FOLDER again");
+  }
+  return svg;
 }
 
 }  // namespace
@@ -148,7 +160,7 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
       throw UserError(fmt::format("{} holds no step", (folder / trace_name(i)).string()), "one step", fix);
     }
   }
-  if (std::filesystem::exists(folder / "graph.svg")) kept.graph_svg = text_of(folder / "graph.svg", "a drawing");
+  if (std::filesystem::exists(folder / "graph.svg")) kept.graph_svg = drawing_of(folder / "graph.svg");
   return kept;
 }
 

@@ -192,9 +192,8 @@ class Timeline {
       const key = Math.floor(left / bin), pale = this.pale(row, i), style = view.tasks.style[row.task[i]];
       let entry = bins.get(key);
       if (!entry) bins.set(key, entry = {sum: 0, bright: 0, by: new Float64Array(2 * kinds.length)});
-      const index = style + (pale ? kinds.length : 0), share = Math.max(length / bin, 0.02);
-      entry.by[index] += share;
-      entry.sum += share;
+      entry.by[style + (pale ? kinds.length : 0)] += Math.max(length / bin, 0.001);
+      entry.sum += length / bin;
       if (!pale) ++entry.bright;
     }
     // Neighbours that look alike become one rectangle.
@@ -210,7 +209,7 @@ class Timeline {
       let best = entry.bright > 0 ? 0 : kinds.length;
       const end = entry.bright > 0 ? kinds.length : 2 * kinds.length;
       for (let k = best; k < end; ++k) if (entry.by[k] > entry.by[best]) best = k;
-      const density = entry.sum > 0.66 ? 1 : entry.sum > 0.33 ? 0.75 : 0.5;
+      const density = 0.3 + 0.7 * Math.min(1, Math.ceil(entry.sum * 5) / 5);  // pale where it is mostly idle
       const alpha = best >= kinds.length ? 0.13 : density, style = best % kinds.length;
       if (run && run.style === style && run.alpha === alpha && run.last === key - 1) {
         run.last = key;

@@ -106,12 +106,13 @@ TEST(ReportPage, ReadsWithoutAScript) {
                           .heads = {"policy", "step ms"},
                           .rows = {{{"serial"}, {"2.00"}}, {{"program"}, {"1.50"}}},
                           .best = 1});
-  page.timeline_svg = "<svg><title>still</title></svg>";
   page.losses = {{1, 2.0, {}}, {2, {}, {}}, {3, 1.5, 1.75}};
   const std::string html = report_html(page);
   EXPECT_TRUE(has(html, "<h2>Policies</h2>\n<p class=\"note\">A note.</p>"));
   EXPECT_TRUE(has(html, "<tr class=\"best\"><td class=\"text\">program</td><td>1.50</td></tr>"));
-  EXPECT_TRUE(has(html, "<svg><title>still</title></svg>"));
+  EXPECT_TRUE(has(html, "mine, rank 0: step 7, 0.000 ms</text>"));
+  EXPECT_TRUE(
+      has(html, "<rect x=\"70\" y=\"22\" width=\"300\" height=\"12\" fill=\"#56B4E9\" fill-opacity=\"1.00\"/>"));
   EXPECT_TRUE(has(html, "<title>step 3: 1.7500 held out</title>"));
   EXPECT_TRUE(has(html, "aria-label=\"memory over time\""));
 }

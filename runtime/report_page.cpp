@@ -115,7 +115,9 @@ class Html {
         "<div id=\"weft-details\" aria-live=\"polite\" hidden></div>\n</div>\n";
     if (!page_.timeline_note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(page_.timeline_note));
     out_ += "<div class=\"still\">\n" + still_timeline_svg(page_.views);
-    append("<h2>Memory over time</h2>\n{}</div>\n</section>\n", memory_svg(page_.views));
+    const std::string memory = memory_svg(page_.views);
+    if (!memory.empty()) out_ += "<h2>Memory over time</h2>\n" + memory;
+    out_ += "</div>\n</section>\n";
   }
 
   void graph() {
@@ -128,8 +130,8 @@ class Html {
           "<button type=\"button\" id=\"weft-farther\" aria-label=\"zoom out\">−</button><button type=\"button\" "
           "id=\"weft-graph-fit\">fit</button><span class=\"soft\">a click selects the task in the "
           "timeline</span></div>\n";
-      append("<div id=\"weft-graph\" role=\"group\" aria-label=\"the step's graph\">\n{}\n</div>\n",
-             inline_svg(page_.graph_svg));
+      append("<div id=\"weft-graph\" data-view=\"{}\" role=\"group\" aria-label=\"the step's graph\">\n{}\n</div>\n",
+             xml_escaped(page_.graph_view), inline_svg(page_.graph_svg));
     }
     out_ += "</section>\n";
   }

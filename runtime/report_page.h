@@ -60,6 +60,7 @@ struct ReportPage {
   std::string timeline_note = {};
   std::string graph_svg = {};  // ids of its nodes are tasks' names; "": only the note
   std::string graph_note = {};
+  std::string graph_view = {};             // in which a click on the graph selects; "": the first
   std::vector<ReportTable> trailing = {};  // below the graph: exposed communication and its causes
   std::vector<LossPoint> losses = {};
 };

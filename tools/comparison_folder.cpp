@@ -44,6 +44,7 @@ void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid
   DotOptions options;
   options.grid = grid;
   options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy);
+  kept.graph_view = report.policy;
   kept.graph_note = fmt::format("As {} runs it, the fastest of these policies.", report.policy);
   try {
     kept.graph_svg = render_svg(plan_dot(*report.plan, "graph.dot", options));
@@ -106,7 +107,7 @@ void expect_comparison_folder(const std::filesystem::path& folder) {
 }
 
 void write_comparison(const std::filesystem::path& folder, const RunConfig& config, const KeptComparison& kept) {
-  DurableFolder writing(folder);
+  DurableFolder writing(std::filesystem::absolute(folder));
   write_durable(writing.path() / "config.toml", dump_toml(config));
   json views = json::array();
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
@@ -116,11 +117,8 @@ void write_comparison(const std::filesystem::path& folder, const RunConfig& conf
     for (const ReportBound& bound : view.bounds) bounds.push_back({{"name", bound.name}, {"ns", bound.ns}});
     views.push_back({{"bounds", std::move(bounds)}, {"causes", kept.causes[i]}, {"policy", view.name}});
   }
-  const json document = {{"comparison", kept.comparison},
-                         {"format", kFormat},
-                         {"graph_note", kept.graph_note},
-                         {"version", kVersion},
-                         {"views", std::move(views)}};
+  const json document = {{"comparison", kept.comparison}, {"format", kFormat},   {"graph_note", kept.graph_note},
+                         {"graph_view", kept.graph_view}, {"version", kVersion}, {"views", std::move(views)}};
   if (!kept.graph_svg.empty()) write_durable(writing.path() / "graph.svg", kept.graph_svg);
   write_durable(writing.path() / "comparison.json", document.dump(1) + "\n");
   writing.commit();
@@ -138,6 +136,7 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
     }
     kept.comparison = document.at("comparison");
     kept.graph_note = document.at("graph_note").get<std::string>();
+    kept.graph_view = document.at("graph_view").get<std::string>();
     for (const json& entry : document.at("views")) {
       ReportView view{.name = entry.at("policy").get<std::string>()};
       for (const json& bound : entry.at("bounds")) {
@@ -172,6 +171,7 @@ ReportPage comparison_page(KeptComparison kept) {
   page.timeline_note = "One step of rank 0 under each policy, from the same moment on.";
   page.graph_svg = std::move(kept.graph_svg);
   page.graph_note = std::move(kept.graph_note);
+  page.graph_view = std::move(kept.graph_view);
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const std::string& name = kept.views[i].name;
     for (ReportTable table : {exposed_table(kept.views[i].recording, name), causes_table(kept.causes[i], name)}) {

@@ -17,7 +17,7 @@ struct KeptComparison {
   std::vector<ReportView> views;
   std::vector<nlohmann::json> causes;  // by view, see causes_json()
   std::string graph_svg;               // of the fastest policy; "" if it can't be laid out
-  std::string graph_note;
+  std::string graph_note, graph_view;  // the view is the policy's
 };
 
 /// The planned ones of `comparison`; `measured` are rank 0's steps by report, which count instead of simulated ones

@@ -16,6 +16,8 @@ class MemoryChart {
   }
 
   paint(timeline) {
+    this.canvas.hidden = this.curves.length === 0;
+    if (this.canvas.hidden) return;
     const height = 130, width = timeline.width, ratio = devicePixelRatio || 1, canvas = this.canvas;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.style.height = `${height}px`;

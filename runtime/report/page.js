@@ -20,8 +20,8 @@ class Page {
     this.at = -1;
     this.memory = new MemoryChart(this, this.views);
     this.timeline = new Timeline(this, this.views);
-    this.active = this.views[0];
     const pane = byId('graph');
+    this.active = this.views.find((view) => pane && view.name === pane.dataset.view) || this.views[0];
     this.graph = pane && pane.querySelector('svg') ? new GraphPane(this, pane) : null;
     this.makeLegend();
     this.listen();

@@ -2,7 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace weft {
+
+std::optional<Channel> find_channel(std::string_view name) {
+  constexpr std::array kChannels = {Channel::x,         Channel::y,    Channel::z_gather,
+                                    Channel::z_scatter, Channel::data, Channel::world};
+  const auto* const found = std::ranges::find(kChannels, name, [](Channel c) { return to_string(c); });
+  return found == kChannels.end() ? std::nullopt : std::optional(*found);
+}
 
 std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::int64_t rank) {
   std::vector<std::int64_t> ranks;

@@ -3,12 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/grid.h"
 
 namespace weft {
+
+/// The channel whose to_string() is `name`.
+std::optional<Channel> find_channel(std::string_view name);
 
 /// The ranks of the channel's group that `rank` belongs to, in the group's order.
 std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::int64_t rank);

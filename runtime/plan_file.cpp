@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "graph/analysis.h"
+#include "graph/groups.h"
 #include "runtime/rewrite.h"
 
 namespace weft {
@@ -27,9 +27,6 @@ constexpr int kDeepest = 4;
 constexpr std::size_t kMostValues = 20'000'000;
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{256} << 20;
 constexpr const char* kRemake = "write it again with `weft plan`";
-
-constexpr std::array kChannels = {Channel::x,         Channel::y,    Channel::z_gather,
-                                  Channel::z_scatter, Channel::data, Channel::world};
 
 std::string hex(std::uint64_t value) {
   return fmt::format("{:#018x}", value);
@@ -128,10 +125,9 @@ std::vector<Stream> read_streams(const json& list, const std::string& file) {
     ObjectReader in(list[i], fmt::format("streams[{}]", i), file);
     Stream stream{in.text("name"), !in.has("channel"), Channel::world};
     if (!stream.compute) {
-      const std::string channel = in.text("channel");
-      const auto* const found = std::ranges::find(kChannels, channel, [](Channel c) { return to_string(c); });
-      if (found == kChannels.end()) in.refuse(in.path("channel"), "x, y, z_gather, z_scatter, data or world");
-      stream.channel = *found;
+      const std::optional<Channel> channel = find_channel(in.text("channel"));
+      if (!channel) in.refuse(in.path("channel"), "x, y, z_gather, z_scatter, data or world");
+      stream.channel = *channel;
     }
     in.finish();
     for (const Stream& other : streams) {

@@ -143,6 +143,11 @@ std::vector<Rewrite> rewrites_of_rank_0(World& world, const std::shared_ptr<cons
 
 }  // namespace
 
+std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& products) {
+  if (products.choices().empty()) return plan_fingerprint;
+  return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
+}
+
 std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
                                           const PolicyOptions& options, const GemmTuning* tuning,
                                           std::span<const Rewrite> rewrites) {
@@ -153,8 +158,7 @@ std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Gr
                 "give all ranks the file of one `weft tune`");
   graph = rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites));
   Plan made = make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
-  if (!products.choices().empty())
-    made.fingerprint = Fingerprint().add(made.fingerprint).add(products.fingerprint()).value();
+  made.fingerprint = with_products(made.fingerprint, products);
   auto plan = std::make_shared<const Plan>(std::move(made));
 
   require_equal(world, plan->collective_fingerprint, *plan, "order of collectives",

@@ -1,6 +1,7 @@
 // One plan for all ranks: rank 0 decides, everybody rebuilds, checks and compares.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -10,6 +11,9 @@
 #include "runtime/policy.h"
 
 namespace weft {
+
+/// A plan's fingerprint with a table of tuned products; the plan's own if the table is empty.
+std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& products);
 
 /// Collective over the world. Rank 0 decides on rewrites (those chosen by the user and the policy's), runs the policy
 /// and broadcasts rewrites and order; each rank rewrites its graph and makes the plan, checks it, and compares

@@ -1,6 +1,7 @@
 #include "runtime/recording.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -45,11 +46,19 @@ void mark_memory(const Plan& plan, std::vector<RecordedTask>& tasks) {
   }
 }
 
+std::vector<MemoryPoint> summed(const std::map<std::int64_t, std::int64_t>& change) {
+  std::vector<MemoryPoint> curve;
+  std::int64_t bytes = 0;
+  for (const auto& [time, difference] : change) curve.push_back({time, bytes += difference});
+  return curve;
+}
+
 }  // namespace
 
 Recording record(const Plan& plan, std::span<const RankTrace> traced, int world, const std::optional<Grid>& grid) {
   Recording out{.policy = plan.policy,
                 .world = world,
+                .grid = grid,
                 .state_bytes = memory_report(plan).state,
                 .plan_fingerprint = plan.fingerprint};
   for (const StreamPlan& stream : plan.streams) out.streams.push_back({stream.stream.name, stream.stream.compute});
@@ -89,10 +98,55 @@ std::vector<MemoryPoint> memory_curve(const Recording& recording, const Recorded
     if (task.allocates != 0) change[std::max(step.begin, step.times[i].begin)] += task.allocates;
     if (task.frees != 0) change[std::max(step.begin, step.times[i].end)] -= task.frees;
   }
-  std::vector<MemoryPoint> curve;
-  std::int64_t bytes = 0;
-  for (const auto& [time, difference] : change) curve.push_back({time, bytes += difference});
-  return curve;
+  return summed(change);
+}
+
+std::vector<MemoryPoint> in_flight_curve(const Recording& recording, const RecordedStep& step) {
+  std::map<std::int64_t, std::int64_t> change{{step.begin, 0}};
+  for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+    const RecordedTask& task = recording.tasks[i];
+    if (task.channel.empty()) continue;
+    constexpr double kMost = 1e15;  // so that sums fit
+    const auto bytes = static_cast<std::int64_t>(std::min(task.network_bytes, kMost));
+    change[std::max(step.begin, step.times[i].begin)] += bytes;
+    change[std::max(step.begin, step.times[i].end)] -= bytes;
+  }
+  return summed(change);
+}
+
+std::vector<RecordedWait> waits_between_streams(const Recording& recording) {
+  // Positions are places in a stream, from 1; clocks say up to where each stream has ended when a task begins.
+  using Clock = std::vector<std::uint32_t>;
+  const std::size_t streams = recording.streams.size(), tasks = recording.tasks.size();
+  std::vector<std::uint32_t> position(tasks), last_of(streams, 0);
+  std::vector<std::vector<const RecordedEdge*>> into(tasks);
+  for (std::size_t i = 0; i < tasks; ++i) position[i] = ++last_of[recording.tasks[i].stream];
+  for (const RecordedEdge& edge : recording.edges) {
+    const bool across = recording.tasks[edge.from].stream != recording.tasks[edge.to].stream;
+    if (across && edge.kind == EdgeKind::completes_before) into[edge.to].push_back(&edge);
+  }
+  std::vector<RecordedWait> waits;
+  std::vector<std::uint32_t> clocks(tasks * streams, 0);  // by task: behind its end
+  std::vector<Clock> clock_of(streams, Clock(streams, 0)), before_of(streams, Clock(streams, 0));
+  for (std::size_t i = 0; i < tasks; ++i) {
+    const std::uint32_t stream = recording.tasks[i].stream;
+    Clock& known = clock_of[stream];
+    Clock& known_before = before_of[stream];
+    // A later task of a stream tells of all before it, so that the latest come first.
+    std::ranges::sort(into[i], std::greater(), [](const RecordedEdge* edge) { return edge->from; });
+    for (const RecordedEdge* edge : into[i]) {
+      const std::uint32_t from = recording.tasks[edge->from].stream;
+      std::uint32_t& reached = edge->distance == 0 ? known[from] : known_before[from];
+      if (position[edge->from] <= reached) continue;
+      reached = position[edge->from];
+      waits.push_back({edge->from, static_cast<std::uint32_t>(i), edge->distance});
+      if (edge->distance > 0) continue;
+      for (std::size_t s = 0; s < streams; ++s) known[s] = std::max(known[s], clocks[edge->from * streams + s]);
+    }
+    known[stream] = position[i];
+    std::ranges::copy(known, clocks.begin() + static_cast<std::ptrdiff_t>(i * streams));
+  }
+  return waits;
 }
 
 BusyTimes busy_times(const Recording& recording, const RecordedStep& step) {

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "graph/text.h"
-#include "runtime/gzip.h"
+#include "runtime/base64.h"
+#include "runtime/byte_source.h"
 #include "runtime/report_assets.h"
 #include "runtime/report_charts.h"
 
@@ -30,6 +31,14 @@ std::string inline_svg(const std::string& svg) {
     if (end == std::string::npos) throw std::logic_error("a drawing with an open comment");
     at = end + 3;
   }
+  return out;
+}
+
+std::string packed(const std::string& text) {
+  std::string out;
+  GzipPacker packer([&](std::string_view piece) { out += piece; });
+  packer.write(text);
+  packer.finish();
   return out;
 }
 
@@ -77,7 +86,7 @@ class Html {
     const std::string data = report_data(page_);
     const bool compress = data.size() > kMostPlainBytes;
     append("<script type=\"application/json\" id=\"weft-data\" data-form=\"{}\">", compress ? "gzip" : "plain");
-    out_ += compress ? base64(gzip(data)) : data;
+    out_ += compress ? base64(packed(data)) : data;
     out_ += "</script>\n";
     if (page_.facts.empty()) return;
     out_ += "<ul class=\"facts\">\n";

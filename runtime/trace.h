@@ -2,12 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "graph/grid.h"
 #include "runtime/intervals.h"
 #include "runtime/plan.h"
 
@@ -17,6 +14,7 @@ namespace weft {
 /// inputs ready, `end` when its completion was seen.
 struct TaskTime {
   std::int64_t begin = 0, end = 0;
+  friend bool operator==(const TaskTime&, const TaskTime&) = default;
 };
 
 /// One step of one rank, indexed like the plan: times[stream][entry].
@@ -59,16 +57,5 @@ struct RankTrace {
   int rank = 0;
   std::vector<StepTrace> steps;
 };
-
-/// Chrome trace JSON (object form, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU) of
-/// some ranks of `ranks`, whose clocks must agree: pid = rank + 1, one tid a stream, one event a task and line, names
-/// as in the plan, and a row "steps". Opens in Perfetto and chrome://tracing; HolisticTraceAnalysis finds the first
-/// rank. Times are microseconds since the first step began, written from whole nanoseconds. Since slices of a row must
-/// not cross, a task begins no earlier than its predecessor on the stream ends (`args.waited_ns` is what was cut off),
-/// and lasts 1 ns at least. `arrows`: one for each wait between streams. `grid`: collectives name the size and
-/// the ranks of their group, as PyTorch's profiler does ("Group size", "Process Group Ranks": "[0, 2]"). The steps must
-/// be in order. Throws std::logic_error if a task's time lies before its first step's.
-std::string chrome_trace_json(const Plan& plan, std::span<const RankTrace> traced, int ranks, bool arrows = true,
-                              const std::optional<Grid>& grid = {});
 
 }  // namespace weft

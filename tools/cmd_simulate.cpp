@@ -12,12 +12,14 @@
 #include "base/error.h"
 #include "runtime/memory_report.h"
 #include "runtime/plan_report.h"
+#include "runtime/recording.h"
 #include "runtime/timeline.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/durable_file.h"
 #include "train/planning.h"
 #include "train/progress.h"
+#include "train/trace_file.h"
 
 namespace weft {
 namespace {
@@ -142,7 +144,7 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
     std::vector<RankTrace> ranks;
     for (const SimulatedRank& rank : report.planned.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
     const int all = report.planned.simulation.ranks.size() == 1 ? 1 : static_cast<int>(report.config.grid.ranks());
-    write_durable(options.trace, chrome_trace_json(*report.planned.plan, ranks, all, true, report.config.grid));
+    write_chrome_file(options.trace, record(*report.planned.plan, ranks, all, report.config.grid));
   }
   if (!options.svg.empty()) {
     std::vector<StepTrace> steps;
@@ -190,7 +192,8 @@ Command add_simulate(CLI::App& root) {
   app->add_option("--slow-rank", options->slow_rank, "how many times as long rank 0 computes; all ranks are simulated")
       ->check(CLI::Range(0.01, 1000.0))
       ->capture_default_str();
-  app->add_option("-o,--output", options->trace, "write a Chrome trace, for Perfetto")->type_name("FILE.json");
+  app->add_option("-o,--output", options->trace, "write a Chrome trace, for Perfetto; packed if it ends in .gz")
+      ->type_name("FILE.json");
   app->add_option("--svg", options->svg, "draw the last step's timeline")->type_name("FILE.svg");
   app->add_flag("--json", options->json, "print the figures as JSON");
   const ConfigOptions config(*app);

@@ -7,6 +7,9 @@
 
 #include "ops/lower.h"
 #include "runtime/cost_model.h"
+#include "runtime/plan_alone.h"
+#include "runtime/plan_together.h"
+#include "train/gemm_tuning_file.h"
 #include "train/machine_files.h"
 #include "train/profile_file.h"
 #include "train/trainer.h"
@@ -65,6 +68,18 @@ PolicyOptions policy_options(const RunConfig& config) {
   options.cost_model = std::move(model);
   contend(options, machine, config.grid);
   return options;
+}
+
+std::uint64_t compiled_fingerprint(const std::filesystem::path& config_file) {
+  RunConfig config;
+  load_toml(config, config_file.string());
+  resolve(config, 0);
+  const std::unique_ptr<Policy> policy = make_policy(config.policy);
+  const Plan plan = plan_alone(lower_train(config.model, step_config(config)), *policy, policy_options(config),
+                               parse_rewrites(config.rewrites));
+  if (config.gemm_tuning.empty() || config.gemm_tuning == kNoGemmTuning) return plan.fingerprint;
+  const TunedGemms tuned = parse_gemm_tuning(read_gemm_tuning_text(config.gemm_tuning), config.gemm_tuning);
+  return with_products(plan.fingerprint, tuned.table);
 }
 
 PlanningProblem planning_problem(const RunConfig& config) {

@@ -1,6 +1,9 @@
 // From a configuration to what policies plan for: the training graph, the machine, and the costs of tasks.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+
 #include "runtime/plan_report.h"
 #include "runtime/policy.h"
 #include "runtime/profile.h"
@@ -11,6 +14,10 @@ namespace weft {
 /// What policies may know in a run of a resolved configuration. Without machine and profile they plan by the default
 /// cost model. Throws UserError on files that can't be read.
 PolicyOptions policy_options(const RunConfig& config);
+
+/// The fingerprint of the plan of the training step that a configuration file describes, as a run of it has it. Throws
+/// UserError if the file or what it names can't be read.
+std::uint64_t compiled_fingerprint(const std::filesystem::path& config_file);
 
 /// The training step of a resolved configuration, to be planned, simulated and compared. A profile counts where it
 /// knows a task; the machine, by default a laptop, for the rest and for what tasks share.

@@ -13,8 +13,10 @@
 #include "graph/dump_dot.h"
 #include "graph/render.h"
 #include "runtime/draw.h"
+#include "runtime/recording.h"
 #include "runtime/timeline.h"
 #include "train/durable_file.h"
+#include "train/trace_file.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -107,7 +109,7 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
     ranks.push_back({static_cast<int>(rank), decode_traces(all[rank], traces)});
     last_steps.push_back(ranks.back().steps.back());
   }
-  write_durable(run_dir / "trace.json", chrome_trace_json(plan, ranks, world.size(), true, grid));
+  write_chrome_file(run_dir / "trace.json", record(plan, ranks, world.size(), grid));
   write_durable(run_dir / "timeline.svg", timeline_svg(plan, last_steps));
   return {run_dir / "trace.json", run_dir / "timeline.svg"};
 }

@@ -6,8 +6,6 @@
 #include <regex>
 #include <stdexcept>
 
-#include "runtime/gzip.h"
-
 namespace weft {
 namespace {
 
@@ -134,15 +132,6 @@ TEST(ReportPage, WithoutStepsIsAMistakeOfTheCaller) {
   page = small_page();
   page.views[0].recording.ranks[0].steps[0].times.pop_back();
   EXPECT_THROW(report_html(page), std::logic_error);
-}
-
-TEST(Gzip, Base64IsThatOfTheStandard) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("f"), "Zg==");
-  EXPECT_EQ(base64("fo"), "Zm8=");
-  EXPECT_EQ(base64("foo"), "Zm9v");
-  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(base64("\xff\xfe\xfd"), "//79");
 }
 
 }  // namespace

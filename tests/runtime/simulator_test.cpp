@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "runtime/bounds.h"
+#include "runtime/chrome_trace.h"
+#include "runtime/recording.h"
 #include "runtime/timeline.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
@@ -290,7 +292,7 @@ TEST(Simulator, ItsTracesAreWhatReportsAreMadeOf) {
   EXPECT_EQ(summary.communication, 2000);
   EXPECT_EQ(summary.exposed, 1500);
   const RankTrace rank{0, result.ranks[0].steps};
-  const auto json = nlohmann::json::parse(chrome_trace_json(fan.plan, std::span(&rank, 1), 1));
+  const auto json = nlohmann::json::parse(chrome_trace_json(record(fan.plan, std::span(&rank, 1), 1)));
   int tasks = 0;
   for (const auto& event : json.at("traceEvents")) {
     if (event.at("ph") == "X" && fan.plan.graph->find_task(event.at("name").get<std::string>()).valid()) ++tasks;

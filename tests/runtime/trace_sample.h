@@ -29,6 +29,9 @@ inline Plan sample_plan() {
   plan.policy = "by <hand>";
   plan.reasons = {"", "as early as possible"};
   const StreamId first(0), data(2);
+  plan.sequence = {a, b, r, c, s};
+  plan.position = {{first, 0}, {StreamId(1), 0}, {data, 0}, {first, 1}, {data, 1}};
+  plan.added_edges = {{s, a, EdgeKind::completes_before, EdgeReason::policy, 1, {}}};
   plan.streams = {{{"compute0", true, Channel::world}, {{a, {{data, 1, 1}}, true, 1}, {c, {{data, 0, 0}}, true, 0}}},
                   {{"compute1", true, Channel::world}, {{b, {}, false, 0}}},
                   {{"data", false, Channel::data}, {{r, {{first, 0, 0}}, true, 0}, {s, {{first, 1, 0}}, true, 0}}}};

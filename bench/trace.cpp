@@ -1,0 +1,133 @@
+// How long writing and reading a trace takes, and the memory that it needs.
+//
+//   bench_trace write FILE [EVENTS [TASKS]]   writes a trace; 1000000 events of 20000 tasks on 2 ranks if not said
+//   bench_trace read FILE                     reads it, in a process of its own, so that its peak memory is the
+//   reader's
+//
+// The trace is made by hand: layers of four computations and two collectives, three edges a task. A FILE that ends in
+// .gz is packed.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <string>
+
+#include "runtime/byte_source.h"
+#include "runtime/chrome_trace.h"
+#include "runtime/recorded_file.h"
+
+namespace weft::bench {
+namespace {
+
+Recording made_by_hand(std::int64_t events, std::uint32_t tasks) {
+  Recording recording{.policy = "by hand", .world = 2, .grid = Grid{.data = 2}, .state_bytes = 1 << 30};
+  recording.streams = {{"compute0", true}, {"x", false}, {"data", false}};
+  for (std::uint32_t i = 0; i < tasks; ++i) {
+    const std::uint32_t place = i % 6, stream = place < 4 ? 0 : place - 3;
+    RecordedTask task{.name = fmt::format("mb0.L{}.part{}.fwd", i / 6, place),
+                      .kind = stream == 0 ? "gemm" : "all_reduce",
+                      .style = stream == 0 ? KindClass::gemm : KindClass::all_reduce,
+                      .stream = stream,
+                      .layer = static_cast<std::int32_t>(i / 6),
+                      .micro_batch = 0,
+                      .flops = stream == 0 ? 2.5e9 : 0,
+                      .bytes = 1e6 + i,
+                      .network_bytes = stream == 0 ? 0 : 5e5,
+                      .allocates = 1 << 20,
+                      .frees = 1 << 20,
+                      .channel = stream == 0   ? ""
+                                 : stream == 1 ? "x"
+                                               : "data",
+                      .group_size = stream == 0 ? 0 : 2,
+                      .reason = "program order: computations as they stand, collectives as soon as their inputs"};
+    recording.tasks.push_back(std::move(task));
+    for (const std::uint32_t back : {1U, 4U, 7U}) {
+      if (back <= i) recording.edges.push_back({.from = i - back, .to = i});
+    }
+  }
+  const std::int64_t steps = std::max<std::int64_t>(1, events / tasks / 2);
+  constexpr std::int64_t kLength = 12'345;
+  for (int rank = 0; rank < 2; ++rank) {
+    RecordedRank& of = recording.ranks.emplace_back(RecordedRank{.rank = rank, .steps = {}});
+    std::int64_t now = 1'000'000'000'000;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      RecordedStep& step = of.steps.emplace_back(RecordedStep{.step = i, .begin = now, .end = now, .times = {}});
+      for (std::uint32_t task = 0; task < tasks; ++task, now += kLength) step.times.push_back({now, now + kLength});
+      step.end = now;
+    }
+  }
+  return recording;
+}
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+double peak_mebibytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+std::size_t events_of(const Recording& recording) {
+  std::size_t events = 0;
+  for (const RecordedRank& rank : recording.ranks) events += rank.steps.size() * recording.tasks.size();
+  return events;
+}
+
+void write(const std::string& path, std::int64_t events, std::uint32_t tasks) {
+  const Recording recording = made_by_hand(events, tasks);
+  std::ofstream file(path, std::ios::binary);
+  std::uint64_t bytes = 0;
+  const TextSink to_file = [&](std::string_view text) {
+    file << text;
+    bytes += text.size();
+  };
+  const Stopwatch watch;
+  if (path.ends_with(".gz")) {
+    GzipPacker packer(to_file);
+    write_chrome_trace(recording, {}, [&](std::string_view text) { packer.write(text); });
+    packer.finish();
+  } else {
+    write_chrome_trace(recording, {}, to_file);
+  }
+  fmt::print("wrote {} tasks' events, {} MB, in {:.2f} s; peak memory {:.0f} MiB\n", events_of(recording),
+             bytes / 1'000'000, watch.seconds(), peak_mebibytes());
+}
+
+void read(const std::string& path) {
+  const Stopwatch watch;
+  const Recording recording = read_recording(path);
+  fmt::print("read {} tasks' events in {:.2f} s; peak memory {:.0f} MiB\n", events_of(recording), watch.seconds(),
+             peak_mebibytes());
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 2 ? argv[1] : "";
+  const long events = argc > 3 ? std::atol(argv[3]) : 1'000'000, tasks = argc > 4 ? std::atol(argv[4]) : 20'000;
+  if ((what != "write" && what != "read") || events < 1 || tasks < 1 || tasks > 10'000'000) {
+    fmt::print(stderr, "usage: bench_trace write FILE [EVENTS [TASKS]] | bench_trace read FILE\n");
+    return 2;
+  }
+  try {
+    if (what == "write") {
+      weft::bench::write(argv[2], events, static_cast<std::uint32_t>(tasks));
+    } else {
+      weft::bench::read(argv[2]);
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_trace: {}\n", error.what());
+    return 3;
+  }
+  return 0;
+}

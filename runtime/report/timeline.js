@@ -133,8 +133,7 @@ class Timeline {
     }
     this.paintGrid(visible);
     const rows = visible.filter((item) => item.row);
-    // Half of the rectangles for slices wider than a bin, half for bins.
-    this.bin = Math.max(1, Math.ceil(2 * rows.length * (this.width - GUTTER) / MOST_RECTANGLES));
+    for (this.bin = 1; this.tooMany(rows, this.bin);) this.bin *= 2;
     for (const item of rows) this.paintRow(item.row, item.y);
     c.fillStyle = colors.paper;
     c.fillRect(0, this.scroll, GUTTER - 2, this.shown);
@@ -175,6 +174,22 @@ class Timeline {
     if (this.path) return view.ranks[row.rank].steps[row.step[i]].path[task] === 0;
     if (this.hidden.has(view.tasks.style[task])) return true;
     return view.dimmed !== null && view.dimmed[task] === 1;
+  }
+
+  // Whether slices at least a bin wide and the other bins that are busy would be more than a frame may draw.
+  tooMany(rows, bin) {
+    const scale = (this.width - GUTTER) / (this.to - this.from);
+    let count = 0;
+    for (const {row} of rows) {
+      let last = -1;
+      for (let i = lowerBound(row.latest, this.from); i < row.size && row.start[i] < this.to; ++i) {
+        const key = Math.floor((row.start[i] - this.from) * scale / bin);
+        if ((row.end[i] - row.start[i]) * scale >= bin) ++count;
+        else if (key !== last) ++count, last = key;
+      }
+      if (count > MOST_RECTANGLES) return bin < this.width;
+    }
+    return false;
   }
 
   paintRow(row, y) {

@@ -13,6 +13,7 @@
 #include "runtime/policy.h"
 #include "tools/commands.h"
 #include "tools/comparison.h"
+#include "tools/comparison_folder.h"
 #include "tools/config_options.h"
 #include "tools/teller.h"
 #include "train/durable_file.h"
@@ -92,16 +93,32 @@ std::string title_of(const RunConfig& config, const PlanningProblem& problem) {
                      problem.machine.name);
 }
 
-void print(const CompareOptions& options, const Comparison& comparison) {
+void expect_output(const std::string& output) {
+  if (output.empty()) return;
+  if (names_folder(output)) {
+    expect_comparison_folder(output);
+  } else {
+    expect_writable(output);
+  }
+}
+
+/// `measured`: rank 0's last steps by report, or empty.
+void print(const CompareOptions& options, const RunConfig& config, const PlanningProblem& problem,
+           const Comparison& comparison, const std::vector<StepTrace>& measured) {
   const TableStyle style = options.markdown ? TableStyle::markdown : TableStyle::terminal;
   const std::string text =
       options.json ? comparison_json(comparison).dump(1) + "\n" : comparison_text(comparison, style);
-  if (!options.output.empty()) write_durable(options.output, text);
-  if (options.output.empty() || !options.json) fmt::print("{}", text);
+  const bool folder = !options.output.empty() && names_folder(options.output);
+  if (folder) {
+    write_comparison(options.output, config, keep_comparison(problem, comparison, measured));
+  } else if (!options.output.empty()) {
+    write_durable(options.output, text);
+  }
+  if (options.output.empty() || folder || !options.json) fmt::print("{}", text);
 }
 
 int simulate_only(const CompareOptions& options) {
-  if (!options.output.empty()) expect_writable(options.output);
+  expect_output(options.output);
   RunConfig config = options.config;
   resolve(config, 0);
   const PlanningProblem problem = planning_problem(config);
@@ -111,7 +128,7 @@ int simulate_only(const CompareOptions& options) {
   comparison.source = problem.options.cost_model->source();
   comparison.reports = reports_of(problem, named_policies(options.policies), *tell);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *tell);
-  print(options, comparison);
+  print(options, config, problem, comparison, {});
   return 0;
 }
 
@@ -135,23 +152,26 @@ std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>&
 }
 
 /// The serial steps among the runs tell how fast the machine was meanwhile: all plans are simulated again by that.
-void recalibrate(Comparison& comparison, const RunConfig& config, const Profile& profile) {
+/// Returns the problem with costs by that.
+PlanningProblem recalibrated_problem(const PlanningProblem& problem, Comparison& comparison, const RunConfig& config,
+                                     const Profile& profile) {
   const PlanReport* serial = comparison.serial();
-  if (serial == nullptr || !serial->planned()) return;
+  if (serial == nullptr || !serial->planned()) return problem;
   const double measured = comparison.measured[static_cast<std::size_t>(serial - comparison.reports.data())].median();
   const Profile scaled = recalibrated(profile, serial->step_ns(), measured, serial->communication_alone_ns);
   comparison.source += fmt::format("; computations × {:.3f}, by the serial steps among the runs",
                                    scaled.computing_factor / profile.computing_factor);
-  const PlanningProblem problem = planning_problem(config, scaled);
+  PlanningProblem changed = planning_problem(config, scaled);
   for (PlanReport& report : comparison.reports) {
-    if (report.planned()) evaluate(report, problem);
+    if (report.planned()) evaluate(report, changed);
   }
+  return changed;
 }
 
 int simulate_and_measure(const CompareOptions& options) {
   const std::vector<std::string> policies = named_policies(options.policies);
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
-    if (world.rank() == 0 && !options.output.empty()) expect_writable(options.output);
+    if (world.rank() == 0) expect_output(options.output);
     const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
     const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
     const Profile profile = !config.profile.empty()
@@ -172,9 +192,11 @@ int simulate_and_measure(const CompareOptions& options) {
     }
     StepLab lab(world, config, planned, problem.options);
     comparison.measured = measure(lab, which, policies.size(), options.measured_rounds, tell);
+    std::vector<StepTrace> steps(policies.size());
+    for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = lab.last_trace(i);
     if (world.rank() == 0) {
-      recalibrate(comparison, config, profile);
-      print(options, comparison);
+      const PlanningProblem scaled = recalibrated_problem(problem, comparison, config, profile);
+      print(options, config, scaled, comparison, steps);
     }
     world.barrier();
     return 0;
@@ -200,7 +222,10 @@ Command add_compare(CLI::App& root) {
   app->add_flag("--json", options->json, "print the figures as JSON");
   app->add_flag("--markdown", options->markdown, "print tables as Markdown");
   app->add_flag("--quiet", options->quiet, "print only the tables and errors");
-  app->add_option("-o,--output", options->output, "write what is printed to a file too")->type_name("FILE");
+  app->add_option("-o,--output", options->output,
+                  "write what is printed to a file too; a name without an ending is a folder, which keeps what "
+                  "`weft report` draws")
+      ->type_name("FILE|FOLDER");
   const ConfigOptions config(*app);
   app->footer(
       "gap: above the bound of the policy's own graph. hidden: of the time between the serial step and the least "
@@ -209,7 +234,7 @@ Command add_compare(CLI::App& root) {
       "Examples:\n"
       "  weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100\n"
       "  weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown\n"
-      "  weft compare run.toml --measure\n"
+      "  weft compare run.toml --measure -o policies; weft report policies -o policies.html\n"
       "  tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json");
   return [options, config] {
     options->config = config.load();

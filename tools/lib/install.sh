@@ -7,6 +7,8 @@ build_packages=(build-essential cmake ninja-build pkg-config
   libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 # What the tests need.
 test_packages=(libgtest-dev)
+# What tests use where a system offers it, and are skipped without: reports are looked at in a real browser.
+browser_packages=(chromium)
 # What checks the source; the checks are skipped where a system has no such package.
 lint_packages=(clang-format-14 clang-tidy-14)
 

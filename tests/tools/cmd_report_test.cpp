@@ -1,0 +1,129 @@
+// `weft report` as a process: pages of configurations, comparisons and runs, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/small_step.h"
+
+namespace weft {
+namespace {
+
+class ReportCommand : public SmallStep {
+ protected:
+  CommandResult report(std::vector<std::string> words) const {
+    words.insert(words.begin(), "report");
+    return run_weft(words, folder_.path().string());
+  }
+  std::string read(const std::string& name) const { return TemporaryFolder::read(folder_.path(name)); }
+
+  /// The page's data, which are small here.
+  static nlohmann::json data_of(const std::string& html) {
+    const std::string mark = "data-form=\"plain\">";
+    const std::size_t at = html.find(mark) + mark.size();
+    return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
+  }
+
+  void refused(std::vector<std::string> words, const std::vector<std::string>& parts) const {
+    const CommandResult result = report(std::move(words));
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    for (const std::string& part : parts) EXPECT_TRUE(has(result.errors, part)) << part << "\n" << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(folder_.path("report.html")));
+  }
+};
+
+TEST_F(ReportCommand, OfAConfigurationHasThePolicies) {
+  folder_.write("step.toml", weft("train", {"--ranks", "2", "--dump-config"}).output);
+  for (const char* output : {"a.html", "b.html"}) {
+    const CommandResult result = report({"step.toml", "--policies", "serial", "program", "-o", output});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+  const std::string html = read("a.html");
+  EXPECT_EQ(html, read("b.html"));
+  const nlohmann::json data = data_of(html);
+  ASSERT_EQ(data.at("views").size(), 2U);
+  EXPECT_EQ(data.at("views").at(0).at("name"), "serial");
+  EXPECT_GT(data.at("views").at(1).at("bounds").at(0).at("ns").get<double>(), 0);
+  EXPECT_TRUE(has(html, "<td class=\"text\">serial</td>"));
+  EXPECT_TRUE(has(html, "program: Why communication is exposed"));
+  EXPECT_TRUE(has(html, "class=\"node"));
+  EXPECT_FALSE(has(html, folder_.path().string()));
+}
+
+TEST_F(ReportCommand, OfAComparison) {
+  const CommandResult compared =
+      weft("compare", {"--ranks", "2", "--policies", "serial", "program", "--quiet", "-o", "kept"});
+  ASSERT_EQ(compared.exit_code, 0) << compared.errors;
+  EXPECT_TRUE(has(compared.output, "speed-up"));
+  ASSERT_EQ(report({"kept", "-o", "kept.html"}).exit_code, 0);
+  const std::string html = read("kept.html");
+  EXPECT_TRUE(has(html, "policies compared"));
+  const nlohmann::json data = data_of(html), kept = nlohmann::json::parse(read("kept/comparison.json"));
+  ASSERT_EQ(data.at("views").size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const nlohmann::json& view = data.at("views").at(i);
+    const nlohmann::json& entry = kept.at("comparison").at("policies").at(i);
+    EXPECT_EQ(view.at("name"), entry.at("policy"));
+    const nlohmann::json& step = view.at("ranks").at(0).at("steps").at(0);
+    EXPECT_NEAR(step.at("end").get<double>() - step.at("begin").get<double>(), entry.at("step_ms").get<double>() * 1e6,
+                1);
+    EXPECT_FALSE(view.at("edges").at("from").empty());
+  }
+  // The folder may be written again, another one may not be overwritten.
+  EXPECT_EQ(weft("compare", {"--ranks", "2", "--policies", "serial", "--quiet", "-o", "kept"}).exit_code, 0);
+  folder_.write("mine/notes.txt", "keep");
+  expect_refused("compare", {"--ranks", "2", "--policies", "serial", "-o", "mine"}, {"mine holds other files"});
+}
+
+TEST_F(ReportCommand, OfARun) {
+  const CommandResult trained =
+      weft("train", {"--ranks", "2", "--steps", "4", "--run-dir", "run", "--eval-every", "2"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  ASSERT_EQ(report({"run"}).exit_code, 0);
+  const std::string html = read("report.html");
+  const nlohmann::json data = data_of(html);
+  ASSERT_EQ(data.at("views").size(), 1U);
+  const nlohmann::json& ranks = data.at("views").at(0).at("ranks");
+  ASSERT_EQ(ranks.size(), 2U);
+  EXPECT_EQ(ranks.at(0).at("steps").size(), 3U);
+  EXPECT_TRUE(has(html, "loss at step 3"));
+  EXPECT_TRUE(has(html, "aria-label=\"loss by step\""));
+  EXPECT_TRUE(has(html, "Exposed communication by axis and kind"));
+  EXPECT_TRUE(has(html, "Why communication is exposed"));
+  EXPECT_TRUE(has(html, "class=\"node"));
+  std::filesystem::remove(folder_.path("report.html"));
+
+  const std::string metrics = read("run/metrics.jsonl");
+  folder_.write("run/metrics.jsonl", metrics + "{\"step\":4,\"lo");  // what a kill leaves
+  EXPECT_EQ(report({"run", "-o", "killed.html"}).exit_code, 0);
+  folder_.write("run/metrics.jsonl", metrics + "{\"step\":4,\"lo\n");
+  refused({"run"}, {"metrics.jsonl line 5"});
+  folder_.write("run/metrics.jsonl", metrics + "{\"step\":4}\n");
+  refused({"run"}, {"metrics.jsonl line 5", "loss"});
+  folder_.write("run/metrics.jsonl", metrics);
+  const std::string trace = read("run/trace.json");
+  folder_.write("run/trace.json", trace.substr(0, trace.size() / 2));
+  refused({"run"}, {"trace.json"});
+  std::filesystem::remove(folder_.path("run/trace.json"));
+  refused({"run"}, {"trace"});
+}
+
+TEST_F(ReportCommand, RefusesWhatIsNoInput) {
+  std::filesystem::create_directories(folder_.path("empty"));
+  refused({"empty"}, {"a run folder"});
+  refused({"missing"}, {"missing doesn't exist"});
+  refused({"text.txt"}, {"a run folder"});
+  folder_.write("step.toml", weft("train", {"--ranks", "2", "--dump-config"}).output);
+  refused({"step.toml", "--policies", "programm"}, {"programm"});
+  refused({"step.toml", "-o", "no/such/report.html"}, {"no/such"});
+  folder_.write("broken/comparison.json", "{\"format\":\"weft-comparison\",\"version\":1}");
+  refused({"broken"}, {"comparison.json"});
+  folder_.write("broken/comparison.json", "{\"format\":\"weft-comparison\",\"version\":2}");
+  refused({"broken"}, {"version"});
+  folder_.write("broken/comparison.json", "[");
+  refused({"broken"}, {"comparison.json"});
+  refused({"broken", "--policies", "serial"}, {"--policies"});
+}
+
+}  // namespace
+}  // namespace weft

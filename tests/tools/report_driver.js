@@ -1,0 +1,82 @@
+// Acts on a report as a person would, and leaves what it saw in the page as JSON.
+(() => {
+  const seen = {errors: [], violations: []};
+  addEventListener('error', (event) => seen.errors.push(event.message));
+  addEventListener('unhandledrejection', (event) => seen.errors.push(String(event.reason)));
+  document.addEventListener('securitypolicyviolation', (event) => seen.violations.push(event.violatedDirective));
+  const byId = (id) => document.getElementById(`weft-${id}`);
+  const frames = async (count) => {
+    for (let i = 0; i < count; ++i) await new Promise((done) => setTimeout(done, 50));
+  };
+  const pointer = (element, type, clientX, clientY) =>
+      element.dispatchEvent(new PointerEvent(type, {clientX, clientY, bubbles: true, pointerId: 1, buttons: 0}));
+  const key = (element, name) => element.dispatchEvent(new KeyboardEvent('keydown', {key: name, bubbles: true, cancelable: true}));
+
+  async function act() {
+    for (let i = 0; i < 200 && document.documentElement.dataset.ready !== 'yes'; ++i) await frames(1);
+    seen.ready = document.documentElement.dataset.ready || 'no';
+    seen.trouble = byId('trouble').textContent;
+    const canvas = byId('canvas'), box = canvas.getBoundingClientRect();
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data, colors = new Set();
+    for (let i = 0; i < pixels.length; i += 4) colors.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+    seen.blue = colors.has(0x56B4E9);  // matrix products
+
+    // The first row lies below the first head.
+    let x = box.left + 140;
+    for (; byId('tip').hidden && x < box.right; x += 5) pointer(canvas, 'pointermove', x, box.top + 34);
+    seen.tip = byId('tip').textContent;
+    pointer(canvas, 'pointerdown', x - 5, box.top + 34);
+    pointer(canvas, 'pointerup', x - 5, box.top + 34);
+    seen.pinned = byId('details').querySelector('h3').firstChild.textContent;
+
+    const search = byId('search');
+    key(document.body, '/');
+    seen.focus = document.activeElement === search;
+    search.value = 'MLP.up';
+    search.dispatchEvent(new Event('input'));
+    seen.found = byId('found').textContent;
+    key(search, 'Enter');
+    seen.first = byId('details').querySelector('h3').firstChild.textContent;
+    seen.count = byId('found').textContent;
+    key(search, 'Enter');
+    seen.second = byId('found').textContent;
+    key(search, 'Escape');
+    seen.cleared = byId('found').textContent;
+    seen.back = document.activeElement === canvas;
+
+    await frames(4);
+    const before = canvas.toDataURL();
+    key(canvas, '+');
+    await frames(4);
+    seen.zoomed = canvas.toDataURL() !== before;
+    key(canvas, 'f');
+    key(canvas, 'c');
+    seen.critical = byId('critical').getAttribute('aria-pressed');
+    key(canvas, 'c');
+
+    const node = document.querySelector('#weft-graph g.node:not(.merged)');
+    if (node) {
+      const place = node.getBoundingClientRect();
+      pointer(node, 'pointerdown', place.left, place.top);
+      pointer(node, 'pointerup', place.left, place.top);
+      seen.node = node.id;
+      seen.of_node = byId('details').querySelector('h3').firstChild.textContent;
+      seen.chosen = node.classList.contains('chosen');
+    }
+    key(document.body, 'Escape');
+    seen.unpinned = byId('details').hidden;
+
+    const paper = getComputedStyle(document.body).backgroundColor;
+    byId('theme').click();
+    seen.themed = getComputedStyle(document.body).backgroundColor !== paper;
+    seen.loaded = performance.getEntriesByType('resource').length;
+    seen.bold = document.querySelectorAll('main b.made').length;
+  }
+
+  act().catch((error) => seen.errors.push(String(error.stack))).then(() => {
+    const out = document.createElement('pre');
+    out.id = 'weft-driver';
+    out.textContent = encodeURIComponent(JSON.stringify(seen));
+    document.body.append(out);
+  });
+})();

@@ -1,0 +1,273 @@
+// `weft report`: one page that shows a run, or policies compared.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/render.h"
+#include "runtime/draw.h"
+#include "runtime/explain.h"
+#include "runtime/policy.h"
+#include "runtime/recorded_file.h"
+#include "runtime/report_page.h"
+#include "tools/commands.h"
+#include "tools/comparison_folder.h"
+#include "tools/report_tables.h"
+#include "train/durable_file.h"
+#include "train/json_file.h"
+#include "train/planning.h"
+#include "train/progress.h"
+#include "train/trace_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportOptions {
+  std::string input, output = "report.html";
+  std::vector<std::string> policies;
+};
+
+struct Metrics {
+  std::vector<LossPoint> losses;
+  std::vector<double> step_ms;
+};
+
+/// A last line without an end is what a kill leaves.
+Metrics read_metrics(const fs::path& file) {
+  Metrics metrics;
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw UserError(fmt::format("can't read {}", file.string()), "the metrics of a run", "a run folder");
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  std::size_t number = 0;
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const std::string name = fmt::format("{} line {}", file.string(), ++number);
+    const nlohmann::json line = parse_json(std::string_view(text).substr(at, end - at), name);
+    try {
+      LossPoint point{.step = line.at("step").get<std::int64_t>()};
+      if (!line.at("loss").is_null()) point.loss = line.at("loss").get<double>();
+      const auto held_out = line.find("val_loss");
+      if (held_out != line.end() && !held_out->is_null()) point.val_loss = held_out->get<double>();
+      metrics.losses.push_back(point);
+      metrics.step_ms.push_back(line.at("step_ms").get<double>());
+    } catch (const nlohmann::json::exception& error) {
+      throw UserError(fmt::format("{}: {}", name, error.what()), "a line with step, loss and step_ms",
+                      "the metrics.jsonl that weft train wrote");
+    }
+  }
+  return metrics;
+}
+
+/// The plan of the run's configuration, if it is the one that was traced: else why it isn't.
+struct Replanned {
+  PlanningProblem problem;
+  PlanReport report;
+  std::string why_not;
+};
+
+bool same_tasks(const Plan& plan, const Recording& recording) {
+  if (plan.sequence.size() != recording.tasks.size()) return false;
+  for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+    if (plan.graph->task(plan.sequence[i]).name != recording.tasks[i].name) return false;
+  }
+  return true;
+}
+
+Replanned replan(const RunConfig& config, const Recording& recording) {
+  Replanned out{.problem = planning_problem(config), .report = {}, .why_not = {}};
+  out.report = report_plan(out.problem, config.policy);
+  if (!out.report.planned()) {
+    out.why_not = out.report.refusal;
+  } else if (!same_tasks(*out.report.plan, recording)) {
+    out.why_not = "config.toml gives another plan now than the one that was traced";
+  }
+  return out;
+}
+
+// More would fill the page with rows that differ little, and the file with megabytes.
+constexpr std::size_t kMostRanks = 8, kMostSlices = 600'000;
+
+/// Leaves out ranks, then steps. Says what.
+std::string shorten(Recording& recording) {
+  std::string note;
+  if (recording.ranks.size() > kMostRanks) {
+    note = fmt::format("Ranks 0 to {} of {}. ", kMostRanks - 1, recording.ranks.size());
+    recording.ranks.resize(kMostRanks);
+  }
+  for (RecordedRank& rank : recording.ranks) {
+    const std::size_t all = recording.tasks.size() * recording.ranks.size();
+    const std::size_t most = std::max<std::size_t>(1, kMostSlices / std::max<std::size_t>(1, all));
+    if (rank.steps.size() <= most) continue;
+    if (&rank == &recording.ranks.front()) {
+      note += fmt::format("The last {} of {} traced steps. ", most, rank.steps.size());
+    }
+    rank.steps.erase(rank.steps.begin(), rank.steps.end() - static_cast<std::ptrdiff_t>(most));
+  }
+  return note;
+}
+
+std::vector<ReportFact> facts_of(const Metrics& metrics, const Recording& recording) {
+  std::vector<ReportFact> facts;
+  const auto finite = std::ranges::find_if(metrics.losses.rbegin(), metrics.losses.rend(),
+                                           [](const LossPoint& point) { return point.loss.has_value(); });
+  if (finite != metrics.losses.rend()) {
+    facts.push_back({fmt::format("loss at step {}", finite->step), fmt::format("{:.4f}", *finite->loss)});
+  }
+  const auto held_out = std::ranges::find_if(metrics.losses.rbegin(), metrics.losses.rend(),
+                                             [](const LossPoint& point) { return point.val_loss.has_value(); });
+  if (held_out != metrics.losses.rend()) {
+    facts.push_back({fmt::format("held out, step {}", held_out->step), fmt::format("{:.4f}", *held_out->val_loss)});
+  }
+  if (!metrics.step_ms.empty()) {
+    std::vector<double> sorted = metrics.step_ms;
+    std::ranges::sort(sorted);
+    facts.push_back(
+        {fmt::format("median of {} steps", sorted.size()), fmt::format("{:.2f} ms", sorted[sorted.size() / 2])});
+  }
+  const RecordedStep& step = recording.ranks.front().steps.back();
+  const OverlapSummary sums = summarize(recording, step);
+  facts.push_back({fmt::format("exposed in step {}", step.step),
+                   fmt::format("{:.2f} ms", static_cast<double>(sums.exposed) * 1e-6)});
+  facts.push_back({"of communication overlapped", fmt::format("{:.0f} %", 100 * sums.overlap_fraction())});
+  const std::vector<MemoryPoint> memory = memory_curve(recording, step);
+  const auto peak = std::ranges::max_element(memory, {}, &MemoryPoint::bytes);
+  if (peak != memory.end() && peak->bytes > 0) {
+    facts.push_back({"scratch at its peak", human_bytes(static_cast<std::uint64_t>(peak->bytes))});
+    facts.push_back({"state of a rank", human_bytes(static_cast<std::uint64_t>(recording.state_bytes))});
+  }
+  return facts;
+}
+
+void add_plan(ReportPage& page, const RunConfig& config, const Replanned& replanned) {
+  const PlanReport& report = replanned.report;
+  const std::string& view = page.views.front().name;
+  DotOptions dot;
+  dot.grid = config.grid;
+  dot.title =
+      fmt::format("{}: one step of one rank of {}, policy {}", config.model.name, config.grid.ranks(), report.policy);
+  try {
+    page.graph_svg = render_svg(plan_dot(*report.plan, "graph.dot", dot));
+  } catch (const UserError& error) {
+    page.graph_note = fmt::format("Not drawn: {}", error.what());
+  }
+  ExplainOptions options;
+  options.rewrites = false;
+  ReportTable causes =
+      causes_table(causes_json(*report.plan->graph, explain(replanned.problem, report, options)), view);
+  causes.note += fmt::format("{}As the simulator sees the step, with costs of {}: {:.2f} ms, {:.2f} ms at least.",
+                             causes.note.empty() ? "" : " ", replanned.problem.options.cost_model->source(),
+                             report.step_ns() * 1e-6, report.bounds.best() * 1e-6);
+  page.trailing.push_back(std::move(causes));
+  // A bound from another machine's costs would mean nothing beside measured times.
+  if (!config.profile.empty()) page.views.front().bounds.push_back({"lower bound", report.bounds.best()});
+}
+
+ReportPage page_of_run(const fs::path& folder) {
+  RunConfig config;
+  load_toml(config, (folder / "config.toml").string());
+  resolve(config, 0);
+  const Metrics metrics = read_metrics(folder / "metrics.jsonl");
+  Recording recording = read_recording(find_trace(folder));
+  if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
+    throw UserError(fmt::format("the trace in {} holds no step", folder.string()), "one at least",
+                    "weft train with --trace-steps 3");
+  }
+  const Replanned replanned = replan(config, recording);
+  ReportPage page;
+  page.title = fmt::format("{}: {} steps", config.model.name, metrics.losses.size());
+  page.subtitle = fmt::format("{} ranks ({}), policy {}, {} sequences of {} tokens a step, {}", config.grid.ranks(),
+                              to_string(config.grid), recording.policy, config.global_batch, config.seq_len,
+                              to_string(config.dtype));
+  page.facts = facts_of(metrics, recording);
+  page.timeline_note = shorten(recording);
+  page.losses = metrics.losses;
+  page.views.push_back({recording.policy, std::move(recording), {}});
+  page.trailing.push_back(exposed_table(page.views.front().recording, page.views.front().name));
+  if (replanned.why_not.empty()) {
+    add_plan(page, config, replanned);
+  } else {
+    page.graph_note = "Neither graph nor causes: " + replanned.why_not;
+  }
+  return page;
+}
+
+ReportPage page_of_config(const std::string& file, std::vector<std::string> policies) {
+  RunConfig config;
+  load_toml(config, file);
+  resolve(config, 0);
+  if (policies.empty()) policies = {config.policy};
+  for (const std::string& policy : policies) make_policy(policy);  // refuses what it can't be
+  const PlanningProblem problem = planning_problem(config);
+  Comparison comparison;
+  comparison.title = fmt::format("{} on {} ranks of {}", config.model.name, config.grid.ranks(), problem.machine.name);
+  comparison.source = problem.options.cost_model->source();
+  for (const std::string& policy : policies) comparison.reports.push_back(report_plan(problem, policy));
+  KeptComparison kept = keep_comparison(problem, comparison, {});
+  if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
+  // How long planning took is another thing than what the configuration says.
+  for (nlohmann::json& entry : kept.comparison.at("policies")) entry.erase("planning_ms");
+  return comparison_page(std::move(kept));
+}
+
+ReportPage page_of(const ReportOptions& options) {
+  const fs::path input = options.input;
+  const bool folder = fs::is_directory(input);
+  if (!options.policies.empty() && folder) {
+    throw UserError("--policies with a folder", "a configuration file, whose step is simulated",
+                    "weft compare CONFIG --policies … -o FOLDER");
+  }
+  if (folder && fs::exists(input / "comparison.json")) return comparison_page(read_comparison(input));
+  if (folder && fs::exists(input / "config.toml")) return page_of_run(input);
+  if (!folder && fs::exists(input) && input.extension() == ".toml") {
+    return page_of_config(options.input, options.policies);
+  }
+  throw UserError(fmt::format("{} {}", options.input, fs::exists(input) ? "is no such input" : "doesn't exist"),
+                  "a run folder, a folder of weft compare, or a configuration .toml",
+                  "weft train leaves a run folder, weft compare CONFIG -o FOLDER one with policies");
+}
+
+int write_report(const ReportOptions& options) {
+  expect_writable(options.output);
+  const ReportPage page = page_of(options);
+  const std::string html = report_html(page);
+  write_durable(options.output, html);
+  std::size_t slices = 0;
+  for (const ReportView& view : page.views) {
+    for (const RecordedRank& rank : view.recording.ranks) slices += rank.steps.size() * view.recording.tasks.size();
+  }
+  fmt::print("{}: {} tasks drawn, {}\n", options.output, slices, human_bytes(html.size()));
+  return 0;
+}
+
+}  // namespace
+
+Command add_report(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("report", "one page that shows a run, or policies compared");
+  const auto options = std::make_shared<ReportOptions>();
+  app->add_option("input", options->input, "a run folder, a folder of `weft compare`, or a configuration file")
+      ->required()
+      ->type_name("RUN|COMPARE|CONFIG");
+  app->add_option("-o,--output", options->output, "the page to write")->type_name("FILE.html")->capture_default_str();
+  app->add_option("--policies", options->policies, "of a configuration file: simulate these and draw them together")
+      ->type_name("POLICY");
+  app->footer(
+      "The page is one file that loads nothing: a timeline to zoom, the graph linked to it, tables and curves.\n"
+      "Examples:\n"
+      "  weft report runs/quickstart -o report.html\n"
+      "  weft compare run.toml --policies serial axonn portfolio -o policies; weft report policies\n"
+      "  weft report run.toml --policies serial program -o step.html");
+  return [options] { return write_report(*options); };
+}
+
+}  // namespace weft

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "graph/render.h"
 #include "runtime/draw.h"
 #include "runtime/explain.h"
@@ -24,7 +25,6 @@
 #include "tools/comparison_folder.h"
 #include "tools/report_tables.h"
 #include "train/durable_file.h"
-#include "train/json_file.h"
 #include "train/planning.h"
 #include "train/progress.h"
 #include "train/trace_file.h"

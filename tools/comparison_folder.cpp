@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "graph/render.h"
 #include "runtime/draw.h"
 #include "runtime/explain.h"
@@ -17,7 +18,6 @@
 #include "tools/report_tables.h"
 #include "train/durable_file.h"
 #include "train/durable_folder.h"
-#include "train/json_file.h"
 #include "train/trace_file.h"
 
 namespace weft {

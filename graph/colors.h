@@ -26,16 +26,16 @@ struct KindStyle {
   std::string_view name;   // as the legend writes it
   std::string_view fill;   // #rrggbb
   std::string_view text;   // a colour that can be read on the fill
-  std::string_view shape;  // of a Graphviz node: gathers widen, scatters narrow, all-reduces have cut corners
+  std::string_view shape;  // of a Graphviz node: collectives have plugs at their side
 };
 
 inline constexpr std::array<KindStyle, 8> kKindStyles = {{
     {KindClass::gemm, "GEMM", "#56B4E9", "#000000", "box"},
     {KindClass::attention, "attention", "#0072B2", "#FFFFFF", "box"},
     {KindClass::elementwise, "elementwise", "#009E73", "#FFFFFF", "box"},
-    {KindClass::all_gather, "all-gather", "#F0E442", "#000000", "trapezium"},
-    {KindClass::reduce_scatter, "reduce-scatter", "#E69F00", "#000000", "invtrapezium"},
-    {KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "octagon"},
+    {KindClass::all_gather, "all-gather", "#F0E442", "#000000", "component"},
+    {KindClass::reduce_scatter, "reduce-scatter", "#E69F00", "#000000", "component"},
+    {KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "component"},
     {KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
     {KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
 }};
@@ -52,6 +52,8 @@ inline const KindStyle& style_of(const Operation& operation) {
 
 /// Exposed communication and the critical path.
 inline constexpr std::string_view kAlarmColor = "#CC0000";
+/// What a reader should find: where memory peaks, a lower bound.
+inline constexpr std::string_view kMarkColor = "#6A1B9A";
 
 /// A border colour for the i-th stream of a rank; repeats after eight.
 std::string_view stream_color(std::size_t index);

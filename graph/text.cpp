@@ -25,6 +25,11 @@ std::string format_flops(double flops) {
   return scaled(flops, 1000, kUnits);
 }
 
+std::string format_time(double ns) {
+  if (ns >= 1e9) return fmt::format("{:.3f} s", ns * 1e-9);
+  return ns >= 1e6 ? fmt::format("{:.2f} ms", ns * 1e-6) : fmt::format("{:.1f} us", ns * 1e-3);
+}
+
 std::string xml_escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

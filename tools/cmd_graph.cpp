@@ -2,16 +2,21 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "graph/block_layout.h"
+#include "graph/dump_dot.h"
 #include "graph/dump_json.h"
+#include "graph/page.h"
 #include "graph/render.h"
+#include "graph/task_choice.h"
 #include "ops/lower.h"
 #include "runtime/draw.h"
-#include "runtime/plan_alone.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/durable_file.h"
@@ -24,48 +29,123 @@ namespace {
 struct GraphOptions {
   RunConfig config;  // not yet resolved
   std::string output = "graph.svg";
-  std::string format;  // dot, svg or json
+  std::string format;  // dot, svg, png, html or json
   std::string kind = "train";
+  std::string collapse = "auto", layers, around, from, to;
+  int depth = 4, hops = 2;
+  bool critical_path = false, all_edges = false, next_step = false;
+
+  bool narrowed() const {
+    return collapse != "auto" || depth != 4 || !layers.empty() || !around.empty() || !from.empty() || !to.empty() ||
+           critical_path || all_edges || next_step;
+  }
 };
+
+const std::vector<std::string> kFormats = {"dot", "svg", "png", "html", "json"};
+
+// Graphviz lays out about 600 boxes in a second or two, with more lines than usual in ten.
+constexpr std::size_t kMostBoxes = 600, kMostLines = 2000;
 
 /// The format by the file's ending, unless given.
 std::string output_format(const std::string& given, const std::string& output) {
   if (!given.empty()) return given;
-  for (std::string format : {"dot", "svg", "json"}) {
+  for (const std::string& format : kFormats) {
     if (output.ends_with("." + format)) return format;
   }
-  throw UserError("the format of " + output + " is unknown", "a file that ends in .dot, .svg or .json",
+  throw UserError("the format of " + output + " is unknown", "a file that ends in ." + join(kFormats, ", ."),
                   "--format svg, or another ending");
 }
 
-std::shared_ptr<const Graph> graph_of(const RunConfig& config, const std::string& kind) {
-  if (kind == "train") return lower_train(config.model, step_config(config));
-  if (kind == "eval") return lower_eval(config.model, step_config(config));
-  if (kind == "prefill") return lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
-  return lower_decode(config.model, config.dtype, config.grid);
+PlanReport report_of(const RunConfig& config, const std::string& kind) {
+  make_policy(config.policy);  // refuses what it can't be
+  PlanningProblem problem = planning_problem(config);
+  if (kind == "eval") problem.graph = lower_eval(config.model, step_config(config));
+  if (kind == "prefill") problem.graph = lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
+  if (kind == "decode") problem.graph = lower_decode(config.model, config.dtype, config.grid);
+  problem.simulation.traced_ranks = 1;
+  PlanReport report = report_plan(problem, config.policy);
+  if (!report.planned()) throw UserError(report.refusal, "", "");
+  return report;
 }
 
-int draw(const GraphOptions& options) {
-  RunConfig config = options.config;
-  resolve(config, 0);
-  const Plan plan = plan_alone(graph_of(config, options.kind), *make_policy(config.policy), policy_options(config),
-                               parse_rewrites(config.rewrites));
-  const std::shared_ptr<const Graph>& graph = plan.graph;
-  std::string text;
-  if (options.format == "json") {
-    text = dump_json(*graph, config.grid);
+Collapse collapse_of(const std::string& name) {
+  if (name == "none") return Collapse::none;
+  if (name == "layer") return Collapse::layer;
+  return name == "phase" ? Collapse::phase : Collapse::automatic;
+}
+
+TaskChoice choice_of(const GraphOptions& options, const Graph& graph) {
+  TaskChoice choice;
+  if (!options.layers.empty()) choice.layers = named_layers(graph, options.layers);
+  if (!options.around.empty()) choice.around = named_task(graph, "--around", options.around);
+  if (!options.from.empty()) choice.from = named_task(graph, "--from", options.from);
+  if (!options.to.empty()) choice.to = named_task(graph, "--to", options.to);
+  choice.hops = options.hops;
+  return choice;
+}
+
+/// The picture as text or bytes. `told`: what the user should know about how it was made.
+std::string drawn(const Drawing& drawing, DrawingOptions& options, const GraphOptions& asked, std::string& told) {
+  const std::string dot_name = std::filesystem::path(asked.output).filename().replace_extension(".dot").string();
+  if (asked.format == "dot") return dump_dot(drawing, dot_name);
+  const std::size_t boxes = drawing.boxes().size(), lines = drawing.lines().size();
+  const bool large = boxes > kMostBoxes || lines > kMostLines;
+  std::string svg;
+  if (large) {
+    told = fmt::format("laid out in blocks: {} boxes and {} lines are more than Graphviz can lay out in time ({}, {})",
+                       boxes, lines, kMostBoxes, kMostLines);
+    options.remarks.push_back(told);  // the drawing reads it when it writes its caption
+    const Picture picture = block_layout(drawing);
+    if (asked.format == "png") return render_png(picture);
+    svg = picture.svg();
   } else {
-    DotOptions dot;
-    dot.title = fmt::format("{}: {} step of one rank of {}, policy {}", config.model.name, options.kind,
-                            config.grid.ranks(), plan.policy);
-    dot.grid = config.grid;
-    const std::filesystem::path name = std::filesystem::path(options.output).filename().replace_extension(".dot");
-    text = plan_dot(plan, name.string(), dot);
-    if (options.format == "svg") text = render_svg(text);
+    const std::string dot = dump_dot(drawing, dot_name);
+    if (asked.format == "png") return render_png(dot);
+    svg = render_svg(dot);
   }
-  write_durable(options.output, text);
-  fmt::print("{}: {} tasks, {} edges, {} collectives\n", options.output, graph->tasks().size(), graph->edges().size(),
-             plan.collectives.size());
+  return asked.format == "html" ? picture_page(options.title, svg) : svg;
+}
+
+int draw(const GraphOptions& asked) {
+  if (asked.format == "json" && asked.narrowed()) {
+    throw UserError("JSON holds the whole graph", "no option that narrows or collapses it",
+                    "leave those options out, or draw as dot, svg, png or html");
+  }
+  expect_writable(asked.output);
+  RunConfig config = asked.config;
+  resolve(config, 0);
+  const PlanReport report = report_of(config, asked.kind);
+  const Graph& graph = *report.plan->graph;
+  std::string text, told;
+  if (asked.format == "json") {
+    text = dump_json(graph, config.grid);
+  } else {
+    DrawingOptions options;
+    options.title = fmt::format("{}: {} step of one rank of {} ({}), policy {}", config.model.name, asked.kind,
+                                config.grid.ranks(), to_string(config.grid), report.policy);
+    options.grid = config.grid;
+    options.collapse = collapse_of(asked.collapse);
+    options.depth = asked.depth;
+    options.reduce = !asked.all_edges;
+    options.next_step_edges = asked.next_step;
+    const CriticalPath path = critical_path(graph, report.costs.ns);
+    if (asked.critical_path) options.critical_path = path.tasks;
+    const TaskChoice choice = choice_of(asked, graph);
+    if (!choice.all()) {
+      options.only = chosen_tasks(graph, report.plan->added_edges, choice);
+      if (options.only->empty()) {
+        throw UserError("no task is in all of what was asked for (--layers, --around, --from, --to)",
+                        "a choice that leaves some", "fewer of these options");
+      }
+    }
+    options = simulated(report, std::move(options));
+    const Drawing drawing(graph, options);
+    text = drawn(drawing, options, asked, told);
+  }
+  write_durable(asked.output, text);
+  fmt::print("{}: {} tasks, {} edges, {} collectives\n", asked.output, graph.tasks().size(), graph.edges().size(),
+             report.plan->collectives.size());
+  if (!told.empty()) fmt::print("{}\n", told);
   return 0;
 }
 
@@ -75,15 +155,36 @@ Command add_graph(CLI::App& root) {
   CLI::App* app = root.add_subcommand("graph", "draw the compiled step of a configuration");
   const auto options = std::make_shared<GraphOptions>();
   app->add_option("-o,--output", options->output, "the file to write")->capture_default_str();
-  app->add_option("--format", options->format, "of the file; default: by its ending")
-      ->check(CLI::IsMember({"dot", "svg", "json"}));
+  app->add_option("--format", options->format, "of the file; default: by its ending")->check(CLI::IsMember(kFormats));
   app->add_option("--kind", options->kind, "which graph")
       ->check(CLI::IsMember({"train", "eval", "prefill", "decode"}))
       ->capture_default_str();
+  app->add_option("--collapse", options->collapse,
+                  "draw once, as × N: equal tasks of all layers; with phase, of all micro-batches too; auto: by size")
+      ->check(CLI::IsMember({"auto", "layer", "phase", "none"}))
+      ->capture_default_str();
+  app->add_option("--depth", options->depth, "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks")
+      ->check(CLI::Range(1, 4))
+      ->capture_default_str();
+  app->add_option("--layers", options->layers, "only tasks of these layers")->type_name("FIRST..LAST");
+  app->add_option("--around", options->around, "only this task and what is near it")->type_name("TASK");
+  app->add_option("--hops", options->hops, "how many edges away is near")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app->add_option("--from", options->from, "only what depends on this task")->type_name("TASK");
+  app->add_option("--to", options->to, "only what this task depends on; with --from, the paths between them")
+      ->type_name("TASK");
+  app->add_flag("--critical-path", options->critical_path, "mark the longest path, by the simulation's costs");
+  app->add_flag("--all-edges", options->all_edges, "draw edges that others imply too");
+  app->add_flag("--next-step", options->next_step, "draw edges into the next step too");
   const ConfigOptions config(*app);
   app->footer(
+      "Times are those of the policy's plan, simulated on --machine (default: laptop) or by --profile.\n"
       "Examples:\n"
       "  weft graph --model tiny --model.layers 2 --ranks 2 -o step.svg\n"
+      "  weft graph --model gpt2-124m --grid y=2,z=2 --critical-path -o step.html\n"
+      "  weft graph run.toml --around mb0.L3.mlp.up.bwd.gemm_dw --hops 2 -o near.svg\n"
+      "  weft graph run.toml --layers 2..3 --collapse none -o layers.png\n"
       "  weft graph run.toml --kind decode --format dot -o decode.dot\n"
       "  weft graph --model gpt2-124m -o tasks.json");
   return [options, config] {

@@ -152,7 +152,7 @@ std::vector<ReportFact> facts_of(const Metrics& metrics, const Recording& record
 void add_plan(ReportPage& page, const RunConfig& config, const Replanned& replanned) {
   const PlanReport& report = replanned.report;
   const std::string& view = page.views.front().name;
-  DotOptions dot;
+  DrawingOptions dot;
   dot.grid = config.grid;
   dot.title =
       fmt::format("{}: one step of one rank of {}, policy {}", config.model.name, config.grid.ranks(), report.policy);

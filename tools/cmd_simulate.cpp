@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/text.h"
 #include "runtime/memory_report.h"
 #include "runtime/plan_report.h"
 #include "runtime/recording.h"
 #include "runtime/timeline.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/trace_input.h"
 #include "train/durable_file.h"
 #include "train/planning.h"
 #include "train/progress.h"
@@ -60,34 +62,30 @@ struct Report {
   }
 };
 
-std::string time_text(double ns) {
-  if (ns >= 1e9) return fmt::format("{:.3f} s", ns * 1e-9);
-  return ns >= 1e6 ? fmt::format("{:.2f} ms", ns * 1e-6) : fmt::format("{:.1f} us", ns * 1e-3);
-}
-
 std::string text_of(const Report& report) {
   const PlanReport& planned = report.planned;
   std::string text = fmt::format("{} on {} ranks ({}) of {}, policy {}: {} tasks a rank\n", report.config.model.name,
                                  report.config.grid.ranks(), to_string(report.config.grid), report.machine.name,
                                  planned.policy, planned.plan->sequence.size());
-  text += fmt::format("step          {}, {} tokens/s\n", time_text(planned.step_ns()),
+  text += fmt::format("step          {}, {} tokens/s\n", format_time(planned.step_ns()),
                       human_count(report.tokens() / report.seconds()));
   text += fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
                       human_count(report.flops_a_device()), 100 * report.flops_share());
   text += fmt::format(
       "bounds        critical path {}, work {}, one machine {}{}; the step is {:.1f} % above the best\n",
-      time_text(planned.bounds.critical_path), time_text(planned.bounds.work), time_text(planned.bounds.one_machine),
-      planned.bounds.energy > 0 ? ", cores " + time_text(planned.bounds.energy) : "", 100 * planned.gap());
+      format_time(planned.bounds.critical_path), format_time(planned.bounds.work),
+      format_time(planned.bounds.one_machine),
+      planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "", 100 * planned.gap());
   text += fmt::format("computing     {}, {} of it because of communication beside it\n",
-                      time_text(static_cast<double>(planned.overlap.compute)),
-                      time_text(planned.simulation.ranks.front().contention_ns));
+                      format_time(static_cast<double>(planned.overlap.compute)),
+                      format_time(planned.simulation.ranks.front().contention_ns));
   text +=
       fmt::format("communicating {}, {} exposed; {:.1f} % overlapped\n",
-                  time_text(static_cast<double>(planned.overlap.communication)),
-                  time_text(static_cast<double>(planned.overlap.exposed)), 100 * planned.overlap.overlap_fraction());
+                  format_time(static_cast<double>(planned.overlap.communication)),
+                  format_time(static_cast<double>(planned.overlap.exposed)), 100 * planned.overlap.overlap_fraction());
   for (const ChannelTimes& channel : planned.channels) {
-    text += fmt::format("  {:<11} {}, {} exposed\n", channel.stream, time_text(channel.busy_ns),
-                        time_text(channel.exposed_ns));
+    text += fmt::format("  {:<11} {}, {} exposed\n", channel.stream, format_time(channel.busy_ns),
+                        format_time(channel.exposed_ns));
   }
   text += fmt::format("memory        {} of {}{}\n", human_bytes(static_cast<std::uint64_t>(report.memory.total())),
                       human_bytes(static_cast<std::uint64_t>(report.machine.memory_bytes)),
@@ -96,7 +94,8 @@ std::string text_of(const Report& report) {
     text += fmt::format("machine       {} of its numbers {} unverified or assumed: see --json\n", unsure,
                         unsure == 1 ? "is" : "are");
   }
-  return text + "\n" + timeline_text(*planned.plan, planned.step());
+  const Recording recording = recording_of(planned, report.config.grid);
+  return text + "\n" + timeline_text(recording, recording.ranks.front().steps.back());
 }
 
 nlohmann::ordered_json json_of(const Report& report) {
@@ -147,9 +146,10 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
     write_chrome_file(options.trace, record(*report.planned.plan, ranks, all, report.config.grid));
   }
   if (!options.svg.empty()) {
-    std::vector<StepTrace> steps;
-    for (const SimulatedRank& rank : report.planned.simulation.ranks) steps.push_back(rank.steps.back());
-    write_durable(options.svg, timeline_svg(*report.planned.plan, steps));
+    const Recording recording = recording_of(report.planned, report.config.grid);
+    const TimelinePart part{"Simulated step, policy " + report.planned.policy, &recording,
+                            report.planned.bounds.best()};
+    write_durable(options.svg, timeline_picture({&part, 1}).svg());
   }
 }
 

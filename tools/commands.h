@@ -18,6 +18,7 @@ Command add_eval(CLI::App& root);
 Command add_generate(CLI::App& root);
 Command add_export(CLI::App& root);
 Command add_graph(CLI::App& root);
+Command add_timeline(CLI::App& root);
 Command add_tune(CLI::App& root);
 Command add_profile(CLI::App& root);
 Command add_compare(CLI::App& root);

@@ -41,7 +41,7 @@ std::string text_of(const std::filesystem::path& file, const std::string& expect
 }
 
 void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid) {
-  DotOptions options;
+  DrawingOptions options;
   options.grid = grid;
   options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy);
   kept.graph_view = report.policy;

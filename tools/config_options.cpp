@@ -65,6 +65,10 @@ RunConfig ConfigOptions::load() const {
   return config;
 }
 
+const std::string& ConfigOptions::file() const {
+  return given_->file;
+}
+
 bool ConfigOptions::dump() const {
   return given_->dump;
 }

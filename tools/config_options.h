@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,8 @@ class ConfigOptions {
 
   /// The file's keys, then those of --set, then the flags, not yet resolved. Throws UserError.
   RunConfig load() const;
+  /// The file that was named, "" if none; a command that reads other files in its place looks before it loads.
+  const std::string& file() const;
   /// Whether --dump-config was given; then the caller prints and leaves.
   bool dump() const;
 

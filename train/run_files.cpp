@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "graph/dump_dot.h"
+#include "graph/drawing.h"
 #include "graph/render.h"
 #include "runtime/draw.h"
 #include "runtime/recording.h"
@@ -90,7 +90,7 @@ void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config)
 
 std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan,
                                                      const Grid& grid) {
-  DotOptions options;
+  DrawingOptions options;
   options.grid = grid;
   const std::string dot = plan_dot(plan, "graph.dot", options);
   write_durable(run_dir / "graph.dot", dot);
@@ -104,13 +104,13 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
   const auto all = world.all_gather_bytes(encode_traces(shifted(traces, clock_offset(world))));
   if (world.rank() != 0 || traces.empty()) return {};
   std::vector<RankTrace> ranks;
-  std::vector<StepTrace> last_steps;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     ranks.push_back({static_cast<int>(rank), decode_traces(all[rank], traces)});
-    last_steps.push_back(ranks.back().steps.back());
   }
-  write_chrome_file(run_dir / "trace.json", record(plan, ranks, world.size(), grid));
-  write_durable(run_dir / "timeline.svg", timeline_svg(plan, last_steps));
+  const Recording recording = record(plan, ranks, world.size(), grid);
+  write_chrome_file(run_dir / "trace.json", recording);
+  const TimelinePart part{fmt::format("Step {}, policy {}", traces.back().step, plan.policy), &recording};
+  write_durable(run_dir / "timeline.svg", timeline_picture({&part, 1}).svg());
   return {run_dir / "trace.json", run_dir / "timeline.svg"};
 }
 

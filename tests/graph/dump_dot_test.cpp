@@ -16,6 +16,11 @@ std::size_t count(const std::string& text, const std::string& pattern) {
       std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
 }
 
+std::string dump_dot(const Graph& graph, const DrawingOptions& options = {},
+                     const std::string& file_name = "graph.dot") {
+  return weft::dump_dot(Drawing(graph, options), file_name);
+}
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -31,10 +36,10 @@ TEST(DumpDot, GoldenOfTwoTasks) {
                     0,
                     0});
   builder.add_task({"mb0.L0.act.fwd.gelu", GeluForward{16}, {read_write(whole(builder, y))}, 0, 0});
-  EXPECT_EQ(dump_dot(std::move(builder).build(), {.title = "two", .file_name = "two.dot"}),
+  EXPECT_EQ(dump_dot(std::move(builder).build(), {.title = "two"}, "two.dot"),
             R"GOLD(// dot -Tsvg two.dot -o two.svg
 digraph "two" {
-  graph [rankdir=TB, nodesep=0.15, ranksep=0.3, compound=true, labelloc=t, labeljust=l, fontname="Helvetica", fontsize=14, label="two\l2 tasks in 2 boxes, 1 edges\l"]
+  graph [rankdir=TB, nodesep=0.12, ranksep=0.22, compound=true, labelloc=t, labeljust=l, fontname="Helvetica", fontsize=14, label="two\l2 tasks in 2 boxes, 1 edges\l"]
   node [shape=box, style="filled", fontname="Helvetica", fontsize=10, margin="0.08,0.04", height=0.3, penwidth=1.5, color="#888888"]
   edge [color="#555555", arrowsize=0.6, fontname="Helvetica", fontsize=9]
   subgraph "cluster_mb0_forward" {
@@ -160,10 +165,10 @@ TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
   builder.add_task({"b", AllReduce{Channel::world, 8, 4}, {read_write(v)}});
   const Graph graph = std::move(builder).build();
   EXPECT_FALSE(contains(dump_dot(graph), "group of"));
-  DotOptions options;
+  DrawingOptions options;
   options.grid = Grid{2, 2, 1, 2};
   const std::string first = dump_dot(graph, options);
-  EXPECT_TRUE(contains(first, "label=\"a\\nall_reduce over y (ranks 0, 2), 16 B\"")) << first;
+  EXPECT_TRUE(contains(first, "label=\"a\\nall_reduce over y (ranks 0, 2), 16 B\\nof v\"")) << first;
   EXPECT_TRUE(contains(first, "\\ny group of ranks 0, 2, one of 4\\n")) << first;
   EXPECT_TRUE(contains(first, "over world (ranks 0, 1, 2, …, 7), 16 B")) << first;
   EXPECT_TRUE(contains(first, "\\nworld group of ranks 0, 1, 2, 3, 4, 5, 6, 7\\n")) << first;
@@ -171,28 +176,88 @@ TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
   EXPECT_TRUE(contains(dump_dot(graph, options), "y group of ranks 5, 7, one of 4"));
 }
 
-TEST(DumpDot, RepeatedLayersBecomeOneBoxAPhase) {
+TEST(DumpDot, RepeatedLayersAreDrawnOnce) {
+  // load, f, b, r, norms, clip, adams in a chain; from f to f and from b to b of the next layer in grey.
   const Graph graph = training(5, 1);
   const std::string dot = dump_dot(graph);
-  EXPECT_TRUE(contains(dot, "label=\"layers 1 to 4, × 4\\n4 tasks, "));
-  EXPECT_TRUE(contains(dot, "label=\"layers 1 to 4, × 4\\n8 tasks, "));
+  EXPECT_TRUE(contains(dot, "graph [label=\"layers 0 to 4, × 5\""));
   EXPECT_TRUE(contains(dot, "label=\"5 × adamw\\n"));
   EXPECT_TRUE(contains(dot, "label=\"5 × sum_squares\\n"));
-  // One chain: load, f0, F, B, b0, r0, norms, clip, adams. That the norms need B's gradients too is implied by it.
-  EXPECT_EQ(boxes(dot), 9U);
-  EXPECT_EQ(arrows(dot), 8U);
-  EXPECT_EQ(boxes(dump_dot(graph, {.collapse_layers = false})), graph.tasks().size());
-  EXPECT_EQ(boxes(dump_dot(training(2, 1), {.collapse_layers = true})), 9U);
+  EXPECT_TRUE(contains(dot, "5 tasks like this one, the last is mb0.L4.fwd.f\""));
+  EXPECT_EQ(boxes(dot), 7U) << dot;
+  EXPECT_EQ(arrows(dot), 6U) << dot;
+  EXPECT_EQ(boxes(dump_dot(graph, {.collapse = Collapse::none})), graph.tasks().size());
+  EXPECT_EQ(boxes(dump_dot(training(2, 1), {.collapse = Collapse::layer})), 7U);
 }
 
-TEST(DumpDot, MicroBatchesAreClustersAndCollapseWhereTheyAreTooMany) {
+TEST(DumpDot, WhatOneLayerAloneHasIsMarked) {
+  GraphBuilder builder;
+  const auto tensor = [&](std::string name) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
+  };
+  View x = tensor("x");
+  builder.add_task({"load", SelectRow{1, 4}, {write(x)}});
+  for (int layer = 0; layer < 3; ++layer) {
+    const std::string prefix = "L" + std::to_string(layer) + ".";
+    const View y = tensor(prefix + "y");
+    builder.add_task({prefix + "f", GeluForward{4}, {read(x), write(y)}, layer});
+    if (layer == 1)
+      builder.add_task({prefix + "extra", Add{4}, {read(y), read(x), write(tensor(prefix + "z"))}, layer});
+    x = y;
+  }
+  const std::string dot = dump_dot(std::move(builder).build(), {.collapse = Collapse::layer});
+  EXPECT_TRUE(contains(dot, "label=\"extra\\nadd 4\\nlayer 1 only\"")) << dot;
+  EXPECT_TRUE(contains(dot, "label=\"f\\ngelu 4\"")) << dot;
+}
+
+TEST(DumpDot, MicroBatchesAreSectionsAndCollapseWhereTheyAreTooMany) {
   const Graph graph = training(3, 4);
   const std::string dot = dump_dot(graph);
   EXPECT_EQ(count(dot, "label=\"micro-batch [0-9], forward\""), 4U);
   EXPECT_TRUE(contains(dot, "label=\"micro-batch 3, backward\""));
-  const std::string few = dump_dot(graph, {.max_nodes = 15});
-  EXPECT_TRUE(contains(few, "label=\"micro-batches 1 to 3, forward\""));
+  const std::string few = dump_dot(graph, {.max_boxes = 15});
+  EXPECT_TRUE(contains(few, "label=\"forward, × 4: micro-batches 0 to 3\"")) << few;
+  EXPECT_TRUE(contains(few, "micro-batch 3 only")) << few;  // where gradients are summed
   EXPECT_LE(boxes(few), 15U);
+}
+
+TEST(DumpDot, DepthClosesSections) {
+  const Graph graph = training(3, 2);
+  const auto at = [&](int depth) { return dump_dot(graph, {.collapse = Collapse::none, .depth = depth}); };
+  EXPECT_EQ(boxes(at(1)), 3U) << at(1);  // two micro-batches and the update
+  EXPECT_EQ(boxes(at(2)), 5U) << at(2);  // each with two phases
+  // Three layers a phase and the update's, the loads and the clip factor.
+  EXPECT_EQ(boxes(at(3)), 3U * 5 + 2 + 1) << at(3);
+  EXPECT_TRUE(contains(at(2), "class=\"section\""));
+  EXPECT_TRUE(contains(at(1), "label=\"micro-batch 1\\n")) << at(1);
+}
+
+TEST(DumpDot, OnlyChosenTasksAndTheirEdgesAreDrawn) {
+  const Graph graph = training(2, 1);
+  DrawingOptions options;
+  options.only = {graph.find_task("mb0.load"), graph.find_task("mb0.L0.fwd.f")};
+  const std::string dot = dump_dot(graph, options);
+  EXPECT_EQ(boxes(dot), 2U);
+  EXPECT_EQ(arrows(dot), 1U);
+  EXPECT_TRUE(contains(dot, "2 of 12 tasks in 2 boxes")) << dot;
+}
+
+TEST(DumpDot, IdsAreTheNamesOfTheTasks) {
+  const Graph graph = training(2, 2);
+  const std::string dot = dump_dot(graph, {.collapse = Collapse::none});
+  for (const Task& task : graph.tasks()) EXPECT_TRUE(contains(dot, " id=\"" + task.name + "\","));
+  EXPECT_EQ(count(dot, " id=\""), graph.tasks().size());
+}
+
+TEST(DumpDot, AMarkPointsAtItsBox) {
+  const Graph graph = training(3, 1);
+  DrawingOptions options;
+  options.marks = {{graph.find_task("mb0.L1.fwd.f"), "memory peaks here"}};
+  options.remarks = {"one more line"};
+  const std::string dot = dump_dot(graph, options);
+  EXPECT_TRUE(contains(dot, "m1 [label=\"memory peaks here\"")) << dot;
+  EXPECT_TRUE(contains(dot, "m1 -> t1 "));
+  EXPECT_TRUE(contains(dot, "one more line\\l"));
 }
 
 TEST(DumpDot, EdgesShowWhyTheyExist) {
@@ -209,7 +274,7 @@ TEST(DumpDot, EdgesShowWhyTheyExist) {
       {d, a, EdgeKind::completes_before, EdgeReason::memory, 1, y.tensor},
   };
   const std::vector<TaskId> path = {a, b};
-  DotOptions options;
+  DrawingOptions options;
   options.added_edges = added;
   options.critical_path = path;
   options.next_step_edges = true;
@@ -223,7 +288,7 @@ TEST(DumpDot, EdgesShowWhyTheyExist) {
   EXPECT_TRUE(contains(dot, "t2 -> t3 [tooltip=\"policy\", style=dotted, color=\"#7B3294\""));
   EXPECT_TRUE(
       contains(dot, "t3 -> t0 [tooltip=\"memory reuse of y\", style=dashed, color=\"#bbbbbb\", constraint=false"));
-  EXPECT_TRUE(contains(dot, "shape=octagon"));
+  EXPECT_TRUE(contains(dot, "shape=component"));
   EXPECT_TRUE(contains(dot, "on data\\nexposed 1 ms\""));
   EXPECT_TRUE(contains(dot, "stream compute0"));
   EXPECT_EQ(dot, dump_dot(graph, options));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -27,7 +28,9 @@ TEST(RenderSvg, SpecialCharactersOfNamesArriveOnceEscaped) {
   GraphBuilder builder;
   const TensorId x = builder.add_tensor({"x&lt;", DType::f32, {4}, Role::activation});
   builder.add_task({"\"a\" <b> &amp; \\N c\\", Add{4}, {write(whole(builder, x))}});
-  const std::string svg = render_svg(dump_dot(std::move(builder).build()));
+  const Graph graph = std::move(builder).build();
+  const DrawingOptions options;
+  const std::string svg = render_svg(dump_dot(Drawing(graph, options)));
   EXPECT_NE(svg.find("<text"), std::string::npos);
   // As an attribute and as text, the page shows exactly the name: & of "&amp;" is itself escaped, \N isn't expanded.
   EXPECT_NE(svg.find("id=\"&quot;a&quot; &lt;b&gt; &amp;amp; \\N c\\\""), std::string::npos) << svg;
@@ -35,7 +38,36 @@ TEST(RenderSvg, SpecialCharactersOfNamesArriveOnceEscaped) {
 }
 
 TEST(RenderSvg, EmptyGraphIsAPicture) {
-  EXPECT_NE(render_svg(dump_dot(GraphBuilder().build())).find("<svg"), std::string::npos);
+  const Graph graph = GraphBuilder().build();
+  const DrawingOptions options;
+  EXPECT_NE(render_svg(dump_dot(Drawing(graph, options))).find("<svg"), std::string::npos);
+}
+
+// Width and height stand behind the signature and the name of the first chunk.
+std::pair<std::size_t, std::size_t> size_of_png(const std::string& png) {
+  const auto number = [&](std::size_t at) {
+    std::size_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8U | static_cast<unsigned char>(png.at(at + i));
+    return value;
+  };
+  EXPECT_TRUE(png.starts_with("\x89PNG\r\n"));
+  return {number(16), number(20)};
+}
+
+TEST(RenderPng, DrawsDotAndPictures) {
+  EXPECT_GT(size_of_png(render_png("digraph { a -> b }")).first, 50U);
+  Picture picture(300, 200);
+  picture.rect(10, 10, 100, 50, {.fill = "#56B4E9", .stroke = "#222222"});
+  picture.text(20, 30, "\"quoted\" <b> & back\\slash → -");
+  const auto [width, height] = size_of_png(render_png(picture));
+  EXPECT_NEAR(static_cast<double>(width), 600, 4);
+  EXPECT_NEAR(static_cast<double>(height), 400, 4);
+}
+
+TEST(RenderPng, LargePicturesGetFewerDots) {
+  Picture picture(100, 2 * kMaxImageSide);
+  picture.rect(0, 0, 100, 2 * kMaxImageSide, {.fill = "#56B4E9"});
+  EXPECT_LE(size_of_png(render_png(picture)).second, kMaxImageSide + 4);
 }
 
 TEST(RenderSvg, RefusesWhatIsNoDot) {

@@ -49,7 +49,7 @@ TEST(PlanDot, AddedEdgesAreDrawnDotted) {
 
 TEST(PlanDot, OptionsMayAskForMore) {
   const Plan plan = two_streams();
-  DotOptions options;
+  DrawingOptions options;
   options.title = "one step by hand";
   EXPECT_NE(plan_dot(plan, "step.dot", options).find("one step by hand"), std::string::npos);
   EXPECT_EQ(plan_dot(plan, "step.dot"), plan_dot(plan, "step.dot"));

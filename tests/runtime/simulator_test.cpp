@@ -298,8 +298,9 @@ TEST(Simulator, ItsTracesAreWhatReportsAreMadeOf) {
     if (event.at("ph") == "X" && fan.plan.graph->find_task(event.at("name").get<std::string>()).valid()) ++tasks;
   }
   EXPECT_EQ(tasks, 8);
-  EXPECT_NE(timeline_text(fan.plan, result.ranks[0].steps[1]).find("compute0 |"), std::string::npos);
-  EXPECT_NE(timeline_svg(fan.plan, result.ranks[0].steps).find("<svg"), std::string::npos);
+  const RankTrace traced{0, result.ranks[0].steps};
+  const Recording recording = record(fan.plan, {&traced, 1}, 1);
+  EXPECT_NE(timeline_text(recording, recording.ranks[0].steps[1]).find("compute0 |"), std::string::npos);
 }
 
 TaskCosts random_costs(const Graph& graph, testing::Draws& draws) {

@@ -370,7 +370,7 @@ TEST(BadInput, FlagsOfTheOtherCommands) {
   expect_refused(folder, {"generate", "run", "--max-tokens", "99999999999999999999"}, {"--max-tokens"});
   expect_refused(folder, {"generate", "run", "--seed", "x"}, {"--seed"});
   expect_refused(folder, {"eval", "run", "--seq-len", "0x10"}, {"doesn't exist"});
-  expect_refused(folder, {"graph", "-o", "a.png"}, {".dot, .svg or .json"});
+  expect_refused(folder, {"graph", "-o", "a.pdf"}, {".dot, .svg, .png, .html, .json"});
   expect_refused(folder, {"graph", "--kind", "inference"}, {"--kind"});
   expect_refused(folder, {"graph", "--policy", "none-such", "-o", "a.dot"}, {"none-such"});
   expect_refused(folder, {"graph", "--model.heads", "7", "-o", "a.dot"}, {"model.heads = 7"});

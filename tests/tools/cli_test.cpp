@@ -97,7 +97,7 @@ TEST(Cli, WrongValuesNameTheFlag) {
   expect_refused({"train", "--set", "lr"}, {"--set lr has no value"});
   expect_refused({"train", "--grid", "x=3"}, {"model.hidden = 256 does not divide by x = 3"});
   expect_refused({"train", "--ranks", "3"}, {"--global-batch 6 or 9"});
-  expect_refused({"graph", "-o", "step.png"}, {".dot, .svg or .json"});
+  expect_refused({"graph", "-o", "step.pdf"}, {".dot, .svg, .png, .html, .json"});
 }
 
 TEST(Cli, MistakesInAFileNameTheLine) {

@@ -1,0 +1,84 @@
+// How long large graphs take to draw, on one core.
+//
+//   bench_draw [MICRO_BATCHES [LAYERS]]     13 micro-batches and 16667 layers if not said
+//
+// First a training step of gpt-80b on y=8, z=128 with every task a box of its own, laid out in blocks and written as
+// SVG (graph/block_layout.h) and as DOT; then a chain of layers of six tasks each, 100 000 in all, as DOT.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "graph/block_layout.h"
+#include "graph/dump_dot.h"
+#include "ops/lower.h"
+
+namespace weft::bench {
+namespace {
+
+Graph layers_graph(int layers) {
+  GraphBuilder builder;
+  const auto tensor = [&](std::string name, std::int64_t elements, Role role) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
+  };
+  View x = tensor("x", 64, Role::parameter);
+  for (int i = 0; i < layers; ++i) {
+    const std::string layer = fmt::format("L{}.", i);
+    const View part = tensor(layer + "part", 32, Role::parameter), weights = tensor(layer + "w", 64, Role::gathered);
+    const View y = tensor(layer + "y", 64, Role::activation), z = tensor(layer + "z", 64, Role::activation);
+    const View gradient = tensor(layer + "g", 64, Role::gradient);
+    builder.add_task({layer + "gather", AllGather{Channel::z_gather, 2, 32}, {read(part), write(weights)}, i});
+    builder.add_task({layer + "product", Gemm{8, 8, 8}, {read(x), read(weights), write(y)}, i});
+    builder.add_task({layer + "sum", AllReduce{Channel::x, 2, 64}, {read_write(y)}, i});
+    builder.add_task({layer + "act", GeluForward{64}, {read(y), write(z)}, i});
+    builder.add_task({layer + "dw", Gemm{8, 8, 8}, {read(y), read(z), write(gradient)}, i});
+    builder.add_task({layer + "reduce", AllReduce{Channel::data, 2, 64}, {read_write(gradient)}, i});
+    x = z;
+  }
+  return std::move(builder).build();
+}
+
+template <class Work>
+void measure(const std::string& what, const Graph& graph, const Work& work) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const std::size_t bytes = work().size();
+  fmt::print("{:<22} {:>7} tasks, {:>7} edges: {:6.2f} s, {:.1f} MB\n", what, graph.tasks().size(),
+             graph.edges().size(), std::chrono::duration<double>(Clock::now() - begin).count(),
+             static_cast<double>(bytes) * 1e-6);
+}
+
+void run(int micro_batches, int layers) {
+  DrawingOptions options;
+  options.collapse = Collapse::none;
+  StepConfig step;
+  step.grid.y = 8;
+  step.grid.z = 128;
+  step.micro_batches = micro_batches;
+  step.seq_len = 2048;
+  const std::shared_ptr<const Graph> large = lower_train(model_by_name("gpt-80b"), step);
+  measure("gpt-80b as SVG", *large, [&] { return block_layout(Drawing(*large, options)).svg(); });
+  measure("gpt-80b as DOT", *large, [&] { return dump_dot(Drawing(*large, options)); });
+  const Graph chain = layers_graph(layers);
+  measure("a chain as DOT", chain, [&] { return dump_dot(Drawing(chain, options)); });
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int argc, char** argv) {
+  const int micro_batches = argc > 1 ? std::atoi(argv[1]) : 13, layers = argc > 2 ? std::atoi(argv[2]) : 16667;
+  if (micro_batches < 1 || layers < 1) {
+    fmt::print(stderr, "usage: bench_draw [MICRO_BATCHES [LAYERS]]\n");
+    return 2;
+  }
+  try {
+    weft::bench::run(micro_batches, layers);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_draw: {}\n", error.what());
+    return 3;
+  }
+  return 0;
+}

@@ -1,0 +1,79 @@
+// `weft graph` as a process: formats, what is drawn, and what is refused.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/small_step.h"
+
+namespace weft {
+namespace {
+
+class GraphCommand : public SmallStep {
+ protected:
+  std::string drawn(const std::string& file, std::vector<std::string> more) const {
+    more.insert(more.end(), {"-o", file});
+    const CommandResult result = weft("graph", more);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return TemporaryFolder::read(folder_.path(file));
+  }
+};
+
+TEST_F(GraphCommand, WritesEveryFormat) {
+  EXPECT_TRUE(drawn("a.dot", {}).starts_with("// dot -Tsvg a.dot -o a.svg\n"));
+  EXPECT_TRUE(has(drawn("a.svg", {}), "<svg"));
+  EXPECT_TRUE(drawn("a.png", {}).starts_with("\x89PNG"));
+  EXPECT_TRUE(drawn("a.html", {}).starts_with("<!DOCTYPE html>"));
+  EXPECT_EQ(nlohmann::json::parse(drawn("a.json", {})).at("format"), "weft.graph");
+  EXPECT_TRUE(drawn("b.txt", {"--format", "dot"}).starts_with("// dot"));
+}
+
+TEST_F(GraphCommand, BytesAreTheSameEveryTime) {
+  const std::vector<std::string> words = {"--ranks", "2", "--critical-path"};
+  EXPECT_EQ(drawn("a.dot", words), drawn("a.dot", words));
+}
+
+TEST_F(GraphCommand, TellsWhatTheSimulatedStepTells) {
+  const std::string dot = drawn("a.dot", {"--grid", "y=2,z=2", "--critical-path", "--collapse", "layer"});
+  for (const std::string part : {"memory peaks here", "memory peaks in ", "critical path ", "simulated step",
+                                 "on stream z_gather", "× 2", "slack", "over y (ranks 0, 1)"}) {
+    EXPECT_TRUE(has(dot, part)) << part;
+  }
+}
+
+TEST_F(GraphCommand, DrawsPartsOfTheGraph) {
+  const std::string layer = drawn("a.dot", {"--layers", "1", "--collapse", "none"});
+  EXPECT_TRUE(has(layer, " id=\"mb0.L1."));
+  EXPECT_FALSE(has(layer, " id=\"mb0.L0."));
+  const auto graph = nlohmann::json::parse(drawn("a.json", {}));
+  const auto name = [&](std::size_t task) { return graph.at("tasks").at(task).at("name").get<std::string>(); };
+  const std::string near = drawn("b.dot", {"--around", name(3), "--hops", "0", "--collapse", "none"});
+  EXPECT_TRUE(has(near, "1 of ")) << near;
+  EXPECT_TRUE(has(near, " id=\"" + name(3) + "\""));
+  const std::string before = drawn("c.dot", {"--to", name(3), "--collapse", "none"});
+  EXPECT_TRUE(has(before, " id=\"" + name(0) + "\""));
+  EXPECT_TRUE(has(drawn("d.dot", {"--depth", "2"}), "class=\"section\""));
+}
+
+TEST_F(GraphCommand, LargeGraphsAreLaidOutInBlocksAndItSaysSo) {
+  const CommandResult result =
+      weft("graph", {"--model.layers", "30", "--collapse", "none", "--grid", "x=2,y=2", "-o", "a.svg"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(has(result.output, "laid out in blocks")) << result.output;
+  EXPECT_TRUE(has(TemporaryFolder::read(folder_.path("a.svg")), "laid out in blocks"));
+}
+
+TEST_F(GraphCommand, RefusesWhatItCannotDraw) {
+  expect_refused("graph", {"--around", "mb0.L0.nothing", "-o", "a.dot"}, {"--around", "mb0.L0.nothing"});
+  expect_refused("graph", {"--from", "L9", "-o", "a.dot"}, {"--from", "L9"});
+  expect_refused("graph", {"--layers", "1..5", "-o", "a.dot"}, {"--layers 1..5", "0 to 1"});
+  expect_refused("graph", {"--collapse", "layers", "-o", "a.dot"}, {"--collapse"});
+  expect_refused("graph", {"--depth", "5", "-o", "a.dot"}, {"--depth"});
+  expect_refused("graph", {"--hops", "-1", "-o", "a.dot"}, {"--hops"});
+  expect_refused("graph", {"--critical-path", "-o", "a.json"}, {"JSON holds the whole graph"});
+  expect_refused("graph", {"-o", "a.pdf"}, {".dot, .svg, .png, .html, .json"});
+  expect_refused("graph", {"-o", "no/such/a.svg"}, {"no/such"});
+  expect_refused("graph", {"--policy", "programm", "-o", "a.svg"}, {"program"});
+}
+
+}  // namespace
+}  // namespace weft

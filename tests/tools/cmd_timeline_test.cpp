@@ -1,0 +1,50 @@
+// `weft timeline` as a process: text, pictures, comparisons, and what is refused.
+#include <gtest/gtest.h>
+
+#include "tests/tools/small_step.h"
+
+namespace weft {
+namespace {
+
+class TimelineCommand : public SmallStep {};
+
+TEST_F(TimelineCommand, PrintsTextWithoutAPicture) {
+  const CommandResult result = weft("timeline", {"--ranks", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const std::string part : {"policy program: step ", "compute0", "data", "memory", "lower bound", "exposed"}) {
+    EXPECT_TRUE(has(result.output, part)) << result.output;
+  }
+  EXPECT_EQ(weft("timeline", {"--ranks", "2"}).output, result.output);
+}
+
+TEST_F(TimelineCommand, DrawsSvgAndPng) {
+  const CommandResult result = weft("timeline", {"--ranks", "2", "-o", "a.svg"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::string svg = TemporaryFolder::read(folder_.path("a.svg"));
+  for (const std::string part : {"<svg", "lower bound", "critical path: ", "peak ", "rank 0"}) {
+    EXPECT_TRUE(has(svg, part)) << part;
+  }
+  ASSERT_EQ(weft("timeline", {"--ranks", "2", "-o", "a.png"}).exit_code, 0);
+  EXPECT_TRUE(TemporaryFolder::read(folder_.path("a.png")).starts_with("\x89PNG"));
+}
+
+TEST_F(TimelineCommand, ComparesPolicies) {
+  const CommandResult result =
+      weft("timeline", {"--ranks", "2", "--compare", "serial", "program", "--text", "-o", "a.svg"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(has(result.output, "policy serial: step "));
+  EXPECT_TRUE(has(result.output, "policy program: step "));
+  const std::string svg = TemporaryFolder::read(folder_.path("a.svg"));
+  EXPECT_LT(svg.find("policy serial"), svg.find("policy program"));
+}
+
+TEST_F(TimelineCommand, RefusesWhatItCannotDraw) {
+  expect_refused("timeline", {"-o", "a.pdf"}, {".svg or .png"});
+  expect_refused("timeline", {"--compare", "serial", "programm"}, {"program"});
+  expect_refused("timeline", {"--ranks", "2", "--rank", "7"}, {"--rank 7", "rank 0 stands for"});
+  expect_refused("timeline", {"--columns", "3"}, {"--columns"});
+  expect_refused("timeline", {"-o", "no/such/a.svg"}, {"no/such"});
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,145 @@
+// `weft timeline`: when which task ran, of a traced run or of a simulated step, as a picture or in the terminal.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/render.h"
+#include "runtime/policy.h"
+#include "runtime/timeline.h"
+#include "tools/commands.h"
+#include "tools/config_options.h"
+#include "tools/trace_input.h"
+#include "train/durable_file.h"
+
+namespace weft {
+namespace {
+
+struct TimelineOptions {
+  std::string trace;  // a file or a folder; "": the configuration is simulated
+  RunConfig config;   // not yet resolved
+  std::vector<std::string> compare;
+  std::vector<int> ranks;
+  std::string output;
+  bool text = false;
+  int columns = 100;
+};
+
+// A rank more is a row more of every picture.
+constexpr int kMostRanks = 8;
+
+/// Those that were asked for, else the first ones.
+void narrow(Recording& recording, const std::vector<int>& wanted) {
+  std::vector<RecordedRank> kept;
+  std::vector<std::string> known;
+  for (const RecordedRank& rank : recording.ranks) {
+    known.push_back(fmt::format("{}", rank.rank));
+    const bool asked = std::find(wanted.begin(), wanted.end(), rank.rank) != wanted.end();
+    if (asked || (wanted.empty() && kept.size() < kMostRanks)) kept.push_back(rank);
+  }
+  for (const int rank : wanted) {
+    if (std::any_of(kept.begin(), kept.end(), [&](const RecordedRank& one) { return one.rank == rank; })) continue;
+    throw UserError(fmt::format("--rank {}: there is no trace of that rank", rank),
+                    "a rank that was traced: " + join(known) + " (where all behave alike, rank 0 stands for them)",
+                    "--rank " + (known.empty() ? "0" : known.front()));
+  }
+  recording.ranks = std::move(kept);
+}
+
+TraceInput simulated(const TimelineOptions& options, const std::string& policy) {
+  const int most =
+      options.ranks.empty() ? kMostRanks : *std::max_element(options.ranks.begin(), options.ranks.end()) + 1;
+  return simulate_step(options.config, policy, most);
+}
+
+std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
+  std::vector<TraceInput> inputs;
+  for (const std::string& name : options.compare) {
+    if (!names_a_trace(name)) make_policy(name);  // refuses what it can't be, before anything is simulated
+  }
+  for (const std::string& name : options.compare) {
+    inputs.push_back(names_a_trace(name) ? read_trace(name) : simulated(options, name));
+  }
+  if (options.compare.empty()) {
+    inputs.push_back(options.trace.empty() ? simulated(options, options.config.policy) : read_trace(options.trace));
+  }
+  for (TraceInput& input : inputs) narrow(input.recording, options.ranks);
+  return inputs;
+}
+
+void print_text(const std::vector<TraceInput>& inputs, int columns) {
+  for (const TraceInput& input : inputs) {
+    fmt::print("{}\n", input.title);
+    for (const RecordedRank& rank : input.recording.ranks) {
+      if (input.recording.ranks.size() > 1) fmt::print("rank {}\n", rank.rank);
+      if (!rank.steps.empty()) fmt::print("{}", timeline_text(input.recording, rank.steps.back(), columns));
+    }
+    if (input.bound_ns > 0) {
+      fmt::print("lower bound {:.2f} ms: no policy is faster on this graph\n", input.bound_ns * 1e-6);
+    }
+  }
+}
+
+int run(TimelineOptions options) {
+  const bool png = options.output.ends_with(".png");
+  if (!options.output.empty()) {
+    if (!png && !options.output.ends_with(".svg")) {
+      throw UserError("the format of " + options.output + " is unknown", "a file that ends in .svg or .png",
+                      "-o timeline.svg");
+    }
+    expect_writable(options.output);
+  }
+  const std::vector<TraceInput> inputs = inputs_of(options);
+  if (options.text || options.output.empty()) print_text(inputs, options.columns);
+  if (options.output.empty()) return 0;
+  std::vector<TimelinePart> parts;
+  for (const TraceInput& input : inputs) parts.push_back({input.title, &input.recording, input.bound_ns});
+  const Picture picture = timeline_picture(parts);
+  write_durable(options.output, png ? render_png(picture) : picture.svg());
+  if (!options.text) fmt::print("{}\n", options.output);
+  return 0;
+}
+
+}  // namespace
+
+Command add_timeline(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("timeline", "when which task ran: of a trace, or of a simulated step");
+  const auto options = std::make_shared<TimelineOptions>();
+  app->add_option("-o,--output", options->output, "the picture to write, .svg or .png; without it text is printed")
+      ->type_name("FILE");
+  app->add_flag("--text", options->text, "print it as text, one row a stream");
+  app->add_option("--columns", options->columns, "width of the text")
+      ->check(CLI::Range(40, 1000))
+      ->capture_default_str();
+  app->add_option("--rank", options->ranks, "ranks to draw; default: the first eight that were traced")
+      ->check(CLI::Range(0, 1 << 30));
+  app->add_option("--compare", options->compare, "policies, or traces, below each other on one time axis")
+      ->type_name("POLICY|TRACE");
+  const ConfigOptions config(*app);
+  app->footer(
+      "Instead of a TOML file a trace (FILE.json, FILE.json.gz) or the folder of a run may be named; a configuration "
+      "is\n"
+      "planned by --policy and simulated on --machine (default: laptop) or by --profile. The red line through the "
+      "bars\n"
+      "is the chain of tasks that the step's length comes from.\n"
+      "Examples:\n"
+      "  weft timeline runs/tiny -o step.svg\n"
+      "  weft timeline --model gpt2-124m --grid y=2,z=2 --machine dgx-h100 --text\n"
+      "  weft timeline --model gpt2-124m --ranks 4 --compare serial program critical-path -o policies.png");
+  return [options, config] {
+    if (names_a_trace(config.file())) {
+      options->trace = config.file();
+    } else {
+      options->config = config.load();
+      if (config.dump()) return print_config(options->config);
+    }
+    return run(*options);
+  };
+}
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+#include "tools/trace_input.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/text.h"
+#include "runtime/recorded_file.h"
+#include "train/planning.h"
+#include "train/trace_file.h"
+
+namespace weft {
+
+bool names_a_trace(const std::string& name) {
+  std::error_code error;
+  return name.ends_with(".json") || name.ends_with(".json.gz") || std::filesystem::is_directory(name, error);
+}
+
+TraceInput read_trace(const std::string& name) {
+  TraceInput input{.title = {}, .recording = read_recording(find_trace(name))};
+  const std::vector<RecordedRank>& ranks = input.recording.ranks;
+  if (ranks.empty() || ranks.front().steps.empty()) {
+    throw UserError(name + " holds no step", "a trace of at least one", "--trace-steps 1 or more when it is made");
+  }
+  input.title = fmt::format("{}: step {}, policy {}", name, ranks.front().steps.back().step, input.recording.policy);
+  return input;
+}
+
+Recording recording_of(const PlanReport& report, const Grid& grid) {
+  std::vector<RankTrace> ranks;
+  for (const SimulatedRank& rank : report.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
+  return record(*report.plan, ranks, static_cast<int>(grid.ranks()), grid);
+}
+
+TraceInput simulate_step(const RunConfig& config, const std::string& policy, int ranks) {
+  RunConfig resolved = config;
+  resolve(resolved, 0);
+  make_policy(policy);  // refuses what it can't be
+  PlanningProblem problem = planning_problem(resolved);
+  problem.simulation.traced_ranks = ranks;
+  const PlanReport report = report_plan(problem, policy);
+  if (!report.planned()) throw UserError(report.refusal, "", "");
+  return {fmt::format("policy {}: step {} on {}, simulated", report.policy, format_time(report.step_ns()),
+                      problem.machine.name),
+          recording_of(report, resolved.grid), report.bounds.best()};
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// What a user names → steps to look at: a trace file, the folder of a run, or a configuration to simulate.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "graph/grid.h"
+#include "runtime/plan_report.h"
+#include "runtime/recording.h"
+#include "train/config.h"
+
+namespace weft {
+
+struct TraceInput {
+  std::string title;
+  Recording recording;
+  double bound_ns = 0;  // of a simulated step; 0: not known
+};
+
+/// Is it a trace file (FILE.json, FILE.json.gz) or a folder, rather than a configuration or a policy?
+bool names_a_trace(const std::string& name);
+
+/// Of a file that weft wrote, or a run folder's trace.json. Throws UserError.
+TraceInput read_trace(const std::string& name);
+
+/// Every simulated rank that was traced.
+Recording recording_of(const PlanReport& report, const Grid& grid);
+
+/// A step of a configuration that isn't resolved yet, on its machine, with the traces of the first `ranks` ranks where
+/// ranks differ. Throws UserError on what can't be planned.
+TraceInput simulate_step(const RunConfig& config, const std::string& policy, int ranks);
+
+}  // namespace weft

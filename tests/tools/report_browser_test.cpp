@@ -52,8 +52,9 @@ class ReportBrowser : public SmallStep {
     html.insert(html.rfind(end), "<script>" + driver + "</script>");
     const std::string page = folder_.write("driven.html", html);
     Command browser({chromium_, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--window-size=1400,1000", "--user-data-dir=" + folder_.path("profile").string(),
-                     "--virtual-time-budget=60000", "--dump-dom", "file://" + page},
+                     "--run-all-compositor-stages-before-draw", "--window-size=1400,1000",
+                     "--user-data-dir=" + folder_.path("profile").string(), "--virtual-time-budget=60000", "--dump-dom",
+                     "file://" + page},
                     folder_.path().string());
     const CommandResult result = browser.wait();
     EXPECT_EQ(result.exit_code, 0) << result.errors;

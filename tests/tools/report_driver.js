@@ -5,21 +5,27 @@
   addEventListener('unhandledrejection', (event) => seen.errors.push(String(event.reason)));
   document.addEventListener('securitypolicyviolation', (event) => seen.violations.push(event.violatedDirective));
   const byId = (id) => document.getElementById(`weft-${id}`);
-  const frames = async (count) => {
-    for (let i = 0; i < count; ++i) await new Promise((done) => setTimeout(done, 50));
+  // Frames come when the browser likes: what is to be seen in one is waited for.
+  const until = async (holds) => {
+    for (let i = 0; i < 300 && !holds(); ++i) await new Promise((done) => setTimeout(done, 50));
+    return holds();
   };
   const pointer = (element, type, clientX, clientY) =>
       element.dispatchEvent(new PointerEvent(type, {clientX, clientY, bubbles: true, pointerId: 1, buttons: 0}));
   const key = (element, name) => element.dispatchEvent(new KeyboardEvent('keydown', {key: name, bubbles: true, cancelable: true}));
 
   async function act() {
-    for (let i = 0; i < 200 && document.documentElement.dataset.ready !== 'yes'; ++i) await frames(1);
+    await until(() => document.documentElement.dataset.ready === 'yes');
     seen.ready = document.documentElement.dataset.ready || 'no';
     seen.trouble = byId('trouble').textContent;
     const canvas = byId('canvas'), box = canvas.getBoundingClientRect();
-    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data, colors = new Set();
-    for (let i = 0; i < pixels.length; i += 4) colors.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
-    seen.blue = colors.has(0x56B4E9);  // matrix products
+    seen.blue = await until(() => {  // matrix products
+      const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      for (let i = 0; i < pixels.length; i += 4) {
+        if ((pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]) === 0x56B4E9) return true;
+      }
+      return false;
+    });
 
     // The first row lies below the first head.
     let x = box.left + 140;
@@ -44,11 +50,11 @@
     seen.cleared = byId('found').textContent;
     seen.back = document.activeElement === canvas;
 
-    await frames(4);
+    key(canvas, 'Home');
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     const before = canvas.toDataURL();
     key(canvas, '+');
-    await frames(4);
-    seen.zoomed = canvas.toDataURL() !== before;
+    seen.zoomed = await until(() => canvas.toDataURL() !== before);
     key(canvas, 'f');
     key(canvas, 'c');
     seen.critical = byId('critical').getAttribute('aria-pressed');

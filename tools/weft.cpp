@@ -79,8 +79,8 @@ int run(int argc, char** argv) {
       "  weft doctor                                  see what this machine offers\n"
       "`weft COMMAND --help` shows a command's flags and examples.");
   std::vector<std::pair<CLI::App*, Command>> commands;
-  for (const auto add : {add_train, add_eval, add_generate, add_export, add_graph, add_timeline, add_plan, add_diff, add_memory,
-                         add_simulate, add_compare, add_explain, add_profile, add_tune, add_doctor}) {
+  for (const auto add : {add_train, add_eval, add_generate, add_export, add_graph, add_timeline, add_plan, add_diff,
+                         add_memory, add_simulate, add_compare, add_explain, add_profile, add_tune, add_doctor}) {
     Command command = add(root);
     CLI::App* sub = root.get_subcommands([](const CLI::App*) { return true; }).back();
     sub->allow_extras();

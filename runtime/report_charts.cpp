@@ -51,7 +51,8 @@ class Chart {
     for (double at = std::ceil(y_.low / tick - 1e-9) * tick; at <= y_.high * (1 + 1e-9); at += tick) {
       append("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kLeft,
              kLeft + kWidth, y(at));
-      append("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 8, y(at) + 4, text(at));
+      append("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 8, y(at) + 4,
+             text(at + 0.0));  // not -0
     }
   }
   template <class Text>

@@ -168,7 +168,8 @@ ReportPage comparison_page(KeptComparison kept) {
   page.title = kept.comparison.at("title").get<std::string>();
   page.subtitle = fmt::format("policies compared; costs: {}", kept.comparison.at("costs").get<std::string>());
   page.leading.push_back(policies_table(kept.comparison));
-  page.timeline_note = "One step of rank 0 under each policy, from the same moment on.";
+  page.timeline_note =
+      kept.views.size() == 1 ? "One step of rank 0." : "One step of rank 0 under each policy, from the same moment on.";
   page.graph_svg = std::move(kept.graph_svg);
   page.graph_note = std::move(kept.graph_note);
   page.graph_view = std::move(kept.graph_view);

@@ -35,7 +35,7 @@ std::string number(const json& entry, const char* key, Text text) {
 ReportTable policies_table(const json& comparison) {
   ReportTable table{.title = "Policies",
                     .heads = {"policy", "step ms", "speed-up", "gap %", "hidden %", "exposed ms", "overlap %",
-                              "contention ms", "memory", "planning ms"}};
+                              "contention ms", "memory"}};
   if (comparison.contains("least_bound_ms")) {
     table.note = fmt::format(
         "No order can take less than {:.2f} ms. Gap: above the bound of the policy's own graph; hidden: of the time "
@@ -43,9 +43,11 @@ ReportTable policies_table(const json& comparison) {
         comparison.at("least_bound_ms").get<double>());
   }
   const json& policies = comparison.at("policies");
+  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
+  const bool timed = std::ranges::any_of(policies, [](const json& entry) { return entry.contains("planning_ms"); });
+  if (timed) table.heads.emplace_back("planning ms");
   const bool measured = std::ranges::any_of(policies, [](const json& entry) { return entry.contains("measured"); });
   if (measured) table.heads.insert(table.heads.end(), {"measured ms", "error %"});
-  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
   double least = 0;
   for (const json& entry : policies) {
     std::vector<ReportCell> row = {{entry.at("policy").get<std::string>()}};
@@ -65,7 +67,8 @@ ReportTable policies_table(const json& comparison) {
     row.emplace_back(number(entry, "contention_ms", ms));
     row.emplace_back(
         number(entry, "memory_bytes", [](double bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }));
-    row.emplace_back(number(entry, "planning_ms", [](double value) { return fmt::format("{:.1f}", value); }));
+    if (timed)
+      row.emplace_back(number(entry, "planning_ms", [](double value) { return fmt::format("{:.1f}", value); }));
     if (measured) {
       const json& times = entry.at("measured");
       step = times.at("median_ms").get<double>();

@@ -67,8 +67,9 @@ ReportTable policies_table(const json& comparison) {
     row.emplace_back(number(entry, "contention_ms", ms));
     row.emplace_back(
         number(entry, "memory_bytes", [](double bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }));
-    if (timed)
+    if (timed) {
       row.emplace_back(number(entry, "planning_ms", [](double value) { return fmt::format("{:.1f}", value); }));
+    }
     if (measured) {
       const json& times = entry.at("measured");
       step = times.at("median_ms").get<double>();

@@ -14,7 +14,8 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kBuffer = 1 << 20;  // also the longest text
+constexpr std::size_t kBuffer = 1 << 16;   // grows for long texts
+constexpr std::size_t kLongest = 1 << 20;  // text
 constexpr int kDeepest = 64;
 constexpr std::size_t kLongestToken = 400;  // 1.8e308 without an exponent
 
@@ -81,13 +82,14 @@ void JsonPull::refuse(std::string_view found, std::string_view expected) const {
 }
 
 bool JsonPull::fill() {
-  if (end_ - at_ == buffer_.size()) refuse("a text of more than 1 MiB", "names and texts of some length");
+  if (end_ - at_ >= kLongest) refuse("a text of more than 1 MiB", "names and texts of some length");
   const auto kept = buffer_.begin() + static_cast<std::ptrdiff_t>(at_);
   lines_before_ += static_cast<std::uint64_t>(std::count(buffer_.begin(), kept, '\n'));
   bytes_before_ += at_;
   std::memmove(buffer_.data(), buffer_.data() + at_, end_ - at_);
   end_ -= at_;
   at_ = 0;
+  if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
   const std::size_t count = source_({buffer_.data() + end_, buffer_.size() - end_});
   end_ += count;
   return count > 0;
@@ -196,7 +198,7 @@ std::string_view JsonPull::decoded(std::size_t length, std::string_view expected
     const char c = escape_byte();
     if (c == '"') break;
     if (static_cast<unsigned char>(c) < 0x20) refuse("a control character within a text", expected);
-    if (text.size() > kBuffer) refuse("a text of more than 1 MiB", "names and texts of some length");
+    if (text.size() > kLongest) refuse("a text of more than 1 MiB", "names and texts of some length");
     if (c != '\\') {
       text += c;
       continue;

@@ -1,7 +1,9 @@
-// `weft export`: a checkpoint of any grid as a folder that Hugging Face's libraries load.
+// `weft export`: a checkpoint of any grid as a folder that Hugging Face's libraries load, or a run's training step as
+// Chakra traces that simulators of machines replay.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,9 +12,14 @@
 
 #include "base/error.h"
 #include "runtime/buffer.h"
+#include "runtime/chakra.h"
+#include "runtime/plan_report.h"
 #include "tools/commands.h"
 #include "train/checkpoint.h"
+#include "train/durable_file.h"
 #include "train/free_space.h"
+#include "train/mapped_file.h"
+#include "train/planning.h"
 #include "train/progress.h"
 #include "train/weights.h"
 
@@ -22,9 +29,19 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportOptions {
-  std::string from;  // a run or checkpoint folder
+  std::string from;  // a run or checkpoint folder; for Chakra also a configuration file
   std::string output;
+  std::string format = "hf";
+  std::int64_t ranks_written = 0;
 };
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return;
+  throw UserError(fmt::format("can't make the folder {}: {}", in_quotes(folder), error.message()),
+                  "a folder that can be written", "-o with another path");
+}
 
 void prepare_folder(const fs::path& folder) {
   std::error_code error;
@@ -33,10 +50,7 @@ void prepare_folder(const fs::path& folder) {
     throw UserError(in_quotes(folder / file) + " exists", "a folder without a model: nothing is overwritten",
                     "-o with another folder, or remove the file");
   }
-  fs::create_directories(folder, error);
-  if (!error) return;
-  throw UserError(fmt::format("can't make the folder {}: {}", in_quotes(folder), error.message()),
-                  "a folder that can be written", "-o with another path");
+  make_folder(folder);
 }
 
 int export_checkpoint(const ExportOptions& options) {
@@ -64,21 +78,64 @@ int export_checkpoint(const ExportOptions& options) {
   return 0;
 }
 
+/// Chakra traces of the step that a configuration describes, with the times that its profile or machine gives tasks.
+int export_chakra(const ExportOptions& options) {
+  constexpr std::int64_t kMostFiles = 4096;
+  const fs::path folder = options.output;
+  std::error_code error;
+  const fs::path from = options.from, file = fs::is_directory(from, error) ? from / "config.toml" : from;
+  RunConfig config;
+  load_toml(config, file.string());
+  resolve(config, 0);
+  const std::int64_t ranks = config.grid.ranks();
+  if (options.ranks_written == 0 && ranks > kMostFiles) {
+    throw UserError(fmt::format("{} ranks: as many files", ranks), fmt::format("at most {} of them", kMostFiles),
+                    "--ranks-written N for the first N ranks; they differ in their groups alone");
+  }
+  if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
+    throw UserError(in_quotes(folder) + " exists and is no empty folder", "a new folder", "-o with another name");
+  }
+  const PlanningProblem problem = planning_problem(config);
+  const PlanReport report = report_plan(problem, config.policy);
+  if (!report.planned()) throw UserError(report.refusal, "", "");
+  make_folder(folder);
+  const ChakraTraces traces(*report.plan, config.grid, report.costs.ns);
+  const std::int64_t written = options.ranks_written == 0 ? ranks : std::min(ranks, options.ranks_written);
+  for (std::int64_t rank = 0; rank < written; ++rank) {
+    write_durable(folder / fmt::format("step.{}.et", rank), traces.trace(rank));
+  }
+  write_durable(folder / "groups.json", traces.groups());
+  fmt::print("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(),
+             written, ranks, report.plan->sequence.size(), report.policy);
+  return 0;
+}
+
 }  // namespace
 
 Command add_export(CLI::App& root) {
   CLI::App* app =
-      root.add_subcommand("export", "write a checkpoint's model as config.json and model.safetensors of Hugging Face");
+      root.add_subcommand("export", "write a checkpoint's model for Hugging Face, or a run's step for simulators");
   const auto options = std::make_shared<ExportOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder, of any grid")->type_name("FOLDER")->required();
-  app->add_option("-o,--output", options->output, "the folder to write; it may not hold a model yet")
+  app->add_option("run", options->from, "a run or checkpoint folder, of any grid; chakra: a run or a config.toml")
+      ->type_name("FOLDER|FILE")
+      ->required();
+  app->add_option("-o,--output", options->output, "the folder to write; nothing in it is overwritten")
       ->type_name("FOLDER")
       ->required();
+  app->add_option("--format", options->format,
+                  "hf: config.json and model.safetensors; chakra: execution traces of one training step (MLCommons), a "
+                  "file a rank, and the communicator groups, as ASTRA-sim reads them")
+      ->check(CLI::IsMember({"hf", "chakra"}))
+      ->capture_default_str();
+  app->add_option("--ranks-written", options->ranks_written, "chakra: only the first so many ranks; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->footer(
       "Examples:\n"
       "  weft export runs/mine -o mine-hf\n"
-      "  weft export runs/mine/checkpoints/step_00000200 -o step-200");
-  return [options] { return export_checkpoint(*options); };
+      "  weft export runs/mine/checkpoints/step_00000200 -o step-200\n"
+      "  weft export runs/mine --format chakra -o mine-et");
+  return [options] { return options->format == "chakra" ? export_chakra(*options) : export_checkpoint(*options); };
 }
 
 }  // namespace weft

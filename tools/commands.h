@@ -28,6 +28,7 @@ Command add_diff(CLI::App& root);
 Command add_memory(CLI::App& root);
 Command add_simulate(CLI::App& root);
 Command add_report(CLI::App& root);
+Command add_trace(CLI::App& root);
 Command add_doctor(CLI::App& root);
 
 }  // namespace weft

@@ -39,12 +39,19 @@ std::vector<std::string> flag_names(const CLI::App& command) {
   return names;
 }
 
+/// "weft trace diff": with the commands that it belongs to.
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? "weft" : full_name(*parent) + " " + command.get_name();
+}
+
 /// Refuses what `command` didn't take: a flag or a word.
 void refuse_extras(const CLI::App& command) {
+  for (const CLI::App* sub : command.get_subcommands()) refuse_extras(*sub);
   const std::vector<std::string> extras = command.remaining();
   if (extras.empty()) return;
   const bool root = command.get_parent() == nullptr;
-  const std::string called = root ? "weft" : "weft " + command.get_name();
+  const std::string called = full_name(command);
   // A flag first: the words behind an unknown flag are its values.
   auto extra =
       std::find_if(extras.begin(), extras.end(), [](const std::string& e) { return e.size() > 1 && e[0] == '-'; });
@@ -81,7 +88,7 @@ int run(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, Command>> commands;
   for (const auto add :
        {add_train, add_eval, add_generate, add_export, add_graph, add_timeline, add_plan, add_diff, add_memory,
-        add_simulate, add_compare, add_explain, add_report, add_profile, add_tune, add_doctor}) {
+        add_simulate, add_compare, add_explain, add_report, add_trace, add_profile, add_tune, add_doctor}) {
     Command command = add(root);
     CLI::App* sub = root.get_subcommands([](const CLI::App*) { return true; }).back();
     sub->allow_extras();

@@ -1,0 +1,21 @@
+// Traces: an accepted one is written as one that is read back equal, and gives summaries, checks and pictures.
+#include "runtime/chrome_trace.h"
+#include "runtime/perfetto_trace.h"
+#include "runtime/recorded_file.h"
+#include "runtime/trace_check.h"
+#include "runtime/trace_summary.h"
+#include "tests/fuzz/fuzz_target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weft;
+  Recording recording;
+  if (!fuzz::accepted([&] { recording = parse_recording(fuzz::text_of(data, size), "trace.json"); })) return 0;
+  const std::string written = chrome_trace_json(recording);
+  fuzz::require(parse_recording(written, "written.json") == recording, "a trace that differs when it is read back");
+  fuzz::require(!summary_text(recording, summarize_trace(recording, true, 10)).empty(), "a summary of nothing");
+  check_recording(recording);
+  std::size_t bytes = 0;
+  write_perfetto_trace(recording, [&](std::string_view piece) { bytes += piece.size(); });
+  fuzz::require(bytes > 0, "a binary trace of nothing");
+  return 0;
+}

@@ -1,0 +1,167 @@
+// `weft trace` and the Chakra export as processes, over a run that really happened and one that was simulated.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/small_step.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+class TraceCommand : public SmallStep {
+ protected:
+  void simulate(const std::string& policy, const std::string& output) const {
+    const CommandResult result =
+        weft("simulate", {"--grid", "x=2,z=2", "--simulated-steps", "2", "--policy", policy, "-o", output});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+  void train(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"--steps", "4", "--run-dir", "run", "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = weft("train", words);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+  CommandResult trace(std::vector<std::string> words) const {
+    words.insert(words.begin(), "trace");
+    return run_weft(words, folder_.path().string());
+  }
+  std::string trace_text() const { return TemporaryFolder::read(folder_.path("run/trace.json")); }
+};
+
+TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{
+           {"--ranks", "2"}, {"--grid", "x=2,z=2", "--policy", "axonn"}, {"--ranks", "2", "--policy", "serial"}}) {
+    std::filesystem::remove_all(folder_.path("run"));
+    train(how);
+    const CommandResult result = trace({"check", "run"});
+    EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
+    EXPECT_TRUE(has(result.output, "the trace keeps its plan")) << result.output;
+    EXPECT_TRUE(has(result.output, "compiles to the same plan")) << result.output;
+    EXPECT_TRUE(has(result.output, " 0 violations")) << result.output;
+  }
+}
+
+// One task of the file is moved before what it waits for.
+TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
+  train({"--ranks", "2"});
+  std::string text = trace_text();
+  // The first collective, which sums what computations give, begins with its step.
+  const std::size_t event = text.find("\"Collective name\"");
+  ASSERT_NE(event, std::string::npos);
+  const std::size_t line = text.rfind('\n', event) + 1, ts = text.find("\"ts\": ", line) + 6;
+  const std::size_t comma = text.find(',', ts);
+  const std::string begin = text.substr(ts, comma - ts);
+  const std::size_t dot = begin.find('.');
+  const long long ns = std::stoll(begin.substr(0, dot)) * 1000 + std::stoll(begin.substr(dot + 1));
+  const json meta = json::parse(text).at("weft").at("ranks").at(0).at("steps").at(0);
+  const long long early = meta.at(1).get<long long>();
+  ASSERT_GT(ns, early);
+  text.replace(ts, begin.size(), std::to_string(early / 1000) + "." + std::to_string(1000 + early % 1000).substr(1));
+  folder_.write("tampered.json", text);
+  const CommandResult result = trace({"check", "tampered.json"});
+  EXPECT_EQ(result.exit_code, 3) << result.output << result.errors;
+  EXPECT_TRUE(has(result.output, "THE TRACE VIOLATES ITS PLAN")) << result.output;
+  EXPECT_TRUE(has(result.output, "rank 0, step ")) << result.output;
+  const json figures = json::parse(trace({"check", "tampered.json", "--json"}).output);
+  EXPECT_FALSE(figures.at("holds").get<bool>());
+  EXPECT_GT(figures.at("violations").get<int>(), 0);
+}
+
+TEST_F(TraceCommand, CheckNamesAPlanThatTheConfigurationNoLongerGives) {
+  train({"--ranks", "2", "--policy", "serial"});
+  std::string config = TemporaryFolder::read(folder_.path("run/config.toml"));
+  const std::size_t at = config.find("\"serial\"");
+  ASSERT_NE(at, std::string::npos) << config;
+  folder_.write("run/config.toml", config.replace(at, 8, "\"program\""));
+  const CommandResult result = trace({"check", "run"});
+  EXPECT_EQ(result.exit_code, 3) << result.output;
+  EXPECT_TRUE(has(result.output, "compiles to another plan")) << result.output;
+}
+
+TEST_F(TraceCommand, SummaryAndDiffTellOfRanksAndKinds) {
+  simulate("serial", "a.json");
+  simulate("axonn", "b.json.gz");
+  const CommandResult text = trace({"summary", "a.json"});
+  EXPECT_EQ(text.exit_code, 0) << text.errors;
+  for (const char* part : {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}) {
+    EXPECT_TRUE(has(text.output, part)) << part << "\n" << text.output;
+  }
+  const json all = json::parse(trace({"summary", "b.json.gz", "--all-steps", "--json"}).output);
+  EXPECT_EQ(all.at("policy"), "axonn");
+  EXPECT_EQ(all.at("steps").size(), 2U);
+  const json changes = json::parse(trace({"diff", "a.json", "b.json.gz", "--json"}).output);
+  EXPECT_EQ(changes.at("policy_a"), "serial");
+  const json& exposed = changes.at("sums").at(3);
+  EXPECT_EQ(exposed.at("name"), "exposed");
+  EXPECT_LE(exposed.at("b_ns").get<double>(), exposed.at("a_ns").get<double>());
+  EXPECT_TRUE(has(trace({"diff", "a.json", "b.json.gz", "--most", "2"}).output, "tasks that changed most"));
+}
+
+TEST_F(TraceCommand, ExportsForOtherTools) {
+  train({"--ranks", "2"});
+  EXPECT_EQ(trace({"export", "run", "--format", "kineto", "-o", "ranks"}).exit_code, 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string name = "ranks/rank_" + std::to_string(rank) + ".json";
+    const std::string text = TemporaryFolder::read(folder_.path(name));
+    EXPECT_TRUE(has(text, "\"rank\": " + std::to_string(rank)));
+    EXPECT_TRUE(has(text, "\"name\": \"ncclKernel:"));
+    const json summary = json::parse(trace({"summary", name, "--json"}).output);
+    EXPECT_EQ(summary.at("steps").at(0).at("rank"), rank);
+  }
+  EXPECT_EQ(trace({"export", "run", "--format", "perfetto", "-o", "all.pftrace"}).exit_code, 0);
+  EXPECT_EQ(TemporaryFolder::read(folder_.path("all.pftrace")).at(0), '\x0a');
+  EXPECT_EQ(trace({"export", "run", "--format", "chrome", "-o", "again.json"}).exit_code, 0);
+  EXPECT_EQ(TemporaryFolder::read(folder_.path("again.json")), trace_text());
+  EXPECT_EQ(trace({"export", "run", "--format", "chrome", "-o", "again.json.gz"}).exit_code, 0);
+  EXPECT_EQ(trace({"check", "again.json.gz"}).exit_code, 0);
+}
+
+TEST_F(TraceCommand, ExportsChakraTracesOfARun) {
+  train({"--grid", "x=2,z=2"});
+  const auto chakra = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"export", "run", "--format", "chakra"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_weft(words, folder_.path().string());
+  };
+  const CommandResult result = chakra({"-o", "et"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(has(result.output, "4 of 4 ranks")) << result.output;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string text = TemporaryFolder::read(folder_.path("et/step." + std::to_string(rank) + ".et"));
+    EXPECT_EQ(text.substr(0, 8), std::string("\x07\x0a\x05") + "0.0.4");
+  }
+  EXPECT_TRUE(json::parse(TemporaryFolder::read(folder_.path("et/groups.json"))).at("1").is_array());
+  EXPECT_EQ(chakra({"-o", "et"}).exit_code, 2) << "nothing is overwritten";
+  EXPECT_EQ(chakra({"-o", "two", "--ranks-written", "2"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("two/step.1.et")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("two/step.2.et")));
+}
+
+TEST_F(TraceCommand, RefusesWhatItCannotRead) {
+  folder_.write("empty.json", "");
+  folder_.write("other.json", "{\"traceEvents\": []}");
+  std::filesystem::create_directory(folder_.path("no_run"));
+  for (const char* file : {"missing.json", "empty.json", "other.json", "text.txt", "no_run"}) {
+    for (const char* command : {"summary", "check"}) {
+      const CommandResult result = trace({command, file});
+      EXPECT_EQ(result.exit_code, 2) << file;
+      EXPECT_EQ(result.output, "");
+      EXPECT_TRUE(has(result.errors, file)) << result.errors;
+      EXPECT_TRUE(has(result.errors, "fix: ")) << result.errors;
+    }
+  }
+  simulate("serial", "a.json");
+  EXPECT_EQ(trace({}).exit_code, 2);
+  EXPECT_TRUE(has(trace({"sumary", "a.json"}).errors, "did you mean summary?"));
+  EXPECT_TRUE(has(trace({"summary", "a.json", "--all-step"}).errors, "did you mean --all-steps?"));
+  EXPECT_EQ(trace({"diff", "a.json"}).exit_code, 2);
+  EXPECT_EQ(trace({"export", "a.json", "--format", "svg", "-o", "x"}).exit_code, 2);
+  EXPECT_EQ(trace({"export", "a.json", "--format", "kineto", "-o", "."}).exit_code, 2);
+  EXPECT_EQ(trace({"export", "a.json", "--format", "chrome", "-o", "no/such/folder.json"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace weft

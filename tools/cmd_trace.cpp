@@ -1,0 +1,206 @@
+// `weft trace`: what a trace says, two of them side by side, whether a run kept its plan, and traces for other tools.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/recorded_file.h"
+#include "runtime/trace_check.h"
+#include "runtime/trace_difference.h"
+#include "runtime/trace_summary.h"
+#include "tools/commands.h"
+#include "train/durable_file.h"
+#include "train/mapped_file.h"
+#include "train/planning.h"
+#include "train/trace_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kViolated = 3;
+constexpr const char* kWhat = "a trace that Weft wrote, or the folder of a run";
+
+struct TraceOptions {
+  std::string trace, other, output, format;
+  std::size_t most = 10;
+  bool all_steps = false, pack = false, json = false;
+};
+
+std::size_t limit(std::size_t most) {
+  return most == 0 ? std::numeric_limits<std::size_t>::max() : most;
+}
+
+Recording load(const std::string& trace_or_run) {
+  return read_recording(find_trace(trace_or_run));
+}
+
+int summarize(const TraceOptions& options) {
+  const Recording recording = load(options.trace);
+  const TraceSummary summary = summarize_trace(recording, options.all_steps, limit(options.most));
+  fmt::print("{}", options.json ? summary_json(recording, summary).dump() + "\n" : summary_text(recording, summary));
+  return 0;
+}
+
+int compare(const TraceOptions& options) {
+  const TraceDifference difference = compare_recordings(load(options.trace), load(options.other));
+  fmt::print("{}", options.json ? difference_json(difference).dump() + "\n"
+                                : difference_text(difference, limit(options.most)));
+  return 0;
+}
+
+/// What a run folder's configuration compiles to today, against what ran: "" if nothing is known of it.
+struct PlanComparison {
+  std::string text;
+  bool differs = false;
+};
+
+PlanComparison compare_plans(const fs::path& run, const Recording& recording) {
+  std::error_code none;
+  const fs::path file = run / "config.toml";
+  if (!fs::is_directory(run, none) || !fs::exists(file, none)) return {};
+  try {
+    const std::uint64_t compiled = compiled_fingerprint(file);
+    if (compiled == recording.plan_fingerprint) return {"the run's configuration compiles to the same plan", false};
+    return {fmt::format("the run's configuration compiles to another plan ({:#018x}) than the one that ran ({:#018x})",
+                        compiled, recording.plan_fingerprint),
+            true};
+  } catch (const UserError& error) {
+    return {fmt::format("the run's configuration doesn't compile here: {}", error.what()), false};
+  }
+}
+
+int check(const TraceOptions& options) {
+  const Recording recording = load(options.trace);
+  const TraceCheck result = check_recording(recording, limit(options.most));
+  const PlanComparison plans = compare_plans(options.trace, recording);
+  const bool holds = result.holds() && !plans.differs;
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"holds", holds},
+                                              {"edges", result.edges},
+                                              {"tasks", result.tasks},
+                                              {"collectives", result.collectives},
+                                              {"violations", result.violations},
+                                              {"messages", result.messages},
+                                              {"plan", plans.text}}
+                           .dump());
+    return holds ? 0 : kViolated;
+  }
+  for (const std::string& message : result.messages) fmt::print("{}\n", message);
+  if (result.violations > result.messages.size()) {
+    fmt::print("… and {} more\n", result.violations - result.messages.size());
+  }
+  fmt::print("{}: {} edges, {} tasks and {} collectives compared, {} violations\n",
+             result.holds() ? "the trace keeps its plan" : "THE TRACE VIOLATES ITS PLAN", result.edges, result.tasks,
+             result.collectives, result.violations);
+  if (!plans.text.empty()) fmt::print("{}\n", plans.text);
+  return holds ? 0 : kViolated;
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
+    throw UserError(in_quotes(folder) + " exists and is no empty folder",
+                    "a new folder: HolisticTraceAnalysis reads all that lies in it", "-o with another name");
+  }
+  fs::create_directories(folder, error);
+  if (error) {
+    throw UserError(fmt::format("can't make the folder {}: {}", in_quotes(folder), error.message()),
+                    "a folder that can be written", "-o with another path");
+  }
+}
+
+void export_ranks(const fs::path& folder, const Recording& recording, bool pack) {
+  make_folder(folder);
+  Recording one = recording;
+  for (const RecordedRank& rank : recording.ranks) {
+    one.ranks = {rank};
+    const fs::path file = folder / fmt::format("rank_{}.json{}", rank.rank, pack ? ".gz" : "");
+    write_chrome_file(file, one, {.kineto_names = true, .origin = first_begin(recording)});
+    fmt::print("{}\n", file.string());
+  }
+}
+
+int export_trace(const TraceOptions& options) {
+  const bool folder = options.format == "kineto";
+  if (options.pack && !folder) {
+    throw UserError("--gz is for --format kineto", "", "-o with a name that ends in .gz");
+  }
+  if (!folder) expect_writable(options.output);
+  const Recording recording = load(options.trace);
+  if (folder) {
+    export_ranks(options.output, recording, options.pack);
+    return 0;
+  }
+  if (options.format == "perfetto") {
+    write_perfetto_file(options.output, recording);
+  } else {
+    write_chrome_file(options.output, recording);
+  }
+  fmt::print("{}\n", options.output);
+  return 0;
+}
+
+CLI::App* subcommand(CLI::App& app, const char* name, const char* what, TraceOptions& options) {
+  CLI::App* sub = app.add_subcommand(name, what);
+  sub->allow_extras();  // refused by name, see tools/weft.cpp
+  sub->add_option("trace", options.trace, kWhat)->type_name("TRACE|RUN")->required();
+  return sub;
+}
+
+void add_most(CLI::App* sub, TraceOptions& options, const char* what) {
+  sub->add_option("--most", options.most, what)->check(CLI::NonNegativeNumber)->capture_default_str();
+}
+
+}  // namespace
+
+Command add_trace(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("trace", "read traces: summary, diff, check, export");
+  const auto options = std::make_shared<TraceOptions>();
+  CLI::App* summary = subcommand(*app, "summary", "where the time of a step went, on each rank", *options);
+  summary->add_flag("--all-steps", options->all_steps, "every traced step, not only the last one");
+  add_most(summary, *options, "stalls named for each rank and step; 0: all");
+  CLI::App* diff = subcommand(*app, "diff", "what became slower from one trace to another", *options);
+  diff->add_option("other", options->other, "the other one")->type_name("TRACE|RUN")->required();
+  add_most(diff, *options, "tasks named; 0: all");
+  CLI::App* checked = subcommand(*app, "check", "did the run keep its plan? Exit code 3 if it didn't", *options);
+  add_most(checked, *options, "violations named; 0: all");
+  for (CLI::App* sub : {summary, diff, checked}) sub->add_flag("--json", options->json, "print it as JSON");
+  CLI::App* exported = subcommand(*app, "export", "write the trace for other tools", *options);
+  exported
+      ->add_option("--format", options->format,
+                   "chrome: one JSON file for Perfetto's and Chrome's viewers; kineto: one a rank, as PyTorch writes "
+                   "them, for HolisticTraceAnalysis; perfetto: one small binary file for ui.perfetto.dev")
+      ->check(CLI::IsMember({"chrome", "kineto", "perfetto"}))
+      ->required();
+  exported
+      ->add_option("-o,--output", options->output, "the file to write, packed if it ends in .gz; a folder for kineto")
+      ->type_name("FILE|FOLDER")
+      ->required();
+  exported->add_flag("--gz", options->pack, "kineto: pack each file");
+  app->footer(
+      "Examples:\n"
+      "  weft trace summary runs/mine\n"
+      "  weft trace diff runs/serial runs/mine\n"
+      "  weft trace check runs/mine\n"
+      "  weft trace export runs/mine --format kineto -o for-hta\n"
+      "  weft trace export runs/mine --format perfetto -o mine.pftrace");
+  return [=] {
+    if (summary->parsed()) return summarize(*options);
+    if (diff->parsed()) return compare(*options);
+    if (checked->parsed()) return check(*options);
+    if (exported->parsed()) return export_trace(*options);
+    throw UserError("weft trace: nothing to do", "one of summary, diff, check, export",
+                    "`weft trace --help` has examples");
+  };
+}
+
+}  // namespace weft

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <stdexcept>
 #include <string_view>
@@ -10,8 +11,9 @@
 #include "graph/text.h"
 #include "runtime/base64.h"
 #include "runtime/byte_source.h"
+#include "runtime/loss_chart.h"
 #include "runtime/report_assets.h"
-#include "runtime/report_charts.h"
+#include "runtime/timeline.h"
 
 namespace weft {
 namespace {
@@ -123,10 +125,13 @@ class Html {
         "what a task waits for (red: the input that arrived last) and what waits for it (dashed); a click pins.</p>\n"
         "<div id=\"weft-details\" aria-live=\"polite\" hidden></div>\n</div>\n";
     if (!page_.timeline_note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(page_.timeline_note));
-    out_ += "<div class=\"still\">\n" + still_timeline_svg(page_.views);
-    const std::string memory = memory_svg(page_.views);
-    if (!memory.empty()) out_ += "<h2>Memory over time</h2>\n" + memory;
-    out_ += "</div>\n</section>\n";
+    std::vector<TimelinePart> parts;
+    for (const ReportView& view : page_.views) {
+      double bound = 0;
+      for (const ReportBound& each : view.bounds) bound = std::max(bound, each.ns);
+      parts.push_back({view.name, &view.recording, bound});
+    }
+    out_ += "<div class=\"still\">\n" + inline_svg(timeline_picture(parts).svg()) + "</div>\n</section>\n";
   }
 
   void graph() {

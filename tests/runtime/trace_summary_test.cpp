@@ -85,7 +85,8 @@ double hta_overlap(const std::string& file) {
   Intervals communication, compute;
   const std::regex communicates("^nccl|^hip|^hccl|ncclKernel"), ignored("Sync|^Memcpy|^Memset|^dma");
   const auto nanoseconds = [](const nlohmann::json& value) { return std::llround(value.get<double>() * 1e3); };
-  for (const auto& event : nlohmann::json::parse(file).at("traceEvents")) {
+  const nlohmann::json document = nlohmann::json::parse(file);
+  for (const auto& event : document.at("traceEvents")) {
     if (!event.contains("dur") || !event.contains("cat") || !event.at("args").contains("stream")) continue;
     const std::string name = event.at("name");
     const std::int64_t begin = nanoseconds(event.at("ts")), end = begin + nanoseconds(event.at("dur"));

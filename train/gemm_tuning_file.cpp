@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "train/checkpoint.h"
 #include "train/checksum.h"
-#include "base/json_file.h"
 #include "train/mapped_file.h"
 
 namespace weft {

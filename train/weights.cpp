@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "train/durable_file.h"
 #include "train/hf_config.h"
-#include "base/json_file.h"
 #include "train/tensor_source.h"
 
 namespace weft {

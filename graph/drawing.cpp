@@ -80,7 +80,7 @@ void Drawing::group(const Keep& keep, Collapse collapse) {
       box = known.emplace(Key(micro_batch, task.phase, layer, what), box).first->second;
     }
     if (box == boxes_.size()) boxes_.emplace_back().section = section;
-    boxes_[box].tasks.push_back(TaskId(i));
+    boxes_[box].tasks.emplace_back(i);
     boxes_[box].layers.insert(task.layer);
     boxes_[box].micro_batches.insert(task.micro_batch);
     boxes_[box].critical = boxes_[box].critical || critical_.contains(TaskId(i));

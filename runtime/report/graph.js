@@ -10,7 +10,6 @@ class GraphPane {
     this.svg.removeAttribute('width');
     this.svg.removeAttribute('height');
     this.nodes = new Map();    // by task
-    this.merged = [];          // boxes of several tasks: {element, task}, the first of them
     this.edgesOf = new Map();  // by Graphviz's name of a box
     this.common = new Map();   // by a task's name without the numbers of layer and micro-batch
     for (const node of this.svg.querySelectorAll('g.node')) this.readNode(node);
@@ -34,10 +33,9 @@ class GraphPane {
     const title = node.querySelector('title');
     node.dataset.box = title ? title.textContent : '';
     for (const link of node.querySelectorAll('a')) link.removeAttributeNS('http://www.w3.org/1999/xlink', 'title');
-    const name = node.id.replace(/^merged:/, '');
+    const name = node.id;  // of several tasks in one box the first
     node.dataset.task = name;
-    if (name !== node.id) this.merged.push({element: node, task: name});
-    else this.nodes.set(name, node);
+    this.nodes.set(name, node);
     if (!this.common.has(GraphPane.pattern(name))) this.common.set(GraphPane.pattern(name), node);
   }
 
@@ -49,7 +47,7 @@ class GraphPane {
     const own = this.nodes.get(name) || this.common.get(GraphPane.pattern(name));
     if (own) return own;
     let best = null, most = -1;
-    for (const {element, task: first} of this.merged) {
+    for (const [first, element] of this.nodes) {
       const other = view.find(first);
       if (other < 0 || view.tasks.phase[other] !== view.tasks.phase[task]) continue;
       const alike = 2 * (view.tasks.kind[other] === view.tasks.kind[task]) + (view.tasks.micro[other] === view.tasks.micro[task]);

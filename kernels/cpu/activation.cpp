@@ -17,8 +17,7 @@ Floats gelu_gate(Floats x) {
 
 // gelu′ is 0 and 1 to fp32's last bit beyond ±12; clamping there keeps x³ from overflowing into inf·0.
 Floats gelu_derivative(Floats x) {
-  x = x > 12.0F ? broadcast(12.0F) : x;
-  x = x < -12.0F ? broadcast(-12.0F) : x;
+  x = at_least(at_most(x, 12.0F), -12.0F);
   const Floats gate = gelu_gate(x);
   return gate + x * gate * (1.0F - gate) * (kTwoRootTwoOverPi * (1.0F + 3.0F * kCubic * x * x));
 }

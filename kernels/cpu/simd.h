@@ -14,7 +14,7 @@
 
 #include "base/dtype.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -40,17 +40,66 @@ To lanes_cast(From from) {
   return to;
 }
 
+// Without AVX-512 GCC 12 takes arithmetic of sixteen lanes in pieces that the CPU has registers for, but comparisons,
+// selections and conversions lane by lane: those are written in pieces here.
+using Eight = float __attribute__((vector_size(32)));
+struct Pieces {
+  Eight piece[2];
+};
+using EightWords = std::uint32_t __attribute__((vector_size(32)));
+struct WordPieces {
+  EightWords piece[2];
+};
+
+/// By lane: `yes` where a > b, else (NaN too) `no`.
+inline Floats where_greater(Floats a, Floats b, Floats yes, Floats no) {
+#if defined(__AVX512F__)
+  return a > b ? yes : no;
+#else
+  const Pieces x = lanes_cast<Pieces>(a), y = lanes_cast<Pieces>(b), u = lanes_cast<Pieces>(yes),
+               v = lanes_cast<Pieces>(no);
+  Pieces out;
+  for (int i = 0; i < 2; ++i) out.piece[i] = x.piece[i] > y.piece[i] ? u.piece[i] : v.piece[i];
+  return lanes_cast<Floats>(out);
+#endif
+}
+
+/// By lane: `yes` where the value is NaN, else `no`.
+inline Words where_nan(Floats value, Words yes, Words no) {
+#if defined(__AVX512F__)
+  return value != value ? yes : no;
+#else
+  const Pieces x = lanes_cast<Pieces>(value);
+  const WordPieces u = lanes_cast<WordPieces>(yes), v = lanes_cast<WordPieces>(no);
+  WordPieces out;
+  for (int i = 0; i < 2; ++i) out.piece[i] = x.piece[i] != x.piece[i] ? u.piece[i] : v.piece[i];
+  return lanes_cast<Words>(out);
+#endif
+}
+
 // GCC 12 splits the conversions between 16 and 32 bits into halves; the intrinsics are one instruction each.
 inline Words widen_words(Halves halves) {
 #if defined(__AVX512F__)
   return lanes_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, lanes_cast<__m256i>(halves)));
+#elif defined(__AVX2__)
+  const __m256i both = lanes_cast<__m256i>(halves);
+  return lanes_cast<Words>(
+      WordPieces{lanes_cast<EightWords>(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(both))),
+                 lanes_cast<EightWords>(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(both, 1)))});
 #else
   return __builtin_convertvector(halves, Words);
 #endif
 }
+/// Of words below 2¹⁶.
 inline Halves narrow_words(Words words) {
 #if defined(__AVX512F__)
   return lanes_cast<Halves>(_mm512_maskz_cvtepi32_epi16(0xffff, lanes_cast<__m512i>(words)));
+#elif defined(__AVX2__)
+  const WordPieces pieces = lanes_cast<WordPieces>(words);
+  // It packs within 128 bits: quarters 0 2 1 3.
+  const __m256i packed =
+      _mm256_packus_epi32(lanes_cast<__m256i>(pieces.piece[0]), lanes_cast<__m256i>(pieces.piece[1]));
+  return lanes_cast<Halves>(_mm256_permute4x64_epi64(packed, 0b11011000));
 #else
   return __builtin_convertvector(words, Halves);
 #endif
@@ -63,8 +112,7 @@ inline Floats widen(Halves halves) {
 /// Nearest bf16, ties to even, in the upper halves; NaN stays a (quiet) NaN. The lower halves are rubbish.
 inline Words round_to_upper(Floats value) {
   const Words bits = lanes_cast<Words>(value);
-  const Words rounded = (bits & 0x10000U) != 0 ? bits + 0x8000U : bits + 0x7fffU;
-  return value != value ? bits | 0x00400000U : rounded;
+  return where_nan(value, bits | 0x00400000U, bits + 0x7fffU + ((bits >> 16) & 1U));
 }
 
 /// The same bits as bf16(float).
@@ -147,7 +195,6 @@ inline EightDoubles load_doubles(const float* from) {
 #if defined(__AVX512F__)
   return lanes_cast<EightDoubles>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
 #else
-  using Eight = float __attribute__((vector_size(32)));
   Eight value;
   std::memcpy(&value, from, sizeof value);
   return __builtin_convertvector(value, EightDoubles);
@@ -155,12 +202,16 @@ inline EightDoubles load_doubles(const float* from) {
 }
 
 inline Floats max(Floats a, Floats b) {
-  return a > b ? a : b;
+  return where_greater(a, b, a, b);
 }
 
 inline Floats sqrt(Floats value) {
 #if defined(__AVX512F__)
   return lanes_cast<Floats>(_mm512_maskz_sqrt_ps(0xffff, lanes_cast<__m512>(value)));
+#elif defined(__AVX2__)
+  Pieces pieces = lanes_cast<Pieces>(value);
+  for (Eight& piece : pieces.piece) piece = lanes_cast<Eight>(_mm256_sqrt_ps(lanes_cast<__m256>(piece)));
+  return lanes_cast<Floats>(pieces);
 #else
   for (std::int64_t lane = 0; lane < kLanes; ++lane) value[lane] = std::sqrt(value[lane]);
   return value;
@@ -169,7 +220,6 @@ inline Floats sqrt(Floats value) {
 
 /// Sum of the lanes as a balanced tree.
 inline float sum(Floats value) {
-  using Eight = float __attribute__((vector_size(32)));
   using Four = float __attribute__((vector_size(16)));
   const Eight eight = __builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) +
                       __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);

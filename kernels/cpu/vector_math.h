@@ -1,6 +1,5 @@
 // exp, exp2, logistic and sine/cosine of sixteen lanes without branches: GCC doesn't vectorise the C library's without
-// -ffast-math, which would also license it to reorder sums. Bounds are written `bound > x ? bound : x`, which is one
-// instruction and passes NaN on.
+// -ffast-math, which would also license it to reorder sums. NaN passes through.
 #pragma once
 
 #include <bit>
@@ -10,21 +9,29 @@
 
 namespace weft::cpu {
 
+/// min(x, bound) and max(x, bound); NaN stays.
+inline Floats at_most(Floats x, float bound) {
+  return where_greater(x, broadcast(bound), broadcast(bound), x);
+}
+inline Floats at_least(Floats x, float bound) {
+  return where_greater(broadcast(bound), x, broadcast(bound), x);
+}
+
+inline constexpr float kLog2e = 1.44269504F;
+inline constexpr float kRoundToWhole = 12582912.0F;  // 1.5·2²³: adding and subtracting it rounds to a whole number
+
 /// value·2ⁿ for whole n of any size; results that would be denormal may be 0.
 inline Floats times_power_of_two(Floats value, Floats n) {
 #if defined(__AVX512F__)
   return lanes_cast<Floats>(_mm512_maskz_scalef_ps(0xffff, lanes_cast<__m512>(value), lanes_cast<__m512>(n)));
 #else
-  n = n > 160.0F ? broadcast(160.0F) : n;
-  n = n < -200.0F ? broadcast(-200.0F) : n;
-  // 2ⁿ in two factors, since n reaches 128 and −126.
-  const Ints exponent = __builtin_convertvector(n, Ints), half = exponent >> 1;
+  n = at_least(at_most(n, 160.0F), -200.0F);
+  // Added to 1.5·2²³, a whole number stands in the last bits. 2ⁿ in two factors, since n reaches 128 and −126.
+  const Ints exponent = lanes_cast<Ints>(n + kRoundToWhole) - std::bit_cast<std::int32_t>(kRoundToWhole);
+  const Ints half = exponent >> 1;
   return value * lanes_cast<Floats>((half + 127) << 23) * lanes_cast<Floats>((exponent - half + 127) << 23);
 #endif
 }
-
-inline constexpr float kLog2e = 1.44269504F;
-inline constexpr float kRoundToWhole = 12582912.0F;  // 1.5·2²³: adding and subtracting it rounds to a whole number
 
 /// eˣ for |x| ≤ 89, with a relative error below 1.5e-7 (2 ulp): Cody-Waite reduction to |r| ≤ ln2/2, then a minimax
 /// polynomial (its error is 3e-9).
@@ -45,15 +52,15 @@ inline Floats bounded_exp(Floats x) {
 /// eˣ for any x, as accurate. Results that would be denormal are 0, above the range +inf; NaN gives NaN.
 inline Floats exp(Floats x) {
   constexpr float kOverflow = 89.0F, kUnderflow = -87.33654F;
-  const Floats result = bounded_exp(kOverflow < x ? broadcast(kOverflow) : x);
-  return x < kUnderflow ? Floats{} : result;
+  const Floats result = bounded_exp(at_most(x, kOverflow));
+  return where_greater(broadcast(kUnderflow), x, Floats{}, result);
 }
 
 /// 2ˣ for x ≤ 128 with a relative error below 2.5e-7; below −127 the result is at most 2⁻¹²⁷, for −inf it is 0 to
 /// fp32's range, for NaN NaN. For softmax, whose exponents are scaled and shifted by one multiply-add.
 inline Floats exp2(Floats x) {
   constexpr float kLowest = -160.0F;
-  const Floats bounded = kLowest > x ? broadcast(kLowest) : x;
+  const Floats bounded = at_least(x, kLowest);
   const Floats n = (bounded + kRoundToWhole) - kRoundToWhole;
   const Floats r = bounded - n;
   Floats p = broadcast(1.33002565e-3F);
@@ -78,10 +85,9 @@ inline Floats reciprocal(Floats x) {
 /// 1/(1 + e⁻ˣ): silu(x) = x·logistic(x), and ½(1 + tanh u) = logistic(2u). 0 below −87.
 inline Floats logistic(Floats x) {
   constexpr float kFar = 87.0F;
-  Floats bounded = -kFar > x ? broadcast(-kFar) : x;
-  bounded = kFar < bounded ? broadcast(kFar) : bounded;
+  const Floats bounded = at_most(at_least(x, -kFar), kFar);
   const Floats result = reciprocal(1.0F + bounded_exp(-bounded));
-  return x < -kFar ? Floats{} : result;
+  return where_greater(broadcast(-kFar), x, Floats{}, result);
 }
 
 struct SineCosine {

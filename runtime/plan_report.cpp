@@ -23,12 +23,6 @@ void fill(PlanReport& report, const PlanningProblem& problem) {
     report.refusal = "not safe: " + violations.front().message;
     return;
   }
-  evaluate(report, problem);
-}
-
-}  // namespace
-
-void evaluate(PlanReport& report, const PlanningProblem& problem) {
   const Graph& graph = *report.plan->graph;
   report.costs = costs_of(graph, problem.options);
   SimulationOptions options = problem.simulation;
@@ -39,13 +33,14 @@ void evaluate(PlanReport& report, const PlanningProblem& problem) {
       lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
   report.overlap = summarize(*report.plan, report.step());
   report.channels = channel_times(*report.plan, report.step());
-  report.communication_alone_ns = report.compute_alone_ns = 0;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const bool communicates = is_collective(graph.tasks()[i].operation);
     (communicates ? report.communication_alone_ns : report.compute_alone_ns) += report.costs.ns[i];
   }
   report.memory_bytes = memory_report(*report.plan).total();
 }
+
+}  // namespace
 
 std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step) {
   const BusyTimes busy = busy_times(plan, step);

@@ -59,9 +59,6 @@ struct PlanReport {
 /// Plans, checks and simulates. What the policy or the checker refuses becomes `refusal`.
 PlanReport report_plan(const PlanningProblem& problem, const std::string& policy);
 
-/// Simulates the report's plan again, with the problem's costs, and computes its graph's bounds of them.
-void evaluate(PlanReport& report, const PlanningProblem& problem);
-
 /// The least bound of all graphs that policies tried: rewrites may lower it.
 double least_bound(std::span<const PlanReport> reports);
 

@@ -95,13 +95,6 @@ std::vector<ProfileEntry> ProfileSamples::entries() const {
   return entries;
 }
 
-Profile recalibrated(Profile profile, double simulated_ns, double measured_ns, double communicating_ns) {
-  if (simulated_ns > communicating_ns && measured_ns > communicating_ns) {
-    profile.computing_factor *= (measured_ns - communicating_ns) / (simulated_ns - communicating_ns);
-  }
-  return profile;
-}
-
 double middle_mean(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

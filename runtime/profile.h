@@ -54,10 +54,6 @@ class ProfileSamples {
   std::map<std::string, std::vector<double>> samples_;
 };
 
-/// The profile with computations scaled so that a serial step, which took `simulated_ns` by it, takes `measured_ns`:
-/// machines don't compute equally fast at all times. `communicating_ns` of it are collectives, which stay.
-Profile recalibrated(Profile profile, double simulated_ns, double measured_ns, double communicating_ns);
-
 /// Mean of the values between the quartiles: as robust as a median, but sums of it come close to medians of sums.
 double middle_mean(std::vector<double> values);
 

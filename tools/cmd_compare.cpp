@@ -151,23 +151,6 @@ std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>&
   return measured;
 }
 
-/// The serial steps among the runs tell how fast the machine was meanwhile: all plans are simulated again by that.
-/// Returns the problem with costs by that.
-PlanningProblem recalibrated_problem(const PlanningProblem& problem, Comparison& comparison, const RunConfig& config,
-                                     const Profile& profile) {
-  const PlanReport* serial = comparison.serial();
-  if (serial == nullptr || !serial->planned()) return problem;
-  const double measured = comparison.measured[static_cast<std::size_t>(serial - comparison.reports.data())].median();
-  const Profile scaled = recalibrated(profile, serial->step_ns(), measured, serial->communication_alone_ns);
-  comparison.source += fmt::format("; computations × {:.3f}, by the serial steps among the runs",
-                                   scaled.computing_factor / profile.computing_factor);
-  PlanningProblem changed = planning_problem(config, scaled);
-  for (PlanReport& report : comparison.reports) {
-    if (report.planned()) evaluate(report, changed);
-  }
-  return changed;
-}
-
 int simulate_and_measure(const CompareOptions& options) {
   const std::vector<std::string> policies = named_policies(options.policies);
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
@@ -194,10 +177,7 @@ int simulate_and_measure(const CompareOptions& options) {
     comparison.measured = measure(lab, which, policies.size(), options.measured_rounds, tell);
     std::vector<StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = lab.last_trace(i);
-    if (world.rank() == 0) {
-      const PlanningProblem scaled = recalibrated_problem(problem, comparison, config, profile);
-      print(options, config, scaled, comparison, steps);
-    }
+    if (world.rank() == 0) print(options, config, problem, comparison, steps);
     world.barrier();
     return 0;
   });

@@ -25,14 +25,6 @@ TEST(MiddleMean, LeavesOutAQuarterOnEachSide) {
   EXPECT_EQ(middle_mean({1, 2, 3, 4, 90}), 3);
 }
 
-TEST(Recalibrated, TheSerialStepTakesWhatWasMeasured) {
-  Profile profile;
-  profile.computing_factor = 1.5;
-  EXPECT_DOUBLE_EQ(recalibrated(profile, 100, 120, 20).computing_factor, 1.5 * 100 / 80);  // 20 ns don't change
-  EXPECT_DOUBLE_EQ(recalibrated(profile, 100, 60, 20).computing_factor, 0.75);
-  EXPECT_DOUBLE_EQ(recalibrated(profile, 100, 10, 20).computing_factor, 1.5);  // can't be
-}
-
 /// a and b of one kind on compute0, c another kind, d and e all-reduces of 8 and 16 elements on data.
 struct Small {
   Small() {

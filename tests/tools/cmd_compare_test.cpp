@@ -149,7 +149,6 @@ TEST_F(CompareCommand, MeasuresWhatItSimulates) {
   expect_consistent(report);
   EXPECT_TRUE(has(report.at("costs").get<std::string>(), "profile of ")) << report.at("costs");
   EXPECT_TRUE(has(report.at("costs").get<std::string>(), "on 2 ranks of 1 threads"));
-  EXPECT_TRUE(has(report.at("costs").get<std::string>(), ", by the serial steps among the runs"));
   for (const json& entry : report.at("policies")) {
     const json& measured = entry.at("measured");
     EXPECT_EQ(measured.at("steps"), 3);
@@ -161,7 +160,6 @@ TEST_F(CompareCommand, MeasuresWhatItSimulates) {
     EXPECT_NEAR(measured.at("simulated_error").get<double>(), entry.at("step_ms").get<double>() / median - 1, 1e-9);
     if (entry.at("policy") == "serial") {
       EXPECT_EQ(measured.at("exposed_ms"), measured.at("communication_ms"));
-      EXPECT_NEAR(measured.at("simulated_error").get<double>(), 0, 0.01);  // the others are scaled by it
     }
   }
   const double alike = report.at("ranked_alike");

@@ -72,9 +72,10 @@ std::string text_of(const Report& report) {
   text += fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
                       human_count(report.flops_a_device()), 100 * report.flops_share());
   text += fmt::format(
-      "bounds        critical path {}, work {}, one machine {}{}; the step is {:.1f} % above the best\n",
+      "bounds        critical path {}, work {}, one machine {}{}{}; the step is {:.1f} % above the best\n",
       format_time(planned.bounds.critical_path), format_time(planned.bounds.work),
       format_time(planned.bounds.one_machine),
+      planned.bounds.contention > 0 ? ", contention " + format_time(planned.bounds.contention) : "",
       planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "", 100 * planned.gap());
   text += fmt::format("computing     {}, {} of it because of communication beside it\n",
                       format_time(static_cast<double>(planned.overlap.compute)),
@@ -117,6 +118,7 @@ nlohmann::ordered_json json_of(const Report& report) {
         {"work", planned.bounds.work * 1e-9},
         {"one_machine", planned.bounds.one_machine * 1e-9},
         {"energy", planned.bounds.energy * 1e-9},
+        {"contention", planned.bounds.contention * 1e-9},
         {"best", planned.bounds.best() * 1e-9}}},
       {"gap", planned.gap()},
       {"compute_seconds", static_cast<double>(planned.overlap.compute) * 1e-9},

@@ -55,6 +55,8 @@ void multiply_add(std::int64_t repeats) {
   for (std::int64_t i = 0; i < repeats; ++i) {
 #if defined(__AVX512F__)
     asm volatile("" : "+v"(factor), "+v"(term));
+#elif defined(__AVX2__)
+    asm volatile("" : "+x"(factor), "+x"(term));
 #else
     asm volatile("" : "+m"(factor), "+m"(term));
 #endif

@@ -2,7 +2,7 @@
 //
 // A tile is 64 keys by 64 queries, with the queries in the lanes of vectors: maxima and sums over keys are then sums of
 // vectors, each key and value is a scalar that multiplies a vector of queries, and only the blocks of queries (and of
-// dout) need to be transposed. On the diagonal, groups of 16 keys skip the queries that don't see them.
+// dout) need to be transposed. On the diagonal, groups of kLanes keys skip the queries that don't see them.
 #include "kernels/cpu/attention.h"
 
 #include <cmath>
@@ -106,8 +106,7 @@ struct KeyTile {
 
 // Lanes of vector `v` whose query stands before the diagonal tile's key `key`.
 Ints hidden_lanes(std::int64_t key, std::int64_t v) {
-  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return lane < static_cast<std::int32_t>(key - v * kLanes);
+  return lane_numbers() < static_cast<std::int32_t>(key - v * kLanes);
 }
 
 // tile[keys, queries] = rows[keys, dim]·columns[dim, queries], where a query may see the key.

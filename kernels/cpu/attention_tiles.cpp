@@ -7,18 +7,19 @@
 namespace weft::cpu {
 namespace {
 
-// Of 32 registers, 24 hold sums: enough chains to hide the latency of multiply-adds, and few loads for each. Elsewhere
-// one of our vectors takes two or four registers.
+// Of 32 registers 24 hold sums, of 16 twelve: enough chains to hide the latency of multiply-adds, and few loads for
+// each.
 #if defined(__AVX512F__)
 constexpr std::int64_t kMostVectors = 4;
-#else
-constexpr std::int64_t kMostVectors = 1;
-#endif
 template <std::int64_t kVectors>
-constexpr std::int64_t kMostRows = kMostVectors == 1 ? 6
-                                   : kVectors == 4   ? 6
-                                   : kVectors == 3   ? 8
-                                                     : 12;
+constexpr std::int64_t kMostRows = kVectors == 4   ? 6
+                                   : kVectors == 3 ? 8
+                                                   : 12;
+#else
+constexpr std::int64_t kMostVectors = 2;
+template <std::int64_t kVectors>
+constexpr std::int64_t kMostRows = 6;
+#endif
 
 // Calls body(0), …, body(n − 1) with constants, so that arrays indexed by them become registers.
 template <std::int64_t n, class Body>
@@ -73,11 +74,11 @@ void multiply_tile(const TileProduct& product, std::int64_t rows, std::int64_t v
   for (; vector + kMostVectors <= vectors; vector += kMostVectors) {
     multiply_columns<kMostVectors>(product, rows, vector);
   }
-  if constexpr (kMostVectors > 1) {
+  if constexpr (kMostVectors > 2) {
     if (vectors - vector == 3) multiply_columns<3>(product, rows, vector);
     if (vectors - vector == 2) multiply_columns<2>(product, rows, vector);
-    if (vectors - vector == 1) multiply_columns<1>(product, rows, vector);
   }
+  if (vectors - vector == 1) multiply_columns<1>(product, rows, vector);
 }
 
 }  // namespace weft::cpu

@@ -1,4 +1,4 @@
-// Dropout with sixteen Philox lanes at a time; see dropout.h.
+// Dropout with eight Philox quads at a time; see dropout.h.
 #include "kernels/cpu/dropout.h"
 
 #include <array>
@@ -19,6 +19,12 @@ constexpr std::int64_t kBlock = 32;  // elements that one call of draw() covers:
 Wide multiply_lower(Wide a, Wide b) {
 #if defined(__AVX512F__)
   return lanes_cast<Wide>(_mm512_maskz_mul_epu32(0xff, lanes_cast<__m512i>(a), lanes_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+  struct Pieces {
+    __m256i piece[2];
+  };
+  const auto x = lanes_cast<Pieces>(a), y = lanes_cast<Pieces>(b);
+  return lanes_cast<Wide>(Pieces{_mm256_mul_epu32(x.piece[0], y.piece[0]), _mm256_mul_epu32(x.piece[1], y.piece[1])});
 #else
   return (a & 0xffffffffU) * (b & 0xffffffffU);
 #endif
@@ -26,7 +32,8 @@ Wide multiply_lower(Wide a, Wide b) {
 
 // The words of eight consecutive quads, in element order. Same function as philox_quad in base/philox.h: each lane
 // carries one word in its lower half; what gathers in the upper half is never looked at.
-std::array<Words, 2> draw(const DropoutMask& mask, std::uint64_t first_quad) {
+using Drawn = std::array<std::uint32_t, kBlock + kLanes>;  // a vector may be read from any of the block's words
+void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& words) {
   const Wide lane = {0, 1, 2, 3, 4, 5, 6, 7}, left = Wide{} + 0xD2511F53U, right = Wide{} + 0xCD9E8D57U;
   Wide c0 = lane + first_quad, c1 = c0 >> 32, c2 = Wide{} + mask.step, c3 = Wide{} + mask.site;
   auto key0 = static_cast<std::uint32_t>(mask.seed);
@@ -42,27 +49,20 @@ std::array<Words, 2> draw(const DropoutMask& mask, std::uint64_t first_quad) {
   }
   constexpr std::uint64_t kLow = 0xffffffffU;
   const Wide first = (c0 & kLow) | (c1 << 32), second = (c2 & kLow) | (c3 << 32);
-  return {lanes_cast<Words>(__builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11)),
-          lanes_cast<Words>(__builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15))};
+  const std::array<Wide, 2> ordered = {__builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11),
+                                       __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15)};
+  static_assert(sizeof ordered == kBlock * sizeof words[0]);
+  std::memcpy(words.data(), ordered.data(), sizeof ordered);
 }
 
-// y = (word < threshold ? 0 : x·scale) (+ residual), with all of one block's words or the part that `offset` begins.
+// y = (word < threshold ? 0 : x·scale) (+ residual), where the first element's word is words[0].
 template <bool kResidual, class T>
-void drop(std::int64_t n, const std::array<Words, 2>& words, std::int64_t offset, std::uint32_t threshold, float scale,
-          const T* x, const T* residual, T* y) {
-  const auto value = [&](Words word, Floats in) { return word < threshold ? Floats{} : in * scale; };
-  if (n == kBlock) {
-    Floats first = value(words[0], load(x)), second = value(words[1], load(x + kLanes));
-    if constexpr (kResidual) first += load(residual), second += load(residual + kLanes);
-    store(y, first), store(y + kLanes, second);
-    return;
-  }
-  std::array<std::uint32_t, kBlock + kLanes> word{};
-  std::memcpy(word.data(), words.data(), sizeof words);
+void drop(std::int64_t n, const std::uint32_t* words, std::uint32_t threshold, float scale, const T* x,
+          const T* residual, T* y) {
   for_vectors(n, [&](std::int64_t i, auto lanes) {
-    Words drawn;
-    std::memcpy(&drawn, word.data() + offset + i, sizeof drawn);
-    Floats result = value(drawn, lanes.load(x + i));
+    Words word;
+    std::memcpy(&word, words + i, sizeof word);
+    Floats result = word < threshold ? Floats{} : lanes.load(x + i) * scale;
     if constexpr (kResidual) result += lanes.load(residual + i);
     lanes.store(y + i, result);
   });
@@ -82,15 +82,16 @@ void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const M
       T* out = elements<T>(y, row) + begin;
       const std::int64_t piece = (mask.first_row + row) * mask.parts + mask.part;
       const auto element = static_cast<std::uint64_t>(piece * x.cols + begin);
+      Drawn words{};
       for (std::int64_t i = 0; i < n;) {
         const std::uint64_t next = element + static_cast<std::uint64_t>(i);
         const auto offset = static_cast<std::int64_t>(next % kBlock);
         const std::int64_t count = std::min(kBlock - offset, n - i);
-        const std::array<Words, 2> words = draw(mask, next / kBlock * (kBlock / 4));
+        draw(mask, next / kBlock * (kBlock / 4), words);
         if (residual != nullptr) {
-          drop<true>(count, words, offset, threshold, scale, in + i, extra + i, out + i);
+          drop<true>(count, words.data() + offset, threshold, scale, in + i, extra + i, out + i);
         } else {
-          drop<false>(count, words, offset, threshold, scale, in + i, extra + i, out + i);
+          drop<false>(count, words.data() + offset, threshold, scale, in + i, extra + i, out + i);
         }
         i += count;
       }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/simd.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -64,15 +65,6 @@ void add_library_methods(std::vector<GemmMethod>& methods, Engine engine, const 
   add_slices(usual.rows / 2, usual.cols * 2);
   if (shape.m >= 8 * count) add_slices(ceil_div(shape.m, count), shape.n);
   if (shape.n >= 48 * count) add_slices(shape.m, ceil_div(shape.n, count));
-}
-
-// Whether the register tile was compiled for vectors of the length that it is made for.
-constexpr bool packed_is_fast() {
-#if defined(__AVX512F__)
-  return true;
-#else
-  return false;
-#endif
 }
 
 // oneDNN has bf16 products from AVX-512 on, with instructions for them or emulated.
@@ -140,6 +132,9 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
 }
 
 GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/) {
+  // With eight lanes the packed engine wins almost every product whose rows make up for the packing (bench_gemm).
+  constexpr std::int64_t kEnoughRows = 64;
+  if (kLanes == 8 && shape.m >= kEnoughRows) return {Engine::packed, 64, 192};
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
   return {inputs == DType::bf16 && bf16_in_amx() ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
 }
@@ -149,7 +144,7 @@ std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType
   add_library_methods(methods, Engine::sgemm, shape);
   // Without AMX, bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
   if (inputs == DType::f32 || bf16_in_amx()) add_library_methods(methods, Engine::matmul, shape);
-  if (packed_is_fast()) add_packed_methods(methods);
+  add_packed_methods(methods);
   std::erase_if(methods, [&](const GemmMethod& method) { return !can_run(method, shape, inputs, output); });
   return methods;
 }

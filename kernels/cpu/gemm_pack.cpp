@@ -16,12 +16,12 @@ namespace {
 constexpr std::int64_t kRowsTogether = 8;
 
 // Where lane `lane` of a pair's new first (or second) vector comes from when blocks of kBlock × kBlock swap places
-// across the diagonal: below 16 from the first, else from the second.
+// across the diagonal: below kLanes from the first, else from the second.
 template <int kBlock, bool kSecond>
 constexpr int source_lane(int lane) {
   const bool upper = (lane & kBlock) != 0;
-  if constexpr (kSecond) return upper ? lane + 16 : lane + kBlock;
-  return upper ? lane - kBlock + 16 : lane;
+  if constexpr (kSecond) return upper ? lane + int{kLanes} : lane + kBlock;
+  return upper ? lane - kBlock + int{kLanes} : lane;
 }
 
 template <int kBlock, bool kSecond, std::size_t... kLane>
@@ -42,23 +42,23 @@ template <int kBlock>
 }
 
 [[gnu::always_inline]] inline void transpose(Floats (&rows)[kLanes]) {
-  swap_blocks<8>(rows);
+  if constexpr (kLanes == 16) swap_blocks<8>(rows);
   swap_blocks<4>(rows);
   swap_blocks<2>(rows);
   swap_blocks<1>(rows);
 }
 
-// Where sixteen rows of op(A) from i go: into two strips, or one if the second has no rows.
+// Where kLanes rows of op(A) from i go: into two strips, or one if the second has no rows.
 class TwoStrips {
+  static_assert(kLanes == 2 * kTileRows);
+
  public:
   TwoStrips(const PackTarget& target, std::int64_t count, std::int64_t i)
       : to_(target.strips + i * target.depth + target.k * kTileRows),
         second_(i + kTileRows < count ? kTileRows * target.depth : 0) {}
 
   void put(std::int64_t k, Floats value) const {
-    using Eight = float __attribute__((vector_size(32)));
-    const Eight first = __builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7);
-    const Eight second = __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);
+    const HalfFloats first = lower_half(value), second = upper_half(value);
     std::memcpy(to_ + k * kTileRows, &first, sizeof first);
     if (second_ != 0) std::memcpy(to_ + second_ + k * kTileRows, &second, sizeof second);
   }
@@ -75,7 +75,7 @@ class TwoStrips {
   std::int64_t second_;  // distance of the second strip, 0 if there is none
 };
 
-// Where sixteen columns of op(B) go: a third, a half or the whole of a strip's width.
+// Where kLanes columns of op(B) go: a third, a half or the whole of a strip's width.
 class PartOfStrip {
  public:
   PartOfStrip(const PackTarget& target, std::int64_t count, std::int64_t i) {
@@ -94,7 +94,7 @@ class PartOfStrip {
   std::int64_t cols_;
 };
 
-// Sixteen rows of op(A) (columns of op(B)) that are contiguous along k; `count` of them exist, the others are zero.
+// kLanes rows of op(A) (columns of op(B)) that are contiguous along k; `count` of them exist, the others are zero.
 template <class T, class Strips>
 void pack_transposed(const T* from, std::int64_t stride, std::int64_t count, std::int64_t depth, const Strips& strips) {
   std::int64_t k = 0;
@@ -113,7 +113,7 @@ void pack_transposed(const T* from, std::int64_t stride, std::int64_t count, std
   }
 }
 
-// Sixteen rows of op(A) (columns of op(B)) that are neighbours in memory, at `count` steps along k.
+// kLanes rows of op(A) (columns of op(B)) that are neighbours in memory, at `count` steps along k.
 template <class T, class Strips>
 void pack_neighbours(const T* from, std::int64_t stride, std::int64_t count, std::int64_t k, std::int64_t steps,
                      const Strips& strips) {

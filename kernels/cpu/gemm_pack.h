@@ -1,4 +1,5 @@
-// Copies of A and B in the order in which gemm_tile.h reads them: strips of 8 rows or 48 columns, as fp32.
+// Copies of A and B in the order in which gemm_tile.h reads them: strips of kTileRows rows or kTileCols columns, as
+// fp32.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,11 @@ struct PackTarget {
   std::int64_t depth = 0, k = 0;
 };
 
-/// Strips of 8 rows: [count / 8, depth, 8], the last filled with zeros.
+/// Strips of kTileRows rows: [count / kTileRows, depth, kTileRows], the last filled with zeros.
 void pack_a(const PackSource& source, const PackTarget& target);
 
-/// Strips of 48 columns: [count / 48, depth, 48]; the last is 16, 32 or 48 wide and filled with zeros.
+/// Strips of kTileCols columns: [count / kTileCols, depth, kTileCols]; the last is one, two or three vectors wide and
+/// filled with zeros.
 void pack_b(const PackSource& source, const PackTarget& target);
 
 }  // namespace weft::cpu

@@ -8,8 +8,12 @@
 namespace weft::cpu {
 namespace {
 
-// B is fetched so many rows ahead into the first-level cache.
+// B is fetched so many rows ahead into the first-level cache, if it isn't there anyway.
+#if defined(__AVX512F__)
 constexpr std::int64_t kAhead = 8;
+#else
+constexpr std::int64_t kAhead = 0;
+#endif
 
 // An element of A in all lanes, kept in a register: GCC would rather fold the broadcast into each multiplication, which
 // reads A three times, and two loads a cycle are then what bounds the loop.
@@ -21,20 +25,12 @@ inline Floats element(const float* from) {
   return value;
 }
 
-// What is computed at once: the whole tile where 32 vector registers hold it, else a part that 16 of half the size can.
-#if defined(__AVX512F__)
-constexpr int kRows = kTileRows;
-constexpr int kMostVectors = 3;
-#else
-constexpr int kRows = 4;
-constexpr int kMostVectors = 1;
-#endif
-
 template <int kVectors>
-void multiply_part(const TileArguments& tile, std::int64_t row, std::int64_t col) {
+void multiply(const TileArguments& tile) {
+  constexpr std::int64_t kRows = kTileRows;
   Floats sums[kRows][kVectors] = {};
-  float* const c = tile.c + row * tile.ldc + col;
-  const bool whole = row + kRows <= tile.rows && col + kVectors * kLanes <= tile.cols;
+  float* const c = tile.c;
+  const bool whole = tile.rows == kRows && tile.cols == kVectors * kLanes;
   if (whole) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -42,15 +38,15 @@ void multiply_part(const TileArguments& tile, std::int64_t row, std::int64_t col
       for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * tile.ldc + v * kLanes, 1);
     }
   }
-  const float* a = tile.a + row;
-  const float* b = tile.b + col;
+  const float* a = tile.a;
+  const float* b = tile.b;
 #pragma GCC unroll 2
   for (std::int64_t k = 0; k < tile.depth; ++k) {
     Floats right[kVectors];
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
       right[v] = load(b + v * kLanes);
-      __builtin_prefetch(b + kAhead * tile.b_cols + v * kLanes);
+      if (kAhead > 0) __builtin_prefetch(b + kAhead * tile.b_cols + v * kLanes);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -61,7 +57,7 @@ void multiply_part(const TileArguments& tile, std::int64_t row, std::int64_t col
     a += kTileRows;
     b += tile.b_cols;
   }
-  const float* bias = tile.bias != nullptr ? tile.bias + col : nullptr;
+  const float* bias = tile.bias;
   if (whole) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -81,9 +77,9 @@ void multiply_part(const TileArguments& tile, std::int64_t row, std::int64_t col
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) store(edge[r] + v * kLanes, sums[r][v]);
   }
-  for (std::int64_t r = 0; r < kRows && row + r < tile.rows; ++r) {
+  for (std::int64_t r = 0; r < tile.rows; ++r) {
     float* to = c + r * tile.ldc;
-    for_vectors(std::min<std::int64_t>(kVectors * kLanes, tile.cols - col), [&](std::int64_t i, auto lanes) {
+    for_vectors(tile.cols, [&](std::int64_t i, auto lanes) {
       Floats value = lanes.load(edge[r] + i);
       if (tile.add) value = lanes.load(to + i) + value;
       if (bias != nullptr) value += lanes.load(bias + i);
@@ -95,15 +91,9 @@ void multiply_part(const TileArguments& tile, std::int64_t row, std::int64_t col
 }  // namespace
 
 void multiply_tile(const TileArguments& tile) {
-  if constexpr (kMostVectors == 3) {
-    if (tile.b_cols == kTileCols) return multiply_part<3>(tile, 0, 0);
-    if (tile.b_cols == 2 * kLanes) return multiply_part<2>(tile, 0, 0);
-    return multiply_part<1>(tile, 0, 0);
-  } else {
-    for (std::int64_t row = 0; row < tile.rows; row += kRows) {
-      for (std::int64_t col = 0; col < tile.cols; col += kLanes) multiply_part<1>(tile, row, col);
-    }
-  }
+  if (tile.b_cols == kTileCols) return multiply<3>(tile);
+  if (tile.b_cols == 2 * kLanes) return multiply<2>(tile);
+  multiply<1>(tile);
 }
 
 }  // namespace weft::cpu

@@ -10,19 +10,19 @@ namespace weft::cpu {
 namespace {
 
 double sum_squares_of(const float* x, std::int64_t n) {
-  constexpr std::int64_t kSums = 8, kEight = kLanes / 2;
-  EightDoubles sums[kSums] = {};
+  constexpr std::int64_t kSums = 8;
+  HalfDoubles sums[kSums] = {};
   std::int64_t i = 0;
-  for (; i + kSums * kEight <= n; i += kSums * kEight) {
+  for (; i + kSums * kHalf <= n; i += kSums * kHalf) {
     for (std::int64_t k = 0; k < kSums; ++k) {
-      const EightDoubles value = load_doubles(x + i + k * kEight);
+      const HalfDoubles value = load_doubles(x + i + k * kHalf);
       sums[k] += value * value;
     }
   }
-  EightDoubles eight{};
-  for (const EightDoubles& sum : sums) eight += sum;
+  HalfDoubles all{};
+  for (const HalfDoubles& sum : sums) all += sum;
   double total = 0;
-  for (std::int64_t lane = 0; lane < kEight; ++lane) total += eight[lane];
+  for (std::int64_t lane = 0; lane < kHalf; ++lane) total += all[lane];
   for (; i < n; ++i) total += static_cast<double>(x[i]) * x[i];
   return total;
 }

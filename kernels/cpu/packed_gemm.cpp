@@ -12,8 +12,15 @@ namespace weft::cpu {
 namespace {
 
 // k is summed in blocks of about so many: long enough that loading and storing a tile of C is cheap beside it, short
-// enough that strips of a block of B stay in the second-level cache while rows of A pass by.
+// enough that a strip of a block stays in the first-level cache while strips of the other matrix pass by: the wide tile's
+// strip of A, the narrow tile's of B, whose few rows use each row of B seldom.
+#if defined(__AVX512F__)
 constexpr std::int64_t kBlock = 384;
+constexpr bool kStaysIsA = true;
+#else
+constexpr std::int64_t kBlock = 256;
+constexpr bool kStaysIsA = false;
+#endif
 
 // What is packed at a time: 4.5 MiB of A and 5 of B at most.
 constexpr std::int64_t kPanelBlocks = 3, kPanelRows = 1024, kPanelCols = 1152;
@@ -209,16 +216,23 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
     tile.add = shape_.accumulate || panel.k + k > 0;
     const float* const a = buffers.a + a_rows * k + row * tile.depth;
     const float* const b = b_floats + b_cols * k + b_col * tile.depth;
-    for (std::int64_t r = 0; r < rows; r += kTileRows) {
+    const auto multiply_at = [&](std::int64_t r, std::int64_t j) {
       tile.a = a + r * tile.depth;
       tile.rows = std::min(kTileRows, rows - r);
+      tile.b = b + j * tile.depth;
+      tile.cols = std::min(kTileCols, cols - j);
+      tile.b_cols = std::min(kTileCols, b_cols - b_col - j);
+      tile.c = sums + r * stride + j;
+      tile.bias = bias != nullptr && k == 0 ? bias + j : nullptr;
+      multiply_tile(tile);
+    };
+    if constexpr (kStaysIsA) {
+      for (std::int64_t r = 0; r < rows; r += kTileRows) {
+        for (std::int64_t j = 0; j < cols; j += kTileCols) multiply_at(r, j);
+      }
+    } else {
       for (std::int64_t j = 0; j < cols; j += kTileCols) {
-        tile.b = b + j * tile.depth;
-        tile.cols = std::min(kTileCols, cols - j);
-        tile.b_cols = std::min(kTileCols, b_cols - b_col - j);
-        tile.c = sums + r * stride + j;
-        tile.bias = bias != nullptr && k == 0 ? bias + j : nullptr;
-        multiply_tile(tile);
+        for (std::int64_t r = 0; r < rows; r += kTileRows) multiply_at(r, j);
       }
     }
   }

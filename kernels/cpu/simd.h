@@ -1,8 +1,8 @@
-// Vectors of sixteen fp32 lanes over GCC's and Clang's vector extensions, with loads and stores of float and bf16.
+// Vectors of kLanes fp32 lanes over GCC's and Clang's vector extensions, with loads and stores of float and bf16.
 //
 // Why not leave it to the auto-vectoriser: it may peel loops by address or sum in another order. Here the order of
-// every reduction is written down (lane l takes elements l, l+16, …), so results depend on shapes only, and the last,
-// partial vector goes through the same arithmetic as the others.
+// every reduction is written down (lane l takes elements l, l + kLanes, …), so results depend on shapes and the
+// instruction set only, and the last, partial vector goes through the same arithmetic as the others.
 #pragma once
 
 #include <array>
@@ -20,13 +20,21 @@
 
 namespace weft::cpu {
 
+// As many as a register holds: GCC 12 compares, selects and converts longer vectors lane by lane.
+#if defined(__AVX512F__)
 inline constexpr std::int64_t kLanes = 16;
+#else
+inline constexpr std::int64_t kLanes = 8;
+#endif
+inline constexpr std::int64_t kHalf = kLanes / 2;
 
-using Floats = float __attribute__((vector_size(64)));
-using Ints = std::int32_t __attribute__((vector_size(64)));
-using Words = std::uint32_t __attribute__((vector_size(64)));
-using Halves = std::uint16_t __attribute__((vector_size(32)));
-using Doubles = double __attribute__((vector_size(128)));
+using Floats = float __attribute__((vector_size(kLanes * 4)));
+using HalfFloats = float __attribute__((vector_size(kHalf * 4)));
+using Ints = std::int32_t __attribute__((vector_size(kLanes * 4)));
+using Words = std::uint32_t __attribute__((vector_size(kLanes * 4)));
+using Halves = std::uint16_t __attribute__((vector_size(kLanes * 2)));
+using Doubles = double __attribute__((vector_size(kLanes * 8)));
+using HalfDoubles = double __attribute__((vector_size(kHalf * 8)));
 
 inline Floats broadcast(float value) {
   return value - Floats{};
@@ -40,40 +48,41 @@ To lanes_cast(From from) {
   return to;
 }
 
-// Without AVX-512 GCC 12 takes arithmetic of sixteen lanes in pieces that the CPU has registers for, but comparisons,
-// selections and conversions lane by lane: those are written in pieces here.
-using Eight = float __attribute__((vector_size(32)));
-struct Pieces {
-  Eight piece[2];
-};
-using EightWords = std::uint32_t __attribute__((vector_size(32)));
-struct WordPieces {
-  EightWords piece[2];
-};
-
-/// By lane: `yes` where a > b, else (NaN too) `no`.
-inline Floats where_greater(Floats a, Floats b, Floats yes, Floats no) {
+/// 0, 1, … kLanes − 1.
+inline Ints lane_numbers() {
 #if defined(__AVX512F__)
-  return a > b ? yes : no;
+  return Ints{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 #else
-  const Pieces x = lanes_cast<Pieces>(a), y = lanes_cast<Pieces>(b), u = lanes_cast<Pieces>(yes),
-               v = lanes_cast<Pieces>(no);
-  Pieces out;
-  for (int i = 0; i < 2; ++i) out.piece[i] = x.piece[i] > y.piece[i] ? u.piece[i] : v.piece[i];
-  return lanes_cast<Floats>(out);
+  return Ints{0, 1, 2, 3, 4, 5, 6, 7};
 #endif
 }
 
-/// By lane: `yes` where the value is NaN, else `no`.
-inline Words where_nan(Floats value, Words yes, Words no) {
+/// The lanes of both, alternately: {first of a, first of b, second of a, …}, cut in two.
+struct Pair {
+  Floats first, second;
+};
+inline Pair interleave(Floats a, Floats b) {
 #if defined(__AVX512F__)
-  return value != value ? yes : no;
+  return {__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+          __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
 #else
-  const Pieces x = lanes_cast<Pieces>(value);
-  const WordPieces u = lanes_cast<WordPieces>(yes), v = lanes_cast<WordPieces>(no);
-  WordPieces out;
-  for (int i = 0; i < 2; ++i) out.piece[i] = x.piece[i] != x.piece[i] ? u.piece[i] : v.piece[i];
-  return lanes_cast<Words>(out);
+  return {__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11),
+          __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
+#endif
+}
+
+inline HalfFloats lower_half(Floats value) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+  return __builtin_shufflevector(value, value, 0, 1, 2, 3);
+#endif
+}
+inline HalfFloats upper_half(Floats value) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  return __builtin_shufflevector(value, value, 4, 5, 6, 7);
 #endif
 }
 
@@ -82,10 +91,7 @@ inline Words widen_words(Halves halves) {
 #if defined(__AVX512F__)
   return lanes_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, lanes_cast<__m256i>(halves)));
 #elif defined(__AVX2__)
-  const __m256i both = lanes_cast<__m256i>(halves);
-  return lanes_cast<Words>(
-      WordPieces{lanes_cast<EightWords>(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(both))),
-                 lanes_cast<EightWords>(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(both, 1)))});
+  return lanes_cast<Words>(_mm256_cvtepu16_epi32(lanes_cast<__m128i>(halves)));
 #else
   return __builtin_convertvector(halves, Words);
 #endif
@@ -95,11 +101,8 @@ inline Halves narrow_words(Words words) {
 #if defined(__AVX512F__)
   return lanes_cast<Halves>(_mm512_maskz_cvtepi32_epi16(0xffff, lanes_cast<__m512i>(words)));
 #elif defined(__AVX2__)
-  const WordPieces pieces = lanes_cast<WordPieces>(words);
-  // It packs within 128 bits: quarters 0 2 1 3.
-  const __m256i packed =
-      _mm256_packus_epi32(lanes_cast<__m256i>(pieces.piece[0]), lanes_cast<__m256i>(pieces.piece[1]));
-  return lanes_cast<Halves>(_mm256_permute4x64_epi64(packed, 0b11011000));
+  const __m256i both = lanes_cast<__m256i>(words);
+  return lanes_cast<Halves>(_mm_packus_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1)));
 #else
   return __builtin_convertvector(words, Halves);
 #endif
@@ -112,7 +115,7 @@ inline Floats widen(Halves halves) {
 /// Nearest bf16, ties to even, in the upper halves; NaN stays a (quiet) NaN. The lower halves are rubbish.
 inline Words round_to_upper(Floats value) {
   const Words bits = lanes_cast<Words>(value);
-  return where_nan(value, bits | 0x00400000U, bits + 0x7fffU + ((bits >> 16) & 1U));
+  return value != value ? bits | 0x00400000U : bits + 0x7fffU + ((bits >> 16) & 1U);
 }
 
 /// The same bits as bf16(float).
@@ -138,7 +141,7 @@ inline void store(bf16* to, Floats value) {
   std::memcpy(static_cast<void*>(to), &halves, sizeof halves);
 }
 
-/// The first `count` < 16 lanes; the others are zero.
+/// The first `count` < kLanes lanes; the others are zero.
 inline Floats load_partial(const float* from, std::int64_t count) {
   Floats value{};
   std::memcpy(&value, from, static_cast<std::size_t>(count) * sizeof(float));
@@ -157,12 +160,8 @@ inline void store_partial(bf16* to, Floats value, std::int64_t count) {
   std::memcpy(static_cast<void*>(to), &halves, static_cast<std::size_t>(count) * sizeof(bf16));
 }
 
-/// 32 consecutive elements, in whichever order costs least: bf16 as its even and its odd elements, which takes one
-/// instruction a vector where element order takes three. Enough for elementwise arithmetic and for sums.
-struct Pair {
-  Floats first, second;
-};
-
+/// 2·kLanes consecutive elements, in whichever order costs least: bf16 as its even and its odd elements, which takes
+/// one instruction a vector where element order takes three. Enough for elementwise arithmetic and for sums.
 inline Pair load_pair(const float* from) {
   return {load(from), load(from + kLanes)};
 }
@@ -184,61 +183,76 @@ inline Pair in_element_order(const Pair& pair, const float* /*type*/) {
   return pair;
 }
 inline Pair in_element_order(const Pair& pair, const bf16* /*type*/) {
-  return {
-      __builtin_shufflevector(pair.first, pair.second, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-      __builtin_shufflevector(pair.first, pair.second, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)};
+  return interleave(pair.first, pair.second);
 }
 
-/// Eight floats as doubles: GCC 12 makes more than one instruction of __builtin_convertvector.
-using EightDoubles = double __attribute__((vector_size(64)));
-inline EightDoubles load_doubles(const float* from) {
+/// kHalf floats as doubles: GCC 12 makes more than one instruction of __builtin_convertvector.
+inline HalfDoubles load_doubles(const float* from) {
 #if defined(__AVX512F__)
-  return lanes_cast<EightDoubles>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
+  return lanes_cast<HalfDoubles>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
+#elif defined(__AVX2__)
+  return lanes_cast<HalfDoubles>(_mm256_cvtps_pd(_mm_loadu_ps(from)));
 #else
-  Eight value;
+  HalfFloats value;
   std::memcpy(&value, from, sizeof value);
-  return __builtin_convertvector(value, EightDoubles);
+  return __builtin_convertvector(value, HalfDoubles);
 #endif
 }
 
+/// By lane a < b ? a : b, and a > b ? a : b: the second where either is NaN. GCC 12 doesn't find these instructions by
+/// itself when one operand is constant.
+inline Floats min(Floats a, Floats b) {
+#if defined(__AVX512F__)
+  return lanes_cast<Floats>(_mm512_maskz_min_ps(0xffff, lanes_cast<__m512>(a), lanes_cast<__m512>(b)));
+#elif defined(__AVX2__)
+  return lanes_cast<Floats>(_mm256_min_ps(lanes_cast<__m256>(a), lanes_cast<__m256>(b)));
+#else
+  return a < b ? a : b;
+#endif
+}
 inline Floats max(Floats a, Floats b) {
-  return where_greater(a, b, a, b);
+#if defined(__AVX512F__)
+  return lanes_cast<Floats>(_mm512_maskz_max_ps(0xffff, lanes_cast<__m512>(a), lanes_cast<__m512>(b)));
+#elif defined(__AVX2__)
+  return lanes_cast<Floats>(_mm256_max_ps(lanes_cast<__m256>(a), lanes_cast<__m256>(b)));
+#else
+  return a > b ? a : b;
+#endif
 }
 
 inline Floats sqrt(Floats value) {
 #if defined(__AVX512F__)
   return lanes_cast<Floats>(_mm512_maskz_sqrt_ps(0xffff, lanes_cast<__m512>(value)));
 #elif defined(__AVX2__)
-  Pieces pieces = lanes_cast<Pieces>(value);
-  for (Eight& piece : pieces.piece) piece = lanes_cast<Eight>(_mm256_sqrt_ps(lanes_cast<__m256>(piece)));
-  return lanes_cast<Floats>(pieces);
+  return lanes_cast<Floats>(_mm256_sqrt_ps(lanes_cast<__m256>(value)));
 #else
   for (std::int64_t lane = 0; lane < kLanes; ++lane) value[lane] = std::sqrt(value[lane]);
   return value;
 #endif
 }
 
-/// Sum of the lanes as a balanced tree.
-inline float sum(Floats value) {
+/// All lanes combined as a balanced tree, by a function of two vectors of any length or of two floats.
+template <class Combine>
+float combine_lanes(Floats value, const Combine& combine) {
   using Four = float __attribute__((vector_size(16)));
-  const Eight eight = __builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) +
-                      __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);
+  const HalfFloats half = combine(lower_half(value), upper_half(value));
+#if defined(__AVX512F__)
   const Four four =
-      __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
-  return (four[0] + four[2]) + (four[1] + four[3]);
+      combine(__builtin_shufflevector(half, half, 0, 1, 2, 3), __builtin_shufflevector(half, half, 4, 5, 6, 7));
+#else
+  const Four four = half;
+#endif
+  return combine(combine(four[0], four[2]), combine(four[1], four[3]));
 }
-
+inline float sum(Floats value) {
+  return combine_lanes(value, [](auto a, auto b) { return a + b; });
+}
 inline float largest(Floats value) {
-  const Floats eight =
-      max(value, __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  const Floats four =
-      max(eight, __builtin_shufflevector(eight, eight, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-  const float left = four[0] > four[1] ? four[0] : four[1], right = four[2] > four[3] ? four[2] : four[3];
-  return left > right ? left : right;
+  return combine_lanes(value, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-/// Calls piece(i, whole) for i = 0, 16, 32, … below n, where `whole` is an object that loads and stores 16 lanes at i,
-/// and once more with one that loads and stores the remaining n mod 16.
+/// Calls piece(i, whole) for i = 0, kLanes, … below n, where `whole` is an object that loads and stores kLanes lanes at
+/// i, and once more with one that loads and stores the remaining n mod kLanes.
 ///
 ///   for_vectors(n, [&](std::int64_t i, auto lanes) { lanes.store(y + i, lanes.load(x + i) * 2.0F); });
 struct WholeVector {
@@ -267,8 +281,7 @@ struct PartialVector {
     store_partial(to, value, count);
   }
   Floats fill(Floats value, float filler) const {
-    const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return lane < static_cast<std::int32_t>(count) ? value : broadcast(filler);
+    return lane_numbers() < static_cast<std::int32_t>(count) ? value : broadcast(filler);
   }
 };
 

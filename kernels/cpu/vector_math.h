@@ -1,4 +1,4 @@
-// exp, exp2, logistic and sine/cosine of sixteen lanes without branches: GCC doesn't vectorise the C library's without
+// exp, exp2, logistic and sine/cosine of vectors without branches: GCC doesn't vectorise the C library's without
 // -ffast-math, which would also license it to reorder sums. NaN passes through.
 #pragma once
 
@@ -11,65 +11,56 @@ namespace weft::cpu {
 
 /// min(x, bound) and max(x, bound); NaN stays.
 inline Floats at_most(Floats x, float bound) {
-  return where_greater(x, broadcast(bound), broadcast(bound), x);
+  return min(broadcast(bound), x);
 }
 inline Floats at_least(Floats x, float bound) {
-  return where_greater(broadcast(bound), x, broadcast(bound), x);
+  return max(broadcast(bound), x);
 }
 
 inline constexpr float kLog2e = 1.44269504F;
 inline constexpr float kRoundToWhole = 12582912.0F;  // 1.5·2²³: adding and subtracting it rounds to a whole number
 
-/// value·2ⁿ for whole n of any size; results that would be denormal may be 0.
-inline Floats times_power_of_two(Floats value, Floats n) {
+/// value·2ⁿ for finite value and result, the latter not denormal; `shifted` is n + kRoundToWhole, n whole.
+inline Floats times_power_of_two(Floats value, Floats shifted) {
 #if defined(__AVX512F__)
-  return lanes_cast<Floats>(_mm512_maskz_scalef_ps(0xffff, lanes_cast<__m512>(value), lanes_cast<__m512>(n)));
+  return lanes_cast<Floats>(
+      _mm512_maskz_scalef_ps(0xffff, lanes_cast<__m512>(value), lanes_cast<__m512>(shifted - kRoundToWhole)));
 #else
-  n = at_least(at_most(n, 160.0F), -200.0F);
-  // Added to 1.5·2²³, a whole number stands in the last bits. 2ⁿ in two factors, since n reaches 128 and −126.
-  const Ints exponent = lanes_cast<Ints>(n + kRoundToWhole) - std::bit_cast<std::int32_t>(kRoundToWhole);
-  const Ints half = exponent >> 1;
-  return value * lanes_cast<Floats>((half + 127) << 23) * lanes_cast<Floats>((exponent - half + 127) << 23);
+  // n stands in the last bits of `shifted`: it is added to the exponent.
+  return lanes_cast<Floats>(lanes_cast<Words>(value) + (lanes_cast<Words>(shifted) << 23));
 #endif
 }
 
-/// eˣ for |x| ≤ 89, with a relative error below 1.5e-7 (2 ulp): Cody-Waite reduction to |r| ≤ ln2/2, then a minimax
-/// polynomial (its error is 3e-9).
+/// eˣ for −87.33654 ≤ x ≤ 88.72283, with a relative error below 1.5e-7 (2 ulp): Cody-Waite reduction to |r| ≤ ln2/2,
+/// then a minimax polynomial (its error is 3e-9). NaN gives NaN; beyond the bounds any finite or infinite number.
 inline Floats bounded_exp(Floats x) {
   constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  const Floats n = (x * kLog2e + kRoundToWhole) - kRoundToWhole;
+  const Floats shifted = x * kLog2e + kRoundToWhole, n = shifted - kRoundToWhole;
   const Floats r = (x - n * kLn2High) - n * kLn2Low;
-  Floats p = broadcast(1.38145986e-3F);
-  p = p * r + 8.36871688e-3F;
-  p = p * r + 4.1668388e-2F;
-  p = p * r + 1.66665206e-1F;
-  p = p * r + 4.99999934e-1F;
-  p = p * r + 1.0F;
-  p = p * r + 1.0F;
-  return times_power_of_two(p, n);
+  // Estrin's scheme: kernels wait for this chain of dependent operations more than for their number.
+  const Floats r2 = r * r;
+  const Floats upper = 1.38145986e-3F * r2 + (8.36871688e-3F * r + 4.1668388e-2F);
+  const Floats p = (upper * r2 + (1.66665206e-1F * r + 4.99999934e-1F)) * r2 + (r + 1.0F);
+  return times_power_of_two(p, shifted) + (x - x);  // + 0, or NaN
 }
 
 /// eˣ for any x, as accurate. Results that would be denormal are 0, above the range +inf; NaN gives NaN.
 inline Floats exp(Floats x) {
-  constexpr float kOverflow = 89.0F, kUnderflow = -87.33654F;
-  const Floats result = bounded_exp(at_most(x, kOverflow));
-  return where_greater(broadcast(kUnderflow), x, Floats{}, result);
+  constexpr float kOverflow = 88.72283F, kUnderflow = -87.33654F;
+  const Floats result = bounded_exp(at_least(at_most(x, kOverflow), kUnderflow));
+  const Floats above = x > kOverflow ? broadcast(std::numeric_limits<float>::infinity()) : result;
+  return x < kUnderflow ? Floats{} : above;
 }
 
-/// 2ˣ for x ≤ 128 with a relative error below 2.5e-7; below −127 the result is at most 2⁻¹²⁷, for −inf it is 0 to
-/// fp32's range, for NaN NaN. For softmax, whose exponents are scaled and shifted by one multiply-add.
+/// 2ˣ for x ≤ 128 with a relative error below 2.5e-7; below −126 the result is at most 2⁻¹²⁶, for NaN NaN. For softmax,
+/// whose exponents are scaled and shifted by one multiply-add.
 inline Floats exp2(Floats x) {
-  constexpr float kLowest = -160.0F;
-  const Floats bounded = at_least(x, kLowest);
-  const Floats n = (bounded + kRoundToWhole) - kRoundToWhole;
-  const Floats r = bounded - n;
-  Floats p = broadcast(1.33002565e-3F);
-  p = p * r + 9.66971847e-3F;
-  p = p * r + 5.55056004e-2F;
-  p = p * r + 2.40222815e-1F;
-  p = p * r + 6.93147181e-1F;
-  p = p * r + 1.0F;
-  return times_power_of_two(p, n);
+  const Floats bounded = at_least(x, -126.0F), shifted = bounded + kRoundToWhole;
+  const Floats r = bounded - (shifted - kRoundToWhole);
+  const Floats r2 = r * r;
+  const Floats upper = (1.33002565e-3F * r + 9.66971847e-3F) * r2 + (5.55056004e-2F * r + 2.40222815e-1F);
+  const Floats p = upper * r2 + (6.93147181e-1F * r + 1.0F);
+  return times_power_of_two(p, shifted) + (r - r);  // + 0, or NaN
 }
 
 /// 1/x to 2 ulp for 2⁻¹²⁶ ≤ |x| ≤ 2¹²⁶, without a division; NaN gives NaN.
@@ -87,7 +78,7 @@ inline Floats logistic(Floats x) {
   constexpr float kFar = 87.0F;
   const Floats bounded = at_most(at_least(x, -kFar), kFar);
   const Floats result = reciprocal(1.0F + bounded_exp(-bounded));
-  return where_greater(broadcast(-kFar), x, Floats{}, result);
+  return x < -kFar ? Floats{} : result;
 }
 
 struct SineCosine {

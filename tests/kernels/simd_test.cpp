@@ -12,11 +12,11 @@ namespace weft::cpu {
 namespace {
 
 TEST(Simd, NarrowingEqualsTheScalarConversionBitForBit) {
-  for (std::uint64_t first = 0; first < (std::uint64_t{1} << 32); first += 65521 * 16) {
+  for (std::uint64_t first = 0; first < (std::uint64_t{1} << 32); first += 65521 * kLanes) {
     Words words;
-    for (std::uint32_t lane = 0; lane < 16; ++lane) words[lane] = static_cast<std::uint32_t>(first) + lane * 65521U;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) words[lane] = static_cast<std::uint32_t>(first) + lane * 65521U;
     const Halves halves = narrow(lanes_cast<Floats>(words));
-    for (int lane = 0; lane < 16; ++lane) {
+    for (int lane = 0; lane < kLanes; ++lane) {
       const std::uint32_t word = words[lane];
       EXPECT_EQ(halves[lane], bf16(std::bit_cast<float>(word)).bits) << std::hex << word;
     }
@@ -27,18 +27,20 @@ TEST(Simd, NarrowingRoundsTiesToEvenAndKeepsNanAndInfinity) {
   const std::array<std::uint32_t, 16> words = {0x3f808000, 0x3f818000, 0x3f808001, 0x3f807fff, 0x7f800000, 0xff800000,
                                                0x7f800001, 0xffffffff, 0x7f7fffff, 0x00000001, 0x80000000, 0x00008000,
                                                0,          0x00018000, 0x7fc00000, 0x3f800000};
-  Words input;
-  for (std::size_t i = 0; i < 16; ++i) input[i] = words[i];
-  const Halves halves = narrow(lanes_cast<Floats>(input));
   const std::array<std::uint16_t, 16> expected = {0x3f80, 0x3f82, 0x3f81, 0x3f80, 0x7f80, 0xff80, 0x7fc0, 0xffff,
                                                   0x7f80, 0x0000, 0x8000, 0x0000, 0,      0x0002, 0x7fc0, 0x3f80};
-  for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(halves[i], expected[i]) << i;
+  for (std::size_t first = 0; first < words.size(); first += kLanes) {
+    Words input;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) input[lane] = words[first + lane];
+    const Halves halves = narrow(lanes_cast<Floats>(input));
+    for (std::size_t lane = 0; lane < kLanes; ++lane) EXPECT_EQ(halves[lane], expected[first + lane]) << first + lane;
+  }
 }
 
 TEST(Simd, PartialVectorsTouchOnlyTheirElements) {
   for (std::int64_t count = 1; count < kLanes; ++count) {
-    std::vector<float> from(static_cast<std::size_t>(count)), to(16, -1.0F);
-    std::vector<bf16> from16(static_cast<std::size_t>(count)), to16(16, bf16(-1.0F));
+    std::vector<float> from(static_cast<std::size_t>(count)), to(kLanes, -1.0F);
+    std::vector<bf16> from16(static_cast<std::size_t>(count)), to16(kLanes, bf16(-1.0F));
     for (std::size_t i = 0; i < from.size(); ++i) {
       from[i] = static_cast<float>(i) + 0.5F;
       from16[i] = bf16(from[i]);
@@ -105,31 +107,45 @@ TEST(Simd, TransformsAndSumsOfBf16) {
 }
 
 TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
-  std::array<float, 32> values;
-  std::array<bf16, 32> pairs, expected;
-  for (std::size_t i = 0; i < 32; ++i)
+  constexpr std::size_t kPair = 2 * kLanes;
+  std::array<float, kPair> values;
+  std::array<bf16, kPair> pairs, expected;
+  for (std::size_t i = 0; i < kPair; ++i)
     values[i] = std::bit_cast<float>(0x3f800000U + static_cast<std::uint32_t>(i) * 0x4001U);
   values[5] = std::numeric_limits<float>::quiet_NaN(), values[6] = -std::numeric_limits<float>::infinity();
-  for (std::size_t i = 0; i < 32; ++i) expected[i] = bf16(values[i]);
+  for (std::size_t i = 0; i < kPair; ++i) expected[i] = bf16(values[i]);
   Pair pair{};
-  for (int lane = 0; lane < 16; ++lane) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     pair.first[lane] = values[static_cast<std::size_t>(2 * lane)];
     pair.second[lane] = values[static_cast<std::size_t>(2 * lane + 1)];
   }
   store_pair(pairs.data(), pair);
-  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(pairs[i].bits, expected[i].bits) << i;
+  for (std::size_t i = 0; i < kPair; ++i) EXPECT_EQ(pairs[i].bits, expected[i].bits) << i;
   const Pair ordered = in_element_order(load_pair(expected.data()), static_cast<const bf16*>(nullptr));
-  for (int lane = 0; lane < 16; ++lane) {
-    if (lane == 5 || lane == 6) continue;
-    EXPECT_EQ(ordered.first[lane], static_cast<float>(expected[static_cast<std::size_t>(lane)]));
-    EXPECT_EQ(ordered.second[lane], static_cast<float>(expected[static_cast<std::size_t>(16 + lane)]));
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const bf16 first = expected[static_cast<std::size_t>(lane)],
+               second = expected[static_cast<std::size_t>(kLanes + lane)];
+    EXPECT_EQ(bf16(ordered.first[lane]).bits, first.bits) << lane;
+    EXPECT_EQ(bf16(ordered.second[lane]).bits, second.bits) << lane;
   }
 }
 
 TEST(Simd, SquareRoot) {
-  const Floats x = {0, 1, 4, 9, 16, 2, 3, 5, 0.25F, 100, 1e10F, 1e-10F, 7, 8, 10, 11};
-  const Floats y = sqrt(x);
-  for (int lane = 0; lane < 16; ++lane) EXPECT_EQ(y[lane], std::sqrt(x[lane]));
+  const std::array<float, 16> x = {0, 1, 4, 9, 16, 2, 3, 5, 0.25F, 100, 1e10F, 1e-10F, 7, 8, 10, 11};
+  for (std::size_t first = 0; first < x.size(); first += kLanes) {
+    const Floats y = sqrt(load(x.data() + first));
+    for (std::size_t lane = 0; lane < kLanes; ++lane) EXPECT_EQ(y[lane], std::sqrt(x[first + lane]));
+  }
+}
+
+TEST(Simd, SumAndLargestTakeEveryLaneOnce) {
+  for (int chosen = 0; chosen < kLanes; ++chosen) {
+    Floats value = broadcast(-2.0F);
+    value[chosen] = 5.0F;
+    EXPECT_EQ(sum(value), 5.0F - 2.0F * static_cast<float>(kLanes - 1)) << chosen;
+    EXPECT_EQ(largest(value), 5.0F) << chosen;
+    EXPECT_EQ(lane_numbers()[chosen], chosen);
+  }
 }
 
 }  // namespace

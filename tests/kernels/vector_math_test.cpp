@@ -23,22 +23,20 @@ TEST(VectorMath, ExpIsAccurateOverItsRange) {
 }
 
 TEST(VectorMath, ExpAtTheEnds) {
-  const Floats x = {0.0F,   -0.0F, -kInfinity, kInfinity, kNan,   1.0F, -87.0F, -88.0F,
-                    -1e30F, 88.7F, 88.8F,      1e30F,     1e-30F, 2.0F, 3.0F,   4.0F};
-  const Floats y = exp(x);
-  EXPECT_EQ(y[0], 1.0F);
-  EXPECT_EQ(y[1], 1.0F);
-  EXPECT_EQ(y[2], 0.0F);
-  EXPECT_EQ(y[3], kInfinity);
-  EXPECT_TRUE(std::isnan(y[4]));
-  EXPECT_NEAR(y[5], std::exp(1.0), 3e-7);
-  EXPECT_GT(y[6], 0.0F);
-  EXPECT_EQ(y[7], 0.0F);
-  EXPECT_EQ(y[8], 0.0F);
-  EXPECT_TRUE(std::isfinite(y[9]));
-  EXPECT_EQ(y[10], kInfinity);
-  EXPECT_EQ(y[11], kInfinity);
-  EXPECT_EQ(y[12], 1.0F);
+  const auto at = [](float x) { return exp(broadcast(x))[0]; };
+  EXPECT_EQ(at(0.0F), 1.0F);
+  EXPECT_EQ(at(-0.0F), 1.0F);
+  EXPECT_EQ(at(-kInfinity), 0.0F);
+  EXPECT_EQ(at(kInfinity), kInfinity);
+  EXPECT_TRUE(std::isnan(at(kNan)));
+  EXPECT_NEAR(at(1.0F), std::exp(1.0), 3e-7);
+  EXPECT_GT(at(-87.0F), 0.0F);
+  EXPECT_EQ(at(-88.0F), 0.0F);
+  EXPECT_EQ(at(-1e30F), 0.0F);
+  EXPECT_TRUE(std::isfinite(at(88.7F)));
+  EXPECT_EQ(at(88.8F), kInfinity);
+  EXPECT_EQ(at(1e30F), kInfinity);
+  EXPECT_EQ(at(1e-30F), 1.0F);
 }
 
 TEST(VectorMath, Exp2IsAccurateOverItsRange) {
@@ -76,7 +74,7 @@ TEST(VectorMath, SineAndCosineKeepTheirAccuracyAtLargePositions) {
     const auto value = static_cast<float>(x);
     const SineCosine both = sine_cosine(broadcast(value));
     worst = std::max(worst, std::abs(both.sine[2] - std::sin(static_cast<double>(value))));
-    worst = std::max(worst, std::abs(both.cosine[13] - std::cos(static_cast<double>(value))));
+    worst = std::max(worst, std::abs(both.cosine[5] - std::cos(static_cast<double>(value))));
   }
   EXPECT_LT(worst, 1.5e-7);
 }

@@ -183,12 +183,11 @@ std::optional<Options> parse(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view name = argv[i], value = argv[i + 1];
     const double number = std::strtod(argv[i + 1], nullptr);
+    if (name != "--kind" && number <= 0) return std::nullopt;
     if (name == "--kind") {
       const auto* found = std::ranges::find(kKinds, value, [](CollectiveKind kind) { return to_string(kind); });
       if (found == kKinds.end()) return std::nullopt;
       options.kind = *found;
-    } else if (number <= 0) {
-      return std::nullopt;
     } else if (name == "--first") {
       options.first = static_cast<std::int64_t>(number);
     } else if (name == "--last") {

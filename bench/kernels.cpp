@@ -144,6 +144,7 @@ struct Triad {
 constexpr std::int64_t kPeakRounds = 1 << 16, kChains = 12;  // few enough for the compiler to keep them in registers
 
 // Chains long enough to hide the latency; `sink` keeps them alive.
+// NOLINTNEXTLINE(clang-diagnostic-unknown-attributes)
 [[gnu::noipa]] void multiply_adds(float* sink) {
   Floats chains[kChains];
   for (Floats& chain : chains) chain = load(sink);

@@ -42,6 +42,7 @@ double since(Clock::time_point begin) {
 }
 
 /// Multiplies and adds in registers; its result has to be used.
+// NOLINTNEXTLINE(clang-diagnostic-unknown-attributes)
 [[gnu::noipa]] float compute(std::int64_t iterations) {
   using Vector [[gnu::vector_size(32)]] = float;
   std::array<Vector, 8> sums{};

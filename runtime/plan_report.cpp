@@ -13,16 +13,19 @@
 namespace weft {
 namespace {
 
-void fill(PlanReport& report, const PlanningProblem& problem) {
+void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
   const std::unique_ptr<Policy> policy = make_policy(report.policy);
   report.plan = std::make_shared<const Plan>(plan_alone(problem.graph, *policy, problem.options, problem.rewrites));
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<Violation> violations = check_plan(*report.plan, 1);
-  if (!violations.empty()) {
-    report.refusal = "not safe: " + violations.front().message;
-    return;
-  }
+  if (!violations.empty()) throw std::runtime_error("not safe: " + violations.front().message);
+  report.memory_bytes = memory_report(*report.plan).total();
+}
+
+}  // namespace
+
+void simulate_again(PlanReport& report, const PlanningProblem& problem) {
   const Graph& graph = *report.plan->graph;
   report.costs = costs_of(graph, problem.options);
   SimulationOptions options = problem.simulation;
@@ -33,14 +36,12 @@ void fill(PlanReport& report, const PlanningProblem& problem) {
       lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
   report.overlap = summarize(*report.plan, report.step());
   report.channels = channel_times(*report.plan, report.step());
+  report.compute_alone_ns = report.communication_alone_ns = 0;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const bool communicates = is_collective(graph.tasks()[i].operation);
     (communicates ? report.communication_alone_ns : report.compute_alone_ns) += report.costs.ns[i];
   }
-  report.memory_bytes = memory_report(*report.plan).total();
 }
-
-}  // namespace
 
 std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step) {
   const BusyTimes busy = busy_times(plan, step);
@@ -57,7 +58,8 @@ PlanReport report_plan(const PlanningProblem& problem, const std::string& policy
   PlanReport report;
   report.policy = policy;
   try {
-    fill(report, problem);
+    make_plan(report, problem);
+    simulate_again(report, problem);
   } catch (const std::exception& error) {
     report.refusal = error.what();
   }

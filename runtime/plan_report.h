@@ -59,6 +59,9 @@ struct PlanReport {
 /// Plans, checks and simulates. What the policy or the checker refuses becomes `refusal`.
 PlanReport report_plan(const PlanningProblem& problem, const std::string& policy);
 
+/// Simulates the plan that a report has, and bounds its graph, with the costs that the problem has now.
+void simulate_again(PlanReport& report, const PlanningProblem& problem);
+
 /// The least bound of all graphs that policies tried: rewrites may lower it.
 double least_bound(std::span<const PlanReport> reports);
 

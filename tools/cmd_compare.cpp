@@ -132,12 +132,14 @@ int simulate_only(const CompareOptions& options) {
   return 0;
 }
 
-/// Steps of all policies in turn, so that what disturbs one disturbs the others too.
+/// Steps of all policies in turn, so that what disturbs one disturbs the others too; and between them the steps of
+/// `samples`, if not null, under the lab's last policy.
 std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>& which, std::size_t reports, int rounds,
-                                   const Teller& tell) {
+                                   SerialSamples* samples, const Teller& tell) {
   std::vector<MeasuredSteps> measured(reports);
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     tell(fmt::format("round {} of {}", round + 1, rounds));
+    if (samples != nullptr) round < 0 ? lab.run(which.size()) : samples->run(lab, which.size());
     for (std::size_t i = 0; i < which.size(); ++i) {
       const double ns = lab.run(i);
       if (round < 0) continue;
@@ -157,10 +159,10 @@ int simulate_and_measure(const CompareOptions& options) {
     if (world.rank() == 0) expect_output(options.output);
     const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
     const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
-    const Profile profile = !config.profile.empty()
-                                ? load_profile(config.profile)
-                                : measure_profile(world, config, options.profile_steps, 9, tell_line);
-    const PlanningProblem problem = planning_problem(config, profile);
+    const bool given = !config.profile.empty();
+    Profile profile =
+        given ? load_profile(config.profile) : measure_profile(world, config, options.profile_steps, 9, tell_line);
+    PlanningProblem problem = planning_problem(config, profile);
     Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
@@ -173,8 +175,20 @@ int simulate_and_measure(const CompareOptions& options) {
       planned.push_back(policies[i]);
       which.push_back(i);
     }
+    if (!given) planned.emplace_back("serial");
     StepLab lab(world, config, planned, problem.options);
-    comparison.measured = measure(lab, which, policies.size(), options.measured_rounds, tell);
+    // A machine's speed drifts by more than simulations err: policies are planned with the profile, and judged by costs
+    // that were measured in the same minutes as they.
+    SerialSamples samples(world, config.grid);
+    comparison.measured =
+        measure(lab, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, tell);
+    if (!given) {
+      samples.write(lab.plan(which.size()), profile);
+      problem = planning_problem(config, profile);
+      for (PlanReport& report : comparison.reports) {
+        if (report.planned()) simulate_again(report, problem);
+      }
+    }
     std::vector<StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = lab.last_trace(i);
     if (world.rank() == 0) print(options, config, problem, comparison, steps);

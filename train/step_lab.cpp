@@ -195,28 +195,42 @@ std::vector<StepLab::ProbedCollective> StepLab::probe(std::size_t policy, int ro
   return probed;
 }
 
+double SerialSamples::run(StepLab& lab, std::size_t policy) {
+  const double ns = lab.run(policy);
+  const Plan& plan = lab.plan(policy);
+  const StepTrace& trace = lab.last_trace(policy);
+  step_ns_.push_back(ns);
+  samples_.add(plan, trace, ready_times(world_, grid_, plan, trace));
+  return ns;
+}
+
+void SerialSamples::write(const Plan& plan, Profile& profile) const {
+  const std::vector<ProfileEntry> before = std::exchange(profile.entries, merged(world_, samples_.entries()));
+  for (ProfileEntry& entry : profile.entries) {
+    const auto known = std::ranges::find(before, entry.signature, &ProfileEntry::signature);
+    if (known == before.end()) continue;
+    entry.cpu_ns = known->cpu_ns;
+    entry.beside_ns = known->beside_ns;
+  }
+  profile.computing_factor = computing_factor(*plan.graph, profile, middle_mean(step_ns_));
+}
+
 Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
                         const std::function<void(const std::string&)>& tell) {
   const auto tell_once = [&](const std::string& line) {
     if (world.rank() == 0) tell(line);
   };
   StepLab lab(world, config, {"serial"});
-  ProfileSamples samples;
-  std::vector<double> step_ns;
+  SerialSamples samples(world, config.grid);
   for (int step = -1; step < steps; ++step) {  // the first one warms up
-    const double ns = lab.run(0);
+    const double ns = step < 0 ? lab.run(0) : samples.run(lab, 0);
     tell_once(fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6));
-    if (step >= 0) {
-      step_ns.push_back(ns);
-      samples.add(lab.plan(0), lab.last_trace(0), ready_times(world, config.grid, lab.plan(0), lab.last_trace(0)));
-    }
   }
   Profile profile;
   profile.machine = cpu_name();
   profile.grid = config.grid;
   profile.threads = config.threads;
-  profile.entries = merged(world, samples.entries());
-  profile.computing_factor = computing_factor(*lab.plan(0).graph, profile, middle_mean(step_ns));
+  samples.write(lab.plan(0), profile);
   for (const StepLab::ProbedCollective& probed : lab.probe(0, rounds, tell_once)) {
     const auto entry = std::ranges::find(profile.entries, probed.signature, &ProfileEntry::signature);
     if (entry == profile.entries.end()) continue;

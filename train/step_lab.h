@@ -61,7 +61,30 @@ class StepLab {
   std::int64_t step_ = 0;
 };
 
-/// Runs `steps` steps of policy `serial`, in which every task is alone, and probes the collectives. Every rank gets the
+/// Times of tasks from steps of policy `serial`, in which every task is alone. All calls are collective over the world.
+///
+///   SerialSamples samples(world, config.grid);
+///   while (…) samples.run(lab, serial);
+///   samples.write(lab.plan(serial), profile);
+class SerialSamples {
+ public:
+  SerialSamples(World& world, const Grid& grid) : world_(world), grid_(grid) {}
+
+  /// One step of the lab's policy, which is `serial`; returns its nanoseconds.
+  double run(StepLab& lab, std::size_t policy);
+
+  /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. What the profile
+  /// knows of collectives beside computations stays.
+  void write(const Plan& plan, Profile& profile) const;
+
+ private:
+  World& world_;
+  const Grid grid_;
+  ProfileSamples samples_;
+  std::vector<double> step_ns_;
+};
+
+/// Runs `steps` steps of policy `serial` and probes the collectives. Every rank gets the
 /// same profile. `tell` is called on rank 0 with a line about what is being done. Collective over the world.
 Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
                         const std::function<void(const std::string&)>& tell);

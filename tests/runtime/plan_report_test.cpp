@@ -58,6 +58,18 @@ TEST(PlanReport, SerialAndProgramByHand) {
   EXPECT_EQ(program.channels[0].exposed_ns, 2000);
 }
 
+TEST(PlanReport, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
+  PlanReport report = report_plan(problem_of(fork(), kPrices), "program");
+  const auto plan = report.plan;
+  simulate_again(report, problem_of(fork(), {{"a", 1000}, {"r", 5000}, {"b", 6000}, {"c", 500}}));
+  EXPECT_EQ(report.plan, plan);
+  EXPECT_EQ(report.step_ns(), 7500);
+  EXPECT_EQ(report.bounds.best(), 7500);
+  EXPECT_EQ(report.overlap.exposed, 0);
+  EXPECT_EQ(report.compute_alone_ns, 7500);
+  EXPECT_EQ(report.communication_alone_ns, 5000);
+}
+
 TEST(PlanReport, EveryChannelHasItsTimes) {
   ToyGraph toy;
   const View p = toy.tensor("p", 8, Role::parameter), q = toy.tensor("q", 8, Role::parameter);

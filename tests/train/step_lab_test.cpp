@@ -205,6 +205,26 @@ TEST(StepLab, TheFingerprintSeesFp32Copies) {
   });
 }
 
+TEST(StepLab, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
+  on_ranks(lab_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const RunConfig& config) {
+    StepLab lab(world, config, {"program", "serial"});
+    Profile profile = measure_profile(world, config, 1, 1, [](const std::string&) {});
+    const Profile before = profile;
+    profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
+    SerialSamples samples(world, config.grid);
+    for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(lab, 1), 0);
+    samples.write(lab.plan(1), profile);
+    EXPECT_GE(profile.computing_factor, 1);
+    ASSERT_EQ(profile.entries.size(), before.entries.size());
+    for (std::size_t i = 0; i < before.entries.size(); ++i) {
+      EXPECT_EQ(profile.entries[i].signature, before.entries[i].signature);
+      EXPECT_EQ(profile.entries[i].samples, 3 * before.entries[i].samples);
+      EXPECT_EQ(profile.entries[i].cpu_ns, before.entries[i].cpu_ns);
+      EXPECT_EQ(profile.entries[i].beside_ns, before.entries[i].beside_ns);
+    }
+  });
+}
+
 TEST(StepLab, AProfileHasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   std::mutex mutex;
   std::vector<Profile> profiles;

@@ -186,11 +186,9 @@ Order order_of(const Plan& plan) {
 
 class Remedies {
  public:
-  Remedies(const PlanningProblem& problem, const PlanReport& report) : problem_(problem), report_(report) {
-    options_ = problem.simulation;
-    options_.grid = problem.grid;
+  Remedies(const PlanningProblem& problem, const PlanReport& report)
+      : problem_(problem), report_(report), options_(simulation_options(problem)) {
     options_.traced_ranks = 1;
-    if (options_.link_of_channel.empty()) options_.link_of_channel = links_of_channels(problem.machine, problem.grid);
   }
 
   void find(const Step& step, ExposedCollective& exposed) const {

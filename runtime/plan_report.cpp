@@ -25,12 +25,17 @@ void make_plan(PlanReport& report, const PlanningProblem& problem) {
 
 }  // namespace
 
-void simulate_again(PlanReport& report, const PlanningProblem& problem) {
-  const Graph& graph = *report.plan->graph;
-  report.costs = costs_of(graph, problem.options);
+SimulationOptions simulation_options(const PlanningProblem& problem) {
   SimulationOptions options = problem.simulation;
   options.grid = problem.grid;
   if (options.link_of_channel.empty()) options.link_of_channel = links_of_channels(problem.machine, problem.grid);
+  return options;
+}
+
+void simulate_again(PlanReport& report, const PlanningProblem& problem) {
+  const Graph& graph = *report.plan->graph;
+  report.costs = costs_of(graph, problem.options);
+  const SimulationOptions options = simulation_options(problem);
   report.simulation = simulate(*report.plan, report.costs, problem.machine, options);
   report.bounds =
       lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);

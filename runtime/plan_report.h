@@ -28,6 +28,9 @@ struct PlanningProblem {
   SimulationOptions simulation{};  // grid and links are filled in
 };
 
+/// The problem's, with its grid and links.
+SimulationOptions simulation_options(const PlanningProblem& problem);
+
 /// Of one communication stream in a step of one rank, in nanoseconds.
 struct ChannelTimes {
   std::string stream;

@@ -30,6 +30,7 @@ struct CompareOptions {
   std::vector<std::string> policies = {"all"};
   bool measure = false, pareto = false, json = false, markdown = false, quiet = false;
   int measured_rounds = 20, profile_steps = 10;
+  double noise = 0;
   std::string output;
 };
 
@@ -87,6 +88,18 @@ std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<Pla
   return pareto_front(std::move(plans));
 }
 
+/// By report; empty without noise.
+std::vector<Robustness> disturbed(const PlanningProblem& problem, const std::vector<PlanReport>& reports, double noise,
+                                  const Teller& tell) {
+  std::vector<Robustness> all;
+  if (noise <= 0) return all;
+  for (const PlanReport& r : reports) {
+    tell(fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy));
+    all.push_back(r.planned() ? robustness_of(r, problem, {.noise = noise}) : Robustness{});
+  }
+  return all;
+}
+
 std::string title_of(const RunConfig& config, const PlanningProblem& problem) {
   return fmt::format("{}, {} ranks ({}), {} sequences of {} tokens a step, on {}", config.model.name,
                      config.grid.ranks(), to_string(config.grid), config.global_batch, config.seq_len,
@@ -128,6 +141,7 @@ int simulate_only(const CompareOptions& options) {
   comparison.source = problem.options.cost_model->source();
   comparison.reports = reports_of(problem, named_policies(options.policies), *tell);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *tell);
+  comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *tell);
   print(options, config, problem, comparison, {});
   return 0;
 }
@@ -189,6 +203,7 @@ int simulate_and_measure(const CompareOptions& options) {
         if (report.planned()) simulate_again(report, problem);
       }
     }
+    comparison.disturbed = disturbed(problem, comparison.reports, options.noise, tell);
     std::vector<StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = lab.last_trace(i);
     if (world.rank() == 0) print(options, config, problem, comparison, steps);
@@ -213,6 +228,11 @@ Command add_compare(CLI::App& root) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   app->add_flag("--pareto", options->pareto, "plan under memory limits too: the front of time against memory");
+  app->add_option(
+         "--noise", options->noise,
+         "simulate every plan 21 times more with task times that vary by this relative standard deviation, and "
+         "once with a rank that computes 1.2 times as long; all ranks are simulated")
+      ->check(CLI::Range(0.0, 10.0));
   app->add_flag("--json", options->json, "print the figures as JSON");
   app->add_flag("--markdown", options->markdown, "print tables as Markdown");
   app->add_flag("--quiet", options->quiet, "print only the tables and errors");
@@ -225,9 +245,13 @@ Command add_compare(CLI::App& root) {
       "gap: above the bound of the policy's own graph. hidden: of the time between the serial step and the least "
       "bound,\n"
       "how much the policy saves. contention: what computations take longer because of communication beside them.\n"
+      "noisy, 95th %: median and 95th percentile of the step under --noise; slow rank: with rank 0 computing 1.2 "
+      "times\n"
+      "as long.\n"
       "Examples:\n"
       "  weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100\n"
       "  weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown\n"
+      "  weft compare run.toml --noise 0.2\n"
       "  weft compare run.toml --measure -o policies; weft report policies -o policies.html\n"
       "  tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json");
   return [options, config] {

@@ -64,6 +64,8 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
   if (channels.size() > 1) {
     for (const std::string& channel : channels) rows.front().push_back("exp. " + channel);
   }
+  const bool disturbed = !comparison.disturbed.empty();
+  if (disturbed) rows.front().insert(rows.front().end(), {"noisy ms", "95th % ms", "slow rank ms"});
   const bool measured = !comparison.measured.empty();
   if (measured) rows.front().insert(rows.front().end(), {"measured ms", "spread %", "error %", "hidden %"});
   const PlanReport* serial = comparison.serial();
@@ -79,6 +81,10 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
                     human_bytes(static_cast<std::uint64_t>(r.memory_bytes)), fmt::format("{:.1f}", r.planning_ms)});
     if (channels.size() > 1) {
       for (const std::string& channel : channels) rows.back().push_back(ms(exposed_on(r, channel)));
+    }
+    if (disturbed) {
+      const Robustness& d = comparison.disturbed[i];
+      rows.back().insert(rows.back().end(), {ms(d.median_ns), ms(d.p95_ns), ms(d.slow_rank_ns)});
     }
     if (!measured) continue;
     const MeasuredSteps& steps = comparison.measured[i];
@@ -218,6 +224,11 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     for (const ChannelTimes& channel : r.channels) {
       entry["channels"][channel.stream] = {{"busy_ms", channel.busy_ns * 1e-6},
                                            {"exposed_ms", channel.exposed_ns * 1e-6}};
+    }
+    if (!comparison.disturbed.empty()) {
+      const Robustness& d = comparison.disturbed[i];
+      entry["disturbed"] = {
+          {"median_ms", d.median_ns * 1e-6}, {"p95_ms", d.p95_ns * 1e-6}, {"slow_rank_ms", d.slow_rank_ns * 1e-6}};
     }
     if (!comparison.measured.empty()) {
       const MeasuredSteps& steps = comparison.measured[i];

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/plan_report.h"
+#include "runtime/robustness.h"
 
 namespace weft {
 
@@ -31,6 +32,7 @@ struct Comparison {
   std::vector<PlanReport> reports;
   std::vector<MeasuredSteps> measured;  // by report, or empty
   std::vector<LimitedPlan> limited;     // by rising memory; empty: not asked for
+  std::vector<Robustness> disturbed;    // by report, or empty
 
   const PlanReport* serial() const;  // null: not among the policies
   double bound_ns() const { return least_bound(reports); }

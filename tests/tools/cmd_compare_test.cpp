@@ -143,6 +143,20 @@ TEST_F(CompareCommand, PlansUnderMemoryLimits) {
   }
 }
 
+TEST_F(CompareCommand, NoiseAddsColumns) {
+  const json report = compare({"--ranks", "2", "--policies", "serial", "program", "--noise", "0.2"});
+  expect_consistent(report);
+  for (const json& entry : report.at("policies")) {
+    const json& disturbed = entry.at("disturbed");
+    EXPECT_GT(disturbed.at("median_ms"), 0);
+    EXPECT_GE(disturbed.at("p95_ms"), disturbed.at("median_ms"));
+    EXPECT_GE(disturbed.at("slow_rank_ms"), entry.at("step_ms"));
+  }
+  const CommandResult table = weft("compare", {"--ranks", "2", "--policies", "serial", "--noise", "0.1", "--quiet"});
+  EXPECT_TRUE(has(table.output, "95th % ms")) << table.output;
+  expect_refused("compare", {"--policies", "serial", "--noise", "-1"}, {"--noise"});
+}
+
 TEST_F(CompareCommand, MeasuresWhatItSimulates) {
   const json report = compare({"--ranks", "2", "--policies", "serial", "program", "ddp-bucket", "--measure",
                                "--measured-rounds", "3", "--profile-steps", "2"});

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kScreeningRounds = 3;
+constexpr int kMostScreeningRounds = 3;
 constexpr std::size_t kFinalists = 4;  // the default included
 constexpr double kWarmSeconds = 4e-4;  // of repeated runs
 constexpr int kMostRepeats = 100;
@@ -129,7 +129,7 @@ GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, con
   std::vector<std::size_t> field(candidates);
   std::iota(field.begin(), field.end(), std::size_t{0});
   if (candidates > kFinalists) {
-    const auto screened = meet(field, kScreeningRounds, timer);
+    const auto screened = meet(field, std::min(kMostScreeningRounds, options.rounds), timer);
     // The best of few runs, not their median: one that was disturbed says nothing about the method.
     const auto fastest = [&](std::size_t i) { return *std::ranges::min_element(screened.at(i)); };
     std::sort(field.begin() + 1, field.end(), [&](std::size_t a, std::size_t b) { return fastest(a) < fastest(b); });

@@ -1,14 +1,16 @@
 #include "runtime/collective_probe.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <chrono>
-#include <cstring>
-#include <span>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/median.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/parallel.h"
+#include "runtime/buffer.h"
 #include "runtime/comm/backoff.h"
 
 namespace weft {
@@ -16,81 +18,89 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two calls of progress(), as in the executor.
-constexpr double kInterval = 100e-6;
+// A compute thread looks at the network between chunks of its task once so much time has passed, as in the executor.
+constexpr std::chrono::microseconds kPollInterval(100);
 
 double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Multiplies and adds over a working set that fits the core's own caches, as a blocked matrix product does, so that
-/// what a transport evicts costs it something. Its result has to be used.
-[[gnu::noinline]] float compute(std::span<const float> values, std::int64_t passes) {
-  using Vector [[gnu::vector_size(32)]] = float;
-  constexpr std::size_t kLanes = 8, kSums = 8;
-  std::array<Vector, kSums> sums{};
-  for (std::int64_t pass = 0; pass < passes; ++pass) {
-    for (std::size_t i = 0; i + kLanes * kSums <= values.size(); i += kLanes * kSums) {
-      for (std::size_t j = 0; j < kSums; ++j) {
-        Vector value;
-        std::memcpy(&value, values.data() + i + j * kLanes, sizeof value);
-        for (int repeat = 0; repeat < 4; ++repeat) sums[j] = sums[j] * value + value;
-      }
-    }
+/// A matrix product as tasks run it, for a millisecond or two: what a transport evicts from its caches, and how seldom
+/// it lets the transport go on, are what they are in a step.
+class Computation {
+ public:
+  explicit Computation(int threads)
+      : workers_(threads), gemm_(kShape, {matrix(a_), matrix(b_), matrix(c_), std::nullopt, nullptr}) {
+    workers_.reserve(gemm_.scratch());
+    std::fill_n(matrix(a_).f32(), kSize * kSize, 0.5F);
+    std::fill_n(matrix(b_).f32(), kSize * kSize, 0.5F);
   }
-  float total = 0;
-  for (const Vector& sum : sums) total += sum[0];
-  return total;
-}
+
+  /// `progress` is called between its chunks, until it returns true.
+  template <class Progress>
+  void run(std::int64_t times, const Progress& progress) {
+    bool done = false;
+    Clock::time_point last = Clock::now();
+    workers_.set_progress_hook([&] {
+      if (done || Clock::now() - last < kPollInterval) return;
+      done = progress();
+      last = Clock::now();
+    });
+    for (std::int64_t i = 0; i < times; ++i) gemm_.run(workers_);
+    workers_.set_progress_hook({});
+    for (Backoff backoff; !done; backoff.pause()) done = progress();
+  }
+
+  double seconds() {
+    const Clock::time_point begin = Clock::now();
+    gemm_.run(workers_);
+    return since(begin);
+  }
+
+ private:
+  static constexpr std::int64_t kSize = 512;
+  static constexpr cpu::GemmShape kShape{kSize, kSize, kSize, false, true};
+
+  static cpu::Matrix matrix(const Buffer& buffer) { return {buffer.data(), kSize, kSize, kSize, DType::f32}; }
+
+  Buffer a_{kSize * kSize * 4}, b_{kSize * kSize * 4}, c_{kSize * kSize * 4};
+  cpu::Workers workers_;
+  cpu::PreparedGemm gemm_;
+};
 
 class Probe {
  public:
-  Probe(World& world, Communicator& group, const CollectiveCall& call) : world_(world), group_(group), call_(call) {}
+  Probe(World& world, Communicator& group, const CollectiveCall& call, int threads)
+      : world_(world), group_(group), call_(call), computation_(threads) {}
 
   CollectiveTimes measure(int rounds) {
-    calibrate();
+    computation_.seconds();                              // touches its memory
     from_barrier([&] { run_blocking(group_, call_); });  // the first one opens connections
     const double first = from_barrier([&] { run_blocking(group_, call_); });
-    pieces_ = std::max<std::int64_t>(2, static_cast<std::int64_t>(1.5 * first / kInterval));
-    std::vector<double> alone, beside, cpu;
+    products_ = 1 + static_cast<std::int64_t>(1.5 * first / slowest(computation_.seconds()));
+    std::vector<double> alone, beside;
+    // Whatever disturbs a run makes it longer: the least is what it takes.
+    double computing = std::numeric_limits<double>::infinity(), least_together = computing;
     for (int round = 0; round < rounds; ++round) {
-      const double computing = from_barrier([&] { compute_with([] { return true; }); });
-      alone.push_back(from_barrier([&] { run_blocking(group_, call_); }));
       double finished = 0;
       const double together = from_barrier([&] {
         const Clock::time_point begin = Clock::now();
         group_.start(call_);
-        compute_with([&] {
+        computation_.run(products_, [&] {
           const bool done = group_.progress();
           if (done) finished = since(begin);
           return done;
         });
       });
       beside.push_back(slowest(finished));
-      cpu.push_back(std::max(0.0, together - computing));
+      least_together = std::min(least_together, together);
+      computing = std::min(computing, from_barrier([&] { computation_.run(products_, [] { return true; }); }));
+      alone.push_back(from_barrier([&] { run_blocking(group_, call_); }));
     }
-    return {median(alone) * 1e9, median(beside) * 1e9, median(cpu) * 1e9};
+    return {median(alone) * 1e9, median(beside) * 1e9, std::max(0.0, least_together - computing) * 1e9};
   }
 
  private:
-  void calibrate() {
-    constexpr std::int64_t kPasses = 300;
-    sink_ = sink_ + compute(values_, kPasses);
-    const Clock::time_point begin = Clock::now();
-    sink_ = sink_ + compute(values_, kPasses);
-    passes_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(kInterval / since(begin) * kPasses));
-  }
-
-  template <class Progress>
-  void compute_with(const Progress& progress) {
-    bool done = false;
-    for (std::int64_t i = 0; i < pieces_; ++i) {
-      sink_ = sink_ + compute(values_, passes_);
-      if (!done) done = progress();
-    }
-    for (Backoff backoff; !done; backoff.pause()) done = progress();
-  }
-
   double slowest(double value) {
     double greatest = value;
     for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(value))) {
@@ -110,15 +120,15 @@ class Probe {
   World& world_;
   Communicator& group_;
   CollectiveCall call_;
-  const std::vector<float> values_ = std::vector<float>(std::size_t{1} << 16, 0.5F);  // 256 KB
-  std::int64_t passes_ = 0, pieces_ = 0;
-  volatile float sink_ = 0;
+  Computation computation_;
+  std::int64_t products_ = 0;
 };
 
 }  // namespace
 
-CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call, int rounds) {
-  return Probe(world, group, call).measure(rounds);
+CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call, int threads,
+                                 int rounds) {
+  return Probe(world, group, call, threads).measure(rounds);
 }
 
 }  // namespace weft

@@ -14,9 +14,10 @@ struct CollectiveTimes {
   double cpu = 0;     // how much longer that computation takes
 };
 
-/// Medians of `rounds` rounds, each of which runs a computation in the core's caches alone (about 1.5 times as long as
-/// the collective), the collective alone, and both together. Collective over the world, which every group of `channel`
-/// takes part in at once; the buffers are the communicator's to overwrite.
-CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call, int rounds);
+/// Medians of `rounds` rounds (`cpu` is a difference of least times), each of which runs the collective alone, beside
+/// matrix products on `threads` threads that last about 1.5 times as long, and these alone. Collective over the world,
+/// which every group of `channel` takes part in at once; the buffers are the communicator's to overwrite.
+CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call, int threads,
+                                 int rounds);
 
 }  // namespace weft

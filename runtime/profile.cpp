@@ -74,15 +74,12 @@ class ProfiledCosts final : public CostModel {
 
 }  // namespace
 
-void ProfileSamples::add(const Plan& plan, const StepTrace& trace,
-                         const std::vector<std::vector<std::int64_t>>& ready) {
+void ProfileSamples::add(const Plan& plan, const StepTrace& trace) {
   for (std::size_t stream = 0; stream < plan.streams.size(); ++stream) {
     for (std::size_t entry = 0; entry < plan.streams[stream].entries.size(); ++entry) {
       const TaskTime& time = trace.times[stream][entry];
-      const std::int64_t begin = ready.empty() || ready[stream].empty() ? time.begin : ready[stream][entry];
       const Task& task = plan.graph->task(plan.streams[stream].entries[entry].task);
-      samples_[task_signature(*plan.graph, task)].push_back(
-          static_cast<double>(std::max<std::int64_t>(0, time.end - begin)));
+      samples_[task_signature(*plan.graph, task)].push_back(static_cast<double>(time.end - time.begin));
     }
   }
 }

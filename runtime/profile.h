@@ -29,8 +29,8 @@ struct Profile {
   std::string machine;  // the CPU, as the system names it
   Grid grid;
   std::int64_t threads = 1;
-  /// What a serial step takes longer than its tasks one after the other (ranks wait for the slowest of them at every
-  /// collective, tasks have to be started), as a factor on computations.
+  /// What a serial step takes longer than its tasks one after the other (tasks have to be started, and a rank is now
+  /// and then interrupted), as a factor on computations.
   double computing_factor = 1;
   std::vector<ProfileEntry> entries;  // by signature, each once
 };
@@ -41,9 +41,9 @@ struct Profile {
 ///   for (const StepTrace& step : traces) samples.add(plan, step);
 class ProfileSamples {
  public:
-  /// A collective's time counts from `ready[entry]` where its stream has one (when the last member of its group
-  /// started it), else from its own start. `ready` is by stream and entry, or empty.
-  void add(const Plan& plan, const StepTrace& trace, const std::vector<std::vector<std::int64_t>>& ready = {});
+  /// A collective's time counts from this rank's start, so that over the ranks it holds what they wait for one another:
+  /// that hides behind computations as its messages do.
+  void add(const Plan& plan, const StepTrace& trace);
 
   /// Samples in nanoseconds, by signature.
   const std::map<std::string, std::vector<double>>& by_signature() const { return samples_; }

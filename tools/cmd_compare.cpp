@@ -193,7 +193,7 @@ int simulate_and_measure(const CompareOptions& options) {
     StepLab lab(world, config, planned, problem.options);
     // A machine's speed drifts by more than simulations err: policies are planned with the profile, and judged by costs
     // that were measured in the same minutes as they.
-    SerialSamples samples(world, config.grid);
+    SerialSamples samples(world);
     comparison.measured =
         measure(lab, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, tell);
     if (!given) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <random>
 #include <span>
@@ -28,36 +27,6 @@ CollectiveKind kind_of(const Operation& operation) {
   if (std::holds_alternative<ReduceScatter>(operation)) return CollectiveKind::reduce_scatter;
   if (std::holds_alternative<AllGather>(operation)) return CollectiveKind::all_gather;
   return CollectiveKind::broadcast;
-}
-
-// When the last member of its group started each collective, by stream and entry; of computations nothing.
-std::vector<std::vector<std::int64_t>> ready_times(World& world, const Grid& grid, const Plan& plan,
-                                                   const StepTrace& trace) {
-  std::vector<std::int64_t> own;
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-    if (plan.streams[s].stream.compute) continue;
-    for (const TaskTime& time : trace.times[s]) own.push_back(time.begin);
-  }
-  const auto gathered = world.all_gather_bytes(std::as_bytes(std::span(own)));
-  std::vector<std::vector<std::int64_t>> ready(plan.streams.size());
-  std::size_t at = 0;
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-    const Stream& stream = plan.streams[s].stream;
-    if (stream.compute) continue;
-    for (const TaskTime& time : trace.times[s]) {
-      std::int64_t last = time.begin;
-      for (int rank = 0; rank < world.size(); ++rank) {
-        if (group_color(grid, stream.channel, rank) != group_color(grid, stream.channel, world.rank())) continue;
-        std::int64_t begin = 0;
-        std::memcpy(&begin, gathered[static_cast<std::size_t>(rank)].data() + at * sizeof begin, sizeof begin);
-        // A clock of another machine says nothing about this one.
-        if (begin <= time.end) last = std::max(last, begin);
-      }
-      ready[s].push_back(last);
-      ++at;
-    }
-  }
-  return ready;
 }
 
 // The ranks' entries of equal signature become one: means weighted by samples.
@@ -190,17 +159,16 @@ std::vector<StepLab::ProbedCollective> StepLab::probe(std::size_t policy, int ro
     const CollectiveSignature what = signature_of(graph, task);
     const CollectiveCall call{
         kind_of(graph.task(task).operation), what.dtype, what.count, 0, in.data(), out.data(), workspace.data()};
-    probed.push_back({signature, probe_collective(world_, *communicators.on(what.channel), call, rounds)});
+    probed.push_back({signature, probe_collective(world_, *communicators.on(what.channel), call,
+                                                  static_cast<int>(config_.threads), rounds)});
   }
   return probed;
 }
 
 double SerialSamples::run(StepLab& lab, std::size_t policy) {
   const double ns = lab.run(policy);
-  const Plan& plan = lab.plan(policy);
-  const StepTrace& trace = lab.last_trace(policy);
   step_ns_.push_back(ns);
-  samples_.add(plan, trace, ready_times(world_, grid_, plan, trace));
+  samples_.add(lab.plan(policy), lab.last_trace(policy));
   return ns;
 }
 
@@ -221,7 +189,7 @@ Profile measure_profile(World& world, const RunConfig& config, int steps, int ro
     if (world.rank() == 0) tell(line);
   };
   StepLab lab(world, config, {"serial"});
-  SerialSamples samples(world, config.grid);
+  SerialSamples samples(world);
   for (int step = -1; step < steps; ++step) {  // the first one warms up
     const double ns = step < 0 ? lab.run(0) : samples.run(lab, 0);
     tell_once(fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6));

@@ -63,12 +63,12 @@ class StepLab {
 
 /// Times of tasks from steps of policy `serial`, in which every task is alone. All calls are collective over the world.
 ///
-///   SerialSamples samples(world, config.grid);
+///   SerialSamples samples(world);
 ///   while (…) samples.run(lab, serial);
 ///   samples.write(lab.plan(serial), profile);
 class SerialSamples {
  public:
-  SerialSamples(World& world, const Grid& grid) : world_(world), grid_(grid) {}
+  explicit SerialSamples(World& world) : world_(world) {}
 
   /// One step of the lab's policy, which is `serial`; returns its nanoseconds.
   double run(StepLab& lab, std::size_t policy);
@@ -79,7 +79,6 @@ class SerialSamples {
 
  private:
   World& world_;
-  const Grid grid_;
   ProfileSamples samples_;
   std::vector<double> step_ns_;
 };

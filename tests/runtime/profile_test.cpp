@@ -84,20 +84,6 @@ TEST(ProfileSamples, AreDurationsBySignature) {
   }
 }
 
-TEST(ProfileSamples, ACollectiveCountsFromWhenItsGroupWasThere) {
-  const Small small;
-  const StepTrace trace =
-      small.trace({{"a", {0, 10}}, {"b", {10, 24}}, {"c", {24, 30}}, {"d", {10, 40}}, {"e", {40, 45}}});
-  std::vector<std::vector<std::int64_t>> ready(small.plan.streams.size());
-  const Position at = small.plan.position[small.graph->find_task("d").index()];
-  ready[at.stream.index()] = {25, 50};  // d: the last member came at 25; e: a clock that is behind its own end
-  ProfileSamples samples;
-  samples.add(small.plan, trace, ready);
-  EXPECT_EQ(samples.by_signature().at(small.signature("d")), (std::vector<double>{15}));
-  EXPECT_EQ(samples.by_signature().at(small.signature("e")), (std::vector<double>{0}));
-  EXPECT_EQ(samples.by_signature().at(small.signature("a")), (std::vector<double>{10, 14}));
-}
-
 TEST(ProfileSamples, OneSampleHasNoDeviation) {
   const Small small;
   ProfileSamples samples;

@@ -211,7 +211,7 @@ TEST(StepLab, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
     Profile profile = measure_profile(world, config, 1, 1, [](const std::string&) {});
     const Profile before = profile;
     profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
-    SerialSamples samples(world, config.grid);
+    SerialSamples samples(world);
     for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(lab, 1), 0);
     samples.write(lab.plan(1), profile);
     EXPECT_GE(profile.computing_factor, 1);

@@ -115,18 +115,16 @@ TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
   values[5] = std::numeric_limits<float>::quiet_NaN(), values[6] = -std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < kPair; ++i) expected[i] = bf16(values[i]);
   Pair pair{};
-  for (int lane = 0; lane < kLanes; ++lane) {
-    pair.first[lane] = values[static_cast<std::size_t>(2 * lane)];
-    pair.second[lane] = values[static_cast<std::size_t>(2 * lane + 1)];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    pair.first[lane] = values[2 * lane];
+    pair.second[lane] = values[2 * lane + 1];
   }
   store_pair(pairs.data(), pair);
   for (std::size_t i = 0; i < kPair; ++i) EXPECT_EQ(pairs[i].bits, expected[i].bits) << i;
   const Pair ordered = in_element_order(load_pair(expected.data()), static_cast<const bf16*>(nullptr));
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const bf16 first = expected[static_cast<std::size_t>(lane)],
-               second = expected[static_cast<std::size_t>(kLanes + lane)];
-    EXPECT_EQ(bf16(ordered.first[lane]).bits, first.bits) << lane;
-    EXPECT_EQ(bf16(ordered.second[lane]).bits, second.bits) << lane;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    EXPECT_EQ(bf16(ordered.first[lane]).bits, expected[lane].bits) << lane;
+    EXPECT_EQ(bf16(ordered.second[lane]).bits, expected[kLanes + lane].bits) << lane;
   }
 }
 

@@ -21,6 +21,9 @@ using Clock = std::chrono::steady_clock;
 // A compute thread looks at the network between chunks of its task once so much time has passed, as in the executor.
 constexpr std::chrono::microseconds kPollInterval(100);
 
+// Of the collectives in one run of the computation, at least about so much.
+constexpr double kLeastSeconds = 40e-3;
+
 double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -77,7 +80,9 @@ class Probe {
     computation_.seconds();                              // touches its memory
     from_barrier([&] { run_blocking(group_, call_); });  // the first one opens connections
     const double first = from_barrier([&] { run_blocking(group_, call_); });
-    products_ = 1 + static_cast<std::int64_t>(1.5 * first / slowest(computation_.seconds()));
+    // Short ones several times, one behind the other, as in a step: what they take would drown in disturbances.
+    const auto repeats = static_cast<int>(std::clamp(kLeastSeconds / first, 1.0, 64.0));
+    products_ = 1 + static_cast<std::int64_t>(1.5 * first * repeats / slowest(computation_.seconds()));
     std::vector<double> alone, beside;
     // Whatever disturbs a run makes it longer: the least is what it takes.
     double computing = std::numeric_limits<double>::infinity(), least_together = computing;
@@ -85,19 +90,25 @@ class Probe {
       double finished = 0;
       const double together = from_barrier([&] {
         const Clock::time_point begin = Clock::now();
+        int ended = 0;
         group_.start(call_);
         computation_.run(products_, [&] {
-          const bool done = group_.progress();
-          if (done) finished = since(begin);
-          return done;
+          while (group_.progress()) {
+            if (++ended == repeats) {
+              finished = since(begin);
+              return true;
+            }
+            group_.start(call_);
+          }
+          return false;
         });
       });
-      beside.push_back(slowest(finished));
+      beside.push_back(slowest(finished) / repeats);
       least_together = std::min(least_together, together);
       computing = std::min(computing, from_barrier([&] { computation_.run(products_, [] { return true; }); }));
       alone.push_back(from_barrier([&] { run_blocking(group_, call_); }));
     }
-    return {median(alone) * 1e9, median(beside) * 1e9, std::max(0.0, least_together - computing) * 1e9};
+    return {median(alone) * 1e9, median(beside) * 1e9, std::max(0.0, least_together - computing) / repeats * 1e9};
   }
 
  private:

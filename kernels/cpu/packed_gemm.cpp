@@ -12,14 +12,14 @@ namespace weft::cpu {
 namespace {
 
 // k is summed in blocks of about so many: long enough that loading and storing a tile of C is cheap beside it, short
-// enough that a strip of a block stays in the first-level cache while strips of the other matrix pass by: the wide tile's
-// strip of A, the narrow tile's of B, whose few rows use each row of B seldom.
+// enough that one matrix's strip of a block stays in the first-level cache while the other's pass by. That is A's for
+// the wide tile, and B's for the narrow one, whose few rows use each row of B seldom.
 #if defined(__AVX512F__)
 constexpr std::int64_t kBlock = 384;
-constexpr bool kStaysIsA = true;
+constexpr bool kStripOfAStays = true;
 #else
 constexpr std::int64_t kBlock = 256;
-constexpr bool kStaysIsA = false;
+constexpr bool kStripOfAStays = false;
 #endif
 
 // What is packed at a time: 4.5 MiB of A and 5 of B at most.
@@ -226,7 +226,7 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
       tile.bias = bias != nullptr && k == 0 ? bias + j : nullptr;
       multiply_tile(tile);
     };
-    if constexpr (kStaysIsA) {
+    if constexpr (kStripOfAStays) {
       for (std::int64_t r = 0; r < rows; r += kTileRows) {
         for (std::int64_t j = 0; j < cols; j += kTileCols) multiply_at(r, j);
       }

@@ -30,9 +30,10 @@ Wide multiply_lower(Wide a, Wide b) {
 #endif
 }
 
+using Drawn = std::array<std::uint32_t, kBlock + kLanes>;  // a vector may be read from any of the block's words
+
 // The words of eight consecutive quads, in element order. Same function as philox_quad in base/philox.h: each lane
 // carries one word in its lower half; what gathers in the upper half is never looked at.
-using Drawn = std::array<std::uint32_t, kBlock + kLanes>;  // a vector may be read from any of the block's words
 void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& words) {
   const Wide lane = {0, 1, 2, 3, 4, 5, 6, 7}, left = Wide{} + 0xD2511F53U, right = Wide{} + 0xCD9E8D57U;
   Wide c0 = lane + first_quad, c1 = c0 >> 32, c2 = Wide{} + mask.step, c3 = Wide{} + mask.site;

@@ -170,11 +170,10 @@ struct CpuExecutor::Impl {
   Impl(const State& s, CommunicatorSet c, const CpuExecutorOptions& o)
       : state(s), options(o), communicators(std::move(c)) {}
 
-  std::byte* address(const Plan& plan, const View& view) const {
+  cpu::Matrix matrix(const Plan& plan, const View& view) const {
     const Tensor& tensor = plan.graph->tensor(view.tensor);
     const std::int64_t offset = plan.offset[view.tensor.index()];
-    std::byte* base = is_state(tensor.role) ? state.data(tensor.name) : arena.data() + offset;
-    return base + view.offset * static_cast<std::int64_t>(size_of(tensor.dtype));
+    return matrix_of(*plan.graph, view, is_state(tensor.role) ? state.data(tensor.name) : arena.data() + offset);
   }
 
   void resolve(LoadedPlan& loaded) {
@@ -186,11 +185,7 @@ struct CpuExecutor::Impl {
         const Task& task = plan.graph->task(entry.task);
         std::vector<cpu::Matrix> arguments;
         arguments.reserve(task.accesses.size());
-        for (const Access& access : task.accesses) {
-          const View& view = access.view;
-          arguments.push_back(
-              {address(plan, view), view.rows, view.cols, view.row_stride, plan.graph->tensor(view.tensor).dtype});
-        }
+        for (const Access& access : task.accesses) arguments.push_back(matrix(plan, access.view));
         if (stream.plan->stream.compute) {
           stream.tasks.emplace_back(task.operation, std::move(arguments), options.gemm_tuning.get());
           const cpu::Scratch scratch = stream.tasks.back().scratch();
@@ -349,7 +344,7 @@ struct CpuExecutor::Impl {
       const View& view = access.view;
       const Tensor& tensor = plan.graph->tensor(view.tensor);
       if (access.mode == AccessMode::read || tensor.role == Role::workspace) continue;
-      const auto found = first_non_finite({address(plan, view), view.rows, view.cols, view.row_stride, tensor.dtype});
+      const auto found = first_non_finite(matrix(plan, view));
       if (!found) continue;
       const std::lock_guard lock(non_finite_mutex);
       if (non_finite && non_finite->task.index() <= id.index()) return;

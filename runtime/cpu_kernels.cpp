@@ -451,6 +451,12 @@ class PreparedTask::KernelOf final : public Kernel {
   [[no_unique_address]] PreparedFor<Op> prepared_;
 };
 
+cpu::Matrix matrix_of(const Graph& graph, const View& view, std::byte* begin) {
+  const DType dtype = graph.tensor(view.tensor).dtype;
+  std::byte* const data = begin + view.offset * static_cast<std::int64_t>(size_of(dtype));
+  return {data, view.rows, view.cols, view.row_stride, dtype};
+}
+
 PreparedTask::PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments, const GemmTuning* tuning) {
   const Arguments expected = std::visit(ArgumentsOf{}, operation);
   if (arguments.size() != expected.size()) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/operation.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/matrix.h"
@@ -15,6 +16,9 @@ namespace weft {
 
 /// What a worker and a stream must reserve (Workers::reserve) before a task runs.
 using KernelScratch = cpu::Scratch;
+
+/// A view of a tensor whose memory begins at `begin`.
+cpu::Matrix matrix_of(const Graph& graph, const View& view, std::byte* begin);
 
 /// A computation made ready to run: its operation with resolved addresses and prepared library handles, so that run()
 /// looks nothing up and allocates nothing.

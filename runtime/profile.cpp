@@ -49,7 +49,7 @@ class ProfiledCosts final : public CostModel {
       costs.ns[i] = is_collective(task.operation) ? entry.ns : entry.ns * profile_.computing_factor;
       if (modelled > 0) off[kind_name(task.operation)].push_back(costs.ns[i] / modelled);
       costs.beside_ns[i] = std::max(costs.ns[i], entry.beside_ns);
-      costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns);
+      costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns * static_cast<double>(profile_.threads));
     }
     for (const std::size_t i : unknown) {
       const auto ratios = off.find(kind_name(graph.tasks()[i].operation));

@@ -9,6 +9,7 @@
 
 #include "graph/grid.h"
 #include "runtime/costs.h"
+#include "runtime/machine.h"
 #include "runtime/plan.h"
 #include "runtime/trace.h"
 
@@ -20,7 +21,7 @@ struct ProfileEntry {
   double ns = 0;             // mean of the middle half of the samples
   double deviation_ns = 0;   // standard deviation of all samples
   std::int64_t samples = 0;  // over steps, tasks of equal signature and ranks
-  double cpu_ns = 0;         // of a collective: what it takes from computations beside it on the same cores
+  double cpu_ns = 0;         // of a collective: core time that it takes from matrix products beside it
   double beside_ns = 0;      // of a collective: how long it takes beside computations; 0: not measured
 };
 
@@ -33,6 +34,9 @@ struct Profile {
   /// and then interrupted), as a factor on computations.
   double computing_factor = 1;
   std::vector<ProfileEntry> entries;  // by signature, each once
+  /// Of kinds of computations that collectives slow down by more than the core time that they take, as where both need
+  /// the memory's bandwidth. Each pair of kinds once.
+  std::vector<Slowdown> slowdowns;
 };
 
 /// Durations of tasks by signature.

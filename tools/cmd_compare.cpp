@@ -18,6 +18,7 @@
 #include "tools/teller.h"
 #include "train/durable_file.h"
 #include "train/launch_run.h"
+#include "train/measure_profile.h"
 #include "train/planning.h"
 #include "train/profile_file.h"
 #include "train/step_lab.h"

@@ -13,8 +13,8 @@
 #include "tools/teller.h"
 #include "train/durable_file.h"
 #include "train/launch_run.h"
+#include "train/measure_profile.h"
 #include "train/profile_file.h"
-#include "train/step_lab.h"
 
 namespace weft {
 namespace {
@@ -44,6 +44,12 @@ std::string table_of(const Profile& profile, std::size_t rows) {
                         e.beside_ns > 0 ? fmt::format("{:.1f}", e.cpu_ns * 1e-3) : "-", e.samples, e.signature);
   }
   if (entries.size() > rows) text += fmt::format("… and {} more in the file\n", entries.size() - rows);
+  if (!profile.slowdowns.empty()) {
+    text += "slowed by more than the core time, as where both need the memory's bandwidth:\n";
+  }
+  for (const Slowdown& slowdown : profile.slowdowns) {
+    text += fmt::format("{:>6.2f}  {} beside {}\n", slowdown.factor, slowdown.compute, slowdown.collective);
+  }
   return text;
 }
 
@@ -78,7 +84,7 @@ Command add_profile(CLI::App& root) {
   app->add_option("--profile-steps", options->steps, "steps measured, one task at a time")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  app->add_option("--rounds", options->rounds, "in which each collective runs alone and beside a computation")
+  app->add_option("--rounds", options->rounds, "in which each collective runs alone and beside computations")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app->add_flag("--json", options->json, "print the profile as JSON");
@@ -86,7 +92,7 @@ Command add_profile(CLI::App& root) {
   const ConfigOptions config(*app);
   app->footer(
       "Tasks run under policy serial, so that each is measured alone. The core time of a collective is what it takes\n"
-      "from computations beside it.\n"
+      "from matrix products beside it; kinds of computations that are slowed by more get a factor.\n"
       "Examples:\n"
       "  weft profile --model tiny --ranks 2 -o tiny.json\n"
       "  tools/netlab --pin 1gbit 2 -- build/weft profile run.toml -o slow.json\n"

@@ -32,6 +32,7 @@ std::pair<Machine, std::shared_ptr<const CostModel>> costs_for(const RunConfig& 
   if (profile != nullptr) {
     machine.cores = static_cast<double>(profile->threads);
     machine.shared_cores = true;  // the profile knows what transports take
+    machine.slowdowns = profile->slowdowns;
     model = profiled_costs(*profile, std::move(model));
   }
   return {std::move(machine), std::move(model)};

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json_file.h"
@@ -18,11 +20,12 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "weft-profile";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr const char* kMeasureAgain = "`weft profile` makes one";
 constexpr std::size_t kLargestFile = std::size_t{64} << 20;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 40;
 constexpr double kLongest = 1e15;  // ns: eleven days
+constexpr double kMostSlowdown = 100;
 
 [[noreturn]] void refuse(const std::string& found, const std::string& expected) {
   throw UserError(found, expected, kMeasureAgain);
@@ -60,6 +63,29 @@ std::int64_t count_of(const json& object, const char* key, std::int64_t least, c
   return value.get<std::int64_t>();
 }
 
+double factor_of(const json& object, const char* key, const std::string& where) {
+  const json& value = member(object, key, where);
+  if (!value.is_number() || !(value.get<double>() >= 1 && value.get<double>() <= kMostSlowdown)) {
+    refuse(fmt::format("{}: \"{}\" is {}", where, key, value.dump()),
+           fmt::format("a factor from 1 to {}", kMostSlowdown));
+  }
+  return value.get<double>();
+}
+
+/// The objects of a list, each with what messages call it: "p.json: entry 3".
+std::vector<std::pair<std::string, const json&>> objects_of(const json& document, const char* key, const char* singular,
+                                                            const std::string& name) {
+  const json& list = member(document, key, name);
+  if (!list.is_array()) refuse(fmt::format("{}: \"{}\" is no list", name, key), "a list");
+  std::vector<std::pair<std::string, const json&>> objects;
+  for (const json& item : list) {
+    std::string where = fmt::format("{}: {} {}", name, singular, objects.size() + 1);
+    if (!item.is_object()) refuse(where + " is no object", "an object");
+    objects.emplace_back(std::move(where), item);
+  }
+  return objects;
+}
+
 // Nanoseconds with a tenth are more than any clock knows.
 double rounded(double ns) {
   return std::round(ns * 10) / 10;
@@ -83,6 +109,11 @@ std::string profile_json(const Profile& profile) {
                                    {"samples", entry.samples},
                                    {"cpu_ns", rounded(entry.cpu_ns)},
                                    {"beside_ns", rounded(entry.beside_ns)}});
+  }
+  document["slowdowns"] = ordered_json::array();
+  for (const Slowdown& slowdown : profile.slowdowns) {
+    document["slowdowns"].push_back(
+        {{"compute", slowdown.compute}, {"collective", slowdown.collective}, {"factor", slowdown.factor}});
   }
   return json_lines(document);
 }
@@ -114,12 +145,8 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
   }
   profile.threads = count_of(document, "threads", 1, name);
   profile.computing_factor = time_of(document, "computing_factor", name);
-  const json& entries = member(document, "entries", name);
-  if (!entries.is_array()) refuse(name + ": \"entries\" is no list", "a list");
   std::set<std::string> seen;
-  for (const json& item : entries) {
-    const std::string where = fmt::format("{}: entry {}", name, profile.entries.size() + 1);
-    if (!item.is_object()) refuse(where + " is no object", "an object");
+  for (const auto& [where, item] : objects_of(document, "entries", "entry", name)) {
     ProfileEntry entry;
     entry.signature = text_of(item, "signature", where);
     entry.ns = time_of(item, "ns", where);
@@ -129,6 +156,15 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
     entry.beside_ns = time_of(item, "beside_ns", where);
     if (!seen.insert(entry.signature).second) refuse(where + " repeats " + entry.signature, "each signature once");
     profile.entries.push_back(std::move(entry));
+  }
+  std::set<std::pair<std::string, std::string>> pairs;
+  for (const auto& [where, item] : objects_of(document, "slowdowns", "slowdown", name)) {
+    const Slowdown slowdown{text_of(item, "compute", where), text_of(item, "collective", where),
+                            factor_of(item, "factor", where)};
+    if (!pairs.emplace(slowdown.compute, slowdown.collective).second) {
+      refuse(fmt::format("{} repeats {} beside {}", where, slowdown.compute, slowdown.collective), "each pair once");
+    }
+    profile.slowdowns.push_back(slowdown);
   }
   return profile;
 }

@@ -2,15 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "ops/sharding.h"
-#include "runtime/collective_probe.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/profile.h"
 #include "runtime/program.h"
 #include "train/config.h"
 
@@ -42,14 +39,6 @@ class StepLab {
   /// Hash of parameters and optimizer state, fp32 copies included, on all ranks: equal on each of them.
   std::uint64_t fingerprint() const;
 
-  /// What the collectives of a policy's plan take, measured apart from the step: one entry for each signature.
-  struct ProbedCollective {
-    std::string signature;
-    CollectiveTimes times;
-  };
-  std::vector<ProbedCollective> probe(std::size_t policy, int rounds,
-                                      const std::function<void(const std::string&)>& tell);
-
  private:
   World& world_;
   const RunConfig config_;
@@ -60,32 +49,5 @@ class StepLab {
   std::unique_ptr<Program> program_;
   std::int64_t step_ = 0;
 };
-
-/// Times of tasks from steps of policy `serial`, in which every task is alone. All calls are collective over the world.
-///
-///   SerialSamples samples(world);
-///   while (…) samples.run(lab, serial);
-///   samples.write(lab.plan(serial), profile);
-class SerialSamples {
- public:
-  explicit SerialSamples(World& world) : world_(world) {}
-
-  /// One step of the lab's policy, which is `serial`; returns its nanoseconds.
-  double run(StepLab& lab, std::size_t policy);
-
-  /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. What the profile
-  /// knows of collectives beside computations stays.
-  void write(const Plan& plan, Profile& profile) const;
-
- private:
-  World& world_;
-  ProfileSamples samples_;
-  std::vector<double> step_ns_;
-};
-
-/// Runs `steps` steps of policy `serial` and probes the collectives. Every rank gets the
-/// same profile. `tell` is called on rank 0 with a line about what is being done. Collective over the world.
-Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
-                        const std::function<void(const std::string&)>& tell);
 
 }  // namespace weft

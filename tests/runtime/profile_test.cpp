@@ -125,16 +125,19 @@ TEST(ProfiledCosts, AreTheProfilesWhereItKnows) {
   profile.machine = "a loom";
   profile.grid.data = 2;
   profile.threads = 3;
-  profile.entries = {{small.signature("a"), 25, 1, 4}, {small.signature("d"), 60, 0, 2, 80, 70}};
+  profile.entries = {{small.signature("a"), 25, 1, 4},
+                     {small.signature("d"), 60, 0, 2, 80, 70},
+                     {small.signature("e"), 60, 0, 2, 200, 70}};
   const auto model = profiled_costs(profile, std::make_shared<ByKind>());
   const TaskCosts costs = model->costs(*small.graph);
   EXPECT_EQ(ns_of(*small.graph, costs, "a"), 25);
   EXPECT_EQ(ns_of(*small.graph, costs, "b"), 25);
   EXPECT_EQ(cpu_of(*small.graph, costs, "a"), 0);
   EXPECT_EQ(ns_of(*small.graph, costs, "d"), 60);
-  EXPECT_EQ(cpu_of(*small.graph, costs, "d"), 60);  // no more of a core than its own time
+  EXPECT_EQ(cpu_of(*small.graph, costs, "d"), 80);
+  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 180);  // no more than all three cores for its own time
   EXPECT_EQ(ns_of(*small.graph, costs, "c"), 10);   // a kind that the profile has nothing of
-  for (const char* part : {"2 kinds", "2 ranks", "3 threads", "a loom"}) {
+  for (const char* part : {"3 kinds", "2 ranks", "3 threads", "a loom"}) {
     EXPECT_NE(model->source().find(part), std::string::npos) << model->source();
   }
 }

@@ -57,6 +57,24 @@ TEST_F(ProfileCommand, PlanningCommandsReadIt) {
   EXPECT_EQ(explained.at("step_ms"), report.at("policies").at(0).at("step_ms"));
 }
 
+TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
+  ASSERT_EQ(weft("profile", with(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
+  json profile = json::parse(TemporaryFolder::read(folder_.path("p.json")));
+  for (json& entry : profile.at("entries")) {
+    entry.at("cpu_ns") = 0;
+    if (entry.at("beside_ns") > 0) entry.at("ns") = entry.at("beside_ns") = 1e8;
+  }
+  std::vector<double> contention;
+  for (const double factor : {1.0, 3.0}) {
+    profile["slowdowns"] = {{{"compute", "gemm"}, {"collective", "all_reduce"}, {"factor", factor}}};
+    folder_.write("changed.json", profile.dump());
+    const json report = figures("compare", {"--ranks", "2", "--policies", "program", "--profile", "changed.json"});
+    contention.push_back(report.at("policies").at(0).at("contention_ms").get<double>());
+  }
+  EXPECT_NEAR(contention.at(0), 0, 1e-6);
+  EXPECT_GT(contention.at(1), 1e-3);
+}
+
 TEST_F(ProfileCommand, PrintsATable) {
   const CommandResult result = weft("profile", with(kShort, {"-o", "p.json"}));
   ASSERT_EQ(result.exit_code, 0) << result.errors;

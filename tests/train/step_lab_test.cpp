@@ -4,63 +4,18 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "graph/task_signature.h"
-#include "ops/lower.h"
-#include "runtime/comm/launch.h"
 #include "runtime/policy.h"
-#include "train/trainer.h"
+#include "tests/train/lab_run.h"
 
 namespace weft {
 namespace {
-
-// Vectors of 64 bytes and more, so that some join a bucket, in blocks that every axis divides.
-RunConfig lab_config(Family family, const Grid& grid) {
-  RunConfig config;
-  config.model_name = "custom";
-  config.model.family = family;
-  config.model.layers = 2;
-  config.model.hidden = 32;
-  config.model.heads = 4;
-  config.model.kv_heads = family == Family::llama ? 2 : 4;
-  config.model.ffn = 48;
-  config.model.vocab = 37;
-  config.model.context = 8;
-  config.model.tied = family == Family::gpt2;
-  config.grid = grid;
-  config.ranks = grid.ranks();
-  config.micro_batch = 1;
-  config.global_batch = 2 * grid.batch_ranks();
-  config.steps = 10;
-  config.warmup = 3;
-  config.lr = 1e-2;
-  config.dropout = 0.2F;
-  config.clip = 0.5F;
-  config.threads = 1;
-  config.run_dir = "unused";
-  return config;
-}
-
-void on_ranks(RunConfig config, const std::function<void(World&, const RunConfig&)>& body) {
-  resolve(config, 0);
-  std::ostringstream errors;
-  const int exit_code = run_ranks(
-      static_cast<int>(config.ranks),
-      [&](World& world) {
-        body(world, config);
-        return 0;
-      },
-      errors);
-  ASSERT_EQ(exit_code, 0) << errors.str();
-}
 
 /// What ten steps end with under each policy, on every rank.
 std::vector<std::uint64_t> ends(StepLab& lab) {
@@ -203,67 +158,6 @@ TEST(StepLab, TheFingerprintSeesFp32Copies) {
     }
     EXPECT_NE(ends[0], ends[1]);
   });
-}
-
-TEST(StepLab, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
-  on_ranks(lab_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const RunConfig& config) {
-    StepLab lab(world, config, {"program", "serial"});
-    Profile profile = measure_profile(world, config, 1, 1, [](const std::string&) {});
-    const Profile before = profile;
-    profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
-    SerialSamples samples(world);
-    for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(lab, 1), 0);
-    samples.write(lab.plan(1), profile);
-    EXPECT_GE(profile.computing_factor, 1);
-    ASSERT_EQ(profile.entries.size(), before.entries.size());
-    for (std::size_t i = 0; i < before.entries.size(); ++i) {
-      EXPECT_EQ(profile.entries[i].signature, before.entries[i].signature);
-      EXPECT_EQ(profile.entries[i].samples, 3 * before.entries[i].samples);
-      EXPECT_EQ(profile.entries[i].cpu_ns, before.entries[i].cpu_ns);
-      EXPECT_EQ(profile.entries[i].beside_ns, before.entries[i].beside_ns);
-    }
-  });
-}
-
-TEST(StepLab, AProfileHasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
-  std::mutex mutex;
-  std::vector<Profile> profiles;
-  std::vector<std::string> told;
-  on_ranks(lab_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const RunConfig& config) {
-    const Profile profile = measure_profile(world, config, 2, 1, [&](const std::string& line) {
-      EXPECT_EQ(world.rank(), 0);
-      told.push_back(line);
-    });
-    const std::lock_guard lock(mutex);
-    profiles.push_back(profile);
-  });
-  ASSERT_EQ(profiles.size(), 4U);
-  RunConfig config = lab_config(Family::llama, Grid{2, 1, 1, 2});
-  resolve(config, 0);
-  const auto graph = lower_train(config.model, step_config(config));
-  std::map<std::string, std::int64_t> tasks;
-  std::set<std::string> collectives;
-  for (const Task& task : graph->tasks()) {
-    ++tasks[task_signature(*graph, task)];
-    if (is_collective(task.operation)) collectives.insert(task_signature(*graph, task));
-  }
-  EXPECT_GE(collectives.size(), 4U);
-  for (const Profile& profile : profiles) {
-    EXPECT_EQ(profile.grid, config.grid);
-    EXPECT_EQ(profile.threads, 1);
-    ASSERT_EQ(profile.entries.size(), tasks.size());
-    for (std::size_t i = 0; i < profile.entries.size(); ++i) {
-      const ProfileEntry &entry = profile.entries[i], &first = profiles.front().entries[i];
-      EXPECT_EQ(entry.signature, first.signature);
-      EXPECT_EQ(entry.ns, first.ns) << entry.signature;
-      EXPECT_EQ(entry.cpu_ns, first.cpu_ns) << entry.signature;
-      EXPECT_GE(entry.ns, 0) << entry.signature;
-      EXPECT_EQ(entry.samples, 2 * 4 * tasks[entry.signature]) << entry.signature;  // steps · ranks · tasks
-      EXPECT_EQ(entry.beside_ns > 0, collectives.contains(entry.signature)) << entry.signature;
-      EXPECT_GE(entry.cpu_ns, 0) << entry.signature;
-    }
-  }
-  EXPECT_EQ(told.size(), 3 + collectives.size());  // a step to warm up and two, and each probe
 }
 
 }  // namespace

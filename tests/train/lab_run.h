@@ -1,0 +1,55 @@
+// A small configuration for laboratory tests, and its in-process ranks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <sstream>
+
+#include "runtime/comm/launch.h"
+#include "train/config.h"
+#include "train/trainer.h"
+
+namespace weft {
+
+// Vectors of 64 bytes and more, so that some join a bucket, in blocks that every axis divides.
+inline RunConfig lab_config(Family family, const Grid& grid) {
+  RunConfig config;
+  config.model_name = "custom";
+  config.model.family = family;
+  config.model.layers = 2;
+  config.model.hidden = 32;
+  config.model.heads = 4;
+  config.model.kv_heads = family == Family::llama ? 2 : 4;
+  config.model.ffn = 48;
+  config.model.vocab = 37;
+  config.model.context = 8;
+  config.model.tied = family == Family::gpt2;
+  config.grid = grid;
+  config.ranks = grid.ranks();
+  config.micro_batch = 1;
+  config.global_batch = 2 * grid.batch_ranks();
+  config.steps = 10;
+  config.warmup = 3;
+  config.lr = 1e-2;
+  config.dropout = 0.2F;
+  config.clip = 0.5F;
+  config.threads = 1;
+  config.run_dir = "unused";
+  return config;
+}
+
+inline void on_ranks(RunConfig config, const std::function<void(World&, const RunConfig&)>& body) {
+  resolve(config, 0);
+  std::ostringstream errors;
+  const int exit_code = run_ranks(
+      static_cast<int>(config.ranks),
+      [&](World& world) {
+        body(world, config);
+        return 0;
+      },
+      errors);
+  ASSERT_EQ(exit_code, 0) << errors.str();
+}
+
+}  // namespace weft

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
@@ -14,32 +17,92 @@ namespace weft::cpu {
 
 namespace {
 
-// Σ eˣ of a row, as total·e^reference. The reference is subtracted before anything is rounded: logits may be thousands,
-// and their differences small. The logits are read from memory once: a part that has given its maximum still stands in
-// the cache when it is added up. When a later part has a larger maximum, the sum so far is scaled down.
+// So many logits at a time: once they have given their maximum, they still stand in the first-level cache when their
+// powers are taken, so that a row is read from memory once.
+constexpr std::int64_t kPart = 2048, kMostParts = 256;
+
+std::int64_t part_of(std::int64_t n) {
+  return std::max(kPart, round_up(ceil_div(n, kMostParts), 2 * kLanes));
+}
+
+Floats power(Floats x, float reference) {
+  return exp2((x - reference) * kLog2e);
+}
+
+// Σ eˣ of a row, as total·e^reference. A maximum is subtracted before anything is rounded: logits may be thousands, and
+// their differences small.
 struct PowerSum {
   float reference = std::numeric_limits<float>::lowest(), total = 0.0F;
 
-  template <class T>
-  void add(const T* x, std::int64_t n) {
-    const float top = max_of(x, n);
-    if (top > reference) {
-      total *= power(broadcast(reference), top)[0];
-      reference = top;
+  // More, relative to another reference: the larger of the two stays.
+  void add(float more, float of) {
+    if (of > reference) {
+      total = total * power(broadcast(reference), of)[0] + more;
+      reference = of;
+    } else {
+      total += more * power(broadcast(of), reference)[0];
     }
-    total += sum_of(
-        n, [&](Floats v) { return power(v); }, x);
   }
-  Floats power(Floats x) const { return power(x, reference); }
-  static Floats power(Floats x, float reference) { return exp2((x - reference) * kLog2e); }
   double log() const { return std::log(total) + static_cast<double>(reference); }
 };
+
+template <class T>
+float reference_of(const T* x, std::int64_t n) {
+  return std::max(max_of(x, n), std::numeric_limits<float>::lowest());  // all may be −inf
+}
+
+template <class T>
+PowerSum power_sum(const T* x, std::int64_t n) {
+  PowerSum sum;
+  const std::int64_t length = part_of(n);
+  for (std::int64_t i = 0; i < n; i += length) {
+    const std::int64_t part = std::min(length, n - i);
+    const float reference = reference_of(x + i, part);
+    const float more = sum_of(
+        part, [&](Floats v) { return power(v, reference); }, x + i);
+    sum.add(more, reference);
+  }
+  return sum;
+}
+
+// x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. fp32 holds the powers until their
+// sum is known, each part's relative to its own maximum, so that each is computed once; bf16 would round them twice.
+// The sum has the same bits as power_sum's.
+template <class T, class Factor>
+PowerSum replace_by_powers(T* x, std::int64_t n, const Factor& factor) {
+  if constexpr (std::is_same_v<T, float>) {
+    const std::int64_t length = part_of(n);
+    std::array<float, kMostParts> references{};
+    PowerSum sum;
+    for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
+      const std::int64_t part = std::min(length, n - i);
+      const float reference = references.at(static_cast<std::size_t>(p)) = reference_of(x + i, part);
+      transform(
+          part, x + i, [&](Floats v) { return power(v, reference); }, x + i);
+      sum.add(sum_of(
+                  part, [](Floats v) { return v; }, x + i),
+              reference);
+    }
+    for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
+      const float reference = references.at(static_cast<std::size_t>(p));
+      const float scale = factor(sum) * power(broadcast(reference), sum.reference)[0];
+      transform(
+          std::min(length, n - i), x + i, [&](Floats v) { return v * scale; }, x + i);
+    }
+    return sum;
+  } else {
+    const PowerSum sum = power_sum(x, n);
+    const float scale = factor(sum);
+    transform(
+        n, x, [&](Floats v) { return power(v, sum.reference) * scale; }, x);
+    return sum;
+  }
+}
 
 }  // namespace
 
 void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
                    const Matrix& losses, const Matrix* grad_scale) {
-  constexpr std::int64_t kPart = 2048;
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_rows(workers, logits.rows, logits.cols, [&](std::int64_t row) {
       T* x = elements<T>(logits, row);
@@ -52,16 +115,16 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
         if (grad_scale != nullptr) std::fill_n(x, logits.cols, T(0.0F));
         return;
       }
-      PowerSum sum;
-      for (std::int64_t i = 0; i < vocab; i += kPart) sum.add(x + i, std::min(kPart, vocab - i));
       const auto picked = static_cast<float>(x[target]);
+      const float scale = grad_scale == nullptr ? 0.0F : grad_scale->f32()[0];
+      const PowerSum sum =
+          grad_scale == nullptr
+              ? power_sum(x, vocab)
+              : replace_by_powers(x, vocab, [&](const PowerSum& whole) { return scale / whole.total; });
       losses.f32()[row] = static_cast<float>(sum.log() - picked);
       if (grad_scale == nullptr) return;
-      const float scale = grad_scale->f32()[0], factor = scale / sum.total;
-      transform(
-          vocab, x, [&](Floats v) { return sum.power(v) * factor; }, x);
       // p − 1 is taken in fp32, before the rounding to T.
-      const float probability = sum.power(broadcast(picked))[0] / sum.total;
+      const float probability = power(broadcast(picked), sum.reference)[0] / sum.total;
       x[target] = T((probability - 1.0F) * scale);
       std::fill(x + vocab, x + logits.cols, T(0.0F));
     });

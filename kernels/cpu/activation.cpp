@@ -9,10 +9,11 @@ namespace {
 
 constexpr float kCubic = 0.044715F;
 constexpr float kTwoRootTwoOverPi = 1.5957691216F;  // 2·√(2/π)
+constexpr float kScale = -kTwoRootTwoOverPi * kLog2e;
 
-// ½(1 + tanh u) is logistic(2u): one exp, no cancellation.
+// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one power, no cancellation. NaN may give any number: the gate is multiplied by x.
 Floats gelu_gate(Floats x) {
-  return logistic(kTwoRootTwoOverPi * x * (1.0F + kCubic * x * x));
+  return logistic2(x * (kScale + (kScale * kCubic) * (x * x)));
 }
 
 // gelu′ is 0 and 1 to fp32's last bit beyond ±12; clamping there keeps x³ from overflowing into inf·0.

@@ -1,4 +1,4 @@
-// exp, exp2, logistic and sine/cosine of vectors without branches: GCC doesn't vectorise the C library's without
+// exp, exp2, logistics and sine/cosine of vectors without branches: GCC doesn't vectorise the C library's without
 // -ffast-math, which would also license it to reorder sums. NaN passes through.
 #pragma once
 
@@ -52,33 +52,45 @@ inline Floats exp(Floats x) {
   return x < kUnderflow ? Floats{} : above;
 }
 
-/// 2ˣ for x ≤ 128 with a relative error below 2.5e-7; below −126 the result is at most 2⁻¹²⁶, for NaN NaN. For softmax,
-/// whose exponents are scaled and shifted by one multiply-add.
-inline Floats exp2(Floats x) {
-  const Floats bounded = at_least(x, -126.0F), shifted = bounded + kRoundToWhole;
-  const Floats r = bounded - (shifted - kRoundToWhole);
+/// 2ˣ for −126 ≤ x ≤ 128 with a relative error below 2.5e-7; for NaN any number.
+inline Floats bounded_exp2(Floats x) {
+  const Floats shifted = x + kRoundToWhole, r = x - (shifted - kRoundToWhole);
   const Floats r2 = r * r;
   const Floats upper = (1.33002565e-3F * r + 9.66971847e-3F) * r2 + (5.55056004e-2F * r + 2.40222815e-1F);
   const Floats p = upper * r2 + (6.93147181e-1F * r + 1.0F);
-  return times_power_of_two(p, shifted) + (r - r);  // + 0, or NaN
+  return times_power_of_two(p, shifted);
 }
 
-/// 1/x to 2 ulp for 2⁻¹²⁶ ≤ |x| ≤ 2¹²⁶, without a division; NaN gives NaN.
+/// 2ˣ for x ≤ 128, as accurate; below −126 the result is at most 2⁻¹²⁶, for NaN NaN. For softmax, whose exponents are
+/// scaled and shifted by one multiply-add.
+inline Floats exp2(Floats x) {
+  const Floats bounded = at_least(x, -126.0F);
+  return bounded_exp2(bounded) + (bounded - bounded);  // + 0, or NaN
+}
+
+/// 1/x to 2 ulp for 2⁻¹²⁶ ≤ x ≤ 2¹²⁶, without a division where it is slow; 0 for +inf, NaN for NaN.
 inline Floats reciprocal(Floats x) {
 #if defined(__AVX512F__)
-  const Floats guess = lanes_cast<Floats>(_mm512_maskz_rcp14_ps(0xffff, lanes_cast<__m512>(x)));
-  return guess * (2.0F - x * guess);
+  const auto value = lanes_cast<__m512>(x);
+  const Floats guess = lanes_cast<Floats>(_mm512_maskz_rcp14_ps(0xffff, value));
+  const __mmask16 near = _mm512_cmp_ps_mask(value, _mm512_set1_ps(0x1p126F), _CMP_NGT_UQ);
+  return lanes_cast<Floats>(_mm512_maskz_mul_ps(near, lanes_cast<__m512>(guess), lanes_cast<__m512>(2.0F - x * guess)));
 #else
   return 1.0F / x;
 #endif
 }
 
-/// 1/(1 + e⁻ˣ): silu(x) = x·logistic(x), and ½(1 + tanh u) = logistic(2u). 0 below −87.
+/// 1/(1 + e⁻ˣ): silu(x) = x·logistic(x). 0 below −87.
 inline Floats logistic(Floats x) {
   constexpr float kFar = 87.0F;
   const Floats bounded = at_most(at_least(x, -kFar), kFar);
   const Floats result = reciprocal(1.0F + bounded_exp(-bounded));
   return x < -kFar ? Floats{} : result;
+}
+
+/// 1/(1 + 2ˣ), for callers whose exponents come scaled: 0 from 128 on, for NaN any number.
+inline Floats logistic2(Floats x) {
+  return reciprocal(1.0F + bounded_exp2(at_most(at_least(x, -126.0F), 128.0F)));
 }
 
 struct SineCosine {

@@ -68,6 +68,19 @@ TEST(VectorMath, LogisticIsAccurateAndSaturates) {
   EXPECT_TRUE(std::isnan(logistic(broadcast(kNan))[0]));
 }
 
+TEST(VectorMath, LogisticOfPowersOfTwoIsAccurateAndSaturates) {
+  for (double x = -125.9; x < 125.9; x += 0.0123) {
+    const auto value = static_cast<float>(x);
+    const double exact = 1.0 / (1.0 + std::exp2(static_cast<double>(value)));
+    EXPECT_NEAR(logistic2(broadcast(value))[3] / exact, 1.0, 4e-7) << x;
+  }
+  for (const float far : {128.0F, 1000.0F, kInfinity}) {
+    EXPECT_EQ(logistic2(broadcast(far))[0], 0.0F) << far;
+    EXPECT_EQ(logistic2(broadcast(-far))[0], 1.0F) << far;
+  }
+  for (float x = 126; x < 128; x += 0.01F) EXPECT_LE(logistic2(broadcast(x))[0], 1.2e-38F) << x;
+}
+
 TEST(VectorMath, SineAndCosineKeepTheirAccuracyAtLargePositions) {
   double worst = 0;
   for (double x = -50; x < 1e6; x = x < 50 ? x + 0.0017 : x * 1.0003 + 0.1) {

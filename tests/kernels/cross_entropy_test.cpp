@@ -44,12 +44,13 @@ class CrossEntropy : public testing::ForFloatTypes {};
 
 TEST_P(CrossEntropy, LossesAndGradients) {
   const DType dtype = GetParam();
-  for (const auto& [rows, vocab, padded] : {std::array<std::int64_t, 3>{1, 1, 1},
-                                            {5, 3, 3},
-                                            {40, 65, 128},
-                                            {9, 5003, 5003},
-                                            {9, 5003, 5120},
-                                            {2, 530001, 530001}}) {
+  for (const auto& sizes : {std::array<std::int64_t, 3>{1, 1, 1},
+                            {5, 3, 3},
+                            {40, 65, 128},
+                            {9, 5003, 5003},
+                            {9, 5003, 5120},
+                            {2, 530001, 530001}}) {
+    const std::int64_t rows = sizes[0], vocab = sizes[1], padded = sizes[2];
     std::vector<std::int64_t> targets;
     for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 4 == 3 ? -1 - r : r * 31 % vocab);
     Tensor logits = Tensor::random(dtype, rows, padded, 1, 4.0, 2), ids = Tensor::integers(DType::i32, targets);
@@ -87,7 +88,10 @@ TEST_P(CrossEntropy, PartsOfOneRowDifferInMagnitude) {
   const std::int64_t vocab = 6001;
   for (double step : {30.0, -30.0}) {
     Values values = testing::normal_values(vocab, 1, 2.0);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += step * static_cast<double>(i / 2048);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t part = i / 2048;
+      values[i] += step * static_cast<double>(part);
+    }
     Tensor logits(dtype, 1, vocab, values), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{0.5});
     Tensor ids = Tensor::integers(DType::i32, {4100});
     const Values before = logits.values();

@@ -10,6 +10,7 @@
 
 #include "base/median.h"
 #include "runtime/comm/backoff.h"
+#include "runtime/task_arguments.h"
 
 namespace weft {
 namespace {

@@ -18,6 +18,7 @@
 #include "runtime/cpu_kernels.h"
 #include "runtime/non_finite.h"
 #include "runtime/stream_batches.h"
+#include "runtime/task_arguments.h"
 #include "runtime/tick_clock.h"
 
 #if defined(__x86_64__)
@@ -43,22 +44,6 @@ void relax() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
-}
-
-CollectiveCall collective_call(const Graph& graph, const Task& task, const std::vector<cpu::Matrix>& arguments) {
-  const DType dtype = graph.tensor(task.accesses.front().view.tensor).dtype;
-  if (const auto* op = std::get_if<AllReduce>(&task.operation)) {
-    return {CollectiveKind::all_reduce, dtype, op->count, 0, nullptr, arguments[0].data, arguments[1].data};
-  }
-  if (const auto* op = std::get_if<ReduceScatter>(&task.operation)) {
-    return {
-        CollectiveKind::reduce_scatter, dtype, op->count, 0, arguments[0].data, arguments[1].data, arguments[2].data};
-  }
-  if (const auto* op = std::get_if<AllGather>(&task.operation)) {
-    return {CollectiveKind::all_gather, dtype, op->count, 0, arguments[0].data, arguments[1].data, nullptr};
-  }
-  const auto& op = std::get<Broadcast>(task.operation);
-  return {CollectiveKind::broadcast, dtype, op.count, op.root, nullptr, arguments[0].data, nullptr};
 }
 
 /// The indices of an element, counted row-major: "[3, 17]".
@@ -452,7 +437,7 @@ void CpuExecutor::stop() {
   impl_->threads.clear();
 }
 
-CpuExecutor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
+Executor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
   if (impl_->prepared) throw std::logic_error("plans are loaded before the first run");
   auto loaded = std::make_unique<Impl::LoadedPlan>();
   loaded->plan = std::move(plan);
@@ -494,6 +479,11 @@ const StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {
   Impl::KeptTrace& last = loaded.ring[static_cast<std::size_t>(loaded.runs - 1) % loaded.ring.size()];
   if (!last.complete) throw std::logic_error("the step that failed took the place of the last trace");
   return last.in_nanoseconds();
+}
+
+std::int64_t CpuExecutor::last_step_ns(PlanHandle plan) const {
+  const StepTrace& trace = last_trace(plan);
+  return trace.end - trace.begin;
 }
 
 std::vector<StepTrace> CpuExecutor::traces(PlanHandle plan) const {

@@ -11,6 +11,7 @@
 
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/executor.h"
 #include "runtime/gemm_tuning.h"
 #include "runtime/plan.h"
 #include "runtime/state.h"
@@ -41,18 +42,6 @@ struct CpuExecutorOptions {
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // null: the default methods
 };
 
-/// A task that wrote a NaN or an infinity.
-struct NonFiniteResult {
-  TaskId task;
-  std::string text;  // "task 'L0.mlp.up' wrote a NaN or an infinity to 'L0.mlp.up.out' at [3, 17]"
-};
-
-/// Where the streams of a rank stand: what a watchdog compares and reports.
-struct ExecutorStatus {
-  bool running = false;
-  std::uint64_t completed = 0;  // grows with every entry that completes
-};
-
 /// One rank's executor. A stream's completion is a counter: waiting for entry e of stream s means waiting until s has
 /// passed e. Compute threads advance the collectives between their tasks, between the slices of a task, and while they
 /// wait; nothing else does, so no core is spent on polling.
@@ -63,45 +52,28 @@ struct ExecutorStatus {
 ///   summarize(*plan, executor.last_trace(train));
 ///
 /// After the first run of a plan nothing is allocated and no lock is taken.
-class CpuExecutor {
+class CpuExecutor final : public Executor {
  public:
-  using PlanHandle = std::size_t;
-
   /// `state` must outlive the executor. It owns its communicators, because peers may read the buffers of a collective
   /// that a failure left in flight until its communicator is destroyed.
   CpuExecutor(const State& state, CommunicatorSet communicators, const CpuExecutorOptions& options);
-  ~CpuExecutor();
+  ~CpuExecutor() override;
   CpuExecutor(const CpuExecutor&) = delete;
   CpuExecutor& operator=(const CpuExecutor&) = delete;
 
-  /// Resolves every pointer of the plan and prepares its kernels. Plans share one scratch arena, so all loads come
-  /// before the first run.
-  PlanHandle load(std::shared_ptr<const Plan> plan);
-
-  /// Runs one step and waits for all of its streams, and for its threads even when it throws. `step` is what the trace
-  /// is labelled with. Throws PeerLost or RuntimeFault when a collective fails; no run may follow.
-  void run(PlanHandle plan, std::int64_t step = 0);
-
-  /// Of the last step that ended well; std::logic_error before the first, and when no steps are kept. Valid until the
-  /// plan runs again. Not beside a run.
-  const StepTrace& last_trace(PlanHandle plan) const;
-  /// The traces kept, oldest first.
-  std::vector<StepTrace> traces(PlanHandle plan) const;
-
-  /// With check_finite: of the tasks that wrote a NaN or an infinity in the last run, the first in program order. What
-  /// follows it is computed all the same.
-  const std::optional<NonFiniteResult>& non_finite() const;
+  PlanHandle load(std::shared_ptr<const Plan> plan) override;
+  void run(PlanHandle plan, std::int64_t step = 0) override;
+  const StepTrace& last_trace(PlanHandle plan) const override;
+  std::int64_t last_step_ns(PlanHandle plan) const override;
+  std::vector<StepTrace> traces(PlanHandle plan) const override;
+  const std::optional<NonFiniteResult>& non_finite() const override;
 
   /// Ends the threads; no run may follow. Destroying the executor does the same.
   void stop();
 
-  /// Bytes of the scratch arena and of kernels' private scratch.
-  std::int64_t scratch_bytes() const;
-
-  /// Safe to call from any thread.
-  ExecutorStatus status() const;
-  /// "rank 1: compute0 waits for data to pass … before …; data: in flight …": safe to call from any thread.
-  std::string describe() const;
+  std::int64_t scratch_bytes() const override;
+  ExecutorStatus status() const override;
+  std::string describe() const override;
 
  private:
   struct Impl;

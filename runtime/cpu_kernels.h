@@ -17,9 +17,6 @@ namespace weft {
 /// What a worker and a stream must reserve (Workers::reserve) before a task runs.
 using KernelScratch = cpu::Scratch;
 
-/// A view of a tensor whose memory begins at `begin`.
-cpu::Matrix matrix_of(const Graph& graph, const View& view, std::byte* begin);
-
 /// A computation made ready to run: its operation with resolved addresses and prepared library handles, so that run()
 /// looks nothing up and allocates nothing.
 ///

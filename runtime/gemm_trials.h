@@ -35,7 +35,7 @@ struct GemmTrialOptions {
 /// Times are seconds: medians, of the geometric mean of a run with cold and with warm caches.
 struct GemmTrial {
   GemmProblem problem;
-  cpu::GemmMethod usual, chosen;  // equal if nothing else is faster beyond doubt
+  GemmMethod usual, chosen;  // equal if nothing else is faster beyond doubt
   double usual_seconds = 0, chosen_seconds = 0;
   double gain = 1;  // usual / chosen, the median over the rounds of the last meeting
   std::size_t candidates = 0;

@@ -13,6 +13,8 @@
 namespace weft {
 namespace {
 
+const std::string kOnDevice = "cublaslt ";
+
 struct Stored {
   std::int64_t rows, cols;
 };
@@ -51,6 +53,24 @@ std::uint64_t fingerprint_of(std::span<const GemmChoice> choices) {
 }
 
 }  // namespace
+
+std::string to_string(const GemmMethod& method) {
+  if (const auto* on_device = std::get_if<DeviceGemmMethod>(&method)) return kOnDevice + on_device->algorithm;
+  return cpu::to_string(std::get<cpu::GemmMethod>(method));
+}
+
+std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
+  if (!text.starts_with(kOnDevice)) {
+    const auto method = cpu::parse_gemm_method(text);
+    return method ? std::optional<GemmMethod>(*method) : std::nullopt;
+  }
+  text.remove_prefix(kOnDevice.size());
+  constexpr std::size_t kDigits = 128;
+  if (text.size() != kDigits || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  return DeviceGemmMethod{std::string(text)};
+}
 
 std::string to_string(const GemmProblem& problem) {
   const auto& [m, n, k, trans_a, trans_b, accumulate, has_bias, inputs, output, strides] = problem;
@@ -123,9 +143,17 @@ GemmTuning::GemmTuning(std::vector<GemmChoice> choices) : choices_(std::move(cho
   fingerprint_ = fingerprint_of(choices_);
 }
 
-const cpu::GemmMethod* GemmTuning::find(const GemmProblem& problem) const {
+const GemmMethod* GemmTuning::find_any(const GemmProblem& problem) const {
   const auto found = std::ranges::lower_bound(choices_, problem, {}, &GemmChoice::problem);
   return found != choices_.end() && found->problem == problem ? &found->method : nullptr;
+}
+
+const cpu::GemmMethod* GemmTuning::find(const GemmProblem& problem) const {
+  return std::get_if<cpu::GemmMethod>(find_any(problem));
+}
+
+const DeviceGemmMethod* GemmTuning::find_on_device(const GemmProblem& problem) const {
+  return std::get_if<DeviceGemmMethod>(find_any(problem));
 }
 
 }  // namespace weft

@@ -4,8 +4,11 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "graph/graph.h"
@@ -42,9 +45,21 @@ struct TuningMachine {
 
 TuningMachine this_machine();
 
+/// An algorithm of a GPU's library (cuBLASLt), as the library itself writes it down: 128 hexadecimal digits.
+struct DeviceGemmMethod {
+  std::string algorithm;
+  bool operator==(const DeviceGemmMethod&) const = default;
+};
+
+using GemmMethod = std::variant<cpu::GemmMethod, DeviceGemmMethod>;
+
+/// "sgemm 128x768", "cublaslt 00…": what parse_gemm_method() takes back, and nothing else.
+std::string to_string(const GemmMethod& method);
+std::optional<GemmMethod> parse_gemm_method(std::string_view text);
+
 struct GemmChoice {
   GemmProblem problem;
-  cpu::GemmMethod method;
+  GemmMethod method;
 };
 
 /// Choices for products; others use the default method. Immutable.
@@ -57,14 +72,17 @@ class GemmTuning {
   /// Throws std::logic_error if a problem comes twice.
   explicit GemmTuning(std::vector<GemmChoice> choices);
 
-  /// Null: the default method.
+  /// Null: the default method. The one is asked by the CPU, the other by a GPU.
   const cpu::GemmMethod* find(const GemmProblem& problem) const;
+  const DeviceGemmMethod* find_on_device(const GemmProblem& problem) const;
   /// In the order of the problems.
   std::span<const GemmChoice> choices() const { return choices_; }
   /// Equal for equal choices, never 0. Ranks with different ones would compute different bits.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
+  const GemmMethod* find_any(const GemmProblem& problem) const;
+
   std::vector<GemmChoice> choices_;
   std::uint64_t fingerprint_ = 0;
 };

@@ -60,7 +60,7 @@ std::string lines_of(const Plan& plan) {
 std::string lines_of(const GemmTuning& tuning) {
   std::string lines;
   for (const auto& [problem, method] : tuning.choices()) {
-    lines += fmt::format("{}: {}\n", to_string(problem), cpu::to_string(method));
+    lines += fmt::format("{}: {}\n", to_string(problem), to_string(method));
   }
   return lines;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/cpu_executor.h"
 #include "runtime/plan_together.h"
 
 namespace weft {
@@ -37,13 +38,17 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
   if (options.grid && options.grid->ranks() != world.size()) throw std::logic_error("a grid of other ranks");
-  executor_ = std::make_unique<CpuExecutor>(
-      state_, options.grid ? CommunicatorSet(world, channels, *options.grid) : CommunicatorSet(world, channels),
-      CpuExecutorOptions{.rank = world.rank(),
-                         .threads = options.threads,
-                         .kept_steps = options.kept_steps,
-                         .check_finite = options.check_finite,
-                         .gemm_tuning = options.gemm_tuning});
+  if (options.make_executor) {
+    executor_ = options.make_executor(world, state_);
+  } else {
+    executor_ = std::make_unique<CpuExecutor>(
+        state_, options.grid ? CommunicatorSet(world, channels, *options.grid) : CommunicatorSet(world, channels),
+        CpuExecutorOptions{.rank = world.rank(),
+                           .threads = options.threads,
+                           .kept_steps = options.kept_steps,
+                           .check_finite = options.check_finite,
+                           .gemm_tuning = options.gemm_tuning});
+  }
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {
     // Between steps nothing has to move: a counter of its own keeps the watchdog quiet.

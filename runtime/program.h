@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +11,8 @@
 
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/cpu_executor.h"
+#include "runtime/executor.h"
+#include "runtime/gemm_tuning.h"
 #include "runtime/plan.h"
 #include "runtime/policy.h"
 #include "runtime/state.h"
@@ -33,6 +35,8 @@ struct ProgramOptions {
   std::int64_t kept_steps = 1;
   bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // how matrix products are computed; null: by default
+  /// Who runs the plans; null: the CPU. Called once, collectively over the world; the state outlives the result.
+  std::function<std::unique_ptr<Executor>(World& world, const State& state)> make_executor = nullptr;
   double watchdog_seconds = 0;  // without a finished task until the process is ended with a report; 0: for ever
 };
 
@@ -55,17 +59,25 @@ class Program {
   /// check_finite on the rank whose task made the first NaN or infinity, in program order, of all ranks.
   void run(std::string_view name, std::int64_t step = 0);
   const StepTrace& last_trace(std::string_view name) const { return executor_->last_trace(entry(name).handle); }
+  /// Of the last step of a graph, traced or not.
+  std::int64_t last_step_ns(std::string_view name) const { return executor_->last_step_ns(entry(name).handle); }
   std::vector<StepTrace> traces(std::string_view name) const { return executor_->traces(entry(name).handle); }
 
+  /// Parameters that the host wrote are used from the next step on; those that steps wrote are seen by the host.
+  /// Inputs and scalars need neither. On the CPU there is nothing to do.
+  void state_to_device() { executor_->state_to_device(); }
+  void state_to_host() const { executor_->state_to_host(); }
+
+  std::int64_t device_bytes() const { return executor_->device_bytes(); }
   std::int64_t scratch_bytes() const { return executor_->scratch_bytes(); }
   std::int64_t state_bytes() const { return state_.bytes(); }
-  const CpuExecutor& executor() const { return *executor_; }
+  const Executor& executor() const { return *executor_; }
 
  private:
   struct Entry {
     std::string name;
     std::shared_ptr<const Plan> plan;
-    CpuExecutor::PlanHandle handle = 0;
+    Executor::PlanHandle handle = 0;
   };
   const Entry& entry(std::string_view name) const;
   void refuse_non_finite(const Plan& plan, std::string_view name, std::int64_t step);
@@ -73,8 +85,8 @@ class Program {
   World& world_;
   const bool check_finite_;
   std::vector<Entry> entries_;
-  State state_;                            // outlives the executor
-  std::unique_ptr<CpuExecutor> executor_;  // outlives the watchdog, which asks it
+  State state_;                         // outlives the executor
+  std::unique_ptr<Executor> executor_;  // outlives the watchdog, which asks it
   std::unique_ptr<Watchdog> watchdog_;
 };
 

@@ -27,6 +27,10 @@ class State {
   const Tensor& tensor(std::string_view name) const { return entry(name).tensor; }
   std::byte* data(std::string_view name) const { return buffer_.data() + entry(name).offset; }
 
+  /// All tensors' bytes stand in one piece; where a tensor begins in it.
+  std::byte* begin() const { return buffer_.data(); }
+  std::int64_t offset(std::string_view name) const { return entry(name).offset; }
+
   /// The elements of a tensor. Throws std::logic_error when T isn't its element type, or there is no such tensor.
   template <class T>
   std::span<T> get(std::string_view name) const {

@@ -52,6 +52,7 @@ nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
           {"communication_ms", result.communication_ms},
           {"overlap_fraction", result.overlap_fraction},
           {"peak_memory_bytes", result.peak_memory_bytes},
+          {"device_memory_bytes", result.device_memory_bytes},
           {"first_step_seconds", result.first_step_seconds},
           {"seconds", result.seconds},
           {"stopped_by_signal", result.stopped_by_signal},
@@ -90,7 +91,9 @@ void print_summary(const RunConfig& config, const TrainResult& result) {
                                 result.exposed_comm_ms, result.communication_ms, 100 * result.overlap_fraction, traced,
                                 traced == 1 ? "" : "s"));
   }
-  line("memory", human_bytes(result.peak_memory_bytes) + " at the peak of this process");
+  line("memory", human_bytes(result.peak_memory_bytes) + " at the peak of this process" +
+                     (result.device_memory_bytes > 0 ? ", " + human_bytes(result.device_memory_bytes) + " on the GPU"
+                                                     : std::string()));
   if (!result.sample.empty()) text += "\nA sample of what it learnt:\n" + indented(result.sample) + "\n";
   text += "\nFiles of the run:\n";
   for (const auto& file : result.files) text += "  " + file.string() + "\n";

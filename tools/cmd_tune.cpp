@@ -9,12 +9,14 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "kernels/cpu/parallel.h"
 #include "ops/lower.h"
+#include "runtime/device/device_gemm_trials.h"
 #include "runtime/gemm_trials.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -62,19 +64,26 @@ std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& op
   const StepConfig step = step_config(config);
   const std::shared_ptr<const Graph> train = lower_train(config.model, step), eval = lower_eval(config.model, step);
   const std::vector<GemmUse> uses = products_of(std::vector<const Graph*>{train.get(), eval.get()});
+  const GemmTrialOptions trial_options{.rounds = options.rounds, .cache_bytes = bytes_beyond_caches()};
   cpu::Workers workers(static_cast<int>(config.threads));
-  GemmTrials trials(workers, {.rounds = options.rounds, .cache_bytes = bytes_beyond_caches()});
+  std::optional<GemmTrials> on_cpu;
+  std::unique_ptr<DeviceGemmTrials> on_device;
+  if (config.device == DeviceKind::cuda) {
+    on_device = make_device_gemm_trials(trial_options);
+  } else {
+    on_cpu.emplace(workers, trial_options);
+  }
   std::vector<TunedProduct> products;
   for (const GemmUse& use : uses) {
-    const GemmTrial trial = trials.run(use.problem);
+    const GemmTrial trial = on_device ? on_device->run(use.problem) : on_cpu->run(use.problem);
     products.push_back({trial, use.tasks});
     if (options.quiet || options.json) continue;
     std::string line = fmt::format("[{}/{}] {}: ", products.size(), uses.size(), to_string(use.problem));
     if (trial.chosen == trial.usual) {
-      line += fmt::format("{} stays, best of {}", cpu::to_string(trial.usual), trial.candidates);
+      line += fmt::format("{} stays, best of {}", to_string(trial.usual), trial.candidates);
     } else {
-      line += fmt::format("{} takes {:.2f} times as long as {}", cpu::to_string(trial.usual), trial.gain,
-                          cpu::to_string(trial.chosen));
+      line += fmt::format("{} takes {:.2f} times as long as {}", to_string(trial.usual), trial.gain,
+                          to_string(trial.chosen));
     }
     fmt::print(stderr, "{}\n", line);
   }
@@ -96,8 +105,8 @@ void print_table(const std::vector<TunedProduct>& products, const TuneOptions& o
   for (const auto& [trial, tasks] : products) {
     const bool same = trial.chosen == trial.usual;
     text += fmt::format("{:<{}} {:>5}  {:<18} {:>9.3f}  {:<18} {:>9.3f}  {:>5.2f}\n", to_string(trial.problem), width,
-                        tasks, cpu::to_string(trial.usual), 1e3 * trial.usual_seconds,
-                        same ? "=" : cpu::to_string(trial.chosen), 1e3 * trial.chosen_seconds, trial.gain);
+                        tasks, to_string(trial.usual), 1e3 * trial.usual_seconds, same ? "=" : to_string(trial.chosen),
+                        1e3 * trial.chosen_seconds, trial.gain);
   }
   const auto changed =
       std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
@@ -112,9 +121,9 @@ nlohmann::json to_json(const std::vector<TunedProduct>& products, const TunedGem
   for (const auto& [trial, tasks] : products) {
     list.push_back({{"product", to_string(trial.problem)},
                     {"tasks", tasks},
-                    {"default", cpu::to_string(trial.usual)},
+                    {"default", to_string(trial.usual)},
                     {"default_ms", 1e3 * trial.usual_seconds},
-                    {"chosen", cpu::to_string(trial.chosen)},
+                    {"chosen", to_string(trial.chosen)},
                     {"chosen_ms", 1e3 * trial.chosen_seconds},
                     {"gain", trial.gain},
                     {"candidates", trial.candidates}});
@@ -136,7 +145,8 @@ int tune(const TuneOptions& options) {
       const std::vector<TunedProduct> products = measure(config, options);
       std::vector<GemmChoice> choices;
       for (const auto& [trial, tasks] : products) choices.push_back({trial.problem, trial.chosen});
-      const TunedGemms tuned{this_machine(), static_cast<int>(config.threads), GemmTuning(std::move(choices))};
+      const TuningMachine machine = config.device == DeviceKind::cuda ? device_tuning_machine() : this_machine();
+      const TunedGemms tuned{machine, static_cast<int>(config.threads), GemmTuning(std::move(choices))};
       write_durable(options.output, weft::to_json(tuned));
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (options.json) {
@@ -167,7 +177,8 @@ Command add_tune(CLI::App& root) {
       "Examples:\n"
       "  weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json\n"
       "  weft train --model gpt2-124m --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
-      "  weft tune run.toml -o tuned.json --json");
+      "  weft tune run.toml -o tuned.json --json\n"
+      "  weft tune run.toml --device cuda -o h100.json");
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);

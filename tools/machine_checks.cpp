@@ -23,7 +23,9 @@
 #include <set>
 #include <sstream>
 
+#include "base/error.h"
 #include "kernels/cpu/gemm.h"
+#include "runtime/device/devices.h"
 
 namespace weft {
 
@@ -256,17 +258,22 @@ std::string nccl_text(const Library& nccl) {
 }
 
 void check_gpu(Checks& checks) {
-  const std::string section = "GPU software";
-  const std::string unused = "not used: this version trains on CPUs only";
-  const auto add = [&](const char* name, const std::string& value) {
+  const std::string section = "GPU";
+  const DeviceReport report = report_devices();
+  const auto add = [&](const std::string& name, const std::string& value, const std::string& note = "") {
     checks.push_back({section, name, value.empty() ? "not found" : value,
-                      value.empty() ? CheckState::absent : CheckState::ok, unused});
+                      value.empty() ? CheckState::absent : CheckState::ok, note});
   };
+  add("GPU code", report.built ? "built" : "", report.built ? join(report.libraries) : "a build with a toolkit has it");
   add("CUDA toolkit", find_nvcc());
   const Library driver("libcuda.so.1");
   add("driver", driver ? driver_text(driver) : "");
   const Library nccl("libnccl.so.2");
   add("NCCL", nccl ? nccl_text(nccl) : "");
+  if (report.devices.empty()) add("device", "", report.missing);
+  for (std::size_t i = 0; i < report.devices.size(); ++i) {
+    add(fmt::format("device {}", i), report.devices[i], "weft train --device cuda");
+  }
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ namespace weft {
 
 enum class Schedule : std::uint8_t { cosine, wsd, linear, constant };
 enum class Recompute : std::uint8_t { none, block };
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+/// How ranks talk: see choose_communicator() (train/device_choice.h).
+enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
 
 struct RunConfig {
   // model
@@ -31,6 +34,10 @@ struct RunConfig {
   DType reduce_dtype = DType::f32;     // of gradients on the wire
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
+  DeviceKind device = DeviceKind::cpu;
+  CommunicatorKind communicator = CommunicatorKind::automatic;
+  bool cuda_graph = false;        // replay a step as one CUDA graph
+  std::int64_t trace_every = 16;  // on a GPU, of so many steps one is traced
   std::string policy = "program";
   std::string rewrites;  // as parse_rewrites() takes them
   /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
@@ -61,6 +68,7 @@ struct RunConfig {
   // evaluation, checkpoints, traces
   std::int64_t eval_every = 0;    // steps; 0: only at the end
   std::int64_t eval_batches = 0;  // micro-batches a rank at most; 0: all of the held-out tokens
+  bool save = true;               // false: no checkpoint at all, for measurements
   std::int64_t save_every = 0;    // steps; 0: only at the end
   std::int64_t keep_last = 3;     // checkpoints; 0: all
   std::int64_t keep_every = 0;    // checkpoints of steps that are multiples of it stay for ever; 0: none

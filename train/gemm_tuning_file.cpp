@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "runtime/device/device_gemm_trials.h"
 #include "train/checkpoint.h"
 #include "train/checksum.h"
 #include "train/mapped_file.h"
@@ -25,6 +26,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+constexpr std::string_view kDeviceLibrary = "cuBLASLt";
 constexpr const char* kFormat = "weft-gemm-tuning";
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kChecksum = "crc32c";
@@ -41,7 +43,7 @@ ordered_json product_json(const GemmChoice& choice) {
   product["accumulate"] = p.accumulate, product["bias"] = p.has_bias;
   product["inputs"] = to_string(p.inputs), product["output"] = to_string(p.output);
   product["strides"] = p.strides;
-  product["method"] = cpu::to_string(choice.method);
+  product["method"] = to_string(choice.method);
   return product;
 }
 
@@ -85,22 +87,24 @@ GemmChoice choice_from_json(const json& product, const std::string& where) {
     p.strides[i] = number_of(strides.at(i), 1, kLongest, where + ": a stride");
   }
   const auto name = product.at("method").get<std::string>();
-  const std::optional<cpu::GemmMethod> method = cpu::parse_gemm_method(name);
-  if (!method || !cpu::can_run(*method, p.shape(), p.inputs, p.output)) {
-    throw UserError(fmt::format("{}: the method \"{}\"", where, name),
-                    "one that this version has for the product on this CPU", kTuneAgain);
+  const std::optional<GemmMethod> method = parse_gemm_method(name);
+  const auto* on_cpu = method ? std::get_if<cpu::GemmMethod>(&*method) : nullptr;
+  if (!method || (on_cpu != nullptr && !cpu::can_run(*on_cpu, p.shape(), p.inputs, p.output))) {
+    throw UserError(fmt::format("{}: the method \"{}\"", where, name), "one that this version has for the product here",
+                    kTuneAgain);
   }
   return {p, *method};
 }
 
 void expect_this_machine(const TuningMachine& machine, const std::string& name) {
-  const TuningMachine here = this_machine();
+  const bool on_device = machine.library.starts_with(kDeviceLibrary);
+  const TuningMachine here = on_device ? device_tuning_machine() : this_machine();
   const auto expect = [&](const std::string& found, const std::string& wanted, std::string_view what) {
     if (found == wanted) return;
     throw UserError(fmt::format("{} was measured with another {}: {}", name, what, found), wanted + ", as here",
                     kTuneAgain);
   };
-  expect(machine.isa, here.isa, "instruction set");
+  expect(machine.isa, here.isa, on_device ? "GPU" : "instruction set");
   expect(machine.library, here.library, "library");
 }
 

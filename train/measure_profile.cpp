@@ -14,6 +14,7 @@
 #include "runtime/collective_probe.h"
 #include "runtime/collective_signature.h"
 #include "runtime/cpu_executor.h"
+#include "runtime/device/device_gemm_trials.h"
 #include "train/profile_file.h"
 
 namespace weft {
@@ -216,11 +217,13 @@ Profile measure_profile(World& world, const RunConfig& config, int steps, int ro
     tell_once(fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6));
   }
   Profile profile;
-  profile.machine = cpu_name();
+  const bool on_device = config.device == DeviceKind::cuda;
+  profile.machine = on_device ? device_tuning_machine().isa : cpu_name();
   profile.grid = config.grid;
   profile.threads = config.threads;
   samples.write(lab.plan(0), profile);
-  CollectiveBench(world, config, lab.plan(0), profile, tell_once).measure(rounds);
+  // On a GPU collectives take no computing time of the host, which is what the others measure.
+  if (!on_device) CollectiveBench(world, config, lab.plan(0), profile, tell_once).measure(rounds);
   return profile;
 }
 

@@ -8,10 +8,19 @@
 
 #include "base/hash.h"
 #include "ops/lower.h"
+#include "train/device_choice.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
 
 namespace weft {
+namespace {
+
+RunConfig every_step_traced(RunConfig config) {
+  config.trace_every = 1;
+  return config;
+}
+
+}  // namespace
 
 StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::string>& policies,
                  const PolicyOptions& options)
@@ -31,6 +40,7 @@ StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::s
                                                       .rewrites = parse_rewrites(config_.rewrites),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),
+                                                      .make_executor = executor_of(every_step_traced(config_)),
                                                       .watchdog_seconds = config_.watchdog});
   reset();
 }
@@ -52,6 +62,7 @@ void StepLab::reset() {
   for (std::int32_t& value : state.get<std::int32_t>(names::kTokens)) value = token();
   for (std::int32_t& value : state.get<std::int32_t>(names::kTargets)) value = token();
   step_ = 0;
+  program_->state_to_device();
 }
 
 double StepLab::run(std::size_t policy) {
@@ -68,6 +79,7 @@ double StepLab::run(std::size_t policy) {
 }
 
 std::uint64_t StepLab::fingerprint() const {
+  program_->state_to_host();
   Fingerprint sum;
   for (const MutableParameterState& array : training_arrays(program_->state(), shards_, config_.dtype)) {
     const auto add = [&](const void* data, std::int64_t bytes) {

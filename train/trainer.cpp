@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "runtime/trace.h"
+#include "train/device_choice.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
 #include "train/memory_check.h"
@@ -124,6 +125,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
                                                       .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
                                                       .check_finite = config_.check_nan,
                                                       .gemm_tuning = table_of(tuned_),
+                                                      .make_executor = executor_of(config_, table_of(tuned_)),
                                                       .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   held_out_ =
@@ -148,6 +150,7 @@ void Trainer::initialize() {
     initialize_parameters(parameters, config_.seed);
   }
   write_constants(program_->state(), config_, at_);
+  program_->state_to_device();
 }
 
 RunDescription Trainer::description() const {
@@ -171,7 +174,7 @@ StepMetrics Trainer::read_metrics(std::int64_t step) const {
   result.loss = static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]);
   result.grad_norm = metrics[3];
   result.lr = program_->state().get<float>(names::kScalars)[0];
-  result.step_ms = static_cast<double>(trace.end - trace.begin) * 1e-6;
+  result.step_ms = static_cast<double>(program_->last_step_ns("train")) * 1e-6;
   result.tokens_per_s = tokens / result.step_ms * 1e3;
   result.model_tflops = config_.model.train_flops_per_token(config_.seq_len) * result.tokens_per_s * 1e-12;
   result.exposed_comm_ms = static_cast<double>(summarize(program_->plan("train"), trace).exposed) * 1e-6;
@@ -219,6 +222,7 @@ void Trainer::expect_space() const {
 
 void Trainer::save(std::int64_t steps_done, bool last) {
   world_.barrier();  // what is saved is a step that every rank has come through
+  program_->state_to_host();
   const CheckpointInfo info = checkpoint_info(steps_done);
   last ? checkpoints_->save_now(info, checkpoint_arrays()) : checkpoints_->save(info, checkpoint_arrays());
   report_checkpoint();
@@ -290,7 +294,7 @@ TrainResult Trainer::run() {
   TrainResult result;
   checkpoints_ =
       std::make_unique<CheckpointWriter>(world_, config_.run_dir, Retention{config_.keep_last, config_.keep_every});
-  expect_space();
+  if (config_.save) expect_space();
   if (writes) {
     const std::filesystem::path run_dir = config_.run_dir;
     make_run_dir(run_dir, recorded_config());
@@ -347,7 +351,7 @@ TrainResult Trainer::run() {
     if (metrics_file != nullptr) metrics_file->write(metrics);
     if (progress_ != nullptr) progress_->update(metrics, seconds_since(training_begin));
     expect_finite(metrics);
-    if (last || every(config_.save_every)) save(step + 1, last);
+    if (config_.save && (last || every(config_.save_every))) save(step + 1, last);
   }
   result.step_ms = median(step_ms);
   if (result.step_ms > 0) {
@@ -358,6 +362,7 @@ TrainResult Trainer::run() {
   if (samples && sample_prefill_ > 0 && !result.stopped_by_signal) result.sample = sample();
   if (!last_checkpoint_.empty()) result.files.push_back(last_checkpoint_);
   result.peak_memory_bytes = peak_memory_of_process();
+  result.device_memory_bytes = static_cast<std::uint64_t>(program_->device_bytes());
   result.seconds = seconds_since(begin);
   progress_.reset();
   return result;

@@ -61,7 +61,7 @@ class Gpt2(nn.Module):
         self.head = nn.Linear(sizes.hidden, sizes.vocab, bias=False)
 
     def forward(self, tokens):
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x, None)
         return self.head(self.norm(x))

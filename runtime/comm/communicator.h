@@ -71,6 +71,8 @@ class World {
   virtual std::string name() const = 0;
   /// Ranks that share this node's cores, this one included.
   virtual int ranks_on_node() const = 0;
+  /// This rank's place among them, from 0.
+  virtual int rank_on_node() const = 0;
 
   /// Ranks that pass the same `color` form a group, ordered by their rank here. Collective over the world.
   virtual std::unique_ptr<Communicator> split(int color) = 0;

@@ -321,6 +321,7 @@ class LocalWorld final : public World {
   int size() const override { return shared_->size(); }
   std::string name() const override { return "local"; }
   int ranks_on_node() const override { return size(); }
+  int rank_on_node() const override { return rank_; }
 
   std::unique_ptr<Communicator> split(int color) override {
     const std::uint64_t split = splits_++;

@@ -39,11 +39,16 @@ MPI_Comm duplicate_of_world() {
   return comm;
 }
 
-int count_ranks_on_node(const std::shared_ptr<MpiSession>& session, const CommHandle& world) {
+struct PlaceOnNode {
+  int rank, ranks;
+};
+
+PlaceOnNode place_on_node(const std::shared_ptr<MpiSession>& session, const CommHandle& world) {
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(world.get(), MPI_COMM_TYPE_SHARED, world.rank(), MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
-  return CommHandle(session, node).size();
+  const CommHandle of_node(session, node);
+  return {of_node.rank(), of_node.size()};
 }
 
 std::shared_ptr<MpiSession> begin_session() {
@@ -66,7 +71,7 @@ struct MpiWorld::Impl {
   CommHandle failures{session, duplicate_of_world()};  // its messages never meet those of a broken exchange
   int rank = world.rank();
   int size = world.size();
-  int ranks_on_node = count_ranks_on_node(session, world);
+  PlaceOnNode on_node = place_on_node(session, world);
   std::array<std::uint64_t, 2> said{}, greatest{};  // of all_say(): must outlive an exchange that nobody joins
 
   void broadcast(std::byte* data, std::size_t size, int root) const {
@@ -92,7 +97,10 @@ std::string MpiWorld::name() const {
   return "mpi";
 }
 int MpiWorld::ranks_on_node() const {
-  return impl_->ranks_on_node;
+  return impl_->on_node.ranks;
+}
+int MpiWorld::rank_on_node() const {
+  return impl_->on_node.rank;
 }
 
 std::unique_ptr<Communicator> MpiWorld::split(int color) {

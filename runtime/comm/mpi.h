@@ -31,6 +31,7 @@ class MpiWorld final : public World {
   int size() const override;
   std::string name() const override;
   int ranks_on_node() const override;
+  int rank_on_node() const override;
   std::unique_ptr<Communicator> split(int color) override;
   void barrier() override;
   void broadcast(std::vector<std::byte>& bytes, int root) override;

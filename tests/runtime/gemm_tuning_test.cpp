@@ -10,10 +10,9 @@
 namespace weft {
 namespace {
 
-using cpu::GemmMethod;
 using cpu::Matrix;
 
-constexpr GemmMethod kMethod{GemmMethod::Engine::sgemm, 8, 48};
+constexpr cpu::GemmMethod kMethod{cpu::GemmMethod::Engine::sgemm, 8, 48};
 
 GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k) {
   GemmProblem result;
@@ -23,7 +22,8 @@ GemmProblem problem(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 TEST(GemmTuning, FindsTheProductAndNoOther) {
-  const GemmTuning tuning({{problem(64, 32, 16), {GemmMethod::Engine::sgemm, 64, 32}}, {problem(8, 32, 16), kMethod}});
+  const GemmTuning tuning(
+      {{problem(64, 32, 16), cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 64, 32}}, {problem(8, 32, 16), kMethod}});
   ASSERT_NE(tuning.find(problem(8, 32, 16)), nullptr);
   EXPECT_EQ(*tuning.find(problem(8, 32, 16)), kMethod);
   std::vector<GemmProblem> others(10, problem(8, 32, 16));
@@ -32,6 +32,25 @@ TEST(GemmTuning, FindsTheProductAndNoOther) {
   others[7].inputs = DType::bf16, others[8].output = DType::bf16, others[9].strides[1] = 64;
   for (const GemmProblem& other : others) EXPECT_EQ(tuning.find(other), nullptr) << to_string(other);
   EXPECT_EQ(GemmTuning().find(problem(8, 32, 16)), nullptr);
+}
+
+TEST(GemmTuning, TellsTheMethodsOfDevicesApart) {
+  const std::string digits(128, '7');
+  const GemmTuning tuning({{problem(8, 32, 16), DeviceGemmMethod{digits}}, {problem(9, 32, 16), kMethod}});
+  EXPECT_EQ(tuning.find(problem(8, 32, 16)), nullptr);
+  ASSERT_NE(tuning.find_on_device(problem(8, 32, 16)), nullptr);
+  EXPECT_EQ(tuning.find_on_device(problem(8, 32, 16))->algorithm, digits);
+  EXPECT_EQ(tuning.find_on_device(problem(9, 32, 16)), nullptr);
+}
+
+TEST(GemmTuning, MethodsReadAsTheyAreWritten) {
+  for (const GemmMethod& method : {GemmMethod(kMethod), GemmMethod(DeviceGemmMethod{std::string(128, 'a')})}) {
+    EXPECT_EQ(parse_gemm_method(to_string(method)), method);
+  }
+  for (const std::string& text :
+       {std::string("cublaslt 00"), "cublaslt " + std::string(128, 'A'), std::string("other")}) {
+    EXPECT_EQ(parse_gemm_method(text), std::nullopt) << text;
+  }
 }
 
 TEST(GemmTuning, RefusesTwoMethodsForAProduct) {
@@ -43,7 +62,8 @@ TEST(GemmTuning, FingerprintIsOfTheChoices) {
   const GemmTuning same({{problem(9, 8, 8), kMethod}, {problem(8, 8, 8), kMethod}});
   EXPECT_EQ(tuning.fingerprint(), same.fingerprint());
   EXPECT_NE(tuning.fingerprint(), GemmTuning().fingerprint());
-  const GemmTuning other_method({{problem(8, 8, 8), kMethod}, {problem(9, 8, 8), {GemmMethod::Engine::sgemm, 8, 8}}});
+  const GemmTuning other_method(
+      {{problem(8, 8, 8), kMethod}, {problem(9, 8, 8), cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 8}}});
   EXPECT_NE(tuning.fingerprint(), other_method.fingerprint());
   GemmProblem added = problem(9, 8, 8);
   added.accumulate = true;
@@ -91,7 +111,7 @@ TEST(PreparedTask, TakesTheMethodOfTheTable) {
   const std::vector<Matrix> arguments = {
       {a.data(), 100, 8, 8, DType::f32}, {b.data(), 8, 100, 100, DType::f32}, {c.data(), 100, 100, 100, DType::f32}};
   const Gemm operation{100, 100, 8};
-  const GemmMethod impossible{GemmMethod::Engine::sgemm, 1, 1};
+  const cpu::GemmMethod impossible{cpu::GemmMethod::Engine::sgemm, 1, 1};
   ASSERT_FALSE(cpu::can_run(impossible, {100, 100, 8}, DType::f32, DType::f32));
   const GemmTuning other({{problem(100, 100, 9), impossible}}), this_one({{problem(100, 100, 8), impossible}});
   EXPECT_NO_THROW(PreparedTask(operation, arguments));

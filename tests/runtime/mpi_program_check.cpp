@@ -1,7 +1,8 @@
 // A program for mpirun: whole programs over MPI give the very bits of a plain loop and of local ranks, and their
 // failures end every process.
 //
-//   mpirun -np 2 mpi_program_check          runs random graphs under every policy and compares
+//   mpirun -np 2 mpi_program_check          runs random graphs under every policy, on the CPU and on fake devices whose
+//                                           collectives are staged, and compares
 //   mpirun -np 3 mpi_program_check fault    one rank throws between steps: exit code 3
 //   mpirun -np 3 mpi_program_check stuck    one rank never runs its step; the watchdogs report: exit code 3
 //   mpirun -np 3 mpi_program_check graphs   one rank has another graph: refused by all, exit code 3
@@ -13,6 +14,9 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
+#include "runtime/device/device_executor.h"
+#include "runtime/device/fake_device.h"
+#include "runtime/device/staged_transport.h"
 #include "runtime/program.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
@@ -34,8 +38,18 @@ std::uint64_t hash_of(const testing::StateBytes& state) {
 std::uint64_t run_program(World& world, const std::shared_ptr<const Graph>& graph, const ProgramOptions& options) {
   Program program(world, {{"train", graph}}, options);
   testing::fill(*graph, program.state(), world.rank());
+  program.state_to_device();
   for (int step = 0; step < kSteps; ++step) program.run("train", step);
+  program.state_to_host();
   return hash_of(testing::bytes_of(*graph, program.state()));
+}
+
+std::unique_ptr<Executor> staged_executor(World& world, const State& state) {
+  const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
+  auto device = make_fake_device({.seed = static_cast<std::uint64_t>(world.rank()) + 1});
+  auto team = std::make_shared<DeviceTeam>(std::move(device), 1, std::nullopt, options,
+                                           std::make_unique<StagedTransport>(world, std::nullopt));
+  return std::make_unique<DeviceExecutor>(std::move(team), world, state);
 }
 
 int check(World& world) {
@@ -46,13 +60,16 @@ int check(World& world) {
         testing::reference_states(graph, world.size(), kSteps)[static_cast<std::size_t>(world.rank())];
     for (const std::string& policy : policy_names()) {
       const int streams = 1 + static_cast<int>(seed % 3), threads = 1 + static_cast<int>(seed % 2);
-      const ProgramOptions options{
-          .policy = policy, .policy_options = {.compute_streams = streams}, .threads = threads};
+      ProgramOptions options{.policy = policy, .policy_options = {.compute_streams = streams}, .threads = threads};
       testing::OddWorld hesitant = testing::hesitant_world(world, seed);
       World& used = seed % 2 == 0 ? static_cast<World&>(hesitant) : world;
-      if (run_program(used, graph, options) == hash_of(expected)) continue;
-      fmt::print(stderr, "graph {}, {}: rank {} has other bits than the reference\n", seed, policy, world.rank());
-      code = 1;
+      for (const char* executor : {"cpu", "staged"}) {
+        if (std::string_view(executor) == "staged") options.make_executor = staged_executor;
+        if (run_program(used, graph, options) == hash_of(expected)) continue;
+        fmt::print(stderr, "graph {}, {}, {}: rank {} has other bits than the reference\n", seed, policy, executor,
+                   world.rank());
+        code = 1;
+      }
     }
   }
   for (const std::uint64_t rank_code : world.all_gather(static_cast<std::uint64_t>(code))) {

@@ -27,6 +27,7 @@ class OddWorld final : public World {
   int size() const override { return inner_.size(); }
   std::string name() const override { return inner_.name(); }
   int ranks_on_node() const override { return inner_.ranks_on_node(); }
+  int rank_on_node() const override { return inner_.rank_on_node(); }
   std::unique_ptr<Communicator> split(int color) override {
     return std::make_unique<OddCommunicator>(inner_.split(color), make_());
   }

@@ -97,7 +97,7 @@ GemmTuning tuning_of(std::int64_t slice_rows) {
   GemmProblem problem;
   problem.m = problem.n = problem.k = 64;
   problem.strides = {64, 64, 64};
-  return GemmTuning({{problem, {cpu::GemmMethod::Engine::sgemm, slice_rows, 64}}});
+  return GemmTuning({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, slice_rows, 64}}});
 }
 
 // Ranks that compute products in different ways get different bits.

@@ -29,9 +29,9 @@ TunedGemms table() {
   half.inputs = half.output = DType::bf16;
   half.has_bias = half.accumulate = half.trans_a = true;
   return {this_machine(), 3,
-          GemmTuning({{problem(64), {cpu::GemmMethod::Engine::sgemm, 8, 96}},
-                      {problem(128), {cpu::GemmMethod::Engine::matmul, 64, 48}},
-                      {half, {cpu::GemmMethod::Engine::sgemm, 64, 48}}})};
+          GemmTuning({{problem(64), cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 96}},
+                      {problem(128), cpu::GemmMethod{cpu::GemmMethod::Engine::matmul, 64, 48}},
+                      {half, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 64, 48}}})};
 }
 
 /// The message that refuses `text`; "" if it is accepted.

@@ -6,7 +6,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -37,6 +39,7 @@ struct GridRun {
   std::string policy = "program";
   std::string rewrites;  // as parse_rewrites() takes them
   std::uint64_t seed = 7;
+  std::function<std::unique_ptr<Executor>(World&, const State&)> make_executor = nullptr;  // null: the CPU
 
   /// Sequences of a step, over all ranks.
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
@@ -71,6 +74,7 @@ inline GridOutcome run_grid(const GridRun& run) {
     options.policy = run.policy;
     options.rewrites = parse_rewrites(run.rewrites);
     options.grid = grid;
+    options.make_executor = run.make_executor;
     Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
     const State& state = program.state();
     const auto shards = shard_parameters(run.model, specs, grid, at, run.step.zero1);
@@ -83,6 +87,7 @@ inline GridOutcome run_grid(const GridRun& run) {
       const auto values = coordinate_values(grid, at);
       std::copy(values.begin(), values.end(), state.get<std::int64_t>(names::kCoordinates).begin());
     }
+    program.state_to_device();
     const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;
     const std::int64_t first = batch_rank(grid, at) * own;
     for (std::int64_t k = 0; k < run.steps; ++k) {
@@ -115,6 +120,7 @@ inline GridOutcome run_grid(const GridRun& run) {
       outcome.losses.push_back(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
       outcome.norms.push_back(static_cast<double>(metrics[3]));
     }
+    program.state_to_host();
     const std::lock_guard lock(mutex);
     for (const ParameterShard& shard : shards) {
       const ParameterSpec& spec = *shard.spec;
@@ -142,6 +148,21 @@ inline GridOutcome run_grid(const GridRun& run) {
   outcome.exit_code = run_ranks(static_cast<int>(grid.ranks()), body, errors);
   outcome.errors = errors.str();
   return outcome;
+}
+
+inline Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
+  Grid grid;
+  grid.x = x, grid.y = y, grid.z = z, grid.data = data;
+  return grid;
+}
+
+/// Both runs ended well, with the same bits.
+inline void expect_equal(const GridOutcome& actual, const GridOutcome& expected) {
+  ASSERT_EQ(actual.exit_code, 0) << actual.errors;
+  ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_EQ(actual.norms, expected.norms);
+  EXPECT_EQ(actual.arrays, expected.arrays);
 }
 
 /// ‖a − b‖ / ‖b‖, of the elements from `begin` on up to `end`.

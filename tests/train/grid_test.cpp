@@ -32,12 +32,6 @@ ModelConfig grid_model(Family family) {
   return model;
 }
 
-Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  Grid grid;
-  grid.x = x, grid.y = y, grid.z = z, grid.data = data;
-  return grid;
-}
-
 const std::vector<Grid>& grids() {
   static const std::vector<Grid> all = {
       grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 1), grid_of(1, 1, 2, 1), grid_of(1, 1, 1, 2), grid_of(2, 2, 1, 1),

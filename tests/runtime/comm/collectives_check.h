@@ -214,6 +214,7 @@ inline CheckResult check_collectives(World& world) {
 inline std::string check_world(World& world) {
   const int rank = world.rank(), size = world.size();
   if (world.ranks_on_node() < 1 || world.ranks_on_node() > size) return "ranks_on_node";
+  if (world.rank_on_node() < 0 || world.rank_on_node() >= world.ranks_on_node()) return "rank_on_node";
   for (int root = 0; root < size; ++root) {
     std::vector<std::byte> bytes(rank == root ? 1000U + static_cast<unsigned>(root) : 3U, static_cast<std::byte>(rank));
     world.broadcast(bytes, root);

@@ -1,0 +1,397 @@
+// How near the CUDA kernels come to what the GPU can do: bytes over time beside a copy, matrix products and attention
+// beside the peak, each at the sizes of a training step.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/median.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/optimizer.h"
+#include "runtime/cuda/cuda_tasks.h"
+#include "runtime/device/devices.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kUsage =
+    "usage: bench_gpu [--filter TEXT] [--tokens N] [--hidden N]\n"
+    "\n"
+    "  --filter TEXT  only lines whose name contains TEXT\n"
+    "  --tokens N     rows of the activations; 32768 if not said\n"
+    "  --hidden N     their width; 768 if not said\n"
+    "\n"
+    "columns: time (median of 20 runs, over buffers larger than the cache), what moves in that time, and that over "
+    "the\n"
+    "rate of a device-to-device copy of 1 GiB, counted the same way: bytes read and written, each once.\n";
+
+constexpr int kRuns = 20;
+
+// Device memory for one line's arguments, filled with random numbers.
+class Pool {
+ public:
+  ~Pool() { clear(); }
+  void clear() {
+    for (void* memory : memory_) cudaFree(memory);
+    memory_.clear();
+  }
+
+  cpu::Matrix matrix(DType dtype, std::int64_t rows, std::int64_t cols) {
+    const auto bytes = static_cast<std::size_t>(rows * cols) * size_of(dtype);
+    std::vector<std::byte> pattern(std::min<std::size_t>(bytes, 1 << 22));
+    for (std::size_t i = 0; i < pattern.size() / size_of(dtype); ++i) {
+      const float value = normal_(random_);
+      if (dtype == DType::f32) reinterpret_cast<float*>(pattern.data())[i] = value;
+      if (dtype == DType::bf16) reinterpret_cast<bf16*>(pattern.data())[i] = bf16(value);
+    }
+    std::byte* const memory = allocate(bytes);
+    for (std::size_t at = 0; at < bytes; at += pattern.size()) {
+      cuda::check(cudaMemcpy(memory + at, pattern.data(), std::min(pattern.size(), bytes - at), cudaMemcpyDefault),
+                  "cudaMemcpy");
+    }
+    return {memory, rows, cols, cols, dtype};
+  }
+  cpu::Matrix tokens(std::int64_t count, std::int64_t below) {
+    std::vector<std::int32_t> values(static_cast<std::size_t>(count));
+    for (auto& value : values) value = static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(below));
+    std::byte* const memory = allocate(values.size() * 4);
+    cuda::check(cudaMemcpy(memory, values.data(), values.size() * 4, cudaMemcpyDefault), "cudaMemcpy");
+    return {memory, 1, count, count, DType::i32};
+  }
+  std::byte* allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    cuda::check(cudaMalloc(&memory, std::max<std::size_t>(bytes, 256)), "cudaMalloc");
+    memory_.push_back(memory);
+    return static_cast<std::byte*>(memory);
+  }
+
+ private:
+  std::mt19937_64 random_{1};
+  std::normal_distribution<float> normal_{0.0F, 1.0F};
+  std::vector<void*> memory_;
+};
+
+class Timer {
+ public:
+  Timer() {
+    cuda::check(cudaEventCreate(&begin_), "cudaEventCreate");
+    cuda::check(cudaEventCreate(&end_), "cudaEventCreate");
+    busy_ = matrix(kBusyElements);
+    partial_ = matrix(1);
+    launch_.scratch = static_cast<std::byte*>(matrix(cuda::sum_squares_scratch_bytes(busy_)).data);
+  }
+  ~Timer() {
+    for (void* memory : memory_) cudaFree(memory);
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  /// Median milliseconds of a run.
+  double operator()(const std::function<void()>& run) const {
+    for (int i = 0; i < 3; ++i) run();
+    std::vector<double> times;
+    for (int i = 0; i < kRuns; ++i) {
+      // Fills the cache with what nobody needs, and keeps the GPU busy until the launches behind it have been made. It
+      // reads: what it wrote would still be on its way to memory while the kernel is timed.
+      cuda::sum_squares(launch_, busy_, partial_, nullptr);
+      cuda::check(cudaEventRecord(begin_, nullptr), "cudaEventRecord");
+      run();
+      cuda::check(cudaEventRecord(end_, nullptr), "cudaEventRecord");
+      cuda::check(cudaEventSynchronize(end_), "a kernel");
+      float ms = 0;
+      cuda::check(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime");
+      times.push_back(static_cast<double>(ms));
+    }
+    return median(times);
+  }
+
+ private:
+  static constexpr std::int64_t kBusyElements = 96 << 20;
+
+  cpu::Matrix matrix(std::int64_t elements) {
+    void* memory = nullptr;
+    const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
+    cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
+    memory_.push_back(memory);
+    cuda::check(cudaMemset(memory, 0, bytes), "cudaMemset");
+    return {memory, 1, elements, elements, DType::f32};
+  }
+
+  std::vector<void*> memory_;
+  cpu::Matrix busy_, partial_;
+  cuda::Launch launch_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+struct Bench {
+  std::string filter;
+  std::int64_t tokens = 32768, hidden = 768;
+  Pool pool{};
+  Timer timer{};
+  CudaLibraries libraries{};
+  double copy = 0;  // bytes a millisecond
+
+  bool wanted(const std::string& name) const { return name.find(filter) != std::string::npos; }
+
+  void measure_copy() {
+    constexpr std::size_t kBytes = 1 << 30;
+    std::byte *const from = pool.allocate(kBytes), *const to = pool.allocate(kBytes);
+    const double ms =
+        timer([&] { cuda::check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, nullptr), "copy"); });
+    copy = 2.0 * kBytes / ms;
+    fmt::print("{:<34} {:>9.3f} ms  {:>7.0f} GB/s\n", "copy of 1 GiB", ms, copy * 1e-6);
+    pool.clear();
+  }
+
+  double time_of(const Operation& operation, const std::vector<cpu::Matrix>& arguments) {
+    const auto task = prepare_cuda_task(operation, arguments, libraries);
+    task->bind(pool.allocate(static_cast<std::size_t>(task->scratch_bytes())));
+    return timer([&] { task->run(nullptr, nullptr); });
+  }
+
+  /// Bytes are those of the arguments, each as often as said.
+  void memory_bound(const std::string& name, const Operation& operation,
+                    const std::function<std::vector<cpu::Matrix>()>& make, double bytes) {
+    if (!wanted(name)) return;
+    const double ms = time_of(operation, make());
+    fmt::print("{:<34} {:>9.3f} ms  {:>7.0f} GB/s  {:>4.0f} % of the copy\n", name, ms, bytes / ms * 1e-6,
+               100 * bytes / ms / copy);
+    std::fflush(stdout);
+    pool.clear();
+  }
+
+  void gemm(const std::string& name, const Gemm& op, DType output, bool try_others = true) {
+    if (!wanted("gemm " + name)) return;
+    const auto a = op.trans_a ? pool.matrix(DType::bf16, op.k, op.m) : pool.matrix(DType::bf16, op.m, op.k);
+    const auto b = op.trans_b ? pool.matrix(DType::bf16, op.n, op.k) : pool.matrix(DType::bf16, op.k, op.n);
+    const auto c = pool.matrix(output, op.m, op.n);
+    const auto bias = pool.matrix(output, 1, op.n);
+    cuda::GemmKey key{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate, op.has_bias, DType::bf16, output, {}};
+    key.strides = {a.row_stride, b.row_stride, c.row_stride};
+    cuda::PreparedGemm product(libraries.cublas(), key, a, b, c, op.has_bias ? &bias : nullptr, nullptr);
+    const cuda::Launch launch{nullptr, pool.allocate(cuda::kGemmWorkspace), nullptr};
+    const double flops = 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k);
+    const double first = timer([&] { product.run(launch); });
+    double best = first;
+    if (try_others) {
+      cuda::fastest(product, launch, 16);
+      best = timer([&] { product.run(launch); });
+    }
+    fmt::print("gemm {:<29} {:>9.3f} ms  {:>7.0f} TFLOP/s  tuned {:>9.3f} ms {:>7.0f} TFLOP/s\n", name, first,
+               flops / first * 1e-9, best, flops / best * 1e-9);
+    std::fflush(stdout);
+    pool.clear();
+  }
+
+  void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
+    const std::string name = fmt::format("attention b{} t{} h{}/{} d{}", batch, seq, heads, kv_heads, dim);
+    if (!wanted(name)) return;
+    const std::int64_t rows = batch * seq, q = heads * dim, kv = kv_heads * dim;
+    const auto matrix = [&](std::int64_t cols) { return pool.matrix(DType::bf16, rows, cols); };
+    const std::vector<cpu::Matrix> forward = {matrix(q), matrix(kv), matrix(kv), matrix(q),
+                                              pool.matrix(DType::f32, 1, batch * heads * seq)};
+    std::vector<cpu::Matrix> backward = forward;
+    for (const std::int64_t cols : {q, q, kv, kv}) backward.push_back(matrix(cols));
+    // The causal half, two products forward and five backward.
+    const double flops = 2.0 * static_cast<double>(batch * heads * seq * seq * dim);
+    const double f = time_of(AttentionForward{batch, seq, heads, kv_heads, dim}, forward);
+    const double b = time_of(AttentionBackward{batch, seq, heads, kv_heads, dim}, backward);
+    const cpu::AttentionShape shape{batch, seq, heads, kv_heads, dim};
+    const cpu::AttentionTensors tensors{forward[0], forward[1], forward[2], forward[3], forward[4]};
+    const cuda::Launch launch{
+        nullptr, pool.allocate(static_cast<std::size_t>(cuda::attention_backward_scratch_bytes(shape))), nullptr};
+    const double own_f = timer([&] { cuda::attention_forward(launch, shape, tensors); });
+    const double own_b = timer([&] {
+      cuda::attention_backward(launch, shape, tensors, {backward[5], backward[6], backward[7], backward[8]});
+    });
+    fmt::print(
+        "{:<34} forward {:.3f} ms {:.0f} TFLOP/s, own {:.3f} ms {:.0f}; backward {:.3f} ms {:.0f}, own {:.3f} ms "
+        "{:.0f}\n",
+        name, f, flops / f * 1e-9, own_f, flops / own_f * 1e-9, b, 2.5 * flops / b * 1e-9, own_b,
+        2.5 * flops / own_b * 1e-9);
+    std::fflush(stdout);
+    pool.clear();
+  }
+};
+
+void run_all(Bench& bench) {
+  const std::int64_t t = bench.tokens, h = bench.hidden, f = 4 * h;
+  const auto activation = [&](std::int64_t cols) { return bench.pool.matrix(DType::bf16, t, cols); };
+  const auto wide = [&](std::int64_t n) { return bench.pool.matrix(DType::f32, 1, n); };
+  const auto vector = [&](std::int64_t n) { return bench.pool.matrix(DType::bf16, 1, n); };
+  const auto th = static_cast<double>(t * h), tf = static_cast<double>(t * f);
+  bench.measure_copy();
+  bench.memory_bound(
+      "gelu forward", GeluForward{t * f},
+      [&] {
+        return std::vector{activation(f), activation(f)};
+      },
+      4 * tf);
+  bench.memory_bound(
+      "gelu backward", GeluBackward{t * f},
+      [&] {
+        return std::vector{activation(f), activation(f), activation(f)};
+      },
+      6 * tf);
+  bench.memory_bound(
+      "swiglu forward", SwiGluForward{t, f},
+      [&] {
+        return std::vector{activation(2 * f), activation(f)};
+      },
+      6 * tf);
+  bench.memory_bound(
+      "swiglu backward", SwiGluBackward{t, f},
+      [&] {
+        return std::vector{activation(2 * f), activation(f), activation(2 * f)};
+      },
+      10 * tf);
+  bench.memory_bound(
+      "add", Add{t * h},
+      [&] {
+        return std::vector{activation(h), activation(h), activation(h)};
+      },
+      6 * th);
+  bench.memory_bound(
+      "layer norm forward", LayerNormForward{t, h, 1e-5F},
+      [&] { return std::vector{activation(h), vector(h), vector(h), activation(h), wide(t), wide(t)}; }, 4 * th);
+  bench.memory_bound(
+      "layer norm backward", LayerNormBackward{t, h, true, false},
+      [&] {
+        return std::vector{activation(h), vector(h), wide(t), wide(t),      activation(h),
+                           activation(h), wide(h),   wide(h), activation(h)};
+      },
+      8 * th);
+  bench.memory_bound(
+      "rms norm forward", RmsNormForward{t, h, 1e-5F},
+      [&] {
+        return std::vector{activation(h), vector(h), activation(h), wide(t)};
+      },
+      4 * th);
+  bench.memory_bound(
+      "rms norm backward", RmsNormBackward{t, h, true, false},
+      [&] {
+        return std::vector{activation(h), vector(h), wide(t), activation(h), activation(h), wide(h), activation(h)};
+      },
+      8 * th);
+  bench.memory_bound(
+      "bias gradient", BiasGradient{t, f},
+      [&] {
+        return std::vector{activation(f), wide(f)};
+      },
+      2 * tf);
+  bench.memory_bound(
+      "rope", Rope{t, h / 64, 64, 1024}, [&] { return std::vector{activation(h)}; }, 4 * th);
+  const std::int64_t rows = t / 4, vocab = 50304;
+  const double logits = static_cast<double>(rows * vocab);
+  bench.memory_bound(
+      "cross-entropy", CrossEntropy{rows, 50257, vocab, true},
+      [&] {
+        return std::vector{bench.pool.matrix(DType::bf16, rows, vocab), bench.pool.tokens(rows, 50257), wide(rows),
+                           wide(1)};
+      },
+      4 * logits);
+  const std::int64_t n = 124'000'000 / 8 * 8;
+  const auto dn = static_cast<double>(n);
+  bench.memory_bound(
+      "adamw, fp32 master", AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, true},
+      [&] { return std::vector{vector(n), wide(n), wide(n), wide(n), wide(4), wide(2), wide(n)}; }, 30 * dn);
+  bench.memory_bound(
+      "sum of squares", SumSquares{n},
+      [&] {
+        return std::vector{wide(n), wide(1)};
+      },
+      4 * dn);
+  bench.memory_bound(
+      "cast to bf16", Cast{n},
+      [&] {
+        return std::vector{wide(n), vector(n)};
+      },
+      6 * dn);
+  bench.memory_bound(
+      "dropout", Dropout{t, h, 0, 0.1F, 1, false, 1},
+      [&] {
+        return std::vector{activation(h), cpu::Matrix{bench.pool.allocate(64), 1, 3, 3, DType::i64}, activation(h)};
+      },
+      4 * th);
+  bench.memory_bound(
+      "embedding forward", EmbeddingForward{t, h, 50257, 1024, true},
+      [&] {
+        return std::vector{bench.pool.tokens(t, 50257), bench.pool.matrix(DType::bf16, 50257, h),
+                           bench.pool.matrix(DType::bf16, 1024, h), activation(h)};
+      },
+      4 * th);
+  bench.memory_bound(
+      "embedding backward", EmbeddingBackward{t, h, 50257, true},
+      [&] {
+        return std::vector{bench.pool.tokens(t, 50257), activation(h), bench.pool.matrix(DType::f32, 50257, h)};
+      },
+      10 * th);
+  bench.memory_bound(
+      "position backward", PositionBackward{t, h, 1024, 1024},
+      [&] {
+        return std::vector{activation(h), bench.pool.matrix(DType::f32, 1024, h)};
+      },
+      2 * th);
+  bench.gemm("8192x8192x8192", {8192, 8192, 8192}, DType::bf16);
+  for (const auto& [name, in, out] : {std::tuple{"qkv", h, 3 * h},
+                                      {"attention out", h, h},
+                                      {"mlp up", h, f},
+                                      {"mlp down", f, h},
+                                      {"head", h, vocab}}) {
+    bench.gemm(fmt::format("{} forward", name), {t, out, in, false, true, false, std::string_view(name) != "head"},
+               DType::bf16);
+    bench.gemm(fmt::format("{} dx", name), {t, in, out}, DType::bf16);
+    bench.gemm(fmt::format("{} dw", name), {out, in, t, true, false}, DType::f32);
+    bench.gemm(fmt::format("{} dw added", name), {out, in, t, true, false, true}, DType::f32);
+  }
+  bench.attention(t / 1024, 1024, 12, 12, 64);
+  bench.attention(t / 1024, 1024, 20, 20, 64);
+  bench.attention(4, 4096, 16, 16, 128);
+  bench.attention(4, 4096, 32, 8, 128);
+}
+
+int bench_main(int argc, char** argv) {
+  Bench bench;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--help" || i + 1 == argc) {
+      fmt::print("{}", kUsage);
+      return flag == "--help" ? 0 : 2;
+    }
+    const char* const value = argv[++i];
+    if (flag == "--filter") {
+      bench.filter = value;
+    } else if (flag == "--tokens") {
+      bench.tokens = std::atoll(value);
+    } else if (flag == "--hidden") {
+      bench.hidden = std::atoll(value);
+    } else {
+      fmt::print(stderr, "unknown flag {}\n{}", flag, kUsage);
+      return 2;
+    }
+  }
+  fmt::print("{}\n", fmt::join(report_devices().devices, "\n"));
+  run_all(bench);
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  try {
+    return weft::bench_main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 3;
+  }
+}

@@ -1,0 +1,174 @@
+// cuDNN's backend API with owners and exceptions: handles, descriptors, and graphs of operations on 4-D tensors from
+// which cuDNN compiles one kernel or a few. See "Graph API" in cuDNN's documentation for what an operation means.
+#pragma once
+
+#include <cudnn.h>
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace weft::cuda {
+
+/// What a call of cuDNN failed with.
+class CudnnError : public RuntimeFault {
+ public:
+  CudnnError(cudnnStatus_t status, std::string_view what);
+
+  /// The call was right, but this cuDNN, device or driver can't do it.
+  bool unsupported() const;
+
+ private:
+  cudnnStatus_t status_;
+};
+
+/// Throws CudnnError naming `what` unless `status` is success.
+void check_cudnn(cudnnStatus_t status, std::string_view what);
+
+/// cuDNN on the device that was current when it was made. Of one thread: work goes to the stream set last.
+class CudnnHandle {
+ public:
+  CudnnHandle();
+  ~CudnnHandle();
+  CudnnHandle(const CudnnHandle&) = delete;
+  CudnnHandle& operator=(const CudnnHandle&) = delete;
+
+  cudnnHandle_t get() const { return handle_; }
+  void use(cudaStream_t stream);
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+  std::optional<cudaStream_t> stream_;
+};
+
+/// Owns a backend descriptor: attributes are set, then it is finalized, and from then on it is only read.
+class CudnnDescriptor {
+ public:
+  explicit CudnnDescriptor(cudnnBackendDescriptorType_t type);
+  ~CudnnDescriptor();
+  CudnnDescriptor(CudnnDescriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
+  CudnnDescriptor& operator=(CudnnDescriptor&& other) noexcept;
+
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values);
+  void set(cudnnBackendAttributeName_t name, std::int64_t value);
+  void set(cudnnBackendAttributeName_t name, std::span<const std::int64_t> values);
+  void set(cudnnBackendAttributeName_t name, bool value);
+  void set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
+  void set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
+  void set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value);
+  void set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
+  void set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
+  void set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
+  void finalize(std::string_view what);
+
+  /// How many values the attribute has, and up to as many of them as asked for, written to `values`.
+  std::int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most,
+                   void* values) const;
+
+ private:
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+};
+
+/// The device that a plan is for: the handle's or, for tests without a GPU, one described in JSON with the fields that
+/// cuDNN itself writes (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); the error for a missing field names it.
+class CudnnTarget {
+ public:
+  explicit CudnnTarget(const CudnnHandle& handle) : handle_(handle.get()) {}
+  explicit CudnnTarget(std::string_view device_properties_json);
+
+  cudnnHandle_t handle() const { return handle_; }
+  const CudnnDescriptor& properties() const { return *properties_; }  // only if handle() is null
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+  std::optional<CudnnDescriptor> properties_;
+};
+
+/// A graph under construction. Tensors and operations live as long as it does; references to tensors stay valid.
+/// Operations compute in fp32, comparisons in bool and indices in int32.
+class CudnnGraph {
+ public:
+  using Dims = std::array<std::int64_t, 4>;
+
+  struct Tensor {
+    CudnnDescriptor descriptor;
+    std::int64_t uid;
+    Dims dims, strides;
+  };
+
+  static Dims packed(const Dims& dims);
+
+  /// Memory that the caller gives at each run under the id `uid`, 16-byte aligned. Ids are below kFirstInner.
+  const Tensor& memory(std::int64_t uid, cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  /// One fp32 number that the caller gives at each run, by a pointer to host memory.
+  const Tensor& scalar(std::int64_t uid);
+  /// A value inside the graph, which need never be written to memory.
+  const Tensor& inner(cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  const Tensor& inner(cudnnDataType_t type, const Dims& dims) { return inner(type, dims, packed(dims)); }
+
+  /// y = f(x) or f(x, b), element by element; b is broadcast along its dimensions of size 1.
+  const Tensor& pointwise(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor& y);
+  const Tensor& pointwise(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor& b, const Tensor& y);
+  /// Each element's own index along `axis`.
+  const Tensor& index(const Tensor& x, std::int64_t axis, const Tensor& y);
+  /// y = mask ? x : b.
+  const Tensor& select(const Tensor& mask, const Tensor& x, const Tensor& b, const Tensor& y);
+  /// Over the dimensions that y has of size 1 and x has not, or in groups where y's size divides x's.
+  const Tensor& reduce(cudnnReduceTensorOp_t op, const Tensor& x, const Tensor& y);
+  /// The last two dimensions are matrices; where b has fewer heads than a, each serves a group.
+  const Tensor& matmul(const Tensor& a, const Tensor& b, const Tensor& c);
+  /// The same elements in other dimensions and strides: a transposition.
+  const Tensor& reshape(const Tensor& x, const Tensor& y);
+
+  /// Ends construction.
+  void finalize(const CudnnTarget& target);
+  const CudnnDescriptor& descriptor() const { return *graph_; }
+  std::size_t operations() const { return operations_.size(); }
+
+  static constexpr std::int64_t kFirstInner = 1000;
+
+ private:
+  struct Pointwise {
+    cudnnDataType_t precision = CUDNN_DATA_FLOAT;
+    std::optional<std::int64_t> axis;
+  };
+  const Tensor& add(std::int64_t uid, cudnnDataType_t type, const Dims& dims, const Dims& strides, bool is_virtual,
+                    bool by_value);
+  const Tensor& add_pointwise(cudnnPointwiseMode_t mode, const Pointwise& options, const Tensor& x, const Tensor* b,
+                              const Tensor* mask, const Tensor& y);
+
+  std::list<Tensor> tensors_;
+  std::list<CudnnDescriptor> settings_;  // what kind of pointwise, reduction or product an operation is
+  std::vector<CudnnDescriptor> operations_;
+  std::optional<CudnnDescriptor> graph_;
+  std::int64_t next_inner_ = kFirstInner;
+};
+
+/// One way of cuDNN to run a graph.
+struct CudnnEngine {
+  CudnnDescriptor config;
+  bool deterministic;  // the same inputs give the same bits
+};
+
+/// The engines that cuDNN's heuristic proposes for a finalized graph, best guess first; then those of last resort.
+/// None where the graph is not supported.
+std::vector<CudnnEngine> propose_engines(const CudnnGraph& graph, const CudnnTarget& target);
+
+/// Compiles the graph for an engine: a second or so. Throws CudnnError, often only because an engine proposed doesn't
+/// fit after all.
+CudnnDescriptor make_cudnn_plan(const CudnnEngine& engine, const CudnnTarget& target);
+
+/// Bytes of device memory that a run of the plan needs, and of a plan for the engine.
+std::int64_t workspace_bytes_of(const CudnnDescriptor& plan);
+std::int64_t workspace_bytes_of(const CudnnEngine& engine);
+
+}  // namespace weft::cuda

@@ -1,0 +1,183 @@
+// What the kernels of layer and RMS normalisation share: which threads work on a row, and how they hold it. LayerNorm
+// is "centered": it has a bias and a mean; RMSNorm has neither, its mean is 0.
+//
+// Each row belongs to one team of threads. Where rows allow 16-byte accesses and aren't too long, the team holds its
+// row; other rows are read from memory again for every pass.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/wide.cuh"
+
+namespace weft::cuda::norm {
+
+inline constexpr int kMostThreads = 512, kMostWarps = kMostThreads / kWarp;
+
+/// A block's threads: `across` of them (whole warps) work on one row, `down` rows at a time.
+struct Teams {
+  unsigned across, down;
+
+  dim3 threads() const { return {across, down}; }
+  unsigned blocks(std::int64_t rows) const { return blocks_for(rows, down); }
+};
+
+/// Teams for rows of `items` pieces of work in blocks of about `threads` threads.
+inline Teams teams_for(std::int64_t items, unsigned threads) {
+  const auto across = static_cast<unsigned>(
+      std::clamp<std::int64_t>((items + kWarp - 1) / kWarp * kWarp, kWarp, static_cast<std::int64_t>(kMostThreads)));
+  return {across, std::max(1U, threads / across)};
+}
+
+/// Threads of teams of several warps hold so many vectors of a row. Teams whose threads hold another number, but not 0,
+/// are one warp, which needn't wait for others; their rows have as many vectors as only such threads can hold.
+inline constexpr int kTeamVectors = 4;
+template <int kVectors>
+inline constexpr bool kOneWarp = kVectors != 0 && kVectors != kTeamVectors;
+
+/// Where in its row the k-th vector of a thread is.
+template <int kVectors>
+__device__ inline int column_of(int k) {
+  const int across = kOneWarp<kVectors> ? kWarp : static_cast<int>(blockDim.x);
+  return (k * across + static_cast<int>(threadIdx.x)) * kVector;
+}
+/// Is it in a row of `cols` columns? One warp's last vectors alone may not be.
+template <int kVectors>
+__device__ inline bool is_held(int k, int cols) {
+  return (kOneWarp<kVectors> && k + 1 < kVectors) || column_of<kVectors>(k) < cols;
+}
+
+/// Every thread of a team gets the sum over the team; all threads of the block must call unless teams are one warp.
+/// `shared` holds kMostWarps numbers and may be used again at once.
+template <bool kWarps>
+__device__ inline float team_sum(float x, float* shared) {
+  x = warp_sum(x);
+  if (!kWarps || blockDim.x == kWarp) return x;
+  const unsigned warps = blockDim.x / kWarp;
+  float* of_team = shared + threadIdx.y * warps;
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) of_team[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  float total = of_team[0];
+#pragma unroll 1
+  for (unsigned warp = 1; warp < warps; ++warp) total += of_team[warp];
+  return total;
+}
+
+/// Eight elements as they lie in memory.
+template <class T>
+struct Packed {
+  static constexpr int kWords = kVector * static_cast<int>(sizeof(T)) / 16;
+  uint4 words[kWords];
+};
+
+template <class T>
+__device__ inline Packed<T> fetch(const T* from) {
+  Packed<T> packed;
+#pragma unroll
+  for (int i = 0; i < Packed<T>::kWords; ++i) packed.words[i] = reinterpret_cast<const uint4*>(from)[i];
+  return packed;
+}
+/// For the compiler these are new numbers, which it has here.
+template <class T>
+__device__ inline void renew(Packed<T>& packed) {
+#pragma unroll
+  for (uint4& word : packed.words) asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
+}
+template <class T>
+__device__ inline void unpack(const Packed<T>& packed, float (&to)[kVector]) {
+  load(reinterpret_cast<const T*>(packed.words), to);
+}
+
+/// The team's row, of which this thread has some pieces of kWidth elements: kVectors of them in registers, or, if
+/// kVectors is 0, as many as there are, in memory.
+template <class T, int kVectors, int kWidth>
+class Row {
+ public:
+  static_assert(kWidth == kVector);
+  __device__ Row(const T* from, int cols) : cols_(cols) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int column = column_of<kVectors>(k);
+      if constexpr (kOneWarp<kVectors>) {
+        // Without a condition: what isn't held is loaded, but not visited.
+        values_[k] = fetch(from + (k + 1 < kVectors ? column : min(column, cols - kVector)));
+      } else if (column < cols) {
+        values_[k] = fetch(from + column);
+      }
+    }
+  }
+  /// Calls body(first column, float[kWidth]) for the thread's pieces.
+  template <class Body>
+  __device__ void visit(const Body& body) {
+    // The last first: it alone may not be held, and after that branch the compiler delays no load.
+#pragma unroll
+    for (int k = kVectors - 1; k >= 0; --k) {
+      if (!is_held<kVectors>(k, cols_)) continue;
+      float values[kWidth];
+      renew(values_[k]);  // else it would keep all of them unpacked, for which there aren't enough registers
+      unpack(values_[k], values);
+      body(column_of<kVectors>(k), values);
+    }
+  }
+  /// The same; what `body` leaves in the numbers is written to `to`.
+  template <class Body>
+  __device__ void visit_and_store(T* to, const Body& body) {
+    visit([&](int column, auto& values) {
+      body(column, values);
+      store(to + column, values);
+    });
+  }
+
+ private:
+  Packed<T> values_[kVectors];
+  int cols_;
+};
+
+template <class T, int kWidth>
+class Row<T, 0, kWidth> {
+ public:
+  __device__ Row(const T* from, int cols) : from_(from), cols_(cols) {}
+  template <class Body>
+  __device__ void visit(const Body& body) const {
+    const int step = static_cast<int>(blockDim.x) * kWidth;
+    for (int column = static_cast<int>(threadIdx.x) * kWidth; column < cols_; column += step) {
+      float values[kWidth];
+      load(from_ + column, values);
+      body(column, values);
+    }
+  }
+  template <class Body>
+  __device__ void visit_and_store(T* to, const Body& body) const {
+    visit([&](int column, auto& values) {
+      body(column, values);
+      store(to + column, values);
+    });
+  }
+
+ private:
+  const T* from_;
+  int cols_;
+};
+
+/// std::logic_error unless all matrices are of one dtype: the builder never makes such.
+template <class... Others>
+void require_same_dtype(const Matrix& first, const Others&... others) {
+  if (((others.dtype != first.dtype) || ...)) throw std::logic_error("a kernel's arguments differ in dtype");
+}
+
+template <int kNumber>
+using Number = std::integral_constant<int, kNumber>;
+
+/// Calls body(Number<0>, Number<width>, teams) with teams for kernels that go over their rows once.
+template <class Body>
+void with_passing_rows(std::int64_t cols, bool wide, const Body& body) {
+  constexpr unsigned kThreads = 256;
+  if (wide) return body(Number<0>{}, Number<kVector>{}, teams_for((cols + kVector - 1) / kVector, kThreads));
+  return body(Number<0>{}, Number<1>{}, teams_for((cols + 3) / 4, kThreads));
+}
+
+}  // namespace weft::cuda::norm

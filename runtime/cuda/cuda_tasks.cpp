@@ -1,0 +1,379 @@
+// From operations to CUDA kernels; see cuda_tasks.h.
+#include "runtime/cuda/cuda_tasks.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "kernels/cpu/rope.h"
+#include "kernels/cuda/activation.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_decode.h"
+#include "kernels/cuda/bias_gradient.h"
+#include "kernels/cuda/cast.h"
+#include "kernels/cuda/columns.h"
+#include "kernels/cuda/cross_entropy.h"
+#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/embedding.h"
+#include "kernels/cuda/layer_norm.h"
+#include "kernels/cuda/norm_parts.h"
+#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/optimizer_batch.h"
+#include "kernels/cuda/rms_norm.h"
+#include "kernels/cuda/rope.h"
+#include "kernels/cuda/vocab_parallel.h"
+#include "runtime/task_arguments.h"
+
+namespace weft {
+namespace {
+
+using cpu::Matrix;
+using cuda::Launch;
+
+cpu::AttentionShape shape_of(const auto& op) {
+  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim};
+}
+
+cuda::DecodeShape shape_of(const AttentionDecode& op) {
+  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context};
+}
+
+// cuDNN's plan for a task, if it has one.
+struct PreparedAttention {
+  const cuda::CudnnAttention* plan = nullptr;
+};
+
+cuda::AttentionLayout layout_of(const auto& op, std::span<const Matrix> arguments) {
+  const auto stride = [&](std::size_t i) { return arguments[i].row_stride; };
+  cuda::AttentionLayout layout{op.batch,  op.seq,    op.heads,  op.kv_heads, op.head_dim,
+                               stride(0), stride(1), stride(2), stride(3)};
+  if (arguments.size() > 5) {
+    layout.dout_stride = stride(5), layout.dq_stride = stride(6);
+    layout.dk_stride = stride(7), layout.dv_stride = stride(8);
+  }
+  return layout;
+}
+
+// Library plans and tables that are made once.
+struct Preparation {
+  std::span<const Matrix> arguments;
+  CudaLibraries& libraries;
+
+  cuda::PreparedGemm operator()(const Gemm& op) const {
+    const GemmProblem problem = problem_of(op, arguments);
+    const GemmTuning* const tuning = libraries.tuning();
+    const DeviceGemmMethod* const method = tuning != nullptr ? tuning->find_on_device(problem) : nullptr;
+    std::optional<cuda::GemmAlgorithm> algorithm;
+    if (method != nullptr) algorithm = cuda::parse_hex(method->algorithm);
+    return {libraries.cublas(),
+            key_of(problem, arguments),
+            arguments[0],
+            arguments[1],
+            arguments[2],
+            op.has_bias ? &arguments[3] : nullptr,
+            algorithm ? &*algorithm : nullptr};
+  }
+  const float* operator()(const Rope& op) const {
+    return libraries.constants(cpu::rope_frequencies(
+        op.head_dim, op.theta, {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context}));
+  }
+  PreparedAttention operator()(const AttentionForward& op) const { return attention(op, false); }
+  PreparedAttention operator()(const AttentionBackward& op) const { return attention(op, true); }
+  std::monostate operator()(const auto&) const { return {}; }
+
+  PreparedAttention attention(const auto& op, bool backward) const {
+    if (arguments[0].dtype != DType::bf16) return {};
+    return {libraries.attention(layout_of(op, arguments), backward)};
+  }
+};
+
+template <class Op>
+using PreparedFor = std::invoke_result_t<Preparation, const Op&>;
+
+template <class Prepared>
+struct ScratchOf {
+  std::span<const Matrix> arguments;
+  const Prepared& prepared;
+
+  std::int64_t operator()(const Gemm&) const { return cuda::kGemmWorkspace; }
+  std::int64_t operator()(const BiasGradient& op) const { return cuda::bias_gradient_scratch_bytes(op.rows, op.cols); }
+  std::int64_t operator()(const LayerNormBackward& op) const {
+    return cuda::layer_norm_backward_scratch_bytes(op.rows, op.cols);
+  }
+  std::int64_t operator()(const RmsNormBackward& op) const {
+    return cuda::rms_norm_backward_scratch_bytes(op.rows, op.cols);
+  }
+  std::int64_t operator()(const NormBackwardOfParts& op) const {
+    return cuda::norm_backward_of_parts_scratch_bytes(op.centered, op.rows, op.cols);
+  }
+  std::int64_t operator()(const EmbeddingBackward& op) const {
+    return cuda::embedding_backward_scratch_bytes(op.rows, op.cols, op.vocab);
+  }
+  std::int64_t operator()(const AttentionForward& op) const {
+    return prepared.plan != nullptr ? prepared.plan->workspace_bytes()
+                                    : cuda::attention_forward_scratch_bytes(shape_of(op));
+  }
+  std::int64_t operator()(const AttentionBackward& op) const {
+    return prepared.plan != nullptr ? prepared.plan->workspace_bytes()
+                                    : cuda::attention_backward_scratch_bytes(shape_of(op));
+  }
+  std::int64_t operator()(const SumSquares&) const { return cuda::sum_squares_scratch_bytes(arguments[0]); }
+  std::int64_t operator()(const auto&) const { return 0; }
+};
+
+// One overload an operation; no catch-all, so that a new operation doesn't build without its kernel.
+template <class Prepared>
+struct Run {
+  std::span<const Matrix> arguments;
+  const Prepared& prepared;
+  const std::optional<cuda::CudnnAttention::Bound>& bound;
+  const Launch& launch;
+
+  const Matrix& at(std::size_t index) const { return arguments[index]; }
+  // An argument that comes last if it comes at all.
+  const Matrix* last_if(bool present) const { return present ? &arguments.back() : nullptr; }
+  const std::int64_t* integer(std::size_t index) const { return at(index).i64(); }
+  const std::int64_t* last_integer_if(bool present) const { return present ? arguments.back().i64() : nullptr; }
+  // Of an operation whose arguments begin with x, weight, mean if centered, rstd: these and how many they are.
+  std::pair<cpu::NormPartTensors, std::size_t> saved_norm(bool centered) const {
+    return {{at(0), at(1), centered ? &at(2) : nullptr, at(centered ? 3 : 2)},
+            centered ? std::size_t{4} : std::size_t{3}};
+  }
+
+  void operator()(const Gemm&) const { prepared.run(launch); }
+  void operator()(const BiasGradient& op) const { cuda::bias_gradient(launch, at(0), at(1), op.accumulate); }
+  void operator()(const LayerNormForward& op) const {
+    cuda::layer_norm_forward(launch, op.eps, at(0), at(1), at(2), at(3), at(4), at(5));
+  }
+  void operator()(const LayerNormBackward& op) const {
+    cuda::layer_norm_backward(launch, at(0), at(1), at(2), at(3), at(4),
+                              {at(5), at(6), at(7), last_if(op.residual), op.accumulate});
+  }
+  void operator()(const RmsNormForward& op) const {
+    cuda::rms_norm_forward(launch, op.eps, at(0), at(1), at(2), at(3));
+  }
+  void operator()(const RmsNormBackward& op) const {
+    cuda::rms_norm_backward(launch, at(0), at(1), at(2), at(3), {at(4), at(5), last_if(op.residual), op.accumulate});
+  }
+  void operator()(const NormStatistics& op) const { cuda::norm_statistics(launch, op.centered, at(0), at(1)); }
+  void operator()(const NormForwardOfParts& op) const {
+    if (op.centered) {
+      cuda::norm_forward_of_parts(launch, op.parts, op.eps, {at(0), at(1), &at(5), at(6)}, &at(2), at(3), at(4));
+    } else {
+      cuda::norm_forward_of_parts(launch, op.parts, op.eps, {at(0), at(1), nullptr, at(4)}, nullptr, at(2), at(3));
+    }
+  }
+  void operator()(const NormBackwardSums& op) const {
+    const auto [norm, next] = saved_norm(op.centered);
+    cuda::norm_backward_sums(launch, norm, at(next), at(next + 1));
+  }
+  void operator()(const NormBackwardOfParts& op) const {
+    const auto [norm, next] = saved_norm(op.centered);
+    const Matrix* dbias = op.centered ? &at(next + 4) : nullptr;
+    cuda::norm_backward_of_parts(launch, op.parts, norm, at(next), at(next + 1),
+                                 {at(next + 2), at(next + 3), dbias, last_if(op.residual), op.accumulate});
+  }
+  void operator()(const AddBias&) const { cuda::add_bias(launch, at(0), at(1), integer(2)); }
+  void operator()(const TakeColumns& op) const {
+    cuda::take_columns(launch, at(0), integer(1), op.ranks_per_window, at(2));
+  }
+  void operator()(const PutColumns& op) const {
+    cuda::put_columns(launch, at(0), integer(1), op.ranks_per_window, at(2));
+  }
+  void operator()(const EmbeddingForward& op) const {
+    const std::size_t out = op.positions ? 3 : 2;
+    cuda::embedding_forward(launch, at(0), at(1), op.positions ? &at(2) : nullptr, op.seq_len,
+                            op.has_offset ? integer(out + 1) : nullptr, at(out), last_integer_if(op.sharded));
+  }
+  void operator()(const EmbeddingBackward& op) const {
+    cuda::embedding_backward(launch, at(0), at(1), at(2), op.accumulate, last_integer_if(op.sharded));
+  }
+  void operator()(const PositionBackward& op) const {
+    cuda::position_backward(launch, at(0), op.seq_len, at(1), op.accumulate);
+  }
+  void operator()(const Rope& op) const {
+    cuda::rope(launch, prepared, op.heads, op.seq_len, last_integer_if(op.has_offset), op.inverse, at(0));
+  }
+  void operator()(const AttentionForward& op) const {
+    if (bound) return bound->run(launch.stream);
+    cuda::attention_forward(launch, shape_of(op), {at(0), at(1), at(2), at(3), at(4)});
+  }
+  void operator()(const AttentionBackward& op) const {
+    if (bound) return bound->run(launch.stream);
+    cuda::attention_backward(launch, shape_of(op), {at(0), at(1), at(2), at(3), at(4)}, {at(5), at(6), at(7), at(8)});
+  }
+  void operator()(const CacheStore& op) const { cuda::cache_store(launch, op.batch, op.seq, op.context, at(0), at(1)); }
+  void operator()(const AttentionDecode& op) const {
+    cuda::attention_decode(launch, shape_of(op), integer(5), {at(0), at(1), at(2), at(3), at(4), at(6)});
+  }
+  void operator()(const GeluForward&) const { cuda::gelu_forward(launch, at(0), at(1)); }
+  void operator()(const GeluBackward&) const { cuda::gelu_backward(launch, at(0), at(1), at(2)); }
+  void operator()(const SwiGluForward&) const { cuda::swiglu_forward(launch, at(0), at(1)); }
+  void operator()(const SwiGluBackward&) const { cuda::swiglu_backward(launch, at(0), at(1), at(2)); }
+  void operator()(const Add&) const { cuda::add(launch, at(0), at(1), at(2)); }
+  void operator()(const Cast&) const { cuda::cast(launch, at(0), at(1)); }
+  void operator()(const Dropout& op) const {
+    const cuda::DropoutMask mask{op.site, op.row_offset, op.p, op.parts, integer(1), last_integer_if(op.parts > 1)};
+    cuda::dropout(launch, mask, at(0), op.residual ? &at(3) : nullptr, at(2));
+  }
+  void operator()(const CrossEntropy& op) const {
+    cuda::cross_entropy(launch, op.vocab, at(0), at(1), at(2), last_if(op.gradient));
+  }
+  void operator()(const VocabStatistics& op) const {
+    cuda::vocab_statistics(launch, {integer(2), op.vocab}, at(0), at(1), at(3));
+  }
+  void operator()(const VocabCrossEntropy& op) const {
+    cuda::vocab_cross_entropy(launch, {integer(2), op.vocab}, op.parts, at(0), at(1), at(3), at(4),
+                              last_if(op.gradient));
+  }
+  void operator()(const LossSum& op) const {
+    cuda::loss_sum(launch, at(0), at(1), at(2), op.accumulate, last_integer_if(op.owned));
+  }
+  void operator()(const SumSquares& op) const { cuda::sum_squares(launch, at(0), at(1), last_integer_if(op.owned)); }
+  void operator()(const ClipFactor& op) const { cuda::clip_factor(launch, at(0), op.max_norm, at(1)); }
+  void operator()(const AdamW& op) const {
+    cuda::adamw(launch, {op.beta1, op.beta2, op.eps, op.weight_decay}, {at(4), at(5)}, at(0), at(1), at(2), at(3),
+                last_if(op.has_master));
+  }
+  void operator()(const SelectRow&) const { cuda::select_row(launch, at(0), integer(1), at(2)); }
+  void operator()(const AllReduce&) const { refuse_collective(); }
+  void operator()(const ReduceScatter&) const { refuse_collective(); }
+  void operator()(const AllGather&) const { refuse_collective(); }
+  void operator()(const Broadcast&) const { refuse_collective(); }
+};
+
+template <class Op>
+class CudaTaskOf final : public CudaTask {
+ public:
+  CudaTaskOf(const Op& operation, std::vector<Matrix> arguments, CudaLibraries& libraries)
+      : operation_(operation),
+        arguments_(std::move(arguments)),
+        prepared_(Preparation{arguments_, libraries}(operation_)) {}
+
+  std::int64_t scratch_bytes() const override { return ScratchOf<PreparedFor<Op>>{arguments_, prepared_}(operation_); }
+
+  void bind(std::byte* scratch) override {
+    scratch_ = scratch;
+    if constexpr (std::is_same_v<PreparedFor<Op>, PreparedAttention>) {
+      if (prepared_.plan == nullptr) return;
+      const auto pointer = [&](std::size_t i) { return i < arguments_.size() ? arguments_[i].data : nullptr; };
+      bound_ = prepared_.plan->bind({.workspace = scratch,
+                                     .q = pointer(0),
+                                     .k = pointer(1),
+                                     .v = pointer(2),
+                                     .out = pointer(3),
+                                     .lse = arguments_[4].f32(),
+                                     .dout = pointer(5),
+                                     .dq = pointer(6),
+                                     .dk = pointer(7),
+                                     .dv = pointer(8)});
+    }
+  }
+
+  Operation operation() const override { return operation_; }
+  std::span<const Matrix> arguments() const override { return arguments_; }
+
+  void run(cudaStream_t stream, cuda::Fault* fault) const override {
+    const Launch launch{stream, scratch_, fault};
+    Run<PreparedFor<Op>>{arguments_, prepared_, bound_, launch}(operation_);
+  }
+
+ private:
+  Op operation_;
+  std::vector<Matrix> arguments_;
+  PreparedFor<Op> prepared_;
+  std::optional<cuda::CudnnAttention::Bound> bound_;
+  std::byte* scratch_ = nullptr;
+};
+
+// A batch of optimizer_batch.h as a task.
+template <class Batch>
+class CudaBatch final : public CudaTask {
+ public:
+  template <class Arguments>
+  CudaBatch(const CudaTask& first, const std::vector<Arguments>& tensors) : first_(first), batch_(tensors) {}
+
+  std::int64_t scratch_bytes() const override { return 0; }
+  void bind(std::byte* /*scratch*/) override {}
+  Operation operation() const override { return first_.operation(); }
+  std::span<const Matrix> arguments() const override { return first_.arguments(); }
+  void run(cudaStream_t stream, cuda::Fault* fault) const override { batch_.run({stream, nullptr, fault}); }
+
+ private:
+  const CudaTask& first_;
+  Batch batch_;
+};
+
+}  // namespace
+
+cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> arguments) {
+  cuda::GemmKey key;
+  key.m = problem.m, key.n = problem.n, key.k = problem.k;
+  key.trans_a = problem.trans_a, key.trans_b = problem.trans_b;
+  key.accumulate = problem.accumulate, key.has_bias = problem.has_bias;
+  key.inputs = problem.inputs, key.output = problem.output;
+  key.strides = {arguments[0].row_stride, arguments[1].row_stride, arguments[2].row_stride};
+  return key;
+}
+
+std::unique_ptr<CudaTask> merge_cuda_tasks(std::span<const CudaTask* const> tasks) {
+  std::vector<cuda::SumSquaresArguments> sums;
+  std::vector<cuda::AdamWArguments> updates;
+  for (const CudaTask* task : tasks) {
+    const Operation operation = task->operation();
+    const std::span<const Matrix> a = task->arguments();
+    if (const auto* op = std::get_if<SumSquares>(&operation)) {
+      sums.push_back({a[0], a[1], op->owned ? a[2].i64() : nullptr});
+    } else if (const auto* op = std::get_if<AdamW>(&operation)) {
+      if (!updates.empty() && updates.front().param.dtype != a[0].dtype) return nullptr;
+      updates.push_back({{op->beta1, op->beta2, op->eps, op->weight_decay},
+                         {a[4], a[5]},
+                         a[0],
+                         a[1],
+                         a[2],
+                         a[3],
+                         op->has_master ? &a[6] : nullptr});
+    }
+  }
+  if (sums.size() == tasks.size()) return std::make_unique<CudaBatch<cuda::SumSquaresBatch>>(*tasks.front(), sums);
+  if (updates.size() == tasks.size()) return std::make_unique<CudaBatch<cuda::AdamWBatch>>(*tasks.front(), updates);
+  return nullptr;
+}
+
+CudaLibraries::~CudaLibraries() {
+  for (auto& [values, memory] : constants_) cudaFree(memory);
+}
+
+const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout& layout, bool backward) {
+  const auto [found, fresh] = attention_.try_emplace({layout, backward});
+  if (fresh) {
+    found->second =
+        backward ? cuda::CudnnAttention::backward(cudnn_, layout) : cuda::CudnnAttention::forward(cudnn_, layout);
+  }
+  return found->second.get();
+}
+
+const float* CudaLibraries::constants(const std::vector<float>& values) {
+  const auto [found, fresh] = constants_.try_emplace(values, nullptr);
+  if (fresh) {
+    cuda::check(cudaMalloc(reinterpret_cast<void**>(&found->second), values.size() * sizeof(float)), "cudaMalloc");
+    cuda::check(cudaMemcpy(found->second, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice),
+                "cudaMemcpy");
+  }
+  return found->second;
+}
+
+std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, std::vector<cpu::Matrix> arguments,
+                                            CudaLibraries& libraries) {
+  arguments = fitted_arguments(operation, std::move(arguments));
+  return std::visit(
+      [&]<class Op>(const Op& op) -> std::unique_ptr<CudaTask> {
+        return std::make_unique<CudaTaskOf<Op>>(op, std::move(arguments), libraries);
+      },
+      operation);
+}
+
+}  // namespace weft

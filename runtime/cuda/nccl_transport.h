@@ -1,0 +1,76 @@
+// Collectives between GPUs: NCCL, one communicator a process group, on the streams of the plan.
+#pragma once
+
+#include <nccl.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "graph/grid.h"
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/device/transport.h"
+
+namespace weft {
+
+/// An NCCL communicator with one owner. It never blocks for longer than a limit, and is gone after an error.
+class NcclCommunicator {
+ public:
+  /// Collective over `size` ranks, which have the same `id`. The current device becomes the communicator's. Throws
+  /// RuntimeFault naming NCCL's reason, also when the others don't come within two minutes.
+  NcclCommunicator(const ncclUniqueId& id, int rank, int size);
+  /// Ranks of one color become a group, in the parent's order; collective over the parent.
+  NcclCommunicator(NcclCommunicator& parent, int color);
+  /// Waits for the others for some seconds, then gives up alone.
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  /// Enqueues one collective; comes back when the stream has it. Throws PeerLost, RuntimeFault.
+  void enqueue(const CollectiveCall& call, cudaStream_t stream);
+  /// Throws what went wrong in the background: PeerLost, RuntimeFault.
+  void check();
+  /// Ends what is in flight and frees the communicator; nothing may follow.
+  void abort() noexcept;
+
+ private:
+  // Until the last call is through; `result` is what it returned.
+  void wait(ncclResult_t result, const char* what);
+  void check(ncclResult_t result, const char* what);
+
+  ncclComm_t communicator_ = nullptr;
+  int rank_ = 0;
+};
+
+/// One rank a GPU. Bits: NCCL's ring on one topology repeats itself, but adds in another order than the other
+/// communicators and rounds after every addition.
+class NcclTransport final : public DeviceTransport {
+ public:
+  /// Collective over the world. `world` and `device` must outlive the transport. Throws RuntimeFault.
+  NcclTransport(World& world, std::optional<Grid> grid, CudaDevice& device);
+  ~NcclTransport() override;
+  NcclTransport(const NcclTransport&) = delete;
+  NcclTransport& operator=(const NcclTransport&) = delete;
+
+  std::string_view name() const override { return "nccl"; }
+  /// Graphs must be destroyed before the transport: NCCL waits for them.
+  bool can_be_captured() const override { return true; }
+  void join(Channel channel) override;
+  void prepare(Device& device, std::span<const ChannelCalls> plans) override;
+  void begin_step(bool loads) override;
+  void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) override;
+  void check() override;
+  void stop() noexcept override;
+
+ private:
+  static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+
+  World& world_;
+  std::optional<Grid> grid_;
+  CudaDevice& device_;
+  std::unique_ptr<NcclCommunicator> all_;  // outlives those split from it
+  std::array<std::unique_ptr<NcclCommunicator>, kChannels> channels_;
+};
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+// Training steps on the GPU: against the CPU's, on several grids of ranks that share the GPU, under other policies, and
+// as one replayed graph.
+#include <gtest/gtest.h>
+
+#include "tests/gpu/gpu_run.h"
+#include "tests/gpu/gpu_test.h"
+
+namespace weft {
+namespace {
+
+void expect_near(const GridOutcome& actual, const GridOutcome& expected, double tolerance) {
+  ASSERT_EQ(actual.exit_code, 0) << actual.errors;
+  ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < actual.losses.size(); ++i) {
+    EXPECT_NEAR(actual.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
+  }
+}
+
+class CudaGrid : public GpuTest {};
+
+TEST_F(CudaGrid, LossesAreTheCpus) {
+  for (const Family family : {Family::gpt2, Family::llama}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(std::string(to_string(family)) + " " + std::string(to_string(dtype)));
+      const GridRun run = small_run(family, dtype, {});
+      const GridOutcome cpu = run_grid(run), gpu = run_grid(on_gpu(run));
+      expect_near(gpu, cpu, dtype == DType::bf16 ? 3e-3 : 1e-5);
+      for (const auto& [name, values] : cpu.arrays) {
+        // A key's bias has no gradient but rounding errors, which AdamW makes as large as any other.
+        if (dtype == DType::bf16 && name.find("qkv.bias") != std::string::npos) continue;
+        EXPECT_LT(relative_difference(gpu.arrays.at(name), values), dtype == DType::bf16 ? 0.2 : 2e-3) << name;
+      }
+    }
+  }
+}
+
+TEST_F(CudaGrid, GridsThatShareTheGpu) {
+  for (const Family family : {Family::gpt2, Family::llama}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const GridOutcome serial = run_grid(on_gpu(small_run(family, dtype, {})));
+      for (const Grid& grid : {grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 1), grid_of(1, 1, 2, 1), grid_of(1, 1, 1, 2),
+                               grid_of(2, 2, 1, 1), grid_of(1, 2, 2, 1), grid_of(2, 2, 2, 1)}) {
+        SCOPED_TRACE(std::string(to_string(family)) + " " + std::string(to_string(dtype)) + " " + to_string(grid));
+        expect_near(run_grid(on_gpu(small_run(family, dtype, grid))), serial, dtype == DType::bf16 ? 5e-3 : 1e-5);
+      }
+    }
+  }
+}
+
+TEST_F(CudaGrid, SchedulesDontChangeBits) {
+  const GridRun run = small_run(Family::gpt2, DType::bf16, grid_of(2, 1, 2, 1));
+  const GridOutcome first = run_grid(on_gpu(run));
+  for (const char* policy : {"serial", "axonn", "critical-path", "lhs", "random"}) {
+    SCOPED_TRACE(policy);
+    GridRun other = run;
+    other.policy = policy;
+    expect_equal(run_grid(on_gpu(other)), first);
+  }
+}
+
+TEST_F(CudaGrid, AGraphReplaysTheSameBits) {
+  for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(1, 2, 1, 2)}) {
+    SCOPED_TRACE(to_string(grid));
+    const GridRun run = small_run(Family::gpt2, DType::bf16, grid);
+    expect_equal(run_grid(on_gpu(run, true)), run_grid(on_gpu(run)));
+  }
+}
+
+}  // namespace
+}  // namespace weft

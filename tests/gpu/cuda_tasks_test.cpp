@@ -1,0 +1,574 @@
+// Every operation on the GPU against the CPU's kernel: fresh random inputs, poisoned outputs, several shapes and both
+// float types.
+#include "runtime/cuda/cuda_tasks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <random>
+
+#include "runtime/cpu_kernels.h"
+#include "tests/gpu/gpu_test.h"
+#include "tests/kernels/reference.h"
+
+namespace weft {
+namespace {
+
+using cpu::Matrix;
+using cpu::testing::Tensor;
+
+// How an argument begins, and whether the kernel writes it.
+struct Argument {
+  enum class Fill : std::uint8_t { random, positive, small, tokens, targets, integers, poison } fill;
+  DType dtype;
+  std::int64_t rows, cols;
+  bool written = false;
+  std::int64_t padding = 0;
+  std::vector<std::int64_t> integers = {};
+  std::int64_t below = 0;  // tokens and targets
+};
+
+using Fill = Argument::Fill;
+
+struct Case {
+  std::string name;
+  Operation operation;
+  std::vector<Argument> arguments;
+  double relative, absolute;  // of fp32 results; bf16 ones may be two units of their last place away as well
+};
+
+Tensor make(const Argument& a, std::mt19937& random) {
+  if (a.fill == Fill::integers) return Tensor::integers(a.dtype, a.integers);
+  if (a.fill == Fill::tokens || a.fill == Fill::targets) {
+    std::vector<std::int64_t> values;
+    for (std::int64_t i = 0; i < a.rows * a.cols; ++i) {
+      // Few distinct ones among many, so that rows meet.
+      const auto token = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(a.below));
+      values.push_back(a.fill == Fill::targets && i % 5 == 3 ? -1 : random() % 3 == 0 ? 1 % a.below : token);
+    }
+    return Tensor::integers(a.dtype, values);
+  }
+  Tensor tensor(a.dtype, a.rows, a.cols, a.padding);
+  if (a.fill == Fill::poison) return tensor;
+  std::normal_distribution<double> normal(0.0, a.fill == Fill::small ? 0.05 : 1.0);
+  cpu::testing::Values values(static_cast<std::size_t>(a.rows * a.cols));
+  for (double& value : values) value = a.fill == Fill::positive ? std::abs(normal(random)) + 0.1 : normal(random);
+  tensor.assign(values);
+  return tensor;
+}
+
+void check(const Case& c) {
+  SCOPED_TRACE(c.name);
+  std::mt19937 random(std::random_device{}());
+  const auto seed = random();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  random.seed(seed);
+  std::vector<Tensor> host;
+  for (const Argument& a : c.arguments) host.push_back(make(a, random));
+  std::vector<Tensor> expected = host;
+
+  std::vector<Matrix> on_host;
+  for (Tensor& tensor : expected) on_host.push_back(tensor.view());
+  const PreparedTask reference(c.operation, on_host);
+  cpu::Workers workers(2);
+  workers.reserve(reference.scratch());
+  reference.run(workers);
+
+  GpuMemory memory;
+  CudaLibraries libraries;
+  std::vector<Matrix> on_device;
+  std::vector<std::byte*> buffers;
+  for (Tensor& tensor : host) {
+    buffers.push_back(memory.upload(tensor.bytes()));
+    Matrix matrix = tensor.view();
+    matrix.data = buffers.back();
+    on_device.push_back(matrix);
+  }
+  const auto task = prepare_cuda_task(c.operation, on_device, libraries);
+  task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
+  auto* const fault = reinterpret_cast<cuda::Fault*>(memory.zeroed(256));
+  // Twice from the same inputs: the bits must be equal.
+  std::vector<std::vector<std::byte>> first;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    for (std::size_t i = 0; i < host.size(); ++i) memory.write(buffers[i], host[i].bytes());
+    task->run(nullptr, fault);
+    memory.synchronize();
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      std::vector<std::byte> bytes = memory.download(buffers[i], static_cast<std::int64_t>(host[i].bytes().size()));
+      if (repeat == 0) {
+        first.push_back(std::move(bytes));
+      } else {
+        EXPECT_EQ(first[i], bytes) << "argument " << i << " differs when run again";
+      }
+    }
+  }
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    const std::string what = "argument " + std::to_string(i);
+    if (!c.arguments[i].written) {
+      EXPECT_EQ(first[i], host[i].bytes()) << what << " is read only";
+      continue;
+    }
+    std::copy(first[i].begin(), first[i].end(), host[i].bytes().begin());
+    EXPECT_TRUE(host[i].padding_untouched()) << what;
+    const double relative = c.relative + (host[i].dtype() == DType::bf16 ? 0x1p-7 : 0);
+    // Sums of many roundings differ in bf16 inputs' own precision, relative to the largest.
+    cpu::testing::expect_close(host[i].values(), expected[i].values(), {relative, c.absolute}, what);
+  }
+}
+
+constexpr DType kFloats[] = {DType::f32, DType::bf16};
+
+std::string named(const std::string& name, DType dtype, std::int64_t a, std::int64_t b) {
+  return name + " " + std::string(to_string(dtype)) + " " + std::to_string(a) + "x" + std::to_string(b);
+}
+
+Argument in(DType dtype, std::int64_t rows, std::int64_t cols, Fill fill = Fill::random, std::int64_t padding = 0) {
+  return {fill, dtype, rows, cols, false, padding};
+}
+Argument out(DType dtype, std::int64_t rows, std::int64_t cols, bool accumulate = false, std::int64_t padding = 0) {
+  return {accumulate ? Fill::random : Fill::poison, dtype, rows, cols, true, padding};
+}
+Argument in_out(DType dtype, std::int64_t rows, std::int64_t cols, Fill fill = Fill::random) {
+  return {fill, dtype, rows, cols, true};
+}
+Argument integer(std::int64_t value) {
+  return {Fill::integers, DType::i64, 1, 1, false, 0, {value}};
+}
+Argument tokens(std::int64_t count, std::int64_t below, bool targets = false) {
+  return {targets ? Fill::targets : Fill::tokens, DType::i32, 1, count, false, 0, {}, below};
+}
+
+class CudaTasks : public GpuTest {};
+
+TEST_F(CudaTasks, Gemm) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {1, 512, 64}, {256, 8, 40}, {128, 128, 8192}}) {
+      for (int bits = 0; bits < 16; ++bits) {
+        const Gemm op{m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
+        const bool to_f32 = op.accumulate || dtype == DType::f32;
+        if (op.has_bias && op.accumulate) continue;
+        Case c{named("gemm", dtype, m, n) + "x" + std::to_string(k) + " flags " + std::to_string(bits),
+               op,
+               {op.trans_a ? in(dtype, k, m) : in(dtype, m, k), op.trans_b ? in(dtype, n, k) : in(dtype, k, n),
+                out(to_f32 ? DType::f32 : dtype, m, n, op.accumulate)},
+               1e-4,
+               1e-4 * std::max(1.0, static_cast<double>(k) / 256)};
+        if (op.has_bias) c.arguments.push_back(in(dtype, 1, n));
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(CudaTasks, GemmOnWindows) {
+  for (const DType dtype : kFloats) {
+    check({named("gemm", dtype, 64, 32),
+           Gemm{64, 32, 48, false, true, false, true},
+           {in(dtype, 64, 48, Fill::random, 16), in(dtype, 32, 48), out(dtype, 64, 32, false, 64), in(dtype, 1, 32)},
+           1e-4,
+           1e-4});
+  }
+}
+
+TEST_F(CudaTasks, BiasGradient) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{1000, 768}, {7, 3}, {513, 2304}, {4096, 50}}) {
+      for (const bool accumulate : {false, true}) {
+        check({named("bias", dtype, rows, cols),
+               BiasGradient{rows, cols, accumulate},
+               {in(dtype, rows, cols), out(DType::f32, 1, cols, accumulate)},
+               1e-4,
+               1e-3});
+      }
+    }
+  }
+}
+
+constexpr std::array<std::int64_t, 2> kNormShapes[] = {{70, 768},  {5, 1},     {33, 129},  {300, 64},  {9, 4096},
+                                                       {17, 1600}, {3, 10000}, {40, 1280}, {20, 1536}, {5000, 768}};
+
+TEST_F(CudaTasks, LayerNorm) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [rows, cols] : kNormShapes) {
+      if (cols == 1) continue;  // all is 0/0 but for eps
+      check({named("ln", dtype, rows, cols),
+             LayerNormForward{rows, cols, 1e-5F},
+             {in(dtype, rows, cols), in(dtype, 1, cols), in(dtype, 1, cols), out(dtype, rows, cols),
+              out(DType::f32, 1, rows), out(DType::f32, 1, rows)},
+             2e-5,
+             2e-5});
+      for (const bool residual : {false, true}) {
+        Case c{named("ln.bwd", dtype, rows, cols),
+               LayerNormBackward{rows, cols, residual, residual},
+               {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows),
+                in(DType::f32, 1, rows, Fill::positive), in(dtype, rows, cols), out(dtype, rows, cols),
+                out(DType::f32, 1, cols, residual), out(DType::f32, 1, cols, residual)},
+               1e-4,
+               1e-3};
+        if (residual) c.arguments.push_back(in(dtype, rows, cols));
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(CudaTasks, RmsNorm) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [rows, cols] : kNormShapes) {
+      check({named("rms", dtype, rows, cols),
+             RmsNormForward{rows, cols, 1e-5F},
+             {in(dtype, rows, cols), in(dtype, 1, cols), out(dtype, rows, cols), out(DType::f32, 1, rows)},
+             2e-5,
+             2e-5});
+      for (const bool residual : {false, true}) {
+        Case c{named("rms.bwd", dtype, rows, cols),
+               RmsNormBackward{rows, cols, residual, residual},
+               {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows, Fill::positive),
+                in(dtype, rows, cols), out(dtype, rows, cols), out(DType::f32, 1, cols, residual)},
+               1e-4,
+               1e-3};
+        if (residual) c.arguments.push_back(in(dtype, rows, cols));
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(CudaTasks, NormsOfParts) {
+  constexpr std::int64_t rows = 37, cols = 96, parts = 3;
+  for (const DType dtype : kFloats) {
+    for (const bool centered : {false, true}) {
+      const std::int64_t per_row = centered ? 2 : 1;
+      check({named("norm.statistics", dtype, rows, cols),
+             NormStatistics{rows, cols, centered},
+             {in(dtype, rows, cols), out(DType::f32, 1, rows * per_row)},
+             1e-5,
+             1e-5});
+      Case forward{named("norm.parts", dtype, rows, cols),
+                   NormForwardOfParts{rows, cols, parts, 1e-5F, centered},
+                   {in(dtype, rows, cols), in(dtype, 1, cols)},
+                   1e-4,
+                   1e-4};
+      if (centered) forward.arguments.push_back(in(dtype, 1, cols));
+      forward.arguments.push_back(in(DType::f32, 1, parts * rows * per_row, Fill::positive));
+      forward.arguments.push_back(out(dtype, rows, cols));
+      if (centered) forward.arguments.push_back(out(DType::f32, 1, rows));
+      forward.arguments.push_back(out(DType::f32, 1, rows));
+      check(forward);
+      const auto saved = [&] {
+        std::vector<Argument> all = {in(dtype, rows, cols), in(dtype, 1, cols)};
+        if (centered) all.push_back(in(DType::f32, 1, rows));
+        all.push_back(in(DType::f32, 1, rows, Fill::positive));
+        all.push_back(in(dtype, rows, cols));
+        return all;
+      };
+      Case sums{named("norm.sums", dtype, rows, cols), NormBackwardSums{rows, cols, centered}, saved(), 1e-4, 1e-3};
+      sums.arguments.push_back(out(DType::f32, 1, rows * per_row));
+      check(sums);
+      for (const bool residual : {false, true}) {
+        Case backward{named("norm.backward", dtype, rows, cols),
+                      NormBackwardOfParts{rows, cols, parts, centered, residual, residual}, saved(), 1e-4, 1e-3};
+        backward.arguments.push_back(in(DType::f32, 1, rows * per_row));
+        backward.arguments.push_back(out(dtype, rows, cols));
+        backward.arguments.push_back(out(DType::f32, 1, cols, residual));
+        if (centered) backward.arguments.push_back(out(DType::f32, 1, cols, residual));
+        if (residual) backward.arguments.push_back(in(dtype, rows, cols));
+        check(backward);
+      }
+    }
+  }
+}
+
+TEST_F(CudaTasks, Columns) {
+  for (const DType dtype : kFloats) {
+    for (const std::int64_t coordinate : {0, 3}) {
+      check({"add_bias", AddBias{19, 40}, {in_out(dtype, 19, 40), in(dtype, 1, 40), integer(coordinate)}, 1e-6, 1e-6});
+      check({"take_columns",
+             TakeColumns{19, 40, 2, 2},
+             {in(dtype, 19, 80), integer(coordinate), out(dtype, 19, 40)},
+             0,
+             0});
+      check({"put_columns",
+             PutColumns{19, 40, 2, 2},
+             {in(dtype, 19, 40), integer(coordinate), out(dtype, 19, 80)},
+             0,
+             0});
+    }
+  }
+}
+
+TEST_F(CudaTasks, Embedding) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{64, 96}, {300, 33}, {2048, 64}}) {
+      constexpr std::int64_t vocab = 100, context = 64;
+      check({named("embedding", dtype, rows, cols),
+             EmbeddingForward{rows, cols, vocab, 32},
+             {tokens(rows, vocab), in(dtype, vocab, cols), out(dtype, rows, cols)},
+             0,
+             0});
+      check(
+          {named("embedding with positions", dtype, rows, cols),
+           EmbeddingForward{rows, cols, vocab, 32, true, true},
+           {tokens(rows, vocab), in(dtype, vocab, cols), in(dtype, context, cols), out(dtype, rows, cols), integer(5)},
+           1e-6,
+           1e-6});
+      check({named("sharded embedding", dtype, rows, cols),
+             EmbeddingForward{rows, cols, vocab / 2, 32, false, false, true},
+             {tokens(rows, vocab), in(dtype, vocab / 2, cols), out(dtype, rows, cols), integer(1)},
+             0,
+             0});
+      for (const bool accumulate : {false, true}) {
+        check({named("embedding.bwd", dtype, rows, cols),
+               EmbeddingBackward{rows, cols, vocab, accumulate},
+               {tokens(rows, vocab), in(dtype, rows, cols), out(DType::f32, vocab, cols, accumulate)},
+               1e-4,
+               1e-3});
+        check({named("sharded embedding.bwd", dtype, rows, cols),
+               EmbeddingBackward{rows, cols, vocab / 2, accumulate, true},
+               {tokens(rows, vocab), in(dtype, rows, cols), out(DType::f32, vocab / 2, cols, accumulate), integer(1)},
+               1e-4,
+               1e-3});
+        const std::int64_t seq = rows % 32 == 0 ? 32 : rows / 10;
+        check({named("position.bwd", dtype, rows, cols),
+               PositionBackward{rows, cols, seq, context, accumulate},
+               {in(dtype, rows, cols), out(DType::f32, context, cols, accumulate)},
+               1e-5,
+               1e-4});
+      }
+    }
+  }
+}
+
+TEST_F(CudaTasks, Rope) {
+  for (const DType dtype : kFloats) {
+    for (const bool inverse : {false, true}) {
+      Rope op{128, 3, 64, 32};
+      op.inverse = inverse;
+      check({named("rope", dtype, 128, 192), op, {in_out(dtype, 128, 192)}, 2e-5, 2e-5});
+      op.has_offset = true;
+      op.scaling_factor = 8;
+      check({named("rope at", dtype, 128, 192), op, {in_out(dtype, 128, 192), integer(1000)}, 2e-4, 2e-4});
+    }
+  }
+}
+
+TEST_F(CudaTasks, Attention) {
+  struct Shape {
+    std::int64_t batch, seq, heads, kv_heads, head_dim;
+  };
+  for (const DType dtype : kFloats) {
+    for (const Shape s : {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128},
+                          Shape{1, 257, 2, 2, 32}, Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}}) {
+      const std::int64_t rows = s.batch * s.seq, q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
+      const std::string name = named("attention", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) +
+                               "/" + std::to_string(s.kv_heads);
+      const double absolute = dtype == DType::bf16 ? 2e-2 : 1e-4;
+      check({name,
+             AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
+             {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv), in(dtype, rows, kv), out(dtype, rows, q),
+              out(DType::f32, 1, s.batch * s.heads * s.seq)},
+             1e-3,
+             absolute});
+    }
+  }
+}
+
+// The backward pass needs an out and a log-sum-exp that belong together: those of the CPU's forward pass.
+TEST_F(CudaTasks, AttentionBackward) {
+  struct Shape {
+    std::int64_t batch, seq, heads, kv_heads, head_dim;
+  };
+  for (const DType dtype : kFloats) {
+    for (const Shape s : {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128},
+                          Shape{1, 257, 2, 2, 32}, Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}}) {
+      SCOPED_TRACE(named("attention.bwd", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) + "/" +
+                   std::to_string(s.kv_heads));
+      const std::int64_t rows = s.batch * s.seq, qc = s.heads * s.head_dim, kvc = s.kv_heads * s.head_dim;
+      const auto random = [&](std::int64_t cols) { return Tensor::random(dtype, rows, cols, std::random_device{}()); };
+      Tensor q = random(qc), k = random(kvc), v = random(kvc), dout = random(qc);
+      Tensor o(dtype, rows, qc), lse(DType::f32, 1, s.batch * s.heads * s.seq);
+      Tensor dq(dtype, rows, qc), dk(dtype, rows, kvc), dv(dtype, rows, kvc);
+      cpu::Workers workers(2);
+      const auto on_cpu = [&](const Operation& op, const std::vector<Matrix>& arguments) {
+        const PreparedTask task(op, arguments);
+        workers.reserve(task.scratch());
+        task.run(workers);
+      };
+      on_cpu(AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
+             {q.view(), k.view(), v.view(), o.view(), lse.view()});
+      const AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim};
+      std::vector<Tensor*> all = {&q, &k, &v, &o, &lse, &dout, &dq, &dk, &dv};
+      GpuMemory memory;
+      CudaLibraries libraries;
+      std::vector<Matrix> on_device;
+      for (Tensor* tensor : all) {
+        on_device.push_back(tensor->view());
+        on_device.back().data = memory.upload(tensor->bytes());
+      }
+      on_cpu(op, {q.view(), k.view(), v.view(), o.view(), lse.view(), dout.view(), dq.view(), dk.view(), dv.view()});
+      const auto task = prepare_cuda_task(op, on_device, libraries);
+      task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
+      task->run(nullptr, nullptr);
+      memory.synchronize();
+      for (const std::size_t i : {6, 7, 8}) {
+        Tensor& expected = *all[i];
+        Tensor actual = expected;
+        actual.bytes() = memory.download(static_cast<std::byte*>(on_device[i].data),
+                                         static_cast<std::int64_t>(expected.bytes().size()));
+        double difference = 0, norm = 0;
+        const auto a = actual.values(), b = expected.values();
+        for (std::size_t e = 0; e < a.size(); ++e) {
+          difference += (a[e] - b[e]) * (a[e] - b[e]);
+          norm += b[e] * b[e];
+        }
+        EXPECT_LT(std::sqrt(difference / norm), dtype == DType::bf16 ? 1.5e-2 : 1e-5) << "d"
+                                                                                      << "qkv"[i - 6];
+      }
+    }
+  }
+}
+
+TEST_F(CudaTasks, Decode) {
+  for (const DType dtype : kFloats) {
+    constexpr std::int64_t batch = 2, heads = 4, kv_heads = 2, dim = 64, context = 96, seq = 40;
+    check({named("cache_store", dtype, seq, 128),
+           CacheStore{batch, seq, kv_heads * dim, context},
+           {in(dtype, batch * seq, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim)},
+           0,
+           0});
+    check({named("decode", dtype, heads, dim),
+           AttentionDecode{batch, heads, kv_heads, dim, context},
+           {in(dtype, batch, heads * dim), in(dtype, batch, kv_heads * dim), in(dtype, batch, kv_heads * dim),
+            in_out(dtype, batch * context, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim), integer(50),
+            out(dtype, batch, heads * dim)},
+           1e-3,
+           dtype == DType::bf16 ? 1e-2 : 1e-4});
+  }
+}
+
+TEST_F(CudaTasks, Activations) {
+  for (const DType dtype : kFloats) {
+    for (const std::int64_t n : {1, 1000, 8192, 100003}) {
+      check({named("gelu", dtype, 1, n), GeluForward{n}, {in(dtype, 1, n), out(dtype, 1, n)}, 1e-5, 1e-6});
+      check({named("gelu.bwd", dtype, 1, n),
+             GeluBackward{n},
+             {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)},
+             1e-5,
+             1e-5});
+      check({named("add", dtype, 1, n), Add{n}, {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)}, 1e-6, 1e-6});
+      for (const DType to : kFloats) {
+        check({named("cast", dtype, 1, n), Cast{n}, {in(dtype, 1, n), out(to, 1, n)}, 0, 0});
+      }
+    }
+    for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{40, 256}, {11, 13}}) {
+      check({named("swiglu", dtype, rows, cols),
+             SwiGluForward{rows, cols},
+             {in(dtype, rows, 2 * cols), out(dtype, rows, cols)},
+             1e-5,
+             1e-6});
+      check({named("swiglu.bwd", dtype, rows, cols),
+             SwiGluBackward{rows, cols},
+             {in(dtype, rows, 2 * cols), in(dtype, rows, cols), out(dtype, rows, 2 * cols)},
+             1e-5,
+             1e-5});
+    }
+  }
+}
+
+TEST_F(CudaTasks, Dropout) {
+  for (const DType dtype : kFloats) {
+    for (const std::int64_t parts : {1, 3}) {
+      for (const bool residual : {false, true}) {
+        Dropout op{50, 72, 7, 0.3F, 11, residual, parts};
+        Case c{named("dropout", dtype, 50, 72),
+               op,
+               {in(dtype, 50, 72),
+                {Fill::integers, DType::i64, 1, 3, false, 0, {1234567890123, 5, 17}},
+                out(dtype, 50, 72)},
+               1e-6,
+               1e-6};
+        if (residual) c.arguments.push_back(in(dtype, 50, 72));
+        if (parts > 1) c.arguments.push_back(integer(2));
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(CudaTasks, CrossEntropy) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [rows, vocab] : {std::array<std::int64_t, 2>{33, 257}, {9, 50257}, {64, 64}}) {
+      const std::int64_t padded = vocab == 50257 ? 50304 : vocab;
+      for (const bool gradient : {true, false}) {
+        Case c{named("cross_entropy", dtype, rows, vocab),
+               CrossEntropy{rows, vocab, padded, gradient},
+               {in_out(dtype, rows, padded), tokens(rows, vocab, true), out(DType::f32, 1, rows)},
+               2e-5,
+               1e-5};
+        c.arguments[0].written = gradient;
+        if (gradient) c.arguments.push_back(in(DType::f32, 1, 1, Fill::positive));
+        check(c);
+      }
+    }
+    check({"vocab_statistics",
+           VocabStatistics{21, 96, 90},
+           {in(dtype, 21, 96), tokens(21, 90), integer(0), out(DType::f32, 1, 63)},
+           2e-5,
+           1e-5});
+    check({"loss_sum",
+           LossSum{1000, false, true},
+           {in(DType::f32, 1, 1000), tokens(1000, 10, true), out(DType::f32, 1, 2), integer(0)},
+           1e-6,
+           1e-6});
+    check({"loss_sum of a replica",
+           LossSum{1000, true, true},
+           {in(DType::f32, 1, 1000), tokens(1000, 10, true), in_out(DType::f32, 1, 2), integer(1)},
+           1e-6,
+           1e-6});
+  }
+}
+
+TEST_F(CudaTasks, Optimizer) {
+  for (const std::int64_t n : {1, 5, 768, 1000003}) {
+    check({named("sum_squares", DType::f32, 1, n),
+           SumSquares{n},
+           {in(DType::f32, 1, n), out(DType::f32, 1, 1)},
+           1e-6,
+           1e-6});
+    for (const DType dtype : kFloats) {
+      const bool master = dtype == DType::bf16;
+      Case c{named("adamw", dtype, 1, n),
+             AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, master},
+             {in_out(dtype, 1, n), in(DType::f32, 1, n, Fill::small), in_out(DType::f32, 1, n, Fill::small),
+              in_out(DType::f32, 1, n, Fill::positive), in(DType::f32, 1, 4, Fill::positive),
+              in(DType::f32, 1, 2, Fill::positive)},
+             1e-5,
+             1e-6};
+      if (master) c.arguments.push_back(in_out(DType::f32, 1, n));
+      check(c);
+    }
+  }
+  check({"sum_squares of a replica",
+         SumSquares{100, true},
+         {in(DType::f32, 1, 100), out(DType::f32, 1, 1), integer(2)},
+         0,
+         0});
+  for (const float max_norm : {0.0F, 1.0F}) {
+    check({"clip_factor",
+           ClipFactor{300, max_norm},
+           {in(DType::f32, 1, 300, Fill::positive), out(DType::f32, 1, 2)},
+           1e-6,
+           1e-6});
+  }
+}
+
+TEST_F(CudaTasks, SelectRow) {
+  for (const DType dtype : kFloats) {
+    check({"select_row", SelectRow{10, 33}, {in(dtype, 10, 33), integer(23), out(DType::f32, 1, 33)}, 0, 0});
+  }
+}
+
+}  // namespace
+}  // namespace weft

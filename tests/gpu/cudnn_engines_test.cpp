@@ -1,0 +1,42 @@
+// What cuDNN says of our attention graphs for a Hopper GPU, which it can be asked without one.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/cudnn_attention.h"
+
+namespace weft::cuda {
+namespace {
+
+struct Engines : ::testing::TestWithParam<AttentionLayout> {
+  // cuDNN wants a driver's library to be there, though nothing of it is called: the toolkit's stub will do.
+  void SetUp() override {
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
+    if (dlopen(WEFT_CUDA_STUBS "/libcuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << dlerror();
+  }
+};
+
+TEST_P(Engines, CausalBf16AttentionHasDeterministicOnes) {
+  for (const bool backward : {false, true}) {
+    SCOPED_TRACE(backward ? "backward" : "forward");
+    const EngineCount count = cudnn_engines(GetParam(), backward, h100_properties());
+    EXPECT_GE(count.deterministic, backward ? 1U : 2U);
+    const bool grouped = GetParam().heads != GetParam().kv_heads;
+    EXPECT_EQ(count.operations, backward ? grouped ? 23U : 21U : 14U);
+  }
+}
+
+AttentionLayout layout(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  const std::int64_t q = heads * head_dim, kv = kv_heads * head_dim, qkv = q + 2 * kv;
+  return {8, 1024, heads, kv_heads, head_dim, qkv, qkv, qkv, q, q, qkv, qkv, qkv};
+}
+
+INSTANTIATE_TEST_SUITE_P(Cudnn, Engines,
+                         ::testing::Values(layout(12, 12, 64), layout(16, 16, 128), layout(12, 4, 64),
+                                           layout(32, 8, 128)),
+                         [](const auto& info) {
+                           return "d" + std::to_string(info.param.head_dim) + "heads" +
+                                  std::to_string(info.param.heads) + "of" + std::to_string(info.param.kv_heads);
+                         });
+
+}  // namespace
+}  // namespace weft::cuda

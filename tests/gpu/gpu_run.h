@@ -1,0 +1,45 @@
+// Small runs of training for tests on a GPU.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "runtime/device/device_executor.h"
+#include "runtime/device/devices.h"
+#include "tests/train/grid_run.h"
+
+namespace weft {
+
+inline GridRun small_run(Family family, DType dtype, const Grid& grid) {
+  GridRun run;
+  run.model.family = family;
+  run.model.layers = 2;
+  run.model.hidden = 64;
+  run.model.heads = 4;
+  run.model.kv_heads = family == Family::llama ? 2 : 4;
+  run.model.ffn = family == Family::llama ? 96 : 256;
+  run.model.vocab = 120;
+  run.model.context = 32;
+  run.step.seq_len = 32;
+  run.step.dtype = dtype;
+  run.step.grid = grid;
+  run.step.micro_batches = 2;
+  run.step.micro_batch = 4 / grid.batch_ranks();
+  run.step.dropout = 0.1F;
+  run.steps = 10;
+  run.warmup = 4;
+  return run;
+}
+
+/// On ranks that share the GPU in one process.
+inline GridRun on_gpu(GridRun run, bool graphs = false) {
+  const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
+  run.make_executor = [grid = run.step.grid, options](World& world, const State& state) {
+    auto team = make_team(
+        world, [&] { return std::make_shared<DeviceTeam>(make_cuda_device(0), world.size(), grid, options); });
+    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+}  // namespace weft

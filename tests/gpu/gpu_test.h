@@ -1,0 +1,64 @@
+// What tests on a GPU share: they are skipped where there is none, and own the device memory that they use.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/launch.h"
+#include "runtime/device/devices.h"
+
+namespace weft {
+
+/// A fixture that skips its tests where no GPU can be used, and says why.
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const DeviceReport report = report_devices();
+    if (!report.missing.empty()) GTEST_SKIP() << "no GPU: " << report.missing;
+  }
+};
+
+/// Device memory for one test.
+class GpuMemory {
+ public:
+  GpuMemory() = default;
+  ~GpuMemory() {
+    for (void* memory : memory_) cudaFree(memory);
+  }
+  GpuMemory(const GpuMemory&) = delete;
+  GpuMemory& operator=(const GpuMemory&) = delete;
+
+  std::byte* upload(const std::vector<std::byte>& bytes) {
+    std::byte* const memory = poisoned(static_cast<std::int64_t>(bytes.size()));
+    write(memory, bytes);
+    return memory;
+  }
+  void write(std::byte* to, const std::vector<std::byte>& bytes) {
+    cuda::check(cudaMemcpy(to, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  std::vector<std::byte> download(const std::byte* from, std::int64_t count) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(count));
+    cuda::check(cudaMemcpy(bytes.data(), from, bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return bytes;
+  }
+  std::byte* poisoned(std::int64_t bytes) { return filled(bytes, 0xff); }
+  std::byte* zeroed(std::int64_t bytes) { return filled(bytes, 0); }
+  void synchronize() { cuda::check(cudaDeviceSynchronize(), "a kernel"); }
+
+ private:
+  std::byte* filled(std::int64_t bytes, int value) {
+    void* memory = nullptr;
+    cuda::check(cudaMalloc(&memory, static_cast<std::size_t>(bytes)), "cudaMalloc");
+    memory_.push_back(memory);
+    cuda::check(cudaMemset(memory, value, static_cast<std::size_t>(bytes)), "cudaMemset");
+    return static_cast<std::byte*>(memory);
+  }
+
+  std::vector<void*> memory_;
+};
+
+}  // namespace weft

@@ -1,0 +1,125 @@
+// The device executor on the fake device: every policy, three grids, many interleavings of what the device may do at
+// once. The bits are the CPU executor's, no byte is touched without an order, and nothing waits for ever.
+#include <gtest/gtest.h>
+
+#include "runtime/device/device_executor.h"
+#include "runtime/device/fake_device.h"
+#include "runtime/device/staged_transport.h"
+#include "runtime/policy.h"
+#include "tests/train/grid_run.h"
+
+namespace weft {
+namespace {
+
+// The seed's order goes on from step to step, so every step is another interleaving.
+constexpr int kInterleavings = 100;
+
+GridRun tiny_run(const Grid& grid, std::int64_t steps) {
+  GridRun run;
+  run.model.family = Family::gpt2;
+  run.model.layers = 1;
+  run.model.hidden = 8;
+  run.model.heads = 2;
+  run.model.kv_heads = 2;
+  run.model.ffn = 16;
+  run.model.vocab = 12;
+  run.model.context = 4;
+  run.step.seq_len = 4;
+  run.step.grid = grid;
+  run.step.micro_batches = 2;
+  run.step.micro_batch = 1;
+  run.steps = steps;
+  run.warmup = 1;
+  return run;
+}
+
+GridRun on_fake(GridRun run, std::uint64_t seed, bool graphs = false) {
+  const DeviceExecutorOptions options{.kept_steps = seed % 2 == 0 ? 1 : 0, .trace_every = 2, .graphs = graphs};
+  run.make_executor = [grid = run.step.grid, options, seed](World& world, const State& state) {
+    auto team = make_team(world, [&] {
+      return std::make_shared<DeviceTeam>(make_fake_device({.seed = seed}), world.size(), grid, options);
+    });
+    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+// Every rank with a device of its own.
+GridRun on_own_fakes(GridRun run, std::uint64_t seed) {
+  run.make_executor = [grid = run.step.grid, seed](World& world, const State& state) {
+    const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
+    auto team =
+        std::make_shared<DeviceTeam>(make_fake_device({.seed = seed + 1000 * static_cast<std::uint64_t>(world.rank())}),
+                                     1, grid, options, std::make_unique<StagedTransport>(world, grid));
+    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+class DeviceGrid : public ::testing::TestWithParam<Grid> {};
+
+TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
+  const GridRun run = tiny_run(GetParam(), kInterleavings);
+  const GridOutcome cpu = run_grid(run);
+  std::uint64_t seed = 1;
+  for (const std::string& policy : policy_names()) {
+    SCOPED_TRACE(policy);
+    GridRun of_policy = run;
+    of_policy.policy = policy;
+    expect_equal(run_grid(on_fake(of_policy, ++seed)), cpu);
+  }
+}
+
+TEST_P(DeviceGrid, ReplayedGraphs) {
+  const GridRun run = tiny_run(GetParam(), 5);
+  const GridOutcome cpu = run_grid(run);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expect_equal(run_grid(on_fake(run, seed, true)), cpu);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
+  const GridRun run = tiny_run(GetParam(), 10);
+  const GridOutcome cpu = run_grid(run);
+  std::uint64_t seed = 1;
+  for (const std::string& policy : policy_names()) {
+    SCOPED_TRACE(policy);
+    GridRun of_policy = run;
+    of_policy.policy = policy;
+    expect_equal(run_grid(on_own_fakes(of_policy, ++seed)), cpu);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
+  const GridRun run = on_own_fakes(tiny_run(grid_of(2, 1, 1, 2), 1), 1);
+  std::ostringstream errors;
+  const int code = run_ranks(
+      4,
+      [&](World& world) {
+        ProgramOptions options;
+        options.grid = run.step.grid;
+        options.make_executor = run.make_executor;
+        Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
+        if (world.rank() == 2) throw std::runtime_error("gone");
+        program.run("train");
+        ADD_FAILURE() << "a step without rank 2";
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  EXPECT_EQ(errors.str(), "weft: rank 2: gone\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,
+                         ::testing::Values(grid_of(1, 1, 1, 1), grid_of(2, 1, 1, 2), grid_of(1, 2, 2, 1)),
+                         [](const auto& info) {
+                           const Grid& g = info.param;
+                           return "x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" + std::to_string(g.z) +
+                                  "data" + std::to_string(g.data);
+                         });
+
+}  // namespace
+}  // namespace weft

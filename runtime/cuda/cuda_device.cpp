@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nccl.h>
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -128,7 +129,7 @@ DeviceStream CudaDevice::add_stream(std::string name, StreamPriority priority) {
   check(
       cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority == StreamPriority::high ? greatest : least),
       "cudaStreamCreateWithPriority");
-  (void)name;
+  nvtxNameCudaStreamA(stream, name.c_str());
   streams_.push_back(stream);
   return DeviceStream(streams_.size() - 1);
 }

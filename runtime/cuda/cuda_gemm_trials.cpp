@@ -40,7 +40,7 @@ void fill(const DeviceMemory& memory, std::int64_t elements, DType dtype) {
     value = static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F;
   }
   std::vector<bf16> narrow;
-  for (const float value : values) narrow.push_back(bf16(value));
+  for (const float value : values) narrow.emplace_back(value);
   const auto* from = dtype == DType::f32 ? static_cast<const void*>(values.data()) : narrow.data();
   const std::size_t element = size_of(dtype);
   for (std::int64_t at = 0; at < elements; at += static_cast<std::int64_t>(values.size())) {

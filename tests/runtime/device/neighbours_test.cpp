@@ -48,7 +48,7 @@ TEST(Neighbours, SharedBytesKeepTheirOrder) {
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 100, 5)}), Runs{});
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 15, 30)}), Runs{});
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 30, 15)}), Runs{});
-  EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 5, 20)}), (Runs{{0, 2}}));
+  EXPECT_EQ(runs({entry(1, 0, 100), entry(1, 5, 200)}), (Runs{{0, 2}}));
 }
 
 }  // namespace

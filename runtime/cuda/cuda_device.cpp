@@ -303,9 +303,9 @@ void expect_cuda_device() {
   }
 }
 
-std::unique_ptr<Device> make_cuda_device(int ordinal, std::shared_ptr<const GemmTuning> tuning) {
+std::unique_ptr<Device> make_cuda_device(int ordinal, const std::shared_ptr<const GemmTuning>& tuning) {
   expect_cuda_device();
-  return std::make_unique<CudaDevice>(ordinal, std::move(tuning));
+  return std::make_unique<CudaDevice>(ordinal, tuning);
 }
 
 }  // namespace weft

@@ -102,11 +102,9 @@ class FakeDeviceImpl final : public FakeDevice {
 
   std::byte* allocate(std::int64_t bytes) override {
     ++counts_.allocations;
-    buffers_.emplace_back(bytes + kAlignment);
+    buffers_.emplace_back(bytes);  // begins on a page
     allocated_ += bytes;
-    auto address = reinterpret_cast<std::uintptr_t>(buffers_.back().data());
-    address = (address + kAlignment - 1) / kAlignment * kAlignment;
-    auto* const memory = reinterpret_cast<std::byte*>(address);
+    std::byte* const memory = buffers_.back().data();
     std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaNs: who reads them, shows it
     return memory;
   }
@@ -304,7 +302,6 @@ class FakeDeviceImpl final : public FakeDevice {
   std::uint64_t order_hash() const override { return order_.value(); }
 
  private:
-  static constexpr std::uintptr_t kAlignment = 256;
   static constexpr std::size_t kRememberedRecords = 4096;  // of an event; a wait that is farther behind knows nothing
 
   static void join(VectorClock& clock, const VectorClock& known) {

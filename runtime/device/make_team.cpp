@@ -1,6 +1,8 @@
 // One team for the rank threads of a local world.
-#include <cstdint>
+#include <cstddef>
+#include <cstring>
 #include <exception>
+#include <vector>
 
 #include "runtime/device/device_executor.h"
 
@@ -17,9 +19,11 @@ std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::sha
       failure = std::current_exception();
     }
   }
-  const auto address = reinterpret_cast<std::uintptr_t>(world.rank() == 0 && own != nullptr ? &own : nullptr);
-  const auto* const shared = reinterpret_cast<const std::shared_ptr<DeviceTeam>*>(
-      static_cast<std::uintptr_t>(world.all_gather(static_cast<std::uint64_t>(address)).front()));
+  const std::shared_ptr<DeviceTeam>* shared = own != nullptr ? &own : nullptr;
+  std::vector<std::byte> address(sizeof shared);
+  std::memcpy(address.data(), &shared, sizeof shared);
+  world.broadcast(address, 0);
+  std::memcpy(&shared, address.data(), sizeof shared);
   if (failure != nullptr) std::rethrow_exception(failure);
   if (shared == nullptr) throw PeerLost("rank 0 has no device");
   std::shared_ptr<DeviceTeam> team = *shared;

@@ -113,6 +113,34 @@ TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
   EXPECT_EQ(errors.str(), "weft: rank 2: gone\n");
 }
 
+// What was asked of the device by a run of so many steps.
+FakeDeviceCounts counts_of(const Grid& grid, std::int64_t steps, bool graphs) {
+  std::shared_ptr<DeviceTeam> kept;  // outlives the run
+  GridRun run = tiny_run(grid, steps);
+  run.make_executor = [&](World& world, const State& state) {
+    const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
+    auto team = make_team(world, [&] {
+      return std::make_shared<DeviceTeam>(make_fake_device({.seed = 11}), world.size(), grid, options);
+    });
+    if (world.rank() == 0) kept = team;
+    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+  };
+  const GridOutcome outcome = run_grid(run);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  return dynamic_cast<FakeDevice&>(kept->device()).counts();
+}
+
+TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndWaitsOnceAStep) {
+  for (const bool graphs : {false, true}) {
+    const FakeDeviceCounts few = counts_of(GetParam(), 8, graphs), many = counts_of(GetParam(), 16, graphs);
+    EXPECT_EQ(many.allocations, few.allocations);
+    EXPECT_EQ(many.events, few.events);
+    EXPECT_EQ(many.synchronizations - few.synchronizations, 8);
+    // Of four steps one is traced and run task by task.
+    EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 6 : 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,
                          ::testing::Values(grid_of(1, 1, 1, 1), grid_of(2, 1, 1, 2), grid_of(1, 2, 2, 1)),
                          [](const auto& info) {

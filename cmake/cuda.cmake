@@ -54,6 +54,8 @@ function(weft_add_cuda)
   add_library(weft_cuda INTERFACE)
   target_include_directories(weft_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
   target_link_libraries(weft_cuda INTERFACE CUDA::cudart_static CUDA::cublasLt ${CUDNN_LIBRARY} ${NCCL_LIBRARY})
+  # cuBLASLt takes a tenth of a second to load: programs that don't call it do without.
+  target_link_options(weft_cuda INTERFACE LINKER:--as-needed)
   target_sources(weft_kernels PRIVATE ${kernels})
   target_sources(weft_runtime PRIVATE ${runtime})
   get_target_property(runtime_sources weft_runtime SOURCES)

@@ -68,7 +68,8 @@ TEST_P(DeviceCollectives, AllGather) {
   run(CollectiveKind::all_gather);
   for (const float* out : out_) {
     for (std::int64_t i = 0; i < kCount * ranks_; ++i) {
-      EXPECT_EQ(out[i], static_cast<float>(100 * (i / kCount) + i % kCount));
+      const std::int64_t rank = i / kCount, place = i % kCount;
+      EXPECT_EQ(out[i], static_cast<float>(100 * rank + place));
     }
   }
 }

@@ -107,7 +107,7 @@ class RandomPolicy final : public Policy {
     }
     std::vector<TaskId> ready;
     for (std::size_t i = 0; i < missing.size(); ++i) {
-      if (missing[i] == 0) ready.push_back(TaskId(i));
+      if (missing[i] == 0) ready.emplace_back(i);
     }
     while (!ready.empty()) {
       std::swap(ready[draws.below(ready.size())], ready.back());

@@ -73,8 +73,8 @@ TEST(DeviceChoice, OnTheCpuRanksAreThreadsOrProcesses) {
   };
   for (const bool launched_by_mpi : {false, true}) {
     EXPECT_EQ(of_cpus(Kind::automatic, launched_by_mpi), "");
-    EXPECT_EQ(of_cpus(Kind::local, launched_by_mpi) == "", !launched_by_mpi);
-    EXPECT_EQ(of_cpus(Kind::mpi, launched_by_mpi) == "", launched_by_mpi);
+    EXPECT_EQ(of_cpus(Kind::local, launched_by_mpi).empty(), !launched_by_mpi);
+    EXPECT_EQ(of_cpus(Kind::mpi, launched_by_mpi).empty(), launched_by_mpi);
     EXPECT_NE(of_cpus(Kind::nccl, launched_by_mpi).find("--device cuda"), std::string::npos);
     EXPECT_NE(of_cpus(Kind::staged, launched_by_mpi).find("--device cuda"), std::string::npos);
   }

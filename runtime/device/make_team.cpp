@@ -19,14 +19,14 @@ std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::sha
       failure = std::current_exception();
     }
   }
-  const std::shared_ptr<DeviceTeam>* shared = own != nullptr ? &own : nullptr;
-  std::vector<std::byte> address(sizeof shared);
-  std::memcpy(address.data(), &shared, sizeof shared);
+  const void* shared = own != nullptr ? &own : nullptr;
+  std::vector<std::byte> address(sizeof(void*));
+  std::memcpy(address.data(), &shared, address.size());
   world.broadcast(address, 0);
-  std::memcpy(&shared, address.data(), sizeof shared);
+  std::memcpy(&shared, address.data(), sizeof(void*));
   if (failure != nullptr) std::rethrow_exception(failure);
   if (shared == nullptr) throw PeerLost("rank 0 has no device");
-  std::shared_ptr<DeviceTeam> team = *shared;
+  std::shared_ptr<DeviceTeam> team = *static_cast<const std::shared_ptr<DeviceTeam>*>(shared);
   world.barrier();  // rank 0's stays until all have it
   return team;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/optimizer.h"
 #include "runtime/cuda/cuda_tasks.h"
+#include "runtime/device/device_gemm_trials.h"
 #include "runtime/device/devices.h"
 
 namespace weft {
@@ -138,6 +140,7 @@ struct Bench {
   Pool pool{};
   Timer timer{};
   CudaLibraries libraries{};
+  std::unique_ptr<DeviceGemmTrials> trials = make_device_gemm_trials({.rounds = 7});
   double copy = 0;  // bytes a millisecond
 
   bool wanted(const std::string& name) const { return name.find(filter) != std::string::npos; }
@@ -169,27 +172,21 @@ struct Bench {
     pool.clear();
   }
 
-  void gemm(const std::string& name, const Gemm& op, DType output, bool try_others = true) {
+  /// By the library's first guess, and as `weft tune` would have it.
+  void gemm(const std::string& name, const Gemm& op, DType output) {
     if (!wanted("gemm " + name)) return;
-    const auto a = op.trans_a ? pool.matrix(DType::bf16, op.k, op.m) : pool.matrix(DType::bf16, op.m, op.k);
-    const auto b = op.trans_b ? pool.matrix(DType::bf16, op.n, op.k) : pool.matrix(DType::bf16, op.k, op.n);
-    const auto c = pool.matrix(output, op.m, op.n);
-    const auto bias = pool.matrix(output, 1, op.n);
-    cuda::GemmKey key{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate, op.has_bias, DType::bf16, output, {}};
-    key.strides = {a.row_stride, b.row_stride, c.row_stride};
-    cuda::PreparedGemm product(libraries.cublas(), key, a, b, c, op.has_bias ? &bias : nullptr, nullptr);
-    const cuda::Launch launch{nullptr, pool.allocate(cuda::kGemmWorkspace), nullptr};
+    const auto matrix = [](std::int64_t rows, std::int64_t cols, DType dtype) {
+      return cpu::Matrix{nullptr, rows, cols, cols, dtype};
+    };
+    const std::vector<cpu::Matrix> shapes = {matrix(op.trans_a ? op.k : op.m, op.trans_a ? op.m : op.k, DType::bf16),
+                                             matrix(op.trans_b ? op.n : op.k, op.trans_b ? op.k : op.n, DType::bf16),
+                                             matrix(op.m, op.n, output)};
+    const GemmTrial trial = trials->run(problem_of(op, shapes));
     const double flops = 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k);
-    const double first = timer([&] { product.run(launch); });
-    double best = first;
-    if (try_others) {
-      cuda::fastest(product, launch, 16);
-      best = timer([&] { product.run(launch); });
-    }
-    fmt::print("gemm {:<29} {:>9.3f} ms  {:>7.0f} TFLOP/s  tuned {:>9.3f} ms {:>7.0f} TFLOP/s\n", name, first,
-               flops / first * 1e-9, best, flops / best * 1e-9);
+    fmt::print("gemm {:<29} {:>9.3f} ms  {:>7.0f} TFLOP/s  tuned {:>9.3f} ms {:>7.0f} TFLOP/s\n", name,
+               1e3 * trial.usual_seconds, flops / trial.usual_seconds * 1e-12, 1e3 * trial.chosen_seconds,
+               flops / trial.chosen_seconds * 1e-12);
     std::fflush(stdout);
-    pool.clear();
   }
 
   void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {

@@ -62,8 +62,10 @@ function(weft_add_cuda)
   list(REMOVE_ITEM runtime_sources ${CMAKE_SOURCE_DIR}/runtime/device/no_cuda.cpp)
   set_property(TARGET weft_runtime PROPERTY SOURCES ${runtime_sources})
   target_link_libraries(weft_kernels PUBLIC weft_cuda)
-  # CMake 3.25 drops CMAKE_CUDA_STANDARD 20 without a word. Register spills are errors, like all warnings.
+  # CMake 3.25 knows no flag for CUDA's standard 20, which it takes from C++: not required, it drops it without a word, so
+  # it is given as a flag.
+  set_property(TARGET weft_kernels PROPERTY CUDA_STANDARD_REQUIRED OFF)
+  # Register spills are errors, like all warnings.
   target_compile_options(weft_kernels PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra;-Werror=all-warnings;-Xptxas=-warn-spills,-warn-lmem-usage>")
-  set_property(TARGET weft_kernels PROPERTY CUDA_STANDARD_REQUIRED OFF)
 endfunction()

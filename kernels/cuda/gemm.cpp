@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -273,63 +273,6 @@ void PreparedGemm::use(const GemmAlgorithm& algorithm) {
   require(result.workspaceSize <= static_cast<std::size_t>(kGemmWorkspace), "the algorithm needs more workspace");
   require(impl_->alignment_suffices(wanted), "the algorithm needs buffers of a larger alignment");
   impl_->algorithm = wanted;
-}
-
-std::optional<GemmAlgorithm> PreparedGemm::algorithm() const {
-  if (impl_->empty) return std::nullopt;
-  return from_library(impl_->algorithm);
-}
-
-namespace {
-
-class Event {
- public:
-  Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record(cudaStream_t stream) const { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
-  float milliseconds_since(const Event& begin) const {
-    float milliseconds = 0;
-    check(cudaEventSynchronize(event_), "timing a product");
-    check(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "cudaEventElapsedTime");
-    return milliseconds;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-}  // namespace
-
-std::optional<GemmAlgorithm> fastest(PreparedGemm& gemm, const Launch& launch, int candidates) {
-  constexpr int kWarmUps = 2;
-  constexpr std::size_t kRuns = 5;
-  PreparedGemm::Impl& impl = *gemm.impl_;
-  if (impl.empty) return std::nullopt;
-  const Event begin, end;
-  cublasLtMatmulAlgo_t best = impl.algorithm;
-  float least = std::numeric_limits<float>::infinity();
-  for (const cublasLtMatmulAlgo_t& candidate : impl.candidates(candidates)) {
-    impl.algorithm = candidate;
-    bool runs = true;  // the heuristic may propose what the library then refuses
-    for (int i = 0; i < kWarmUps; ++i) runs = runs && impl.multiply(launch) == CUBLAS_STATUS_SUCCESS;
-    if (!runs) continue;
-    std::array<float, kRuns> times{};
-    for (float& time : times) {
-      begin.record(launch.stream);
-      gemm.run(launch);
-      end.record(launch.stream);
-      time = end.milliseconds_since(begin);
-    }
-    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
-    if (times[kRuns / 2] >= least) continue;
-    least = times[kRuns / 2];
-    best = candidate;
-  }
-  impl.algorithm = best;
-  return from_library(best);
 }
 
 }  // namespace weft::cuda

@@ -84,18 +84,9 @@ class PreparedGemm {
   /// Throws std::logic_error if cublasLtMatmulAlgoCheck or the buffers' alignment forbids it.
   void use(const GemmAlgorithm& algorithm);
 
-  /// The one in use; none for a product of size 0.
-  std::optional<GemmAlgorithm> algorithm() const;
-
  private:
-  friend std::optional<GemmAlgorithm> fastest(PreparedGemm& gemm, const Launch& launch, int candidates);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// Runs the product by each of its first `candidates` algorithms: twice, then five times between CUDA events. Returns
-/// the one of least median time, the earliest of equals, and leaves `gemm` using it; none for a product of size 0. C is
-/// written as by so many runs, and an accumulating product adds up. Waits for the stream: not while it is captured.
-std::optional<GemmAlgorithm> fastest(PreparedGemm& gemm, const Launch& launch, int candidates);
 
 }  // namespace weft::cuda

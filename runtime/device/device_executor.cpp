@@ -398,7 +398,7 @@ struct DeviceTeam::Impl {
   void run(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
     if (!prepared) prepare();
     LoadedPlan& first = *ranks[of_ranks.front()].plans.at(plan_index);
-    // The very first step of a plan loads kernels and libraries: its times say little.
+    // The first step is traced so that there is a trace at once, the second because the first loads kernels meanwhile.
     const std::int64_t every = std::max<std::int64_t>(1, options.trace_every);
     const bool timed = options.kept_steps > 0 && (first.runs < 2 || first.runs % every == every - 1);
     const DeviceStream origin = ranks[of_ranks.front()].compute.front();

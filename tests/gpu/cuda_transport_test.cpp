@@ -2,7 +2,6 @@
 // each other's streams on the one GPU, and NCCL, of which one GPU shows that its calls are legal.
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <stdexcept>
 
 #include "runtime/comm/local.h"
@@ -37,23 +36,7 @@ TEST_F(CudaStaged, HasTheBitsOfLocal) {
 }
 
 TEST_F(CudaStaged, ALostRankEndsTheRun) {
-  const GridRun run = on_gpu_staged(small_run(Family::gpt2, DType::f32, grid_of(1, 1, 1, 2)));
-  std::ostringstream errors;
-  const int code = run_ranks(
-      2,
-      [&](World& world) {
-        ProgramOptions options;
-        options.grid = run.step.grid;
-        options.make_executor = run.make_executor;
-        Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
-        if (world.rank() == 1) throw std::runtime_error("gone");
-        program.run("train");
-        ADD_FAILURE() << "a step without rank 1";
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
-  EXPECT_EQ(errors.str(), "weft: rank 1: gone\n");
+  expect_a_lost_rank_ends(on_gpu_staged(small_run(Family::gpt2, DType::f32, grid_of(1, 1, 1, 2))));
 }
 
 // One rank alone: a sum is its own, a gather a copy.

@@ -94,23 +94,7 @@ TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
 }
 
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
-  const GridRun run = on_own_fakes(tiny_run(grid_of(2, 1, 1, 2), 1), 1);
-  std::ostringstream errors;
-  const int code = run_ranks(
-      4,
-      [&](World& world) {
-        ProgramOptions options;
-        options.grid = run.step.grid;
-        options.make_executor = run.make_executor;
-        Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
-        if (world.rank() == 2) throw std::runtime_error("gone");
-        program.run("train");
-        ADD_FAILURE() << "a step without rank 2";
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
-  EXPECT_EQ(errors.str(), "weft: rank 2: gone\n");
+  expect_a_lost_rank_ends(on_own_fakes(tiny_run(grid_of(2, 1, 1, 2), 1), 1));
 }
 
 // What was asked of the device by a run of so many steps.

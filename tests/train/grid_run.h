@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -163,6 +164,24 @@ inline void expect_equal(const GridOutcome& actual, const GridOutcome& expected)
   EXPECT_EQ(actual.losses, expected.losses);
   EXPECT_EQ(actual.norms, expected.norms);
   EXPECT_EQ(actual.arrays, expected.arrays);
+}
+
+/// The last rank leaves before its first step: the others end with PeerLost, and its reason is what is reported.
+inline void expect_a_lost_rank_ends(const GridRun& run) {
+  const int ranks = static_cast<int>(run.step.grid.ranks());
+  std::ostringstream errors;
+  const auto body = [&](World& world) {
+    ProgramOptions options;
+    options.grid = run.step.grid;
+    options.make_executor = run.make_executor;
+    Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
+    if (world.rank() == ranks - 1) throw std::runtime_error("gone");
+    program.run("train");
+    ADD_FAILURE() << "a step without the last rank";
+    return 0;
+  };
+  EXPECT_EQ(run_ranks(ranks, body, errors), 3);
+  EXPECT_EQ(errors.str(), "weft: rank " + std::to_string(ranks - 1) + ": gone\n");
 }
 
 /// ‖a − b‖ / ‖b‖, of the elements from `begin` on up to `end`.

@@ -12,12 +12,12 @@ constexpr float kTwoRootTwoOverPi = 1.5957691216F;  // 2·√(2/π)
 constexpr float kScale = -kTwoRootTwoOverPi * kLog2e;
 
 // ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one power, no cancellation. NaN may give any number: the gate is multiplied by x.
-Floats gelu_gate(Floats x) {
+[[gnu::always_inline]] inline Floats gelu_gate(Floats x) {
   return logistic2(x * (kScale + (kScale * kCubic) * (x * x)));
 }
 
 // gelu′ is 0 and 1 to fp32's last bit beyond ±12; clamping there keeps x³ from overflowing into inf·0.
-Floats gelu_derivative(Floats x) {
+[[gnu::always_inline]] inline Floats gelu_derivative(Floats x) {
   x = at_least(at_most(x, 12.0F), -12.0F);
   const Floats gate = gelu_gate(x);
   return gate + x * gate * (1.0F - gate) * (kTwoRootTwoOverPi * (1.0F + 3.0F * kCubic * x * x));

@@ -167,16 +167,16 @@ struct Softmax {
       c = max(load(four + 2 * kTile), c), d = max(load(four + 3 * kTile), d);
     }
     for (; key < visible; ++key) a = max(load(column + key * kTile), a);
-    const Floats top = max(max(a, b), max(c, d)), correction = exp(largest[v] - top);
+    const Floats top = max(max(a, b), max(c, d)), correction = softmax_exp(largest[v] - top);
     Floats even{}, odd{};
     for (key = 0; key + 2 <= visible; key += 2) {
       float* two = column + key * kTile;
-      const Floats first = exp(load(two) - top), second = exp(load(two + kTile) - top);
+      const Floats first = softmax_exp(load(two) - top), second = softmax_exp(load(two + kTile) - top);
       store(two, first), store(two + kTile, second);
       even += first, odd += second;
     }
     if (key < visible) {
-      const Floats last = exp(load(column + key * kTile) - top);
+      const Floats last = softmax_exp(load(column + key * kTile) - top);
       store(column + key * kTile, last);
       even += last;
     }
@@ -305,12 +305,12 @@ void score_gradients(const KeyTile& tile, const Block& block, const BackwardScra
     float* p = scratch.p + v * kLanes;
     float* ds = scratch.ds + v * kLanes;
     for (std::int64_t key = 0; key < crossed; ++key) {
-      const Floats probability = exp(load(p + key * kTile) - lse);
+      const Floats probability = softmax_exp(load(p + key * kTile) - lse);
       store(p + key * kTile, probability);
       store(ds + key * kTile, probability * (load(ds + key * kTile) - delta));
     }
     for (std::int64_t key = crossed; key < visible; ++key) {
-      const Floats all = exp(load(p + key * kTile) - lse);
+      const Floats all = softmax_exp(load(p + key * kTile) - lse);
       const Floats probability = hidden_lanes(key, v) != 0 ? Floats{} : all;
       store(p + key * kTile, probability);
       store(ds + key * kTile, probability * (load(ds + key * kTile) - delta));

@@ -24,7 +24,7 @@ float weigh_keys(const T* q, const T* keys, std::int64_t stride, std::int64_t vi
   }
   const float top = max_of(scores, visible);
   return sum_vectors(visible, [&](std::int64_t i, auto lanes) {
-    const Floats e = lanes.fill(exp(lanes.load(scores + i) - top), 0.0F);
+    const Floats e = lanes.fill(softmax_exp(lanes.load(scores + i) - top), 0.0F);
     lanes.store(scores + i, e);
     return e;
   });

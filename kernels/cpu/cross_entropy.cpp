@@ -25,8 +25,9 @@ std::int64_t part_of(std::int64_t n) {
   return std::max(kPart, round_up(ceil_div(n, kMostParts), 2 * kLanes));
 }
 
-Floats power(Floats x, float reference) {
-  return exp2((x - reference) * kLog2e);
+// eˣ⁻ʳ for x ≤ r.
+[[gnu::always_inline]] inline Floats power(Floats x, float reference) {
+  return softmax_exp(x - reference);
 }
 
 // Σ eˣ of a row, as total·e^reference. A maximum is subtracted before anything is rounded: logits may be thousands, and
@@ -59,7 +60,7 @@ PowerSum power_sum(const T* x, std::int64_t n) {
     const std::int64_t part = std::min(length, n - i);
     const float reference = reference_of(x + i, part);
     const float more = sum_of(
-        part, [&](Floats v) { return power(v, reference); }, x + i);
+        part, [&](Floats v) { return power(v, reference); }, Fetching<T>{x + i, x + i + length});
     sum.add(more, reference);
   }
   return sum;
@@ -77,11 +78,9 @@ PowerSum replace_by_powers(T* x, std::int64_t n, const Factor& factor) {
     for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
       const std::int64_t part = std::min(length, n - i);
       const float reference = references.at(static_cast<std::size_t>(p)) = reference_of(x + i, part);
-      transform(
-          part, x + i, [&](Floats v) { return power(v, reference); }, x + i);
-      sum.add(sum_of(
-                  part, [](Floats v) { return v; }, x + i),
-              reference);
+      const float more = transform_and_sum(
+          part, x + i, [&](Floats v) { return power(v, reference); }, Fetching<float>{x + i, x + i + length});
+      sum.add(more, reference);
     }
     for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
       const float reference = references.at(static_cast<std::size_t>(p));

@@ -18,11 +18,12 @@ void layer_norm_forward(Workers& workers, float eps, const Matrix& x, const Matr
     for_rows(workers, x.rows, cols, [&](std::int64_t row) {
       const T* in = elements<T>(x, row);
       const float m = sum_of(
-                          cols, [](Floats v) { return v; }, in) *
+                          cols, [](Floats v) { return v; }, Fetching<T>{in, elements<T>(y, row)}) *
                       inverse_cols;
-      const float variance = sum_of(
-                                 cols, [&](Floats v) { return (v - m) * (v - m); }, in) *
-                             inverse_cols;
+      const float variance =
+          sum_of(
+              cols, [&](Floats v) { return (v - m) * (v - m); }, Fetching<T>{in, in + x.row_stride}) *
+          inverse_cols;
       const float s = 1.0F / std::sqrt(variance + eps);
       transform(
           cols, elements<T>(y, row), [&](Floats v, Floats w, Floats b) { return (v - m) * s * w + b; }, in,
@@ -81,13 +82,13 @@ void layer_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight
         const auto gradient = [&](Floats value, Floats d, Floats scale) {
           return s * (d * scale - g_mean - (value - m) * s * gx_mean);
         };
+        const Fetching<T> value{in, in + x.row_stride}, d{dout, dout + dy.row_stride};
         if (gradients.dresidual == nullptr) {
-          transform(cols, dx, gradient, in, dout, w);
+          transform(cols, dx, gradient, value, d, w);
         } else {
           transform(
-              cols, dx,
-              [&](Floats value, Floats d, Floats scale, Floats extra) { return gradient(value, d, scale) + extra; }, in,
-              dout, w, elements<T>(residual, row));
+              cols, dx, [&](Floats v, Floats g, Floats scale, Floats extra) { return gradient(v, g, scale) + extra; },
+              value, d, w, static_cast<const T*>(elements<T>(residual, row)));
         }
       }
     });

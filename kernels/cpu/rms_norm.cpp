@@ -16,10 +16,11 @@ void rms_norm_forward(Workers& workers, float eps, const Matrix& x, const Matrix
     for_rows(workers, x.rows, cols, [&](std::int64_t row) {
       const T* in = elements<T>(x, row);
       const float squares = sum_of(
-          cols, [](Floats v) { return v * v; }, in);
+          cols, [](Floats v) { return v * v; }, Fetching<T>{in, elements<T>(y, row)});
       const float s = 1.0F / std::sqrt(squares / static_cast<float>(cols) + eps);
       transform(
-          cols, elements<T>(y, row), [&](Floats v, Floats w) { return v * s * w; }, in, elements<T>(weight));
+          cols, elements<T>(y, row), [&](Floats v, Floats w) { return v * s * w; }, Fetching<T>{in, in + x.row_stride},
+          elements<T>(weight));
       rstd.f32()[row] = s;
     });
   };
@@ -69,13 +70,13 @@ void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, 
         const auto gradient = [&](Floats value, Floats d, Floats scale) {
           return s * (d * scale - value * s * gx_mean);
         };
+        const Fetching<T> value{in, in + x.row_stride}, d{dout, dout + dy.row_stride};
         if (gradients.dresidual == nullptr) {
-          transform(cols, dx, gradient, in, dout, w);
+          transform(cols, dx, gradient, value, d, w);
         } else {
           transform(
-              cols, dx,
-              [&](Floats value, Floats d, Floats scale, Floats extra) { return gradient(value, d, scale) + extra; }, in,
-              dout, w, elements<T>(residual, row));
+              cols, dx, [&](Floats v, Floats g, Floats scale, Floats extra) { return gradient(v, g, scale) + extra; },
+              value, d, w, static_cast<const T*>(elements<T>(residual, row)));
         }
       }
     });

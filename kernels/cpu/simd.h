@@ -173,8 +173,22 @@ inline Pair load_pair(const bf16* from) {
 inline void store_pair(float* to, const Pair& pair) {
   store(to, pair.first), store(to + kLanes, pair.second);
 }
+/// A NaN has to be quiet, as arithmetic makes them: others may become infinite.
 inline void store_pair(bf16* to, const Pair& pair) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  // All sixteen are rounded at once, in 16-bit lanes: up if what is cut off is above a half, or a half and the rest
+  // odd.
+  const __m256i first = lanes_cast<__m256i>(pair.first), second = lanes_cast<__m256i>(pair.second);
+  const __m256i upper = _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, 0xaa);
+  const __m256i lower = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xaa);
+  const __m256i exponent = _mm256_set1_epi16(0x7f80), odd = _mm256_and_si256(upper, _mm256_set1_epi16(1));
+  const __m256i above_half = _mm256_xor_si256(lower, _mm256_set1_epi16(-0x8000));  // lower − 2¹⁵, signed
+  const __m256i up = _mm256_cmpgt_epi16(_mm256_adds_epi16(above_half, odd), _mm256_setzero_si256());
+  const __m256i endless = _mm256_cmpeq_epi16(_mm256_and_si256(upper, exponent), exponent);
+  const __m256i words = _mm256_sub_epi16(upper, _mm256_andnot_si256(endless, up));
+#else
   const Words words = (round_to_upper(pair.first) >> 16) | (round_to_upper(pair.second) & 0xffff0000U);
+#endif
   std::memcpy(static_cast<void*>(to), &words, sizeof words);
 }
 
@@ -220,6 +234,17 @@ inline Floats max(Floats a, Floats b) {
 #endif
 }
 
+/// a·b + c, rounded once where the CPU can: for sums that cancel. Elsewhere the compiler contracts what it likes.
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return lanes_cast<Floats>(_mm512_fmadd_ps(lanes_cast<__m512>(a), lanes_cast<__m512>(b), lanes_cast<__m512>(c)));
+#elif defined(__FMA__)
+  return lanes_cast<Floats>(_mm256_fmadd_ps(lanes_cast<__m256>(a), lanes_cast<__m256>(b), lanes_cast<__m256>(c)));
+#else
+  return a * b + c;
+#endif
+}
+
 inline Floats sqrt(Floats value) {
 #if defined(__AVX512F__)
   return lanes_cast<Floats>(_mm512_maskz_sqrt_ps(0xffff, lanes_cast<__m512>(value)));
@@ -251,14 +276,40 @@ inline float largest(Floats value) {
   return combine_lanes(value, [](auto a, auto b) { return a > b ? a : b; });
 }
 
+/// Elements at `now`, for transform() and sum_of(): while they are read, as many bytes at `ahead` are fetched into the
+/// cache. For kernels that pass over a row several times: memory would else rest during all passes but the first.
+/// `ahead` may lie beyond the end of an array.
+template <class T>
+struct Fetching {
+  const T* now;
+  const T* ahead;
+
+  Fetching operator+(std::int64_t i) const {
+    return {now + i, reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(ahead) + i * sizeof(T))};
+  }
+};
+template <class T>
+[[gnu::always_inline]] inline Pair load_pair(const Fetching<T>& from) {
+  __builtin_prefetch(from.ahead);
+  return load_pair(from.now);
+}
+template <class T>
+inline Floats load(const Fetching<T>& from) {
+  return load(from.now);
+}
+template <class T>
+inline Floats load_partial(const Fetching<T>& from, std::int64_t count) {
+  return load_partial(from.now, count);
+}
+
 /// Calls piece(i, whole) for i = 0, kLanes, … below n, where `whole` is an object that loads and stores kLanes lanes at
 /// i, and once more with one that loads and stores the remaining n mod kLanes.
 ///
 ///   for_vectors(n, [&](std::int64_t i, auto lanes) { lanes.store(y + i, lanes.load(x + i) * 2.0F); });
 struct WholeVector {
   static constexpr bool kPartial = false;
-  template <class T>
-  Floats load(const T* from) const {
+  template <class From>
+  Floats load(const From& from) const {
     return cpu::load(from);
   }
   template <class T>
@@ -272,8 +323,8 @@ struct WholeVector {
 struct PartialVector {
   static constexpr bool kPartial = true;
   std::int64_t count;
-  template <class T>
-  Floats load(const T* from) const {
+  template <class From>
+  Floats load(const From& from) const {
     return load_partial(from, count);
   }
   template <class T>
@@ -309,9 +360,9 @@ inline float sum_vectors(std::int64_t n, Term&& term) {
 }
 
 /// f of each element's values in `in…`, into the outputs: f takes Floats and returns one Floats an output, or a single
-/// Floats for a single output. An output may be one of the inputs.
+/// Floats for a single output. An output may be one of the inputs. Inputs are pointers or Fetching.
 template <std::size_t kOutputs, class T, class Function, class... In>
-inline void transform(std::int64_t n, const std::array<T*, kOutputs>& outputs, const Function& f, const In*... in) {
+inline void transform(std::int64_t n, const std::array<T*, kOutputs>& outputs, const Function& f, const In&... in) {
   const auto at = [&](std::size_t output, auto result) {
     if constexpr (kOutputs == 1) {
       return result;
@@ -328,32 +379,52 @@ inline void transform(std::int64_t n, const std::array<T*, kOutputs>& outputs, c
   }
   const std::int64_t rest = i;
   for_vectors(n - rest, [&](std::int64_t j, auto lanes) {
-    const auto result = f(lanes.load(in + rest + j)...);
+    const auto result = f(lanes.load(in + (rest + j))...);
     for (std::size_t k = 0; k < kOutputs; ++k) lanes.store(outputs[k] + rest + j, at(k, result));
   });
 }
 template <class T, class Function, class... In>
-inline void transform(std::int64_t n, T* output, const Function& f, const In*... in) {
+inline void transform(std::int64_t n, T* output, const Function& f, const In&... in) {
   transform<1, T>(n, {output}, f, in...);
 }
 
 /// Σ f(values of `in…`), f from Floats to Floats, with four independent accumulators, added in a fixed order.
 template <class Function, class... In>
-inline float sum_of(std::int64_t n, const Function& f, const In*... in) {
+inline float sum_of(std::int64_t n, const Function& f, const In&... in) {
   Floats a{}, b{}, c{}, d{};
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     [&](auto... pair) { a += f(pair.first...), b += f(pair.second...); }(load_pair(in + i)...);
-    [&](auto... pair) { c += f(pair.first...), d += f(pair.second...); }(load_pair(in + i + 2 * kLanes)...);
+    [&](auto... pair) { c += f(pair.first...), d += f(pair.second...); }(load_pair(in + (i + 2 * kLanes))...);
   }
   const std::int64_t rest = i;
-  for_vectors(n - rest, [&](std::int64_t j, auto lanes) { a += lanes.fill(f(lanes.load(in + rest + j)...), 0.0F); });
+  for_vectors(n - rest, [&](std::int64_t j, auto lanes) { a += lanes.fill(f(lanes.load(in + (rest + j))...), 0.0F); });
+  return sum((a + b) + (c + d));
+}
+
+/// y = f(x) and Σ f(x), with sum_of's bits.
+template <class Function, class In>
+inline float transform_and_sum(std::int64_t n, float* y, const Function& f, const In& x) {
+  Floats a{}, b{}, c{}, d{};
+  const auto step = [&](std::int64_t i, Floats& first_sum, Floats& second_sum) {
+    const Pair from = load_pair(x + i), to{f(from.first), f(from.second)};
+    store_pair(y + i, to);
+    first_sum += to.first, second_sum += to.second;
+  };
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) step(i, a, b), step(i + 2 * kLanes, c, d);
+  const std::int64_t rest = i;
+  for_vectors(n - rest, [&](std::int64_t j, auto lanes) {
+    const Floats value = f(lanes.load(x + (rest + j)));
+    lanes.store(y + rest + j, value);
+    a += lanes.fill(value, 0.0F);
+  });
   return sum((a + b) + (c + d));
 }
 
 /// The largest of n ≥ 1 elements; −inf when all are −inf. NaNs may be passed over.
-template <class T>
-inline float max_of(const T* values, std::int64_t n) {
+template <class In>
+inline float max_of(const In& values, std::int64_t n) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   Floats a = broadcast(kLowest), b = a;
   std::int64_t i = 0;

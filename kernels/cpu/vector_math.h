@@ -1,75 +1,48 @@
-// exp, exp2, logistics and sine/cosine of vectors without branches: GCC doesn't vectorise the C library's without
+// Powers, logistics and sine/cosine of vectors without branches: GCC doesn't vectorise the C library's without
 // -ffast-math, which would also license it to reorder sums. NaN passes through.
 #pragma once
-
-#include <bit>
-#include <limits>
 
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 
 /// min(x, bound) and max(x, bound); NaN stays.
-inline Floats at_most(Floats x, float bound) {
+[[gnu::always_inline]] inline Floats at_most(Floats x, float bound) {
   return min(broadcast(bound), x);
 }
-inline Floats at_least(Floats x, float bound) {
+[[gnu::always_inline]] inline Floats at_least(Floats x, float bound) {
   return max(broadcast(bound), x);
 }
 
 inline constexpr float kLog2e = 1.44269504F;
-inline constexpr float kRoundToWhole = 12582912.0F;  // 1.5·2²³: adding and subtracting it rounds to a whole number
+// 1.5·2²³ + 127: adding it rounds to a whole number n and leaves n + 127 in the last bits.
+inline constexpr float kRoundToWhole = 12583039.0F;
 
-/// value·2ⁿ for finite value and result, the latter not denormal; `shifted` is n + kRoundToWhole, n whole.
-inline Floats times_power_of_two(Floats value, Floats shifted) {
+/// 2ⁿ⁺ʳ for |r| ≤ ½ and −126 ≤ n ≤ 128 with a relative error below 2.5e-7, or NaN if r is NaN. `shifted` is n +
+/// kRoundToWhole.
+[[gnu::always_inline]] inline Floats exp2_of_parts(Floats shifted, Floats r) {
+  // Estrin's scheme: kernels wait for this chain of dependent operations more than for their number.
+  const Floats r2 = r * r;
+  const Floats upper = (1.33002565e-3F * r + 9.66971847e-3F) * r2 + (5.55056004e-2F * r + 2.40222815e-1F);
+  const Floats fraction = upper * r2 + (6.93147181e-1F * r + 1.0F);
 #if defined(__AVX512F__)
   return lanes_cast<Floats>(
-      _mm512_maskz_scalef_ps(0xffff, lanes_cast<__m512>(value), lanes_cast<__m512>(shifted - kRoundToWhole)));
+      _mm512_maskz_scalef_ps(0xffff, lanes_cast<__m512>(fraction), lanes_cast<__m512>(shifted - kRoundToWhole)));
 #else
-  // n stands in the last bits of `shifted`: it is added to the exponent.
-  return lanes_cast<Floats>(lanes_cast<Words>(value) + (lanes_cast<Words>(shifted) << 23));
+  return fraction * lanes_cast<Floats>(lanes_cast<Words>(shifted) << 23);  // 2ⁿ: n + 127 is its exponent's bits
 #endif
 }
 
-/// eˣ for −87.33654 ≤ x ≤ 88.72283, with a relative error below 1.5e-7 (2 ulp): Cody-Waite reduction to |r| ≤ ln2/2,
-/// then a minimax polynomial (its error is 3e-9). NaN gives NaN; beyond the bounds any finite or infinite number.
-inline Floats bounded_exp(Floats x) {
-  constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  const Floats shifted = x * kLog2e + kRoundToWhole, n = shifted - kRoundToWhole;
-  const Floats r = (x - n * kLn2High) - n * kLn2Low;
-  // Estrin's scheme: kernels wait for this chain of dependent operations more than for their number.
-  const Floats r2 = r * r;
-  const Floats upper = 1.38145986e-3F * r2 + (8.36871688e-3F * r + 4.1668388e-2F);
-  const Floats p = (upper * r2 + (1.66665206e-1F * r + 4.99999934e-1F)) * r2 + (r + 1.0F);
-  return times_power_of_two(p, shifted) + (x - x);  // + 0, or NaN
-}
-
-/// eˣ for any x, as accurate. Results that would be denormal are 0, above the range +inf; NaN gives NaN.
-inline Floats exp(Floats x) {
-  constexpr float kOverflow = 88.72283F, kUnderflow = -87.33654F;
-  const Floats result = bounded_exp(at_least(at_most(x, kOverflow), kUnderflow));
-  const Floats above = x > kOverflow ? broadcast(std::numeric_limits<float>::infinity()) : result;
-  return x < kUnderflow ? Floats{} : above;
-}
-
-/// 2ˣ for −126 ≤ x ≤ 128 with a relative error below 2.5e-7; for NaN any number.
-inline Floats bounded_exp2(Floats x) {
-  const Floats shifted = x + kRoundToWhole, r = x - (shifted - kRoundToWhole);
-  const Floats r2 = r * r;
-  const Floats upper = (1.33002565e-3F * r + 9.66971847e-3F) * r2 + (5.55056004e-2F * r + 2.40222815e-1F);
-  const Floats p = upper * r2 + (6.93147181e-1F * r + 1.0F);
-  return times_power_of_two(p, shifted);
-}
-
-/// 2ˣ for x ≤ 128, as accurate; below −126 the result is at most 2⁻¹²⁶, for NaN NaN. For softmax, whose exponents are
-/// scaled and shifted by one multiply-add.
-inline Floats exp2(Floats x) {
-  const Floats bounded = at_least(x, -126.0F);
-  return bounded_exp2(bounded) + (bounded - bounded);  // + 0, or NaN
+/// eˣ for x ≤ 88, as softmax needs it, with a relative error below 2.5e-7 + 2e-8·|x|: at most 2⁻¹²⁶ below −87.3, NaN
+/// for NaN.
+[[gnu::always_inline]] inline Floats softmax_exp(Floats x) {
+  const Floats bounded = at_least(x, -88.0F);
+  const Floats log2e = broadcast(kLog2e), shifted = multiply_add(bounded, log2e, broadcast(kRoundToWhole));
+  return exp2_of_parts(shifted, multiply_add(bounded, log2e, kRoundToWhole - shifted));
 }
 
 /// 1/x to 2 ulp for 2⁻¹²⁶ ≤ x ≤ 2¹²⁶, without a division where it is slow; 0 for +inf, NaN for NaN.
-inline Floats reciprocal(Floats x) {
+[[gnu::always_inline]] inline Floats reciprocal(Floats x) {
 #if defined(__AVX512F__)
   const auto value = lanes_cast<__m512>(x);
   const Floats guess = lanes_cast<Floats>(_mm512_maskz_rcp14_ps(0xffff, value));
@@ -80,17 +53,20 @@ inline Floats reciprocal(Floats x) {
 #endif
 }
 
-/// 1/(1 + e⁻ˣ): silu(x) = x·logistic(x). 0 below −87.
-inline Floats logistic(Floats x) {
-  constexpr float kFar = 87.0F;
-  const Floats bounded = at_most(at_least(x, -kFar), kFar);
-  const Floats result = reciprocal(1.0F + bounded_exp(-bounded));
-  return x < -kFar ? Floats{} : result;
+/// 1/(1 + 2ˣ) to 4e-7, for callers whose exponents come scaled: 0 from 128 on, NaN for NaN.
+[[gnu::always_inline]] inline Floats logistic2(Floats x) {
+  const Floats bounded = at_most(at_least(x, -126.0F), 128.0F);
+  const Floats shifted = bounded + kRoundToWhole;
+  return reciprocal(1.0F + exp2_of_parts(shifted, bounded - (shifted - kRoundToWhole)));
 }
 
-/// 1/(1 + 2ˣ), for callers whose exponents come scaled: 0 from 128 on, for NaN any number.
-inline Floats logistic2(Floats x) {
-  return reciprocal(1.0F + bounded_exp2(at_most(at_least(x, -126.0F), 128.0F)));
+/// 1/(1 + e⁻ˣ) to 3e-7: silu(x) = x·logistic(x). 0 from −89 on, NaN for NaN.
+[[gnu::always_inline]] inline Floats logistic(Floats x) {
+  constexpr float kLog2eLow = 1.9259630e-8F;  // what fp32 leaves of log₂e
+  const Floats negative = -at_most(at_least(x, -89.0F), 87.0F), log2e = broadcast(kLog2e);
+  const Floats shifted = multiply_add(negative, log2e, broadcast(kRoundToWhole));
+  const Floats r = multiply_add(negative, log2e, kRoundToWhole - shifted);
+  return reciprocal(1.0F + exp2_of_parts(shifted, multiply_add(negative, broadcast(kLog2eLow), r)));
 }
 
 struct SineCosine {
@@ -99,7 +75,7 @@ struct SineCosine {
 
 /// Sine and cosine of |x| ≤ 2²⁰ to 1.5e-7 absolute. The reduction by multiples of π/2 is done in double, so that
 /// positions of hundreds of thousands keep their accuracy; then Taylor polynomials on |r| ≤ π/4.
-inline SineCosine sine_cosine(Floats x) {
+[[gnu::always_inline]] inline SineCosine sine_cosine(Floats x) {
   constexpr double kTwoOverPi = 0.63661977236758134308, kHalfPi = 1.57079632679489661923;
   constexpr double kRound = 6755399441055744.0;  // 1.5·2⁵²
   const Doubles wide = __builtin_convertvector(x, Doubles);

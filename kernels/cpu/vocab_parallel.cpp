@@ -30,7 +30,7 @@ void check_target(std::int64_t target, std::int64_t vocab) {
 }
 
 float scalar_exp(float x) {
-  return exp(broadcast(x))[0];
+  return softmax_exp(broadcast(x))[0];
 }
 
 }  // namespace
@@ -48,8 +48,9 @@ void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& log
       const float shift = top == kNone ? 0.0F : top;
       float* out = statistics.f32() + row * 3;
       out[0] = top;
-      out[1] = sum_vectors(
-          columns.tokens, [&](std::int64_t i, auto lanes) { return lanes.fill(exp(lanes.load(x + i) - shift), 0.0F); });
+      out[1] = sum_vectors(columns.tokens, [&](std::int64_t i, auto lanes) {
+        return lanes.fill(softmax_exp(lanes.load(x + i) - shift), 0.0F);
+      });
       out[2] = columns.has(target) ? static_cast<float>(x[target - columns.first]) : kNone;
     });
   };
@@ -82,8 +83,9 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
       losses.f32()[row] = std::log(total) - (picked - top);
       if (grad_scale == nullptr) return;
       const float scale = grad_scale->f32()[0], factor = scale / total;
-      for_vectors(columns.tokens,
-                  [&](std::int64_t i, auto lanes) { lanes.store(x + i, exp(lanes.load(x + i) - top) * factor); });
+      for_vectors(columns.tokens, [&](std::int64_t i, auto lanes) {
+        lanes.store(x + i, softmax_exp(lanes.load(x + i) - top) * factor);
+      });
       if (columns.has(target)) {
         // p − 1 is taken in fp32, before the rounding to T.
         const float probability = scalar_exp(picked - top) / total;

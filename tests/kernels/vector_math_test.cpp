@@ -1,4 +1,4 @@
-// exp, exp2, logistic and sine/cosine against double precision over their range, and at its ends.
+// Powers, logistics and sine/cosine against double precision over their range, and at its ends.
 #include "kernels/cpu/vector_math.h"
 
 #include <gtest/gtest.h>
@@ -12,49 +12,25 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-TEST(VectorMath, ExpIsAccurateOverItsRange) {
-  double worst = 0;
-  for (double x = -87.3; x < 88.7; x += 0.0037) {
+TEST(VectorMath, SoftmaxExpIsAccurateOverItsRange) {
+  for (double x = -87.3; x < 88; x += 0.0037) {
     const auto value = static_cast<float>(x);
     const double exact = std::exp(static_cast<double>(value));
-    worst = std::max(worst, std::abs(static_cast<double>(exp(broadcast(value))[7]) / exact - 1.0));
+    const double error = static_cast<double>(softmax_exp(broadcast(value))[7]) / exact - 1.0;
+    ASSERT_LT(std::abs(error), 2.5e-7 + 2e-8 * std::abs(x)) << x;
   }
-  EXPECT_LT(worst, 1.5e-7);
 }
 
-TEST(VectorMath, ExpAtTheEnds) {
-  const auto at = [](float x) { return exp(broadcast(x))[0]; };
+TEST(VectorMath, SoftmaxExpAtTheEnds) {
+  const auto at = [](float x) { return softmax_exp(broadcast(x))[3]; };
   EXPECT_EQ(at(0.0F), 1.0F);
   EXPECT_EQ(at(-0.0F), 1.0F);
-  EXPECT_EQ(at(-kInfinity), 0.0F);
-  EXPECT_EQ(at(kInfinity), kInfinity);
-  EXPECT_TRUE(std::isnan(at(kNan)));
-  EXPECT_NEAR(at(1.0F), std::exp(1.0), 3e-7);
+  EXPECT_EQ(at(-1e-30F), 1.0F);
+  EXPECT_NEAR(at(1.0F), std::exp(1.0), 5e-7);
   EXPECT_GT(at(-87.0F), 0.0F);
-  EXPECT_EQ(at(-88.0F), 0.0F);
-  EXPECT_EQ(at(-1e30F), 0.0F);
-  EXPECT_TRUE(std::isfinite(at(88.7F)));
-  EXPECT_EQ(at(88.8F), kInfinity);
-  EXPECT_EQ(at(1e30F), kInfinity);
-  EXPECT_EQ(at(1e-30F), 1.0F);
-}
-
-TEST(VectorMath, Exp2IsAccurateOverItsRange) {
-  double worst = 0;
-  for (double x = -125.9; x < 127.9; x += 0.0041) {
-    const auto value = static_cast<float>(x);
-    const double exact = std::exp2(static_cast<double>(value));
-    worst = std::max(worst, std::abs(static_cast<double>(exp2(broadcast(value))[7]) / exact - 1.0));
-  }
-  EXPECT_LT(worst, 2.5e-7);
-}
-
-TEST(VectorMath, Exp2AtTheEnds) {
-  EXPECT_EQ(exp2(Floats{})[0], 1.0F);
-  EXPECT_EQ(exp2(broadcast(-3.0F))[5], 0.125F);
-  EXPECT_LE(exp2(broadcast(-kInfinity))[3], 1.2e-38F);
-  EXPECT_LE(exp2(broadcast(-1e30F))[3], 1.2e-38F);
-  EXPECT_TRUE(std::isnan(exp2(broadcast(kNan))[4]));
+  for (const float far : {-88.0F, -1e30F, -kInfinity}) EXPECT_LE(at(far), 1.2e-38F) << far;
+  for (const float far : {-88.0F, -1e30F, -kInfinity}) EXPECT_GE(at(far), 0.0F) << far;
+  EXPECT_TRUE(std::isnan(at(kNan)));
 }
 
 TEST(VectorMath, LogisticIsAccurateAndSaturates) {
@@ -78,6 +54,7 @@ TEST(VectorMath, LogisticOfPowersOfTwoIsAccurateAndSaturates) {
     EXPECT_EQ(logistic2(broadcast(far))[0], 0.0F) << far;
     EXPECT_EQ(logistic2(broadcast(-far))[0], 1.0F) << far;
   }
+  EXPECT_TRUE(std::isnan(logistic2(broadcast(kNan))[5]));
   for (float x = 126; x < 128; x += 0.01F) EXPECT_LE(logistic2(broadcast(x))[0], 1.2e-38F) << x;
 }
 

@@ -7,7 +7,8 @@
 // overlap = (communication + computation − both together) / the smaller of the first two. Times are the slowest rank's,
 // from a barrier; the kinds of run take turns; medians. As the speed of a shared machine drifts, the computation runs
 // alone right before each run beside communication, and only their difference counts. MPI_Iallreduce with MPI_Test in
-// the place of progress(), and MPI_Allreduce before the computation, are what it has to beat.
+// the place of progress(), and MPI_Allreduce before the computation, are what it has to beat. Bare TCP sockets that
+// exchange as many bytes and sum nothing are the floor.
 #define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "base/median.h"
+#include "bench/socket_exchange.h"
 #include "graph/operation.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
@@ -62,7 +64,8 @@ class Bench {
         group_(world.split(0)),
         options_(options),
         data_(static_cast<std::size_t>(options.megabytes * (1 << 20) / 4), 0.0F),
-        workspace_(data_.size() + 1) {}
+        workspace_(data_.size() + 1),
+        sockets_(world, data_.size() * sizeof(float)) {}
 
   int run() {
     world_.barrier();
@@ -72,20 +75,20 @@ class Bench {
     from_barrier([&] { communicate_only(); });  // the first one opens connections
     computation_ = options_.factor * from_barrier([&] { communicate_only(); });
 
-    std::array<std::vector<double>, 3> alone_times;  // by Communication
-    std::vector<std::vector<double>> computing(2 * options_.intervals.size()),
+    std::array<std::vector<double>, kContestants> alone_times;  // and of MPI_Allreduce in the floor's place
+    std::vector<std::vector<double>> computing(kContestants * options_.intervals.size()),
         costs(computing.size());  // what communicating beside it adds
     for (int repetition = -1; repetition < options_.repetitions; ++repetition) {
       const auto keep = [&](std::vector<double>& list, double value) {
         if (repetition >= 0) list.push_back(value);
       };
       keep(alone_times[0], from_barrier([&] { communicate_only(); }));
-      keep(alone_times[1], from_barrier([&] { mpi_blocking(); }));
-      keep(alone_times[2], from_barrier([&] { mpi_nonblocking(); }));
+      keep(alone_times[1], from_barrier([&] { mpi_nonblocking(); }));
+      keep(alone_times[2], from_barrier([&] { mpi_blocking(); }));
       for (std::size_t i = 0; i < costs.size(); ++i) {
-        const double interval = options_.intervals[i / 2] * 1e-3;  // Weft's turn, then MPI's
+        const double interval = options_.intervals[i / kContestants] * 1e-3;
         const double computation = from_barrier([&] { compute_with(interval, [] { return true; }); });
-        const double together = from_barrier([&] { i % 2 == 0 ? weft_beside(interval) : mpi_beside(interval); });
+        const double together = from_barrier([&] { beside(i % kContestants, interval); });
         keep(computing[i], computation);
         keep(costs[i], together - computation);
       }
@@ -95,6 +98,8 @@ class Bench {
   }
 
  private:
+  static constexpr std::size_t kContestants = 3;
+
   // All of the computation, with `progress` called after each `interval` of it; then waits for what is left.
   template <class Progress>
   void compute_with(double interval, const Progress& progress) {
@@ -108,18 +113,22 @@ class Bench {
     for (Backoff backoff; !done; backoff.pause()) done = progress();
   }
 
-  void weft_beside(double interval) {
-    group_->start(call());
-    compute_with(interval, [&] { return group_->progress(); });
-  }
-
-  void mpi_beside(double interval) {
-    MPI_Request request = start_mpi();
-    compute_with(interval, [&] {
-      int complete = 0;
-      MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
-      return complete != 0;
-    });
+  // Contestant 0 is Weft, 1 MPI, 2 the sockets.
+  void beside(std::size_t contestant, double interval) {
+    if (contestant == 0) {
+      group_->start(call());
+      compute_with(interval, [&] { return group_->progress(); });
+    } else if (contestant == 1) {
+      MPI_Request request = start_mpi();
+      compute_with(interval, [&] {
+        int complete = 0;
+        MPI_Test(&request, &complete, MPI_STATUS_IGNORE);
+        return complete != 0;
+      });
+    } else {
+      sockets_.start();
+      compute_with(interval, [&] { return sockets_.progress(); });
+    }
   }
 
   void mpi_nonblocking() {
@@ -168,21 +177,24 @@ class Bench {
     return slowest(timed(function));
   }
 
-  void report(const std::array<std::vector<double>, 3>& alone, const std::vector<std::vector<double>>& computing,
-              const std::vector<std::vector<double>>& costs) const {
-    const double weft = median(alone[0]), blocking = median(alone[1]), nonblocking = median(alone[2]);
+  void report(const std::array<std::vector<double>, kContestants>& alone,
+              const std::vector<std::vector<double>>& computing, const std::vector<std::vector<double>>& costs) const {
+    const double weft = median(alone[0]), nonblocking = median(alone[1]), blocking = median(alone[2]);
     fmt::print("alone, ms: weft {:.1f}, MPI_Allreduce {:.1f}, MPI_Iallreduce {:.1f}, computation {:.1f}\n\n",
                weft * 1e3, blocking * 1e3, nonblocking * 1e3, median(computing[0]) * 1e3);
     fmt::print(
-        "| interval ms | weft adds ms | overlap % | MPI_Iallreduce adds ms | overlap % | "
-        "MPI_Allreduce, then computing / weft |\n|---|---|---|---|---|---|\n");
-    for (std::size_t i = 0; i < costs.size(); i += 2) {
-      const double ours = median(costs[i]), theirs = median(costs[i + 1]), computation = median(computing[i]);
+        "| interval ms | weft adds ms | overlap % | bare sockets add ms | overlap % | MPI_Iallreduce adds ms | overlap "
+        "% | "
+        "MPI_Allreduce, then computing / weft |\n|---|---|---|---|---|---|---|---|\n");
+    for (std::size_t i = 0; i < costs.size(); i += kContestants) {
+      const double ours = median(costs[i]), theirs = median(costs[i + 1]), floor = median(costs[i + 2]);
+      const double computation = median(computing[i]);
       const auto overlap = [&](double communication, double cost) {
         return 100 * (communication - cost) / std::min(communication, computation);
       };
-      fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} |\n", options_.intervals[i / 2], ours * 1e3,
-                 overlap(weft, ours), theirs * 1e3, overlap(nonblocking, theirs),
+      fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} |\n",
+                 options_.intervals[i / kContestants], ours * 1e3, overlap(weft, ours), floor * 1e3,
+                 overlap(weft, floor), theirs * 1e3, overlap(nonblocking, theirs),
                  (blocking + computation) / (computation + ours));
     }
   }
@@ -191,6 +203,7 @@ class Bench {
   std::unique_ptr<Communicator> group_;
   Options options_;
   std::vector<float> data_, workspace_;
+  SocketExchange sockets_;
   double iterations_per_second_ = 0, computation_ = 0;
   volatile float sink_ = 0;
 };

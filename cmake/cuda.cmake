@@ -53,9 +53,13 @@ function(weft_add_cuda)
   file(GLOB runtime CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cpp)
   add_library(weft_cuda INTERFACE)
   target_include_directories(weft_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
-  target_link_libraries(weft_cuda INTERFACE CUDA::cudart_static CUDA::cublasLt ${CUDNN_LIBRARY} ${NCCL_LIBRARY})
-  # cuBLASLt takes a tenth of a second to load: programs that don't call it do without.
+  target_link_libraries(weft_cuda INTERFACE CUDA::cudart_static ${CUDNN_LIBRARY} ${NCCL_LIBRARY})
+  # Programs that call none of them load none. cuBLASLt, which takes a tenth of a second, is loaded by its first caller,
+  # who looks where it lay here if the loader doesn't know better.
   target_link_options(weft_cuda INTERFACE LINKER:--as-needed)
+  get_filename_component(cublas_lt_folder ${CUDA_cublasLt_LIBRARY} DIRECTORY)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/cublas_lt_functions.cpp PROPERTIES
+                              COMPILE_DEFINITIONS "WEFT_CUBLASLT_FOLDER=\"${cublas_lt_folder}\"")
   target_sources(weft_kernels PRIVATE ${kernels})
   target_sources(weft_runtime PRIVATE ${runtime})
   get_target_property(runtime_sources weft_runtime SOURCES)

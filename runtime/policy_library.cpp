@@ -1,6 +1,5 @@
 #include "runtime/policy_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 #include "graph/analysis.h"
 #include "runtime/policy_abi.h"
 
@@ -19,30 +19,10 @@ namespace {
 constexpr std::uint32_t kUnset = UINT32_MAX;
 constexpr std::size_t kMostAdded = 10'000'000;  // reasons, edges: a library that never ends adding is stopped
 
-class SharedLibrary {
- public:
-  explicit SharedLibrary(const std::string& path) {
-    // With a slash in it the path is taken as it is; without, system folders would be searched.
-    const std::string absolute = std::filesystem::absolute(path).string();
-    handle_ = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) {
-      const char* why = dlerror();
-      throw UserError(fmt::format("can't load the policy {}: {}", path, why == nullptr ? "?" : why),
-                      "a shared library as in examples/policy", "check the path and how the library was linked");
-    }
-  }
-  ~SharedLibrary() { dlclose(handle_); }
-  SharedLibrary(const SharedLibrary&) = delete;
-  SharedLibrary& operator=(const SharedLibrary&) = delete;
-
-  template <class Function>
-  Function* find(const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(handle_, name));
-  }
-
- private:
-  void* handle_ = nullptr;
-};
+// With a slash in it the path is taken as it is; without, system folders would be searched.
+std::array<std::string, 1> place_of(const std::string& path) {
+  return {std::filesystem::absolute(path).string()};
+}
 
 // What the library adds while it runs; the functions are called through C, so nothing may be thrown out of them.
 struct Added {
@@ -98,7 +78,11 @@ struct Described {
 class LibraryPolicy final : public Policy {
  public:
   LibraryPolicy(std::string path, std::string parameters)
-      : path_(std::move(path)), parameters_(std::move(parameters)), library_(path_) {
+      : path_(std::move(path)), parameters_(std::move(parameters)), library_(place_of(path_)) {
+    if (!library_) {
+      throw UserError(fmt::format("can't load the policy {}: {}", path_, library_.failure()),
+                      "a shared library as in examples/policy", "check the path and how the library was linked");
+    }
     auto* const entry = library_.find<const weft_policy*()>("weft_policy_entry");
     if (entry == nullptr) {
       refuse("it exports no function weft_policy_entry",

@@ -2,7 +2,6 @@
 
 #define OMPI_SKIP_MPICXX 1  // the retired C++ bindings would need a library of their own
 #include <cpuid.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gvc.h>
@@ -19,11 +18,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 #include "kernels/cpu/gemm.h"
 #include "runtime/device/devices.h"
 
@@ -210,20 +209,6 @@ void check_libraries(Checks& checks) {
   check_graphviz(checks);
 }
 
-/// A shared library that is open as long as this lives.
-class Library {
- public:
-  explicit Library(const char* name) : handle_(dlopen(name, RTLD_LAZY | RTLD_LOCAL), &dlclose) {}
-  explicit operator bool() const { return handle_ != nullptr; }
-  template <class Function>
-  Function* function(const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(handle_.get(), name));
-  }
-
- private:
-  std::unique_ptr<void, int (*)(void*)> handle_;
-};
-
 /// The path of nvcc in the toolkit's usual folder or in PATH; "" if there is none.
 std::string find_nvcc() {
   std::vector<std::string> folders{"/usr/local/cuda/bin"};
@@ -239,20 +224,20 @@ std::string find_nvcc() {
 }
 
 /// The driver's library: CUDA version, and devices if it starts.
-std::string driver_text(const Library& driver) {
+std::string driver_text(const SharedLibrary& driver) {
   int version = 0, devices = 0;
-  const auto get_version = driver.function<int(int*)>("cuDriverGetVersion");
-  const auto init = driver.function<int(unsigned)>("cuInit");
-  const auto count = driver.function<int(int*)>("cuDeviceGetCount");
+  const auto get_version = driver.find<int(int*)>("cuDriverGetVersion");
+  const auto init = driver.find<int(unsigned)>("cuInit");
+  const auto count = driver.find<int(int*)>("cuDeviceGetCount");
   if (get_version == nullptr || init == nullptr || count == nullptr || get_version(&version) != 0) return "unusable";
   const bool started = init(0) == 0 && count(&devices) == 0;
   return fmt::format("CUDA {}.{}, {}", version / 1000, version % 1000 / 10,
                      started ? fmt::format("{} device(s)", devices) : "no device that starts");
 }
 
-std::string nccl_text(const Library& nccl) {
+std::string nccl_text(const SharedLibrary& nccl) {
   int version = 0;
-  const auto get_version = nccl.function<int(int*)>("ncclGetVersion");
+  const auto get_version = nccl.find<int(int*)>("ncclGetVersion");
   if (get_version == nullptr || get_version(&version) != 0) return "unusable";
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
@@ -266,10 +251,11 @@ void check_gpu(Checks& checks) {
   };
   add("GPU code", report.built ? "built" : "", report.built ? join(report.libraries) : "a build with a toolkit has it");
   add("CUDA toolkit", find_nvcc());
-  const Library driver("libcuda.so.1");
+  const SharedLibrary driver(std::array<std::string, 1>{"libcuda.so.1"});
   add("driver", driver ? driver_text(driver) : "");
-  const Library nccl("libnccl.so.2");
+  const SharedLibrary nccl(std::array<std::string, 1>{"libnccl.so.2"});
   add("NCCL", nccl ? nccl_text(nccl) : "");
+  if (!report.unusable.empty()) add("cuBLASLt", "", report.unusable);
   if (report.devices.empty()) add("device", "", report.missing);
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     add(fmt::format("device {}", i), report.devices[i], "weft train --device cuda");

@@ -3,7 +3,6 @@
 // Cᵀ = op(B)ᵀ·op(A)ᵀ, with n rows and m columns, and its "A" is our B.
 #include "kernels/cuda/gemm.h"
 
-#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/cuda/cublas_lt_functions.h"
 
 namespace weft::cuda {
 namespace {
@@ -20,7 +20,7 @@ static_assert(sizeof(GemmAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 
 void check_cublas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw RuntimeFault(fmt::format("cuBLASLt: {}: {}", what, cublasLtGetStatusName(status)));
+  throw RuntimeFault(fmt::format("cuBLASLt: {}: {}", what, cublas_lt().status_name(status)));
 }
 
 cublasLtMatmulAlgo_t to_library(const GemmAlgorithm& algorithm) {
@@ -58,22 +58,23 @@ cublasLtMatrixLayoutOpaque_t layout_of(const Matrix& matrix) {
   // A single row may have any stride; cuBLASLt wants it to be a row's length at least.
   const std::int64_t stride = std::max(matrix.row_stride, matrix.cols);
   cublasLtMatrixLayoutOpaque_t layout{};
-  check_cublas(cublasLtMatrixLayoutInit(&layout, library_type(matrix.dtype), static_cast<std::uint64_t>(matrix.cols),
-                                        static_cast<std::uint64_t>(matrix.rows), stride),
-               "cublasLtMatrixLayoutInit");
+  check_cublas(
+      cublas_lt().init_layout(&layout, sizeof(layout), library_type(matrix.dtype),
+                              static_cast<std::uint64_t>(matrix.cols), static_cast<std::uint64_t>(matrix.rows), stride),
+      "cublasLtMatrixLayoutInit");
   return layout;
 }
 
 template <class Value>
 void set(cublasLtMatmulDescOpaque_t& descriptor, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-  check_cublas(cublasLtMatmulDescSetAttribute(&descriptor, attribute, &value, sizeof(value)),
+  check_cublas(cublas_lt().set_descriptor(&descriptor, attribute, &value, sizeof(value)),
                "cublasLtMatmulDescSetAttribute");
 }
 
 template <class Value>
 void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceAttributes_t attribute,
          const Value& value) {
-  check_cublas(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+  check_cublas(cublas_lt().set_preference(&preference, attribute, &value, sizeof(value)),
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
@@ -124,16 +125,16 @@ std::optional<GemmAlgorithm> parse_hex(std::string_view text) {
 
 CublasLt::CublasLt() {
   cublasLtHandle_t handle = nullptr;
-  check_cublas(cublasLtCreate(&handle), "cublasLtCreate");
+  check_cublas(cublas_lt().create(&handle), "cublasLtCreate");
   handle_ = handle;
 }
 
 CublasLt::~CublasLt() {
-  cublasLtDestroy(static_cast<cublasLtHandle_t>(handle_));
+  cublas_lt().destroy(static_cast<cublasLtHandle_t>(handle_));
 }
 
 std::size_t CublasLt::version() {
-  return cublasLtGetVersion();
+  return cublas_lt().version();
 }
 
 struct PreparedGemm::Impl {
@@ -154,7 +155,8 @@ struct PreparedGemm::Impl {
         handle(static_cast<cublasLtHandle_t>(library.get())),
         empty(key.m == 0 || key.n == 0 || key.k == 0) {
     if (empty) return;
-    check_cublas(cublasLtMatmulDescInit(&descriptor, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescInit");
+    check_cublas(cublas_lt().init_descriptor(&descriptor, sizeof(descriptor), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                 "cublasLtMatmulDescInit");
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, key.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, key.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (bias != nullptr) {
@@ -172,7 +174,7 @@ struct PreparedGemm::Impl {
     std::vector<cublasLtMatmulAlgo_t> found;
     if (empty || most <= 0) return found;
     cublasLtMatmulPreferenceOpaque_t preference{};
-    check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+    check_cublas(cublas_lt().init_preference(&preference, sizeof(preference)), "cublasLtMatmulPreferenceInit");
     set<std::uint64_t>(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspace);
     // Pieces of k are added out of place, never by whoever comes first. With a bias k stays whole: some of the
     // library's ways to split it round the product before they add the bias.
@@ -185,8 +187,8 @@ struct PreparedGemm::Impl {
 
     std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, &descriptor, &b_layout, &a_layout, &c_layout,
-                                                                 &c_layout, &preference, most, results.data(), &count);
+    const cublasStatus_t status = cublas_lt().heuristic(handle, &descriptor, &b_layout, &a_layout, &c_layout, &c_layout,
+                                                        &preference, most, results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return found;
     check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     results.resize(static_cast<std::size_t>(count));
@@ -203,8 +205,7 @@ struct PreparedGemm::Impl {
       if (alignment_of(matrix) >= kWidest) return true;
       std::uint32_t needed = 1;
       std::size_t written = 0;
-      const cublasStatus_t status =
-          cublasLtMatmulAlgoCapGetAttribute(&wanted, attribute, &needed, sizeof(needed), &written);
+      const cublasStatus_t status = cublas_lt().capability(&wanted, attribute, &needed, sizeof(needed), &written);
       return status != CUBLAS_STATUS_SUCCESS || needed <= alignment_of(matrix);
     };
     return suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, b) &&
@@ -215,9 +216,9 @@ struct PreparedGemm::Impl {
   // The library's functions take descriptors that aren't const, and leave them as they are.
   cublasStatus_t multiply(const Launch& launch) {
     static constexpr float kOne = 1.0F, kZero = 0.0F;
-    return cublasLtMatmul(handle, &descriptor, &kOne, b.data, &b_layout, a.data, &a_layout,
-                          key.accumulate ? &kOne : &kZero, c.data, &c_layout, c.data, &c_layout, &algorithm,
-                          launch.scratch, static_cast<std::size_t>(kGemmWorkspace), launch.stream);
+    return cublas_lt().matmul(handle, &descriptor, &kOne, b.data, &b_layout, a.data, &a_layout,
+                              key.accumulate ? &kOne : &kZero, c.data, &c_layout, c.data, &c_layout, &algorithm,
+                              launch.scratch, static_cast<std::size_t>(kGemmWorkspace), launch.stream);
   }
 };
 
@@ -267,8 +268,8 @@ void PreparedGemm::use(const GemmAlgorithm& algorithm) {
   const cublasLtMatmulAlgo_t wanted = to_library(algorithm);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
-      cublasLtMatmulAlgoCheck(impl_->handle, &impl_->descriptor, &impl_->b_layout, &impl_->a_layout, &impl_->c_layout,
-                              &impl_->c_layout, &wanted, &result);
+      cublas_lt().check_algorithm(impl_->handle, &impl_->descriptor, &impl_->b_layout, &impl_->a_layout,
+                                  &impl_->c_layout, &impl_->c_layout, &wanted, &result);
   require(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt refuses the algorithm");
   require(result.workspaceSize <= static_cast<std::size_t>(kGemmWorkspace), "the algorithm needs more workspace");
   require(impl_->alignment_suffices(wanted), "the algorithm needs buffers of a larger alignment");

@@ -39,7 +39,8 @@ struct GemmAlgorithm {
 std::string to_hex(const GemmAlgorithm& algorithm);
 std::optional<GemmAlgorithm> parse_hex(std::string_view text);
 
-/// cuBLASLt on the device that was current when it was made. Shared by all products of the device.
+/// cuBLASLt on the device that was current when it was made. Shared by all products of the device. The first one loads
+/// the library; see cublas_lt_functions.h for what it throws where there is none.
 class CublasLt {
  public:
   CublasLt();

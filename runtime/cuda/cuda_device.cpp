@@ -1,6 +1,5 @@
 #include "runtime/cuda/cuda_device.h"
 
-#include <cublasLt.h>
 #include <cudaTypedefs.h>
 #include <cudnn.h>
 #include <fmt/format.h>
@@ -257,12 +256,17 @@ DeviceReport report_devices() {
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
   ncclGetVersion(&nccl);
-  report.libraries = {
-      fmt::format("CUDA {}", version_text(runtime)),
-      fmt::format("cuBLASLt {}.{}.{}", cublasLtGetVersion() / 10000, cublasLtGetVersion() / 100 % 100,
-                  cublasLtGetVersion() % 100),
-      fmt::format("cuDNN {}.{}.{}", cudnnGetVersion() / 10000, cudnnGetVersion() / 100 % 100, cudnnGetVersion() % 100),
-      fmt::format("NCCL {}.{}.{}", nccl / 10000, nccl / 100 % 100, nccl % 100)};
+  const auto add = [&](std::string_view name, std::size_t version) {
+    report.libraries.push_back(fmt::format("{} {}.{}.{}", name, version / 10000, version / 100 % 100, version % 100));
+  };
+  report.libraries = {fmt::format("CUDA {}", version_text(runtime))};
+  try {
+    add("cuBLASLt", cuda::CublasLt::version());
+  } catch (const std::exception& error) {
+    report.unusable = error.what();
+  }
+  add("cuDNN", cudnnGetVersion());
+  add("NCCL", static_cast<std::size_t>(nccl));
   if (driver == 0) {
     report.missing = "no CUDA driver on this machine";
     return report;
@@ -301,6 +305,7 @@ void expect_cuda_device() {
     throw UserError("device cuda: " + report.missing, "an NVIDIA GPU and its driver",
                     "use --device cpu; `weft doctor` tells what was found");
   }
+  cuda::CublasLt::version();  // throws where the library can't be used
 }
 
 std::unique_ptr<Device> make_cuda_device(int ordinal, const std::shared_ptr<const GemmTuning>& tuning) {

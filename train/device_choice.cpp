@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "runtime/device/device_executor.h"
+#include "runtime/device/device_memory.h"
 #include "runtime/device/devices.h"
 #include "runtime/device/staged_transport.h"
 
@@ -36,6 +39,15 @@ bool own_device_each(World& world, int ordinal) {
   return std::set<std::uint64_t>(devices.begin(), devices.end()).size() == devices.size();
 }
 
+// Nobody allocates before all have looked.
+std::int64_t share_of_memory(World& world, const Device& device) {
+  const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
+  const std::vector<std::uint64_t> free = world.all_gather(static_cast<std::uint64_t>(device.memory().free));
+  std::vector<DeviceView> views;
+  for (std::size_t r = 0; r < free.size(); ++r) views.push_back({identities[r], static_cast<std::int64_t>(free[r])});
+  return memory_share(views, static_cast<std::size_t>(world.rank()));
+}
+
 std::shared_ptr<DeviceTeam> team_of(World& world, const RunConfig& config, const DeviceExecutorOptions& options,
                                     const std::shared_ptr<const GemmTuning>& tuning) {
   const DeviceReport report = report_devices();
@@ -46,17 +58,22 @@ std::shared_ptr<DeviceTeam> team_of(World& world, const RunConfig& config, const
       choose_communicator(config, {world.name() == "mpi", world.size(), own_device_each(world, ordinal)});
   if (kind == CommunicatorKind::local) {
     return make_team(world, [&] {
-      return std::make_shared<DeviceTeam>(make_cuda_device(0, tuning), world.size(), config.grid, options);
+      std::unique_ptr<Device> device = make_cuda_device(0, tuning);
+      DeviceExecutorOptions own = options;
+      own.memory_bytes = std::max<std::int64_t>(1, device->memory().free / world.size());
+      return std::make_shared<DeviceTeam>(std::move(device), world.size(), config.grid, own);
     });
   }
   std::unique_ptr<Device> device = make_cuda_device(ordinal, tuning);
+  DeviceExecutorOptions own = options;
+  own.memory_bytes = share_of_memory(world, *device);
   std::unique_ptr<DeviceTransport> transport;
   if (kind == CommunicatorKind::nccl) {
     transport = make_nccl_transport(world, config.grid, *device);
   } else {
     transport = std::make_unique<StagedTransport>(world, config.grid);
   }
-  return std::make_shared<DeviceTeam>(std::move(device), 1, config.grid, options, std::move(transport));
+  return std::make_shared<DeviceTeam>(std::move(device), 1, config.grid, own, std::move(transport));
 }
 
 }  // namespace

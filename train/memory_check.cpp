@@ -20,10 +20,31 @@ double least_training_bytes(const RunConfig& config) {
          static_cast<double>(model.layers) * block_input;
 }
 
+double least_host_bytes(const RunConfig& config) {
+  if (config.device == DeviceKind::cpu) return least_training_bytes(config);
+  const auto element = static_cast<double>(size_of(config.dtype));
+  const auto data_ranks = config.zero1 ? static_cast<double>(config.grid.data) : 1.0;
+  const bool has_master = config.dtype != DType::f32 || data_ranks > 1;
+  // The state's pages that nobody writes take no memory: moments come to the host with a checkpoint alone.
+  const bool has_moments = config.save || !config.resume.empty();
+  const double parameter_bytes = element + ((has_master ? 4.0 : 0.0) + (has_moments ? 8.0 : 0.0)) / data_ranks;
+  return parameter_bytes * static_cast<double>(config.model.parameters() / config.grid.model_ranks());
+}
+
 void check_memory(const RunConfig& config, std::int64_t ranks, double memory_bytes) {
-  const double needed = least_training_bytes(config) * static_cast<double>(ranks);
+  const double needed = least_host_bytes(config) * static_cast<double>(ranks);
   if (needed <= memory_bytes) return;
   const auto text = [](double bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); };
+  if (config.device == DeviceKind::cuda) {
+    throw UserError(
+        fmt::format(
+            "{} rank{} of {} parameters need at least {} of memory on the host, where parameters{} pass through", ranks,
+            ranks == 1 ? "" : "s", human_count(static_cast<double>(config.model.parameters())), text(needed),
+            config.save || !config.resume.empty() ? " and optimizer state" : ""),
+        fmt::format("at most {}, this machine's memory", text(memory_bytes)),
+        config.save ? "a smaller model, fewer --ranks, or --save=false for a run without checkpoints"
+                    : "a smaller model or fewer --ranks");
+  }
   throw UserError(fmt::format("{} rank{} of {} parameters and micro-batches of {} tokens need at least {} of memory",
                               ranks, ranks == 1 ? "" : "s", human_count(static_cast<double>(config.model.parameters())),
                               config.micro_batch * config.seq_len, text(needed)),

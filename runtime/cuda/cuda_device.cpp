@@ -43,7 +43,7 @@ void ask_for_queues() {
   std::call_once(once, [] { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); });
 }
 
-double gib(std::size_t bytes) {
+double gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
@@ -95,21 +95,31 @@ void CudaDevice::use() const {
   check(cudaSetDevice(ordinal_), "cudaSetDevice");
 }
 
+std::uint64_t CudaDevice::identity() const {
+  return device_identity(ordinal_);
+}
+
+DeviceMemory CudaDevice::memory() const {
+  use();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
 std::byte* CudaDevice::allocate(std::int64_t bytes) {
   use();
-  void* memory = nullptr;
-  if (cudaMalloc(&memory, static_cast<std::size_t>(bytes)) != cudaSuccess) {
+  void* allocated = nullptr;
+  if (cudaMalloc(&allocated, static_cast<std::size_t>(bytes)) != cudaSuccess) {
     cudaGetLastError();  // the error is told here and must not be found again
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    const auto [free, total] = memory();
     throw RuntimeFault(
         fmt::format("{} has no {:.2f} GiB left: {:.2f} of {:.2f} GiB are free; a smaller micro-batch or --recompute "
                     "block needs less",
-                    name_, gib(static_cast<std::size_t>(bytes)), gib(free), gib(total)));
+                    name_, gib(bytes), gib(free), gib(total)));
   }
-  device_memory_.push_back(memory);
+  device_memory_.push_back(allocated);
   allocated_ += bytes;
-  return static_cast<std::byte*>(memory);
+  return static_cast<std::byte*>(allocated);
 }
 
 std::byte* CudaDevice::allocate_pinned(std::int64_t bytes) {
@@ -283,7 +293,7 @@ DeviceReport report_devices() {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
     report.devices.push_back(fmt::format("{}, {:.1f} GiB, {} multiprocessors, compute capability {}.{}",
-                                         properties.name, gib(properties.totalGlobalMem),
+                                         properties.name, gib(static_cast<std::int64_t>(properties.totalGlobalMem)),
                                          properties.multiProcessorCount, properties.major, properties.minor));
   }
   return report;

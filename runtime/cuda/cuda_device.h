@@ -23,6 +23,8 @@ class CudaDevice final : public Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   std::string name() const override { return name_; }
+  std::uint64_t identity() const override;
+  DeviceMemory memory() const override;
   std::byte* allocate(std::int64_t bytes) override;
   std::byte* allocate_pinned(std::int64_t bytes) override;
   DeviceStream add_stream(std::string name, StreamPriority priority) override;

@@ -21,6 +21,12 @@ using DeviceStream = Id<struct DeviceStreamTag>;
 using DeviceEvent = Id<struct DeviceEventTag>;
 using DeviceGraph = Id<struct DeviceGraphTag>;
 
+/// Bytes of a device's memory, as it reports them.
+struct DeviceMemory {
+  std::int64_t free = 0;  // what others than this program have left over, too
+  std::int64_t total = 0;
+};
+
 enum class StreamPriority : std::uint8_t { normal, high };
 
 /// A computation made ready: its operation with resolved device addresses and the library's plans.
@@ -47,6 +53,9 @@ class Device {
 
   /// "NVIDIA H100 80GB HBM3", "fake": for people.
   virtual std::string name() const = 0;
+  /// Tells devices of all nodes apart, whatever number a process knows one by.
+  virtual std::uint64_t identity() const = 0;
+  virtual DeviceMemory memory() const = 0;
 
   /// Device memory, 256-byte aligned, not initialised, which lives as long as the device. Throws RuntimeFault naming
   /// the size and what is free.

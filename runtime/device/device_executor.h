@@ -20,6 +20,7 @@ namespace weft {
 struct DeviceExecutorOptions {
   std::int64_t kept_steps = 1;    // traces kept of each plan
   std::int64_t trace_every = 16;  // of so many steps one is traced, with an event before and behind each task
+  std::int64_t memory_bytes = 0;  // of the device that each rank may take; 0: as much as there is
   bool graphs = false;            // replay a step that isn't traced as one graph
 };
 
@@ -55,7 +56,8 @@ std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::sha
 /// With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends run() with PeerLost.
 class DeviceExecutor final : public Executor {
  public:
-  /// `world` and `state` must outlive the executor. The state's tensors get their places on the device.
+  /// `world` and `state` must outlive the executor. The state's tensors get their places on the device. Throws
+  /// UserError where they, and in load() they and a plan's scratch, are more than the rank may take.
   DeviceExecutor(std::shared_ptr<DeviceTeam> team, World& world, const State& state);
   ~DeviceExecutor() override;
 

@@ -33,7 +33,7 @@ void expect_cuda_device();
 /// The same, and RuntimeFault when the device can't be used. `tuning`: algorithms of matrix products; null: defaults.
 std::unique_ptr<Device> make_cuda_device(int ordinal, const std::shared_ptr<const GemmTuning>& tuning = nullptr);
 
-/// Tells devices of all nodes apart, whatever number a process knows one by; 0: there is no such device.
+/// Device::identity() without opening the device; 0: there is no such device.
 std::uint64_t device_identity(int ordinal);
 
 /// The collectives of a rank that has this GPU for itself. Collective over the world, which must outlive the transport,

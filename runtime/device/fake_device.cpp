@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/reduce.h"
@@ -96,24 +97,22 @@ struct Event {
 
 class FakeDeviceImpl final : public FakeDevice {
  public:
-  explicit FakeDeviceImpl(const FakeDeviceOptions& options) : patience_(options.patience), random_(options.seed) {}
+  explicit FakeDeviceImpl(const FakeDeviceOptions& options)
+      : memory_bytes_(options.memory_bytes), patience_(options.patience), random_(options.seed) {}
 
   std::string name() const override { return "fake"; }
+  std::uint64_t identity() const override { return reinterpret_cast<std::uintptr_t>(this); }
+  DeviceMemory memory() const override { return {memory_bytes_ - allocated_, memory_bytes_}; }
 
   std::byte* allocate(std::int64_t bytes) override {
-    ++counts_.allocations;
-    buffers_.emplace_back(bytes);  // begins on a page
+    if (bytes > memory().free) {
+      throw RuntimeFault(
+          fmt::format("fake has no {} bytes left: {} of {} are free", bytes, memory().free, memory_bytes_));
+    }
     allocated_ += bytes;
-    std::byte* const memory = buffers_.back().data();
-    std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaNs: who reads them, shows it
-    return memory;
+    return buffer(bytes);
   }
-  std::byte* allocate_pinned(std::int64_t bytes) override {
-    const std::int64_t before = allocated_;
-    std::byte* const memory = allocate(bytes);
-    allocated_ = before;
-    return memory;
-  }
+  std::byte* allocate_pinned(std::int64_t bytes) override { return buffer(bytes); }
 
   DeviceStream add_stream(std::string name, StreamPriority /*priority*/) override {
     streams_.push_back({std::move(name), {}, {}, false});
@@ -302,6 +301,14 @@ class FakeDeviceImpl final : public FakeDevice {
   std::uint64_t order_hash() const override { return order_.value(); }
 
  private:
+  std::byte* buffer(std::int64_t bytes) {
+    ++counts_.allocations;
+    buffers_.emplace_back(bytes);  // begins on a page
+    std::byte* const memory = buffers_.back().data();
+    std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaNs: who reads them, shows it
+    return memory;
+  }
+
   static constexpr std::size_t kRememberedRecords = 4096;  // of an event; a wait that is farther behind knows nothing
 
   static void join(VectorClock& clock, const VectorClock& known) {
@@ -400,6 +407,7 @@ class FakeDeviceImpl final : public FakeDevice {
     return true;
   }
 
+  const std::int64_t memory_bytes_;
   const std::chrono::seconds patience_;
   std::optional<std::chrono::steady_clock::time_point> stands_since_;  // no stream can go on
   std::mt19937_64 random_;

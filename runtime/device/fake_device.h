@@ -24,7 +24,8 @@ namespace weft {
 ///   device->copy(b, z, x, n);       // reads what nobody ordered
 ///   device->synchronize(b);         // throws: "'copy' on stream b reads what 'copy' on stream a writes …"
 struct FakeDeviceOptions {
-  std::uint64_t seed = 1;             // which of the streams that could go on does
+  std::uint64_t seed = 1;  // which of the streams that could go on does
+  std::int64_t memory_bytes = std::int64_t{1} << 40;
   std::chrono::seconds patience{20};  // until a wait for a value that the host doesn't store is a deadlock
 };
 

@@ -45,6 +45,33 @@ TEST(MemoryCheck, RefusesWhatCannotFit) {
   EXPECT_TRUE(has_parts(message_of<UserError>([&] { check_memory(config, 2, needed); }), {"2 ranks of "}));
 }
 
+// On a GPU the host keeps no activations, no gradients, and moments only for checkpoints.
+TEST(MemoryCheck, TheHostOfAGpuHoldsParametersAndWhatCheckpointsHold) {
+  RunConfig config = tiny();
+  const auto parameters = static_cast<double>(config.model.parameters());
+  EXPECT_EQ(least_host_bytes(config), least_training_bytes(config));
+  config.device = DeviceKind::cuda;
+  EXPECT_EQ(least_host_bytes(config), 12 * parameters);
+  config.dtype = DType::bf16;
+  EXPECT_EQ(least_host_bytes(config), 14 * parameters);
+  config.save = false;
+  EXPECT_EQ(least_host_bytes(config), 6 * parameters);
+  config.resume = "runs/mine";
+  EXPECT_EQ(least_host_bytes(config), 14 * parameters);
+  config.grid = {.data = 4};
+  config.zero1 = true;
+  EXPECT_EQ(least_host_bytes(config), (2 + 12.0 / 4) * parameters);
+}
+
+TEST(MemoryCheck, AHostTooSmallForTheCpuMayDoForAGpu) {
+  RunConfig config = tiny();
+  const double needed = least_training_bytes(config);
+  config.device = DeviceKind::cuda;
+  EXPECT_NO_THROW(check_memory(config, 1, needed - 1));
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { check_memory(config, 2, needed); }),
+                        {"2 ranks of ", "of memory on the host", "and optimizer state", "--save=false"}));
+}
+
 TEST(MemoryCheck, KnowsTheMachine) {
   EXPECT_GT(machine_memory_bytes(), 1 << 28);
 }

@@ -1,0 +1,124 @@
+// What a team of ranks on one device holds, for the files that make it up: device_team.cpp makes plans ready,
+// device_step.cpp runs them, device_executor.cpp is what others see of it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/device/device_collectives.h"
+#include "runtime/device/device_executor.h"
+#include "runtime/device/neighbours.h"
+#include "runtime/device/transfers.h"
+
+namespace weft {
+
+constexpr std::int64_t kDeviceAlignment = 256;
+
+/// An entry of a plan, ready to be enqueued.
+struct DeviceStep {
+  StreamId stream;
+  std::uint32_t entry = 0;
+  std::unique_ptr<DeviceTask> task;  // of a computation
+  CollectiveCall call{};             // of a collective
+  std::vector<DeviceEvent> waits;
+  DeviceEvent signal;          // invalid: no other stream waits
+  std::vector<Touch> touches;  // of a computation, while the plan is prepared
+  // Of neighbours on a stream that the device runs as one: the first has the merged task, which all others are part of.
+  std::unique_ptr<DeviceTask> merged;
+  DeviceEvent merged_signal;  // of the last of them
+  bool part_of_merged = false;
+};
+
+struct DeviceTeam::Impl {
+  static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+
+  struct LoadedPlan {
+    std::shared_ptr<const Plan> plan;
+    std::vector<DeviceStep> steps;  // in the plan's sequence
+    Transfers transfers;
+    std::vector<StepTrace> traces;  // the kept ones, oldest first
+    std::int64_t runs = 0, last_step_ns = 0;
+    std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
+  };
+
+  struct Rank {
+    const State* state = nullptr;
+    std::byte* device_state = nullptr;
+    std::map<std::string, std::byte*> pinned;  // of the state's tensors that travel, by name
+    std::byte* arena = nullptr;
+    std::vector<std::unique_ptr<LoadedPlan>> plans;
+    std::vector<DeviceStream> compute;
+    std::vector<DeviceStream> channel = std::vector<DeviceStream>(kChannels);
+    std::vector<std::byte*> scratch;  // of each compute stream
+    std::vector<std::int64_t> scratch_bytes;
+    std::vector<DeviceEvent> events;        // those that order entries; every plan uses them again
+    std::vector<DeviceEvent> timed_events;  // two an entry
+    std::vector<DeviceEvent> stream_ends;
+    std::int64_t arena_bytes = 0, kernel_bytes = 0;
+    std::optional<NonFiniteResult> non_finite;
+  };
+
+  // What one graph replays: the same plan of some ranks.
+  struct Captured {
+    std::size_t plan = 0;
+    std::vector<std::size_t> ranks;
+    DeviceGraph graph;
+  };
+
+  std::unique_ptr<Device> device;
+  std::unique_ptr<DeviceTransport> transport;  // null: the ranks of this team are all there are
+  std::vector<ChannelCalls> calls;             // what the plans ask of it
+  std::optional<Grid> grid;
+  DeviceExecutorOptions options;
+  std::vector<Rank> ranks;
+  std::vector<std::vector<std::unique_ptr<DeviceGroup>>> groups;  // [channel][group]
+  std::vector<std::vector<std::vector<std::size_t>>> members;     // [channel][group]: ranks
+  std::vector<Captured> captured;
+  DeviceStream state_stream;
+  DeviceEvent step_begin, step_begin_time, step_end_time;
+  bool prepared = false;
+  std::mutex mutex;  // the device is one thread's at a time
+  std::exception_ptr failure;
+  std::atomic<bool> running{false};
+  std::atomic<std::uint64_t> completed{0};
+
+  Impl(std::unique_ptr<Device> d, int count, std::optional<Grid> g, const DeviceExecutorOptions& o,
+       std::unique_ptr<DeviceTransport> t);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // Making ready: device_team.cpp.
+  std::vector<std::vector<std::size_t>> groups_on(Channel channel) const;
+  DeviceStream stream_of(Rank& rank, std::size_t index, const Stream& stream, std::size_t compute_index);
+  DeviceStream device_stream(const Rank& rank, const Plan& plan, StreamId id) const;
+  std::byte* place(const Rank& rank, const Plan& plan, const View& view) const;
+  void prepare_plan(Rank& rank, LoadedPlan& loaded);
+  void prepare();
+  void merge_neighbours(LoadedPlan& loaded) const;
+  void merge(std::span<DeviceStep* const> members) const;
+  void add_group(Channel channel);
+
+  // Running: device_step.cpp.
+  void enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed);
+  void before(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
+  void after(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
+  void launch(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
+  void launch_collective(std::size_t plan_index, std::size_t i, bool timed);
+  DeviceGraph graph_of(std::size_t plan_index, const std::vector<std::size_t>& of_ranks);
+  void destroy_graphs();
+  void run(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
+  void give_up();
+  void keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, std::int64_t begin);
+  void move_state(const Rank& rank, bool to_device);
+};
+
+}  // namespace weft

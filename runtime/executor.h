@@ -19,6 +19,13 @@ struct NonFiniteResult {
   std::string text;  // "task 'L0.mlp.up' wrote a NaN or an infinity to 'L0.mlp.up.out' at [3, 17]"
 };
 
+/// Where an executor's steps run.
+struct ExecutorPlace {
+  std::string device = {};        // "NVIDIA H100 80GB HBM3"; empty: the host's processors
+  std::uint64_t identity = 0;     // tells devices of all nodes apart
+  std::string communicator = {};  // what moves collectives there: "local", "staged", "nccl"
+};
+
 /// Where the streams of a rank stand: what a watchdog compares and reports.
 struct ExecutorStatus {
   bool running = false;
@@ -60,6 +67,7 @@ class Executor {
   virtual void state_to_device() {}
   virtual void state_to_host() {}
 
+  virtual ExecutorPlace runs_on() const { return {}; }
   /// Bytes on the device of all ranks that share it; 0 where that is the host's memory.
   virtual std::int64_t device_bytes() const { return 0; }
   /// Bytes of the scratch arena and of kernels' private scratch.

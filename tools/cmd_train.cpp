@@ -52,6 +52,8 @@ nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
           {"communication_ms", result.communication_ms},
           {"overlap_fraction", result.overlap_fraction},
           {"peak_memory_bytes", result.peak_memory_bytes},
+          {"devices", to_json(result.devices)},
+          {"communicator", result.devices.communicator},
           {"device_memory_bytes", result.device_memory_bytes},
           {"first_step_seconds", result.first_step_seconds},
           {"seconds", result.seconds},

@@ -92,7 +92,7 @@ nlohmann::json communication_json(const Graph& graph) {
 }  // namespace
 
 std::string describe_run(const RunDescription& run) {
-  const auto& [config, source, program, planning_ms, communicator, tuned] = run;
+  const auto& [config, source, program, planning_ms, world, devices, tuned] = run;
   const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
   const ModelConfig& m = config.model;
   std::string text =
@@ -100,9 +100,10 @@ std::string describe_run(const RunDescription& run) {
                   to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
                   human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
   text += fmt::format("ranks      {} ({}; {}), {} thread{} each, policy {}{}\n", config.grid.ranks(),
-                      to_string(config.grid), communicator == "mpi" ? "MPI processes" : "threads of this process",
+                      to_string(config.grid), world == "mpi" ? "MPI processes" : "threads of this process",
                       config.threads, config.threads == 1 ? "" : "s", config.policy,
                       config.rewrites.empty() ? "" : ", rewrites " + config.rewrites);
+  if (!devices.devices.empty()) text += fmt::format("device     {}\n", to_string(devices));
   text += fmt::format("data       {}\n", source.description());
   for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
   text += fmt::format("batch      {} sequences of {} tokens a step: {} rank{} × {} micro-batch{} × {}\n",
@@ -135,7 +136,7 @@ std::string describe_run(const RunDescription& run) {
 }
 
 std::string describe_run_json(const RunDescription& run) {
-  const auto& [config, source, program, planning_ms, communicator, tuned] = run;
+  const auto& [config, source, program, planning_ms, world, devices, tuned] = run;
   nlohmann::json plans = nlohmann::json::object();
   for (const std::string_view name : kGraphs) {
     if (!program.contains(name)) continue;
@@ -167,7 +168,9 @@ std::string describe_run_json(const RunDescription& run) {
                                {"dtype", to_string(config.dtype)},
                                {"ranks", config.grid.ranks()},
                                {"grid", to_string(config.grid)},
-                               {"communicator", communicator},
+                               {"device", devices.devices.empty() ? "cpu" : "cuda"},
+                               {"devices", to_json(devices)},
+                               {"communicator", devices.communicator},
                                {"threads", config.threads},
                                {"policy", config.policy},
                                {"rewrites", config.rewrites},

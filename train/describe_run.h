@@ -6,6 +6,7 @@
 #include "runtime/program.h"
 #include "train/config.h"
 #include "train/gemm_tuning_file.h"
+#include "train/run_devices.h"
 #include "train/token_source.h"
 
 namespace weft {
@@ -15,15 +16,17 @@ struct RunDescription {
   const RunConfig& config;
   const TokenSource& source;
   const Program& program;
-  double planning_ms = 0;    // of all graphs: ordering, memory, waits, checking, agreeing
-  std::string communicator;  // "local" or "mpi"
+  double planning_ms = 0;  // of all graphs: ordering, memory, waits, checking, agreeing
+  std::string world;       // "local" or "mpi": what ranks are
+  const RunDevices& devices;
   const TunedGemms* tuned = nullptr;
 };
 
 /// A line each.
 std::string describe_run(const RunDescription& run);
 
-/// One JSON object: model, parameters, dtype, ranks, grid, threads, policy, gemm_tuning (a fingerprint or null),
+/// One JSON object: model, parameters, dtype, ranks, grid, device,
+/// devices [{name, ranks}], communicator, threads, policy, gemm_tuning (a fingerprint or null),
 /// train_tokens, held_out_tokens, planning_ms, plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes,
 /// sum_of_tensor_bytes, fingerprint}}, communication [{part, group, kind, count, sent_bytes}] and memory_bytes {role:
 /// bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0.

@@ -128,6 +128,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
                                                       .make_executor = executor_of(config_, table_of(tuned_)),
                                                       .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
+  devices_ = find_devices(world_, program_->executor().runs_on());
   held_out_ =
       std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, at_), config_.eval_batches);
   initialize();
@@ -154,7 +155,7 @@ void Trainer::initialize() {
 }
 
 RunDescription Trainer::description() const {
-  return {config_, source_, *program_, planning_ms_, world_.name(), tuned_.get()};
+  return {config_, source_, *program_, planning_ms_, world_.name(), devices_, tuned_.get()};
 }
 
 void Trainer::load_step(std::int64_t step) {
@@ -363,6 +364,7 @@ TrainResult Trainer::run() {
   if (!last_checkpoint_.empty()) result.files.push_back(last_checkpoint_);
   result.peak_memory_bytes = peak_memory_of_process();
   result.device_memory_bytes = static_cast<std::uint64_t>(program_->device_bytes());
+  result.devices = devices_;
   result.seconds = seconds_since(begin);
   progress_.reset();
   return result;

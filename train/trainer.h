@@ -22,6 +22,7 @@
 #include "train/metrics.h"
 #include "train/parameter_state.h"
 #include "train/progress.h"
+#include "train/run_devices.h"
 #include "train/token_source.h"
 
 namespace weft {
@@ -46,6 +47,7 @@ struct TrainResult {
   double step_ms = 0;       // median
   double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
   std::uint64_t peak_memory_bytes = 0;
+  RunDevices devices = {};                // that the ranks were on, and what moved their collectives
   std::uint64_t device_memory_bytes = 0;  // of the GPU that the rank shares with others of its process; 0: none
   double first_step_seconds = 0;          // from the making of the Trainer to the end of its first step
   double seconds = 0;                     // of training, evaluation and saving included
@@ -114,6 +116,7 @@ class Trainer {
   std::int64_t sample_prefill_ = 0;  // 0: no sample, the model isn't byte-level
   std::filesystem::path last_checkpoint_;
   double planning_ms_ = 0;
+  RunDevices devices_;
 };
 
 }  // namespace weft

@@ -104,6 +104,12 @@ void DeviceExecutor::state_to_host() {
   team_->impl_->move_state(team_->impl_->ranks[rank_], false);
 }
 
+ExecutorPlace DeviceExecutor::runs_on() const {
+  const DeviceTeam::Impl& impl = *team_->impl_;
+  return {impl.device->name(), impl.device->identity(),
+          impl.transport == nullptr ? "local" : std::string(impl.transport->name())};
+}
+
 std::int64_t DeviceExecutor::scratch_bytes() const {
   const DeviceTeam::Impl::Rank& rank = team_->impl_->ranks[rank_];
   return rank.arena_bytes + rank.kernel_bytes;

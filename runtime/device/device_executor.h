@@ -69,6 +69,7 @@ class DeviceExecutor final : public Executor {
   const std::optional<NonFiniteResult>& non_finite() const override;
   void state_to_device() override;
   void state_to_host() override;
+  ExecutorPlace runs_on() const override;
   std::int64_t device_bytes() const override { return team_->device().allocated_bytes(); }
   std::int64_t scratch_bytes() const override;
   ExecutorStatus status() const override;

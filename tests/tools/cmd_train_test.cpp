@@ -247,6 +247,8 @@ TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
   EXPECT_EQ(report.at("stopped_by_signal"), false);
   EXPECT_EQ(report.at("stopped_by_time"), false);
   EXPECT_TRUE(report.at("sample").is_string());
+  EXPECT_EQ(report.at("devices"), nlohmann::json::array());
+  EXPECT_EQ(report.at("communicator"), "local");
   ASSERT_FALSE(report.at("files").empty());
   for (const nlohmann::json& file : report.at("files")) {
     EXPECT_TRUE(std::filesystem::exists(folder_.path(file.get<std::string>()))) << file;
@@ -259,7 +261,11 @@ TEST_F(TrainCommand, DryRunWritesNothing) {
     const CommandResult result = train("run", more);
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     if (more.back() == "--json") {
-      EXPECT_TRUE(nlohmann::json::parse(result.output).at("plans").contains("train")) << result.output;
+      const nlohmann::json run = nlohmann::json::parse(result.output);
+      EXPECT_TRUE(run.at("plans").contains("train")) << result.output;
+      EXPECT_EQ(run.at("device"), "cpu");
+      EXPECT_EQ(run.at("devices"), nlohmann::json::array());
+      EXPECT_EQ(run.at("communicator"), "local");
     } else {
       EXPECT_TRUE(contains(result.output, "memory     a rank:")) << result.output;
     }

@@ -1,0 +1,48 @@
+// Which ranks share which device, for a person and for a script.
+#include "train/run_devices.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/comm/launch.h"
+
+namespace weft {
+namespace {
+
+// What three ranks on these places find.
+RunDevices found_by(const std::vector<ExecutorPlace>& places) {
+  std::vector<RunDevices> found(places.size());
+  std::ostringstream errors;
+  const auto body = [&](World& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    found[rank] = find_devices(world, places[rank]);
+    return 0;
+  };
+  EXPECT_EQ(run_ranks(static_cast<int>(places.size()), body, errors), 0) << errors.str();
+  for (const RunDevices& run : found) EXPECT_EQ(to_json(run), to_json(found.front()));
+  return found.front();
+}
+
+TEST(RunDevices, ADeviceIsNamedOnceWithItsRanks) {
+  const RunDevices run = found_by({{"GPU A", 5, "staged"}, {"GPU B", 6, "staged"}, {"GPU A", 5, "staged"}});
+  EXPECT_EQ(to_json(run).dump(), R"([{"name":"GPU A","ranks":[0,2]},{"name":"GPU B","ranks":[1]}])");
+  EXPECT_EQ(to_string(run), "GPU A, GPU B, 3 ranks; communicator staged");
+}
+
+TEST(RunDevices, DevicesOfAKindAreCounted) {
+  const RunDevices run = found_by({{"GPU A", 5, "nccl"}, {"GPU A", 6, "nccl"}});
+  EXPECT_EQ(to_string(run), "2 × GPU A, 2 ranks; communicator nccl");
+  EXPECT_EQ(to_string(found_by({{"GPU A", 5, "local"}})), "GPU A, 1 rank; communicator local");
+}
+
+TEST(RunDevices, OnCpusThereAreNone) {
+  const RunDevices run = found_by({{}, {}});
+  EXPECT_TRUE(run.devices.empty());
+  EXPECT_EQ(run.communicator, "local");
+  EXPECT_EQ(to_json(run).dump(), "[]");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,59 @@
+#include "train/run_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+namespace weft {
+
+RunDevices find_devices(World& world, const ExecutorPlace& place) {
+  RunDevices run;
+  run.communicator = place.device.empty() ? world.name() : place.communicator;
+  const std::vector<std::uint64_t> identities = world.all_gather(place.identity);
+  const auto names = world.all_gather_bytes(std::as_bytes(std::span(place.device)));
+  if (place.device.empty()) return run;
+  std::vector<std::uint64_t> found;
+  for (std::size_t r = 0; r < names.size(); ++r) {
+    const auto known = std::ranges::find(found, identities[r]);
+    const auto index = static_cast<std::size_t>(known - found.begin());
+    if (known == found.end()) {
+      found.push_back(identities[r]);
+      run.devices.push_back({{reinterpret_cast<const char*>(names[r].data()), names[r].size()}, {}});
+    }
+    run.devices[index].ranks.push_back(static_cast<int>(r));
+  }
+  return run;
+}
+
+std::string to_string(const RunDevices& run) {
+  std::vector<std::pair<std::string, int>> counts;  // of devices of one name
+  std::size_t ranks = 0;
+  for (const RunDevice& device : run.devices) {
+    ranks += device.ranks.size();
+    const auto known = std::ranges::find(counts, device.name, &std::pair<std::string, int>::first);
+    if (known == counts.end()) {
+      counts.emplace_back(device.name, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    text += text.empty() ? "" : ", ";
+    text += count == 1 ? name : fmt::format("{} × {}", count, name);
+  }
+  return text + fmt::format(", {} rank{}; communicator {}", ranks, ranks == 1 ? "" : "s", run.communicator);
+}
+
+nlohmann::json to_json(const RunDevices& run) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const RunDevice& device : run.devices) devices.push_back({{"name", device.name}, {"ranks", device.ranks}});
+  return devices;
+}
+
+}  // namespace weft

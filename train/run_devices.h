@@ -1,0 +1,32 @@
+// The devices that a run's ranks are on, and what moves its collectives.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/executor.h"
+
+namespace weft {
+
+struct RunDevice {
+  std::string name;
+  std::vector<int> ranks;  // that share it
+};
+
+struct RunDevices {
+  std::vector<RunDevice> devices = {};  // by their first rank; none: the run is on CPUs
+  std::string communicator = {};        // "local", "mpi", "staged", "nccl"
+};
+
+/// Collective over the world; every rank learns the same.
+RunDevices find_devices(World& world, const ExecutorPlace& place);
+
+/// "2 × NVIDIA H100 80GB HBM3, 4 ranks; communicator staged".
+std::string to_string(const RunDevices& run);
+
+/// [{"name": "NVIDIA H100 80GB HBM3", "ranks": [0, 1]}]
+nlohmann::json to_json(const RunDevices& run);
+
+}  // namespace weft

@@ -85,6 +85,10 @@ class World {
   /// Everybody's bytes, by rank (lengths may differ).
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
+  /// Throws PeerLost where another rank has given up, for those who wait for something that doesn't say so. Returns at
+  /// once; any thread may call it.
+  virtual void expect_peers() = 0;
+
   /// Tells the others that this rank gives up, so that they leave with PeerLost instead of waiting for ever. With MPI
   /// this ends every process with `exit_code` and doesn't return. Prints nothing; any thread may call it at any time.
   virtual void abort(const std::string& reason, int exit_code) = 0;

@@ -351,6 +351,10 @@ class LocalWorld final : public World {
     return shared_->exchange(rank_, bytes);
   }
 
+  void expect_peers() override {
+    if (shared_->aborted()) shared_->throw_peer_lost();
+  }
+
   void abort(const std::string& reason, int) override { shared_->abort(reason); }
 
  private:

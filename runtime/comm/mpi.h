@@ -37,6 +37,7 @@ class MpiWorld final : public World {
   void broadcast(std::vector<std::byte>& bytes, int root) override;
   std::vector<std::uint64_t> all_gather(std::uint64_t value) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
+  void expect_peers() override {}  // a rank that gives up ends all processes
   void abort(const std::string& reason, int exit_code) override;
 
   /// True when all ranks call this within about `seconds` of each other and with the same `value`: how ranks find out

@@ -73,9 +73,9 @@ ncclDataType_t type_of(DType dtype) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, int rank, int size) : rank_(rank) {
+NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, World& world) : world_(world), rank_(world.rank()) {
   ncclConfig_t config = non_blocking();
-  const ncclResult_t result = ncclCommInitRankConfig(&communicator_, size, id, rank, &config);
+  const ncclResult_t result = ncclCommInitRankConfig(&communicator_, world.size(), id, rank_, &config);
   try {
     wait(result, "ncclCommInitRankConfig");
   } catch (...) {
@@ -84,7 +84,7 @@ NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, int rank, int size) :
   }
 }
 
-NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : rank_(parent.rank_) {
+NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_(parent.world_), rank_(parent.rank_) {
   ncclConfig_t config = non_blocking();
   const ncclResult_t result = ncclCommSplit(parent.communicator_, color, parent.rank_, &communicator_, &config);
   try {
@@ -93,6 +93,7 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : rank_(
     const Clock::time_point limit = Clock::now() + kPeersCome;
     for (Backoff backoff; std::atomic_ref(communicator_).load() == nullptr; backoff.pause()) {
       parent.check();
+      world_.expect_peers();
       if (Clock::now() > limit) throw PeerLost("NCCL: ncclCommSplit: the other ranks didn't come");
     }
     wait(ncclInProgress, "ncclCommSplit");
@@ -158,6 +159,7 @@ void NcclCommunicator::wait(ncclResult_t result, const char* what) {
   for (Backoff backoff; result == ncclInProgress; backoff.pause()) {
     check(ncclCommGetAsyncError(communicator_, &result), what);
     check(result, what);
+    world_.expect_peers();
     if (Clock::now() > limit) {
       throw PeerLost(fmt::format("NCCL: {}: the other ranks didn't come within {} s", what, kPeersCome.count()));
     }
@@ -183,7 +185,7 @@ NcclTransport::NcclTransport(World& world, std::optional<Grid> grid, CudaDevice&
   ncclUniqueId id{};
   std::memcpy(&id, bytes.data(), sizeof id);
   device.use();
-  all_ = std::make_unique<NcclCommunicator>(id, world.rank(), world.size());
+  all_ = std::make_unique<NcclCommunicator>(id, world);
 }
 
 NcclTransport::~NcclTransport() {
@@ -212,6 +214,8 @@ void NcclTransport::enqueue(Device& /*device*/, Channel channel, DeviceStream st
 }
 
 void NcclTransport::check() {
+  // NCCL learns of a lost rank from its sockets alone: a kernel that reads a peer's memory waits for ever.
+  world_.expect_peers();
   for (const auto& channel : channels_) {
     if (channel != nullptr) channel->check();
   }

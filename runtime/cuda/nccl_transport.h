@@ -17,9 +17,10 @@ namespace weft {
 /// An NCCL communicator with one owner. It never blocks for longer than a limit, and is gone after an error.
 class NcclCommunicator {
  public:
-  /// Collective over `size` ranks, which have the same `id`. The current device becomes the communicator's. Throws
-  /// RuntimeFault naming NCCL's reason, also when the others don't come within two minutes.
-  NcclCommunicator(const ncclUniqueId& id, int rank, int size);
+  /// Collective over the world, which must outlive it and whose ranks have the same `id`. The current device becomes
+  /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the others don't come within two minutes;
+  /// PeerLost as soon as one has given up.
+  NcclCommunicator(const ncclUniqueId& id, World& world);
   /// Ranks of one color become a group, in the parent's order; collective over the parent.
   NcclCommunicator(NcclCommunicator& parent, int color);
   /// Waits for the others for some seconds, then gives up alone.
@@ -39,6 +40,7 @@ class NcclCommunicator {
   void wait(ncclResult_t result, const char* what);
   void check(ncclResult_t result, const char* what);
 
+  World& world_;
   ncclComm_t communicator_ = nullptr;
   int rank_ = 0;
 };

@@ -12,12 +12,14 @@
 namespace weft {
 namespace {
 
+constexpr std::int64_t kLongStep = 100'000'000;
+
+}  // namespace
+
 std::int64_t steady_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-}  // namespace
 
 void DeviceTeam::Impl::destroy_graphs() {
   for (const Captured& graph : captured) device->destroy(graph.graph);
@@ -80,7 +82,18 @@ void DeviceTeam::Impl::after(Rank& rank, const LoadedPlan& loaded, std::size_t i
   const DeviceStep& step = loaded.steps[i];
   const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
   if (timed) device->record(rank.timed_events[2 * i + 1], stream);
-  if (step.signal.valid()) device->record(step.signal, stream);
+  const TaskId task = loaded.plan->sequence[i];
+  if (step.signal.valid()) {
+    device->record(step.signal, stream);
+    mark(stream, step.signal, *loaded.plan, task);
+  } else if (marking == Marking::all && step.mark.valid()) {
+    device->record(step.mark, stream);
+    mark(stream, step.mark, *loaded.plan, task);
+  }
+}
+
+void DeviceTeam::Impl::mark(DeviceStream stream, DeviceEvent event, const Plan& plan, TaskId task) {
+  if (marking != Marking::none) marks.add(stream, event, plan.graph->task(task).name);
 }
 
 void DeviceTeam::Impl::launch(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
@@ -94,7 +107,10 @@ void DeviceTeam::Impl::launch(Rank& rank, const LoadedPlan& loaded, std::size_t 
   device->launch(stream, merged ? *step.merged : *step.task);
   device->pop_range();
   after(rank, loaded, i, timed);
-  if (merged && step.merged_signal.valid()) device->record(step.merged_signal, stream);
+  if (merged && step.merged_signal.valid()) {
+    device->record(step.merged_signal, stream);
+    mark(stream, step.merged_signal, *loaded.plan, loaded.plan->sequence[i]);
+  }
 }
 
 // All ranks take part: plans with collectives are run by all of them together.
@@ -145,11 +161,17 @@ void DeviceTeam::Impl::run(std::size_t plan_index, const std::vector<std::size_t
       std::memcpy(upload.pinned, upload.host, static_cast<std::size_t>(upload.bytes));
     }
   }
+  marks.begin_step();
+  marking = Marking::none;
   // Libraries may allocate in their first calls, which no capture allows.
   const bool replay = options.graphs && !timed && first.runs > 0;
   const DeviceGraph graph = replay ? graph_of(plan_index, of_ranks) : DeviceGraph();
-  running.store(true, std::memory_order_release);
   const std::int64_t begin = steady_now();
+  begun_at.store(begin);
+  replay_due_at.store(replay ? begin + 2 * first.last_step_ns : 0);
+  running.store(true, std::memory_order_release);
+  // How long a plan's first step takes, nobody knows.
+  marking = first.runs == 0 || first.last_step_ns > kLongStep ? Marking::all : Marking::signals;
   try {
     if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
     device->record(step_begin_time, origin);
@@ -162,6 +184,7 @@ void DeviceTeam::Impl::run(std::size_t plan_index, const std::vector<std::size_t
     if (transport != nullptr) wait_for(*device, origin, *transport);
   } catch (...) {
     give_up();
+    running.store(false, std::memory_order_release);
     throw;
   }
   device->synchronize(origin);

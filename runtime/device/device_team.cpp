@@ -12,6 +12,8 @@
 namespace weft {
 namespace {
 
+constexpr std::size_t kTasksToAMark = 4;
+
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
 }
@@ -20,7 +22,12 @@ std::int64_t aligned(std::int64_t bytes) {
 
 DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<Grid> g, const DeviceExecutorOptions& o,
                        std::unique_ptr<DeviceTransport> t)
-    : device(std::move(d)), transport(std::move(t)), grid(g), options(o), ranks(static_cast<std::size_t>(count)) {
+    : device(std::move(d)),
+      transport(std::move(t)),
+      grid(g),
+      options(o),
+      ranks(static_cast<std::size_t>(count)),
+      marks(*device) {
   if (transport != nullptr && count != 1) throw std::logic_error("a transport is one rank's");
   if (transport != nullptr && options.graphs && !transport->can_be_captured()) {
     throw std::logic_error(fmt::format("{} collectives in a graph", transport->name()));
@@ -54,12 +61,16 @@ DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const St
   if (stream.compute) {
     while (rank.compute.size() <= compute_index) {
       rank.compute.push_back(device->add_stream(name, StreamPriority::normal));
+      marks.add_stream(rank.compute.back(), index, stream.name);
       rank.scratch_bytes.push_back(0);
     }
     return rank.compute[compute_index];
   }
   DeviceStream& found = rank.channel[static_cast<std::size_t>(stream.channel)];
-  if (!found.valid()) found = device->add_stream(name, StreamPriority::high);
+  if (!found.valid()) {
+    found = device->add_stream(name, StreamPriority::high);
+    marks.add_stream(found, index, stream.name);
+  }
   return found;
 }
 
@@ -77,7 +88,7 @@ std::byte* DeviceTeam::Impl::place(const Rank& rank, const Plan& plan, const Vie
 void DeviceTeam::Impl::prepare_plan(Rank& rank, LoadedPlan& loaded) {
   const Plan& plan = *loaded.plan;
   std::vector<std::vector<DeviceEvent>> event_of(plan.streams.size());
-  std::size_t used = 0;
+  std::size_t used = 0, marked = 0;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) event_of[s].resize(plan.streams[s].entries.size());
   const std::size_t first_channel = calls.size();
   for (std::size_t c = 0; c < kChannels; ++c) calls.push_back({static_cast<Channel>(c), {}});
@@ -115,6 +126,10 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, LoadedPlan& loaded) {
       if (wait.distance == 0) step.waits.push_back(event_of[wait.stream.index()][wait.entry]);
     }
     step.signal = event_of[at.stream.index()][at.entry];
+    if (!step.signal.valid() && (step.task == nullptr || loaded.steps.size() % kTasksToAMark == 0)) {
+      if (marked == rank.mark_events.size()) rank.mark_events.push_back(device->add_event(false));
+      step.mark = rank.mark_events[marked++];
+    }
     loaded.steps.push_back(std::move(step));
   }
   loaded.transfers = find_transfers(*plan.graph, *rank.state, rank.device_state, *device, rank.pinned);

@@ -16,11 +16,14 @@
 #include "runtime/device/device_collectives.h"
 #include "runtime/device/device_executor.h"
 #include "runtime/device/neighbours.h"
+#include "runtime/device/step_marks.h"
 #include "runtime/device/transfers.h"
 
 namespace weft {
 
 constexpr std::int64_t kDeviceAlignment = 256;
+
+std::int64_t steady_now();
 
 /// An entry of a plan, ready to be enqueued.
 struct DeviceStep {
@@ -30,6 +33,7 @@ struct DeviceStep {
   CollectiveCall call{};             // of a collective
   std::vector<DeviceEvent> waits;
   DeviceEvent signal;          // invalid: no other stream waits
+  DeviceEvent mark;            // stands behind a task without a signal, so that one sees how far a long step is
   std::vector<Touch> touches;  // of a computation, while the plan is prepared
   // Of neighbours on a stream that the device runs as one: the first has the merged task, which all others are part of.
   std::unique_ptr<DeviceTask> merged;
@@ -60,6 +64,7 @@ struct DeviceTeam::Impl {
     std::vector<std::byte*> scratch;  // of each compute stream
     std::vector<std::int64_t> scratch_bytes;
     std::vector<DeviceEvent> events;        // those that order entries; every plan uses them again
+    std::vector<DeviceEvent> mark_events;   // the same
     std::vector<DeviceEvent> timed_events;  // two an entry
     std::vector<DeviceEvent> stream_ends;
     std::int64_t arena_bytes = 0, kernel_bytes = 0;
@@ -87,6 +92,13 @@ struct DeviceTeam::Impl {
   bool prepared = false;
   std::mutex mutex;  // the device is one thread's at a time
   std::exception_ptr failure;
+  // What is recorded of the step being enqueued: nothing of a capture, whose events never pass; signals, which stand
+  // there in any case; and marks where the step may take long enough for somebody to ask.
+  enum class Marking : std::uint8_t { none, signals, all } marking = Marking::none;
+  StepMarks marks;
+  std::atomic<std::int64_t> begun_at{0};       // of the step that is running, steady nanoseconds
+  std::atomic<std::int64_t> replay_due_at{0};  // when a replayed step, which has no marks, should long be over; 0: none
+  std::atomic<std::uint64_t> looks_at_replay{0};
   std::atomic<bool> running{false};
   std::atomic<std::uint64_t> completed{0};
 
@@ -108,6 +120,7 @@ struct DeviceTeam::Impl {
   void add_group(Channel channel);
 
   // Running: device_step.cpp.
+  void mark(DeviceStream stream, DeviceEvent event, const Plan& plan, TaskId task);
   void enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed);
   void before(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
   void after(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
@@ -119,6 +132,10 @@ struct DeviceTeam::Impl {
   void give_up();
   void keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, std::int64_t begin);
   void move_state(const Rank& rank, bool to_device);
+
+  // From any thread: device_executor.cpp.
+  ExecutorStatus status();
+  std::string describe(std::size_t rank);
 };
 
 }  // namespace weft

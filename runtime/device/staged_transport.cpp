@@ -246,6 +246,8 @@ void StagedTransport::enqueue(Device& device, Channel channel, DeviceStream stre
 }
 
 void StagedTransport::check() {
+  // The progress thread asks its communicators, but may have none in flight: its own device isn't that far.
+  impl_->world.expect_peers();
   if (!impl_->failed.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(impl_->mutex);
   std::rethrow_exception(impl_->failure);

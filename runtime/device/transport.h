@@ -49,7 +49,8 @@ class DeviceTransport {
   /// RuntimeFault.
   virtual void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) = 0;
 
-  /// Throws what has happened to the collectives enqueued so far: PeerLost, RuntimeFault.
+  /// Throws what has happened to the collectives enqueued so far, PeerLost or RuntimeFault, and PeerLost as soon as
+  /// another rank has given up, whether or not a collective has come to miss it.
   virtual void check() = 0;
 
   /// Gives up the collectives that aren't complete: the streams go on behind them, with nothing of use in the buffers.

@@ -37,6 +37,7 @@ class OddWorld final : public World {
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
     return inner_.all_gather_bytes(bytes);
   }
+  void expect_peers() override { inner_.expect_peers(); }
   void abort(const std::string& reason, int exit_code) override { inner_.abort(reason, exit_code); }
 
  private:

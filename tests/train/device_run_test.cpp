@@ -1,15 +1,21 @@
-// A training step on the fake device as others see it: what it needs before it runs.
+// A training step on the fake device as others see it: what it needs before it runs, where it stands while it does, and
+// how it ends when a peer is lost meanwhile.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "runtime/device/device_executor.h"
 #include "runtime/device/fake_device.h"
 #include "tests/train/grid_run.h"
+#include "train/run_devices.h"
 
 namespace weft {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 GridRun two_ranks() {
   GridRun run;
@@ -75,6 +81,116 @@ TEST(DeviceRun, WhatRanksNeedTogetherIsComparedWithTheDevice) {
   // With room for kernels' scratch the step runs.
   const GridOutcome outcome = run_grid(on_one_fake(need + (1 << 16)));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+}
+
+// Collectives that hold their streams until they are let go, and notice nothing themselves: like a kernel of NCCL's
+// that waits for a peer.
+class HeldTransport final : public DeviceTransport {
+ public:
+  HeldTransport(World& world, std::atomic<std::uint32_t>& go) : world_(world), go_(go) {}
+
+  std::string_view name() const override { return "held"; }
+  bool can_be_captured() const override { return false; }
+  void join(Channel /*channel*/) override {}
+  void prepare(Device& /*device*/, std::span<const ChannelCalls> /*plans*/) override {}
+  void begin_step(bool /*loads*/) override {}
+  void enqueue(Device& device, Channel /*channel*/, DeviceStream stream, const CollectiveCall& /*call*/) override {
+    device.wait_value(stream, &go_, 1);
+  }
+  void check() override { world_.expect_peers(); }
+  void stop() noexcept override { go_ = 1; }
+
+ private:
+  World& world_;
+  std::atomic<std::uint32_t>& go_;
+};
+
+GridRun held(std::vector<std::atomic<std::uint32_t>>& go) {
+  GridRun run = two_ranks();
+  run.make_executor = [grid = run.step.grid, &go](World& world, const State& state) {
+    auto transport = std::make_unique<HeldTransport>(world, go[static_cast<std::size_t>(world.rank())]);
+    auto team = std::make_shared<DeviceTeam>(make_fake_device({.patience = std::chrono::seconds(60)}), 1, grid,
+                                             DeviceExecutorOptions{}, std::move(transport));
+    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+// Until the executor has stopped moving with some tasks done.
+void wait_for_standstill(const Executor& executor) {
+  std::uint64_t last = 0;
+  for (int same = 0; same < 20;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const ExecutorStatus status = executor.status();
+    same = status.running && status.completed > 0 && status.completed == last ? same + 1 : 0;
+    last = status.completed;
+  }
+}
+
+TEST(DeviceRun, ALongStepIsSeenMovingAndWhereItStands) {
+  std::vector<std::atomic<std::uint32_t>> go(2);
+  std::ostringstream errors;
+  const auto body = [&](World& world, Program& program) {
+    const Executor& executor = program.executor();
+    EXPECT_NE(executor.describe().find("between steps"), std::string::npos);
+    std::thread watcher([&] {
+      wait_for_standstill(executor);
+      const Plan& plan = program.plan("train");
+      const std::string text = executor.describe(), collective = plan.graph->task(plan.collectives.front()).name;
+      EXPECT_NE(text.find("data is not yet behind '" + collective + "'"), std::string::npos) << text;
+      EXPECT_NE(text.find("compute0 is behind '"), std::string::npos) << text;
+      go[static_cast<std::size_t>(world.rank())] = 1;
+    });
+    program.run("train");
+    watcher.join();
+    EXPECT_FALSE(executor.status().running);
+    const std::uint64_t completed = executor.status().completed;
+    EXPECT_GT(completed, 5U);
+    program.run("train");
+    EXPECT_GT(executor.status().completed, completed);
+  };
+  EXPECT_EQ(run_programs(held(go), body, errors), 0) << errors.str();
+}
+
+TEST(DeviceRun, ALostPeerEndsAStepAtOnce) {
+  std::vector<std::atomic<std::uint32_t>> go(2);
+  std::atomic<const Executor*> first{nullptr};
+  std::atomic<bool> left{false};
+  std::ostringstream errors;
+  Clock::time_point lost;
+  const auto body = [&](World& world, Program& program) {
+    if (world.rank() == 1) {
+      while (first == nullptr) std::this_thread::yield();
+      wait_for_standstill(*first);
+      lost = Clock::now();
+      left = true;
+      throw std::runtime_error("gone");
+    }
+    first = &program.executor();
+    try {
+      program.run("train");
+      ADD_FAILURE() << "a step without the last rank";
+    } catch (const PeerLost&) {
+      EXPECT_TRUE(left);
+      EXPECT_LT(Clock::now() - lost, std::chrono::seconds(2));
+      throw;
+    }
+  };
+  EXPECT_EQ(run_programs(held(go), body, errors), 3);
+  EXPECT_EQ(errors.str(), "weft: rank 1: gone\n");
+}
+
+TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {
+  std::vector<std::atomic<std::uint32_t>> go(2);
+  std::ostringstream errors;
+  for (const bool shared : {true, false}) {
+    const auto body = [&](World& world, const Program& program) {
+      const RunDevices devices = find_devices(world, program.executor().runs_on());
+      EXPECT_EQ(to_string(devices),
+                shared ? "fake, 2 ranks; communicator local" : "2 × fake, 2 ranks; communicator held");
+    };
+    EXPECT_EQ(run_programs(shared ? on_one_fake(1 << 30) : held(go), body, errors), 0) << errors.str();
+  }
 }
 
 }  // namespace

@@ -120,6 +120,8 @@ TEST(LocalWorld, AbortWakesWhoeverWaits) {
   std::atomic<int> woken{0};
   const auto body = [&](World& world) {
     const auto group = world.split(0);
+    EXPECT_NO_THROW(world.expect_peers());
+    world.barrier();
     if (world.rank() == 2) {
       world.abort("the disk is full", 3);
       return 0;
@@ -130,6 +132,7 @@ TEST(LocalWorld, AbortWakesWhoeverWaits) {
       run_blocking(*group, {CollectiveKind::all_reduce, DType::f32, 1, 0, nullptr, &value, workspace});
     } catch (const PeerLost& error) {
       if (std::string(error.what()) == "the disk is full") ++woken;
+      EXPECT_THROW(world.expect_peers(), PeerLost);
     }
     return 0;
   };

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include "runtime/comm/launch.h"
 #include "runtime/device/fake_device.h"
@@ -122,21 +124,57 @@ TEST(StagedTransport, AGridHasAGroupForEachChannel) {
 
 TEST(StagedTransport, ALostPeerEndsTheWait) {
   std::ostringstream errors;
+  std::atomic<bool> waits{false};
   const int code = run_ranks(
       2,
-      [](World& world) -> int {
+      [&](World& world) -> int {
         StagedRank rank(world);
         std::vector<float> values(1000), workspace(1000);
         const CollectiveCall call{
             CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
         rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-        if (world.rank() == 1) throw std::runtime_error("gone");
+        if (world.rank() == 1) {
+          while (!waits) std::this_thread::yield();
+          throw std::runtime_error("gone");
+        }
         rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
         EXPECT_FALSE(rank.device->done(rank.first));
+        waits = true;
         EXPECT_THROW(wait_for(*rank.device, rank.first, rank.transport), PeerLost);
         EXPECT_THROW(rank.transport.check(), PeerLost);
         rank.transport.stop();
         rank.device->synchronize(rank.first);  // the stream goes on, for what it's worth
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  EXPECT_EQ(errors.str(), "weft: rank 1: gone\n");
+}
+
+// The collective isn't in flight yet: this rank's own stream is far from it.
+TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
+  std::ostringstream errors;
+  std::atomic<bool> waits{false};
+  const int code = run_ranks(
+      2,
+      [&](World& world) -> int {
+        StagedRank rank(world);
+        std::vector<float> values(1000), workspace(1000);
+        std::atomic<std::uint32_t> busy{0};
+        const CollectiveCall call{
+            CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+        rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+        if (world.rank() == 1) {
+          while (!waits) std::this_thread::yield();
+          throw std::runtime_error("gone");
+        }
+        rank.device->wait_value(rank.first, &busy, 1);
+        rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+        waits = true;
+        EXPECT_THROW(wait_for(*rank.device, rank.first, rank.transport), PeerLost);
+        rank.transport.stop();
+        busy = 1;
+        rank.device->synchronize(rank.first);
         return 0;
       },
       errors);

@@ -36,7 +36,7 @@ rows, then 256.
 
   --threads LIST      1,2 if not said
   --dtype LIST        f32,bf16 if not said (bf16: all of A, B and C)
-  --methods WHICH     all, engines (one of each; the default), or a list: "sgemm 128x768,packed 128x192"
+  --methods WHICH     all, engines (one of each; the default), or a list: "sgemm 128x768 nn,packed 128x192"
   --turns N           5 if not said
   --json              one object a line instead of a table
 )";

@@ -183,9 +183,10 @@ struct Bench {
                                              matrix(op.m, op.n, output)};
     const GemmTrial trial = trials->run(problem_of(op, shapes));
     const double flops = 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k);
-    fmt::print("gemm {:<29} {:>9.3f} ms  {:>7.0f} TFLOP/s  tuned {:>9.3f} ms {:>7.0f} TFLOP/s\n", name,
+    fmt::print("gemm {:<29} {:>9.3f} ms  {:>7.0f} TFLOP/s  tuned {:>9.3f} ms {:>7.0f} TFLOP/s{}\n", name,
                1e3 * trial.usual_seconds, flops / trial.usual_seconds * 1e-12, 1e3 * trial.chosen_seconds,
-               flops / trial.chosen_seconds * 1e-12);
+               flops / trial.chosen_seconds * 1e-12,
+               cpu::layout_suffix(std::get<DeviceGemmMethod>(trial.chosen).layout));
     std::fflush(stdout);
   }
 

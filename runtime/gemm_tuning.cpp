@@ -55,7 +55,9 @@ std::uint64_t fingerprint_of(std::span<const GemmChoice> choices) {
 }  // namespace
 
 std::string to_string(const GemmMethod& method) {
-  if (const auto* on_device = std::get_if<DeviceGemmMethod>(&method)) return kOnDevice + on_device->algorithm;
+  if (const auto* on_device = std::get_if<DeviceGemmMethod>(&method)) {
+    return (kOnDevice + on_device->algorithm).append(cpu::layout_suffix(on_device->layout));
+  }
   return cpu::to_string(std::get<cpu::GemmMethod>(method));
 }
 
@@ -65,11 +67,12 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
     return method ? std::optional<GemmMethod>(*method) : std::nullopt;
   }
   text.remove_prefix(kOnDevice.size());
+  const cpu::GemmLayout layout = cpu::take_layout_suffix(text);
   constexpr std::size_t kDigits = 128;
   if (text.size() != kDigits || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
     return std::nullopt;
   }
-  return DeviceGemmMethod{std::string(text)};
+  return DeviceGemmMethod{std::string(text), layout};
 }
 
 std::string to_string(const GemmProblem& problem) {

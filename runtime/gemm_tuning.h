@@ -45,15 +45,17 @@ struct TuningMachine {
 
 TuningMachine this_machine();
 
-/// An algorithm of a GPU's library (cuBLASLt), as the library itself writes it down: 128 hexadecimal digits.
+/// An algorithm of a GPU's library (cuBLASLt), as the library itself writes it down (128 hexadecimal digits), and the
+/// layout that the library is shown.
 struct DeviceGemmMethod {
   std::string algorithm;
+  cpu::GemmLayout layout = cpu::GemmLayout::own;
   bool operator==(const DeviceGemmMethod&) const = default;
 };
 
 using GemmMethod = std::variant<cpu::GemmMethod, DeviceGemmMethod>;
 
-/// "sgemm 128x768", "cublaslt 00…": what parse_gemm_method() takes back, and nothing else.
+/// "sgemm 128x768 nn", "cublaslt 00… nn": what parse_gemm_method() takes back, and nothing else.
 std::string to_string(const GemmMethod& method);
 std::optional<GemmMethod> parse_gemm_method(std::string_view text);
 

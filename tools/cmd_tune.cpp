@@ -98,15 +98,18 @@ double seconds_of(const std::vector<TunedProduct>& products, double GemmTrial::*
 }
 
 void print_table(const std::vector<TunedProduct>& products, const TuneOptions& options, double seconds) {
-  std::size_t width = 7;
-  for (const TunedProduct& product : products) width = std::max(width, to_string(product.trial.problem).size());
-  std::string text = fmt::format("{:<{}} {:>5}  {:<18} {:>9}  {:<18} {:>9}  {:>5}\n", "product", width, "tasks",
-                                 "default", "ms", "chosen", "ms", "gain");
+  std::size_t width = 7, method_width = 18;
+  for (const auto& [trial, tasks] : products) {
+    width = std::max(width, to_string(trial.problem).size());
+    method_width = std::max({method_width, to_string(trial.usual).size(), to_string(trial.chosen).size()});
+  }
+  std::string text = fmt::format("{:<{}} {:>5}  {:<{}} {:>9}  {:<{}} {:>9}  {:>5}\n", "product", width, "tasks",
+                                 "default", method_width, "ms", "chosen", method_width, "ms", "gain");
   for (const auto& [trial, tasks] : products) {
     const bool same = trial.chosen == trial.usual;
-    text += fmt::format("{:<{}} {:>5}  {:<18} {:>9.3f}  {:<18} {:>9.3f}  {:>5.2f}\n", to_string(trial.problem), width,
-                        tasks, to_string(trial.usual), 1e3 * trial.usual_seconds, same ? "=" : to_string(trial.chosen),
-                        1e3 * trial.chosen_seconds, trial.gain);
+    text += fmt::format("{:<{}} {:>5}  {:<{}} {:>9.3f}  {:<{}} {:>9.3f}  {:>5.2f}\n", to_string(trial.problem), width,
+                        tasks, to_string(trial.usual), method_width, 1e3 * trial.usual_seconds,
+                        same ? "=" : to_string(trial.chosen), method_width, 1e3 * trial.chosen_seconds, trial.gain);
   }
   const auto changed =
       std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
@@ -174,6 +177,7 @@ Command add_tune(CLI::App& root) {
   const ConfigOptions config(*app);
   app->footer(
       "A method replaces the default only where it is more than 3 % faster, and is so again in a second meeting.\n"
+      "A method that ends with nn, nt or tn first copies operands transposed: the library sees that layout.\n"
       "Examples:\n"
       "  weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json\n"
       "  weft train --model gpt2-124m --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"

@@ -70,6 +70,13 @@ DType dtype_of(const json& value, const std::string& where) {
   throw UserError(fmt::format("{} is {}", where, value.dump()), "f32 or bf16", kTuneAgain);
 }
 
+bool can_run(const GemmMethod& method, const GemmProblem& p) {
+  if (const auto* on_cpu = std::get_if<cpu::GemmMethod>(&method)) {
+    return cpu::can_run(*on_cpu, p.shape(), p.inputs, p.output);
+  }
+  return cpu::layout_fits(std::get<DeviceGemmMethod>(method).layout, p.shape(), p.inputs);
+}
+
 GemmChoice choice_from_json(const json& product, const std::string& where) {
   GemmProblem p;
   const auto size = [&](const char* key) {
@@ -88,10 +95,12 @@ GemmChoice choice_from_json(const json& product, const std::string& where) {
   }
   const auto name = product.at("method").get<std::string>();
   const std::optional<GemmMethod> method = parse_gemm_method(name);
-  const auto* on_cpu = method ? std::get_if<cpu::GemmMethod>(&*method) : nullptr;
-  if (!method || (on_cpu != nullptr && !cpu::can_run(*on_cpu, p.shape(), p.inputs, p.output))) {
-    throw UserError(fmt::format("{}: the method \"{}\"", where, name), "one that this version has for the product here",
-                    kTuneAgain);
+  if (!method || !can_run(*method, p)) {
+    throw UserError(
+        fmt::format("{}: the method \"{}\"", where, name),
+        "one that this version has for the product here, with nn, nt or tn at its end if it copies operands "
+        "into another layout than their own",
+        kTuneAgain);
   }
   return {p, *method};
 }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "kernels/cpu/attention_tiles.h"
+#include "kernels/cpu/block_transpose.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/vector_math.h"
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/packed_gemm.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/transpose.h"
 
 namespace weft::cpu {
 namespace {
@@ -70,8 +71,18 @@ dnnl::memory::data_type library_type(DType dtype) {
   return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
+// Null if the matrix has no data yet.
 std::byte* address(const Matrix& matrix, std::int64_t offset) {
+  if (matrix.data == nullptr) return nullptr;
   return static_cast<std::byte*>(matrix.data) + offset * static_cast<std::int64_t>(size_of(matrix.dtype));
+}
+
+// Where a slice's rows of op(A) begin, and its columns of op(B).
+std::byte* address_of_rows(const GemmShape& shape, const Matrix& a, const Slice& slice) {
+  return address(a, offset_of(a, shape.trans_a, slice.row, 0));
+}
+std::byte* address_of_cols(const GemmShape& shape, const Matrix& b, const Slice& slice) {
+  return address(b, offset_of(b, shape.trans_b, 0, slice.col));
 }
 
 // oneDNN matmul primitives for the slices: one a distinct slice shape, and memory handles for each slice.
@@ -96,8 +107,8 @@ class NativeSlices {
         call.memories.emplace_back(desc, engine_, data);
         call.arguments.push_back({role, call.memories.back().get()});
       };
-      bind(DNNL_ARG_SRC, source, address(arguments.a, offset_of(arguments.a, shape.trans_a, slice.row, 0)));
-      bind(DNNL_ARG_WEIGHTS, weights, address(arguments.b, offset_of(arguments.b, shape.trans_b, 0, slice.col)));
+      bind(DNNL_ARG_SRC, source, address_of_rows(shape, arguments.a, slice));
+      bind(DNNL_ARG_WEIGHTS, weights, address_of_cols(shape, arguments.b, slice));
       bind(DNNL_ARG_DST, target, address(arguments.c, offset_of(arguments.c, false, slice.row, slice.col)));
       if (arguments.bias) bind(DNNL_ARG_BIAS, bias, address(*arguments.bias, slice.col));
       bind(DNNL_ARG_SCRATCHPAD, scratchpad_, nullptr);
@@ -106,10 +117,13 @@ class NativeSlices {
 
   std::size_t worker_bytes() const { return scratchpad_.get_size(); }
 
+  // Of slice `index`, with operands that lie in scratch and got no address before.
+  void move_a(std::int64_t index, std::byte* to) const { move(index, 0, to); }
+  void move_b(std::int64_t index, std::byte* to) const { move(index, 1, to); }
+
   void run(std::int64_t index, std::byte* scratch) const {
     const Call& call = calls_[static_cast<std::size_t>(index)];
-    // The C interface, because the C++ one builds a container for every call.
-    dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(call.memories.back().get(), scratch), "scratchpad");
+    move(index, call.memories.size() - 1, scratch);
     dnnl::error::wrap_c_api(dnnl_primitive_execute(call.primitive.get(), call.stream.get(),
                                                    static_cast<int>(call.arguments.size()), call.arguments.data()),
                             "matmul");
@@ -119,9 +133,16 @@ class NativeSlices {
   struct Call {
     dnnl::matmul primitive;
     dnnl::stream stream;
-    std::vector<dnnl::memory> memories;  // the scratchpad last
+    std::vector<dnnl::memory> memories;  // A and B first, the scratchpad last
     std::vector<dnnl_exec_arg_t> arguments;
   };
+
+  // The C interface, because the C++ one builds a container for every call.
+  void move(std::int64_t index, std::size_t memory, std::byte* to) const {
+    const Call& call = calls_[static_cast<std::size_t>(index)];
+    dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(call.memories[memory].get(), to),
+                            "dnnl_memory_set_data_handle");
+  }
 
   static dnnl::memory::desc descriptor(const Matrix& matrix, std::int64_t rows, std::int64_t cols, bool transposed) {
     const std::int64_t stride = std::max<std::int64_t>(matrix.row_stride, transposed ? rows : cols);
@@ -151,18 +172,48 @@ class NativeSlices {
 }  // namespace
 
 struct PreparedGemm::Impl {
-  GemmShape shape;
-  GemmArguments arguments;
+  GemmShape shape;          // as the engine is shown it
+  GemmArguments arguments;  // as they are given
+  GemmCopies copies;        // what the engine reads in their place
   GemmSlices slices;
   std::optional<NativeSlices> native;
   std::optional<PackedGemm> packed;
 
   std::int64_t convert_depth() const { return std::min(shape.k, kConvertDepth); }
 
-  // Straight from and into the caller's memory.
-  void run_f32(const Slice& slice) const {
-    const Matrix &a = arguments.a, &b = arguments.b, &c = arguments.c;
-    const std::optional<Matrix>& bias = arguments.bias;
+  // The arguments with their copies, which begin at `scratch`.
+  GemmArguments shown(std::byte* scratch) const {
+    GemmArguments as = arguments;
+    const auto show = [&](const std::optional<GemmCopy>& copy, Matrix& matrix) {
+      if (!copy) return;
+      matrix = copy->matrix;
+      if (scratch != nullptr) matrix.data = scratch + copy->offset;
+    };
+    show(copies.a, as.a);
+    show(copies.b, as.b);
+    return as;
+  }
+
+  void make_copies(Workers& workers, const GemmArguments& as) const {
+    const auto rows_and_cols = [](Matrix matrix, const Matrix& copy) {
+      matrix.rows = copy.cols, matrix.cols = copy.rows;
+      return matrix;
+    };
+    if (copies.a) transpose(workers, rows_and_cols(arguments.a, as.a), as.a);
+    if (copies.b) transpose(workers, rows_and_cols(arguments.b, as.b), as.b);
+  }
+
+  void run_native(std::int64_t index, const GemmArguments& as, std::byte* scratch) const {
+    const Slice slice = slice_at(shape, slices, index);
+    if (copies.a) native->move_a(index, address_of_rows(shape, as.a, slice));
+    if (copies.b) native->move_b(index, address_of_cols(shape, as.b, slice));
+    native->run(index, scratch);
+  }
+
+  // Straight from and into the caller's memory, but for copies.
+  void run_f32(const Slice& slice, const GemmArguments& as) const {
+    const Matrix &a = as.a, &b = as.b, &c = as.c;
+    const std::optional<Matrix>& bias = as.bias;
     float* out = c.f32(slice.row) + slice.col;
     float beta = shape.accumulate ? 1.0F : 0.0F;
     if (bias) {
@@ -179,11 +230,11 @@ struct PreparedGemm::Impl {
   }
 
   // out = beta·out + A·Bᵀ of the slice, rows of A with rows of B.
-  void add_dots(const Slice& slice, float beta, float* out, std::int64_t stride) const {
+  void add_dots(const Slice& slice, const GemmArguments& as, float beta, float* out, std::int64_t stride) const {
     for (std::int64_t col = 0; col < slice.cols; ++col) {
-      const bf16* b = arguments.b.b16(slice.col + col);
+      const bf16* b = as.b.b16(slice.col + col);
       for (std::int64_t row = 0; row < slice.rows; ++row) {
-        const bf16* a = arguments.a.b16(slice.row + row);
+        const bf16* a = as.a.b16(slice.row + row);
         const float total =
             sum_vectors(shape.k, [&](std::int64_t i, auto lanes) { return lanes.load(a + i) * lanes.load(b + i); });
         float& target = out[row * stride + col];
@@ -193,9 +244,9 @@ struct PreparedGemm::Impl {
   }
 
   // bf16 A and B: fp32 copies of the slice's parts, step by step along k; one rounding at the end.
-  void run_converting(const Slice& slice, std::byte* scratch) const {
-    const Matrix &a = arguments.a, &b = arguments.b, &c = arguments.c;
-    const std::optional<Matrix>& bias = arguments.bias;
+  void run_converting(const Slice& slice, const GemmArguments& as, std::byte* scratch) const {
+    const Matrix &a = as.a, &b = as.b, &c = as.c;
+    const std::optional<Matrix>& bias = as.bias;
     const std::int64_t depth = convert_depth();
     ScratchParts parts(scratch);
     float* left = parts.floats(slice.rows * depth);
@@ -214,7 +265,7 @@ struct PreparedGemm::Impl {
     };
     with_element_type(start, c);
     const bool dots = slice.rows <= kDotRows && !shape.trans_a && shape.trans_b;
-    if (dots) add_dots(slice, beta, out, stride);
+    if (dots) add_dots(slice, as, beta, out, stride);
     for (std::int64_t k = 0; k < shape.k && !dots; k += depth) {
       const std::int64_t step = std::min(depth, shape.k - k);
       const std::int64_t left_cols = shape.trans_a ? slice.rows : step, right_cols = shape.trans_b ? step : slice.cols;
@@ -239,7 +290,7 @@ PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& argument
     : PreparedGemm(shape, arguments, default_gemm_method(shape, arguments.a.dtype, arguments.c.dtype)) {}
 
 PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method)
-    : impl_(std::make_unique<Impl>(Impl{shape, arguments, {}, {}, {}})) {
+    : impl_(std::make_unique<Impl>(Impl{shape, arguments, {}, {}, {}, {}})) {
   const DType inputs = arguments.a.dtype, output = arguments.c.dtype;
   const bool known =
       inputs == arguments.b.dtype && ((inputs == DType::f32 && output == DType::f32) ||
@@ -251,10 +302,13 @@ PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& argument
     return;
   }
   if (arguments.packed_b != nullptr) throw std::logic_error("gemm: a packed B, and engine " + to_string(method));
+  impl_->shape = shown_as(method.layout, shape);
+  impl_->copies = copies_for(method.layout, shape, inputs);
   impl_->slices = slices_of(shape, method);
   // oneDNN fixes a primitive's number of threads when it is created: one, since a slice is one worker's.
   prepare_thread();
-  if (method.engine == GemmMethod::Engine::matmul) impl_->native.emplace(shape, arguments, impl_->slices);
+  if (method.engine != GemmMethod::Engine::matmul) return;
+  impl_->native.emplace(impl_->shape, impl_->shown(nullptr), impl_->slices);
 }
 
 PreparedGemm::~PreparedGemm() = default;
@@ -263,20 +317,24 @@ PreparedGemm& PreparedGemm::operator=(PreparedGemm&&) noexcept = default;
 
 Scratch PreparedGemm::scratch() const {
   if (impl_->packed) return impl_->packed->scratch();
-  if (impl_->native) return {impl_->native->worker_bytes(), 0};
-  if (impl_->arguments.a.dtype == DType::f32) return {};
+  const auto shared = static_cast<std::size_t>(impl_->copies.bytes);
+  if (impl_->native) return {impl_->native->worker_bytes(), shared};
+  if (impl_->arguments.a.dtype == DType::f32) return {0, shared};
   const std::int64_t depth = impl_->convert_depth(), rows = impl_->slices.rows, cols = impl_->slices.cols;
-  return {ScratchParts::bytes(rows * depth) + ScratchParts::bytes(depth * cols) + ScratchParts::bytes(rows * cols), 0};
+  return {ScratchParts::bytes(rows * depth) + ScratchParts::bytes(depth * cols) + ScratchParts::bytes(rows * cols),
+          shared};
 }
 
 void PreparedGemm::run(Workers& workers) const {
   const Impl& impl = *impl_;
   if (impl.packed) return impl.packed->run(workers);
+  const GemmArguments as = impl.shown(workers.shared_scratch());
+  impl.make_copies(workers, as);
   workers.run(impl.slices.row_blocks * impl.slices.col_blocks, [&](std::int64_t index) {
-    if (impl.native) return impl.native->run(index, workers.worker_scratch());
+    if (impl.native) return impl.run_native(index, as, workers.worker_scratch());
     const Slice slice = slice_at(impl.shape, impl.slices, index);
-    if (impl.arguments.a.dtype == DType::f32) return impl.run_f32(slice);
-    impl.run_converting(slice, workers.worker_scratch());
+    if (as.a.dtype == DType::f32) return impl.run_f32(slice, as);
+    impl.run_converting(slice, as, workers.worker_scratch());
   });
 }
 

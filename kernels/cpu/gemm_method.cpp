@@ -21,6 +21,10 @@ using Engine = GemmMethod::Engine;
 
 constexpr std::int64_t kMostSlices = 4096;
 
+// To copy an element takes a core up to 2 ns, 200 flops of a fast product: with so many uses of each, the other layout
+// has to be almost twice as fast.
+constexpr CopyRule kCopyRule{.least_uses = 128, .least_flops = 16e6};
+
 constexpr std::array<std::pair<Engine, std::string_view>, 3> kEngines = {{
     {Engine::sgemm, "sgemm"},
     {Engine::matmul, "matmul"},
@@ -47,7 +51,7 @@ void add(std::vector<GemmMethod>& methods, const GemmMethod& method) {
 }
 
 // The usual slices, halved and doubled in each direction, and strips.
-void add_library_methods(std::vector<GemmMethod>& methods, Engine engine, const GemmShape& shape) {
+void add_slices_of(std::vector<GemmMethod>& methods, Engine engine, const GemmShape& shape) {
   const GemmSlices usual = gemm_slices(shape.m, shape.n, shape.k);
   const auto add_slices = [&](std::int64_t rows, std::int64_t cols) {
     rows = std::min(shape.m, round_up(std::max<std::int64_t>(rows, 1), 8));
@@ -65,6 +69,15 @@ void add_library_methods(std::vector<GemmMethod>& methods, Engine engine, const 
   add_slices(usual.rows / 2, usual.cols * 2);
   if (shape.m >= 8 * count) add_slices(ceil_div(shape.m, count), shape.n);
   if (shape.n >= 48 * count) add_slices(shape.m, ceil_div(shape.n, count));
+}
+
+// All slices in the product's own layout, and the usual ones in the others.
+void add_library_methods(std::vector<GemmMethod>& methods, Engine engine, const GemmShape& shape, DType inputs) {
+  add_slices_of(methods, engine, shape);
+  const GemmSlices usual = gemm_slices(shape.m, shape.n, shape.k);
+  for (const GemmLayout layout : other_layouts(shape, inputs, kCopyRule)) {
+    add(methods, {engine, usual.rows, usual.cols, layout});
+  }
 }
 
 // oneDNN has bf16 products from AVX-512 on, with instructions for them or emulated.
@@ -115,10 +128,12 @@ std::string to_string(const GemmMethod& method) {
   for (const auto& [engine, name] : kEngines) {
     if (engine == method.engine) text = name;
   }
-  return text + " " + std::to_string(method.rows) + "x" + std::to_string(method.cols);
+  text += " " + std::to_string(method.rows) + "x" + std::to_string(method.cols);
+  return text.append(layout_suffix(method.layout));
 }
 
 std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
+  const GemmLayout layout = take_layout_suffix(text);
   for (const auto& [engine, name] : kEngines) {
     std::string_view rest = text;
     if (!take(rest, name) || !take(rest, " ")) continue;
@@ -126,7 +141,7 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
     if (rows == 0 || !take(rest, "x")) return {};
     const std::int64_t cols = take_number(rest);
     if (cols == 0 || !rest.empty()) return {};
-    return GemmMethod{engine, rows, cols};
+    return GemmMethod{engine, rows, cols, layout};
   }
   return {};
 }
@@ -141,9 +156,9 @@ GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*out
 
 std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output) {
   std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output)};
-  add_library_methods(methods, Engine::sgemm, shape);
+  add_library_methods(methods, Engine::sgemm, shape, inputs);
   // Without AMX, bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
-  if (inputs == DType::f32 || bf16_in_amx()) add_library_methods(methods, Engine::matmul, shape);
+  if (inputs == DType::f32 || bf16_in_amx()) add_library_methods(methods, Engine::matmul, shape, inputs);
   add_packed_methods(methods);
   std::erase_if(methods, [&](const GemmMethod& method) { return !can_run(method, shape, inputs, output); });
   return methods;
@@ -152,7 +167,8 @@ std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType
 bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType /*output*/) {
   if (method.rows < 1 || method.cols < 1) return false;
   if (method.engine == Engine::matmul && inputs == DType::bf16 && !library_takes_bf16()) return false;
-  if (method.engine == Engine::packed) return true;
+  if (method.engine == Engine::packed) return method.layout == GemmLayout::own;
+  if (!layout_fits(method.layout, shape, inputs)) return false;
   const auto blocks = [](std::int64_t size, std::int64_t slice) { return size / slice + (size % slice != 0 ? 1 : 0); };
   const std::int64_t row_blocks = blocks(shape.m, method.rows), col_blocks = blocks(shape.n, method.cols);
   return row_blocks <= kMostSlices && col_blocks <= kMostSlices && row_blocks * col_blocks <= kMostSlices;

@@ -1,5 +1,6 @@
-// How a matrix product is computed: an engine and the size of the slices that workers take. All methods give the same
-// product up to rounding; which one is fastest depends on shape and machine.
+// How a matrix product is computed: an engine, the size of the slices that workers take, and the layout that the
+// engine's library is shown. All methods give the same product up to rounding; which one is fastest depends on shape
+// and machine.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +10,9 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "kernels/cpu/gemm_layout.h"
 
 namespace weft::cpu {
-
-/// C[m,n] from op(A) [m,k] and op(B) [k,n]. A is stored [k,m] if trans_a, B [n,k] if trans_b.
-struct GemmShape {
-  std::int64_t m, n, k;
-  bool trans_a = false, trans_b = false;
-  bool accumulate = false;  // add to what C holds
-
-  bool operator==(const GemmShape&) const = default;
-};
 
 /// The output is computed in row_blocks × col_blocks slices of at most rows × cols elements. k is never cut.
 struct GemmSlices {
@@ -37,12 +30,13 @@ struct GemmMethod {
     packed,  // Weft's own: A and B copied once into the order in which register tiles read them, bf16 as fp32
   };
   Engine engine = Engine::sgemm;
-  std::int64_t rows = 0, cols = 0;  // of a slice; the last ones may be smaller
+  std::int64_t rows = 0, cols = 0;      // of a slice; the last ones may be smaller
+  GemmLayout layout = GemmLayout::own;  // packed: always its own, since it copies both operands in any case
 
   bool operator==(const GemmMethod&) const = default;
 };
 
-/// "sgemm 128x768": engine, rows and columns of a slice.
+/// "sgemm 128x768 nn": engine, rows and columns of a slice, and the layout unless it is the product's own.
 std::string to_string(const GemmMethod& method);
 
 /// The inverse of to_string, and nothing else: no other spelling is accepted. Rows and columns are at least 1.
@@ -52,11 +46,12 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text);
 /// workers and all equal machines choose the same.
 GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType output);
 
-/// All methods worth a trial on this CPU: the default first, none twice. At most about twenty.
+/// All methods worth a trial on this CPU: the default first, none twice. At most about thirty.
 std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output);
 
 /// Whether PreparedGemm takes `method` for this product on this CPU: slices of at least one element, no more than 4096
-/// of them where each costs memory (all engines but packed), and bf16 by matmul only with AVX-512.
+/// of them where each costs memory (all engines but packed), bf16 by matmul only with AVX-512, and another layout than
+/// the product's own only where layout_fits() and the engine isn't packed.
 bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType output);
 
 /// Whether bf16 products run in the CPU's AMX units: CPU, operating system and oneDNN have to support them.

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "kernels/cuda/cublas_lt_functions.h"
+#include "kernels/cuda/transpose.h"
 
 namespace weft::cuda {
 namespace {
@@ -78,6 +79,10 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceA
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
+cpu::GemmShape shape_of(const GemmKey& key) {
+  return {key.m, key.n, key.k, key.trans_a, key.trans_b, key.accumulate};
+}
+
 // The matrix as the key has it: rows × cols, whatever window of the same memory the caller calls it.
 Matrix shaped(const Matrix& matrix, bool transposed, std::int64_t rows, std::int64_t cols) {
   Matrix as = matrix;
@@ -140,6 +145,8 @@ std::size_t CublasLt::version() {
 struct PreparedGemm::Impl {
   GemmKey key;
   Matrix a, b, c;
+  cpu::GemmCopies copies;
+  Matrix a_shown, b_shown;  // to cuBLASLt: a and b, or without data the copies
   cublasLtHandle_t handle;
   bool empty;  // nothing to multiply: the rest is unused
   cublasLtMatmulDescOpaque_t descriptor{};
@@ -147,26 +154,30 @@ struct PreparedGemm::Impl {
   cublasLtMatmulAlgo_t algorithm{};
 
   Impl(const CublasLt& library, const GemmKey& wanted, const Matrix& a_matrix, const Matrix& b_matrix,
-       const Matrix& c_matrix, const Matrix* bias)
+       const Matrix& c_matrix, const Matrix* bias, GemmLayout layout)
       : key(wanted),
         a(shaped(a_matrix, key.trans_a, key.m, key.k)),
         b(shaped(b_matrix, key.trans_b, key.k, key.n)),
         c(shaped(c_matrix, false, key.m, key.n)),
+        copies(cpu::copies_for(layout, shape_of(key), key.inputs)),
+        a_shown(copies.a ? copies.a->matrix : a),
+        b_shown(copies.b ? copies.b->matrix : b),
         handle(static_cast<cublasLtHandle_t>(library.get())),
         empty(key.m == 0 || key.n == 0 || key.k == 0) {
     if (empty) return;
+    const cpu::GemmShape shown = cpu::shown_as(layout, shape_of(key));
     check_cublas(cublas_lt().init_descriptor(&descriptor, sizeof(descriptor), CUBLAS_COMPUTE_32F, CUDA_R_32F),
                  "cublasLtMatmulDescInit");
-    set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, key.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, key.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, shown.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, shown.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (bias != nullptr) {
       const void* pointer = bias->data;
       set<std::uint32_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
       set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(bias->dtype));
     }
-    a_layout = layout_of(a);
-    b_layout = layout_of(b);
+    a_layout = layout_of(a_shown);
+    b_layout = layout_of(b_shown);
     c_layout = layout_of(c);
   }
 
@@ -180,8 +191,8 @@ struct PreparedGemm::Impl {
     // library's ways to split it round the product before they add the bias.
     set<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                        key.has_bias ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a));
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b_shown));
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a_shown));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c));
 
@@ -208,24 +219,36 @@ struct PreparedGemm::Impl {
       const cublasStatus_t status = cublas_lt().capability(&wanted, attribute, &needed, sizeof(needed), &written);
       return status != CUBLAS_STATUS_SUCCESS || needed <= alignment_of(matrix);
     };
-    return suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, b) &&
-           suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES, a) &&
+    return suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, b_shown) &&
+           suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES, a_shown) &&
            suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES, c) && suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES, c);
+  }
+
+  // The operand, or its copy, made behind the library's part of the scratch memory.
+  static const void* show(const Launch& launch, const Matrix& operand, const std::optional<cpu::GemmCopy>& copy) {
+    if (!copy) return operand.data;
+    Matrix to = copy->matrix;
+    to.data = launch.scratch + kGemmWorkspace + copy->offset;
+    transpose(launch, operand, to);
+    return to.data;
   }
 
   // The library's functions take descriptors that aren't const, and leave them as they are.
   cublasStatus_t multiply(const Launch& launch) {
     static constexpr float kOne = 1.0F, kZero = 0.0F;
-    return cublas_lt().matmul(handle, &descriptor, &kOne, b.data, &b_layout, a.data, &a_layout,
+    const void* const left = show(launch, a, copies.a);
+    const void* const right = show(launch, b, copies.b);
+    return cublas_lt().matmul(handle, &descriptor, &kOne, right, &b_layout, left, &a_layout,
                               key.accumulate ? &kOne : &kZero, c.data, &c_layout, c.data, &c_layout, &algorithm,
                               launch.scratch, static_cast<std::size_t>(kGemmWorkspace), launch.stream);
   }
 };
 
 PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b,
-                           const Matrix& c, const Matrix* bias, const GemmAlgorithm* algorithm) {
+                           const Matrix& c, const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout) {
   check_arguments(key, a, b, c, bias);
-  impl_ = std::make_unique<Impl>(library, key, a, b, c, bias);
+  require(cpu::layout_fits(layout, shape_of(key), key.inputs), "a layout that needs no copies, or too large ones");
+  impl_ = std::make_unique<Impl>(library, key, a, b, c, bias, layout);
   if (impl_->empty) return;
   if (algorithm != nullptr) {
     use(*algorithm);
@@ -243,6 +266,10 @@ PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Ma
 PreparedGemm::~PreparedGemm() = default;
 PreparedGemm::PreparedGemm(PreparedGemm&&) noexcept = default;
 PreparedGemm& PreparedGemm::operator=(PreparedGemm&&) noexcept = default;
+
+std::int64_t PreparedGemm::scratch_bytes() const {
+  return kGemmWorkspace + impl_->copies.bytes;
+}
 
 void PreparedGemm::run(const Launch& launch) const {
   if (!impl_->empty) {

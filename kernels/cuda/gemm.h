@@ -12,9 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/gemm_layout.h"
 #include "kernels/cuda/launch.h"
 
 namespace weft::cuda {
+
+using cpu::GemmLayout;
 
 /// What decides which algorithms exist and which is fastest. Row-major: C[m,n] from op(A) [m,k] and op(B) [k,n]; A is
 /// stored [k,m] if trans_a, B [n,k] if trans_b. `strides` are the rows' of A, B and C.
@@ -28,7 +31,7 @@ struct GemmKey {
 };
 
 /// One way of cuBLASLt to compute a product. It means something to the version of cuBLASLt that made it, for products
-/// of the same key on the same kind of device.
+/// of the same key shown in the same layout on the same kind of device.
 struct GemmAlgorithm {
   std::array<std::uint64_t, 8> data{};
 
@@ -57,7 +60,7 @@ class CublasLt {
   void* handle_ = nullptr;
 };
 
-/// Bytes of Launch::scratch that every product is given, on a 256-byte boundary.
+/// Bytes of Launch::scratch that cuBLASLt is given for every product, on a 256-byte boundary.
 constexpr std::int64_t kGemmWorkspace = std::int64_t{32} << 20;
 
 /// A product with its buffers: run() allocates nothing of ours.
@@ -69,13 +72,16 @@ class PreparedGemm {
   /// `bias` is null unless key.has_bias; `algorithm` null: the heuristic's first. The CublasLt must outlive it.
   /// Throws std::logic_error where the key doesn't describe the matrices, for other dtypes, for a bias that cuBLASLt
   /// can't add (of another dtype than C, k = 0, or because no algorithm does: let the caller add it), and for an
-  /// algorithm that use() refuses; RuntimeFault if there is no algorithm.
+  /// algorithm that use() refuses; RuntimeFault if there is no algorithm. In another layout than its own, which
+  /// cpu::layout_fits() has to allow, run() first copies operands transposed into scratch.
   PreparedGemm(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
-               const Matrix* bias, const GemmAlgorithm* algorithm);
+               const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout = GemmLayout::own);
   ~PreparedGemm();
   PreparedGemm(PreparedGemm&&) noexcept;
   PreparedGemm& operator=(PreparedGemm&&) noexcept;
 
+  /// kGemmWorkspace and what the copies take; on a 256-byte boundary.
+  std::int64_t scratch_bytes() const;
   void run(const Launch& launch) const;
 
   /// At most `most` algorithms that fit the product and its buffers' alignment, the heuristic's best guess first. None

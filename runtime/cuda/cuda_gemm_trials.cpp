@@ -1,20 +1,24 @@
-// cuBLASLt's algorithms against one another; see runtime/device/device_gemm_trials.h.
+// cuBLASLt's algorithms against one another, in the layouts that a product can be shown in; see
+// runtime/device/device_gemm_trials.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "kernels/cuda/gemm.h"
 #include "runtime/cuda/cuda_tasks.h"
+#include "runtime/device/device_gemm_layouts.h"
 #include "runtime/device/device_gemm_trials.h"
 #include "runtime/device/devices.h"
 
 namespace weft {
 namespace {
 
-constexpr int kMostCandidates = 16;
+constexpr int kMostCandidates = 16, kMostInOtherLayout = 4;
 constexpr int kRepeats = 4;  // runs between two events
 
 class DeviceMemory {
@@ -53,7 +57,7 @@ void fill(const DeviceMemory& memory, std::int64_t elements, DType dtype) {
 
 class CudaGemmTrials final : public DeviceGemmTrials {
  public:
-  explicit CudaGemmTrials(const GemmTrialOptions& options) : options_(options), scratch_(cuda::kGemmWorkspace) {
+  explicit CudaGemmTrials(const GemmTrialOptions& options) : options_(options) {
     cuda::check(cudaEventCreate(&begin_), "cudaEventCreate");
     cuda::check(cudaEventCreate(&end_), "cudaEventCreate");
   }
@@ -77,22 +81,33 @@ class CudaGemmTrials final : public DeviceGemmTrials {
     for (std::size_t i = 0; i < 3; ++i) add(rows[i], cols[i], p.strides[i], i == 2 ? p.output : p.inputs);
     if (p.has_bias) add(1, p.n, p.n, p.output);
     const cuda::GemmKey key = key_of(p, matrices);
-    const auto product = [&](const cuda::GemmAlgorithm* algorithm) {
+    const auto product = [&](const cuda::GemmAlgorithm* algorithm, cuda::GemmLayout layout) {
       return cuda::PreparedGemm(library_, key, matrices[0], matrices[1], matrices[2],
-                                p.has_bias ? &matrices[3] : nullptr, algorithm);
+                                p.has_bias ? &matrices[3] : nullptr, algorithm, layout);
     };
     std::vector<cuda::PreparedGemm> prepared;
     std::vector<GemmMethod> methods;
-    for (const cuda::GemmAlgorithm& algorithm : product(nullptr).candidates(kMostCandidates)) {
-      prepared.push_back(product(&algorithm));
-      // The heuristic may propose what the library then refuses.
+    const auto add_layout = [&](cuda::GemmLayout layout, int most) {
+      std::optional<cuda::PreparedGemm> first;
       try {
-        prepared.back().run(launch());
-        methods.emplace_back(DeviceGemmMethod{cuda::to_hex(algorithm)});
+        first.emplace(product(nullptr, layout));
       } catch (const RuntimeFault&) {
-        prepared.pop_back();
+        return;  // the library has no algorithm
       }
-    }
+      reserve(first->scratch_bytes());
+      for (const cuda::GemmAlgorithm& algorithm : first->candidates(most)) {
+        prepared.push_back(product(&algorithm, layout));
+        // The heuristic may propose what the library then refuses.
+        try {
+          prepared.back().run(launch());
+          methods.emplace_back(DeviceGemmMethod{cuda::to_hex(algorithm), layout});
+        } catch (const RuntimeFault&) {
+          prepared.pop_back();
+        }
+      }
+    };
+    add_layout(cuda::GemmLayout::own, kMostCandidates);
+    for (const cuda::GemmLayout layout : device_gemm_layouts(p)) add_layout(layout, kMostInOtherLayout);
     if (methods.empty()) throw RuntimeFault("cuBLASLt has no algorithm for the product " + to_string(p));
     const GemmTimer timer = [&](std::size_t candidate) { return seconds(prepared[candidate]); };
     const GemmVerdict verdict = choose_candidate(methods.size(), timer, options_);
@@ -106,7 +121,15 @@ class CudaGemmTrials final : public DeviceGemmTrials {
   }
 
  private:
-  cuda::Launch launch() const { return {nullptr, static_cast<std::byte*>(scratch_.get()), nullptr}; }
+  void reserve(std::int64_t bytes) {
+    if (bytes <= scratch_bytes_) return;
+    cuda::check(cudaDeviceSynchronize(), "trying products");  // none may use what is freed
+    scratch_.reset();
+    scratch_ = std::make_unique<DeviceMemory>(bytes);
+    scratch_bytes_ = bytes;
+  }
+
+  cuda::Launch launch() const { return {nullptr, static_cast<std::byte*>(scratch_->get()), nullptr}; }
 
   double seconds(const cuda::PreparedGemm& product) const {
     product.run(launch());
@@ -121,7 +144,8 @@ class CudaGemmTrials final : public DeviceGemmTrials {
 
   GemmTrialOptions options_;
   cuda::CublasLt library_;
-  DeviceMemory scratch_;
+  std::unique_ptr<DeviceMemory> scratch_;
+  std::int64_t scratch_bytes_ = 0;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 

@@ -74,7 +74,8 @@ struct Preparation {
             arguments[1],
             arguments[2],
             op.has_bias ? &arguments[3] : nullptr,
-            algorithm ? &*algorithm : nullptr};
+            algorithm ? &*algorithm : nullptr,
+            method != nullptr ? method->layout : cuda::GemmLayout::own};
   }
   const float* operator()(const Rope& op) const {
     return libraries.constants(cpu::rope_frequencies(
@@ -98,7 +99,7 @@ struct ScratchOf {
   std::span<const Matrix> arguments;
   const Prepared& prepared;
 
-  std::int64_t operator()(const Gemm&) const { return cuda::kGemmWorkspace; }
+  std::int64_t operator()(const Gemm&) const { return prepared.scratch_bytes(); }
   std::int64_t operator()(const BiasGradient& op) const { return cuda::bias_gradient_scratch_bytes(op.rows, op.cols); }
   std::int64_t operator()(const LayerNormBackward& op) const {
     return cuda::layer_norm_backward_scratch_bytes(op.rows, op.cols);

@@ -14,10 +14,13 @@ TEST(GemmMethod, NamesAreReadBack) {
   EXPECT_EQ(to_string(GemmMethod{Engine::sgemm, 128, 768}), "sgemm 128x768");
   EXPECT_EQ(to_string(GemmMethod{Engine::matmul, 1, 50257}), "matmul 1x50257");
   EXPECT_EQ(to_string(GemmMethod{Engine::packed, 128, 192}), "packed 128x192");
+  EXPECT_EQ(to_string(GemmMethod{Engine::sgemm, 128, 768, GemmLayout::tn}), "sgemm 128x768 tn");
   for (Engine engine : {Engine::sgemm, Engine::matmul, Engine::packed}) {
     for (std::int64_t rows : {1LL, 96LL, 9223372036854775807LL}) {
-      const GemmMethod method{engine, rows, 48};
-      EXPECT_EQ(parse_gemm_method(to_string(method)), method);
+      for (GemmLayout layout : {GemmLayout::own, GemmLayout::nn, GemmLayout::nt, GemmLayout::tn}) {
+        const GemmMethod method{engine, rows, 48, layout};
+        EXPECT_EQ(parse_gemm_method(to_string(method)), method);
+      }
     }
   }
 }
@@ -50,7 +53,17 @@ TEST(GemmMethod, OtherSpellingsAreRefused) {
                                 "sgemm 1x99999999999999999999999",
                                 "unknown 1x1",
                                 "1x1",
-                                "sgemm 1x1\n"}) {
+                                "sgemm 1x1\n",
+                                "sgemm 1x1 tt",
+                                "sgemm 1x1 TN",
+                                "sgemm 1x1tn",
+                                "sgemm 1x1  tn",
+                                "sgemm 1x1 tn ",
+                                "sgemm 1x1 nn nt",
+                                "sgemm 1x1 own",
+                                "sgemm tn",
+                                "sgemm tn 1x1",
+                                " tn"}) {
     EXPECT_FALSE(parse_gemm_method(text)) << text;
   }
   EXPECT_FALSE(parse_gemm_method(std::string_view("sgemm 1x1\0", 10)));
@@ -64,7 +77,7 @@ TEST(GemmMethod, TheDefaultStandsFirstAndAllCanRun) {
       const std::vector<GemmMethod> methods = gemm_methods(shape, inputs, inputs);
       const auto trace = ::testing::Message() << shape.m << "x" << shape.n << "x" << shape.k;
       ASSERT_FALSE(methods.empty()) << trace;
-      EXPECT_LE(methods.size(), 24U) << trace;
+      EXPECT_LE(methods.size(), 30U) << trace;
       EXPECT_EQ(methods.front(), default_gemm_method(shape, inputs, inputs)) << trace;
       for (const GemmMethod& method : methods) {
         EXPECT_EQ(std::ranges::count(methods, method), 1) << trace << " " << to_string(method);
@@ -72,6 +85,38 @@ TEST(GemmMethod, TheDefaultStandsFirstAndAllCanRun) {
       }
     }
   }
+}
+
+std::vector<std::string> layouts_of(const GemmShape& shape, DType inputs, Engine engine) {
+  std::vector<std::string> layouts;
+  for (const GemmMethod& method : gemm_methods(shape, inputs, inputs)) {
+    const std::string name(layout_suffix(method.layout));
+    if (method.engine == engine && !name.empty()) layouts.push_back(name.substr(1));
+  }
+  return layouts;
+}
+
+TEST(GemmMethod, OtherLayoutsOfLargeProductsAreTried) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(layouts_of({1024, 768, 3072, false, true}, DType::f32, Engine::sgemm), (Names{"nn", "tn"}));
+  EXPECT_EQ(layouts_of({1024, 768, 3072, false, true}, DType::f32, Engine::matmul), (Names{"nn", "tn"}));
+  EXPECT_EQ(layouts_of({1024, 768, 3072}, DType::f32, Engine::sgemm), (Names{"nt", "tn"}));
+  EXPECT_EQ(layouts_of({768, 3072, 1024, true}, DType::f32, Engine::sgemm), (Names{"nn", "nt"}));
+  EXPECT_EQ(layouts_of({768, 3072, 1024, true, true}, DType::bf16, Engine::sgemm), (Names{"nn", "nt", "tn"}));
+  EXPECT_EQ(layouts_of({1024, 768, 3072, false, true}, DType::f32, Engine::packed), Names{});
+  // B would be copied for eight rows.
+  EXPECT_EQ(layouts_of({8, 50257, 768, false, true}, DType::f32, Engine::sgemm), Names{});
+  EXPECT_EQ(layouts_of({64, 64, 64, false, true}, DType::f32, Engine::sgemm), Names{});
+}
+
+TEST(GemmMethod, LayoutsThatCannotRun) {
+  const GemmShape nt{256, 768, 768, false, true};
+  EXPECT_TRUE(can_run({Engine::sgemm, 64, 96, GemmLayout::nn}, nt, DType::f32, DType::f32));
+  EXPECT_TRUE(can_run({Engine::sgemm, 64, 96, GemmLayout::tn}, nt, DType::bf16, DType::f32));
+  EXPECT_FALSE(can_run({Engine::sgemm, 64, 96, GemmLayout::nt}, nt, DType::f32, DType::f32)) << "two names for one";
+  EXPECT_FALSE(can_run({Engine::packed, 64, 96, GemmLayout::nn}, nt, DType::f32, DType::f32));
+  EXPECT_FALSE(can_run({Engine::sgemm, 1 << 20, 1 << 20, GemmLayout::nn}, {4, 1 << 20, 1 << 20, false, true},
+                       DType::f32, DType::f32));
 }
 
 TEST(GemmMethod, AbsurdSlicesCannotRun) {

@@ -18,9 +18,9 @@ using Engine = GemmMethod::Engine;
 constexpr std::array kEngines = {Engine::sgemm, Engine::matmul, Engine::packed};
 
 // The engine with the usual slices.
-GemmMethod usual_method(Engine engine, const GemmShape& shape) {
+GemmMethod usual_method(Engine engine, const GemmShape& shape, GemmLayout layout = GemmLayout::own) {
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
-  return {engine, slices.rows, slices.cols};
+  return {engine, slices.rows, slices.cols, layout};
 }
 
 struct Case {
@@ -29,6 +29,9 @@ struct Case {
   bool bias = false;
   std::int64_t padding = 0;
   Engine engine = Engine::sgemm;
+  GemmLayout layout = GemmLayout::own;
+
+  GemmMethod method() const { return usual_method(engine, shape, layout); }
 };
 
 // C in double; `before` is what C held.
@@ -51,10 +54,10 @@ Values reference(const GemmShape& s, const Values& a, const Values& b, const Val
 /// Does nothing for what this CPU has no method for.
 void check(const Case& test) {
   const GemmShape& s = test.shape;
-  if (!can_run(usual_method(test.engine, s), s, test.inputs, test.output)) return;
+  if (!can_run(test.method(), s, test.inputs, test.output)) return;
   SCOPED_TRACE(::testing::Message() << s.m << "x" << s.n << "x" << s.k << " trans " << s.trans_a << s.trans_b << " acc "
                                     << s.accumulate << " bias " << test.bias << " " << to_string(test.inputs) << "->"
-                                    << to_string(test.output) << " by " << to_string(usual_method(test.engine, s)));
+                                    << to_string(test.output) << " by " << to_string(test.method()));
   Tensor a = Tensor::random(test.inputs, s.trans_a ? s.k : s.m, s.trans_a ? s.m : s.k, 1, 1.0, test.padding);
   Tensor b = Tensor::random(test.inputs, s.trans_b ? s.n : s.k, s.trans_b ? s.k : s.n, 2, 1.0, 2 * test.padding);
   Tensor bias = Tensor::random(test.inputs, 1, s.n, 3);
@@ -64,7 +67,7 @@ void check(const Case& test) {
   const Values expected = reference(s, a.values(), b.values(), test.bias ? &bias_values : nullptr, before);
   GemmArguments arguments{a.view(), b.view(), c.view(), {}};
   if (test.bias) arguments.bias = bias.view();
-  const PreparedGemm gemm(s, arguments, usual_method(test.engine, s));
+  const PreparedGemm gemm(s, arguments, test.method());
   testing::run_on_one_and_three_threads(gemm.scratch(), {&c}, [&](Workers& workers) { gemm.run(workers); });
   const double rounding = 1e-6 * std::sqrt(static_cast<double>(s.k)) + 1e-5;
   testing::expect_close(c.values(), expected, testing::tolerance_of(test.output, rounding));
@@ -95,6 +98,48 @@ TEST(Gemm, SeveralSlicesInBothDirections) {
     check({{m, n, k, trans_a, false, false}, DType::bf16, DType::bf16, true, 3});
     check({{m, n, k, trans_a, true, true}, DType::bf16, DType::f32, false, 0, Engine::matmul});
   }
+}
+
+// Every engine, shown every layout of every product, in one slice and in several.
+TEST(Gemm, OperandsCopiedTransposed) {
+  for (GemmLayout layout : {GemmLayout::nn, GemmLayout::nt, GemmLayout::tn}) {
+    for (int bits = 0; bits < 8; ++bits) {
+      const bool trans_a = (bits & 1) != 0, trans_b = (bits & 2) != 0, accumulate = (bits & 4) != 0;
+      for (Engine engine : {Engine::sgemm, Engine::matmul}) {
+        const GemmShape small{37, 51, 29, trans_a, trans_b, accumulate};
+        check({small, DType::f32, DType::f32, true, 5, engine, layout});
+        check({small, DType::bf16, DType::bf16, !accumulate, 5, engine, layout});
+        check({small, DType::bf16, DType::f32, false, 0, engine, layout});
+      }
+      check({{260, 500, 130, trans_a, trans_b, accumulate}, DType::f32, DType::f32, true, 3, Engine::sgemm, layout});
+      check({{260, 500, 130, trans_a, trans_b, accumulate}, DType::f32, DType::f32, true, 3, Engine::matmul, layout});
+    }
+  }
+  check({{1, 70, 40, false, true}, DType::f32, DType::f32, true, 0, Engine::sgemm, GemmLayout::nn});
+  check({{70, 1, 40, false, true}, DType::bf16, DType::bf16, true, 0, Engine::sgemm, GemmLayout::tn});
+  check({{1, 1, 1}, DType::f32, DType::f32, false, 0, Engine::matmul, GemmLayout::nt});
+}
+
+// The copies are the only scratch of fp32 products, and read anew in every run.
+TEST(Gemm, CopiesAreMadeInEveryRun) {
+  const GemmShape shape{100, 90, 80, false, true};
+  Tensor a = Tensor::random(DType::f32, 100, 80, 1), b = Tensor::random(DType::f32, 90, 80, 2);
+  Tensor c(DType::f32, 100, 90);
+  const GemmArguments arguments{a.view(), b.view(), c.view(), {}};
+  for (const Engine engine : {Engine::sgemm, Engine::matmul}) {
+    const PreparedGemm gemm(shape, arguments, usual_method(engine, shape, GemmLayout::tn));
+    EXPECT_GE(gemm.scratch().shared_bytes, sizeof(float) * (100 * 80 + 90 * 80));
+    EXPECT_EQ(PreparedGemm(shape, arguments, usual_method(engine, shape)).scratch().shared_bytes, 0U);
+    Workers workers(2);
+    workers.reserve(gemm.scratch());
+    for (std::uint32_t seed : {3U, 4U}) {
+      b.assign(testing::normal_values(90 * 80, seed));
+      gemm.run(workers);
+      testing::expect_close(c.values(), reference(shape, a.values(), b.values(), nullptr, {}), {1e-5, 1e-4});
+    }
+  }
+  EXPECT_THROW(PreparedGemm(shape, arguments, usual_method(Engine::packed, shape, GemmLayout::nn)), std::logic_error);
+  EXPECT_THROW(PreparedGemm(shape, arguments, usual_method(Engine::sgemm, shape, GemmLayout::nt)), std::logic_error);
 }
 
 TEST(Gemm, DeepProductsAreConvertedInSteps) {

@@ -107,5 +107,18 @@ TEST(GemmTrials, RunEveryMethodOfAProduct) {
   }
 }
 
+// Layouts are tried with their copies, which need scratch.
+TEST(GemmTrials, TryTheLayoutsOfALargeProduct) {
+  cpu::Workers workers(2);
+  GemmTrials trials(workers, {.rounds = 1, .cache_bytes = 1 << 16});
+  GemmProblem problem;
+  problem.m = 160, problem.n = 320, problem.k = 160;
+  problem.trans_a = true;
+  problem.strides = {160, 320, 320};
+  const auto methods = cpu::gemm_methods(problem.shape(), DType::f32, DType::f32);
+  EXPECT_TRUE(std::ranges::any_of(methods, [](const auto& m) { return m.layout == cpu::GemmLayout::nt; }));
+  EXPECT_EQ(trials.run(problem).candidates, methods.size());
+}
+
 }  // namespace
 }  // namespace weft

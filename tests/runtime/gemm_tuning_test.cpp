@@ -44,11 +44,20 @@ TEST(GemmTuning, TellsTheMethodsOfDevicesApart) {
 }
 
 TEST(GemmTuning, MethodsReadAsTheyAreWritten) {
-  for (const GemmMethod& method : {GemmMethod(kMethod), GemmMethod(DeviceGemmMethod{std::string(128, 'a')})}) {
-    EXPECT_EQ(parse_gemm_method(to_string(method)), method);
+  const std::string digits(128, 'a');
+  for (const cpu::GemmLayout layout : {cpu::GemmLayout::own, cpu::GemmLayout::nn, cpu::GemmLayout::tn}) {
+    const cpu::GemmMethod on_cpu{cpu::GemmMethod::Engine::matmul, 8, 48, layout};
+    for (const GemmMethod& method : {GemmMethod(on_cpu), GemmMethod(DeviceGemmMethod{digits, layout})}) {
+      EXPECT_EQ(parse_gemm_method(to_string(method)), method);
+    }
   }
-  for (const std::string& text :
-       {std::string("cublaslt 00"), "cublaslt " + std::string(128, 'A'), std::string("other")}) {
+  // As they were written before there were layouts.
+  EXPECT_EQ(to_string(GemmMethod(kMethod)), "sgemm 8x48");
+  EXPECT_EQ(to_string(GemmMethod(DeviceGemmMethod{digits})), "cublaslt " + digits);
+  EXPECT_EQ(to_string(GemmMethod(DeviceGemmMethod{digits, cpu::GemmLayout::nt})), "cublaslt " + digits + " nt");
+  for (const std::string& text : {std::string("cublaslt 00"), "cublaslt " + std::string(128, 'A'), std::string("other"),
+                                  "cublaslt " + digits + " tt", "cublaslt " + digits + "nn", "cublaslt nn " + digits,
+                                  "cublaslt " + digits + " nn nn"}) {
     EXPECT_EQ(parse_gemm_method(text), std::nullopt) << text;
   }
 }
@@ -65,6 +74,11 @@ TEST(GemmTuning, FingerprintIsOfTheChoices) {
   const GemmTuning other_method(
       {{problem(8, 8, 8), kMethod}, {problem(9, 8, 8), cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 8}}});
   EXPECT_NE(tuning.fingerprint(), other_method.fingerprint());
+  const auto in_layout = [](cpu::GemmLayout layout) {
+    return GemmTuning({{problem(8, 8, 8), DeviceGemmMethod{std::string(128, '1'), layout}}}).fingerprint();
+  };
+  EXPECT_NE(in_layout(cpu::GemmLayout::own), in_layout(cpu::GemmLayout::nt));
+  EXPECT_NE(in_layout(cpu::GemmLayout::tn), in_layout(cpu::GemmLayout::nt));
   GemmProblem added = problem(9, 8, 8);
   added.accumulate = true;
   EXPECT_NE(tuning.fingerprint(), GemmTuning({{problem(8, 8, 8), kMethod}, {added, kMethod}}).fingerprint());

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
+#include "runtime/device/device_gemm_trials.h"
 #include "tests/train/temporary_folder.h"
 #include "train/checksum.h"
 
@@ -30,7 +31,7 @@ TunedGemms table() {
   half.has_bias = half.accumulate = half.trans_a = true;
   return {this_machine(), 3,
           GemmTuning({{problem(64), cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 96}},
-                      {problem(128), cpu::GemmMethod{cpu::GemmMethod::Engine::matmul, 64, 48}},
+                      {problem(128), cpu::GemmMethod{cpu::GemmMethod::Engine::matmul, 64, 48, cpu::GemmLayout::nn}},
                       {half, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 64, 48}}})};
 }
 
@@ -128,10 +129,39 @@ TEST(GemmTuningFile, WhatCannotBeIsRefused) {
       {changed([&](json& d) { product(d)["method"] = "magic 8x8"; }), "the method \"magic 8x8\""},
       {changed([&](json& d) { product(d)["method"] = "sgemm 1x1"; }), "the method \"sgemm 1x1\""},
       {changed([&](json& d) { product(d)["method"] = {"sgemm 8x8"}; }), "damaged"},
+      {changed([&](json& d) { product(d)["method"] = "sgemm 8x8 tt"; }), "product 2: the method \"sgemm 8x8 tt\""},
+      // Its own layout by another name.
+      {changed([&](json& d) { d["products"][2]["method"] = "sgemm 8x8 nt"; }), "the method \"sgemm 8x8 nt\""},
+      {changed([&](json& d) { product(d)["method"] = "packed 8x8 nn"; }), "the method \"packed 8x8 nn\""},
+      {changed([&](json& d) { product(d)["method"] = "sgemm 8x8 xy"; }), "nn, nt or tn at its end"},
+      // Its copies would take terabytes.
+      {changed([&](json& d) { d["products"][2]["k"] = std::int64_t{1} << 36; }), "the method \"matmul 64x48 nn\""},
       {changed([&](json& d) { d["products"].push_back(d["products"][0]); }), "twice"},
   };
   for (const auto& [text, part] : cases) {
     EXPECT_TRUE(has_parts(refusal(text), {part})) << text.substr(0, 300);
+  }
+}
+
+// A GPU's methods are named by the library, their layouts by us: these are known without a GPU.
+TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
+  const std::string digits(128, '5');
+  const auto with = [&](const std::string& end, std::int64_t k) {
+    return changed([&](json& d) {
+      d["isa"] = device_tuning_machine().isa;
+      d["library"] = device_tuning_machine().library;
+      for (json& product : d["products"]) product["method"] = "cublaslt " + digits;
+      d["products"][2]["method"] = "cublaslt " + digits + end;
+      d["products"][2]["k"] = k;
+    });
+  };
+  const TunedGemms read = parse_gemm_tuning(with(" tn", 32), "t.json");
+  ASSERT_NE(read.table.find_on_device(problem(128)), nullptr);
+  EXPECT_EQ(*read.table.find_on_device(problem(128)), (DeviceGemmMethod{digits, cpu::GemmLayout::tn}));
+  EXPECT_EQ(read.table.find_on_device(problem(64))->layout, cpu::GemmLayout::own);
+  EXPECT_EQ(refusal(with("", std::int64_t{1} << 36)), "");
+  for (const std::string& refused : {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32)}) {
+    EXPECT_TRUE(has_parts(refusal(refused), {"product 3: the method \"cublaslt 555", "nn, nt or tn", "weft tune"}));
   }
 }
 

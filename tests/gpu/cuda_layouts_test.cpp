@@ -1,0 +1,179 @@
+// Products that cuBLASLt is shown in another layout: the transposed copies bit for bit, and what comes out against the
+// product in its own layout.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/transpose.h"
+#include "runtime/cuda/cuda_tasks.h"
+#include "runtime/device/device_gemm_layouts.h"
+#include "runtime/device/device_gemm_trials.h"
+#include "tests/gpu/gpu_test.h"
+#include "tests/kernels/reference.h"
+
+namespace weft {
+namespace {
+
+using cpu::Matrix;
+using cpu::testing::Tensor;
+using cuda::GemmLayout;
+
+constexpr DType kFloats[] = {DType::f32, DType::bf16};
+
+class CudaLayouts : public GpuTest {
+ protected:
+  // `tensor` on the device.
+  Matrix on_device(Tensor& tensor) {
+    Matrix matrix = tensor.view();
+    matrix.data = memory_.upload(tensor.bytes());
+    return matrix;
+  }
+  std::vector<std::byte> bytes_of(const Matrix& matrix, Tensor& like) {
+    return memory_.download(static_cast<const std::byte*>(matrix.data), static_cast<std::int64_t>(like.bytes().size()));
+  }
+
+  GpuMemory memory_;
+};
+
+// Whole tiles and ragged ones, rows on words' boundaries and off them.
+TEST_F(CudaLayouts, TransposeMovesEveryBit) {
+  for (const DType dtype : kFloats) {
+    const std::size_t element = size_of(dtype);
+    for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{1, 1},
+                                     {64, 64},
+                                     {32, 96},
+                                     {1, 300},
+                                     {300, 1},
+                                     {7, 5},
+                                     {65, 33},
+                                     {130, 257},
+                                     {1000, 768},
+                                     {5001, 64}}) {
+      for (const std::int64_t padding : {0, 1, 2}) {
+        SCOPED_TRACE(::testing::Message() << to_string(dtype) << " " << rows << "x" << cols << " padding " << padding);
+        Tensor from(dtype, rows, cols, padding), to(dtype, cols, rows, 3 - padding);
+        std::mt19937 random(7);
+        for (std::byte& byte : from.bytes()) byte = static_cast<std::byte>(random());
+        const Matrix a = on_device(from), b = on_device(to);
+        cuda::transpose({}, a, b);
+        memory_.synchronize();
+        EXPECT_EQ(bytes_of(a, from), from.bytes());
+        to.bytes() = bytes_of(b, to);
+        EXPECT_TRUE(to.padding_untouched());
+        int wrong = 0;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          for (std::int64_t col = 0; col < cols; ++col) {
+            const auto* x = from.bytes().data() + static_cast<std::size_t>(row * (cols + padding) + col) * element;
+            const auto* y = to.bytes().data() + static_cast<std::size_t>(col * (rows + 3 - padding) + row) * element;
+            wrong += std::memcmp(x, y, element) != 0 ? 1 : 0;
+          }
+        }
+        EXPECT_EQ(wrong, 0);
+      }
+    }
+  }
+}
+
+// Each product in each layout that isn't its own, in poisoned scratch and twice: equal bits, and about those of its
+// own.
+TEST_F(CudaLayouts, ProductsAreTheSame) {
+  const cuda::CublasLt library;
+  constexpr std::int64_t kScratch = cuda::kGemmWorkspace + (std::int64_t{8} << 20);
+  std::byte* const scratch = memory_.poisoned(kScratch);
+  for (const DType dtype : kFloats) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {256, 1000, 520}}) {
+      for (int bits = 0; bits < 16; ++bits) {
+        cuda::GemmKey key{m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, dtype};
+        if (key.has_bias && key.accumulate) continue;
+        key.output = key.accumulate ? DType::f32 : dtype;
+        const auto tensor = [&](DType type, std::int64_t rows, std::int64_t cols, std::int64_t padding) {
+          return Tensor::random(type, rows, cols, std::random_device{}(), 1.0, padding);
+        };
+        Tensor a = key.trans_a ? tensor(dtype, k, m, 8) : tensor(dtype, m, k, 8);
+        Tensor b = key.trans_b ? tensor(dtype, n, k, 0) : tensor(dtype, k, n, 0), c = tensor(key.output, m, n, 0);
+        Tensor bias = tensor(key.output, 1, n, 0);
+        const Matrix at = on_device(a), bt = on_device(b), ct = on_device(c), added = on_device(bias);
+        key.strides = {at.row_stride, bt.row_stride, ct.row_stride};
+        const auto run = [&](GemmLayout layout) {
+          const cuda::PreparedGemm gemm(library, key, at, bt, ct, key.has_bias ? &added : nullptr, nullptr, layout);
+          memory_.write(static_cast<std::byte*>(ct.data), c.bytes());
+          EXPECT_LE(gemm.scratch_bytes(), kScratch);
+          cuda::check(cudaMemset(scratch, 0xff, kScratch), "cudaMemset");
+          gemm.run({nullptr, scratch, nullptr});
+          memory_.synchronize();
+          return bytes_of(ct, c);
+        };
+        Tensor expected = c, actual = c;
+        expected.bytes() = run(GemmLayout::own);
+        for (const GemmLayout layout : {GemmLayout::nn, GemmLayout::nt, GemmLayout::tn}) {
+          SCOPED_TRACE(::testing::Message() << to_string(dtype) << " " << m << "x" << n << "x" << k << " flags " << bits
+                                            << cpu::layout_suffix(layout));
+          const cpu::GemmShape shape{m, n, k, key.trans_a, key.trans_b};
+          if (cpu::shown_as(layout, shape) == shape) {
+            EXPECT_THROW(run(layout), std::logic_error);
+            continue;
+          }
+          actual.bytes() = run(layout);
+          EXPECT_EQ(actual.bytes(), run(layout));
+          const double relative = 1e-4 + (key.output == DType::bf16 ? 0x1p-7 : 0);
+          cpu::testing::expect_close(actual.values(), expected.values(), {relative, 1e-3});
+        }
+      }
+    }
+  }
+}
+
+// What a table says of a layout is what a task does, and the algorithms of a layout are its own.
+TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
+  constexpr std::int64_t m = 256, n = 384, k = 512;
+  Tensor a = Tensor::random(DType::bf16, m, k, 1), b = Tensor::random(DType::bf16, n, k, 2), c(DType::f32, m, n);
+  const Matrix at = on_device(a), bt = on_device(b), ct = on_device(c);
+  const Gemm operation{m, n, k, false, true};
+  const std::vector<Matrix> arguments = {at, bt, ct};
+  const GemmProblem problem = problem_of(operation, arguments);
+  const cuda::CublasLt library;
+  const auto run = [&](const DeviceGemmMethod& method) {
+    CudaLibraries libraries(std::make_shared<const GemmTuning>(std::vector<GemmChoice>{{problem, method}}));
+    const auto task = prepare_cuda_task(operation, arguments, libraries);
+    task->bind(memory_.poisoned(task->scratch_bytes()));
+    task->run(nullptr, nullptr);
+    memory_.synchronize();
+    Tensor result = c;
+    result.bytes() = bytes_of(ct, c);
+    return std::pair(result.values(), task->scratch_bytes());
+  };
+  const auto method_in = [&](GemmLayout layout) {
+    const cuda::PreparedGemm gemm(library, key_of(problem, arguments), at, bt, ct, nullptr, nullptr, layout);
+    return DeviceGemmMethod{cuda::to_hex(gemm.candidates(1).front()), layout};
+  };
+  const auto [expected, usual_bytes] = run(method_in(GemmLayout::own));
+  EXPECT_EQ(usual_bytes, cuda::kGemmWorkspace);
+  for (const GemmLayout layout : {GemmLayout::nn, GemmLayout::tn}) {
+    const auto [actual, bytes] = run(method_in(layout));
+    EXPECT_GE(bytes, usual_bytes + n * k * 2);
+    cpu::testing::expect_close(actual, expected, {1e-4, 1e-2});
+  }
+}
+
+// A product that is large enough for trials in all layouts.
+TEST_F(CudaLayouts, TrialsRunThem) {
+  GemmProblem problem;
+  problem.m = 2048, problem.n = 1024, problem.k = 512;
+  problem.trans_a = true;
+  problem.strides = {2048, 1024, 1024};
+  ASSERT_EQ(device_gemm_layouts(problem).size(), 2U);
+  const auto trials = make_device_gemm_trials({.rounds = 3});
+  const GemmTrial trial = trials->run(problem);
+  EXPECT_GT(trial.candidates, 2U);
+  EXPECT_EQ(std::get<DeviceGemmMethod>(trial.usual).layout, GemmLayout::own);
+  EXPECT_EQ(parse_gemm_method(to_string(trial.chosen)), trial.chosen);
+  RecordProperty("chosen", to_string(trial.chosen));
+}
+
+}  // namespace
+}  // namespace weft

@@ -5,6 +5,8 @@
 namespace weft {
 namespace {
 
+constexpr double kPackedElement = 4;  // bytes: packed weights are fp32
+
 // The causal half of the score matrix, rows averaged: (seq + 1) / 2 keys a query.
 double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads) {
   return static_cast<double>(batch * heads) * static_cast<double>(seq) * (static_cast<double>(seq) + 1) / 2;
@@ -32,6 +34,7 @@ std::string_view to_string(Channel channel) {
 
 std::string_view kind_name(const Operation& operation) {
   return std::visit(Overloaded{[](const Gemm&) { return "gemm"; },
+                               [](const PackWeight&) { return "pack_weight"; },
                                [](const BiasGradient&) { return "bias_gradient"; },
                                [](const AddBias&) { return "add_bias"; },
                                [](const LayerNormForward&) { return "layer_norm"; },
@@ -94,7 +97,12 @@ Work work_of(const Operation& operation, double e) {
       Overloaded{
           [&](const Gemm& o) {
             return Work{2 * d(o.m) * d(o.n) * d(o.k),
-                        e * (d(o.m) * d(o.k) + d(o.k) * d(o.n) + (o.accumulate ? 2 : 1) * d(o.m) * d(o.n)), 0};
+                        e * (d(o.m) * d(o.k) + (o.accumulate ? 2 : 1) * d(o.m) * d(o.n)) +
+                            (o.packed_b ? kPackedElement : e) * d(o.k) * d(o.n),
+                        0};
+          },
+          [&](const PackWeight& o) {
+            return Work{0, (e + kPackedElement) * d(o.k) * d(o.n), 0};
           },
           [&](const BiasGradient& o) {
             return Work{d(o.rows * o.cols), e * d(o.rows * o.cols), 0};

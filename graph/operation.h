@@ -16,10 +16,18 @@ namespace weft {
 
 /// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row).
 /// Arguments: A read [m,k], or [k,m] if trans_a; B read [k,n], or [n,k] if trans_b; C write [m,n]; bias read [n] if
-/// has_bias.
+/// has_bias; if packed_b: the same B as PackWeight writes it, read. The bits are those without it.
 struct Gemm {
   std::int64_t m, n, k;
-  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
+  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false, packed_b = false;
+};
+
+/// B of a Gemm in the order in which the CPU's own matrix product reads it (kernels/cpu/packed_gemm.h), as fp32: made
+/// once for all the products of a step. No device but the CPU has it.
+/// Arguments: B read [k,n], or [n,k] if trans_b; packed write f32, as many elements as this machine's vectors ask for.
+struct PackWeight {
+  std::int64_t n, k;
+  bool trans_b = false;
 };
 
 /// db[cols] (+)= sum over rows of dy. Arguments: dy read [rows, cols]; db write f32.
@@ -300,12 +308,12 @@ struct Broadcast {
 };
 
 using Operation =
-    std::variant<Gemm, BiasGradient, AddBias, LayerNormForward, LayerNormBackward, RmsNormForward, RmsNormBackward,
-                 NormStatistics, NormForwardOfParts, NormBackwardSums, NormBackwardOfParts, TakeColumns, PutColumns,
-                 EmbeddingForward, EmbeddingBackward, PositionBackward, Rope, AttentionForward, AttentionBackward,
-                 CacheStore, AttentionDecode, GeluForward, GeluBackward, SwiGluForward, SwiGluBackward, Add, Cast,
-                 Dropout, CrossEntropy, VocabStatistics, VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW,
-                 SelectRow, AllReduce, ReduceScatter, AllGather, Broadcast>;
+    std::variant<Gemm, PackWeight, BiasGradient, AddBias, LayerNormForward, LayerNormBackward, RmsNormForward,
+                 RmsNormBackward, NormStatistics, NormForwardOfParts, NormBackwardSums, NormBackwardOfParts,
+                 TakeColumns, PutColumns, EmbeddingForward, EmbeddingBackward, PositionBackward, Rope, AttentionForward,
+                 AttentionBackward, CacheStore, AttentionDecode, GeluForward, GeluBackward, SwiGluForward,
+                 SwiGluBackward, Add, Cast, Dropout, CrossEntropy, VocabStatistics, VocabCrossEntropy, LossSum,
+                 SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter, AllGather, Broadcast>;
 
 /// "gemm", "all_reduce", … : the operation's name in drawings, traces and profiles.
 std::string_view kind_name(const Operation& operation);

@@ -15,7 +15,10 @@ struct FieldVisitor {
   void operator()(const Gemm& o) const {
     f("m", o.m), f("n", o.n), f("k", o.k), f("trans_a", o.trans_a), f("trans_b", o.trans_b);
     f("accumulate", o.accumulate), f("has_bias", o.has_bias);
+    // Where it is so only: graphs without packed weights keep the fingerprints that plan files have.
+    if (o.packed_b) f("packed_b", o.packed_b);
   }
+  void operator()(const PackWeight& o) const { f("n", o.n), f("k", o.k), f("trans_b", o.trans_b); }
   void operator()(const BiasGradient& o) const { f("rows", o.rows), f("cols", o.cols), f("accumulate", o.accumulate); }
   void operator()(const AddBias& o) const { f("rows", o.rows), f("cols", o.cols); }
   void operator()(const LayerNormForward& o) const { f("rows", o.rows), f("cols", o.cols), f("eps", o.eps); }

@@ -21,6 +21,7 @@
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/norm_parts.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/packed_gemm.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/vocab_parallel.h"
@@ -48,8 +49,13 @@ struct Preparation {
     cpu::GemmArguments gemm{arguments[0], arguments[1], arguments[2], {}};
     if (op.has_bias) gemm.bias = arguments[3];
     const cpu::GemmShape shape{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate};
-    const cpu::GemmMethod* method = tuning != nullptr ? tuning->find(problem_of(op, arguments)) : nullptr;
-    return method != nullptr ? cpu::PreparedGemm(shape, gemm, *method) : cpu::PreparedGemm(shape, gemm);
+    const cpu::GemmMethod* tuned = tuning != nullptr ? tuning->find(problem_of(op, arguments)) : nullptr;
+    const cpu::GemmMethod method =
+        tuned != nullptr ? *tuned : cpu::default_gemm_method(shape, arguments[0].dtype, arguments[2].dtype);
+    // Tuned products may have another engine, which reads B as it is.
+    const bool reads_packed = op.packed_b && method.engine == cpu::GemmMethod::Engine::packed;
+    if (reads_packed) gemm.packed_b = static_cast<std::byte*>(arguments.back().data);
+    return {shape, gemm, method};
   }
   std::vector<float> operator()(const Rope& op) const {
     return cpu::rope_frequencies(op.head_dim, op.theta,
@@ -113,6 +119,10 @@ struct Run {
   }
 
   void operator()(const Gemm&) const { prepared.run(workers); }
+  void operator()(const PackWeight& op) const {
+    cpu::pack_gemm_b(workers, {.m = 1, .n = op.n, .k = op.k, .trans_b = op.trans_b}, at(0),
+                     static_cast<std::byte*>(at(1).data));
+  }
   void operator()(const BiasGradient& op) const { cpu::bias_gradient(workers, at(0), at(1), op.accumulate); }
   void operator()(const LayerNormForward& op) const {
     cpu::layer_norm_forward(workers, op.eps, at(0), at(1), at(2), at(3), at(4), at(5));

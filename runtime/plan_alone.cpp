@@ -1,14 +1,26 @@
 #include "runtime/plan_alone.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <variant>
 
 namespace weft {
 
 std::vector<Rewrite> rewrites_of(const std::shared_ptr<const Graph>& graph, const Policy& policy,
                                  const PolicyOptions& options, std::span<const Rewrite> chosen) {
-  std::vector<Rewrite> all(chosen.begin(), chosen.end());
-  const std::vector<Rewrite> wanted = policy.rewrites(*rewrite(graph, chosen), options);
-  all.insert(all.end(), wanted.begin(), wanted.end());
+  std::vector<Rewrite> all;
+  std::optional<Rewrite> packing;
+  const auto add = [&](const Rewrite& each) {
+    if (std::holds_alternative<PackWeights>(each)) {
+      packing = each;
+    } else {
+      all.push_back(each);
+    }
+  };
+  std::ranges::for_each(chosen, add);
+  std::ranges::for_each(policy.rewrites(*rewrite(graph, all), options), add);
+  if (packing) all.push_back(*packing);
   return all;
 }
 

@@ -14,9 +14,10 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kBucket = "bucket", kSplit = "split-collective", kHalves = "ar-to-rs-ag",
-                           kReshard = "reshard", kRecompute = "recompute";
+                           kReshard = "reshard", kRecompute = "recompute", kPack = "pack-weights";
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 constexpr std::int32_t kMostLayers = 100'000;
+constexpr std::int64_t kMostUses = 1'000'000;
 
 std::string layers_text(const std::vector<std::int32_t>& layers) {
   std::string text;
@@ -79,6 +80,14 @@ std::vector<std::int32_t> parse_layers(std::string_view entry, std::string_view 
   return layers;
 }
 
+std::int64_t parse_uses(std::string_view entry, std::string_view value) {
+  const auto uses = number_of<std::int64_t>(value);
+  if (!uses || *uses < 1 || *uses > kMostUses) {
+    refuse(entry, fmt::format("a number of products from 1 to {}", kMostUses), "write it as in pack-weights=2");
+  }
+  return *uses;
+}
+
 Rewrite parse_rewrite(std::string_view entry) {
   const std::size_t equals = entry.find('=');
   const std::string_view name = entry.substr(0, equals);
@@ -88,12 +97,13 @@ Rewrite parse_rewrite(std::string_view entry) {
   if (name == kSplit) return value ? SplitAllReduces{parse_bytes(entry, *value)} : SplitAllReduces{};
   if (name == kReshard) return ReshardAfterForward{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kRecompute) return RecomputeLayers{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
+  if (name == kPack) return value ? PackWeights{parse_uses(entry, *value)} : PackWeights{};
   if (name == kHalves) {
     if (value) refuse(entry, "no value", fmt::format("write {}", kHalves));
     return ReduceScatterAllGather{};
   }
-  const std::vector<std::string> names = {std::string(kBucket), std::string(kSplit), std::string(kHalves),
-                                          std::string(kReshard), std::string(kRecompute)};
+  const std::vector<std::string> names = {std::string(kBucket),  std::string(kSplit),     std::string(kHalves),
+                                          std::string(kReshard), std::string(kRecompute), std::string(kPack)};
   const std::string nearest = nearest_name(name, names);
   throw UserError(fmt::format("unknown rewrite \"{}\"", name),
                   fmt::format("one of {}, separated by semicolons", join(names)),
@@ -102,13 +112,18 @@ Rewrite parse_rewrite(std::string_view entry) {
 
 }  // namespace
 
+bool packs_weights(std::span<const Rewrite> rewrites) {
+  return std::ranges::any_of(rewrites, [](const Rewrite& each) { return std::holds_alternative<PackWeights>(each); });
+}
+
 std::string to_string(const Rewrite& rewrite) {
   return std::visit(
       Overloaded{[](const BucketAllReduces& r) { return fmt::format("{}={}", kBucket, r.bytes); },
                  [](const SplitAllReduces& r) { return fmt::format("{}={}", kSplit, r.bytes); },
                  [](const ReduceScatterAllGather&) { return std::string(kHalves); },
                  [](const ReshardAfterForward& r) { return fmt::format("{}{}", kReshard, layers_text(r.layers)); },
-                 [](const RecomputeLayers& r) { return fmt::format("{}{}", kRecompute, layers_text(r.layers)); }},
+                 [](const RecomputeLayers& r) { return fmt::format("{}{}", kRecompute, layers_text(r.layers)); },
+                 [](const PackWeights& r) { return fmt::format("{}={}", kPack, r.uses); }},
       rewrite);
 }
 
@@ -136,7 +151,8 @@ std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::sp
                    [&](const SplitAllReduces& r) { return split_all_reduces(*graph, r); },
                    [&](const ReduceScatterAllGather&) { return split_into_reduce_scatter_all_gather(*graph); },
                    [&](const ReshardAfterForward& r) { return reshard_after_forward(*graph, r); },
-                   [&](const RecomputeLayers& r) { return recompute_layers(*graph, r); }},
+                   [&](const RecomputeLayers& r) { return recompute_layers(*graph, r); },
+                   [&](const PackWeights& r) { return pack_weights(*graph, r); }},
         each);
   }
   return graph;

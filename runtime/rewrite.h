@@ -44,10 +44,19 @@ struct RecomputeLayers {
   friend bool operator==(const RecomputeLayers&, const RecomputeLayers&) = default;
 };
 
-using Rewrite =
-    std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward, RecomputeLayers>;
+/// Weights that at least `uses` products of a step read the same way round, by the CPU's packed method, are packed once
+/// for all of them. Packed weights are scratch of 4 bytes an element for each way round.
+struct PackWeights {
+  std::int64_t uses = 2;
+  friend bool operator==(const PackWeights&, const PackWeights&) = default;
+};
 
-/// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7".
+using Rewrite = std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward,
+                             RecomputeLayers, PackWeights>;
+
+bool packs_weights(std::span<const Rewrite> rewrites);
+
+/// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2".
 std::string to_string(const Rewrite& rewrite);
 /// Several, separated by ";".
 std::string to_string(std::span<const Rewrite> rewrites);
@@ -57,8 +66,9 @@ std::string to_string(std::span<const Rewrite> rewrites);
 std::vector<Rewrite> parse_rewrites(std::string_view text);
 
 /// The graph with the rewrites applied one after the other: recompute before reshard, so that what runs again reads the
-/// weights that are gathered again. Tasks keep their names, new ones derive theirs from them.
-/// What a rewrite finds nothing to do for stays as it is; runtime/rewrites/rewrites.h says what each takes.
+/// weights that are gathered again, and pack-weights behind both, which make products or part them. Tasks keep their
+/// names, new ones derive theirs from them. What a rewrite finds nothing to do for stays as it is;
+/// runtime/rewrites/rewrites.h says what each takes.
 std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites);
 
 }  // namespace weft

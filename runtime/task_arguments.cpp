@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/packed_gemm.h"
 
 namespace weft {
 namespace {
@@ -33,6 +34,9 @@ struct ArgumentsOf {
   static void add_if(bool present, Expected argument, Arguments& arguments) {
     if (present) arguments.push_back(argument);
   }
+  static std::int64_t packed_elements(const auto& op) {
+    return static_cast<std::int64_t>(cpu::packed_b_bytes({.m = 1, .n = op.n, .k = op.k}) / sizeof(float));
+  }
   // Numbers that parts of a norm tell each other of a row.
   static std::int64_t per_row(const auto& op) { return op.centered ? 2 : 1; }
   // What the backward pass of a norm in parts reads of the forward pass, and dy.
@@ -49,7 +53,11 @@ struct ArgumentsOf {
                      op.trans_b ? Expected{op.n, op.k} : Expected{op.k, op.n},
                      {op.m, op.n}};
     add_if(op.has_bias, vector_of(op.n), all);
+    add_if(op.packed_b, vector_of(packed_elements(op)), all);
     return all;
+  }
+  Arguments operator()(const PackWeight& op) const {
+    return {op.trans_b ? Expected{op.n, op.k} : Expected{op.k, op.n}, vector_of(packed_elements(op))};
   }
   Arguments operator()(const BiasGradient& op) const { return {{op.rows, op.cols}, vector_of(op.cols)}; }
   Arguments operator()(const LayerNormForward& op) const {

@@ -62,7 +62,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
     Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
                     {.policy = config.policy,
                      .policy_options = policy_options(config),
-                     .rewrites = parse_rewrites(config.rewrites),
+                     .rewrites = chosen_rewrites(config),
                      .grid = config.grid,
                      .threads = static_cast<int>(config.threads),
                      .gemm_tuning = table_of(tuned)});

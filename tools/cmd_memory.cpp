@@ -60,8 +60,7 @@ GridRow examine(RunConfig config, const Grid& grid) {
     return row;
   }
   const auto graph = lower_train(config.model, step_config(config));
-  const Plan plan =
-      plan_alone(graph, *make_policy(config.policy), policy_options(config), parse_rewrites(config.rewrites));
+  const Plan plan = plan_alone(graph, *make_policy(config.policy), policy_options(config), chosen_rewrites(config));
   row.memory = memory_report(plan);
   for (const Communication& part : communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;

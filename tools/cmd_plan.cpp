@@ -24,7 +24,7 @@ int write_plan(RunConfig config, const std::string& output) {
   const std::unique_ptr<Policy> policy = make_policy(config.policy);
   const auto graph = lower_train(config.model, step_config(config));
   const PolicyOptions options = policy_options(config);
-  const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, options, parse_rewrites(config.rewrites));
+  const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, options, chosen_rewrites(config));
   const auto rewritten = rewrite(graph, rewrites);
   const Plan plan = make_plan(rewritten, policy->order(*rewritten, options), policy->name());
   write_durable(output, to_json(plan_file_of(plan, to_string(std::span<const Rewrite>(rewrites)))));

@@ -15,6 +15,8 @@ namespace weft {
 enum class Schedule : std::uint8_t { cosine, wsd, linear, constant };
 enum class Recompute : std::uint8_t { none, block };
 enum class DeviceKind : std::uint8_t { cpu, cuda };
+/// Weights packed once a step for all products that read them: see chosen_rewrites() (train/planning.h).
+enum class WeightPacking : std::uint8_t { automatic, on, off };
 /// How ranks talk: see choose_communicator() (train/device_choice.h).
 enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
 
@@ -43,6 +45,7 @@ struct RunConfig {
   /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
   /// isn't one of the graph's, but lowers another graph. resolve() puts it into micro_batch.
   std::int64_t batch_split = 1;
+  WeightPacking pack_weights = WeightPacking::automatic;
   std::string machine;       // what policies plan for: a machine file, or one of Weft's by name
   std::string profile;       // measured costs that policies plan by: a file of `weft profile`
   std::int64_t streams = 1;  // compute streams of a rank

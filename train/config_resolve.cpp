@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/sharding.h"
+#include "runtime/rewrite.h"
 #include "train/config.h"
 #include "train/config_table.h"
 
@@ -137,6 +138,13 @@ void check_start(const RunConfig& config) {
   }
 }
 
+void check_packing(const RunConfig& config) {
+  const bool packs = config.pack_weights == WeightPacking::on || packs_weights(parse_rewrites(config.rewrites));
+  if (!packs || config.device == DeviceKind::cpu) return;
+  throw UserError("pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
+                  "leave pack-weights out");
+}
+
 void check_optimizer(const RunConfig& config) {
   if (config.dtype != DType::f32 && config.dtype != DType::bf16) {
     throw UserError(fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "--dtype fp32");
@@ -169,6 +177,7 @@ void resolve(RunConfig& config, std::int64_t world_size) {
   resolve_sequence(config);
   check_products(config);
   check_optimizer(config);
+  check_packing(config);
   check_start(config);
   if (config.threads == 0) {
     const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());

@@ -363,8 +363,16 @@ std::vector<ConfigEntry> run_entries() {
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
       {"rewrites", ValueKind::text, "text",
        "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
-       "ar-to-rs-ag, reshard and recompute=LAYERS; and batch-split=PIECES of a micro-batch, which changes roundings",
+       "ar-to-rs-ag, reshard and recompute=LAYERS, pack-weights=USES; and batch-split=PIECES of a micro-batch, which "
+       "changes roundings",
        set_rewrites, rewrites_text},
+      words<WeightPacking>(
+          "pack-weights",
+          "with device cpu: weights are put once a step into the order in which products read them, for 4 bytes of "
+          "memory an element and pass; the same bits. auto: where enough products read them, without memory-limit, "
+          "machine or a plan file; on: from two on",
+          {{"auto", WeightPacking::automatic}, {"on", WeightPacking::on}, {"off", WeightPacking::off}},
+          &RunConfig::pack_weights),
       text("machine",
            "what policies plan for: laptop, dgx-h100, perlmutter, frontier, alps, or a TOML file; empty: a laptop",
            &RunConfig::machine),

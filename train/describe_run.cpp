@@ -77,6 +77,20 @@ std::string scratch_line(const Plan& plan) {
   return text;
 }
 
+struct PackedWeights {
+  std::int64_t tensors = 0, bytes = 0;
+};
+
+PackedWeights packed_weights(const Graph& graph) {
+  PackedWeights packed;
+  for (const Task& task : graph.tasks()) {
+    if (!std::holds_alternative<PackWeight>(task.operation)) continue;
+    ++packed.tensors;
+    packed.bytes += graph.tensor(task.accesses.back().view.tensor).bytes();
+  }
+  return packed;
+}
+
 nlohmann::json communication_json(const Graph& graph) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Communication& row : communication_of(graph)) {
@@ -114,6 +128,9 @@ std::string describe_run(const RunDescription& run) {
     text += fmt::format("tuning     {} matrix products, measured with {} thread{}; fingerprint {:016x}\n",
                         tuned->table.choices().size(), tuned->threads, tuned->threads == 1 ? "" : "s",
                         tuned->table.fingerprint());
+  }
+  if (const PackedWeights packed = packed_weights(*program.plan("train").graph); packed.tensors > 0) {
+    text += fmt::format("packing    {} operands of products once a step, {}\n", packed.tensors, bytes(packed.bytes));
   }
   text += fmt::format("plans      made and checked in {:.0f} ms\n", planning_ms);
   for (const std::string_view name : kGraphs) {
@@ -174,6 +191,7 @@ std::string describe_run_json(const RunDescription& run) {
                                {"threads", config.threads},
                                {"policy", config.policy},
                                {"rewrites", config.rewrites},
+                               {"packed_weights", packed_weights(*program.plan("train").graph).tensors},
                                {"gemm_tuning", tuning},
                                {"train_tokens", source.train().size()},
                                {"held_out_tokens", source.held_out().size()},

@@ -17,6 +17,10 @@
 namespace weft {
 namespace {
 
+// From so many products on, packing a weight once has taken less time than each of them packing it, on CPUs of eight
+// lanes: what is packed for all of them is written to memory and read from there.
+constexpr std::int64_t kWorthPacking = 4;
+
 PolicyOptions without_costs(const RunConfig& config) {
   PolicyOptions options;
   options.compute_streams = static_cast<int>(config.streams);
@@ -47,7 +51,7 @@ PlanningProblem problem_of(const RunConfig& config, const Profile* profile) {
   PlanningProblem problem;
   problem.graph = lower_train(config.model, step_config(config));
   problem.grid = config.grid;
-  problem.rewrites = parse_rewrites(config.rewrites);
+  problem.rewrites = chosen_rewrites(config);
   problem.options = without_costs(config);
   std::tie(problem.machine, problem.options.cost_model) = costs_for(config, profile);
   contend(problem.options, problem.machine, config.grid);
@@ -71,13 +75,23 @@ PolicyOptions policy_options(const RunConfig& config) {
   return options;
 }
 
+std::vector<Rewrite> chosen_rewrites(const RunConfig& config) {
+  std::vector<Rewrite> rewrites = parse_rewrites(config.rewrites);
+  if (packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
+  // Another machine's products may read weights as they are, and a plan file says itself what its plan packs.
+  const bool may_pack = config.machine.empty() && config.memory_limit == 0 && !config.policy.starts_with("file:");
+  if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(PackWeights{});
+  if (config.pack_weights == WeightPacking::automatic && may_pack) rewrites.emplace_back(PackWeights{kWorthPacking});
+  return rewrites;
+}
+
 std::uint64_t compiled_fingerprint(const std::filesystem::path& config_file) {
   RunConfig config;
   load_toml(config, config_file.string());
   resolve(config, 0);
   const std::unique_ptr<Policy> policy = make_policy(config.policy);
   const Plan plan = plan_alone(lower_train(config.model, step_config(config)), *policy, policy_options(config),
-                               parse_rewrites(config.rewrites));
+                               chosen_rewrites(config));
   if (config.gemm_tuning.empty() || config.gemm_tuning == kNoGemmTuning) return plan.fingerprint;
   const TunedGemms tuned = parse_gemm_tuning(read_gemm_tuning_text(config.gemm_tuning), config.gemm_tuning);
   return with_products(plan.fingerprint, tuned.table);

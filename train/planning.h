@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "runtime/plan_report.h"
 #include "runtime/policy.h"
 #include "runtime/profile.h"
+#include "runtime/rewrite.h"
 #include "train/config.h"
 
 namespace weft {
@@ -14,6 +16,12 @@ namespace weft {
 /// What policies may know in a run of a resolved configuration. Without machine and profile they plan by the default
 /// cost model. Throws UserError on files that can't be read.
 PolicyOptions policy_options(const RunConfig& config);
+
+/// What a resolved configuration does to its graphs before the policy's own rewrites: `rewrites`, and pack-weights as
+/// the key of that name says. `auto` packs on the CPU what enough products of a step read; not under a memory limit,
+/// for a named machine, whose products may read weights as they are, or where a plan file says itself what its plan
+/// packs.
+std::vector<Rewrite> chosen_rewrites(const RunConfig& config);
 
 /// The fingerprint of the plan of the training step that a configuration file describes, as a run of it has it. Throws
 /// UserError if the file or what it names can't be read.

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "ops/lower.h"
 #include "train/device_choice.h"
+#include "train/planning.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
 
@@ -37,7 +38,7 @@ StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::s
   }
   program_ = std::make_unique<Program>(world_, std::move(graphs),
                                        ProgramOptions{.policy_options = options,
-                                                      .rewrites = parse_rewrites(config_.rewrites),
+                                                      .rewrites = chosen_rewrites(config_),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),
                                                       .make_executor = executor_of(every_step_traced(config_)),

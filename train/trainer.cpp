@@ -119,7 +119,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
   program_ = std::make_unique<Program>(world_, std::move(graphs),
                                        ProgramOptions{.policy = config_.policy,
                                                       .policy_options = policy_options(config_),
-                                                      .rewrites = parse_rewrites(config_.rewrites),
+                                                      .rewrites = chosen_rewrites(config_),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),
                                                       .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),

@@ -245,7 +245,7 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
 }
 
 std::size_t packed_b_bytes(const GemmShape& shape) {
-  return ScratchParts::bytes(round_up(shape.n, kLanes) * shape.k);
+  return static_cast<std::size_t>(round_up(shape.n, kLanes) * shape.k) * sizeof(float);
 }
 
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to) {

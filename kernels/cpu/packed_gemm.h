@@ -8,7 +8,7 @@
 
 namespace weft::cpu {
 
-/// Bytes of B packed whole, for pack_gemm_b().
+/// Bytes of B packed whole, for pack_gemm_b(), which writes them all. Depends on shape.n and shape.k.
 std::size_t packed_b_bytes(const GemmShape& shape);
 
 /// Packs all of B (see GemmShape; f32 or bf16) into packed_b_bytes() bytes at `to`, 64-byte aligned. The result depends

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/error.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/attention.h"
@@ -57,6 +58,11 @@ cuda::AttentionLayout layout_of(const auto& op, std::span<const Matrix> argument
   return layout;
 }
 
+[[noreturn]] void refuse_packed_weights() {
+  throw UserError("the plan packs weights", "a plan for device = cuda: GPUs have no packed weights",
+                  "write it with `weft plan --device cuda`");
+}
+
 // Library plans and tables that are made once.
 struct Preparation {
   std::span<const Matrix> arguments;
@@ -77,6 +83,8 @@ struct Preparation {
             algorithm ? &*algorithm : nullptr,
             method != nullptr ? method->layout : cuda::GemmLayout::own};
   }
+  // A plan that was made for the CPU: refused before its first step.
+  std::monostate operator()(const PackWeight&) const { refuse_packed_weights(); }
   const float* operator()(const Rope& op) const {
     return libraries.constants(cpu::rope_frequencies(
         op.head_dim, op.theta, {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context}));
@@ -145,6 +153,7 @@ struct Run {
   }
 
   void operator()(const Gemm&) const { prepared.run(launch); }
+  void operator()(const PackWeight&) const { refuse_packed_weights(); }
   void operator()(const BiasGradient& op) const { cuda::bias_gradient(launch, at(0), at(1), op.accumulate); }
   void operator()(const LayerNormForward& op) const {
     cuda::layer_norm_forward(launch, op.eps, at(0), at(1), at(2), at(3), at(4), at(5));

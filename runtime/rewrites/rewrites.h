@@ -31,4 +31,10 @@ std::shared_ptr<const Graph> reshard_after_forward(const Graph& graph, const Res
 /// too (so it would be kept in any case) stays.
 std::shared_ptr<const Graph> recompute_layers(const Graph& graph, const RecomputeLayers& rewrite);
 
+/// A task `name`.pack before the first of the products `name` that read the same view of a parameter, or of a gathered
+/// one, the same way round; they get its result as their last argument. Only products whose default method is the
+/// packed one count, so the graph depends on the CPU's vectors. A view that is written between its first and its last
+/// product is left alone, and so is what is gathered for fewer products than `rewrite.uses`.
+std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights& rewrite);
+
 }  // namespace weft

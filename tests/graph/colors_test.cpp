@@ -25,6 +25,7 @@ TEST(Colors, OperationsHaveTheirKind) {
   EXPECT_EQ(kind_class(ReduceScatter{Channel::z_scatter, 2, 4}), KindClass::reduce_scatter);
   EXPECT_EQ(kind_class(AllReduce{Channel::x, 2, 4}), KindClass::all_reduce);
   EXPECT_EQ(kind_class(Broadcast{}), KindClass::copy);
+  EXPECT_EQ(kind_class(PackWeight{}), KindClass::copy);
   EXPECT_EQ(kind_class(ClipFactor{}), KindClass::optimizer);
   EXPECT_EQ(style_of(Operation(CrossEntropy{})).fill, "#009E73");
 }

@@ -33,6 +33,16 @@ TEST(Operation, WorkOfAGemm) {
   EXPECT_EQ(work.bytes, 4 * (2 * 5 + 5 * 3 + 2 * 2 * 3));  // an accumulated result is read and written
 }
 
+TEST(Operation, WorkOfPackedWeights) {
+  // bf16 weights are read once and written as fp32, which the product then reads in their place.
+  EXPECT_EQ(work_of(PackWeight{3, 5, true}, 2).flops, 0);
+  EXPECT_EQ(work_of(PackWeight{3, 5, true}, 2).bytes, (2 + 4) * 5 * 3);
+  const Gemm gemm{.m = 2, .n = 3, .k = 5, .packed_b = true};
+  EXPECT_EQ(work_of(gemm, 2).flops, 60);
+  EXPECT_EQ(work_of(gemm, 2).bytes, 2 * (2 * 5 + 2 * 3) + 4 * 5 * 3);
+  EXPECT_EQ(kind_name(PackWeight{}), "pack_weight");
+}
+
 TEST(Operation, CollectivesSendTheBytesOfARing) {
   // 4 ranks, 100 fp32 elements in full: 3/4 of them once for a gather or scatter, twice for an all-reduce.
   EXPECT_EQ(work_of(AllReduce{Channel::data, 4, 100}, 4).network_bytes, 600);
@@ -54,6 +64,10 @@ TEST(Operation, FieldsAreVisitedByName) {
     text += std::string(name) + "=" + std::to_string(static_cast<std::int64_t>(value)) + " ";
   });
   EXPECT_EQ(text, "m=2 n=3 k=5 trans_a=1 trans_b=0 accumulate=0 has_bias=0 ");
+  text.clear();
+  for_each_field(Operation(Gemm{.m = 2, .n = 3, .k = 5, .packed_b = true}),
+                 [&](std::string_view name, auto) { text += std::string(name) + " "; });
+  EXPECT_EQ(text, "m n k trans_a trans_b accumulate has_bias packed_b ");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/norm_parts.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/packed_gemm.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/vocab_parallel.h"
@@ -72,6 +73,52 @@ TEST(CpuKernels, Gemm) {
   }
   run(Gemm{3, 4, 5, true, true, true, true}, {&a, &b, &c, &bias});
   expect_close(c.values(), expected, kClose);
+}
+
+// B becomes zero once it is packed: so it shows which of the two a product reads.
+TEST(CpuKernels, ProductsOfPackedWeights) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const bool trans_b : {false, true}) {
+      const std::int64_t m = 70, n = 21, k = 35;
+      const auto tensor = [&](std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
+        return Tensor::random(dtype, rows, cols, seed);
+      };
+      Tensor a = tensor(m, k, 1), b = trans_b ? tensor(n, k, 2) : tensor(k, n, 2), bias = tensor(1, n, 3);
+      Tensor plain(dtype, m, n), packed_c = plain, tuned_c = plain;
+      const auto elements = static_cast<std::int64_t>(cpu::packed_b_bytes({m, n, k}) / sizeof(float));
+      Tensor packed(DType::f32, 1, elements);
+      Gemm gemm{m, n, k, false, trans_b, false, true};
+      const auto product = [&](Tensor& c, const GemmTuning* tuning) {
+        std::vector<Matrix> views = {a.view(), b.view(), c.view(), bias.view()};
+        if (gemm.packed_b) views.push_back(packed.view());
+        const PreparedTask task(gemm, views, tuning);
+        Workers workers(2);
+        workers.reserve(task.scratch());
+        task.run(workers);
+      };
+      const std::vector<Matrix> plain_views = {a.view(), b.view(), plain.view(), bias.view()};
+      const GemmProblem problem = problem_of(gemm, plain_views);
+      const GemmTuning by_packing({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::packed, 64, 96}}});
+      const GemmTuning by_library({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, m, n}}});
+      product(plain, &by_packing);
+      run(PackWeight{n, k, trans_b}, {&b, &packed});
+      gemm.packed_b = true;
+      product(packed_c, &by_packing);
+      EXPECT_EQ(packed_c.bytes(), plain.bytes());
+      b.assign(Values(static_cast<std::size_t>(n * k), 0.0));
+      product(packed_c, &by_packing);
+      EXPECT_EQ(packed_c.bytes(), plain.bytes());
+      // Another engine reads B as it is, which is zero now.
+      product(tuned_c, &by_library);
+      for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t j = 0; j < n; ++j) {
+          EXPECT_EQ(tuned_c.values()[static_cast<std::size_t>(i * n + j)], bias.values()[static_cast<std::size_t>(j)]);
+        }
+      }
+      Tensor small(DType::f32, 1, elements - 1);
+      EXPECT_THROW(run(PackWeight{n, k, trans_b}, {&b, &small}), std::logic_error);
+    }
+  }
 }
 
 TEST(CpuKernels, BiasGradient) {

@@ -162,6 +162,24 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   }
 }
 
+// Whether the configuration packs too or not: weights are packed once, as the file says.
+TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
+  testing::ToyGraph toy;
+  const View w = toy.tensor("w", 64, Role::parameter), x = toy.tensor("x", 512, Role::input);
+  for (const char* name : {"a", "b", "c"}) {
+    const View y = toy.tensor(std::string(name) + ".y", 512);
+    toy.add({name, Gemm{64, 8, 8}, {read({x.tensor, 0, 64, 8, 8}), read({w.tensor, 0, 8, 8, 8}), write(y)}});
+  }
+  const auto graph = toy.build();
+  const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};
+  const Plan plan = plan_alone(graph, *make_policy("program"), {}, packed);
+  const StoredPlan stored(to_json(plan_file_of(plan, "pack-weights=2")));
+  const auto policy = make_policy("file:" + stored.path());
+  for (const std::vector<Rewrite>& chosen : {std::vector<Rewrite>(), packed, never}) {
+    EXPECT_EQ(plan_alone(graph, *policy, {}, chosen).graph->fingerprint(), plan.graph->fingerprint());
+  }
+}
+
 TEST(PlanDifference, SaysWhatMoved) {
   const PlanFile a = toy_file();
   EXPECT_EQ(describe_difference(a, a), "");

@@ -30,20 +30,36 @@ TEST(Rewrite, TextAndBack) {
   EXPECT_EQ(parse_rewrites("bucket;split-collective;recompute;reshard=5"),
             (std::vector<Rewrite>{BucketAllReduces{}, SplitAllReduces{}, RecomputeLayers{}, ReshardAfterForward{{5}}}));
   EXPECT_EQ(parse_rewrites("bucket=1GB").front(), Rewrite(BucketAllReduces{1 << 30}));
+  EXPECT_EQ(parse_rewrites("pack-weights;pack-weights=5"), (std::vector<Rewrite>{PackWeights{2}, PackWeights{5}}));
+  EXPECT_EQ(to_string(Rewrite(PackWeights{5})), "pack-weights=5");
+  EXPECT_TRUE(packs_weights(parse_rewrites("bucket;pack-weights")));
+  EXPECT_FALSE(packs_weights(parse_rewrites("bucket;reshard")));
 }
 
 TEST(Rewrite, BadTextIsRefusedWithAFix) {
   struct Case {
     const char *text, *part;
   };
-  for (const Case& bad : {Case{"buket=4MB", "write bucket"}, Case{"bucket=", "bucket=25MB"}, Case{"bucket=0", "from 1"},
-                          Case{"bucket=-4", "from 1"}, Case{"bucket=4XB", "25MB"},
-                          Case{"bucket=99999999999999GB", "1024GB"}, Case{"bucket=1025GB", "1024GB"},
-                          Case{"bucket=9223372036854775807", "1024GB"}, Case{"ar-to-rs-ag=3", "no value"},
-                          Case{"recompute=", "recompute=0-3,7"}, Case{"recompute=3-1", "recompute=0-3,7"},
-                          Case{"recompute=1,,2", "recompute=0-3,7"}, Case{"reshard=-1", "layers from 0"},
-                          Case{"reshard=0-999999999", "layers from 0"}, Case{"reshard;", "separated by semicolons"},
-                          Case{";", "separated by semicolons"}, Case{"reshard, recompute", "semicolons"}}) {
+  for (const Case& bad : {Case{"buket=4MB", "write bucket"},
+                          Case{"bucket=", "bucket=25MB"},
+                          Case{"bucket=0", "from 1"},
+                          Case{"bucket=-4", "from 1"},
+                          Case{"bucket=4XB", "25MB"},
+                          Case{"bucket=99999999999999GB", "1024GB"},
+                          Case{"bucket=1025GB", "1024GB"},
+                          Case{"bucket=9223372036854775807", "1024GB"},
+                          Case{"ar-to-rs-ag=3", "no value"},
+                          Case{"recompute=", "recompute=0-3,7"},
+                          Case{"recompute=3-1", "recompute=0-3,7"},
+                          Case{"recompute=1,,2", "recompute=0-3,7"},
+                          Case{"reshard=-1", "layers from 0"},
+                          Case{"reshard=0-999999999", "layers from 0"},
+                          Case{"reshard;", "separated by semicolons"},
+                          Case{"pack-weights=0", "from 1"},
+                          Case{"pack-weights=x", "pack-weights=2"},
+                          Case{"pack-weight", "write pack-weights"},
+                          Case{";", "separated by semicolons"},
+                          Case{"reshard, recompute", "semicolons"}}) {
     try {
       parse_rewrites(bad.text);
       ADD_FAILURE() << bad.text;

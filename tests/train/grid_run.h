@@ -39,6 +39,8 @@ struct GridRun {
   std::int64_t warmup = 10;
   std::string policy = "program";
   std::string rewrites;  // as parse_rewrites() takes them
+  int compute_streams = 1;
+  std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;
   std::uint64_t seed = 7;
   std::function<std::unique_ptr<Executor>(World&, const State&)> make_executor = nullptr;  // null: the CPU
 
@@ -73,7 +75,9 @@ inline GridOutcome run_grid(const GridRun& run) {
     const Coordinates at = coordinates_of(grid, world.rank());
     ProgramOptions options;
     options.policy = run.policy;
+    options.policy_options.compute_streams = run.compute_streams;
     options.rewrites = parse_rewrites(run.rewrites);
+    options.gemm_tuning = run.gemm_tuning;
     options.grid = grid;
     options.make_executor = run.make_executor;
     Program program(world, {{"train", lower_train(run.model, run.step)}}, options);

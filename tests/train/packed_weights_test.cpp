@@ -1,0 +1,226 @@
+// Weights packed once a step: the bits of the step that packs them in every product, and where a run does so.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/cpu/gemm_method.h"
+#include "runtime/gemm_trials.h"
+#include "runtime/plan_alone.h"
+#include "tests/train/grid_run.h"
+#include "train/config.h"
+#include "train/planning.h"
+#include "train/trainer.h"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kRows = 64;  // of a micro-batch
+
+bool packs_by_default() {
+  return cpu::default_gemm_method({kRows, 32, 32}, DType::f32, DType::f32).engine == cpu::GemmMethod::Engine::packed;
+}
+
+// Widths that are no multiples of a vector or a tile, blocks that every axis divides.
+GridRun run_of(Family family, const Grid& grid) {
+  GridRun run;
+  run.model.family = family;
+  run.model.layers = 2;
+  run.model.hidden = 24;
+  run.model.heads = 4;
+  run.model.kv_heads = family == Family::llama ? 2 : 4;
+  run.model.ffn = 44;
+  run.model.vocab = 37;
+  run.model.context = 8;
+  run.model.tied = family == Family::gpt2;
+  run.step.grid = grid;
+  run.step.seq_len = 8;
+  run.step.micro_batches = 2;
+  run.step.micro_batch = kRows / run.step.seq_len;
+  run.step.dropout = 0.2F;
+  run.step.clip = 0.5F;
+  run.steps = 4;
+  return run;
+}
+
+std::int64_t packings(const Graph& graph) {
+  return std::ranges::count_if(graph.tasks(),
+                               [](const Task& task) { return std::holds_alternative<PackWeight>(task.operation); });
+}
+
+std::int64_t packings(const GridRun& run) {
+  return packings(*rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites)));
+}
+
+class PackedTraining : public ::testing::TestWithParam<Family> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, PackedTraining, ::testing::Values(Family::gpt2, Family::llama),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
+  for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 2), grid_of(1, 1, 2, 1)}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      GridRun run = run_of(GetParam(), grid);
+      run.step.dtype = dtype;
+      SCOPED_TRACE(to_string(grid) + " " + std::string(to_string(dtype)));
+      const GridOutcome expected = run_grid(run);
+      EXPECT_NE(expected.losses.front(), expected.losses.back());
+      run.rewrites = "pack-weights";
+      EXPECT_EQ(packings(run) > 0, packs_by_default());
+      for (const char* policy : {"program", "serial", "axonn", "fsdp", "lhs"}) {
+        SCOPED_TRACE(policy);
+        run.policy = policy;
+        run.compute_streams = run.policy == "lhs" ? 2 : 1;
+        expect_equal(run_grid(run), expected);
+      }
+    }
+  }
+}
+
+TEST_P(PackedTraining, TogetherWithOtherRewrites) {
+  GridRun run = run_of(GetParam(), grid_of(2, 1, 2, 1));
+  const GridOutcome expected = run_grid(run);
+  for (const char* others : {"recompute", "reshard", "recompute=1;reshard=0;bucket=2KB"}) {
+    SCOPED_TRACE(others);
+    run.rewrites = std::string(others) + ";pack-weights";
+    expect_equal(run_grid(run), expected);
+  }
+}
+
+// QKV, attention's output, up (with gate) and down of each layer, and the head: forward and for the input's gradient.
+TEST_P(PackedTraining, EveryWeightIsPackedTwice) {
+  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
+  const std::int64_t all = packs_by_default() ? 2 * (4 * run.model.layers + 1) : 0;
+  run.rewrites = "pack-weights";
+  EXPECT_EQ(packings(run), all);
+  run.step.micro_batches = 5;
+  EXPECT_EQ(packings(run), all);
+  run.rewrites = "pack-weights=6";
+  EXPECT_EQ(packings(run), 0);
+}
+
+TEST_P(PackedTraining, OneMicroBatchReadsAWeightTwiceWhereItIsRecomputed) {
+  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
+  run.step.micro_batches = 1;
+  run.rewrites = "pack-weights";
+  EXPECT_EQ(packings(run), 0);
+  run.rewrites = "recompute;pack-weights";
+  const std::int64_t recomputed = packings(run);
+  EXPECT_EQ(recomputed > 0, packs_by_default());
+  EXPECT_LE(recomputed, 4 * run.model.layers);  // forward only
+  // Few rows: packing costs more than the product.
+  run.step.micro_batch = 1;
+  run.step.micro_batches = 4;
+  run.rewrites = "pack-weights";
+  EXPECT_EQ(packings(run), 0);
+}
+
+TEST_P(PackedTraining, WeightsGatheredByEachPassAreLeftAlone) {
+  GridRun run = run_of(GetParam(), grid_of(1, 1, 2, 1));
+  run.rewrites = "pack-weights";
+  const std::int64_t kept = packings(run);
+  EXPECT_EQ(kept > 0, packs_by_default());
+  run.rewrites = "reshard;pack-weights";
+  EXPECT_LT(packings(run), kept + (packs_by_default() ? 0 : 1));
+}
+
+// A table that picks an engine which reads the weight as it is: CpuKernels.ProductsOfPackedWeights tells that it does.
+TEST_P(PackedTraining, TunedProductsOfOtherEnginesReadTheWeightItself) {
+  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
+  const auto graph = lower_train(run.model, run.step);
+  std::vector<GemmChoice> choices;
+  for (const GemmUse& use : products_of(std::vector<const Graph*>{graph.get()})) {
+    choices.push_back({use.problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, use.problem.m, use.problem.n}});
+  }
+  run.gemm_tuning = std::make_shared<const GemmTuning>(std::move(choices));
+  const GridOutcome expected = run_grid(run);
+  run.rewrites = "pack-weights";
+  expect_equal(run_grid(run), expected);
+}
+
+RunConfig config_of(std::int64_t micro_batches) {
+  RunConfig config;
+  config.model_name = "tiny";
+  config.seq_len = 64;
+  config.micro_batch = 1;
+  config.global_batch = micro_batches;
+  return config;
+}
+
+std::string chosen(RunConfig config) {
+  resolve(config, 0);
+  const std::vector<Rewrite> rewrites = chosen_rewrites(config);
+  return to_string(std::span<const Rewrite>(rewrites));
+}
+
+std::int64_t planned_packings(RunConfig config) {
+  resolve(config, 0);
+  const auto graph = lower_train(config.model, step_config(config));
+  return packings(*plan_alone(graph, *make_policy(config.policy), {}, chosen_rewrites(config)).graph);
+}
+
+TEST(PackWeightsKey, AutoPacksWhereManyProductsReadAWeight) {
+  RunConfig config = config_of(8);
+  EXPECT_EQ(planned_packings(config) > 0, packs_by_default());
+  EXPECT_EQ(planned_packings(config_of(1)), 0);
+  EXPECT_EQ(planned_packings(config_of(2)), 0);  // on: below
+  config.rewrites = "bucket=64";
+  EXPECT_TRUE(chosen(config).starts_with("bucket=64;pack-weights="));
+  config.rewrites = "pack-weights=3";
+  EXPECT_EQ(chosen(config), "pack-weights=3");
+}
+
+TEST(PackWeightsKey, AutoLeavesOthersWhatIsTheirs) {
+  RunConfig config = config_of(8);
+  config.machine = "laptop";
+  EXPECT_EQ(chosen(config), "");
+  config.pack_weights = WeightPacking::on;
+  EXPECT_EQ(chosen(config), "pack-weights=2");
+  config = config_of(8);
+  config.memory_limit = 1;
+  EXPECT_EQ(chosen(config), "");
+  config = config_of(8);
+  config.policy = "file:plan.json";
+  EXPECT_EQ(chosen(config), "");
+  config = config_of(8);
+  config.device = DeviceKind::cuda;
+  EXPECT_EQ(chosen(config), "");
+}
+
+TEST(PackWeightsKey, OnAndOff) {
+  RunConfig config = config_of(2);
+  set_key(config, "pack-weights", "on", "--pack-weights");
+  EXPECT_EQ(planned_packings(config) > 0, packs_by_default());
+  EXPECT_EQ(planned_packings(config_of(1)), 0);
+  set_key(config, "pack-weights", "off", "--pack-weights");
+  config.global_batch = 8;
+  EXPECT_EQ(chosen(config), "");
+}
+
+TEST(PackWeightsKey, WrongValuesAreRefused) {
+  RunConfig config = config_of(8);
+  const auto refusal = [&](const auto& act) {
+    try {
+      act();
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const std::string unknown = refusal([&] { set_key(config, "pack-weights", "of", "--pack-weights"); });
+  EXPECT_NE(unknown.find("one of auto, on, off"), std::string::npos) << unknown;
+  EXPECT_NE(unknown.find("did you mean"), std::string::npos) << unknown;
+  config.device = DeviceKind::cuda;
+  config.pack_weights = WeightPacking::on;
+  EXPECT_NE(refusal([&] { resolve(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
+  config.pack_weights = WeightPacking::automatic;
+  config.rewrites = "pack-weights=2";
+  EXPECT_NE(refusal([&] { resolve(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

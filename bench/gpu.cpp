@@ -351,6 +351,13 @@ void run_all(Bench& bench) {
     bench.gemm(fmt::format("{} dw", name), {out, in, t, true, false}, DType::f32);
     bench.gemm(fmt::format("{} dw added", name), {out, in, t, true, false, true}, DType::f32);
   }
+  // Against "mlp up forward" and "gelu forward", "mlp down dx" and "gelu backward".
+  Gemm fused{t, f, h, false, true, false, true};
+  fused.epilogue = Epilogue::gelu;
+  bench.gemm("mlp up forward, gelu", fused, DType::bf16);
+  fused = {t, f, h};
+  fused.epilogue = Epilogue::gelu_gradient;
+  bench.gemm("mlp down dx, gelu gradient", fused, DType::bf16);
   bench.attention(t / 1024, 1024, 12, 12, 64);
   bench.attention(t / 1024, 1024, 20, 20, 64);
   bench.attention(4, 4096, 16, 16, 128);

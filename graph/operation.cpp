@@ -6,6 +6,14 @@ namespace weft {
 namespace {
 
 constexpr double kPackedElement = 4;  // bytes: packed weights are fp32
+constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;
+
+// What the epilogue of a product adds to it: the sums are still at hand, so one more matrix is written or read.
+Work work_of(Epilogue epilogue, double elements, double element_bytes) {
+  if (epilogue == Epilogue::none) return {};
+  const double flops = epilogue == Epilogue::gelu ? kGeluFlops : kGeluGradientFlops;
+  return {flops * elements, element_bytes * elements, 0};
+}
 
 // The causal half of the score matrix, rows averaged: (seq + 1) / 2 keys a query.
 double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads) {
@@ -96,9 +104,10 @@ Work work_of(const Operation& operation, double e) {
   return std::visit(
       Overloaded{
           [&](const Gemm& o) {
-            return Work{2 * d(o.m) * d(o.n) * d(o.k),
+            const Work after = work_of(o.epilogue, d(o.m) * d(o.n), e);
+            return Work{2 * d(o.m) * d(o.n) * d(o.k) + after.flops,
                         e * (d(o.m) * d(o.k) + (o.accumulate ? 2 : 1) * d(o.m) * d(o.n)) +
-                            (o.packed_b ? kPackedElement : e) * d(o.k) * d(o.n),
+                            (o.packed_b ? kPackedElement : e) * d(o.k) * d(o.n) + after.bytes,
                         0};
           },
           [&](const PackWeight& o) {
@@ -169,10 +178,10 @@ Work work_of(const Operation& operation, double e) {
                         2 * e * d(o.batch * o.kv_heads * o.context * o.head_dim), 0};
           },
           [&](const GeluForward& o) {
-            return Work{12 * d(o.n), 2 * e * d(o.n), 0};
+            return Work{kGeluFlops * d(o.n), 2 * e * d(o.n), 0};
           },
           [&](const GeluBackward& o) {
-            return Work{20 * d(o.n), 3 * e * d(o.n), 0};
+            return Work{kGeluGradientFlops * d(o.n), 3 * e * d(o.n), 0};
           },
           [&](const SwiGluForward& o) {
             return Work{10 * d(o.rows * o.cols), 3 * e * d(o.rows * o.cols), 0};

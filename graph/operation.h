@@ -11,15 +11,19 @@
 #include <variant>
 
 #include "base/dtype.h"
+#include "base/epilogue.h"
 
 namespace weft {
 
 /// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row).
 /// Arguments: A read [m,k], or [k,m] if trans_a; B read [k,n], or [n,k] if trans_b; C write [m,n]; bias read [n] if
-/// has_bias; if packed_b: the same B as PackWeight writes it, read. The bits are those without it.
+/// has_bias; by epilogue (never with accumulate): gelu: gelu(C) write [m,n]; gelu_gradient: x read [m,n], and C is
+/// (op(A)·op(B) (+ bias))·gelu′(x); if packed_b: the same B as PackWeight writes it, read. The bits are those without
+/// it.
 struct Gemm {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false, accumulate = false, has_bias = false, packed_b = false;
+  Epilogue epilogue = Epilogue::none;
 };
 
 /// B of a Gemm in the order in which the CPU's own matrix product reads it (kernels/cpu/packed_gemm.h), as fp32: made

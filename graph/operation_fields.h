@@ -15,8 +15,9 @@ struct FieldVisitor {
   void operator()(const Gemm& o) const {
     f("m", o.m), f("n", o.n), f("k", o.k), f("trans_a", o.trans_a), f("trans_b", o.trans_b);
     f("accumulate", o.accumulate), f("has_bias", o.has_bias);
-    // Where it is so only: graphs without packed weights keep the fingerprints that plan files have.
+    // Where it is so only: graphs without packed weights and epilogues keep the fingerprints that plan files have.
     if (o.packed_b) f("packed_b", o.packed_b);
+    if (o.epilogue != Epilogue::none) f("epilogue", o.epilogue);
   }
   void operator()(const PackWeight& o) const { f("n", o.n), f("k", o.k), f("trans_b", o.trans_b); }
   void operator()(const BiasGradient& o) const { f("rows", o.rows), f("cols", o.cols), f("accumulate", o.accumulate); }
@@ -106,7 +107,7 @@ struct FieldVisitor {
 
 }  // namespace detail
 
-/// Calls f(name, value) for each field. Values are integers, floats, bools or a Channel.
+/// Calls f(name, value) for each field. Values are integers, floats, bools, a Channel or an Epilogue.
 template <class F>
 void for_each_field(const Operation& operation, F&& f) {
   std::visit(detail::FieldVisitor<F>{f}, operation);

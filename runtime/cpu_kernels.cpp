@@ -49,7 +49,10 @@ struct Preparation {
     cpu::GemmArguments gemm{arguments[0], arguments[1], arguments[2], {}};
     if (op.has_bias) gemm.bias = arguments[3];
     const cpu::GemmShape shape{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate};
-    const cpu::GemmMethod* tuned = tuning != nullptr ? tuning->find(problem_of(op, arguments)) : nullptr;
+    // An epilogue here is a pass behind the product, which is computed as without one: the bits are the same.
+    GemmProblem problem = problem_of(op, arguments);
+    problem.epilogue = Epilogue::none;
+    const cpu::GemmMethod* tuned = tuning != nullptr ? tuning->find(problem) : nullptr;
     const cpu::GemmMethod method =
         tuned != nullptr ? *tuned : cpu::default_gemm_method(shape, arguments[0].dtype, arguments[2].dtype);
     // Tuned products may have another engine, which reads B as it is.
@@ -118,7 +121,16 @@ struct Run {
     return arguments.back().i64()[0] * embedding.vocab;
   }
 
-  void operator()(const Gemm&) const { prepared.run(workers); }
+  void operator()(const Gemm& op) const {
+    prepared.run(workers);
+    if (op.epilogue == Epilogue::none) return;
+    const Matrix& other = at(op.has_bias ? 4 : 3);
+    if (op.epilogue == Epilogue::gelu) {
+      cpu::gelu_forward(workers, at(2), other);
+    } else {
+      cpu::gelu_backward(workers, other, at(2), at(2));
+    }
+  }
   void operator()(const PackWeight& op) const {
     cpu::pack_gemm_b(workers, {.m = 1, .n = op.n, .k = op.k, .trans_b = op.trans_b}, at(0),
                      static_cast<std::byte*>(at(1).data));

@@ -37,6 +37,7 @@ GemmProblem without_layout(const Gemm& op, DType inputs, DType output) {
   problem.trans_a = op.trans_a, problem.trans_b = op.trans_b;
   problem.accumulate = op.accumulate, problem.has_bias = op.has_bias;
   problem.inputs = inputs, problem.output = output;
+  problem.epilogue = op.epilogue;
   return problem;
 }
 
@@ -47,6 +48,7 @@ std::uint64_t fingerprint_of(std::span<const GemmChoice> choices) {
     for (const std::int64_t size : {p.m, p.n, p.k, p.strides[0], p.strides[1], p.strides[2]}) fingerprint.add(size);
     for (const bool flag : {p.trans_a, p.trans_b, p.accumulate, p.has_bias}) fingerprint.add(flag);
     for (const DType dtype : {p.inputs, p.output}) fingerprint.add(to_string(dtype));
+    if (p.epilogue != Epilogue::none) fingerprint.add(to_string(p.epilogue));
     fingerprint.add(to_string(method));
   }
   return std::max<std::uint64_t>(1, fingerprint.value());
@@ -76,12 +78,13 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
 }
 
 std::string to_string(const GemmProblem& problem) {
-  const auto& [m, n, k, trans_a, trans_b, accumulate, has_bias, inputs, output, strides] = problem;
+  const auto& [m, n, k, trans_a, trans_b, accumulate, has_bias, inputs, output, strides, epilogue] = problem;
   std::string text =
       fmt::format("{}x{}x{} {}{} {}", m, n, k, trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', to_string(inputs));
   if (inputs != output) text += fmt::format(" to {}", to_string(output));
   if (has_bias) text += ", bias";
   if (accumulate) text += ", added";
+  if (epilogue != Epilogue::none) text += fmt::format(", {}", to_string(epilogue));
   const auto shapes = stored_shapes({m, n, k, trans_a, trans_b});
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (strides[i] != shapes[i].cols) text += fmt::format(", {} {} apart", "ABC"[i], strides[i]);

@@ -23,6 +23,7 @@ struct GemmProblem {
   bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
   DType inputs = DType::f32, output = DType::f32;
   std::array<std::int64_t, 3> strides = {};  // elements between the rows of A, B and C as they are stored
+  Epilogue epilogue = Epilogue::none;        // the CPU's products are asked for without
 
   auto operator<=>(const GemmProblem&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
   cpu::GemmShape shape() const { return {m, n, k, trans_a, trans_b, accumulate}; }

@@ -14,6 +14,8 @@ std::vector<Rewrite> rewrites_of(const std::shared_ptr<const Graph>& graph, cons
   const auto add = [&](const Rewrite& each) {
     if (std::holds_alternative<PackWeights>(each)) {
       packing = each;
+    } else if (std::holds_alternative<FuseGelu>(each)) {
+      if (!fuses_gelu(all)) all.insert(all.begin(), each);
     } else {
       all.push_back(each);
     }

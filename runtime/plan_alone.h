@@ -12,7 +12,8 @@
 namespace weft {
 
 /// Those that the user chose, then those that the policy wants of the graph that they leave; pack-weights behind all
-/// others, once, the policy's before the user's.
+/// others, once, the policy's before the user's; fuse-gelu before all others, once: so that on a GPU too the bits don't
+/// depend on what else is rewritten.
 std::vector<Rewrite> rewrites_of(const std::shared_ptr<const Graph>& graph, const Policy& policy,
                                  const PolicyOptions& options, std::span<const Rewrite> chosen);
 

@@ -29,7 +29,7 @@ std::string lines_of(const Graph& graph) {
                          fmt::join(tensor.shape, ", "));
   }
   const auto value_text = []<class T>(const T& value) {
-    if constexpr (std::is_same_v<T, Channel>) {
+    if constexpr (std::is_enum_v<T>) {
       return std::string(to_string(value));
     } else {
       return fmt::format("{}", value);

@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kBucket = "bucket", kSplit = "split-collective", kHalves = "ar-to-rs-ag",
-                           kReshard = "reshard", kRecompute = "recompute", kPack = "pack-weights";
+                           kReshard = "reshard", kRecompute = "recompute", kPack = "pack-weights", kFuse = "fuse-gelu";
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 constexpr std::int32_t kMostLayers = 100'000;
 constexpr std::int64_t kMostUses = 1'000'000;
@@ -98,12 +98,13 @@ Rewrite parse_rewrite(std::string_view entry) {
   if (name == kReshard) return ReshardAfterForward{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kRecompute) return RecomputeLayers{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kPack) return value ? PackWeights{parse_uses(entry, *value)} : PackWeights{};
-  if (name == kHalves) {
-    if (value) refuse(entry, "no value", fmt::format("write {}", kHalves));
-    return ReduceScatterAllGather{};
+  if (name == kHalves || name == kFuse) {
+    if (value) refuse(entry, "no value", fmt::format("write {}", name));
+    return name == kHalves ? Rewrite(ReduceScatterAllGather{}) : Rewrite(FuseGelu{});
   }
   const std::vector<std::string> names = {std::string(kBucket),  std::string(kSplit),     std::string(kHalves),
-                                          std::string(kReshard), std::string(kRecompute), std::string(kPack)};
+                                          std::string(kReshard), std::string(kRecompute), std::string(kPack),
+                                          std::string(kFuse)};
   const std::string nearest = nearest_name(name, names);
   throw UserError(fmt::format("unknown rewrite \"{}\"", name),
                   fmt::format("one of {}, separated by semicolons", join(names)),
@@ -116,6 +117,10 @@ bool packs_weights(std::span<const Rewrite> rewrites) {
   return std::ranges::any_of(rewrites, [](const Rewrite& each) { return std::holds_alternative<PackWeights>(each); });
 }
 
+bool fuses_gelu(std::span<const Rewrite> rewrites) {
+  return std::ranges::any_of(rewrites, [](const Rewrite& each) { return std::holds_alternative<FuseGelu>(each); });
+}
+
 std::string to_string(const Rewrite& rewrite) {
   return std::visit(
       Overloaded{[](const BucketAllReduces& r) { return fmt::format("{}={}", kBucket, r.bytes); },
@@ -123,7 +128,8 @@ std::string to_string(const Rewrite& rewrite) {
                  [](const ReduceScatterAllGather&) { return std::string(kHalves); },
                  [](const ReshardAfterForward& r) { return fmt::format("{}{}", kReshard, layers_text(r.layers)); },
                  [](const RecomputeLayers& r) { return fmt::format("{}{}", kRecompute, layers_text(r.layers)); },
-                 [](const PackWeights& r) { return fmt::format("{}={}", kPack, r.uses); }},
+                 [](const PackWeights& r) { return fmt::format("{}={}", kPack, r.uses); },
+                 [](const FuseGelu&) { return std::string(kFuse); }},
       rewrite);
 }
 
@@ -152,7 +158,8 @@ std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::sp
                    [&](const ReduceScatterAllGather&) { return split_into_reduce_scatter_all_gather(*graph); },
                    [&](const ReshardAfterForward& r) { return reshard_after_forward(*graph, r); },
                    [&](const RecomputeLayers& r) { return recompute_layers(*graph, r); },
-                   [&](const PackWeights& r) { return pack_weights(*graph, r); }},
+                   [&](const PackWeights& r) { return pack_weights(*graph, r); },
+                   [&](const FuseGelu&) { return fuse_gelu(*graph); }},
         each);
   }
   return graph;

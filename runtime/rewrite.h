@@ -51,12 +51,20 @@ struct PackWeights {
   friend bool operator==(const PackWeights&, const PackWeights&) = default;
 };
 
+/// GELU behind a product, and its gradient behind the gradient's product, become part of the product (Epilogue). The
+/// CPU's bits stay; a GPU's library may round once less, so there they are the bits of another graph.
+struct FuseGelu {
+  friend bool operator==(const FuseGelu&, const FuseGelu&) = default;
+};
+
 using Rewrite = std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward,
-                             RecomputeLayers, PackWeights>;
+                             RecomputeLayers, PackWeights, FuseGelu>;
 
 bool packs_weights(std::span<const Rewrite> rewrites);
+bool fuses_gelu(std::span<const Rewrite> rewrites);
 
-/// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2".
+/// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2",
+/// "fuse-gelu".
 std::string to_string(const Rewrite& rewrite);
 /// Several, separated by ";".
 std::string to_string(std::span<const Rewrite> rewrites);
@@ -66,9 +74,9 @@ std::string to_string(std::span<const Rewrite> rewrites);
 std::vector<Rewrite> parse_rewrites(std::string_view text);
 
 /// The graph with the rewrites applied one after the other: recompute before reshard, so that what runs again reads the
-/// weights that are gathered again, and pack-weights behind both, which make products or part them. Tasks keep their
-/// names, new ones derive theirs from them. What a rewrite finds nothing to do for stays as it is;
-/// runtime/rewrites/rewrites.h says what each takes.
+/// weights that are gathered again, fuse-gelu before all others, which copy what it made, and pack-weights behind them,
+/// which make products or part them. Tasks keep their names, new ones derive theirs from them. What a rewrite finds
+/// nothing to do for stays as it is; runtime/rewrites/rewrites.h says what each takes.
 std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites);
 
 }  // namespace weft

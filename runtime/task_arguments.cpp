@@ -53,6 +53,10 @@ struct ArgumentsOf {
                      op.trans_b ? Expected{op.n, op.k} : Expected{op.k, op.n},
                      {op.m, op.n}};
     add_if(op.has_bias, vector_of(op.n), all);
+    if (op.epilogue != Epilogue::none && op.accumulate) {
+      throw std::logic_error("gemm: an epilogue of a product that is added to another");
+    }
+    add_if(op.epilogue != Epilogue::none, {op.m, op.n}, all);
     add_if(op.packed_b, vector_of(packed_elements(op)), all);
     return all;
   }

@@ -23,6 +23,7 @@
 #include "train/durable_file.h"
 #include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
+#include "train/planning.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -62,7 +63,11 @@ std::int64_t bytes_beyond_caches() {
 
 std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& options) {
   const StepConfig step = step_config(config);
-  const std::shared_ptr<const Graph> train = lower_train(config.model, step), eval = lower_eval(config.model, step);
+  // Of all rewrites only this one makes other products, and only a GPU's are asked for with what it adds.
+  std::vector<Rewrite> fusion;
+  if (config.device == DeviceKind::cuda && fuses_gelu(chosen_rewrites(config))) fusion.emplace_back(FuseGelu{});
+  const std::shared_ptr<const Graph> train = rewrite(lower_train(config.model, step), fusion);
+  const std::shared_ptr<const Graph> eval = rewrite(lower_eval(config.model, step), fusion);
   const std::vector<GemmUse> uses = products_of(std::vector<const Graph*>{train.get(), eval.get()});
   const GemmTrialOptions trial_options{.rounds = options.rounds, .cache_bytes = bytes_beyond_caches()};
   cpu::Workers workers(static_cast<int>(config.threads));

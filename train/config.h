@@ -46,6 +46,7 @@ struct RunConfig {
   /// isn't one of the graph's, but lowers another graph. resolve() puts it into micro_batch.
   std::int64_t batch_split = 1;
   WeightPacking pack_weights = WeightPacking::automatic;
+  bool fuse_gelu = false;    // see FuseGelu (runtime/rewrite.h)
   std::string machine;       // what policies plan for: a machine file, or one of Weft's by name
   std::string profile;       // measured costs that policies plan by: a file of `weft profile`
   std::int64_t streams = 1;  // compute streams of a rank

@@ -363,8 +363,9 @@ std::vector<ConfigEntry> run_entries() {
       text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
       {"rewrites", ValueKind::text, "text",
        "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
-       "ar-to-rs-ag, reshard and recompute=LAYERS, pack-weights=USES; and batch-split=PIECES of a micro-batch, which "
-       "changes roundings",
+       "ar-to-rs-ag, reshard and recompute=LAYERS, pack-weights=USES, fuse-gelu; and batch-split=PIECES of a "
+       "micro-batch, "
+       "which changes roundings",
        set_rewrites, rewrites_text},
       words<WeightPacking>(
           "pack-weights",
@@ -373,6 +374,11 @@ std::vector<ConfigEntry> run_entries() {
           "machine or a plan file; on: from two on",
           {{"auto", WeightPacking::automatic}, {"on", WeightPacking::on}, {"off", WeightPacking::off}},
           &RunConfig::pack_weights),
+      words<bool>(
+          "fuse-gelu",
+          "products write GELU of their result too, and the gradient's products multiply by GELU's gradient: the "
+          "same bits on CPUs, on GPUs other roundings",
+          {{"off", false}, {"on", true}}, &RunConfig::fuse_gelu),
       text("machine",
            "what policies plan for: laptop, dgx-h100, perlmutter, frontier, alps, or a TOML file; empty: a laptop",
            &RunConfig::machine),

@@ -30,6 +30,7 @@ constexpr std::string_view kDeviceLibrary = "cuBLASLt";
 constexpr const char* kFormat = "weft-gemm-tuning";
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kChecksum = "crc32c";
+constexpr const char* kEpilogue = "epilogue";  // of products that have one
 constexpr const char* kTuneAgain = "`weft tune` makes one here; --gemm-tuning none: the default methods";
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;  // rows, columns, strides
 constexpr std::size_t kMostProducts = 10000;
@@ -43,6 +44,7 @@ ordered_json product_json(const GemmChoice& choice) {
   product["accumulate"] = p.accumulate, product["bias"] = p.has_bias;
   product["inputs"] = to_string(p.inputs), product["output"] = to_string(p.output);
   product["strides"] = p.strides;
+  if (p.epilogue != Epilogue::none) product[kEpilogue] = to_string(p.epilogue);
   product["method"] = to_string(choice.method);
   return product;
 }
@@ -74,7 +76,16 @@ bool can_run(const GemmMethod& method, const GemmProblem& p) {
   if (const auto* on_cpu = std::get_if<cpu::GemmMethod>(&method)) {
     return cpu::can_run(*on_cpu, p.shape(), p.inputs, p.output);
   }
-  return cpu::layout_fits(std::get<DeviceGemmMethod>(method).layout, p.shape(), p.inputs);
+  const cpu::GemmLayout layout = std::get<DeviceGemmMethod>(method).layout;
+  if (p.epilogue != Epilogue::none) return layout == cpu::GemmLayout::own;
+  return cpu::layout_fits(layout, p.shape(), p.inputs);
+}
+
+Epilogue epilogue_of(const json& value, const std::string& where) {
+  for (const Epilogue epilogue : {Epilogue::gelu, Epilogue::gelu_gradient}) {
+    if (value == std::string(to_string(epilogue))) return epilogue;
+  }
+  throw UserError(fmt::format("{} is {}", where, value.dump()), "gelu or gelu_gradient", kTuneAgain);
 }
 
 GemmChoice choice_from_json(const json& product, const std::string& where) {
@@ -93,6 +104,7 @@ GemmChoice choice_from_json(const json& product, const std::string& where) {
   for (std::size_t i = 0; i < p.strides.size(); ++i) {
     p.strides[i] = number_of(strides.at(i), 1, kLongest, where + ": a stride");
   }
+  if (product.contains(kEpilogue)) p.epilogue = epilogue_of(product.at(kEpilogue), where + ": epilogue");
   const auto name = product.at("method").get<std::string>();
   const std::optional<GemmMethod> method = parse_gemm_method(name);
   if (!method || !can_run(*method, p)) {

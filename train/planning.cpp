@@ -77,6 +77,7 @@ PolicyOptions policy_options(const RunConfig& config) {
 
 std::vector<Rewrite> chosen_rewrites(const RunConfig& config) {
   std::vector<Rewrite> rewrites = parse_rewrites(config.rewrites);
+  if (config.fuse_gelu && !fuses_gelu(rewrites)) rewrites.insert(rewrites.begin(), FuseGelu{});
   if (packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
   // Another machine's products may read weights as they are, and a plan file says itself what its plan packs.
   const bool may_pack = config.machine.empty() && config.memory_limit == 0 && !config.policy.starts_with("file:");

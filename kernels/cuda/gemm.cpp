@@ -40,6 +40,18 @@ cudaDataType_t library_type(DType dtype) {
   return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
+std::uint32_t library_epilogue(const GemmKey& key) {
+  switch (key.epilogue) {
+    case Epilogue::none:
+      break;
+    case Epilogue::gelu:
+      return key.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return key.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::bf16;
 }
@@ -154,7 +166,7 @@ struct PreparedGemm::Impl {
   cublasLtMatmulAlgo_t algorithm{};
 
   Impl(const CublasLt& library, const GemmKey& wanted, const Matrix& a_matrix, const Matrix& b_matrix,
-       const Matrix& c_matrix, const Matrix* bias, GemmLayout layout)
+       const Matrix& c_matrix, const Matrix* bias, GemmLayout layout, const Matrix* second)
       : key(wanted),
         a(shaped(a_matrix, key.trans_a, key.m, key.k)),
         b(shaped(b_matrix, key.trans_b, key.k, key.n)),
@@ -172,10 +184,16 @@ struct PreparedGemm::Impl {
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, shown.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (bias != nullptr) {
       const void* pointer = bias->data;
-      set<std::uint32_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
       set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(bias->dtype));
     }
+    if (second != nullptr) {
+      // Transposed like C, so its rows are the library's columns. Its dtype is by default C's.
+      const void* pointer = second->data;
+      set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointer);
+      set<std::int64_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::max(second->row_stride, second->cols));
+    }
+    set<std::uint32_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key));
     a_layout = layout_of(a_shown);
     b_layout = layout_of(b_shown);
     c_layout = layout_of(c);
@@ -187,10 +205,11 @@ struct PreparedGemm::Impl {
     cublasLtMatmulPreferenceOpaque_t preference{};
     check_cublas(cublas_lt().init_preference(&preference, sizeof(preference)), "cublasLtMatmulPreferenceInit");
     set<std::uint64_t>(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspace);
-    // Pieces of k are added out of place, never by whoever comes first. With a bias k stays whole: some of the
-    // library's ways to split it round the product before they add the bias.
+    // Pieces of k are added out of place, never by whoever comes first. With a bias or an epilogue k stays whole: some
+    // of the library's ways to split it round the product before they add the bias.
+    const bool whole = key.has_bias || key.epilogue != Epilogue::none;
     set<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                       key.has_bias ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+                       whole ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b_shown));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a_shown));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c));
@@ -201,6 +220,8 @@ struct PreparedGemm::Impl {
     const cublasStatus_t status = cublas_lt().heuristic(handle, &descriptor, &b_layout, &a_layout, &c_layout, &c_layout,
                                                         &preference, most, results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return found;
+    // What some versions say of dtypes that an epilogue isn't made for.
+    if (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != Epilogue::none) return found;
     check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     results.resize(static_cast<std::size_t>(count));
     for (const auto& result : results) {
@@ -247,8 +268,9 @@ struct PreparedGemm::Impl {
 PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b,
                            const Matrix& c, const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout) {
   check_arguments(key, a, b, c, bias);
+  require(key.epilogue == Epilogue::none, "an epilogue: see with_epilogue()");
   require(cpu::layout_fits(layout, shape_of(key), key.inputs), "a layout that needs no copies, or too large ones");
-  impl_ = std::make_unique<Impl>(library, key, a, b, c, bias, layout);
+  impl_ = std::make_unique<Impl>(library, key, a, b, c, bias, layout, nullptr);
   if (impl_->empty) return;
   if (algorithm != nullptr) {
     use(*algorithm);
@@ -261,6 +283,26 @@ PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Ma
                                    to_string(key.inputs), to_string(key.output)));
   }
   impl_->algorithm = found.front();
+}
+
+PreparedGemm::PreparedGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+std::optional<PreparedGemm> PreparedGemm::with_epilogue(const CublasLt& library, const GemmKey& key, const Matrix& a,
+                                                        const Matrix& b, const Matrix& c, const Matrix* bias,
+                                                        const Matrix& second, const GemmAlgorithm* algorithm) {
+  check_arguments(key, a, b, c, bias);
+  require(key.epilogue != Epilogue::none && !key.accumulate, "no epilogue, or one of an added product");
+  require(bias == nullptr || key.epilogue == Epilogue::gelu, "a bias before GELU's gradient");
+  require(second.dtype == c.dtype && second.rows == key.m && second.cols == key.n, "a second matrix that isn't like C");
+  auto impl = std::make_unique<Impl>(library, key, a, b, c, bias, GemmLayout::own, &second);
+  require(!impl->empty, "an epilogue of an empty product");
+  // Asked even if there is an algorithm: whether the epilogue is the library's isn't the table's choice.
+  const auto found = impl->candidates(1);
+  if (found.empty()) return std::nullopt;
+  impl->algorithm = found.front();
+  PreparedGemm product(std::move(impl));
+  if (algorithm != nullptr) product.use(*algorithm);
+  return product;
 }
 
 PreparedGemm::~PreparedGemm() = default;

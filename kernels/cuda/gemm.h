@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/epilogue.h"
 #include "kernels/cpu/gemm_layout.h"
 #include "kernels/cuda/launch.h"
 
@@ -26,6 +27,7 @@ struct GemmKey {
   bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
   DType inputs = DType::f32, output = DType::f32;
   std::array<std::int64_t, 3> strides{};
+  Epilogue epilogue = Epilogue::none;
 
   auto operator<=>(const GemmKey&) const = default;
 };
@@ -76,6 +78,12 @@ class PreparedGemm {
   /// cpu::layout_fits() has to allow, run() first copies operands transposed into scratch.
   PreparedGemm(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
                const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout = GemmLayout::own);
+  /// A product of a key with an epilogue, by one of the library's algorithms that have it; none if there is no such
+  /// algorithm. gelu: C becomes gelu of the sums, which are written to `second`; gelu_gradient: `second` is read as x.
+  /// It is of C's shape and dtype, begins on a 16-byte boundary, and its rows are a multiple of 8 elements apart.
+  static std::optional<PreparedGemm> with_epilogue(const CublasLt& library, const GemmKey& key, const Matrix& a,
+                                                   const Matrix& b, const Matrix& c, const Matrix* bias,
+                                                   const Matrix& second, const GemmAlgorithm* algorithm);
   ~PreparedGemm();
   PreparedGemm(PreparedGemm&&) noexcept;
   PreparedGemm& operator=(PreparedGemm&&) noexcept;
@@ -93,6 +101,8 @@ class PreparedGemm {
 
  private:
   struct Impl;
+  explicit PreparedGemm(std::unique_ptr<Impl> impl);
+
   std::unique_ptr<Impl> impl_;
 };
 

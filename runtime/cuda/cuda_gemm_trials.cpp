@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_epilogue.h"
 #include "runtime/cuda/cuda_tasks.h"
 #include "runtime/device/device_gemm_layouts.h"
 #include "runtime/device/device_gemm_trials.h"
@@ -80,15 +80,17 @@ class CudaGemmTrials final : public DeviceGemmTrials {
     };
     for (std::size_t i = 0; i < 3; ++i) add(rows[i], cols[i], p.strides[i], i == 2 ? p.output : p.inputs);
     if (p.has_bias) add(1, p.n, p.n, p.output);
+    if (p.epilogue != Epilogue::none) add(p.m, p.n, p.strides[2], p.output);
     const cuda::GemmKey key = key_of(p, matrices);
     const auto product = [&](const cuda::GemmAlgorithm* algorithm, cuda::GemmLayout layout) {
-      return cuda::PreparedGemm(library_, key, matrices[0], matrices[1], matrices[2],
-                                p.has_bias ? &matrices[3] : nullptr, algorithm, layout);
+      return cuda::GemmWithEpilogue(library_, key, matrices[0], matrices[1], matrices[2],
+                                    p.has_bias ? &matrices[3] : nullptr,
+                                    p.epilogue != Epilogue::none ? &matrices.back() : nullptr, algorithm, layout);
     };
-    std::vector<cuda::PreparedGemm> prepared;
+    std::vector<cuda::GemmWithEpilogue> prepared;
     std::vector<GemmMethod> methods;
     const auto add_layout = [&](cuda::GemmLayout layout, int most) {
-      std::optional<cuda::PreparedGemm> first;
+      std::optional<cuda::GemmWithEpilogue> first;
       try {
         first.emplace(product(nullptr, layout));
       } catch (const RuntimeFault&) {
@@ -131,7 +133,7 @@ class CudaGemmTrials final : public DeviceGemmTrials {
 
   cuda::Launch launch() const { return {nullptr, static_cast<std::byte*>(scratch_->get()), nullptr}; }
 
-  double seconds(const cuda::PreparedGemm& product) const {
+  double seconds(const cuda::GemmWithEpilogue& product) const {
     product.run(launch());
     cuda::check(cudaEventRecord(begin_, nullptr), "cudaEventRecord");
     for (int i = 0; i < kRepeats; ++i) product.run(launch());

@@ -19,6 +19,7 @@
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/gemm_epilogue.h"
 #include "kernels/cuda/layer_norm.h"
 #include "kernels/cuda/norm_parts.h"
 #include "kernels/cuda/optimizer.h"
@@ -68,7 +69,7 @@ struct Preparation {
   std::span<const Matrix> arguments;
   CudaLibraries& libraries;
 
-  cuda::PreparedGemm operator()(const Gemm& op) const {
+  cuda::GemmWithEpilogue operator()(const Gemm& op) const {
     const GemmProblem problem = problem_of(op, arguments);
     const GemmTuning* const tuning = libraries.tuning();
     const DeviceGemmMethod* const method = tuning != nullptr ? tuning->find_on_device(problem) : nullptr;
@@ -80,6 +81,7 @@ struct Preparation {
             arguments[1],
             arguments[2],
             op.has_bias ? &arguments[3] : nullptr,
+            op.epilogue != Epilogue::none ? &arguments[op.has_bias ? 4 : 3] : nullptr,
             algorithm ? &*algorithm : nullptr,
             method != nullptr ? method->layout : cuda::GemmLayout::own};
   }
@@ -326,6 +328,7 @@ cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> ar
   key.accumulate = problem.accumulate, key.has_bias = problem.has_bias;
   key.inputs = problem.inputs, key.output = problem.output;
   key.strides = {arguments[0].row_stride, arguments[1].row_stride, arguments[2].row_stride};
+  key.epilogue = problem.epilogue;
   return key;
 }
 

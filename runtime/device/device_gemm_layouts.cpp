@@ -12,6 +12,7 @@ constexpr cpu::CopyRule kSingle{.least_uses = 128, .least_flops = 1e9};
 }  // namespace
 
 std::vector<cpu::GemmLayout> device_gemm_layouts(const GemmProblem& problem) {
+  if (problem.epilogue != Epilogue::none) return {};
   return cpu::other_layouts(problem.shape(), problem.inputs, problem.inputs == DType::bf16 ? kHalf : kSingle);
 }
 

@@ -37,4 +37,11 @@ std::shared_ptr<const Graph> recompute_layers(const Graph& graph, const Recomput
 /// product is left alone, and so is what is gathered for fewer products than `rewrite.uses`.
 std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights& rewrite);
 
+/// A product writes a whole matrix, and a GELU of the same layer, micro-batch and phase reads it whole: one task of the
+/// product's name, in its place, writes both. A product without a bias writes a gradient that only GELU's gradient
+/// reads: one task in the product's place reads GELU's input instead and writes the gradient with respect to that.
+/// Left alone is what another task changes in between (an all-reduce, a bias that is added later), what isn't read or
+/// written whole, and a gradient that has other readers.
+std::shared_ptr<const Graph> fuse_gelu(const Graph& graph);
+
 }  // namespace weft

@@ -59,6 +59,25 @@ TEST_F(CudaGrid, SchedulesDontChangeBits) {
   }
 }
 
+// Which products have an epilogue is the graph's business: the bits are those of every other schedule and rewrite of
+// it.
+TEST_F(CudaGrid, GeluInProducts) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(1, 2, 1, 1)}) {
+      SCOPED_TRACE(std::string(to_string(dtype)) + " " + to_string(grid));
+      GridRun run = small_run(Family::gpt2, dtype, grid);
+      const GridOutcome plain = run_grid(on_gpu(run));
+      run.rewrites = "fuse-gelu";
+      const GridOutcome fused = run_grid(on_gpu(run));
+      expect_near(fused, plain, dtype == DType::bf16 ? 3e-3 : 1e-5);
+      expect_equal(run_grid(on_gpu(run, true)), fused);
+      run.policy = "lhs";
+      run.rewrites = "fuse-gelu;recompute";
+      expect_equal(run_grid(on_gpu(run)), fused);
+    }
+  }
+}
+
 TEST_F(CudaGrid, AGraphReplaysTheSameBits) {
   for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(1, 2, 1, 2)}) {
     SCOPED_TRACE(to_string(grid));

@@ -172,6 +172,29 @@ TEST_F(CudaTasks, GemmOnWindows) {
   }
 }
 
+// Shapes that the library's epilogues take, and such that run as a product and a kernel: rows that no 8 divides, other
+// strides, a bias before the gradient. Few columns of small numbers: GELU is no straight line there.
+TEST_F(CudaTasks, GemmWithGelu) {
+  for (const DType dtype : kFloats) {
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{64, 96, 128}, {256, 512, 40}, {33, 65, 17}, {1, 512, 64}}) {
+      const double tolerance = 1e-4 + (dtype == DType::bf16 ? 0x1p-7 : 0);
+      for (int bits = 0; bits < 8; ++bits) {
+        const bool forward = (bits & 1) != 0, bias = (bits & 2) != 0;
+        const std::int64_t padding = (bits & 4) != 0 ? 64 : 0;
+        Case c{named("gemm", dtype, m, n) + "x" + std::to_string(k) + " gelu flags " + std::to_string(bits),
+               Gemm{m, n, k, false, forward, false, bias, false, forward ? Epilogue::gelu : Epilogue::gelu_gradient},
+               {in(dtype, m, k, Fill::small), forward ? in(dtype, n, k) : in(dtype, k, n), out(dtype, m, n)},
+               tolerance,
+               tolerance};
+        if (bias) c.arguments.push_back(in(dtype, 1, n));
+        c.arguments.push_back(forward ? out(dtype, m, n, false, padding) : in(dtype, m, n, Fill::random, padding));
+        check(c);
+      }
+    }
+  }
+}
+
 TEST_F(CudaTasks, BiasGradient) {
   for (const DType dtype : kFloats) {
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{1000, 768}, {7, 3}, {513, 2304}, {4096, 50}}) {

@@ -43,6 +43,17 @@ TEST(Operation, WorkOfPackedWeights) {
   EXPECT_EQ(kind_name(PackWeight{}), "pack_weight");
 }
 
+TEST(Operation, WorkOfAnEpilogue) {
+  // One matrix more than the product's three: gelu(C) is written, or x is read. C itself isn't read again.
+  const Work plain = work_of(Gemm{2, 3, 5}, 2);
+  const Work gelu = work_of(Gemm{.m = 2, .n = 3, .k = 5, .epilogue = Epilogue::gelu}, 2);
+  const Work gradient = work_of(Gemm{.m = 2, .n = 3, .k = 5, .epilogue = Epilogue::gelu_gradient}, 2);
+  EXPECT_EQ(gelu.bytes, plain.bytes + 2 * 2 * 3);
+  EXPECT_EQ(gelu.flops, plain.flops + work_of(GeluForward{6}, 2).flops);
+  EXPECT_EQ(gradient.bytes, plain.bytes + 2 * 2 * 3);
+  EXPECT_EQ(gradient.flops, plain.flops + work_of(GeluBackward{6}, 2).flops);
+}
+
 TEST(Operation, CollectivesSendTheBytesOfARing) {
   // 4 ranks, 100 fp32 elements in full: 3/4 of them once for a gather or scatter, twice for an all-reduce.
   EXPECT_EQ(work_of(AllReduce{Channel::data, 4, 100}, 4).network_bytes, 600);
@@ -68,6 +79,10 @@ TEST(Operation, FieldsAreVisitedByName) {
   for_each_field(Operation(Gemm{.m = 2, .n = 3, .k = 5, .packed_b = true}),
                  [&](std::string_view name, auto) { text += std::string(name) + " "; });
   EXPECT_EQ(text, "m n k trans_a trans_b accumulate has_bias packed_b ");
+  text.clear();
+  for_each_field(Operation(Gemm{.m = 2, .n = 3, .k = 5, .epilogue = Epilogue::gelu_gradient}),
+                 [&](std::string_view name, auto) { text += std::string(name) + " "; });
+  EXPECT_EQ(text, "m n k trans_a trans_b accumulate has_bias epilogue ");
 }
 
 }  // namespace

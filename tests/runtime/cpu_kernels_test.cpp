@@ -121,6 +121,36 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
   }
 }
 
+// The bits of the product and the kernel behind it; the sums stay, but for the gradient.
+TEST(CpuKernels, ProductsWithGelu) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::int64_t m = 70, n = 21, k = 35;
+    Tensor a = Tensor::random(dtype, m, k, 1), b = Tensor::random(dtype, k, n, 2);
+    Tensor bias = Tensor::random(dtype, 1, n, 3), x = Tensor::random(dtype, m, n, 4);
+    for (const bool has_bias : {false, true}) {
+      Tensor sums(dtype, m, n), gelu = sums, gradient = sums, c = sums, fused = sums, fused_gradient = sums;
+      const auto product = [&](Epilogue epilogue, Tensor& to, Tensor* other) {
+        std::vector<Tensor*> arguments = {&a, &b, &to};
+        if (has_bias) arguments.push_back(&bias);
+        if (other != nullptr) arguments.push_back(other);
+        run(Gemm{.m = m, .n = n, .k = k, .has_bias = has_bias, .epilogue = epilogue}, arguments);
+      };
+      product(Epilogue::none, sums, nullptr);
+      run(GeluForward{m * n}, {&sums, &gelu});
+      run(GeluBackward{m * n}, {&x, &sums, &gradient});
+      product(Epilogue::gelu, c, &fused);
+      product(Epilogue::gelu_gradient, fused_gradient, &x);
+      EXPECT_EQ(c.bytes(), sums.bytes());
+      EXPECT_EQ(fused.bytes(), gelu.bytes());
+      EXPECT_EQ(fused_gradient.bytes(), gradient.bytes());
+    }
+  }
+  Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), c = a, y = a;
+  EXPECT_THROW(run(Gemm{.m = 2, .n = 2, .k = 2, .accumulate = true, .epilogue = Epilogue::gelu}, {&a, &a, &c, &y}),
+               std::logic_error);
+  EXPECT_THROW(run(Gemm{.m = 2, .n = 2, .k = 2, .epilogue = Epilogue::gelu}, {&a, &a, &c}), std::logic_error);
+}
+
 TEST(CpuKernels, BiasGradient) {
   Tensor dy(DType::f32, 2, 2, Values{1, 2, 3, 4}), db(DType::f32, 1, 2, Values{10, 20});
   run(BiasGradient{2, 2, true}, {&dy, &db});

@@ -26,10 +26,11 @@ TEST(GemmTuning, FindsTheProductAndNoOther) {
       {{problem(64, 32, 16), cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 64, 32}}, {problem(8, 32, 16), kMethod}});
   ASSERT_NE(tuning.find(problem(8, 32, 16)), nullptr);
   EXPECT_EQ(*tuning.find(problem(8, 32, 16)), kMethod);
-  std::vector<GemmProblem> others(10, problem(8, 32, 16));
+  std::vector<GemmProblem> others(11, problem(8, 32, 16));
   others[0].m = 9, others[1].n = 9, others[2].k = 9;
   others[3].trans_a = true, others[4].trans_b = true, others[5].accumulate = true, others[6].has_bias = true;
   others[7].inputs = DType::bf16, others[8].output = DType::bf16, others[9].strides[1] = 64;
+  others[10].epilogue = Epilogue::gelu;
   for (const GemmProblem& other : others) EXPECT_EQ(tuning.find(other), nullptr) << to_string(other);
   EXPECT_EQ(GemmTuning().find(problem(8, 32, 16)), nullptr);
 }
@@ -82,6 +83,10 @@ TEST(GemmTuning, FingerprintIsOfTheChoices) {
   GemmProblem added = problem(9, 8, 8);
   added.accumulate = true;
   EXPECT_NE(tuning.fingerprint(), GemmTuning({{problem(8, 8, 8), kMethod}, {added, kMethod}}).fingerprint());
+  GemmProblem gelu = problem(9, 8, 8), gradient = gelu;
+  gelu.epilogue = Epilogue::gelu, gradient.epilogue = Epilogue::gelu_gradient;
+  EXPECT_NE(GemmTuning({{gelu, kMethod}}).fingerprint(), GemmTuning({{problem(9, 8, 8), kMethod}}).fingerprint());
+  EXPECT_NE(GemmTuning({{gelu, kMethod}}).fingerprint(), GemmTuning({{gradient, kMethod}}).fingerprint());
 }
 
 TEST(GemmProblem, NamesItself) {
@@ -91,6 +96,9 @@ TEST(GemmProblem, NamesItself) {
   named.inputs = DType::bf16;
   named.strides = {64, 64, 2304};
   EXPECT_EQ(to_string(named), "256x768x64 NT bf16 to f32, bias, added, C 2304 apart");
+  GemmProblem fused = problem(256, 768, 64);
+  fused.epilogue = Epilogue::gelu_gradient;
+  EXPECT_EQ(to_string(fused), "256x768x64 NN f32, gelu_gradient");
 }
 
 // The tuner sees graphs, the executor matrices: both have to mean the same product.

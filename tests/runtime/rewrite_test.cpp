@@ -34,6 +34,10 @@ TEST(Rewrite, TextAndBack) {
   EXPECT_EQ(to_string(Rewrite(PackWeights{5})), "pack-weights=5");
   EXPECT_TRUE(packs_weights(parse_rewrites("bucket;pack-weights")));
   EXPECT_FALSE(packs_weights(parse_rewrites("bucket;reshard")));
+  EXPECT_EQ(parse_rewrites("fuse-gelu"), std::vector<Rewrite>{FuseGelu{}});
+  EXPECT_EQ(to_string(Rewrite(FuseGelu{})), "fuse-gelu");
+  EXPECT_TRUE(fuses_gelu(parse_rewrites("bucket;fuse-gelu")));
+  EXPECT_FALSE(fuses_gelu(parse_rewrites("bucket;reshard")));
 }
 
 TEST(Rewrite, BadTextIsRefusedWithAFix) {
@@ -58,6 +62,8 @@ TEST(Rewrite, BadTextIsRefusedWithAFix) {
                           Case{"pack-weights=0", "from 1"},
                           Case{"pack-weights=x", "pack-weights=2"},
                           Case{"pack-weight", "write pack-weights"},
+                          Case{"fuse-gelu=on", "no value"},
+                          Case{"fuse-gel", "write fuse-gelu"},
                           Case{";", "separated by semicolons"},
                           Case{"reshard, recompute", "semicolons"}}) {
     try {

@@ -70,6 +70,19 @@ TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
   }
 }
 
+TEST_P(DeviceGrid, ProductsWithEpilogues) {
+  GridRun run = tiny_run(GetParam(), 20);
+  const GridOutcome cpu = run_grid(run);
+  run.rewrites = "fuse-gelu";
+  std::uint64_t seed = 1;
+  for (const char* policy : {"program", "axonn", "lhs"}) {
+    SCOPED_TRACE(policy);
+    run.policy = policy;
+    expect_equal(run_grid(on_fake(run, ++seed)), cpu);
+    expect_equal(run_grid(on_fake(run, ++seed, true)), cpu);
+  }
+}
+
 TEST_P(DeviceGrid, ReplayedGraphs) {
   const GridRun run = tiny_run(GetParam(), 5);
   const GridOutcome cpu = run_grid(run);

@@ -51,6 +51,20 @@ std::string changed(Change change) {
   return document.dump();
 }
 
+TEST(GemmTuningFile, ProductsWithEpiloguesAreOthers) {
+  GemmProblem gelu = problem(64), gradient = problem(64);
+  gelu.epilogue = Epilogue::gelu, gradient.epilogue = Epilogue::gelu_gradient;
+  TunedGemms tuned = table();
+  const cpu::GemmMethod method{cpu::GemmMethod::Engine::sgemm, 8, 96};
+  tuned.table = GemmTuning({{problem(64), method}, {gelu, method}, {gradient, method}});
+  const TunedGemms read = parse_gemm_tuning(to_json(tuned), "t.json");
+  EXPECT_EQ(read.table.fingerprint(), tuned.table.fingerprint());
+  EXPECT_NE(read.table.find(gradient), nullptr);
+  EXPECT_EQ(to_json(table()).find("epilogue"), std::string::npos);
+  EXPECT_NE(refusal(changed([](json& document) { document["products"][0]["epilogue"] = "relu"; })).find("epilogue"),
+            std::string::npos);
+}
+
 TEST(GemmTuningFile, IsReadBack) {
   const std::string text = to_json(table());
   const TunedGemms read = parse_gemm_tuning(text, "t.json");

@@ -1,0 +1,168 @@
+// GELU within the products: on the CPU the bits of the step that computes it by itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/gemm_trials.h"
+#include "tests/train/grid_run.h"
+#include "train/config.h"
+#include "train/planning.h"
+
+namespace weft {
+namespace {
+
+// 64 rows a micro-batch, so that products are packed; widths that are no multiples of a vector.
+GridRun run_of(const Grid& grid, DType dtype = DType::f32) {
+  GridRun run;
+  run.model.family = Family::gpt2;
+  run.model.layers = 2;
+  run.model.hidden = 24;
+  run.model.heads = run.model.kv_heads = 4;
+  run.model.ffn = 44;
+  run.model.vocab = 37;
+  run.model.context = 8;
+  run.model.tied = true;
+  run.step.grid = grid;
+  run.step.dtype = dtype;
+  run.step.seq_len = 8;
+  run.step.micro_batches = 2;
+  run.step.micro_batch = 8;
+  run.step.clip = 0.5F;
+  run.steps = 4;
+  return run;
+}
+
+struct Epilogues {
+  std::int64_t gelu = 0, gradient = 0;
+  friend bool operator==(const Epilogues&, const Epilogues&) = default;
+};
+
+Epilogues epilogues(const GridRun& run) {
+  Epilogues count;
+  const auto graph = rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites));
+  for (const Task& task : graph->tasks()) {
+    const auto* gemm = std::get_if<Gemm>(&task.operation);
+    if (gemm == nullptr) continue;
+    count.gelu += gemm->epilogue == Epilogue::gelu;
+    count.gradient += gemm->epilogue == Epilogue::gelu_gradient;
+  }
+  return count;
+}
+
+TEST(FusedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
+  for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 1), grid_of(1, 1, 2, 2)}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      GridRun run = run_of(grid, dtype);
+      SCOPED_TRACE(to_string(grid) + " " + std::string(to_string(dtype)));
+      const GridOutcome expected = run_grid(run);
+      EXPECT_NE(expected.losses.front(), expected.losses.back());
+      run.rewrites = "fuse-gelu";
+      for (const char* policy : {"program", "serial", "axonn", "fsdp", "lhs"}) {
+        SCOPED_TRACE(policy);
+        run.policy = policy;
+        run.compute_streams = run.policy == "lhs" ? 2 : 1;
+        expect_equal(run_grid(run), expected);
+      }
+    }
+  }
+}
+
+TEST(FusedTraining, TogetherWithOtherRewrites) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    GridRun run = run_of(grid_of(1, 1, 2, 1), dtype);
+    const GridOutcome expected = run_grid(run);
+    for (const char* rewrites : {"fuse-gelu;pack-weights", "fuse-gelu;recompute;pack-weights", "fuse-gelu;reshard",
+                                 "recompute;fuse-gelu", "pack-weights;fuse-gelu"}) {
+      SCOPED_TRACE(rewrites);
+      run.rewrites = rewrites;
+      EXPECT_GT(epilogues(run).gelu, 0);
+      expect_equal(run_grid(run), expected);
+    }
+  }
+}
+
+TEST(FusedTraining, ALoweringThatRecomputesToo) {
+  GridRun run = run_of(grid_of(1, 1, 1, 1));
+  run.step.recompute_blocks = true;
+  const GridOutcome expected = run_grid(run);
+  run.rewrites = "fuse-gelu";
+  EXPECT_GT(epilogues(run).gradient, 0);
+  expect_equal(run_grid(run), expected);
+}
+
+// Sums over x or y end with a collective: what is behind it stays a task of its own.
+TEST(FusedTraining, EachMlpHasOneOfEach) {
+  const auto count = [](const Grid& grid) {
+    GridRun run = run_of(grid);
+    run.rewrites = "fuse-gelu";
+    return epilogues(run);
+  };
+  const std::int64_t all = 2 * 2;  // layers, micro-batches
+  EXPECT_EQ(count(grid_of(1, 1, 1, 1)), (Epilogues{all, all}));
+  EXPECT_EQ(count(grid_of(1, 1, 2, 2)), (Epilogues{all, all}));
+  const Epilogues x = count(grid_of(2, 1, 1, 1)), y = count(grid_of(1, 2, 1, 1)), both = count(grid_of(2, 2, 1, 1));
+  EXPECT_EQ(both, Epilogues{});
+  EXPECT_EQ(x.gelu + y.gelu, all);
+  EXPECT_EQ(x.gradient + y.gradient, all);
+  GridRun llama = run_of(grid_of(1, 1, 1, 1));
+  llama.model.family = Family::llama;
+  llama.rewrites = "fuse-gelu";
+  EXPECT_EQ(epilogues(llama), Epilogues{});
+}
+
+// The table of the plain graph's products is that of the fused one's.
+TEST(FusedTraining, TunedProductsKeepTheirMethods) {
+  GridRun run = run_of(grid_of(1, 1, 1, 1));
+  const auto graph = lower_train(run.model, run.step);
+  std::vector<GemmChoice> choices;
+  for (const GemmUse& use : products_of(std::vector<const Graph*>{graph.get()})) {
+    choices.push_back({use.problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, use.problem.m, use.problem.n}});
+  }
+  run.gemm_tuning = std::make_shared<const GemmTuning>(std::move(choices));
+  const GridOutcome expected = run_grid(run);
+  run.rewrites = "fuse-gelu";
+  expect_equal(run_grid(run), expected);
+}
+
+std::string chosen(RunConfig config) {
+  config.model_name = "tiny";
+  resolve(config, 0);
+  const std::vector<Rewrite> rewrites = chosen_rewrites(config);
+  return to_string(std::span<const Rewrite>(rewrites));
+}
+
+TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
+  RunConfig config;
+  config.pack_weights = WeightPacking::off;
+  EXPECT_EQ(chosen(config), "");
+  set_key(config, "fuse-gelu", "on", "--fuse-gelu");
+  EXPECT_EQ(chosen(config), "fuse-gelu");
+  config.rewrites = "recompute=0";
+  EXPECT_EQ(chosen(config), "fuse-gelu;recompute=0");
+  config.rewrites = "recompute=0;fuse-gelu";
+  EXPECT_EQ(chosen(config), "recompute=0;fuse-gelu");  // rewrites_of() puts it first
+  set_key(config, "fuse-gelu", "off", "--fuse-gelu");
+  config.rewrites = "";
+  EXPECT_EQ(chosen(config), "");
+  config.device = DeviceKind::cuda;
+  config.fuse_gelu = true;
+  EXPECT_EQ(chosen(config), "fuse-gelu");
+}
+
+TEST(FuseGeluKey, WrongValuesAreRefused) {
+  RunConfig config;
+  for (const char* value : {"true", "auto", "o"}) {
+    try {
+      set_key(config, "fuse-gelu", value, "--fuse-gelu");
+      ADD_FAILURE() << value;
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("one of off, on"), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -174,7 +174,15 @@ TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
   EXPECT_EQ(*read.table.find_on_device(problem(128)), (DeviceGemmMethod{digits, cpu::GemmLayout::tn}));
   EXPECT_EQ(read.table.find_on_device(problem(64))->layout, cpu::GemmLayout::own);
   EXPECT_EQ(refusal(with("", std::int64_t{1} << 36)), "");
-  for (const std::string& refused : {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32)}) {
+  const std::string with_epilogue = changed([&](json& d) {
+    d["isa"] = device_tuning_machine().isa;
+    d["library"] = device_tuning_machine().library;
+    for (json& product : d["products"]) product["method"] = "cublaslt " + digits;
+    d["products"][2]["method"] = "cublaslt " + digits + " tn";
+    d["products"][2]["epilogue"] = "gelu";
+  });
+  for (const std::string& refused :
+       {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with_epilogue}) {
     EXPECT_TRUE(has_parts(refusal(refused), {"product 3: the method \"cublaslt 555", "nn, nt or tn", "weft tune"}));
   }
 }

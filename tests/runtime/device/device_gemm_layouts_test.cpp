@@ -8,8 +8,10 @@ namespace {
 
 using Layouts = std::vector<cpu::GemmLayout>;
 
-Layouts layouts_of(std::int64_t m, std::int64_t n, std::int64_t k, DType inputs, bool trans_a, bool trans_b) {
+Layouts layouts_of(std::int64_t m, std::int64_t n, std::int64_t k, DType inputs, bool trans_a, bool trans_b,
+                   Epilogue epilogue = Epilogue::none) {
   GemmProblem problem;
+  problem.epilogue = epilogue;
   problem.m = m, problem.n = n, problem.k = k;
   problem.trans_a = trans_a, problem.trans_b = trans_b;
   problem.inputs = problem.output = inputs;
@@ -32,6 +34,11 @@ TEST(DeviceGemmLayouts, CopiesHaveToBeWorthIt) {
   EXPECT_EQ(layouts_of(16384, 768, 2048, DType::bf16, true, false), (Layouts{})) << "A for 768 columns, or A and B";
   EXPECT_EQ(layouts_of(16384, 768, 2048, DType::bf16, false, false), (Layouts{nt})) << "B for 16384 rows, or A";
   EXPECT_EQ(layouts_of(16384, 50304, 4096, DType::f32, false, true), Layouts{}) << "B takes 786 MiB";
+}
+
+TEST(DeviceGemmLayouts, AreNotForProductsWithAnEpilogue) {
+  EXPECT_FALSE(layouts_of(8192, 6400, 1600, DType::bf16, false, true).empty());
+  EXPECT_EQ(layouts_of(8192, 6400, 1600, DType::bf16, false, true, Epilogue::gelu), Layouts{});
 }
 
 }  // namespace

@@ -370,8 +370,8 @@ std::vector<ConfigEntry> run_entries() {
       words<WeightPacking>(
           "pack-weights",
           "with device cpu: weights are put once a step into the order in which products read them, for 4 bytes of "
-          "memory an element and pass; the same bits. auto: where enough products read them, without memory-limit, "
-          "machine or a plan file; on: from two on",
+          "memory an element and pass; the same bits. auto: where enough products read them, up to 134M parameters, "
+          "without memory-limit, machine or a plan file; on: from two products on",
           {{"auto", WeightPacking::automatic}, {"on", WeightPacking::on}, {"off", WeightPacking::off}},
           &RunConfig::pack_weights),
       words<bool>(

@@ -21,6 +21,9 @@ namespace {
 // lanes: what is packed for all of them is written to memory and read from there.
 constexpr std::int64_t kWorthPacking = 4;
 
+// Beyond, memory is the user's to spend: W and its transpose as fp32 take 8 bytes a parameter.
+constexpr std::int64_t kPackedBytes = 8, kMostPacked = std::int64_t{1} << 30;
+
 PolicyOptions without_costs(const RunConfig& config) {
   PolicyOptions options;
   options.compute_streams = static_cast<int>(config.streams);
@@ -80,7 +83,8 @@ std::vector<Rewrite> chosen_rewrites(const RunConfig& config) {
   if (config.fuse_gelu && !fuses_gelu(rewrites)) rewrites.insert(rewrites.begin(), FuseGelu{});
   if (packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
   // Another machine's products may read weights as they are, and a plan file says itself what its plan packs.
-  const bool may_pack = config.machine.empty() && config.memory_limit == 0 && !config.policy.starts_with("file:");
+  const bool may_pack = config.machine.empty() && config.memory_limit == 0 && !config.policy.starts_with("file:") &&
+                        config.model.parameters() <= kMostPacked / kPackedBytes;
   if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(PackWeights{});
   if (config.pack_weights == WeightPacking::automatic && may_pack) rewrites.emplace_back(PackWeights{kWorthPacking});
   return rewrites;

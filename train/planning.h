@@ -18,9 +18,9 @@ namespace weft {
 PolicyOptions policy_options(const RunConfig& config);
 
 /// What a resolved configuration does to its graphs before the policy's own rewrites: `rewrites`, and fuse-gelu and
-/// pack-weights as the keys of these names say. `auto` packs on the CPU what enough products of a step read; not under
-/// a memory limit, for a named machine, whose products may read weights as they are, or where a plan file says itself
-/// what its plan packs.
+/// pack-weights as the keys of these names say. `auto` packs on the CPU what enough products of a step read, if it
+/// takes at most 1 GiB; not under a memory limit, for a named machine, whose products may read weights as they are, or
+/// where a plan file says itself what its plan packs.
 std::vector<Rewrite> chosen_rewrites(const RunConfig& config);
 
 /// The fingerprint of the plan of the training step that a configuration file describes, as a run of it has it. Throws

@@ -181,6 +181,9 @@ TEST(PackWeightsKey, AutoLeavesOthersWhatIsTheirs) {
   config.pack_weights = WeightPacking::on;
   EXPECT_EQ(chosen(config), "pack-weights=2");
   config = config_of(8);
+  config.model.vocab = 134'217'728;  // elements of its embedding: 8 bytes each are 1 GiB and more
+  EXPECT_EQ(chosen(config), "");
+  config = config_of(8);
   config.memory_limit = 1;
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);

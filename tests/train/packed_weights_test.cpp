@@ -181,7 +181,9 @@ TEST(PackWeightsKey, AutoLeavesOthersWhatIsTheirs) {
   config.pack_weights = WeightPacking::on;
   EXPECT_EQ(chosen(config), "pack-weights=2");
   config = config_of(8);
-  config.model.vocab = 134'217'728;  // elements of its embedding: 8 bytes each are 1 GiB and more
+  config.model_name = "gpt2-124m";
+  EXPECT_EQ(chosen(config), "pack-weights=4");
+  config.model_name = "gpt2-350m";  // 2.6 GiB
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
   config.memory_limit = 1;

@@ -60,12 +60,7 @@ TEST(FusedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
       const GridOutcome expected = run_grid(run);
       EXPECT_NE(expected.losses.front(), expected.losses.back());
       run.rewrites = "fuse-gelu";
-      for (const char* policy : {"program", "serial", "axonn", "fsdp", "lhs"}) {
-        SCOPED_TRACE(policy);
-        run.policy = policy;
-        run.compute_streams = run.policy == "lhs" ? 2 : 1;
-        expect_equal(run_grid(run), expected);
-      }
+      expect_equal_under_policies(run, expected);
     }
   }
 }

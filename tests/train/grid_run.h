@@ -170,6 +170,16 @@ inline void expect_equal(const GridOutcome& actual, const GridOutcome& expected)
   EXPECT_EQ(actual.arrays, expected.arrays);
 }
 
+/// The run under five policies that differ much, one of them with two compute streams.
+inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected) {
+  for (const char* policy : {"program", "serial", "axonn", "fsdp", "lhs"}) {
+    SCOPED_TRACE(policy);
+    run.policy = policy;
+    run.compute_streams = run.policy == "lhs" ? 2 : 1;
+    expect_equal(run_grid(run), expected);
+  }
+}
+
 /// The last rank leaves before its first step: the others end with PeerLost, and its reason is what is reported.
 inline void expect_a_lost_rank_ends(const GridRun& run) {
   const int ranks = static_cast<int>(run.step.grid.ranks());

@@ -71,12 +71,7 @@ TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
       EXPECT_NE(expected.losses.front(), expected.losses.back());
       run.rewrites = "pack-weights";
       EXPECT_EQ(packings(run) > 0, packs_by_default());
-      for (const char* policy : {"program", "serial", "axonn", "fsdp", "lhs"}) {
-        SCOPED_TRACE(policy);
-        run.policy = policy;
-        run.compute_streams = run.policy == "lhs" ? 2 : 1;
-        expect_equal(run_grid(run), expected);
-      }
+      expect_equal_under_policies(run, expected);
     }
   }
 }

@@ -468,8 +468,9 @@ Executor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
   return impl_->plans.size() - 1;
 }
 
-void CpuExecutor::run(PlanHandle plan, std::int64_t step) {
+bool CpuExecutor::start(PlanHandle plan, std::int64_t step) {
   impl_->run(*impl_->plans.at(plan), step);
+  return false;
 }
 
 const StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {

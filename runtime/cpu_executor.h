@@ -62,7 +62,9 @@ class CpuExecutor final : public Executor {
   CpuExecutor& operator=(const CpuExecutor&) = delete;
 
   PlanHandle load(std::shared_ptr<const Plan> plan) override;
-  void run(PlanHandle plan, std::int64_t step = 0) override;
+  /// Runs the whole step.
+  bool start(PlanHandle plan, std::int64_t step) override;
+  void finish() override {}
   const StepTrace& last_trace(PlanHandle plan) const override;
   std::int64_t last_step_ns(PlanHandle plan) const override;
   std::vector<StepTrace> traces(PlanHandle plan) const override;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 #include "runtime/trace.h"
 
 namespace weft {
+
+class State;
+class World;
 
 /// A task that wrote a NaN or an infinity.
 struct NonFiniteResult {
@@ -48,7 +52,16 @@ class Executor {
 
   /// Runs one step and waits for all of its streams, even when it throws. `step` is what the trace is labelled with.
   /// Throws PeerLost or RuntimeFault when a collective fails; no run may follow.
-  virtual void run(PlanHandle plan, std::int64_t step = 0) = 0;
+  void run(PlanHandle plan, std::int64_t step = 0) {
+    start(plan, step);
+    finish();
+  }
+
+  /// The first half of run(): takes the inputs and scalars that the state holds now. True: the step is on its way, and
+  /// another may be started before finish(), so that the device has work while the host looks at results.
+  virtual bool start(PlanHandle plan, std::int64_t step) = 0;
+  /// Waits for the oldest step that was started. From here on the state holds its results, and nothing older.
+  virtual void finish() = 0;
 
   /// Of the last traced step that ended well; std::logic_error before the first, and when no steps are kept. Valid
   /// until the plan runs again. Not beside a run.
@@ -78,5 +91,8 @@ class Executor {
   /// "rank 1: compute0 waits for data to pass … before …; data: in flight …": safe to call from any thread.
   virtual std::string describe() const = 0;
 };
+
+/// Called once, collectively over the world; the state outlives the result.
+using MakeExecutor = std::function<std::unique_ptr<Executor>(World& world, const State& state)>;
 
 }  // namespace weft

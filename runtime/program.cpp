@@ -62,23 +62,32 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
   }
 }
 
-void Program::run(std::string_view name, std::int64_t step) {
+bool Program::start(std::string_view name, std::int64_t step) {
   const Entry& found = entry(name);
-  executor_->run(found.handle, step);
-  if (check_finite_) refuse_non_finite(*found.plan, name, step);
+  const bool ahead = executor_->start(found.handle, step);
+  started_.push_back({&found, step});
+  return ahead;
 }
 
-void Program::refuse_non_finite(const Plan& plan, std::string_view name, std::int64_t step) {
+void Program::finish() {
+  if (started_.empty()) throw std::logic_error("no step was started");
+  const Started oldest = started_.front();
+  started_.pop_front();
+  executor_->finish();
+  if (check_finite_) refuse_non_finite(*oldest.entry, oldest.step);
+}
+
+void Program::refuse_non_finite(const Entry& of, std::int64_t step) {
   const auto& found = executor_->non_finite();
   // Graphs without collectives may run on one rank alone.
-  if (!plan.collectives.empty()) {
+  if (!of.plan->collectives.empty()) {
     constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
     const auto tasks = world_.all_gather(found ? found->task.index() : kNone);
     const auto first = std::ranges::min_element(tasks);
     if (*first == kNone) return;
     if (first - tasks.begin() != world_.rank()) world_.barrier();  // until that rank has ended the run
   }
-  if (found) throw RuntimeFault(fmt::format("{}, step {}: {}", name, step, found->text));
+  if (found) throw RuntimeFault(fmt::format("{}, step {}: {}", of.name, step, found->text));
 }
 
 bool Program::contains(std::string_view name) const {

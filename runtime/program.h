@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,8 +36,7 @@ struct ProgramOptions {
   std::int64_t kept_steps = 1;
   bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // how matrix products are computed; null: by default
-  /// Who runs the plans; null: the CPU. Called once, collectively over the world; the state outlives the result.
-  std::function<std::unique_ptr<Executor>(World& world, const State& state)> make_executor = nullptr;
+  MakeExecutor make_executor = nullptr;                     // of who runs the plans; null: the CPU
   double watchdog_seconds = 0;  // without a finished task until the process is ended with a report; 0: for ever
 };
 
@@ -57,7 +57,23 @@ class Program {
 
   /// One step of a graph, to its end on all streams. Throws RuntimeFault or PeerLost when a collective fails, and with
   /// check_finite on the rank whose task made the first NaN or infinity, in program order, of all ranks.
-  void run(std::string_view name, std::int64_t step = 0);
+  void run(std::string_view name, std::int64_t step = 0) {
+    start(name, step);
+    finish();
+  }
+  /// The halves of run(). While start() answers true, a second step may be started before the first is finished:
+  ///
+  ///   bool under_way = false;
+  ///   for (step = 0; step < steps; ++step) {
+  ///     write_inputs(step);
+  ///     const bool ahead = program.start("train", step);
+  ///     if (under_way) program.finish();             // the step before: read its results
+  ///     if (!ahead) program.finish();                // this one
+  ///     under_way = ahead;
+  ///   }
+  ///   if (under_way) program.finish();
+  bool start(std::string_view name, std::int64_t step);
+  void finish();
   const StepTrace& last_trace(std::string_view name) const { return executor_->last_trace(entry(name).handle); }
   /// Of the last step of a graph, traced or not.
   std::int64_t last_step_ns(std::string_view name) const { return executor_->last_step_ns(entry(name).handle); }
@@ -80,11 +96,17 @@ class Program {
     Executor::PlanHandle handle = 0;
   };
   const Entry& entry(std::string_view name) const;
-  void refuse_non_finite(const Plan& plan, std::string_view name, std::int64_t step);
+  void refuse_non_finite(const Entry& of, std::int64_t step);
+
+  struct Started {
+    const Entry* entry;
+    std::int64_t step;
+  };
 
   World& world_;
   const bool check_finite_;
   std::vector<Entry> entries_;
+  std::deque<Started> started_;         // and not finished
   State state_;                         // outlives the executor
   std::unique_ptr<Executor> executor_;  // outlives the watchdog, which asks it
   std::unique_ptr<Watchdog> watchdog_;

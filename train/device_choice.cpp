@@ -126,8 +126,7 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
   return kind;
 }
 
-std::function<std::unique_ptr<Executor>(World& world, const State& state)> executor_of(
-    const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning) {
+MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning) {
   if (config.device == DeviceKind::cpu) return nullptr;
   if (config.check_nan) {
     throw UserError("check-nan with device cuda", "device cpu", "--device cpu: the same step, checked task by task");

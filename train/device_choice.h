@@ -31,7 +31,6 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
 /// What ProgramOptions::make_executor takes; null for the CPU. Called, it throws UserError where the machine has no
 /// such device, or the configuration asks it for something that it can't do. Collective over the world. `tuning`: the
 /// algorithms of matrix products; null: the defaults.
-std::function<std::unique_ptr<Executor>(World& world, const State& state)> executor_of(
-    const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning = nullptr);
+MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning = nullptr);
 
 }  // namespace weft

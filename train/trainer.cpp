@@ -50,6 +50,10 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& confi
 constexpr std::int64_t kSignalVote = 1;
 constexpr std::int64_t kTimeVote = 4096;
 
+bool every(std::int64_t n, std::int64_t step) {
+  return n > 0 && (step + 1) % n == 0;
+}
+
 constexpr std::int64_t kSampleTokens = 240;
 
 // What a sample begins with, as far as the model can see.
@@ -92,7 +96,7 @@ BatchShare share_of(const RunConfig& config, const Coordinates& at) {
   return {batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
 }
 
-Trainer::Trainer(World& world, const RunConfig& config, Console console)
+Trainer::Trainer(World& world, const RunConfig& config, Console console, const MakeExecutor& make_executor)
     : world_(world),
       config_(config),
       console_(console),
@@ -116,17 +120,18 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console)
     }
   }
   const auto begin = Clock::now();
-  program_ = std::make_unique<Program>(world_, std::move(graphs),
-                                       ProgramOptions{.policy = config_.policy,
-                                                      .policy_options = policy_options(config_),
-                                                      .rewrites = chosen_rewrites(config_),
-                                                      .grid = config_.grid,
-                                                      .threads = static_cast<int>(config_.threads),
-                                                      .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
-                                                      .check_finite = config_.check_nan,
-                                                      .gemm_tuning = table_of(tuned_),
-                                                      .make_executor = executor_of(config_, table_of(tuned_)),
-                                                      .watchdog_seconds = config_.watchdog});
+  program_ = std::make_unique<Program>(
+      world_, std::move(graphs),
+      ProgramOptions{.policy = config_.policy,
+                     .policy_options = policy_options(config_),
+                     .rewrites = chosen_rewrites(config_),
+                     .grid = config_.grid,
+                     .threads = static_cast<int>(config_.threads),
+                     .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
+                     .check_finite = config_.check_nan,
+                     .gemm_tuning = table_of(tuned_),
+                     .make_executor = make_executor != nullptr ? make_executor : executor_of(config_, table_of(tuned_)),
+                     .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   devices_ = find_devices(world_, program_->executor().runs_on());
   held_out_ =
@@ -166,15 +171,21 @@ void Trainer::load_step(std::int64_t step) {
   write_scalars(state, config_, step);
 }
 
-StepMetrics Trainer::read_metrics(std::int64_t step) const {
+bool Trainer::start(const StartedStep& started, bool time_is_up) {
+  program_->state().get<float>(names::kMetrics)[2] =
+      static_cast<float>((StopSignals::received() != 0 ? kSignalVote : 0) + (time_is_up ? kTimeVote : 0));
+  return program_->start("train", started.step);
+}
+
+StepMetrics Trainer::read_metrics(const StartedStep& of) const {
   const auto metrics = program_->state().get<float>(names::kMetrics);
   const StepTrace& trace = program_->last_trace("train");
   const auto tokens = static_cast<double>(config_.global_batch * config_.seq_len);
   StepMetrics result;
-  result.step = step;
+  result.step = of.step;
   result.loss = static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]);
   result.grad_norm = metrics[3];
-  result.lr = program_->state().get<float>(names::kScalars)[0];
+  result.lr = of.lr;
   result.step_ms = static_cast<double>(program_->last_step_ns("train")) * 1e-6;
   result.tokens_per_s = tokens / result.step_ms * 1e3;
   result.model_tflops = config_.model.train_flops_per_token(config_.seq_len) * result.tokens_per_s * 1e-12;
@@ -235,6 +246,10 @@ void Trainer::report_checkpoint() {
   if (!path) return;
   last_checkpoint_ = *path;
   say("checkpoint written: " + path->string());
+}
+
+bool Trainer::is_due_after(std::int64_t step) const {
+  return every(config_.eval_every, step) || (config_.save && every(config_.save_every, step));
 }
 
 void Trainer::expect_finite(const StepMetrics& metrics) {
@@ -319,40 +334,50 @@ TrainResult Trainer::run() {
       std::make_unique<BatchLoader>(source_.train(), BatchPlan(source_.train().size(), config_.seq_len, config_.seed),
                                     share_of(config_, at_), first_step_);
   std::vector<double> step_ms;
-  bool stop = false;
-  for (std::int64_t step = first_step_; step < config_.steps && !stop; ++step) {
-    report_checkpoint();
-    load_step(step);
-    const bool time_is_up = config_.max_time > 0 && seconds_since(begin) > config_.max_time;
-    const auto metrics_state = program_->state().get<float>(names::kMetrics);
-    metrics_state[2] =
-        static_cast<float>((StopSignals::received() != 0 ? kSignalVote : 0) + (time_is_up ? kTimeVote : 0));
-
-    program_->run("train", step);
-
-    const auto votes = static_cast<std::int64_t>(metrics_state[2]);
-    result.stopped_by_signal = votes % kTimeVote != 0;
-    result.stopped_by_time = votes >= kTimeVote;
-    stop = votes > 0;
-    StepMetrics metrics = read_metrics(step);
-    result.steps_done = step + 1;
-    if (step == first_step_) {
+  // The newest step is the last one where the run is at its end, or a vote of it or of the step before said so.
+  const auto is_last = [&](std::int64_t newest) {
+    return result.stopped_by_signal || result.stopped_by_time || newest + 1 == config_.steps;
+  };
+  const auto finish = [&](const StartedStep& of, bool newest) {
+    program_->finish();
+    const auto votes = static_cast<std::int64_t>(program_->state().get<float>(names::kMetrics)[2]);
+    result.stopped_by_signal = result.stopped_by_signal || votes % kTimeVote != 0;
+    result.stopped_by_time = result.stopped_by_time || votes >= kTimeVote;
+    StepMetrics metrics = read_metrics(of);
+    result.steps_done = of.step + 1;
+    if (of.step == first_step_) {
       result.first_loss = metrics.loss;
       result.first_step_seconds = seconds_since(made_at_);
     }
     result.last_loss = metrics.loss;
     step_ms.push_back(metrics.step_ms);
-    const auto every = [&](std::int64_t n) { return n > 0 && (step + 1) % n == 0; };
-    const bool last = stop || step + 1 == config_.steps;
+    const bool last = newest && is_last(of.step);
     // Whoever sends a signal may not wait long: then the model is saved and nothing else.
-    if (every(config_.eval_every) || (last && !result.stopped_by_signal)) {
+    if (every(config_.eval_every, of.step) || (last && !result.stopped_by_signal)) {
       metrics.val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
     }
     // Before the checkpoint, so that a run which goes on from there has a line for every step.
     if (metrics_file != nullptr) metrics_file->write(metrics);
     if (progress_ != nullptr) progress_->update(metrics, seconds_since(training_begin));
     expect_finite(metrics);
-    if (config_.save && (last || every(config_.save_every))) save(step + 1, last);
+    if (config_.save && (last || every(config_.save_every, of.step))) save(of.step + 1, last);
+  };
+
+  // Where the device can be given work ahead, a step's results are looked at while the next one runs.
+  std::optional<StartedStep> under_way;
+  for (std::int64_t step = first_step_; step < config_.steps; ++step) {
+    report_checkpoint();
+    load_step(step);
+    const StartedStep now{step, program_->state().get<float>(names::kScalars)[0]};
+    const bool time_is_up = config_.max_time > 0 && seconds_since(begin) > config_.max_time;
+    const bool ahead = start(now, time_is_up);
+    if (under_way) finish(*under_way, false);
+    under_way = now;
+    if (!ahead || is_last(step) || is_due_after(step)) {
+      finish(now, true);
+      under_way.reset();
+    }
+    if (is_last(step)) break;
   }
   result.step_ms = median(step_ms);
   if (result.step_ms > 0) {

@@ -66,7 +66,8 @@ class Trainer {
 
   /// Reads the data, lowers and plans the graphs, makes or loads the parameters. Collective over the world.
   /// Throws UserError on data or checkpoints that don't fit, before anything is written.
-  Trainer(World& world, const RunConfig& config, Console console);
+  /// `make_executor`: in the place of what the configuration's device means.
+  Trainer(World& world, const RunConfig& config, Console console, const MakeExecutor& make_executor = nullptr);
   ~Trainer();
 
   /// What would run; valid as long as the trainer.
@@ -79,7 +80,16 @@ class Trainer {
  private:
   void initialize();
   void load_step(std::int64_t step);
-  StepMetrics read_metrics(std::int64_t step) const;
+  struct StartedStep {
+    std::int64_t step = 0;
+    double lr = 0;
+  };
+  /// With the inputs of the step and this rank's vote on whether it is to be the last.
+  bool start(const StartedStep& started, bool time_is_up);
+  /// Of the step that was just finished.
+  StepMetrics read_metrics(const StartedStep& of) const;
+  /// Whether something has to be done behind the step before another may be started.
+  bool is_due_after(std::int64_t step) const;
   /// The configuration as files of the run name it: with the run's own copy of the tuned products.
   RunConfig recorded_config() const;
   CheckpointInfo checkpoint_info(std::int64_t steps_done) const;

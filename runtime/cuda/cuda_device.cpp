@@ -199,16 +199,18 @@ std::unique_ptr<DeviceTask> CudaDevice::merge(std::span<const DeviceTask* const>
 void CudaDevice::synchronize(DeviceStream stream) {
   use();
   check(cudaStreamSynchronize(native(stream)), "a step on the device");
-  const cuda::Fault fault = *static_cast<volatile cuda::Fault*>(fault_);
-  if (fault != cuda::Fault::none) throw RuntimeFault(fmt::format("{}: {}", name_, text_of(fault)));
+  expect_no_fault();
 }
 
-bool CudaDevice::done(DeviceStream stream) {
+void CudaDevice::synchronize(DeviceEvent event) {
   use();
-  const cudaError_t status = cudaStreamQuery(native(stream));
-  if (status == cudaErrorNotReady) return false;
-  check(status, "a step on the device");
-  return true;
+  check(cudaEventSynchronize(events_[event.index()]), "a step on the device");
+  expect_no_fault();
+}
+
+void CudaDevice::expect_no_fault() const {
+  const cuda::Fault fault = *static_cast<volatile cuda::Fault*>(fault_);
+  if (fault != cuda::Fault::none) throw RuntimeFault(fmt::format("{}: {}", name_, text_of(fault)));
 }
 
 bool CudaDevice::passed(DeviceEvent event) {

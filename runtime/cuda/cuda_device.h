@@ -40,7 +40,8 @@ class CudaDevice final : public Device {
   void launch(DeviceStream stream, const DeviceTask& task) override;
   std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) override;
   void synchronize(DeviceStream stream) override;
-  bool done(DeviceStream stream) override;
+  void synchronize(DeviceEvent event) override;
+  bool done(DeviceEvent event) override { return passed(event); }
   bool passed(DeviceEvent event) override;
   std::int64_t elapsed_ns(DeviceEvent from, DeviceEvent to) override;
   void begin_capture(DeviceStream origin) override;
@@ -58,6 +59,8 @@ class CudaDevice final : public Device {
   CudaLibraries& libraries() { return *libraries_; }
 
  private:
+  void expect_no_fault() const;
+
   int ordinal_;
   std::string name_;
   std::int64_t allocated_ = 0;

@@ -58,6 +58,7 @@ class NcclTransport final : public DeviceTransport {
   std::string_view name() const override { return "nccl"; }
   /// Graphs must be destroyed before the transport: NCCL waits for them.
   bool can_be_captured() const override { return true; }
+  bool can_run_ahead() const override { return true; }
   void join(Channel channel) override;
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;
   void begin_step(bool loads) override;

@@ -92,11 +92,12 @@ class Device {
   /// Blocks until the stream has done all that was enqueued on it. Throws RuntimeFault when the device failed, or when
   /// a kernel met an input that it can't work with (a token outside of the vocabulary).
   virtual void synchronize(DeviceStream stream) = 0;
-  /// Whether the stream has done all that was enqueued on it: for those who have something else to look at while they
+  /// The same until the device has come past the event's last record: what was enqueued later may go on.
+  virtual void synchronize(DeviceEvent event) = 0;
+  /// Whether the device has come past the event's last record: for those who have something else to look at while they
   /// wait. Throws RuntimeFault when the device failed. Before results are used, synchronize().
-  virtual bool done(DeviceStream stream) = 0;
-  /// Whether the device has come past the event's last record. Any thread may ask, beside anything but add_event().
-  /// Throws RuntimeFault when the device failed.
+  virtual bool done(DeviceEvent event) = 0;
+  /// The same. Any thread may ask, beside anything but add_event(); the device does nothing because somebody asks.
   virtual bool passed(DeviceEvent event) = 0;
   /// Between two timed events that have passed.
   virtual std::int64_t elapsed_ns(DeviceEvent from, DeviceEvent to) = 0;

@@ -51,21 +51,59 @@ Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const Plan> plan) {
   return rank.plans.size() - 1;
 }
 
-void DeviceExecutor::run(PlanHandle plan, std::int64_t step) {
+bool DeviceExecutor::start(PlanHandle plan, std::int64_t step) {
   DeviceTeam::Impl& impl = *team_->impl_;
   const bool together = !impl.ranks[rank_].plans.at(plan)->plan->collectives.empty() || !impl.prepared;
-  if (impl.ranks.size() == 1 || !together) {
+  const bool alone = impl.ranks.size() == 1 || !together;
+  auto& loaded = *impl.ranks[rank_].plans[plan];
+  if (loaded.runs == kSettling) loaded.long_steps = slowest_last_step(plan) > impl.options.long_step_ns;
+  Started started;
+  if (alone) {
     const std::lock_guard lock(impl.mutex);
-    impl.run(plan, {rank_}, step);
-    return;
+    started = impl.start(plan, {rank_}, step);
+  } else {
+    world_.barrier();  // every rank has written its inputs
+    run_for_all([&] {
+      std::vector<std::size_t> all(impl.ranks.size());
+      for (std::size_t r = 0; r < all.size(); ++r) all[r] = r;
+      impl.started = impl.start(plan, all, step);
+    });
+    started = *impl.started;
   }
-  world_.barrier();  // every rank has written its inputs
+  under_way_.push_back({plan, alone, started.copy});
+  return started.ahead;
+}
+
+void DeviceExecutor::finish() {
+  DeviceTeam::Impl& impl = *team_->impl_;
+  if (under_way_.empty()) throw std::logic_error("no step was started");
+  const UnderWay oldest = under_way_.front();
+  under_way_.pop_front();
+  if (oldest.alone) {
+    const std::lock_guard lock(impl.mutex);
+    impl.finish(rank_);
+  } else {
+    run_for_all([&] { impl.finish(0); });
+  }
+  impl.deliver(rank_, oldest.plan, oldest.copy);
+}
+
+// Ranks with devices of their own have to agree on what they start ahead.
+std::int64_t DeviceExecutor::slowest_last_step(PlanHandle plan) const {
+  const DeviceTeam::Impl& impl = *team_->impl_;
+  const auto& loaded = *impl.ranks[rank_].plans[plan];
+  if (impl.transport == nullptr || loaded.plan->collectives.empty()) return loaded.last_step_ns;
+  const auto all = world_.all_gather(static_cast<std::uint64_t>(loaded.last_step_ns));
+  return static_cast<std::int64_t>(std::ranges::max(all));
+}
+
+// Rank 0 does it, and all ranks come to its end.
+void DeviceExecutor::run_for_all(const std::function<void()>& body) {
+  DeviceTeam::Impl& impl = *team_->impl_;
   if (rank_ == 0) {
     const std::lock_guard lock(impl.mutex);
-    std::vector<std::size_t> all(impl.ranks.size());
-    for (std::size_t r = 0; r < all.size(); ++r) all[r] = r;
     try {
-      impl.run(plan, all, step);
+      body();
     } catch (...) {
       impl.failure = std::current_exception();
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,10 +23,13 @@ struct DeviceExecutorOptions {
   std::int64_t trace_every = 16;  // of so many steps one is traced, with an event before and behind each task
   std::int64_t memory_bytes = 0;  // of the device that each rank may take; 0: as much as there is
   bool graphs = false;            // replay a step that isn't traced as one graph
+  // A plan whose second step took longer shows where it stands, and isn't started ahead.
+  std::int64_t long_step_ns = 100'000'000;
 };
 
 /// The ranks of one process that share a device. Each keeps its state and its scratch arena there; collectives between
-/// them are copies. A step ends when all streams of all ranks have come to their end, so steps don't overlap.
+/// them are copies. A step ends when all streams of all ranks have come to their end, so steps don't overlap, but the
+/// next may be enqueued before: results are looked at while it runs.
 ///
 ///   auto team = std::make_shared<DeviceTeam>(make_cuda_device(0), grid, 2, options);
 ///   DeviceExecutor executor(team, world, state);     // on each rank's thread
@@ -54,6 +58,7 @@ std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::sha
 
 /// One rank's view of its team. Runs of plans with collectives are collective over the world: rank 0 enqueues for all.
 /// With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends run() with PeerLost.
+/// What start() answers for a plan with collectives is the same on all ranks.
 class DeviceExecutor final : public Executor {
  public:
   /// `world` and `state` must outlive the executor. The state's tensors get their places on the device. Throws
@@ -62,7 +67,8 @@ class DeviceExecutor final : public Executor {
   ~DeviceExecutor() override;
 
   PlanHandle load(std::shared_ptr<const Plan> plan) override;
-  void run(PlanHandle plan, std::int64_t step = 0) override;
+  bool start(PlanHandle plan, std::int64_t step) override;
+  void finish() override;
   const StepTrace& last_trace(PlanHandle plan) const override;
   std::int64_t last_step_ns(PlanHandle plan) const override;
   std::vector<StepTrace> traces(PlanHandle plan) const override;
@@ -76,9 +82,19 @@ class DeviceExecutor final : public Executor {
   std::string describe() const override;
 
  private:
+  // A step that was started and isn't finished.
+  struct UnderWay {
+    PlanHandle plan;
+    bool alone;
+    std::size_t copy;  // of the pinned ones
+  };
+  std::int64_t slowest_last_step(PlanHandle plan) const;
+  void run_for_all(const std::function<void()>& body);
+
   std::shared_ptr<DeviceTeam> team_;
   World& world_;
   std::size_t rank_;
+  std::deque<UnderWay> under_way_;
 };
 
 }  // namespace weft

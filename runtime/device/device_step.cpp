@@ -10,12 +10,6 @@
 #include "runtime/device/device_team_impl.h"
 
 namespace weft {
-namespace {
-
-constexpr std::int64_t kLongStep = 100'000'000;
-
-}  // namespace
-
 std::int64_t steady_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -26,23 +20,17 @@ void DeviceTeam::Impl::destroy_graphs() {
   captured.clear();
 }
 
-// Enqueues one step of some ranks, from the uploads to the downloads. With `timed`, an event stands before and behind
-// every task.
+// Enqueues the tasks of one step of some ranks, between their inputs and their results. With `timed`, an event stands
+// before and behind every task.
 void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed) {
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
   device->record(step_begin, origin);
   for (const std::size_t r : of_ranks) {
-    Rank& rank = ranks[r];
-    LoadedPlan& loaded = *rank.plans[plan_index];
-    const DeviceStream first = rank.compute.front();
-    if (first != origin) device->wait(first, step_begin);
-    for (const Transfer& upload : loaded.transfers.uploads)
-      device->copy(first, upload.device, upload.pinned, upload.bytes);
-    // The first compute stream has the inputs; the others wait for it.
-    device->record(rank.stream_ends[0], first);
-    for (std::size_t s = 0; s < loaded.plan->streams.size(); ++s) {
-      const DeviceStream stream = device_stream(rank, *loaded.plan, StreamId(s));
-      if (stream != first) device->wait(stream, rank.stream_ends[0]);
+    const Rank& rank = ranks[r];
+    const Plan& plan = *rank.plans[plan_index]->plan;
+    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+      const DeviceStream stream = device_stream(rank, plan, StreamId(s));
+      if (stream != origin) device->wait(stream, step_begin);
     }
   }
   const std::size_t steps = ranks[of_ranks.front()].plans[plan_index]->steps.size();
@@ -54,20 +42,14 @@ void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::si
     }
   }
   for (const std::size_t r : of_ranks) {
-    Rank& rank = ranks[r];
-    LoadedPlan& loaded = *rank.plans[plan_index];
-    const DeviceStream first = rank.compute.front();
-    for (std::size_t s = 0; s < loaded.plan->streams.size(); ++s) {
-      const DeviceStream stream = device_stream(rank, *loaded.plan, StreamId(s));
-      if (stream == first) continue;
+    const Rank& rank = ranks[r];
+    const Plan& plan = *rank.plans[plan_index]->plan;
+    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+      const DeviceStream stream = device_stream(rank, plan, StreamId(s));
+      if (stream == origin) continue;
       device->record(rank.stream_ends[s], stream);
-      device->wait(first, rank.stream_ends[s]);
+      device->wait(origin, rank.stream_ends[s]);
     }
-    for (const Transfer& result : loaded.transfers.downloads)
-      device->copy(first, result.pinned, result.device, result.bytes);
-    if (first == origin) continue;
-    device->record(rank.stream_ends[0], first);
-    device->wait(origin, rank.stream_ends[0]);
   }
 }
 
@@ -149,60 +131,104 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
   return captured.back().graph;
 }
 
-void DeviceTeam::Impl::run(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
+// What surrounds the tasks isn't part of a captured graph, because the pinned copies change from step to step.
+Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
   if (!prepared) prepare();
-  LoadedPlan& first = *ranks[of_ranks.front()].plans.at(plan_index);
+  Rank& leader = ranks[of_ranks.front()];
+  if (leader.under_way.size() == kMostUnderWay) throw std::logic_error("a third step, with none of two finished");
+  LoadedPlan& first = *leader.plans.at(plan_index);
   // The first step is traced so that there is a trace at once, the second because the first loads kernels meanwhile.
   const std::int64_t every = std::max<std::int64_t>(1, options.trace_every);
   const bool timed = options.kept_steps > 0 && (first.runs < 2 || first.runs % every == every - 1);
-  const DeviceStream origin = ranks[of_ranks.front()].compute.front();
-  for (const std::size_t r : of_ranks) {
-    for (const Transfer& upload : ranks[r].plans[plan_index]->transfers.uploads) {
-      std::memcpy(upload.pinned, upload.host, static_cast<std::size_t>(upload.bytes));
-    }
-  }
-  marks.begin_step();
-  marking = Marking::none;
   // Libraries may allocate in their first calls, which no capture allows.
-  const bool replay = options.graphs && !timed && first.runs > 0;
+  const bool first_run = first.runs == 0, replay = options.graphs && !timed && !first_run;
+  // Of a long step one wants to see where it stands, and marks are those of one step; to such a step the moment in
+  // which the device has no work is nothing. How long a plan's first steps take, nobody knows.
+  const bool long_step = first.runs < kSettling || first.long_steps;
+  const bool possible = transport == nullptr || transport->can_run_ahead();
+  const bool ahead = possible && of_ranks.size() == ranks.size() && !timed && !long_step;
+  const DeviceStream origin = leader.compute.front();
+  marking = Marking::none;
   const DeviceGraph graph = replay ? graph_of(plan_index, of_ranks) : DeviceGraph();
-  const std::int64_t begin = steady_now();
-  begun_at.store(begin);
-  replay_due_at.store(replay ? begin + 2 * first.last_step_ns : 0);
+  UnderWay& now = leader.under_way.emplace_back(
+      UnderWay{plan_index, of_ranks, leader.begun++, steady_now(), !leader.under_way.empty(), 0});
+  begun_at.store(now.begin);
+  replay_due_at.store(replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
   running.store(true, std::memory_order_release);
-  // How long a plan's first step takes, nobody knows.
-  marking = first.runs == 0 || first.last_step_ns > kLongStep ? Marking::all : Marking::signals;
+  for (const std::size_t r : of_ranks) ++ranks[r].plans[plan_index]->runs;
+  marks.begin_step();
+  marking = long_step ? Marking::all : Marking::signals;
   try {
     if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
-    device->record(step_begin_time, origin);
+    if (timed) device->record(step_begin_time, origin);
+    for (const std::size_t r : of_ranks) {
+      for (const Transfer& upload : ranks[r].plans[plan_index]->transfers.uploads) {
+        std::byte* const pinned = upload.pinned[now.copy()];
+        std::memcpy(pinned, upload.host, static_cast<std::size_t>(upload.bytes));
+        device->copy(origin, upload.device, pinned, upload.bytes);
+      }
+    }
     if (replay) {
       device->launch(origin, graph);
     } else {
       enqueue(plan_index, of_ranks, timed);
     }
-    device->record(step_end_time, origin);
-    if (transport != nullptr) wait_for(*device, origin, *transport);
+    for (const std::size_t r : of_ranks) {
+      for (const Transfer& result : ranks[r].plans[plan_index]->transfers.downloads) {
+        device->copy(origin, result.pinned[now.copy()], result.device, result.bytes);
+      }
+    }
+    device->record(leader.end_times[now.number % leader.end_times.size()], origin);
   } catch (...) {
     give_up();
-    running.store(false, std::memory_order_release);
     throw;
   }
-  device->synchronize(origin);
-  running.store(false, std::memory_order_release);
-  completed.fetch_add(1, std::memory_order_relaxed);
-  for (const std::size_t r : of_ranks) {
-    LoadedPlan& loaded = *ranks[r].plans[plan_index];
-    for (const Transfer& result : loaded.transfers.downloads) {
-      std::memcpy(result.host, result.pinned, static_cast<std::size_t>(result.bytes));
+  if (!ahead) {
+    await(now);
+    if (timed) {
+      for (const std::size_t r : of_ranks) keep_trace(ranks[r], *ranks[r].plans[plan_index], step, now);
     }
-    loaded.last_step_ns = steady_now() - begin;
-    ++loaded.runs;
-    if (timed) keep_trace(ranks[r], loaded, step, begin);
+  }
+  return {now.copy(), ahead};
+}
+
+// A second time, nothing.
+void DeviceTeam::Impl::await(UnderWay& step) {
+  if (step.ns > 0) return;
+  const Rank& leader = ranks[step.ranks.front()];
+  const auto end_of = [&](std::uint64_t number) { return leader.end_times[number % leader.end_times.size()]; };
+  try {
+    if (transport != nullptr) wait_for(*device, end_of(step.number), *transport);
+    device->synchronize(end_of(step.number));
+  } catch (...) {
+    give_up();
+    throw;
+  }
+  // When the host comes to see it says nothing of steps that follow one another.
+  step.ns = step.follows ? device->elapsed_ns(end_of(step.number - 1), end_of(step.number)) : steady_now() - step.begin;
+  step.ns = std::max<std::int64_t>(step.ns, 1);
+  for (const std::size_t r : step.ranks) ranks[r].plans[step.plan]->last_step_ns = step.ns;
+}
+
+// Of the oldest step that the rank leads. Its results are in the pinned copies then.
+void DeviceTeam::Impl::finish(std::size_t leader) {
+  std::deque<UnderWay>& under_way = ranks[leader].under_way;
+  if (under_way.empty()) throw std::logic_error("no step was started");
+  await(under_way.front());
+  under_way.pop_front();
+  if (under_way.empty()) running.store(false, std::memory_order_release);
+  completed.fetch_add(1, std::memory_order_relaxed);
+}
+
+void DeviceTeam::Impl::deliver(std::size_t rank, std::size_t plan_index, std::size_t copy) const {
+  for (const Transfer& result : ranks[rank].plans[plan_index]->transfers.downloads) {
+    std::memcpy(result.host, result.pinned[copy], static_cast<std::size_t>(result.bytes));
   }
 }
 
 // A peer is lost, and streams may wait for it: they are let go, and come to their end.
 void DeviceTeam::Impl::give_up() {
+  running.store(false, std::memory_order_release);
   if (transport == nullptr) return;
   destroy_graphs();
   transport->stop();
@@ -216,17 +242,19 @@ void DeviceTeam::Impl::give_up() {
   }
 }
 
-void DeviceTeam::Impl::keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, std::int64_t begin) {
+void DeviceTeam::Impl::keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, const UnderWay& done) {
+  const Rank& leader = ranks[done.ranks.front()];
+  const DeviceEvent end = leader.end_times[done.number % leader.end_times.size()];
   StepTrace trace;
   trace.step = step;
-  trace.begin = begin;
-  trace.end = begin + std::max<std::int64_t>(device->elapsed_ns(step_begin_time, step_end_time), 1);
+  trace.begin = done.begin;
+  trace.end = trace.begin + std::max<std::int64_t>(device->elapsed_ns(step_begin_time, end), 1);
   for (const StreamPlan& stream : loaded.plan->streams) trace.times.emplace_back(stream.entries.size());
   for (std::size_t i = 0; i < loaded.steps.size(); ++i) {
     const DeviceStep& of = loaded.steps[i];
     TaskTime& time = trace.times[of.stream.index()][of.entry];
-    time.begin = begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i]);
-    time.end = begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i + 1]);
+    time.begin = trace.begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i]);
+    time.end = trace.begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i + 1]);
   }
   if (static_cast<std::int64_t>(loaded.traces.size()) == options.kept_steps) {
     loaded.traces.erase(loaded.traces.begin());

@@ -34,7 +34,6 @@ DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<Grid>
   }
   step_begin = device->add_event(false);
   step_begin_time = device->add_event(true);
-  step_end_time = device->add_event(true);
   groups.resize(kChannels);
   members.resize(kChannels);
 }
@@ -167,6 +166,7 @@ void DeviceTeam::Impl::prepare() {
       for (std::size_t i = 0; i < 2 * most_entries; ++i) rank.timed_events.push_back(device->add_event(true));
     }
     for (std::size_t i = 0; i < most_streams; ++i) rank.stream_ends.push_back(device->add_event(false));
+    for (DeviceEvent& end : rank.end_times) end = device->add_event(true);
   }
   if (transport != nullptr) transport->prepare(*device, calls);
   prepared = true;

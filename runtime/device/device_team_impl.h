@@ -5,12 +5,14 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/device/device_collectives.h"
@@ -22,6 +24,7 @@
 namespace weft {
 
 constexpr std::int64_t kDeviceAlignment = 256;
+constexpr std::int64_t kSettling = 2;  // runs of a plan until one knows how long it takes
 
 std::int64_t steady_now();
 
@@ -41,6 +44,12 @@ struct DeviceStep {
   bool part_of_merged = false;
 };
 
+/// What start() tells of a step.
+struct Started {
+  std::size_t copy = 0;  // of the pinned ones, where its results will be
+  bool ahead = false;    // the device has yet to come to its end
+};
+
 struct DeviceTeam::Impl {
   static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
 
@@ -50,13 +59,28 @@ struct DeviceTeam::Impl {
     Transfers transfers;
     std::vector<StepTrace> traces;  // the kept ones, oldest first
     std::int64_t runs = 0, last_step_ns = 0;
+    bool long_steps = false;           // settled behind the second run
     std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
+  };
+
+  static constexpr std::size_t kMostUnderWay = std::tuple_size_v<PinnedCopies>;
+
+  // A step that was started and isn't finished.
+  struct UnderWay {
+    std::size_t plan = 0;
+    std::vector<std::size_t> ranks;
+    std::uint64_t number = 0;  // of those that its first rank leads
+    std::int64_t begin = 0;    // when the host came to it, steady nanoseconds
+    bool follows = false;      // it was enqueued while the one before was under way
+    std::int64_t ns = 0;       // how long it took, once it is awaited
+
+    std::size_t copy() const { return number % kMostUnderWay; }  // of the pinned ones
   };
 
   struct Rank {
     const State* state = nullptr;
     std::byte* device_state = nullptr;
-    std::map<std::string, std::byte*> pinned;  // of the state's tensors that travel, by name
+    std::map<std::string, PinnedCopies> pinned;  // of the state's tensors that travel, by name
     std::byte* arena = nullptr;
     std::vector<std::unique_ptr<LoadedPlan>> plans;
     std::vector<DeviceStream> compute;
@@ -69,6 +93,10 @@ struct DeviceTeam::Impl {
     std::vector<DeviceEvent> stream_ends;
     std::int64_t arena_bytes = 0, kernel_bytes = 0;
     std::optional<NonFiniteResult> non_finite;
+    // Of the steps that this rank leads, its own or those of all ranks:
+    std::array<DeviceEvent, kMostUnderWay + 1> end_times;  // of the last ones, by number
+    std::deque<UnderWay> under_way;
+    std::uint64_t begun = 0;
   };
 
   // What one graph replays: the same plan of some ranks.
@@ -88,7 +116,8 @@ struct DeviceTeam::Impl {
   std::vector<std::vector<std::vector<std::size_t>>> members;     // [channel][group]: ranks
   std::vector<Captured> captured;
   DeviceStream state_stream;
-  DeviceEvent step_begin, step_begin_time, step_end_time;
+  DeviceEvent step_begin, step_begin_time;
+  std::optional<Started> started;  // by the last start(), for the ranks that it was made for
   bool prepared = false;
   std::mutex mutex;  // the device is one thread's at a time
   std::exception_ptr failure;
@@ -121,6 +150,10 @@ struct DeviceTeam::Impl {
 
   // Running: device_step.cpp.
   void mark(DeviceStream stream, DeviceEvent event, const Plan& plan, TaskId task);
+  Started start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
+  void await(UnderWay& step);
+  void finish(std::size_t leader);
+  void deliver(std::size_t rank, std::size_t plan_index, std::size_t copy) const;
   void enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed);
   void before(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
   void after(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
@@ -128,9 +161,8 @@ struct DeviceTeam::Impl {
   void launch_collective(std::size_t plan_index, std::size_t i, bool timed);
   DeviceGraph graph_of(std::size_t plan_index, const std::vector<std::size_t>& of_ranks);
   void destroy_graphs();
-  void run(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
   void give_up();
-  void keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, std::int64_t begin);
+  void keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, const UnderWay& done);
   void move_state(const Rank& rank, bool to_device);
 
   // From any thread: device_executor.cpp.

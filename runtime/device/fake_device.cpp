@@ -203,19 +203,21 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   void synchronize(DeviceStream stream) override {
-    ++counts_.synchronizations;
-    if (capturing_) complain("a synchronisation inside of a capture");
-    for (Backoff backoff; !at(stream).queue.empty();) {
-      if (!run_one()) backoff.pause();  // until the host stores a value
-    }
+    run_until([&] { return at(stream).queue.empty(); });
     // What other streams still have to do goes on meanwhile, or not: that is up to the seed.
-    host_clock_.resize(streams_.size());
-    join(host_clock_, at(stream).clock);
-    if (!fault_.empty()) throw std::logic_error("fake device: " + std::exchange(fault_, ""));
+    end_synchronization(at(stream).clock);
   }
 
-  bool done(DeviceStream stream) override {
-    while (!at(stream).queue.empty()) {
+  void synchronize(DeviceEvent event) override {
+    const Event& awaited = events_[event.index()];
+    // A deadlock leaves nothing to be run.
+    run_until([&] { return awaited.passed == awaited.recorded || idle(); });
+    const auto known = awaited.clock.find(awaited.recorded);
+    end_synchronization(known != awaited.clock.end() ? known->second : VectorClock());
+  }
+
+  bool done(DeviceEvent event) override {
+    while (!passed(event) && !idle()) {
       if (!run_one()) return false;
     }
     return true;
@@ -353,6 +355,26 @@ class FakeDeviceImpl final : public FakeDevice {
     const auto now = std::chrono::steady_clock::now();
     if (!stands_since_) stands_since_ = now;
     return now - *stands_since_ < patience_;
+  }
+
+  bool idle() const {
+    return std::ranges::all_of(streams_, [](const Stream& stream) { return stream.queue.empty(); });
+  }
+
+  template <class Condition>
+  void run_until(const Condition& condition) {
+    ++counts_.synchronizations;
+    if (capturing_) complain("a synchronisation inside of a capture");
+    for (Backoff backoff; !condition();) {
+      if (!run_one()) backoff.pause();  // until the host stores a value
+    }
+  }
+
+  void end_synchronization(const VectorClock& known) {
+    if (idle()) ++counts_.drains;
+    host_clock_.resize(streams_.size());
+    join(host_clock_, known);
+    if (!fault_.empty()) throw std::logic_error("fake device: " + std::exchange(fault_, ""));
   }
 
   // One piece of work of a stream that can go on, chosen by the seed. False: none can before the host stores a value.

@@ -32,6 +32,7 @@ struct FakeDeviceOptions {
 /// Counts of what was asked of a device.
 struct FakeDeviceCounts {
   std::int64_t synchronizations = 0, allocations = 0, events = 0, launches = 0, graphs_launched = 0;
+  std::int64_t drains = 0;  // synchronizations that left nothing enqueued: until more is, a device would stand idle
 };
 
 class FakeDevice : public Device {

@@ -218,7 +218,7 @@ void StagedTransport::enqueue(Device& device, Channel channel, DeviceStream stre
   if (impl_->blocks) {
     for (Backoff backoff; lane.finished->load(std::memory_order_acquire) != sequence; backoff.pause()) {
       check();
-      device.done(stream);  // throws where the device has failed
+      device.done(ready);  // throws where the device has failed
     }
   } else {
     device.wait_value(stream, lane.finished, sequence);

@@ -31,6 +31,8 @@ class StagedTransport final : public DeviceTransport {
   std::string_view name() const override { return "staged"; }
   /// The numbers that streams wait for rise with every collective, while a graph would wait for the same ones again.
   bool can_be_captured() const override { return false; }
+  /// Between steps MPI is the caller's.
+  bool can_run_ahead() const override { return false; }
   void join(Channel channel) override;
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;
   void begin_step(bool loads) override;

@@ -1,6 +1,7 @@
 // What travels between host and device with every run of a plan.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,10 +14,13 @@
 
 namespace weft {
 
-/// A tensor of the state: its places there, in the pinned copy and on the device.
+/// Steps take turns with two copies, so that the host prepares one while the device reads the other.
+using PinnedCopies = std::array<std::byte*, 2>;
+
+/// A tensor of the state: its places there, in the pinned copies and on the device.
 struct Transfer {
   std::byte* host = nullptr;
-  std::byte* pinned = nullptr;
+  PinnedCopies pinned = {};
   std::byte* device = nullptr;
   std::int64_t bytes = 0;
 };
@@ -29,6 +33,6 @@ struct Transfers {
 /// `pinned` has the pinned copies by name, which plans share; those that are missing are made. `device_state` is where
 /// the state begins on the device.
 Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device,
-                         std::map<std::string, std::byte*>& pinned);
+                         std::map<std::string, PinnedCopies>& pinned);
 
 }  // namespace weft

@@ -4,8 +4,8 @@
 
 namespace weft {
 
-void wait_for(Device& device, DeviceStream stream, DeviceTransport& transport) {
-  for (Backoff backoff; !device.done(stream); backoff.pause()) transport.check();
+void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport) {
+  for (Backoff backoff; !device.done(event); backoff.pause()) transport.check();
 }
 
 }  // namespace weft

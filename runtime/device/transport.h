@@ -23,7 +23,7 @@ struct ChannelCalls {
 ///   transport->join(Channel::data);                       // every rank, every channel of its plans
 ///   transport->prepare(device, calls);
 ///   transport->enqueue(device, Channel::data, stream, call);
-///   while (!device.done(stream)) transport->check();      // a lost peer throws instead of standing still
+///   while (!device.done(event)) transport->check();       // a lost peer throws instead of standing still
 class DeviceTransport {
  public:
   virtual ~DeviceTransport() = default;
@@ -32,12 +32,15 @@ class DeviceTransport {
   virtual std::string_view name() const = 0;
   /// Whether enqueue() may stand within a capture, whose graph replays the collective.
   virtual bool can_be_captured() const = 0;
+  /// Whether a step may be enqueued while the one before it is under way.
+  virtual bool can_run_ahead() const = 0;
 
   /// Makes the channel's group; a second time, nothing. Collective over the world: every rank joins the same channels
   /// in the same order. Throws PeerLost, RuntimeFault.
   virtual void join(Channel channel) = 0;
   /// Once, behind all joins and before the first enqueue(): memory and events for what the plans will ask for. All
-  /// that is enqueued later is one of these calls, of one plan at a time, each plan's end awaited.
+  /// that is enqueued later is one of these calls, of one plan at a time; where a step can't be enqueued ahead, the end
+  /// of the one before was awaited.
   virtual void prepare(Device& device, std::span<const ChannelCalls> plans) = 0;
 
   /// Before the collectives of a step. One that `loads` launches kernels for the first time, for which CUDA may wait
@@ -58,8 +61,8 @@ class DeviceTransport {
   virtual void stop() noexcept = 0;
 };
 
-/// Blocks until the stream has done all that was enqueued on it, and looks at the transport meanwhile: throws what
-/// check() and Device::done() throw.
-void wait_for(Device& device, DeviceStream stream, DeviceTransport& transport);
+/// Blocks until the device has come past the event, and looks at the transport meanwhile: throws what check() and
+/// Device::done() throw.
+void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport);
 
 }  // namespace weft

@@ -51,6 +51,7 @@ class CudaNccl : public GpuTest {
     worlds_ = make_local_worlds(1);
     device_ = std::make_unique<CudaDevice>(0);
     stream_ = device_->add_stream("collectives", StreamPriority::high);
+    end_ = device_->add_event(false);
     host_ = reinterpret_cast<std::int32_t*>(device_->allocate_pinned(kBytes));
     for (std::byte*& buffer : buffers_) buffer = device_->allocate(kBytes);
     transport_ = std::make_unique<NcclTransport>(*worlds_.front(), std::nullopt, *device_);
@@ -80,8 +81,9 @@ class CudaNccl : public GpuTest {
   }
   void expect(std::int32_t value) {
     device_->copy(stream_, host_, buffers_[2], kBytes);
-    wait_for(*device_, stream_, *transport_);
-    device_->synchronize(stream_);
+    device_->record(end_, stream_);
+    wait_for(*device_, end_, *transport_);
+    device_->synchronize(end_);
     EXPECT_EQ(host_[0], value);
     EXPECT_EQ(host_[kCount - 1], value + kCount - 1);
   }
@@ -89,6 +91,7 @@ class CudaNccl : public GpuTest {
   std::vector<std::unique_ptr<World>> worlds_;
   std::unique_ptr<CudaDevice> device_;
   DeviceStream stream_;
+  DeviceEvent end_;
   std::int32_t* host_ = nullptr;
   std::byte* buffers_[3] = {};
   std::unique_ptr<NcclTransport> transport_;  // goes before the device

@@ -115,7 +115,8 @@ FakeDeviceCounts counts_of(const Grid& grid, std::int64_t steps, bool graphs) {
   std::shared_ptr<DeviceTeam> kept;  // outlives the run
   GridRun run = tiny_run(grid, steps);
   run.make_executor = [&](World& world, const State& state) {
-    const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
+    const DeviceExecutorOptions options{
+        .kept_steps = 1, .trace_every = 4, .graphs = graphs, .long_step_ns = std::int64_t{1} << 60};
     auto team = make_team(world, [&] {
       return std::make_shared<DeviceTeam>(make_fake_device({.seed = 11}), world.size(), grid, options);
     });
@@ -127,13 +128,15 @@ FakeDeviceCounts counts_of(const Grid& grid, std::int64_t steps, bool graphs) {
   return dynamic_cast<FakeDevice&>(kept->device()).counts();
 }
 
-TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndWaitsOnceAStep) {
+TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
   for (const bool graphs : {false, true}) {
     const FakeDeviceCounts few = counts_of(GetParam(), 8, graphs), many = counts_of(GetParam(), 16, graphs);
     EXPECT_EQ(many.allocations, few.allocations);
     EXPECT_EQ(many.events, few.events);
     EXPECT_EQ(many.synchronizations - few.synchronizations, 8);
-    // Of four steps one is traced and run task by task.
+    // Of four steps one is traced and run task by task: it is awaited before another is enqueued, and then the one
+    // before it is finished as well.
+    EXPECT_EQ(many.drains - few.drains, 4);
     EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 6 : 0);
   }
 }

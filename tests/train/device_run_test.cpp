@@ -91,6 +91,7 @@ class HeldTransport final : public DeviceTransport {
 
   std::string_view name() const override { return "held"; }
   bool can_be_captured() const override { return false; }
+  bool can_run_ahead() const override { return false; }
   void join(Channel /*channel*/) override {}
   void prepare(Device& /*device*/, std::span<const ChannelCalls> /*plans*/) override {}
   void begin_step(bool /*loads*/) override {}

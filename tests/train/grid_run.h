@@ -42,7 +42,7 @@ struct GridRun {
   int compute_streams = 1;
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;
   std::uint64_t seed = 7;
-  std::function<std::unique_ptr<Executor>(World&, const State&)> make_executor = nullptr;  // null: the CPU
+  MakeExecutor make_executor = nullptr;  // null: the CPU
 
   /// Sequences of a step, over all ranks.
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
@@ -95,6 +95,7 @@ inline GridOutcome run_grid(const GridRun& run) {
     program.state_to_device();
     const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;
     const std::int64_t first = batch_rank(grid, at) * own;
+    bool under_way = false;  // the step before
     for (std::int64_t k = 0; k < run.steps; ++k) {
       const auto tokens = state.get<std::int32_t>(names::kTokens), targets = state.get<std::int32_t>(names::kTargets);
       for (std::int64_t s = 0; s < own; ++s) {
@@ -118,12 +119,18 @@ inline GridOutcome run_grid(const GridRun& run) {
         const auto random = state.get<std::int64_t>(names::kRandom);
         random[0] = 99, random[1] = k, random[2] = first * seq;
       }
-      program.run("train", k);
-      if (world.rank() != 0) continue;
-      const auto metrics = state.get<float>(names::kMetrics);
-      EXPECT_EQ(metrics[1], static_cast<float>(counted));
-      outcome.losses.push_back(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
-      outcome.norms.push_back(static_cast<double>(metrics[3]));
+      const auto finish = [&] {
+        program.finish();
+        if (world.rank() != 0) return;
+        const auto metrics = state.get<float>(names::kMetrics);
+        EXPECT_EQ(metrics[1], static_cast<float>(counted));
+        outcome.losses.push_back(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
+        outcome.norms.push_back(static_cast<double>(metrics[3]));
+      };
+      const bool ahead = program.start("train", k) && k + 1 < run.steps;
+      if (under_way) finish();
+      if (!ahead) finish();
+      under_way = ahead;
     }
     program.state_to_host();
     const std::lock_guard lock(mutex);

@@ -60,6 +60,7 @@ struct RunOutcome {
 };
 
 inline std::map<std::string, std::vector<std::byte>> trained_state(const Program& program) {
+  program.state_to_host();
   std::map<std::string, std::vector<std::byte>> state;
   for (const Tensor& tensor : program.plan("train").graph->tensors()) {
     if (tensor.role != Role::parameter && tensor.role != Role::optimizer_state) continue;
@@ -80,7 +81,7 @@ inline std::string first_difference(const std::map<std::string, std::vector<std:
 }
 
 /// Trains on config.ranks threads; all ranks must end with the same state.
-inline RunOutcome train_run(RunConfig config) {
+inline RunOutcome train_run(RunConfig config, const MakeExecutor& make_executor = nullptr) {
   resolve(config, 0);
   RunOutcome outcome;
   std::vector<std::map<std::string, std::vector<std::byte>>> states(static_cast<std::size_t>(config.ranks));
@@ -88,7 +89,7 @@ inline RunOutcome train_run(RunConfig config) {
   outcome.exit_code = run_ranks(
       static_cast<int>(config.ranks),
       [&](World& world) {
-        Trainer trainer(world, config, Trainer::Console::silent);
+        Trainer trainer(world, config, Trainer::Console::silent, make_executor);
         TrainResult result = trainer.run();
         if (world.rank() == 0) outcome.result = std::move(result);
         states[static_cast<std::size_t>(world.rank())] = trained_state(trainer.program());

@@ -157,7 +157,9 @@ TEST_F(FakeDeviceTest, AStreamWaitsForTheHost) {
   device->record(event, a);
   device->wait_value(a, &flag, 1);
   device->copy(a, z, y, 256);
-  EXPECT_FALSE(device->done(a));
+  const DeviceEvent end = device->add_event(false);
+  device->record(end, a);
+  EXPECT_FALSE(device->done(end));
   EXPECT_TRUE(device->passed(event));
   EXPECT_EQ(y[255], std::byte{7});
   EXPECT_NE(z[255], std::byte{7});
@@ -169,7 +171,33 @@ TEST_F(FakeDeviceTest, AStreamWaitsForTheHost) {
     EXPECT_EQ(fault(a), "");
   }
   EXPECT_EQ(z[255], std::byte{7});
-  EXPECT_TRUE(device->done(a));
+  EXPECT_TRUE(device->done(end));
+}
+
+TEST_F(FakeDeviceTest, TheHostWaitsForAnEventAndNoFurther) {
+  std::memset(x, 7, 256);
+  device->copy(a, y, x, 256);
+  device->record(event, a);
+  device->copy(a, z, y, 256);
+  device->synchronize(event);
+  EXPECT_EQ(y[255], std::byte{7});
+  EXPECT_NE(z[255], std::byte{7});
+  EXPECT_EQ(device->counts().drains, 0);
+  // What the host has seen the end of is in order with all that it enqueues afterwards.
+  device->copy(b, x, y, 256);
+  device->synchronize(b);
+  device->synchronize(a);
+  EXPECT_GT(device->counts().drains, 0);
+}
+
+TEST_F(FakeDeviceTest, AnEventThatNeverPassesIsADeadlock) {
+  std::atomic<std::uint32_t> flag = 0;
+  const auto impatient = make_fake_device({.patience = std::chrono::seconds(0)});
+  const DeviceStream stream = impatient->add_stream("a", StreamPriority::normal);
+  const DeviceEvent end = impatient->add_event(false);
+  impatient->wait_value(stream, &flag, 1);
+  impatient->record(end, stream);
+  EXPECT_THROW(impatient->synchronize(end), std::logic_error);
 }
 
 TEST_F(FakeDeviceTest, AnEventRecordedAgainHasNotPassed) {

@@ -35,6 +35,13 @@ struct StagedRank {
   StagedTransport transport;
 };
 
+// An event behind all that was enqueued on the stream so far.
+DeviceEvent end_of(Device& device, DeviceStream stream) {
+  const DeviceEvent event = device.add_event(false);
+  device.record(event, stream);
+  return event;
+}
+
 // Every kind in and out of place, some counts, all on two channels, at once unless the step `loads`; "" or what is
 // wrong.
 template <class T>
@@ -61,8 +68,8 @@ std::string check_all(World& world, DType dtype, bool loads = false) {
       rank.transport.enqueue(*rank.device, kFirst, rank.first, first.calls[i]);
       rank.transport.enqueue(*rank.device, kSecond, rank.second, second.calls[i]);
     }
-    wait_for(*rank.device, rank.first, rank.transport);
-    wait_for(*rank.device, rank.second, rank.transport);
+    wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport);
+    wait_for(*rank.device, end_of(*rank.device, rank.second), rank.transport);
     rank.device->synchronize(rank.first);
     rank.device->synchronize(rank.second);
     if (step > 0) break;
@@ -111,10 +118,10 @@ TEST(StagedTransport, AGridHasAGroupForEachChannel) {
         const CollectiveCall call{CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
         transport.prepare(*device, std::vector{ChannelCalls{Channel::x, {call}}, ChannelCalls{Channel::data, {call}}});
         transport.enqueue(*device, Channel::x, stream, call);
-        wait_for(*device, stream, transport);
+        wait_for(*device, end_of(*device, stream), transport);
         EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
         transport.enqueue(*device, Channel::data, stream, call);
-        wait_for(*device, stream, transport);
+        wait_for(*device, end_of(*device, stream), transport);
         EXPECT_EQ(value[0], 10);
         return 0;
       },
@@ -138,9 +145,10 @@ TEST(StagedTransport, ALostPeerEndsTheWait) {
           throw std::runtime_error("gone");
         }
         rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
-        EXPECT_FALSE(rank.device->done(rank.first));
+        const DeviceEvent end = end_of(*rank.device, rank.first);
+        EXPECT_FALSE(rank.device->done(end));
         waits = true;
-        EXPECT_THROW(wait_for(*rank.device, rank.first, rank.transport), PeerLost);
+        EXPECT_THROW(wait_for(*rank.device, end, rank.transport), PeerLost);
         EXPECT_THROW(rank.transport.check(), PeerLost);
         rank.transport.stop();
         rank.device->synchronize(rank.first);  // the stream goes on, for what it's worth
@@ -171,7 +179,7 @@ TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
         rank.device->wait_value(rank.first, &busy, 1);
         rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
         waits = true;
-        EXPECT_THROW(wait_for(*rank.device, rank.first, rank.transport), PeerLost);
+        EXPECT_THROW(wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport), PeerLost);
         rank.transport.stop();
         busy = 1;
         rank.device->synchronize(rank.first);
@@ -209,6 +217,7 @@ TEST(StagedTransport, RefusesMoreThanWasPrepared) {
     EXPECT_THROW(rank.transport.enqueue(*rank.device, kFirst, rank.first, call), std::logic_error);
     EXPECT_THROW(rank.transport.enqueue(*rank.device, kSecond, rank.second, call), std::logic_error);
     EXPECT_FALSE(rank.transport.can_be_captured());
+    EXPECT_FALSE(rank.transport.can_run_ahead());
     return 0;
   });
 }

@@ -22,16 +22,11 @@ constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::u
   return counter;
 }
 
-/// Four random words for elements 4*quad .. 4*quad+3 of `site` at `step`.
+/// Four random words, those of number `quad` of `site` at `step`.
 /// `site` tells apart the places that draw (a dropout of a layer, a parameter's initial value).
 constexpr PhiloxBlock philox_quad(std::uint64_t seed, std::uint32_t step, std::uint32_t site, std::uint64_t quad) {
   return philox4x32({static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32), step, site},
                     static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
-}
-
-/// Uniform in [0, 1) with 24 bits, exactly representable in fp32.
-constexpr float uniform01(std::uint32_t word) {
-  return static_cast<float>(word >> 8) * 0x1p-24F;
 }
 
 }  // namespace weft

@@ -2,18 +2,19 @@
 #include "kernels/cpu/dropout.h"
 
 #include <array>
-#include <cmath>
+#include <bit>
 #include <cstring>
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/dropout_formula.h"
 
 namespace weft::cpu {
 namespace {
 
 using Wide = std::uint64_t __attribute__((vector_size(64)));
 
-constexpr std::int64_t kBlock = 32;  // elements that one call of draw() covers: eight quads
+constexpr std::int64_t kQuads = 8, kBlock = kQuads * kDropoutElements;  // elements that one call of draw() covers
 
 // Product of the lower halves of each lane.
 Wide multiply_lower(Wide a, Wide b) {
@@ -30,11 +31,11 @@ Wide multiply_lower(Wide a, Wide b) {
 #endif
 }
 
-using Drawn = std::array<std::uint32_t, kBlock + kLanes>;  // a vector may be read from any of the block's words
+using Drawn = std::array<std::uint16_t, kBlock + kLanes>;  // a vector may be read from any of the block's bits
 
-// The words of eight consecutive quads, in element order. Same function as philox_quad in base/philox.h: each lane
+// The bits of eight consecutive quads, in element order. Same function as philox_quad in base/philox.h: each lane
 // carries one word in its lower half; what gathers in the upper half is never looked at.
-void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& words) {
+void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& bits) {
   const Wide lane = {0, 1, 2, 3, 4, 5, 6, 7}, left = Wide{} + 0xD2511F53U, right = Wide{} + 0xCD9E8D57U;
   Wide c0 = lane + first_quad, c1 = c0 >> 32, c2 = Wide{} + mask.step, c3 = Wide{} + mask.site;
   auto key0 = static_cast<std::uint32_t>(mask.seed);
@@ -52,18 +53,20 @@ void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& words) {
   const Wide first = (c0 & kLow) | (c1 << 32), second = (c2 & kLow) | (c3 << 32);
   const std::array<Wide, 2> ordered = {__builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11),
                                        __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15)};
-  static_assert(sizeof ordered == kBlock * sizeof words[0]);
-  std::memcpy(words.data(), ordered.data(), sizeof ordered);
+  // Of a word the lower half lies first, as its element does.
+  static_assert(std::endian::native == std::endian::little && sizeof ordered == kBlock * sizeof bits[0]);
+  std::memcpy(bits.data(), ordered.data(), sizeof ordered);
 }
 
-// y = (word < threshold ? 0 : x·scale) (+ residual), where the first element's word is words[0].
+// y = (bits < threshold ? 0 : x·scale) (+ residual).
 template <bool kResidual, class T>
-void drop(std::int64_t n, const std::uint32_t* words, std::uint32_t threshold, float scale, const T* x,
-          const T* residual, T* y) {
+void drop(std::int64_t n, const std::uint16_t* bits, const DropoutChance& chance, const T* x, const T* residual, T* y) {
   for_vectors(n, [&](std::int64_t i, auto lanes) {
-    Words word;
-    std::memcpy(&word, words + i, sizeof word);
-    Floats result = word < threshold ? Floats{} : lanes.load(x + i) * scale;
+    Halves own;
+    std::memcpy(&own, bits + i, sizeof own);
+    // Signed, which AVX2 can compare.
+    const auto dropped = lanes_cast<Ints>(widen_words(own)) < static_cast<std::int32_t>(chance.threshold);
+    Floats result = dropped ? Floats{} : lanes.load(x + i) * chance.scale;
     if constexpr (kResidual) result += lanes.load(residual + i);
     lanes.store(y + i, result);
   });
@@ -73,9 +76,7 @@ void drop(std::int64_t n, const std::uint32_t* words, std::uint32_t threshold, f
 
 void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const Matrix* residual, const Matrix& y) {
   const Matrix& base = residual != nullptr ? *residual : x;
-  // uniform01(word) < p, in whole numbers: it looks at the upper 24 bits.
-  const auto threshold = static_cast<std::uint32_t>(std::ceil(mask.p * 0x1p24F)) << 8;
-  const float scale = 1.0F / (1.0F - mask.p);
+  const DropoutChance chance = dropout_chance(mask.p);
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, x.rows, x.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       const T* in = elements<T>(x, row) + begin;
@@ -83,16 +84,16 @@ void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const M
       T* out = elements<T>(y, row) + begin;
       const std::int64_t piece = (mask.first_row + row) * mask.parts + mask.part;
       const auto element = static_cast<std::uint64_t>(piece * x.cols + begin);
-      Drawn words{};
+      Drawn bits{};
       for (std::int64_t i = 0; i < n;) {
         const std::uint64_t next = element + static_cast<std::uint64_t>(i);
         const auto offset = static_cast<std::int64_t>(next % kBlock);
         const std::int64_t count = std::min(kBlock - offset, n - i);
-        draw(mask, next / kBlock * (kBlock / 4), words);
+        draw(mask, next / kBlock * kQuads, bits);
         if (residual != nullptr) {
-          drop<true>(count, words.data() + offset, threshold, scale, in + i, extra + i, out + i);
+          drop<true>(count, bits.data() + offset, chance, in + i, extra + i, out + i);
         } else {
-          drop<false>(count, words.data() + offset, threshold, scale, in + i, extra + i, out + i);
+          drop<false>(count, bits.data() + offset, chance, in + i, extra + i, out + i);
         }
         i += count;
       }

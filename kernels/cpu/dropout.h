@@ -18,9 +18,9 @@ struct DropoutMask {
   std::int64_t parts = 1, part = 0;
 };
 
-/// y = x·mask/(1−p) (+ residual); element (row, col) draws word e mod 4 of philox_quad(seed, step, site, e/4), where e
-/// = ((first_row + row)·parts + part)·cols + col, and is dropped if uniform01(word) < p. All of one float dtype [rows,
-/// cols]; y may be x or residual; residual may be null.
+/// y = x·mask/(1−p) (+ residual); element (row, col) draws bits e mod 8 of philox_quad(seed, step, site, e/8), where e
+/// = ((first_row + row)·parts + part)·cols + col: see kernels/dropout_formula.h, which also says what becomes of p. All
+/// of one float dtype [rows, cols]; y may be x or residual; residual may be null.
 void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const Matrix* residual, const Matrix& y);
 
 }  // namespace weft::cpu

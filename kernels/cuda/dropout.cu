@@ -1,10 +1,8 @@
-// Dropout; see dropout.h. A piece of 16 bytes begins at a multiple of four global elements, so that its quads of random
-// words are its own; where rows aren't aligned, each element draws its whole quad.
-#include <cmath>
-
-#include "base/philox.h"
+// Dropout; see dropout.h. A piece of 16 bytes begins at a multiple of its number of elements, so that it draws one quad
+// of random words; where rows aren't aligned, each element draws its whole quad.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/pieces.cuh"
+#include "kernels/dropout_formula.h"
 
 namespace weft::cuda {
 namespace {
@@ -13,8 +11,8 @@ constexpr int kUnroll = 2;  // pieces of a thread, all fetched before any is sto
 
 template <class T, int kWidth, bool kResidual>
 __global__ void __launch_bounds__(kPieceThreads)
-    dropout_kernel(DropoutMask mask, std::uint32_t threshold, float scale, Stream<const T> x, Stream<const T> residual,
-                   Stream<T> y, std::int64_t cols, std::int64_t per_row, std::int64_t items) {
+    dropout_kernel(DropoutMask mask, DropoutChance chance, Stream<const T> x, Stream<const T> residual, Stream<T> y,
+                   std::int64_t cols, std::int64_t per_row, std::int64_t items) {
   const auto seed = static_cast<std::uint64_t>(mask.random[0]);
   const auto step = static_cast<std::uint32_t>(mask.random[1]);
   const std::int64_t first_row = mask.random[2] + mask.row_offset;
@@ -39,19 +37,13 @@ __global__ void __launch_bounds__(kPieceThreads)
     if (first + u * kPieceThreads >= items) continue;
     const auto element =
         static_cast<std::uint64_t>(((first_row + places[u].row) * mask.parts + part) * cols + places[u].piece * kWidth);
+    static_assert(kDropoutElements % kWidth == 0);
+    const PhiloxBlock drawn = philox_quad(seed, step, mask.site, element / kDropoutElements);
+    const std::uint32_t in_quad = static_cast<std::uint32_t>(element) & (kDropoutElements - kWidth);
     kept[u] = 0;
-    if constexpr (kWidth == 1) {
-      const PhiloxBlock drawn = philox_quad(seed, step, mask.site, element / 4);
-      const std::uint32_t low = (element & 1) != 0 ? drawn[1] : drawn[0],
-                          high = (element & 1) != 0 ? drawn[3] : drawn[2];
-      kept[u] = ((element & 2) != 0 ? high : low) >= threshold ? 1 : 0;
-    } else {
 #pragma unroll
-      for (int quad = 0; quad < kWidth / 4; ++quad) {
-        const PhiloxBlock drawn = philox_quad(seed, step, mask.site, element / 4 + quad);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) kept[u] |= drawn[i] >= threshold ? 1U << (4 * quad + i) : 0U;
-      }
+    for (int i = 0; i < kWidth; ++i) {
+      kept[u] |= dropout_bits(drawn, in_quad + i) >= chance.threshold ? 1U << i : 0U;
     }
   }
 #pragma unroll
@@ -62,7 +54,7 @@ __global__ void __launch_bounds__(kPieceThreads)
     if constexpr (kResidual) unpack<T, kWidth>(raw_residual[u], more);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      values[i] = (kept[u] >> i & 1) != 0 ? values[i] * scale : 0.0F;
+      values[i] = (kept[u] >> i & 1) != 0 ? values[i] * chance.scale : 0.0F;
       if constexpr (kResidual) values[i] += more[i];
     }
     put<T, kWidth>(y.data + places[u].row * y.stride + places[u].piece * kWidth, values);
@@ -75,17 +67,14 @@ void dropout(const Launch& launch, const DropoutMask& mask, const Matrix& x, con
   if (x.rows == 0 || x.cols == 0) return;
   const Matrix& base = residual != nullptr ? *residual : x;
   require_one_type(x, base, y);
-  // uniform01(word) < p, in whole numbers: it looks at the upper 24 bits.
-  const auto threshold = static_cast<std::uint32_t>(std::ceil(mask.p * 0x1p24F)) << 8;
-  const float scale = 1.0F / (1.0F - mask.p);
+  const DropoutChance chance = dropout_chance(mask.p);
   with_float_type(x.dtype, [&]<class T>(T*) {
     with_width<T>(vectorizable(x) && vectorizable(base) && vectorizable(y), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = x.cols / kWidth, items = x.rows * per_row;
       const auto kernel = residual != nullptr ? dropout_kernel<T, kWidth, true> : dropout_kernel<T, kWidth, false>;
       kernel<<<blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-          mask, threshold, scale, stream_of<const T>(x), stream_of<const T>(base), stream_of<T>(y), x.cols, per_row,
-          items);
+          mask, chance, stream_of<const T>(x), stream_of<const T>(base), stream_of<T>(y), x.cols, per_row, items);
       check_launch("dropout");
     });
   });

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/philox.h"
+#include "kernels/dropout_formula.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -16,8 +19,10 @@ Values reference(const DropoutMask& mask, std::int64_t cols, const Values& x, co
   Values y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto element = static_cast<std::uint64_t>(mask.first_row * cols) + i;
-    const std::uint32_t word = philox_quad(mask.seed, mask.step, mask.site, element / 4)[element % 4];
-    const double kept = uniform01(word) < mask.p ? 0.0 : x[i] / (1.0 - static_cast<double>(mask.p));
+    const std::uint32_t word = philox_quad(mask.seed, mask.step, mask.site, element / 8)[element / 2 % 4];
+    const double drawn = (element % 2 == 0 ? word % 65536 : word / 65536) / 65536.0;
+    const double p = std::round(65536.0 * static_cast<double>(mask.p)) / 65536;
+    const double kept = drawn < p ? 0.0 : x[i] / (1 - p);
     y[i] = kept + (residual != nullptr ? (*residual)[i] : 0.0);
   }
   return y;
@@ -90,6 +95,17 @@ TEST_P(Dropout, NothingIsDroppedAtZero) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Dropout, testing::both_float_types(), testing::type_name);
+
+TEST(DropoutChance, ComesInStepsThatKeepTheMean) {
+  EXPECT_EQ(dropout_chance(0).threshold, 0U);
+  EXPECT_EQ(dropout_chance(0).scale, 1.0F);
+  EXPECT_EQ(dropout_chance(1e-6F).threshold, 0U);
+  EXPECT_EQ(dropout_chance(0.5F).scale, 2.0F);
+  EXPECT_EQ(dropout_chance(0.1F).threshold, 6554U);
+  EXPECT_FLOAT_EQ(dropout_chance(0.1F).scale, 65536.0F / (65536 - 6554));
+  EXPECT_EQ(dropout_chance(0.9999999F).threshold, 65535U);  // something is always kept
+  EXPECT_EQ(dropout_chance(0.9999999F).scale, 65536.0F);
+}
 
 TEST(DropoutShare, IsAboutP) {
   Tensor x(DType::f32, 100, 1000, Values(100000, 1.0)), y(DType::f32, 100, 1000);

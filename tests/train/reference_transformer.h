@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/philox.h"
+#include "kernels/dropout_formula.h"
 #include "ops/models/model_config.h"
 
 namespace weft {
@@ -32,7 +32,8 @@ class ReferenceTransformer {
 
   ReferenceTransformer(const ModelConfig& model, std::int64_t seq_len) : model_(model), seq_(seq_len) {}
 
-  /// Which elements a training step drops: those of Philox(seed, step, site) below p, by their row in the global batch.
+  /// Which elements a training step drops: those of Philox(seed, step, site) that dropout_formula.h says, by their row
+  /// in the global batch.
   void drop(double p, std::uint64_t seed, std::uint32_t step) { p_ = p, seed_ = seed, step_ = step; }
 
   /// Logits [tokens, vocab]; tokens are whole sequences of seq_len.
@@ -104,8 +105,10 @@ class ReferenceTransformer {
     for (std::size_t i = 0; i < branch.values.size(); ++i) {
       double kept = branch.values[i];
       if (p_ > 0) {
-        const PhiloxBlock words = philox_quad(seed_, step_, site, i / 4);
-        kept = static_cast<double>(uniform01(words[i % 4])) < p_ ? 0 : kept / (1 - p_);
+        const PhiloxBlock words = philox_quad(seed_, step_, site, i / kDropoutElements);
+        const DropoutChance chance = dropout_chance(static_cast<float>(p_));
+        const bool dropped = dropout_bits(words, static_cast<std::uint32_t>(i)) < chance.threshold;
+        kept = dropped ? 0 : kept * static_cast<double>(chance.scale);
       }
       branch.values[i] = residual.values[i] + kept;
     }

@@ -103,7 +103,10 @@ void print_summary(const RunConfig& config, const TrainResult& result) {
 }
 
 int train(const TrainOptions& options) {
-  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+  RunConfig asked = options.config;
+  // Nothing is measured for a run that doesn't take place.
+  if (options.dry_run && asked.gemm_tuning == kAutoGemmTuning) asked.gemm_tuning.clear();
+  return run_on_ranks(asked, [&](World& world, const RunConfig& config) {
     const bool speaks = world.rank() == 0;
     const bool talks = speaks && !options.json && !options.quiet;
     Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);

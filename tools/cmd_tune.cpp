@@ -1,12 +1,10 @@
 // `weft tune`: finds the fastest way to compute each matrix product of a configuration on this machine.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,17 +12,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cpu/parallel.h"
-#include "ops/lower.h"
-#include "runtime/device/device_gemm_trials.h"
 #include "runtime/gemm_trials.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/durable_file.h"
 #include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
-#include "train/planning.h"
-#include "train/trainer.h"
+#include "train/product_trials.h"
 
 namespace weft {
 namespace {
@@ -42,55 +36,14 @@ struct TunedProduct {
   std::int64_t tasks = 0;  // of one step of training and one of evaluation
 };
 
-// Of the largest cache that the first core reads through. The C library's own figure adds up all instances on some
-// processors, so it counts only where the kernel tells nothing.
-std::int64_t last_cache_bytes() {
-  std::int64_t largest = 0;
-  for (int index = 0; index < 8; ++index) {
-    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
-    std::int64_t kibibytes = 0;
-    char unit = 0;
-    if (file >> kibibytes >> unit && unit == 'K') largest = std::max(largest, kibibytes << 10);
-  }
-  return largest > 0 ? largest : std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE));
-}
-
-// What has to be read so that nothing of a product is left in the caches: twice the last one.
-std::int64_t bytes_beyond_caches() {
-  const std::int64_t last_level = last_cache_bytes();
-  return std::clamp<std::int64_t>(2 * last_level, std::int64_t{32} << 20, std::int64_t{1} << 30);
-}
-
 std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& options) {
-  const StepConfig step = step_config(config);
-  // Of all rewrites only this one makes other products, and only a GPU's are asked for with what it adds.
-  std::vector<Rewrite> fusion;
-  if (config.device == DeviceKind::cuda && fuses_gelu(chosen_rewrites(config))) fusion.emplace_back(FuseGelu{});
-  const std::shared_ptr<const Graph> train = rewrite(lower_train(config.model, step), fusion);
-  const std::shared_ptr<const Graph> eval = rewrite(lower_eval(config.model, step), fusion);
-  const std::vector<GemmUse> uses = products_of(std::vector<const Graph*>{train.get(), eval.get()});
-  const GemmTrialOptions trial_options{.rounds = options.rounds, .cache_bytes = bytes_beyond_caches()};
-  cpu::Workers workers(static_cast<int>(config.threads));
-  std::optional<GemmTrials> on_cpu;
-  std::unique_ptr<DeviceGemmTrials> on_device;
-  if (config.device == DeviceKind::cuda) {
-    on_device = make_device_gemm_trials(trial_options);
-  } else {
-    on_cpu.emplace(workers, trial_options);
-  }
+  const std::vector<GemmUse> uses = products_of_run(config);
+  ProductTrials trials(config, options.rounds);
   std::vector<TunedProduct> products;
   for (const GemmUse& use : uses) {
-    const GemmTrial trial = on_device ? on_device->run(use.problem) : on_cpu->run(use.problem);
-    products.push_back({trial, use.tasks});
+    products.push_back({trials.run(use.problem), use.tasks});
     if (options.quiet || options.json) continue;
-    std::string line = fmt::format("[{}/{}] {}: ", products.size(), uses.size(), to_string(use.problem));
-    if (trial.chosen == trial.usual) {
-      line += fmt::format("{} stays, best of {}", to_string(trial.usual), trial.candidates);
-    } else {
-      line += fmt::format("{} takes {:.2f} times as long as {}", to_string(trial.usual), trial.gain,
-                          to_string(trial.chosen));
-    }
-    fmt::print(stderr, "{}\n", line);
+    fmt::print(stderr, "[{}/{}] {}\n", products.size(), uses.size(), to_string(products.back().trial));
   }
   return products;
 }
@@ -153,8 +106,7 @@ int tune(const TuneOptions& options) {
       const std::vector<TunedProduct> products = measure(config, options);
       std::vector<GemmChoice> choices;
       for (const auto& [trial, tasks] : products) choices.push_back({trial.problem, trial.chosen});
-      const TuningMachine machine = config.device == DeviceKind::cuda ? device_tuning_machine() : this_machine();
-      const TunedGemms tuned{machine, static_cast<int>(config.threads), GemmTuning(std::move(choices))};
+      const TunedGemms tuned{tuning_machine(config), static_cast<int>(config.threads), GemmTuning(std::move(choices))};
       write_durable(options.output, weft::to_json(tuned));
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (options.json) {
@@ -187,7 +139,8 @@ Command add_tune(CLI::App& root) {
       "  weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json\n"
       "  weft train --model gpt2-124m --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
       "  weft tune run.toml -o tuned.json --json\n"
-      "  weft tune run.toml --device cuda -o h100.json");
+      "  weft tune run.toml --device cuda -o h100.json\n"
+      "  weft train run.toml --gemm-tuning auto      the same at the start of a run, kept for the next one");
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);

@@ -51,7 +51,7 @@ struct RunConfig {
   std::string profile;       // measured costs that policies plan by: a file of `weft profile`
   std::int64_t streams = 1;  // compute streams of a rank
   double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
-  std::string gemm_tuning;   // a file of `weft tune`; "none": the default methods; empty: also, or the checkpoint's
+  std::string gemm_tuning;   // a file of `weft tune`; auto; none: the default methods; empty: also, or the checkpoint's
   bool check_nan = false;    // look at all that every task writes
   double watchdog = 120;     // seconds without progress until the run is ended; 0: never
   // data

@@ -386,9 +386,9 @@ std::vector<ConfigEntry> run_entries() {
       integer("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
       number("memory-limit", "GiB of scratch that a plan may take; 0: no limit", &RunConfig::memory_limit, 0, 1e6),
       text("gemm-tuning",
-           "a file that `weft tune` wrote: how matrix products are computed; none: the defaults; empty: also, or what "
-           "the "
-           "checkpoint was trained with",
+           "a file that `weft tune` wrote: how matrix products are computed; auto: tuned at the start, once for all "
+           "runs "
+           "beside this one; none: the defaults; empty: also, or what the checkpoint was trained with",
            &RunConfig::gemm_tuning),
       number("watchdog", "seconds without progress until the run is ended; 0: never", &RunConfig::watchdog, 0, 1e9),
       boolean("check-nan",

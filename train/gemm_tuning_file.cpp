@@ -164,9 +164,15 @@ struct Source {
   bool stored = false;  // by a checkpoint
 };
 
-Source source_of(const std::string& setting, const std::optional<std::filesystem::path>& checkpoint) {
+Source source_of(const std::string& setting, const std::optional<std::filesystem::path>& checkpoint,
+                 const std::function<TunedGemms()>& tune) {
   if (setting == kNoGemmTuning) return {};
-  if (!setting.empty()) return {read_gemm_tuning_text(setting), in_quotes(setting), false};
+  const bool automatic = setting == kAutoGemmTuning;
+  if (automatic && !checkpoint) {
+    if (tune == nullptr) throw UserError("--gemm-tuning auto is for training", "a file of `weft tune`, or none", "");
+    return {to_json(tune()), "the table that was just measured", false};
+  }
+  if (!setting.empty() && !automatic) return {read_gemm_tuning_text(setting), in_quotes(setting), false};
   if (!checkpoint) return {};
   const std::string stored = read_checkpoint_info(*checkpoint).gemm_tuning;
   if (stored.empty()) return {};
@@ -227,10 +233,10 @@ std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemm
 
 std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,
                                                      const std::optional<std::filesystem::path>& checkpoint,
-                                                     StoredTuning stored) {
+                                                     StoredTuning stored, const std::function<TunedGemms()>& tune) {
   Source source;
   if (world.rank() == 0) {
-    source = source_of(setting, checkpoint);
+    source = source_of(setting, checkpoint, tune);
     try {
       if (source.text) parse_gemm_tuning(*source.text, source.name);
     } catch (const UserError&) {
@@ -238,6 +244,7 @@ std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::st
       source.text.reset();
     }
   }
+  world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
   const std::string text = broadcast_text(world, source.text.value_or(""));
   if (text.empty()) return nullptr;
   // On every rank, because each has a CPU of its own.

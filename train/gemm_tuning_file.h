@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ inline constexpr std::string_view kGemmTuningFile = "gemm_tuning.json";
 
 /// The value of the key gemm-tuning that means the default methods, whatever a checkpoint holds.
 inline constexpr std::string_view kNoGemmTuning = "none";
+/// The value that means: tuned at the start, or what a checkpoint holds.
+inline constexpr std::string_view kAutoGemmTuning = "auto";
 
 /// A table and what it was measured on. Results don't depend on `threads`; speed does.
 struct TunedGemms {
@@ -43,11 +46,13 @@ std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemm
 /// it, or use the default methods.
 enum class StoredTuning : std::uint8_t { required, if_it_fits };
 
-/// What the key gemm-tuning comes to: a file's table; kNoGemmTuning: none; empty: that of `checkpoint`, if it has one.
-/// Null: none. Rank 0 reads; all ranks get the same. Collective over the world. Throws UserError as
-/// parse_gemm_tuning() does.
+/// What the key gemm-tuning comes to: a file's table; kNoGemmTuning: none; empty: that of `checkpoint`, if it has one;
+/// kAutoGemmTuning: the same where there is a checkpoint, else what `tune` returns, which rank 0 calls while the others
+/// wait. Null: none. Rank 0 reads; all ranks get the same. Collective over the world. Throws UserError as
+/// parse_gemm_tuning() does, and for kAutoGemmTuning where nothing can be tuned: `tune` is null.
 std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,
                                                      const std::optional<std::filesystem::path>& checkpoint,
-                                                     StoredTuning stored);
+                                                     StoredTuning stored,
+                                                     const std::function<TunedGemms()>& tune = nullptr);
 
 }  // namespace weft

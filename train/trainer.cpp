@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "runtime/trace.h"
+#include "train/auto_tuning.h"
 #include "train/device_choice.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
@@ -106,7 +107,11 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       made_at_(Clock::now()),
       source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})),
       resume_from_(checkpoint_to_resume(config)),
-      tuned_(gemm_tuning_of_run(world, config.gemm_tuning, resume_from_, StoredTuning::required)) {
+      tuned_(gemm_tuning_of_run(world, config.gemm_tuning, resume_from_, StoredTuning::required, [&] {
+        return tune_for_run(config, [&](const std::string& line) {
+          if (console == Console::progress) fmt::print(stderr, "{}\n", line);
+        });
+      })) {
   check_memory(config_, world_.name() == "mpi" ? 1 : world_.size(), machine_memory_bytes());
   const StepConfig step = step_config(config_);
   std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},

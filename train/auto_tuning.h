@@ -1,0 +1,38 @@
+// `--gemm-tuning auto`: a run tunes its matrix products at the start, unless a run beside it has done so before.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "runtime/gemm_trials.h"
+#include "train/config.h"
+#include "train/gemm_tuning_file.h"
+
+namespace weft {
+
+/// Tables of tuned products that runs share: a file for each machine and library version, on CPUs for each number of
+/// threads too.
+///
+///   const TuningCache cache{"runs/gemm_tuning", this_machine(), 2};
+///   const TunedGemms tuned = cache.complete(products, measure, tell);
+struct TuningCache {
+  std::filesystem::path folder;
+  TuningMachine machine;
+  int threads = 1;  // 0: they make no difference
+
+  std::filesystem::path file() const;
+
+  /// The choices for these products and no others, so that what other runs add changes no fingerprint. Those that the
+  /// file lacks are measured and added to it; a file that can't be used is replaced. `tell` gets a line before and
+  /// after each measurement. Throws UserError where the file can't be written, before anything is measured.
+  TunedGemms complete(std::span<const GemmUse> products,
+                      const std::function<GemmTrial(const GemmProblem& problem)>& measure,
+                      const std::function<void(const std::string& line)>& tell) const;
+};
+
+/// For a resolved configuration, with the cache beside its run folder. On one rank, while the others wait.
+TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell);
+
+}  // namespace weft

@@ -313,9 +313,10 @@ class Cases {
       add_case(gradient ? "cross_entropy" : "cross_entropy_loss", "1024x50257", [this, gradient] {
         const Matrix logits = tensor(1024, 50257), targets = pool_.integers(1024, 50257), losses = single(1, 1024);
         const Matrix scale = single(1, 1);
-        return Case{{}, {bytes_of(logits), gradient ? bytes_of(logits) : 0}, {}, [=](Workers& w) {
-                      cross_entropy(w, 50257, logits, targets, losses, gradient ? &scale : nullptr);
-                    }};
+        return Case{{},
+                    {bytes_of(logits), gradient ? bytes_of(logits) : 0},
+                    cross_entropy_scratch(50257, dtype_, gradient),
+                    [=](Workers& w) { cross_entropy(w, 50257, logits, targets, losses, gradient ? &scale : nullptr); }};
       });
     }
   }

@@ -92,6 +92,9 @@ struct ScratchOf {
     return cpu::attention_backward_scratch(shape_of(op), arguments[0].dtype);
   }
   KernelScratch operator()(const AttentionDecode& op) const { return cpu::attention_decode_scratch(shape_of(op)); }
+  KernelScratch operator()(const CrossEntropy& op) const {
+    return cpu::cross_entropy_scratch(op.vocab, arguments[0].dtype, op.gradient);
+  }
   KernelScratch operator()(const SumSquares&) const { return cpu::sum_squares_scratch(arguments[0]); }
   KernelScratch operator()(const auto&) const { return {}; }
 };

@@ -66,36 +66,36 @@ PowerSum power_sum(const T* x, std::int64_t n) {
   return sum;
 }
 
-// x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. fp32 holds the powers until their
-// sum is known, each part's relative to its own maximum, so that each is computed once; bf16 would round them twice.
-// The sum has the same bits as power_sum's.
+// x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. Until the sum is known, `powers`
+// holds n floats in load_pair's order, each part's powers relative to its own maximum, so that each is computed once;
+// it may be x. The sum has the same bits as power_sum's.
 template <class T, class Factor>
-PowerSum replace_by_powers(T* x, std::int64_t n, const Factor& factor) {
-  if constexpr (std::is_same_v<T, float>) {
-    const std::int64_t length = part_of(n);
-    std::array<float, kMostParts> references{};
-    PowerSum sum;
-    for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
-      const std::int64_t part = std::min(length, n - i);
-      const float reference = references.at(static_cast<std::size_t>(p)) = reference_of(x + i, part);
-      const float more = transform_and_sum(
-          part, x + i, [&](Floats v) { return power(v, reference); }, Fetching<float>{x + i, x + i + length});
-      sum.add(more, reference);
-    }
-    for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
-      const float reference = references.at(static_cast<std::size_t>(p));
-      const float scale = factor(sum) * power(broadcast(reference), sum.reference)[0];
-      transform(
-          std::min(length, n - i), x + i, [&](Floats v) { return v * scale; }, x + i);
-    }
-    return sum;
-  } else {
-    const PowerSum sum = power_sum(x, n);
-    const float scale = factor(sum);
-    transform(
-        n, x, [&](Floats v) { return power(v, sum.reference) * scale; }, x);
-    return sum;
+PowerSum replace_by_powers(T* x, float* powers, std::int64_t n, const Factor& factor) {
+  const std::int64_t length = part_of(n);
+  std::array<float, kMostParts> references{};
+  PowerSum sum;
+  for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
+    const std::int64_t part = std::min(length, n - i);
+    const float reference = references.at(static_cast<std::size_t>(p)) = reference_of(x + i, part);
+    const float more = transform_and_sum(
+        part, powers + i, [&](Floats v) { return power(v, reference); }, Fetching<T>{x + i, x + i + length});
+    sum.add(more, reference);
   }
+  for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
+    const float reference = references.at(static_cast<std::size_t>(p));
+    const float scale = factor(sum) * power(broadcast(reference), sum.reference)[0];
+    transform(
+        std::min(length, n - i), x + i, [&](Floats v) { return v * scale; }, powers + i);
+  }
+  return sum;
+}
+
+// Where a row's powers stand until their sum is known.
+float* powers_of(float* x, Workers& /*workers*/) {
+  return x;
+}
+float* powers_of(const bf16* /*x*/, Workers& workers) {
+  return ScratchParts(workers.worker_scratch()).floats(0);
 }
 
 }  // namespace
@@ -116,10 +116,10 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
       }
       const auto picked = static_cast<float>(x[target]);
       const float scale = grad_scale == nullptr ? 0.0F : grad_scale->f32()[0];
-      const PowerSum sum =
-          grad_scale == nullptr
-              ? power_sum(x, vocab)
-              : replace_by_powers(x, vocab, [&](const PowerSum& whole) { return scale / whole.total; });
+      const PowerSum sum = grad_scale == nullptr
+                               ? power_sum(x, vocab)
+                               : replace_by_powers(x, powers_of(x, workers), vocab,
+                                                   [&](const PowerSum& whole) { return scale / whole.total; });
       losses.f32()[row] = static_cast<float>(sum.log() - picked);
       if (grad_scale == nullptr) return;
       // p − 1 is taken in fp32, before the rounding to T.
@@ -129,6 +129,10 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
     });
   };
   with_element_type(run, logits);
+}
+
+Scratch cross_entropy_scratch(std::int64_t vocab, DType dtype, bool gradient) {
+  return {gradient && dtype == DType::bf16 ? ScratchParts::bytes(vocab) : 0, 0};
 }
 
 void loss_sum(Workers& workers, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate,

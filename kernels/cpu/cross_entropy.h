@@ -14,6 +14,7 @@ namespace weft::cpu {
 /// a target outside the vocabulary.
 void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
                    const Matrix& losses, const Matrix* grad_scale);
+Scratch cross_entropy_scratch(std::int64_t vocab, DType dtype, bool gradient);
 
 /// sums[0] (+)= Σ losses, sums[1] (+)= number of targets ≥ 0, added in double in row order. sums f32 [2].
 /// A rank that isn't the `owner` of these rows adds 0 instead: another one counts them.

@@ -67,9 +67,8 @@ void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, 
         T* dx = elements<T>(gradients.dx, row);
         const float s = rstd.f32()[row];
         const float gx_mean = accumulate_row(cols, in, dout, w, s, partial) / static_cast<float>(cols);
-        const auto gradient = [&](Floats value, Floats d, Floats scale) {
-          return s * (d * scale - value * s * gx_mean);
-        };
+        const float slope = s * gx_mean;
+        const auto gradient = [&](Floats value, Floats d, Floats scale) { return s * (d * scale - value * slope); };
         const Fetching<T> value{in, in + x.row_stride}, d{dout, dout + dy.row_stride};
         if (gradients.dresidual == nullptr) {
           transform(cols, dx, gradient, value, d, w);

@@ -181,11 +181,11 @@ inline void store_pair(bf16* to, const Pair& pair) {
   const __m256i first = lanes_cast<__m256i>(pair.first), second = lanes_cast<__m256i>(pair.second);
   const __m256i upper = _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, 0xaa);
   const __m256i lower = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xaa);
-  const __m256i exponent = _mm256_set1_epi16(0x7f80), odd = _mm256_and_si256(upper, _mm256_set1_epi16(1));
+  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi16(1));
   const __m256i above_half = _mm256_xor_si256(lower, _mm256_set1_epi16(-0x8000));  // lower − 2¹⁵, signed
   const __m256i up = _mm256_cmpgt_epi16(_mm256_adds_epi16(above_half, odd), _mm256_setzero_si256());
-  const __m256i endless = _mm256_cmpeq_epi16(_mm256_and_si256(upper, exponent), exponent);
-  const __m256i words = _mm256_sub_epi16(upper, _mm256_andnot_si256(endless, up));
+  // Only NaNs are so large that they would overflow: the positive one saturates, the negative one is kept by max.
+  const __m256i words = _mm256_max_epu16(_mm256_subs_epi16(upper, up), upper);
 #else
   const Words words = (round_to_upper(pair.first) >> 16) | (round_to_upper(pair.second) & 0xffff0000U);
 #endif
@@ -302,6 +302,12 @@ inline Floats load_partial(const Fetching<T>& from, std::int64_t count) {
   return load_partial(from.now, count);
 }
 
+/// For members that are called load themselves: finds the overloads of inputs that are declared later, too.
+template <class From>
+inline Floats load_from(const From& from) {
+  return load(from);
+}
+
 /// Calls piece(i, whole) for i = 0, kLanes, … below n, where `whole` is an object that loads and stores kLanes lanes at
 /// i, and once more with one that loads and stores the remaining n mod kLanes.
 ///
@@ -310,7 +316,7 @@ struct WholeVector {
   static constexpr bool kPartial = false;
   template <class From>
   Floats load(const From& from) const {
-    return cpu::load(from);
+    return load_from(from);
   }
   template <class T>
   void store(T* to, Floats value) const {
@@ -392,17 +398,18 @@ inline void transform(std::int64_t n, T* output, const Function& f, const In&...
 template <class Function, class... In>
 inline float sum_of(std::int64_t n, const Function& f, const In&... in) {
   Floats a{}, b{}, c{}, d{};
+  const auto step = [&](std::int64_t i, Floats& first_sum, Floats& second_sum) {
+    [&](auto... pair) { first_sum += f(pair.first...), second_sum += f(pair.second...); }(load_pair(in + i)...);
+  };
   std::int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    [&](auto... pair) { a += f(pair.first...), b += f(pair.second...); }(load_pair(in + i)...);
-    [&](auto... pair) { c += f(pair.first...), d += f(pair.second...); }(load_pair(in + (i + 2 * kLanes))...);
-  }
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) step(i, a, b), step(i + 2 * kLanes, c, d);
+  if (i + 2 * kLanes <= n) step(i, a, b), i += 2 * kLanes;
   const std::int64_t rest = i;
   for_vectors(n - rest, [&](std::int64_t j, auto lanes) { a += lanes.fill(f(lanes.load(in + (rest + j))...), 0.0F); });
   return sum((a + b) + (c + d));
 }
 
-/// y = f(x) and Σ f(x), with sum_of's bits.
+/// y = f(x) and Σ f(x), with sum_of's bits; y in load_pair's order of x.
 template <class Function, class In>
 inline float transform_and_sum(std::int64_t n, float* y, const Function& f, const In& x) {
   Floats a{}, b{}, c{}, d{};
@@ -413,6 +420,7 @@ inline float transform_and_sum(std::int64_t n, float* y, const Function& f, cons
   };
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) step(i, a, b), step(i + 2 * kLanes, c, d);
+  if (i + 2 * kLanes <= n) step(i, a, b), i += 2 * kLanes;
   const std::int64_t rest = i;
   for_vectors(n - rest, [&](std::int64_t j, auto lanes) {
     const Floats value = f(lanes.load(x + (rest + j)));

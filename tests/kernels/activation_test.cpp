@@ -84,6 +84,60 @@ TEST_P(Activation, GeluSaturatesAndPassesNanOn) {
   EXPECT_TRUE(std::isnan(dx.values()[7]));
 }
 
+// bf16 results are those of fp32, rounded once: for each of the 65536 arguments, whatever way they are computed. A NaN
+// may have other bits.
+void expect_rounded(Tensor& narrow, Tensor& wide) {
+  int failures = 0;
+  for (std::int64_t i = 0; i < narrow.view().cols && failures < 5; ++i) {
+    const bf16 actual = narrow.view().b16()[i], expected(wide.view().f32()[i]);
+    const bool both_nan = std::isnan(static_cast<float>(actual)) && std::isnan(static_cast<float>(expected));
+    EXPECT_TRUE(both_nan || actual.bits == expected.bits) << i << ": " << actual.bits << ", expected " << expected.bits;
+    failures += both_nan || actual.bits == expected.bits ? 0 : 1;
+  }
+}
+
+// Every bf16, then as many random numbers, in both types.
+struct EveryArgument {
+  static constexpr std::int64_t kCount = 65536;
+  Tensor narrow{DType::bf16, 1, 2 * kCount}, wide{DType::f32, 1, 2 * kCount};
+
+  EveryArgument() {
+    const Values random = testing::normal_values(kCount, 7);
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      narrow.view().b16()[i].bits = static_cast<std::uint16_t>(i);
+      narrow.view().b16()[kCount + i] = bf16(static_cast<float>(random[static_cast<std::size_t>(i)]));
+    }
+    for (std::int64_t i = 0; i < 2 * kCount; ++i) wide.view().f32()[i] = static_cast<float>(narrow.view().b16()[i]);
+  }
+};
+
+TEST(ActivationOfEveryBf16, GeluIsFp32Rounded) {
+  EveryArgument x;
+  constexpr std::int64_t kCount = EveryArgument::kCount;
+  Tensor y(DType::bf16, 1, kCount), wide_y(DType::f32, 1, kCount), dx = y, wide_dx = wide_y;
+  Workers workers(1);
+  gelu_forward(workers, x.narrow.columns(0, kCount), y.view());
+  gelu_forward(workers, x.wide.columns(0, kCount), wide_y.view());
+  expect_rounded(y, wide_y);
+  gelu_backward(workers, x.narrow.columns(0, kCount), x.narrow.columns(kCount, kCount), dx.view());
+  gelu_backward(workers, x.wide.columns(0, kCount), x.wide.columns(kCount, kCount), wide_dx.view());
+  expect_rounded(dx, wide_dx);
+}
+
+TEST(ActivationOfEveryBf16, SwiGluIsFp32Rounded) {
+  EveryArgument x;
+  constexpr std::int64_t kCount = EveryArgument::kCount;
+  Tensor y(DType::bf16, 1, kCount), wide_y(DType::f32, 1, kCount);
+  Tensor dx(DType::bf16, 1, 2 * kCount), wide_dx(DType::f32, 1, 2 * kCount);
+  Workers workers(1);
+  swiglu_forward(workers, x.narrow.view(), y.view());
+  swiglu_forward(workers, x.wide.view(), wide_y.view());
+  expect_rounded(y, wide_y);
+  swiglu_backward(workers, x.narrow.view(), x.narrow.columns(kCount, kCount), dx.view());
+  swiglu_backward(workers, x.wide.view(), x.wide.columns(kCount, kCount), wide_dx.view());
+  expect_rounded(dx, wide_dx);
+}
+
 TEST_P(Activation, SwiGluOfAnyShape) {
   const DType dtype = GetParam();
   for (const auto& [rows, cols, padding] : {std::array<std::int64_t, 3>{1, 1, 0}, {5, 33, 7}, {40, 1100, 2}}) {

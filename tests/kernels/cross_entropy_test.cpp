@@ -58,10 +58,11 @@ TEST_P(CrossEntropy, LossesAndGradients) {
     const Values before = logits.values();
     const Matrix grad_scale = scale.view();
     Tensor unchanged = logits;
-    testing::run_on_one_and_three_threads({}, {&logits, &losses, &plain}, [&](Workers& workers) {
-      cross_entropy(workers, vocab, unchanged.view(), ids.view(), plain.view(), nullptr);
-      cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
-    });
+    testing::run_on_one_and_three_threads(
+        cross_entropy_scratch(vocab, dtype, true), {&logits, &losses, &plain}, [&](Workers& workers) {
+          cross_entropy(workers, vocab, unchanged.view(), ids.view(), plain.view(), nullptr);
+          cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
+        });
     EXPECT_EQ(unchanged.values(), before);
     EXPECT_EQ(plain.bytes(), losses.bytes());
     testing::expect_close(losses.values(), losses_of(vocab, padded, before, targets), {1e-6, 2e-6}, "losses");
@@ -77,6 +78,7 @@ TEST_P(CrossEntropy, LargeLogitsStayFinite) {
   const Values before = logits.values();
   const Matrix grad_scale = scale.view();
   Workers workers(1);
+  workers.reserve(cross_entropy_scratch(4, dtype, true));
   cross_entropy(workers, 4, logits.view(), ids.view(), losses.view(), &grad_scale);
   testing::expect_close(losses.values(), losses_of(4, 4, before, {2}), {1e-6, 1e-6});
   testing::expect_close(logits.values(), gradient_of(4, 4, before, {2}, 1.0), testing::tolerance_of(dtype, 1e-7));
@@ -97,6 +99,7 @@ TEST_P(CrossEntropy, PartsOfOneRowDifferInMagnitude) {
     const Values before = logits.values();
     const Matrix grad_scale = scale.view();
     Workers workers(1);
+    workers.reserve(cross_entropy_scratch(vocab, dtype, true));
     cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
     testing::expect_close(losses.values(), losses_of(vocab, vocab, before, {4100}), {1e-6, 2e-6});
     testing::expect_close(logits.values(), gradient_of(vocab, vocab, before, {4100}, 0.5),
@@ -112,6 +115,7 @@ TEST_P(CrossEntropy, ExcludedTokensHaveNoProbability) {
   Tensor ids = Tensor::integers(DType::i32, {4500});
   const Matrix grad_scale = scale.view();
   Workers workers(1);
+  workers.reserve(cross_entropy_scratch(5000, dtype, true));
   cross_entropy(workers, 5000, logits.view(), ids.view(), losses.view(), &grad_scale);
   EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-6);
   Values expected(5000);

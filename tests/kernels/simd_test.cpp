@@ -113,6 +113,9 @@ TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
   for (std::size_t i = 0; i < kPair; ++i)
     values[i] = std::bit_cast<float>(0x3f800000U + static_cast<std::uint32_t>(i) * 0x4001U);
   values[5] = std::numeric_limits<float>::quiet_NaN(), values[6] = -std::numeric_limits<float>::infinity();
+  // NaNs that rounding up would turn into zeros, and numbers that become infinite.
+  values[7] = std::bit_cast<float>(0x7fffffffU), values[8] = std::bit_cast<float>(0xffffffffU);
+  values[9] = std::bit_cast<float>(0x7f7fffffU), values[10] = std::bit_cast<float>(0xff7fffffU);
   for (std::size_t i = 0; i < kPair; ++i) expected[i] = bf16(values[i]);
   Pair pair{};
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -125,6 +128,29 @@ TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     EXPECT_EQ(bf16(ordered.first[lane]).bits, expected[lane].bits) << lane;
     EXPECT_EQ(bf16(ordered.second[lane]).bits, expected[kLanes + lane].bits) << lane;
+  }
+}
+
+// All exponents, both signs, and what is cut off on either side of a half; a NaN has only to stay one.
+TEST(Simd, PairsOfBf16RoundLikeTheScalarConversion) {
+  constexpr std::uint32_t kPair = 2 * kLanes, kStep = 32749;
+  for (std::uint64_t first = 0; first < (std::uint64_t{1} << 32); first += std::uint64_t{kStep} * kPair) {
+    std::array<bf16, kPair> rounded;
+    Words even, odd;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      even[lane] = static_cast<std::uint32_t>(first) + 2 * lane * kStep;
+      odd[lane] = even[lane] + kStep;
+    }
+    store_pair(rounded.data(), {lanes_cast<Floats>(even), lanes_cast<Floats>(odd)});
+    for (std::uint32_t i = 0; i < kPair; ++i) {
+      const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(first) + i * kStep);
+      const bool quiet_nan = (std::bit_cast<std::uint32_t>(value) & 0x7fc00000U) == 0x7fc00000U;
+      if (quiet_nan) {
+        EXPECT_TRUE(std::isnan(static_cast<float>(rounded[i]))) << value;
+      } else if (!std::isnan(value)) {
+        EXPECT_EQ(rounded[i].bits, bf16(value).bits) << value;
+      }
+    }
   }
 }
 

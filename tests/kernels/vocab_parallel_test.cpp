@@ -119,6 +119,7 @@ TEST_P(VocabParallel, AgreesWithDoublePrecisionAndWithTheWholeVocabulary) {
     Tensor scale(DType::f32, 1, 1, Values{Parts::kScale}), ids = Tensor::integers(DType::i32, targets);
     const Matrix grad_scale = scale.view();
     Workers workers(1);
+    workers.reserve(cross_entropy_scratch(shape.vocab, dtype, true));
     cross_entropy(workers, shape.vocab, whole.view(), ids.view(), losses.view(), &grad_scale);
     testing::expect_close(parts.losses(), losses.values(), {1e-6, 1e-6}, "losses of the whole");
     // Where the target has nearly all of the probability, p − 1 is a difference of nearly equal numbers.

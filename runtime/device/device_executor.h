@@ -86,7 +86,7 @@ class DeviceExecutor final : public Executor {
   struct UnderWay {
     PlanHandle plan;
     bool alone;
-    std::size_t copy;  // of the pinned ones
+    std::size_t copy;  // of the downloads
   };
   std::int64_t slowest_last_step(PlanHandle plan) const;
   void run_for_all(const std::function<void()>& body);

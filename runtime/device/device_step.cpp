@@ -131,7 +131,7 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
   return captured.back().graph;
 }
 
-// What surrounds the tasks isn't part of a captured graph, because the pinned copies change from step to step.
+// What surrounds the tasks isn't part of a captured graph, because the copies change from step to step.
 Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
   if (!prepared) prepare();
   Rank& leader = ranks[of_ranks.front()];
@@ -161,24 +161,13 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   try {
     if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
     if (timed) device->record(step_begin_time, origin);
-    for (const std::size_t r : of_ranks) {
-      for (const Transfer& upload : ranks[r].plans[plan_index]->transfers.uploads) {
-        std::byte* const pinned = upload.pinned[now.copy()];
-        std::memcpy(pinned, upload.host, static_cast<std::size_t>(upload.bytes));
-        device->copy(origin, upload.device, pinned, upload.bytes);
-      }
-    }
+    enqueue_uploads(plan_index, of_ranks, now.copy());
     if (replay) {
       device->launch(origin, graph);
     } else {
       enqueue(plan_index, of_ranks, timed);
     }
-    for (const std::size_t r : of_ranks) {
-      for (const Transfer& result : ranks[r].plans[plan_index]->transfers.downloads) {
-        device->copy(origin, result.pinned[now.copy()], result.device, result.bytes);
-      }
-    }
-    device->record(leader.end_times[now.number % leader.end_times.size()], origin);
+    enqueue_downloads(plan_index, of_ranks, now);
   } catch (...) {
     give_up();
     throw;
@@ -192,14 +181,58 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   return {now.copy(), ahead};
 }
 
+// A copy stream brings the inputs while the step before computes; the step takes them from there.
+void DeviceTeam::Impl::enqueue_uploads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks,
+                                       std::size_t copy) {
+  const Rank& leader = ranks[of_ranks.front()];
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.uploads;
+    for (const TransferBlock::Part& part : block.parts) {
+      std::memcpy(block.copies[copy].pinned + part.offset, part.host, static_cast<std::size_t>(part.bytes));
+    }
+    device->copy(leader.inputs, block.copies[copy].staging, block.copies[copy].pinned, block.bytes);
+  }
+  const DeviceStream origin = leader.compute.front();
+  device->record(leader.uploaded, leader.inputs);
+  device->wait(origin, leader.uploaded);
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.uploads;
+    for (const TransferBlock::Part& part : block.parts) {
+      device->copy(origin, part.device, block.copies[copy].staging + part.offset, part.bytes);
+    }
+  }
+}
+
+// The results are set aside, from where a copy stream brings them while the step behind computes.
+void DeviceTeam::Impl::enqueue_downloads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks,
+                                         const UnderWay& step) {
+  const Rank& leader = ranks[of_ranks.front()];
+  const DeviceStream origin = leader.compute.front();
+  const DeviceEvent end = leader.end_times[step.number % leader.end_times.size()];
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.downloads;
+    for (const TransferBlock::Part& part : block.parts) {
+      device->copy(origin, block.copies[step.copy()].staging + part.offset, part.device, part.bytes);
+    }
+  }
+  device->record(end, origin);
+  device->wait(leader.results, end);
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.downloads;
+    device->copy(leader.results, block.copies[step.copy()].pinned, block.copies[step.copy()].staging, block.bytes);
+  }
+  device->record(leader.delivered[step.copy()], leader.results);
+}
+
 // A second time, nothing.
 void DeviceTeam::Impl::await(UnderWay& step) {
   if (step.ns > 0) return;
   const Rank& leader = ranks[step.ranks.front()];
   const auto end_of = [&](std::uint64_t number) { return leader.end_times[number % leader.end_times.size()]; };
   try {
-    if (transport != nullptr) wait_for(*device, end_of(step.number), *transport);
-    device->synchronize(end_of(step.number));
+    const DeviceEvent delivered = leader.delivered[step.copy()];
+    if (transport != nullptr) wait_for(*device, delivered, *transport);
+    device->synchronize(delivered);
   } catch (...) {
     give_up();
     throw;
@@ -210,7 +243,7 @@ void DeviceTeam::Impl::await(UnderWay& step) {
   for (const std::size_t r : step.ranks) ranks[r].plans[step.plan]->last_step_ns = step.ns;
 }
 
-// Of the oldest step that the rank leads. Its results are in the pinned copies then.
+// Of the oldest step that the rank leads. Its results are in pinned memory then.
 void DeviceTeam::Impl::finish(std::size_t leader) {
   std::deque<UnderWay>& under_way = ranks[leader].under_way;
   if (under_way.empty()) throw std::logic_error("no step was started");
@@ -221,8 +254,9 @@ void DeviceTeam::Impl::finish(std::size_t leader) {
 }
 
 void DeviceTeam::Impl::deliver(std::size_t rank, std::size_t plan_index, std::size_t copy) const {
-  for (const Transfer& result : ranks[rank].plans[plan_index]->transfers.downloads) {
-    std::memcpy(result.host, result.pinned[copy], static_cast<std::size_t>(result.bytes));
+  const TransferBlock& block = ranks[rank].plans[plan_index]->transfers.downloads;
+  for (const TransferBlock::Part& part : block.parts) {
+    std::memcpy(part.host, block.copies[copy].pinned + part.offset, static_cast<std::size_t>(part.bytes));
   }
 }
 

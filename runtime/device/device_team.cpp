@@ -131,7 +131,7 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, LoadedPlan& loaded) {
     }
     loaded.steps.push_back(std::move(step));
   }
-  loaded.transfers = find_transfers(*plan.graph, *rank.state, rank.device_state, *device, rank.pinned);
+  loaded.transfers = find_transfers(*plan.graph, *rank.state, rank.device_state, *device);
 }
 
 void DeviceTeam::Impl::prepare() {
@@ -166,7 +166,11 @@ void DeviceTeam::Impl::prepare() {
       for (std::size_t i = 0; i < 2 * most_entries; ++i) rank.timed_events.push_back(device->add_event(true));
     }
     for (std::size_t i = 0; i < most_streams; ++i) rank.stream_ends.push_back(device->add_event(false));
+    rank.inputs = device->add_stream(fmt::format("rank{}.inputs", index), StreamPriority::normal);
+    rank.results = device->add_stream(fmt::format("rank{}.results", index), StreamPriority::normal);
+    rank.uploaded = device->add_event(false);
     for (DeviceEvent& end : rank.end_times) end = device->add_event(true);
+    for (DeviceEvent& delivered : rank.delivered) delivered = device->add_event(false);
   }
   if (transport != nullptr) transport->prepare(*device, calls);
   prepared = true;

@@ -7,12 +7,10 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "runtime/device/device_collectives.h"
@@ -46,7 +44,7 @@ struct DeviceStep {
 
 /// What start() tells of a step.
 struct Started {
-  std::size_t copy = 0;  // of the pinned ones, where its results will be
+  std::size_t copy = 0;  // of the downloads, where its results will be
   bool ahead = false;    // the device has yet to come to its end
 };
 
@@ -63,7 +61,7 @@ struct DeviceTeam::Impl {
     std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
   };
 
-  static constexpr std::size_t kMostUnderWay = std::tuple_size_v<PinnedCopies>;
+  static constexpr std::size_t kMostUnderWay = kTransferCopies;
 
   // A step that was started and isn't finished.
   struct UnderWay {
@@ -74,13 +72,12 @@ struct DeviceTeam::Impl {
     bool follows = false;      // it was enqueued while the one before was under way
     std::int64_t ns = 0;       // how long it took, once it is awaited
 
-    std::size_t copy() const { return number % kMostUnderWay; }  // of the pinned ones
+    std::size_t copy() const { return number % kMostUnderWay; }  // of its transfers
   };
 
   struct Rank {
     const State* state = nullptr;
     std::byte* device_state = nullptr;
-    std::map<std::string, PinnedCopies> pinned;  // of the state's tensors that travel, by name
     std::byte* arena = nullptr;
     std::vector<std::unique_ptr<LoadedPlan>> plans;
     std::vector<DeviceStream> compute;
@@ -94,7 +91,10 @@ struct DeviceTeam::Impl {
     std::int64_t arena_bytes = 0, kernel_bytes = 0;
     std::optional<NonFiniteResult> non_finite;
     // Of the steps that this rank leads, its own or those of all ranks:
+    DeviceStream inputs, results;                          // copies to the device and back
+    DeviceEvent uploaded;                                  // the inputs of the step that is enqueued
     std::array<DeviceEvent, kMostUnderWay + 1> end_times;  // of the last ones, by number
+    std::array<DeviceEvent, kMostUnderWay> delivered;      // their results, by copy
     std::deque<UnderWay> under_way;
     std::uint64_t begun = 0;
   };
@@ -151,6 +151,8 @@ struct DeviceTeam::Impl {
   // Running: device_step.cpp.
   void mark(DeviceStream stream, DeviceEvent event, const Plan& plan, TaskId task);
   Started start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
+  void enqueue_uploads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::size_t copy);
+  void enqueue_downloads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, const UnderWay& step);
   void await(UnderWay& step);
   void finish(std::size_t leader);
   void deliver(std::size_t rank, std::size_t plan_index, std::size_t copy) const;

@@ -1,9 +1,25 @@
 #include "runtime/device/transfers.h"
 
 namespace weft {
+namespace {
 
-Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device,
-                         std::map<std::string, PinnedCopies>& pinned) {
+constexpr std::int64_t kAlignment = 256;
+
+void add(TransferBlock& block, std::byte* host, std::byte* device, std::int64_t bytes) {
+  block.parts.push_back({host, device, block.bytes, bytes});
+  block.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void allocate(TransferBlock& block, Device& device) {
+  if (block.bytes == 0) return;
+  for (TransferBlock::Copy& copy : block.copies) {
+    copy = {device.allocate_pinned(block.bytes), device.allocate(block.bytes)};
+  }
+}
+
+}  // namespace
+
+Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device) {
   std::vector<bool> touched(graph.tensors().size()), written(graph.tensors().size());
   for (const Task& task : graph.tasks()) {
     for (const Access& access : task.accesses) {
@@ -15,14 +31,13 @@ Transfers find_transfers(const Graph& graph, const State& state, std::byte* devi
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
     const Tensor& tensor = graph.tensors()[t];
     if (!touched[t] || (tensor.role != Role::scalar && tensor.role != Role::input)) continue;
-    PinnedCopies& copies = pinned[tensor.name];
-    for (std::byte*& copy : copies) {
-      if (copy == nullptr) copy = device.allocate_pinned(tensor.bytes());
-    }
-    const Transfer transfer{state.data(tensor.name), copies, device_state + state.offset(tensor.name), tensor.bytes()};
-    found.uploads.push_back(transfer);
-    if (written[t]) found.downloads.push_back(transfer);
+    std::byte* const host = state.data(tensor.name);
+    std::byte* const place = device_state + state.offset(tensor.name);
+    add(found.uploads, host, place, tensor.bytes());
+    if (written[t]) add(found.downloads, host, place, tensor.bytes());
   }
+  allocate(found.uploads, device);
+  allocate(found.downloads, device);
   return found;
 }
 

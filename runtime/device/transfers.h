@@ -4,8 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,25 +12,32 @@
 
 namespace weft {
 
-/// Steps take turns with two copies, so that the host prepares one while the device reads the other.
-using PinnedCopies = std::array<std::byte*, 2>;
+/// Steps take turns with so many copies: the host prepares one, and the device fetches it, while a step uses the other.
+inline constexpr std::size_t kTransferCopies = 2;
 
-/// A tensor of the state: its places there, in the pinned copies and on the device.
-struct Transfer {
-  std::byte* host = nullptr;
-  PinnedCopies pinned = {};
-  std::byte* device = nullptr;
+/// Tensors of the state that travel together, packed one behind the other in pinned memory and, the same, in a place on
+/// the device, so that a copy stream moves them while the step before or behind computes.
+struct TransferBlock {
+  struct Part {
+    std::byte* host = nullptr;
+    std::byte* device = nullptr;  // where the step's tasks have it
+    std::int64_t offset = 0, bytes = 0;
+  };
+  struct Copy {
+    std::byte* pinned = nullptr;
+    std::byte* staging = nullptr;
+  };
+  std::vector<Part> parts;
   std::int64_t bytes = 0;
+  std::array<Copy, kTransferCopies> copies = {};
 };
 
 struct Transfers {
-  std::vector<Transfer> uploads, downloads;
+  TransferBlock uploads, downloads;
 };
 
 /// Scalars and inputs that the graph's tasks touch go to the device before a run; what tasks write of them comes back.
-/// `pinned` has the pinned copies by name, which plans share; those that are missing are made. `device_state` is where
-/// the state begins on the device.
-Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device,
-                         std::map<std::string, PinnedCopies>& pinned);
+/// `device_state` is where the state begins on the device.
+Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device);
 
 }  // namespace weft

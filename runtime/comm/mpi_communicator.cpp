@@ -11,6 +11,7 @@ namespace {
 
 // Measured with bench/collectives on TCP of 1 and 2 Gbit/s, see tools/netlab.
 constexpr std::int64_t kDirectBytes = 32 << 10;  // up to here one exchange of whole vectors is faster with more ranks
+constexpr std::int64_t kDirectBytesOfTwo = 2 << 20;  // with two; from there on summing all of it costs more time
 constexpr std::int64_t kRoundBytes = 128 << 10;  // what a round sends to all peers together, where there are several
 // Under Open MPI's eager limit for TCP, header included: such a message leaves without waiting until the peer looks.
 constexpr std::int64_t kPieceBytes = (64 << 10) - 256;
@@ -26,8 +27,9 @@ MpiCommunicator::MpiCommunicator(CommHandle comm) : comm_(std::move(comm)), rank
   statuses_.resize(requests_.size());
   completed_.resize(requests_.size());
   sources_.resize(size);
-  bounce_.resize(size_ == 2 ? static_cast<std::size_t>(kPieceBytes) * static_cast<std::size_t>(kWindow)
-                            : static_cast<std::size_t>(kDirectBytes) * (size - 1));
+  bounce_.resize(std::max(static_cast<std::size_t>(kDirectBytes),
+                          static_cast<std::size_t>(kWindow) * static_cast<std::size_t>(most_piece_bytes())) *
+                 (size - 1));
 }
 
 // Only a failing rank gets here with messages under way. What it was to receive is withdrawn, because the buffers go
@@ -48,11 +50,11 @@ void MpiCommunicator::start(const CollectiveCall& call) {
   call_ = call;
   element_bytes_ = static_cast<std::int64_t>(size_of(call.dtype));
   direct_ = (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast) &&
-            (size_ == 2 || call.count * element_bytes_ <= kDirectBytes);
+            call.count * element_bytes_ <= (size_ == 2 ? kDirectBytesOfTwo : kDirectBytes);
   if (size_ == 1 && call.kind == CollectiveKind::all_reduce) return;  // already its own sum
   const std::int64_t length = direct_ ? call.count : slice_length(call, size_);
-  const std::int64_t most = std::clamp(kRoundBytes / std::max(1, size_ - 1), kMinPieceBytes, kPieceBytes);
-  const std::int64_t piece_bytes = std::clamp(length * element_bytes_ / kPieces, kMinPieceBytes, most) / 64 * 64;
+  const std::int64_t piece_bytes =
+      std::clamp(length * element_bytes_ / kPieces, kMinPieceBytes, most_piece_bytes()) / 64 * 64;
   piece_length_ = direct_ && size_ > 2 ? length : piece_bytes / element_bytes_;
   rounds_ = length == 0 ? 0 : (length + piece_length_ - 1) / piece_length_;
   used_requests_ = slot_requests_ * static_cast<std::size_t>(std::min<std::int64_t>(rounds_, kWindow));
@@ -81,9 +83,11 @@ Slice MpiCommunicator::piece(int rank, std::int64_t round) const {
 
 std::byte* MpiCommunicator::contribution(int peer, std::int64_t round) {
   const std::int64_t place = peer < rank_ ? peer : peer - 1;
-  if (direct_) return bounce_.data() + ((round % kWindow) * (size_ - 1) + place) * piece_length_ * element_bytes_;
-  const std::int64_t first = place * slice_length(call_, size_) + round * piece_length_;
-  return static_cast<std::byte*>(call_.workspace) + first * element_bytes_;
+  return bounce_.data() + ((round % kWindow) * (size_ - 1) + place) * piece_length_ * element_bytes_;
+}
+
+std::int64_t MpiCommunicator::most_piece_bytes() const {
+  return std::clamp(kRoundBytes / std::max(1, size_ - 1), kMinPieceBytes, kPieceBytes);
 }
 
 void MpiCommunicator::begin_round(std::size_t index, std::int64_t round) {

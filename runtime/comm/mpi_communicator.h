@@ -21,8 +21,8 @@ namespace weft {
 /// this rank, and that needed the peers' part of it, messages of one tag (slot and exchange) match in order.
 ///
 /// A small all_reduce or broadcast is direct: the exchange is of whole vectors, everybody sums all of it, and there is
-/// nothing to share. Between two ranks every all_reduce and broadcast is: as many bytes, and no piece waits for
-/// another.
+/// nothing to share. Between two ranks it may be larger: as many bytes travel, and no piece waits for another, but the
+/// sum is twice the work.
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(CommHandle comm);
@@ -48,9 +48,10 @@ class MpiCommunicator final : public Communicator {
   bool sums() const { return call_.kind == CollectiveKind::all_reduce || call_.kind == CollectiveKind::reduce_scatter; }
   /// Piece `round` of the slice of `rank`.
   Slice piece(int rank, std::int64_t round) const;
-  /// Where peer's contribution to my piece of `round` is received.
+  /// Where peer's contribution to my piece of `round` is received: in a few places that stay in the cache.
   std::byte* contribution(int peer, std::int64_t round);
 
+  std::int64_t most_piece_bytes() const;
   bool shares() const { return !direct_ && call_.kind != CollectiveKind::reduce_scatter; }
   int tag(const Slot& slot) const;
   void begin_round(std::size_t slot, std::int64_t round);
@@ -77,7 +78,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<MPI_Status> statuses_;
   std::vector<int> completed_;
   std::vector<const void*> sources_;
-  std::vector<std::byte> bounce_;  // the peers' pieces of the rounds in flight, when direct
+  std::vector<std::byte> bounce_;  // the peers' pieces of the rounds in flight
 };
 
 }  // namespace weft

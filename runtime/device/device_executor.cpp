@@ -62,7 +62,6 @@ bool DeviceExecutor::start(PlanHandle plan, std::int64_t step) {
     const std::lock_guard lock(impl.mutex);
     started = impl.start(plan, {rank_}, step);
   } else {
-    world_.barrier();  // every rank has written its inputs
     run_for_all([&] {
       std::vector<std::size_t> all(impl.ranks.size());
       for (std::size_t r = 0; r < all.size(); ++r) all[r] = r;
@@ -97,9 +96,10 @@ std::int64_t DeviceExecutor::slowest_last_step(PlanHandle plan) const {
   return static_cast<std::int64_t>(std::ranges::max(all));
 }
 
-// Rank 0 does it, and all ranks come to its end.
+// Rank 0 does it, between two barriers: the others have written their inputs, and read nothing of the team's meanwhile.
 void DeviceExecutor::run_for_all(const std::function<void()>& body) {
   DeviceTeam::Impl& impl = *team_->impl_;
+  world_.barrier();
   if (rank_ == 0) {
     const std::lock_guard lock(impl.mutex);
     try {

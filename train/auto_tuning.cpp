@@ -62,7 +62,7 @@ TunedGemms TuningCache::complete(std::span<const GemmUse> products,
                      path.string()));
     std::error_code made;  // where it couldn't be, the file can't be written
     std::filesystem::create_directories(folder, made);
-    expect_writable(path);
+    expect_writable(path, "--run-dir in another folder, or --gemm-tuning none");
   }
   std::int64_t measured = 0;
   std::vector<GemmChoice> of_run;

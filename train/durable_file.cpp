@@ -72,13 +72,13 @@ FileSummary write_durable(const std::filesystem::path& path, std::string_view te
   return file.commit();
 }
 
-void expect_writable(const std::filesystem::path& file) {
+void expect_writable(const std::filesystem::path& file, std::string_view fix) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (std::filesystem::is_directory(folder) && !std::filesystem::is_directory(file) &&
       access(folder.c_str(), W_OK) == 0) {
     return;
   }
-  throw UserError(in_quotes(file) + " can't be written", "a file in a folder that is there", "-o with another path");
+  throw UserError(in_quotes(file) + " can't be written", "a file in a folder that is there", fix);
 }
 
 void sync_folder(const std::filesystem::path& folder) {

@@ -49,7 +49,7 @@ class DurableFile {
 FileSummary write_durable(const std::filesystem::path& path, std::string_view text);
 
 /// Throws UserError unless a file can be written there: before minutes of work whose result would be lost.
-void expect_writable(const std::filesystem::path& file);
+void expect_writable(const std::filesystem::path& file, std::string_view fix = "-o with another path");
 
 /// Makes renames inside `folder` survive a power failure.
 void sync_folder(const std::filesystem::path& folder);

@@ -83,8 +83,14 @@ TunedGemms TuningCache::complete(std::span<const GemmUse> products,
   return {machine, std::max(threads, 1), GemmTuning(std::move(of_run))};
 }
 
+std::filesystem::path tuning_folder(const std::filesystem::path& run_dir) {
+  // "runs/one/" names the same folder as "runs/one".
+  const std::filesystem::path run = run_dir.has_filename() ? run_dir : run_dir.parent_path();
+  return run.parent_path() / "gemm_tuning";
+}
+
 TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell) {
-  const TuningCache cache{std::filesystem::path(config.run_dir).parent_path() / "gemm_tuning", tuning_machine(config),
+  const TuningCache cache{tuning_folder(config.run_dir), tuning_machine(config),
                           config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
   std::optional<ProductTrials> trials;  // made where something is measured
   const auto measure = [&](const GemmProblem& problem) {

@@ -25,12 +25,16 @@ struct TuningCache {
   std::filesystem::path file() const;
 
   /// The choices for these products and no others, so that what other runs add changes no fingerprint. Those that the
-  /// file lacks are measured and added to it; a file that can't be used is replaced. `tell` gets a line before and
-  /// after each measurement. Throws UserError where the file can't be written, before anything is measured.
+  /// file lacks are measured and added to it; a file that can't be used is replaced. `tell` gets a line before
+  /// the first measurement and one after each. Throws UserError where the file can't be written, before anything is
+  /// measured.
   TunedGemms complete(std::span<const GemmUse> products,
                       const std::function<GemmTrial(const GemmProblem& problem)>& measure,
                       const std::function<void(const std::string& line)>& tell) const;
 };
+
+/// The folder of the cache that runs in `run_dir` and in those beside it share.
+std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
 
 /// For a resolved configuration, with the cache beside its run folder. On one rank, while the others wait.
 TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell);

@@ -21,6 +21,12 @@ using DeviceStream = Id<struct DeviceStreamTag>;
 using DeviceEvent = Id<struct DeviceEventTag>;
 using DeviceGraph = Id<struct DeviceGraphTag>;
 
+/// What a device's allocations are aligned to, and what is packed within one should be.
+inline constexpr std::int64_t kDeviceAlignment = 256;
+constexpr std::int64_t device_aligned(std::int64_t bytes) {
+  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
+
 /// Bytes of a device's memory, as it reports them.
 struct DeviceMemory {
   std::int64_t free = 0;  // what others than this program have left over, too
@@ -57,7 +63,7 @@ class Device {
   virtual std::uint64_t identity() const = 0;
   virtual DeviceMemory memory() const = 0;
 
-  /// Device memory, 256-byte aligned, not initialised, which lives as long as the device. Throws RuntimeFault naming
+  /// Device memory, aligned, not initialised, which lives as long as the device. Throws RuntimeFault naming
   /// the size and what is free.
   virtual std::byte* allocate(std::int64_t bytes) = 0;
   /// Host memory that copies to and from the device run from without a stop.

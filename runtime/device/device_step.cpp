@@ -10,6 +10,7 @@
 #include "runtime/device/device_team_impl.h"
 
 namespace weft {
+
 std::int64_t steady_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -208,7 +209,7 @@ void DeviceTeam::Impl::enqueue_downloads(std::size_t plan_index, const std::vect
                                          const UnderWay& step) {
   const Rank& leader = ranks[of_ranks.front()];
   const DeviceStream origin = leader.compute.front();
-  const DeviceEvent end = leader.end_times[step.number % leader.end_times.size()];
+  const DeviceEvent end = leader.end_of(step.number);
   for (const std::size_t r : of_ranks) {
     const TransferBlock& block = ranks[r].plans[plan_index]->transfers.downloads;
     for (const TransferBlock::Part& part : block.parts) {
@@ -228,7 +229,6 @@ void DeviceTeam::Impl::enqueue_downloads(std::size_t plan_index, const std::vect
 void DeviceTeam::Impl::await(UnderWay& step) {
   if (step.ns > 0) return;
   const Rank& leader = ranks[step.ranks.front()];
-  const auto end_of = [&](std::uint64_t number) { return leader.end_times[number % leader.end_times.size()]; };
   try {
     const DeviceEvent delivered = leader.delivered[step.copy()];
     if (transport != nullptr) wait_for(*device, delivered, *transport);
@@ -238,7 +238,8 @@ void DeviceTeam::Impl::await(UnderWay& step) {
     throw;
   }
   // When the host comes to see it says nothing of steps that follow one another.
-  step.ns = step.follows ? device->elapsed_ns(end_of(step.number - 1), end_of(step.number)) : steady_now() - step.begin;
+  step.ns = step.follows ? device->elapsed_ns(leader.end_of(step.number - 1), leader.end_of(step.number))
+                         : steady_now() - step.begin;
   step.ns = std::max<std::int64_t>(step.ns, 1);
   for (const std::size_t r : step.ranks) ranks[r].plans[step.plan]->last_step_ns = step.ns;
 }
@@ -278,7 +279,7 @@ void DeviceTeam::Impl::give_up() {
 
 void DeviceTeam::Impl::keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, const UnderWay& done) {
   const Rank& leader = ranks[done.ranks.front()];
-  const DeviceEvent end = leader.end_times[done.number % leader.end_times.size()];
+  const DeviceEvent end = leader.end_of(done.number);
   StepTrace trace;
   trace.step = step;
   trace.begin = done.begin;

@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::size_t kTasksToAMark = 4;
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
-}
-
 }  // namespace
 
 DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<Grid> g, const DeviceExecutorOptions& o,
@@ -153,8 +149,8 @@ void DeviceTeam::Impl::prepare() {
       prepare_plan(rank, *loaded);
     }
     for (const std::int64_t bytes : rank.scratch_bytes) {
-      rank.scratch.push_back(device->allocate(std::max<std::int64_t>(aligned(bytes), kDeviceAlignment)));
-      rank.kernel_bytes += aligned(bytes);
+      rank.scratch.push_back(device->allocate(std::max<std::int64_t>(device_aligned(bytes), kDeviceAlignment)));
+      rank.kernel_bytes += device_aligned(bytes);
     }
     for (auto& loaded : rank.plans) {
       for (DeviceStep& step : loaded->steps) {

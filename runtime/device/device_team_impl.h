@@ -21,7 +21,6 @@
 
 namespace weft {
 
-constexpr std::int64_t kDeviceAlignment = 256;
 constexpr std::int64_t kSettling = 2;  // runs of a plan until one knows how long it takes
 
 std::int64_t steady_now();
@@ -97,6 +96,8 @@ struct DeviceTeam::Impl {
     std::array<DeviceEvent, kMostUnderWay> delivered;      // their results, by copy
     std::deque<UnderWay> under_way;
     std::uint64_t begun = 0;
+
+    DeviceEvent end_of(std::uint64_t step) const { return end_times[step % end_times.size()]; }
   };
 
   // What one graph replays: the same plan of some ranks.

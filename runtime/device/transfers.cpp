@@ -3,11 +3,9 @@
 namespace weft {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;
-
 void add(TransferBlock& block, std::byte* host, std::byte* device, std::int64_t bytes) {
   block.parts.push_back({host, device, block.bytes, bytes});
-  block.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  block.bytes += device_aligned(bytes);
 }
 
 void allocate(TransferBlock& block, Device& device) {

@@ -86,6 +86,12 @@ TEST_F(AutoTuning, MachinesAndThreadsHaveFilesOfTheirOwn) {
   EXPECT_EQ(other.file().filename().string().rfind("NVIDIA-H200_cuBLASLt-13.1.0_", 0), 0U) << other.file();
 }
 
+TEST(TuningFolder, LiesBesideTheRun) {
+  EXPECT_EQ(tuning_folder("runs/one"), "runs/gemm_tuning");
+  EXPECT_EQ(tuning_folder("runs/one/"), "runs/gemm_tuning");
+  EXPECT_EQ(tuning_folder("one"), "gemm_tuning");
+}
+
 TEST_F(AutoTuning, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
   folder_.write("file", "");
   cache_.folder = folder_.path("file/gemm_tuning");

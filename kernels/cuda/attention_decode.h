@@ -4,23 +4,17 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/attention_decode.h"
 #include "kernels/cuda/launch.h"
 
 namespace weft::cuda {
 
+using cpu::DecodeShape;
+using cpu::DecodeTensors;
+
 /// Row (b, s) of x [batch·seq, cols] becomes row (b, s) of cache [batch·context, cols]; seq ≤ context; one float dtype.
 void cache_store(const Launch& launch, std::int64_t batch, std::int64_t seq, std::int64_t context, const Matrix& x,
                  const Matrix& cache);
-
-struct DecodeShape {
-  std::int64_t batch, heads, kv_heads, head_dim, context;
-};
-
-/// q, out [batch, heads·head_dim]; k, v [batch, kv_heads·head_dim]; caches [batch·context, kv_heads·head_dim]; all of
-/// one float dtype.
-struct DecodeTensors {
-  Matrix q, k, v, k_cache, v_cache, out;
-};
 
 /// Stores k and v at *position of every sequence, then out = softmax(q·kᵀ/√head_dim)·v over positions 0 … *position.
 /// `position` is device memory; one outside the caches is a fault, and nothing is stored.

@@ -27,6 +27,7 @@
 #include "kernels/cuda/rms_norm.h"
 #include "kernels/cuda/rope.h"
 #include "kernels/cuda/vocab_parallel.h"
+#include "runtime/kernel_calls.h"
 #include "runtime/task_arguments.h"
 
 namespace weft {
@@ -37,10 +38,6 @@ using cuda::Launch;
 
 cpu::AttentionShape shape_of(const auto& op) {
   return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim};
-}
-
-cuda::DecodeShape shape_of(const AttentionDecode& op) {
-  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context};
 }
 
 // cuDNN's plan for a task, if it has one.
@@ -135,126 +132,43 @@ struct ScratchOf {
   std::int64_t operator()(const auto&) const { return 0; }
 };
 
-// One overload an operation; no catch-all, so that a new operation doesn't build without its kernel.
 template <class Prepared>
-struct Run {
-  std::span<const Matrix> arguments;
+struct Run : KernelCalls<const Launch, const std::int64_t*> {
   const Prepared& prepared;
   const std::optional<cuda::CudnnAttention::Bound>& bound;
-  const Launch& launch;
 
-  const Matrix& at(std::size_t index) const { return arguments[index]; }
-  // An argument that comes last if it comes at all.
-  const Matrix* last_if(bool present) const { return present ? &arguments.back() : nullptr; }
-  const std::int64_t* integer(std::size_t index) const { return at(index).i64(); }
-  const std::int64_t* last_integer_if(bool present) const { return present ? arguments.back().i64() : nullptr; }
-  // Of an operation whose arguments begin with x, weight, mean if centered, rstd: these and how many they are.
-  std::pair<cpu::NormPartTensors, std::size_t> saved_norm(bool centered) const {
-    return {{at(0), at(1), centered ? &at(2) : nullptr, at(centered ? 3 : 2)},
-            centered ? std::size_t{4} : std::size_t{3}};
-  }
+  using KernelCalls::operator();
 
-  void operator()(const Gemm&) const { prepared.run(launch); }
+  void operator()(const Gemm&) const { prepared.run(where); }
   void operator()(const PackWeight&) const { refuse_packed_weights(); }
-  void operator()(const BiasGradient& op) const { cuda::bias_gradient(launch, at(0), at(1), op.accumulate); }
-  void operator()(const LayerNormForward& op) const {
-    cuda::layer_norm_forward(launch, op.eps, at(0), at(1), at(2), at(3), at(4), at(5));
-  }
-  void operator()(const LayerNormBackward& op) const {
-    cuda::layer_norm_backward(launch, at(0), at(1), at(2), at(3), at(4),
-                              {at(5), at(6), at(7), last_if(op.residual), op.accumulate});
-  }
-  void operator()(const RmsNormForward& op) const {
-    cuda::rms_norm_forward(launch, op.eps, at(0), at(1), at(2), at(3));
-  }
-  void operator()(const RmsNormBackward& op) const {
-    cuda::rms_norm_backward(launch, at(0), at(1), at(2), at(3), {at(4), at(5), last_if(op.residual), op.accumulate});
-  }
-  void operator()(const NormStatistics& op) const { cuda::norm_statistics(launch, op.centered, at(0), at(1)); }
-  void operator()(const NormForwardOfParts& op) const {
-    if (op.centered) {
-      cuda::norm_forward_of_parts(launch, op.parts, op.eps, {at(0), at(1), &at(5), at(6)}, &at(2), at(3), at(4));
-    } else {
-      cuda::norm_forward_of_parts(launch, op.parts, op.eps, {at(0), at(1), nullptr, at(4)}, nullptr, at(2), at(3));
-    }
-  }
-  void operator()(const NormBackwardSums& op) const {
-    const auto [norm, next] = saved_norm(op.centered);
-    cuda::norm_backward_sums(launch, norm, at(next), at(next + 1));
-  }
-  void operator()(const NormBackwardOfParts& op) const {
-    const auto [norm, next] = saved_norm(op.centered);
-    const Matrix* dbias = op.centered ? &at(next + 4) : nullptr;
-    cuda::norm_backward_of_parts(launch, op.parts, norm, at(next), at(next + 1),
-                                 {at(next + 2), at(next + 3), dbias, last_if(op.residual), op.accumulate});
-  }
-  void operator()(const AddBias&) const { cuda::add_bias(launch, at(0), at(1), integer(2)); }
+  void operator()(const AddBias&) const { cuda::add_bias(where, at(0), at(1), scalar(2)); }
   void operator()(const TakeColumns& op) const {
-    cuda::take_columns(launch, at(0), integer(1), op.ranks_per_window, at(2));
+    cuda::take_columns(where, at(0), scalar(1), op.ranks_per_window, at(2));
   }
   void operator()(const PutColumns& op) const {
-    cuda::put_columns(launch, at(0), integer(1), op.ranks_per_window, at(2));
+    cuda::put_columns(where, at(0), scalar(1), op.ranks_per_window, at(2));
   }
   void operator()(const EmbeddingForward& op) const {
     const std::size_t out = op.positions ? 3 : 2;
-    cuda::embedding_forward(launch, at(0), at(1), op.positions ? &at(2) : nullptr, op.seq_len,
-                            op.has_offset ? integer(out + 1) : nullptr, at(out), last_integer_if(op.sharded));
+    cuda::embedding_forward(where, at(0), at(1), op.positions ? &at(2) : nullptr, op.seq_len,
+                            op.has_offset ? scalar(out + 1) : nullptr, at(out), last_scalar_if(op.sharded));
   }
   void operator()(const EmbeddingBackward& op) const {
-    cuda::embedding_backward(launch, at(0), at(1), at(2), op.accumulate, last_integer_if(op.sharded));
-  }
-  void operator()(const PositionBackward& op) const {
-    cuda::position_backward(launch, at(0), op.seq_len, at(1), op.accumulate);
+    cuda::embedding_backward(where, at(0), at(1), at(2), op.accumulate, last_scalar_if(op.sharded));
   }
   void operator()(const Rope& op) const {
-    cuda::rope(launch, prepared, op.heads, op.seq_len, last_integer_if(op.has_offset), op.inverse, at(0));
+    cuda::rope(where, prepared, op.heads, op.seq_len, last_scalar_if(op.has_offset), op.inverse, at(0));
   }
-  void operator()(const AttentionForward& op) const {
-    if (bound) return bound->run(launch.stream);
-    cuda::attention_forward(launch, shape_of(op), {at(0), at(1), at(2), at(3), at(4)});
-  }
-  void operator()(const AttentionBackward& op) const {
-    if (bound) return bound->run(launch.stream);
-    cuda::attention_backward(launch, shape_of(op), {at(0), at(1), at(2), at(3), at(4)}, {at(5), at(6), at(7), at(8)});
-  }
-  void operator()(const CacheStore& op) const { cuda::cache_store(launch, op.batch, op.seq, op.context, at(0), at(1)); }
-  void operator()(const AttentionDecode& op) const {
-    cuda::attention_decode(launch, shape_of(op), integer(5), {at(0), at(1), at(2), at(3), at(4), at(6)});
-  }
-  void operator()(const GeluForward&) const { cuda::gelu_forward(launch, at(0), at(1)); }
-  void operator()(const GeluBackward&) const { cuda::gelu_backward(launch, at(0), at(1), at(2)); }
-  void operator()(const SwiGluForward&) const { cuda::swiglu_forward(launch, at(0), at(1)); }
-  void operator()(const SwiGluBackward&) const { cuda::swiglu_backward(launch, at(0), at(1), at(2)); }
-  void operator()(const Add&) const { cuda::add(launch, at(0), at(1), at(2)); }
-  void operator()(const Cast&) const { cuda::cast(launch, at(0), at(1)); }
+  void operator()(const AttentionForward& op) const { bound ? bound->run(where.stream) : KernelCalls::operator()(op); }
+  void operator()(const AttentionBackward& op) const { bound ? bound->run(where.stream) : KernelCalls::operator()(op); }
   void operator()(const Dropout& op) const {
-    const cuda::DropoutMask mask{op.site, op.row_offset, op.p, op.parts, integer(1), last_integer_if(op.parts > 1)};
-    cuda::dropout(launch, mask, at(0), op.residual ? &at(3) : nullptr, at(2));
-  }
-  void operator()(const CrossEntropy& op) const {
-    cuda::cross_entropy(launch, op.vocab, at(0), at(1), at(2), last_if(op.gradient));
-  }
-  void operator()(const VocabStatistics& op) const {
-    cuda::vocab_statistics(launch, {integer(2), op.vocab}, at(0), at(1), at(3));
-  }
-  void operator()(const VocabCrossEntropy& op) const {
-    cuda::vocab_cross_entropy(launch, {integer(2), op.vocab}, op.parts, at(0), at(1), at(3), at(4),
-                              last_if(op.gradient));
+    const cuda::DropoutMask mask{op.site, op.row_offset, op.p, op.parts, scalar(1), last_scalar_if(op.parts > 1)};
+    cuda::dropout(where, mask, at(0), op.residual ? &at(3) : nullptr, at(2));
   }
   void operator()(const LossSum& op) const {
-    cuda::loss_sum(launch, at(0), at(1), at(2), op.accumulate, last_integer_if(op.owned));
+    cuda::loss_sum(where, at(0), at(1), at(2), op.accumulate, last_scalar_if(op.owned));
   }
-  void operator()(const SumSquares& op) const { cuda::sum_squares(launch, at(0), at(1), last_integer_if(op.owned)); }
-  void operator()(const ClipFactor& op) const { cuda::clip_factor(launch, at(0), op.max_norm, at(1)); }
-  void operator()(const AdamW& op) const {
-    cuda::adamw(launch, {op.beta1, op.beta2, op.eps, op.weight_decay}, {at(4), at(5)}, at(0), at(1), at(2), at(3),
-                last_if(op.has_master));
-  }
-  void operator()(const SelectRow&) const { cuda::select_row(launch, at(0), integer(1), at(2)); }
-  void operator()(const AllReduce&) const { refuse_collective(); }
-  void operator()(const ReduceScatter&) const { refuse_collective(); }
-  void operator()(const AllGather&) const { refuse_collective(); }
-  void operator()(const Broadcast&) const { refuse_collective(); }
+  void operator()(const SumSquares& op) const { cuda::sum_squares(where, at(0), at(1), last_scalar_if(op.owned)); }
 };
 
 template <class Op>
@@ -290,7 +204,7 @@ class CudaTaskOf final : public CudaTask {
 
   void run(cudaStream_t stream, cuda::Fault* fault) const override {
     const Launch launch{stream, scratch_, fault};
-    Run<PreparedFor<Op>>{arguments_, prepared_, bound_, launch}(operation_);
+    Run<PreparedFor<Op>>{{arguments_, launch}, prepared_, bound_}(operation_);
   }
 
  private:

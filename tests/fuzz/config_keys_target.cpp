@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/fuzz/fuzz_target.h"
-#include "train/config.h"
+#include "tests/fuzz/config_round_trip.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
@@ -22,10 +21,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     apply_settings(config, settings);
     resolve(config, 0);
   });
-  if (!accepted) return 0;
-  const std::string text = dump_toml(config);
-  RunConfig again;
-  load_toml_text(again, text, "dump.toml");
-  fuzz::require(dump_toml(again) == text, "a configuration that differs when it is read back:\n" + text);
+  if (accepted) fuzz::require_round_trip(config);
   return 0;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/policies/random.h"
 #include "runtime/policy.h"
 
 namespace weft::testing {
@@ -97,32 +98,14 @@ class RandomPolicy final : public Policy {
   std::string name() const override { return "random"; }
 
   Order order(const Graph& graph, const PolicyOptions& options) const override {
+    PolicyOptions seeded = options;
+    seeded.seed = seed_;
+    Order order = weft::RandomPolicy().order(graph, seeded);
+    order.reasons.emplace_back("collective");
+    for (Placement& placement : order.sequence) {
+      if (channel_of(graph.task(placement.task).operation) != nullptr) placement.reason = 1;
+    }
     Draws draws(seed_);
-    Order order;
-    order.streams = streams_of(graph, options.compute_streams);
-    order.reasons = {"drawn", "collective"};
-    std::vector<std::size_t> missing(graph.tasks().size());
-    for (const Edge& edge : graph.edges()) {
-      if (edge.distance == 0) ++missing[edge.to.index()];
-    }
-    std::vector<TaskId> ready;
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-      if (missing[i] == 0) ready.emplace_back(i);
-    }
-    while (!ready.empty()) {
-      std::swap(ready[draws.below(ready.size())], ready.back());
-      const TaskId task = ready.back();
-      ready.pop_back();
-      const Channel* channel = channel_of(graph.task(task).operation);
-      const StreamId stream = channel != nullptr
-                                  ? stream_of_channel(order.streams, *channel)
-                                  : StreamId(draws.below(static_cast<std::size_t>(options.compute_streams)));
-      order.sequence.push_back({task, stream, channel == nullptr ? 0U : 1U});
-      for (const std::uint32_t index : graph.out_edges(task)) {
-        const Edge& edge = graph.edges()[index];
-        if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push_back(edge.to);
-      }
-    }
     for (int i = 0; i < added_edges_ && order.sequence.size() > 1; ++i) {
       const std::size_t a = draws.below(order.sequence.size()), b = draws.below(order.sequence.size());
       const EdgeKind kind = draws.chance(50) ? EdgeKind::completes_before : EdgeKind::issued_before;

@@ -15,19 +15,8 @@ namespace {
 constexpr int kInterleavings = 100;
 
 GridRun tiny_run(const Grid& grid, std::int64_t steps) {
-  GridRun run;
-  run.model.family = Family::gpt2;
-  run.model.layers = 1;
-  run.model.hidden = 8;
-  run.model.heads = 2;
-  run.model.kv_heads = 2;
-  run.model.ffn = 16;
-  run.model.vocab = 12;
-  run.model.context = 4;
-  run.step.seq_len = 4;
-  run.step.grid = grid;
+  GridRun run = narrow_run(grid);
   run.step.micro_batches = 2;
-  run.step.micro_batch = 1;
   run.steps = steps;
   run.warmup = 1;
   return run;

@@ -18,20 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 GridRun two_ranks() {
-  GridRun run;
-  run.model.family = Family::gpt2;
-  run.model.layers = 1;
-  run.model.hidden = 8;
-  run.model.heads = 2;
-  run.model.kv_heads = 2;
-  run.model.ffn = 16;
-  run.model.vocab = 12;
-  run.model.context = 4;
-  run.step.seq_len = 4;
-  run.step.grid = grid_of(1, 1, 1, 2);
-  run.step.micro_batch = 1;
-  run.steps = 1;
-  return run;
+  return narrow_run(grid_of(1, 1, 1, 2));
 }
 
 GridRun on_one_fake(std::int64_t memory_bytes) {

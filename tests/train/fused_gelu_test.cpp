@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/gemm_trials.h"
 #include "tests/train/grid_run.h"
 #include "train/config.h"
 #include "train/planning.h"
@@ -111,12 +110,7 @@ TEST(FusedTraining, EachMlpHasOneOfEach) {
 // The table of the plain graph's products is that of the fused one's.
 TEST(FusedTraining, TunedProductsKeepTheirMethods) {
   GridRun run = run_of(grid_of(1, 1, 1, 1));
-  const auto graph = lower_train(run.model, run.step);
-  std::vector<GemmChoice> choices;
-  for (const GemmUse& use : products_of(std::vector<const Graph*>{graph.get()})) {
-    choices.push_back({use.problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, use.problem.m, use.problem.n}});
-  }
-  run.gemm_tuning = std::make_shared<const GemmTuning>(std::move(choices));
+  run.gemm_tuning = sgemm_everywhere(run);
   const GridOutcome expected = run_grid(run);
   run.rewrites = "fuse-gelu";
   expect_equal(run_grid(run), expected);

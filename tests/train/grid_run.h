@@ -18,6 +18,7 @@
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/comm/launch.h"
+#include "runtime/gemm_trials.h"
 #include "runtime/program.h"
 #include "train/initial_weights.h"
 
@@ -47,6 +48,34 @@ struct GridRun {
   /// Sequences of a step, over all ranks.
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
 };
+
+/// One step of a GPT-2 of one narrow block over four tokens: for tests of what surrounds the numbers.
+inline GridRun narrow_run(const Grid& grid) {
+  GridRun run;
+  run.model.family = Family::gpt2;
+  run.model.layers = 1;
+  run.model.hidden = 8;
+  run.model.heads = 2;
+  run.model.kv_heads = 2;
+  run.model.ffn = 16;
+  run.model.vocab = 12;
+  run.model.context = 4;
+  run.step.seq_len = 4;
+  run.step.grid = grid;
+  run.step.micro_batch = 1;
+  run.steps = 1;
+  return run;
+}
+
+/// A table that picks the library's fp32 product, whole, for every product of the run's plain step.
+inline std::shared_ptr<const GemmTuning> sgemm_everywhere(const GridRun& run) {
+  const auto graph = lower_train(run.model, run.step);
+  std::vector<GemmChoice> choices;
+  for (const GemmUse& use : products_of(std::vector<const Graph*>{graph.get()})) {
+    choices.push_back({use.problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, use.problem.m, use.problem.n}});
+  }
+  return std::make_shared<const GemmTuning>(std::move(choices));
+}
 
 inline std::vector<float> values_of(const State& state, const std::string& name) {
   std::vector<float> values;

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "kernels/cpu/gemm_method.h"
-#include "runtime/gemm_trials.h"
 #include "runtime/plan_alone.h"
 #include "tests/train/grid_run.h"
 #include "train/config.h"
@@ -126,12 +125,7 @@ TEST_P(PackedTraining, WeightsGatheredByEachPassAreLeftAlone) {
 // A table that picks an engine which reads the weight as it is: CpuKernels.ProductsOfPackedWeights tells that it does.
 TEST_P(PackedTraining, TunedProductsOfOtherEnginesReadTheWeightItself) {
   GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
-  const auto graph = lower_train(run.model, run.step);
-  std::vector<GemmChoice> choices;
-  for (const GemmUse& use : products_of(std::vector<const Graph*>{graph.get()})) {
-    choices.push_back({use.problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, use.problem.m, use.problem.n}});
-  }
-  run.gemm_tuning = std::make_shared<const GemmTuning>(std::move(choices));
+  run.gemm_tuning = sgemm_everywhere(run);
   const GridOutcome expected = run_grid(run);
   run.rewrites = "pack-weights";
   expect_equal(run_grid(run), expected);

@@ -41,6 +41,7 @@ MPI_Comm duplicate_of_world() {
 
 struct PlaceOnNode {
   int rank, ranks;
+  int first;  // the world's rank of the node's first one, by which ranks know who shares their node
 };
 
 PlaceOnNode place_on_node(const std::shared_ptr<MpiSession>& session, const CommHandle& world) {
@@ -48,7 +49,9 @@ PlaceOnNode place_on_node(const std::shared_ptr<MpiSession>& session, const Comm
   check_mpi(MPI_Comm_split_type(world.get(), MPI_COMM_TYPE_SHARED, world.rank(), MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
   const CommHandle of_node(session, node);
-  return {of_node.rank(), of_node.size()};
+  int first = world.rank();
+  check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
+  return {of_node.rank(), of_node.size(), first};
 }
 
 std::shared_ptr<MpiSession> begin_session() {
@@ -110,7 +113,14 @@ std::unique_ptr<Communicator> MpiWorld::split(int color) {
   const auto first_of_group = std::ranges::find(colors, own) - colors.begin();
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(impl_->world.get(), static_cast<int>(first_of_group), impl_->rank, &comm), "split");
-  return std::make_unique<MpiCommunicator>(CommHandle(impl_->session, comm));
+  CommHandle group(impl_->session, comm);
+  const auto nodes = all_gather(static_cast<std::uint64_t>(impl_->on_node.first));
+  bool shared_memory = true;
+  for (std::size_t r = 0; r < nodes.size(); ++r) {
+    if (colors[r] == own && nodes[r] != nodes[static_cast<std::size_t>(impl_->rank)]) shared_memory = false;
+  }
+  const MessageSizes sizes = message_sizes(group.size(), shared_memory);
+  return std::make_unique<MpiCommunicator>(std::move(group), sizes);
 }
 
 void MpiWorld::barrier() {

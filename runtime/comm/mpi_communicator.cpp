@@ -3,33 +3,49 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/reduce.h"
 
 namespace weft {
 namespace {
 
-// Measured with bench/collectives on TCP of 1 and 2 Gbit/s, see tools/netlab.
-constexpr std::int64_t kDirectBytes = 32 << 10;  // up to here one exchange of whole vectors is faster with more ranks
-constexpr std::int64_t kDirectBytesOfTwo = 2 << 20;  // with two; from there on summing all of it costs more time
-constexpr std::int64_t kRoundBytes = 128 << 10;  // what a round sends to all peers together, where there are several
-// Under Open MPI's eager limit for TCP, header included: such a message leaves without waiting until the peer looks.
-constexpr std::int64_t kPieceBytes = (64 << 10) - 256;
 constexpr std::int64_t kMinPieceBytes = 8 << 10;
-constexpr std::int64_t kPieces = 4;  // at least so many, down to kMinPieceBytes: while one is summed, others travel
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(CommHandle comm) : comm_(std::move(comm)), rank_(comm_.rank()), size_(comm_.size()) {
+// Measured with bench/collectives, on TCP of 1 and 2 Gbit/s (see tools/netlab) and in shared memory.
+MessageSizes message_sizes(int ranks, bool shared_memory) {
+  constexpr std::int64_t kKilo = 1024, kMega = kKilo * kKilo;
+  const std::int64_t peers = std::max(1, ranks - 1);
+  if (shared_memory) {  // a message costs more than what it keeps from overlapping with the sum
+    const std::int64_t piece = std::max(kMinPieceBytes, kMega / peers);
+    return {.direct_bytes = (ranks == 2 ? 256 : 32) * kKilo, .most_piece_bytes = piece, .pieces = 1, .window = 4};
+  }
+  // Under Open MPI's eager limit for TCP, header included: such a message leaves without waiting until the peer looks.
+  constexpr std::int64_t kEager = 64 * kKilo - 256;
+  if (ranks == 2) {
+    return {.direct_bytes = std::numeric_limits<std::int64_t>::max(),
+            .most_piece_bytes = kEager,
+            .pieces = 4,  // while one is summed, others travel
+            .window = 8};
+  }
+  const std::int64_t piece = std::clamp(128 * kKilo / peers, kMinPieceBytes, kEager);
+  return {.direct_bytes = 32 * kKilo, .most_piece_bytes = piece, .pieces = 4, .window = 8};
+}
+
+MpiCommunicator::MpiCommunicator(CommHandle comm, const MessageSizes& sizes)
+    : comm_(std::move(comm)), sizes_(sizes), rank_(comm_.rank()), size_(comm_.size()) {
   const auto size = static_cast<std::size_t>(size_);
   slot_requests_ = 2 * (size - 1);
   requests_.assign(slot_requests_ * slots_.size(), MPI_REQUEST_NULL);
   statuses_.resize(requests_.size());
   completed_.resize(requests_.size());
   sources_.resize(size);
-  bounce_.resize(std::max(static_cast<std::size_t>(kDirectBytes),
-                          static_cast<std::size_t>(kWindow) * static_cast<std::size_t>(most_piece_bytes())) *
-                 (size - 1));
+  // With several peers a direct exchange is one round of the whole vector.
+  const std::int64_t of_direct = size_ == 2 ? 0 : sizes_.direct_bytes;
+  const std::int64_t of_peer = std::max(of_direct, sizes_.window * sizes_.most_piece_bytes);
+  bounce_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(of_peer) * (size - 1));
 }
 
 // Only a failing rank gets here with messages under way. What it was to receive is withdrawn, because the buffers go
@@ -50,18 +66,18 @@ void MpiCommunicator::start(const CollectiveCall& call) {
   call_ = call;
   element_bytes_ = static_cast<std::int64_t>(size_of(call.dtype));
   direct_ = (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast) &&
-            call.count * element_bytes_ <= (size_ == 2 ? kDirectBytesOfTwo : kDirectBytes);
+            call.count * element_bytes_ <= sizes_.direct_bytes;
   if (size_ == 1 && call.kind == CollectiveKind::all_reduce) return;  // already its own sum
   const std::int64_t length = direct_ ? call.count : slice_length(call, size_);
   const std::int64_t piece_bytes =
-      std::clamp(length * element_bytes_ / kPieces, kMinPieceBytes, most_piece_bytes()) / 64 * 64;
+      std::clamp(length * element_bytes_ / sizes_.pieces, kMinPieceBytes, sizes_.most_piece_bytes) / 64 * 64;
   piece_length_ = direct_ && size_ > 2 ? length : piece_bytes / element_bytes_;
   rounds_ = length == 0 ? 0 : (length + piece_length_ - 1) / piece_length_;
-  used_requests_ = slot_requests_ * static_cast<std::size_t>(std::min<std::int64_t>(rounds_, kWindow));
+  used_requests_ = slot_requests_ * static_cast<std::size_t>(std::min<std::int64_t>(rounds_, sizes_.window));
   finished_ = 0;
   in_flight_ = rounds_ > 0;
-  for (std::size_t s = 0; static_cast<std::int64_t>(s) < kWindow && static_cast<std::int64_t>(s) < rounds_; ++s) {
-    begin_round(s, static_cast<std::int64_t>(s));
+  for (std::int64_t s = 0; s < std::min<std::int64_t>(rounds_, sizes_.window); ++s) {
+    begin_round(static_cast<std::size_t>(s), s);
   }
 }
 
@@ -83,11 +99,7 @@ Slice MpiCommunicator::piece(int rank, std::int64_t round) const {
 
 std::byte* MpiCommunicator::contribution(int peer, std::int64_t round) {
   const std::int64_t place = peer < rank_ ? peer : peer - 1;
-  return bounce_.data() + ((round % kWindow) * (size_ - 1) + place) * piece_length_ * element_bytes_;
-}
-
-std::int64_t MpiCommunicator::most_piece_bytes() const {
-  return std::clamp(kRoundBytes / std::max(1, size_ - 1), kMinPieceBytes, kPieceBytes);
+  return bounce_.get() + ((round % sizes_.window) * (size_ - 1) + place) * piece_length_ * element_bytes_;
 }
 
 void MpiCommunicator::begin_round(std::size_t index, std::int64_t round) {
@@ -211,7 +223,7 @@ void MpiCommunicator::finish_stage(std::size_t index) {
   }
   ++finished_;
   slot.active = false;
-  if (slot.round + kWindow < rounds_) begin_round(index, slot.round + kWindow);
+  if (slot.round + sizes_.window < rounds_) begin_round(index, slot.round + sizes_.window);
 }
 
 }  // namespace weft

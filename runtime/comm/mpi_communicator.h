@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
@@ -11,21 +13,34 @@
 
 namespace weft {
 
+/// How a group's collectives are cut into messages. The bits are the same whatever the cut.
+struct MessageSizes {
+  std::int64_t direct_bytes;      // up to here all_reduce and broadcast exchange whole vectors
+  std::int64_t most_piece_bytes;  // of a rank's slice, or of the vector where it is exchanged whole
+  std::int64_t pieces;            // at least so many, as long as they don't get tiny
+  int window;                     // rounds in flight, at most MpiCommunicator::kMostWindow
+};
+
+/// `shared_memory`: all of the group's ranks are on one node.
+MessageSizes message_sizes(int ranks, bool shared_memory);
+
 /// A large collective is cut into rounds; round k moves piece k of every rank's slice in two exchanges with all peers:
 ///
 ///   exchange   all_reduce, reduce_scatter: my piece from every peer, then sum it; broadcast: piece from the root
 ///   share      all_reduce, all_gather, broadcast: the finished piece to every peer
 ///
 /// A few rounds are in flight at once, each in its own window slot, so that the wire is busy in both directions while
-/// a piece is summed. Slot s runs rounds s, s + kWindow, …; as a round starts only after its slot's last one ended on
+/// a piece is summed. Slot s runs rounds s, s + window, …; as a round starts only after its slot's last one ended on
 /// this rank, and that needed the peers' part of it, messages of one tag (slot and exchange) match in order.
 ///
 /// A small all_reduce or broadcast is direct: the exchange is of whole vectors, everybody sums all of it, and there is
-/// nothing to share. Between two ranks it may be larger: as many bytes travel, and no piece waits for another, but the
-/// sum is twice the work.
+/// nothing to share. Between two ranks as many bytes travel either way: over a network all of theirs are direct, as no
+/// piece waits for another; in shared memory the sum, which is twice the work, costs more than it saves.
 class MpiCommunicator final : public Communicator {
  public:
-  explicit MpiCommunicator(CommHandle comm);
+  static constexpr int kMostWindow = 8;
+
+  MpiCommunicator(CommHandle comm, const MessageSizes& sizes);
   ~MpiCommunicator() override;
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -36,7 +51,6 @@ class MpiCommunicator final : public Communicator {
   bool progress() override;
 
  private:
-  static constexpr int kWindow = 8;
   enum class Stage : std::uint8_t { exchange, share };
   struct Slot {
     bool active = false;
@@ -51,7 +65,6 @@ class MpiCommunicator final : public Communicator {
   /// Where peer's contribution to my piece of `round` is received: in a few places that stay in the cache.
   std::byte* contribution(int peer, std::int64_t round);
 
-  std::int64_t most_piece_bytes() const;
   bool shares() const { return !direct_ && call_.kind != CollectiveKind::reduce_scatter; }
   int tag(const Slot& slot) const;
   void begin_round(std::size_t slot, std::int64_t round);
@@ -66,19 +79,20 @@ class MpiCommunicator final : public Communicator {
   void finish_stage(std::size_t slot);
 
   CommHandle comm_;
+  MessageSizes sizes_;
   int rank_, size_;
   CollectiveCall call_{};
   bool in_flight_ = false;
   bool direct_ = false;
   std::int64_t element_bytes_ = 0, piece_length_ = 0, rounds_ = 0, finished_ = 0;
-  std::array<Slot, kWindow> slots_;
+  std::array<Slot, kMostWindow> slots_;
   std::size_t slot_requests_;          // places in requests_ for each slot: a send and a receive for each peer
   std::size_t used_requests_ = 0;      // those of the slots that this collective uses
   std::vector<MPI_Request> requests_;  // by slot; MPI_REQUEST_NULL where none is pending
   std::vector<MPI_Status> statuses_;
   std::vector<int> completed_;
   std::vector<const void*> sources_;
-  std::vector<std::byte> bounce_;  // the peers' pieces of the rounds in flight
+  std::unique_ptr<std::byte[]> bounce_;  // the peers' pieces of the rounds in flight
 };
 
 }  // namespace weft

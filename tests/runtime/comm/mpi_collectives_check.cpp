@@ -15,6 +15,7 @@
 #include "runtime/comm/launch.h"
 #include "runtime/comm/local.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/comm/mpi_communicator.h"
 #include "runtime/watchdog.h"
 #include "tests/runtime/comm/collectives_check.h"
 
@@ -59,6 +60,36 @@ std::int64_t allocations_of_collectives(World& world) {
   return count;
 }
 
+// The ranks of `world`, as if each were on a node of its own: here they share one, so that their messages would only be
+// cut as in shared memory.
+class RanksApart final : public World {
+ public:
+  explicit RanksApart(World& world) : world_(world) {}
+  int rank() const override { return world_.rank(); }
+  int size() const override { return world_.size(); }
+  std::string name() const override { return "mpi, apart"; }
+  int ranks_on_node() const override { return 1; }
+  int rank_on_node() const override { return 0; }
+  std::unique_ptr<Communicator> split(int color) override {
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, color + 1, rank(), &comm), "split");  // colours from −1 on
+    CommHandle group(nullptr, comm);
+    const MessageSizes sizes = message_sizes(group.size(), false);
+    return std::make_unique<MpiCommunicator>(std::move(group), sizes);
+  }
+  void barrier() override { world_.barrier(); }
+  void broadcast(std::vector<std::byte>& bytes, int root) override { world_.broadcast(bytes, root); }
+  std::vector<std::uint64_t> all_gather(std::uint64_t value) override { return world_.all_gather(value); }
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
+    return world_.all_gather_bytes(bytes);
+  }
+  void expect_peers() override { world_.expect_peers(); }
+  void abort(const std::string& reason, int exit_code) override { world_.abort(reason, exit_code); }
+
+ private:
+  World& world_;
+};
+
 int check(World& world) {
   const auto report = [&](const std::string& failure) {
     fmt::print(stderr, "{} rank {}: {}\n", world.name(), world.rank(), failure);
@@ -69,8 +100,14 @@ int check(World& world) {
   if (!world_failure.empty()) code = report(world_failure);
   const test::CheckResult result = test::check_collectives(world);
   for (const std::string& failure : result.failures) code = report(failure);
-  if (const std::int64_t count = allocations_of_collectives(world); count != 0) {
-    code = report(fmt::format("{} allocations in collectives", count));
+  RanksApart apart(world);
+  const test::CheckResult apart_result = test::check_collectives(apart);
+  for (const std::string& failure : apart_result.failures) code = report("apart: " + failure);
+  if (apart_result.hash != result.hash) code = report("the bits of ranks apart are others");
+  for (World* each : {&world, static_cast<World*>(&apart)}) {
+    if (const std::int64_t count = allocations_of_collectives(*each); count != 0) {
+      code = report(fmt::format("{}: {} allocations in collectives", each->name(), count));
+    }
   }
   if (world.rank() == 0) {
     std::uint64_t local_hash = 0;

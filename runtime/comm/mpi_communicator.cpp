@@ -20,7 +20,11 @@ MessageSizes message_sizes(int ranks, bool shared_memory) {
   const std::int64_t peers = std::max(1, ranks - 1);
   if (shared_memory) {  // a message costs more than what it keeps from overlapping with the sum
     const std::int64_t piece = std::max(kMinPieceBytes, kMega / peers);
-    return {.direct_bytes = (ranks == 2 ? 256 : 32) * kKilo, .most_piece_bytes = piece, .pieces = 1, .window = 4};
+    return {.direct_bytes = (ranks == 2 ? 256 : 32) * kKilo,
+            .most_piece_bytes = piece,
+            .pieces = 1,
+            .window = 4,
+            .eager_bytes = ranks == 2 ? 4 * kKilo - 64 : 0};  // Open MPI announces longer ones, and waits
   }
   // Under Open MPI's eager limit for TCP, header included: such a message leaves without waiting until the peer looks.
   constexpr std::int64_t kEager = 64 * kKilo - 256;
@@ -69,8 +73,11 @@ void MpiCommunicator::start(const CollectiveCall& call) {
             call.count * element_bytes_ <= sizes_.direct_bytes;
   if (size_ == 1 && call.kind == CollectiveKind::all_reduce) return;  // already its own sum
   const std::int64_t length = direct_ ? call.count : slice_length(call, size_);
+  const std::int64_t bytes = length * element_bytes_;
+  const bool two_eager = bytes > sizes_.eager_bytes && bytes <= 2 * sizes_.eager_bytes;
   const std::int64_t piece_bytes =
-      std::clamp(length * element_bytes_ / sizes_.pieces, kMinPieceBytes, sizes_.most_piece_bytes) / 64 * 64;
+      two_eager ? sizes_.eager_bytes
+                : std::clamp(bytes / sizes_.pieces, kMinPieceBytes, sizes_.most_piece_bytes) / 64 * 64;
   piece_length_ = direct_ && size_ > 2 ? length : piece_bytes / element_bytes_;
   rounds_ = length == 0 ? 0 : (length + piece_length_ - 1) / piece_length_;
   used_requests_ = slot_requests_ * static_cast<std::size_t>(std::min<std::int64_t>(rounds_, sizes_.window));

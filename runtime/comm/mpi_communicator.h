@@ -19,6 +19,7 @@ struct MessageSizes {
   std::int64_t most_piece_bytes;  // of a rank's slice, or of the vector where it is exchanged whole
   std::int64_t pieces;            // at least so many, as long as they don't get tiny
   int window;                     // rounds in flight, at most MpiCommunicator::kMostWindow
+  std::int64_t eager_bytes = 0;   // a vector that fits into two messages of so many goes as two
 };
 
 /// `shared_memory`: all of the group's ranks are on one node.

@@ -18,7 +18,7 @@ constexpr std::int64_t kMinPieceBytes = 8 << 10;
 MessageSizes message_sizes(int ranks, bool shared_memory) {
   constexpr std::int64_t kKilo = 1024, kMega = kKilo * kKilo;
   const std::int64_t peers = std::max(1, ranks - 1);
-  if (shared_memory) {  // a message costs more than what it keeps from overlapping with the sum
+  if (shared_memory) {  // more messages cost more than sums that run while others travel gain
     const std::int64_t piece = std::max(kMinPieceBytes, kMega / peers);
     return {.direct_bytes = (ranks == 2 ? 256 : 32) * kKilo,
             .most_piece_bytes = piece,

@@ -31,6 +31,7 @@
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/simd.h"
+#include "runtime/buffer.h"
 
 namespace weft::cpu {
 namespace {
@@ -73,21 +74,18 @@ struct Case {
   std::function<void(Workers&)> run;
 };
 
-// Memory for the arguments of one case after another.
+// Memory for the arguments of one case after another, in large pages as a program's tensors are.
 class Pool {
  public:
-  explicit Pool(std::size_t bytes) : bytes_(bytes), begin_(static_cast<std::byte*>(::operator new(bytes, kPage))) {}
-  ~Pool() { ::operator delete(begin_, kPage); }
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
+  explicit Pool(std::int64_t bytes) : memory_(bytes) {}
 
   std::size_t used() const { return used_; }
   void release(std::size_t used) { used_ = used; }
 
   std::byte* take(std::int64_t bytes) {
-    std::byte* part = begin_ + used_;
+    std::byte* part = memory_.data() + used_;
     used_ += static_cast<std::size_t>(round_up(bytes, 4096) + 2112);  // rows of two arguments don't meet in one set
-    if (used_ > bytes_) throw std::bad_alloc();
+    if (used_ > static_cast<std::size_t>(memory_.size())) throw std::bad_alloc();
     return part;
   }
 
@@ -117,9 +115,7 @@ class Pool {
   }
 
  private:
-  static constexpr std::align_val_t kPage{4096};
-  std::size_t bytes_;
-  std::byte* begin_;
+  Buffer memory_;
   std::size_t used_ = 0;
 };
 
@@ -497,7 +493,7 @@ void measure(const Case& one, int threads, const Options& options, Pool& pool) {
 }
 
 int run(const Options& options) {
-  Pool pool(std::size_t{1800} << 20);
+  Pool pool(std::int64_t{1800} << 20);
   if (!options.json) {
     fmt::print("{:<40} {:>2} {:>9} {:>7} {:>6} {:>6} {:>6} {:>5} {:>5} {:>7} {:>6} {:>5}\n", "kernel", "T", "ms",
                "r+w MB", "alloc", "GB/s", "triad", "%tri", "%bus", "GFLOP/s", "peak", "%flr");

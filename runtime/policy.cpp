@@ -76,8 +76,11 @@ std::unique_ptr<Policy> make_policy(std::string_view name) {
   }
   const std::vector<std::string> names = policy_names();
   const std::string nearest = nearest_name(wanted, names);
-  throw UserError("unknown policy \"" + std::string(wanted) + "\"", "one of " + join(names),
-                  nearest.empty() ? "choose one of them" : "write \"" + nearest + "\"");
+  std::string fix = nearest.empty() ? "choose one of them" : "write \"" + nearest + "\"";
+  if (wanted.find_first_of(",; ") != std::string_view::npos) {
+    fix = "name one; `weft compare` takes several, each a word of its own: --policies serial program";
+  }
+  throw UserError("unknown policy \"" + std::string(wanted) + "\"", "one of " + join(names), fix);
 }
 
 TaskCosts costs_of(const Graph& graph, const PolicyOptions& options) {

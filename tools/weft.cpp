@@ -4,11 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
 
@@ -110,6 +114,13 @@ int run(int argc, char** argv) {
   return kBadInput;
 }
 
+/// What all of a launcher's ranks refuse alike, the first one says: it ends before the others have waited, and the
+/// launcher ends them. What only another rank finds is said all the same.
+void report(const std::exception& error) {
+  if (launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
+  fmt::print(stderr, "weft: error: {}\n", error.what());
+}
+
 }  // namespace
 }  // namespace weft
 
@@ -117,10 +128,10 @@ int main(int argc, char** argv) {
   try {
     return weft::run(argc, argv);
   } catch (const weft::UserError& error) {
-    fmt::print(stderr, "weft: error: {}\n", error.what());
+    weft::report(error);
     return weft::kBadInput;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "weft: error: {}\n", error.what());
+    weft::report(error);
     return weft::kFault;
   }
 }

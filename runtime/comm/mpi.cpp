@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <limits>
+#include <string_view>
 
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/mpi_communicator.h"
@@ -66,6 +67,14 @@ std::shared_ptr<MpiSession> begin_session() {
 bool launched_by_mpi() {
   constexpr std::array variables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
   return std::ranges::any_of(variables, [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+bool launched_as_later_rank() {
+  constexpr std::array variables = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+  return std::ranges::any_of(variables, [](const char* name) {
+    const char* rank = std::getenv(name);
+    return rank != nullptr && std::string_view(rank) != "0";
+  });
 }
 
 struct MpiWorld::Impl {

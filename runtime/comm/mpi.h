@@ -11,6 +11,9 @@ namespace weft {
 /// variables through which launchers talk to MPI; doesn't initialise MPI.
 bool launched_by_mpi();
 
+/// True when the launcher says that this process is another rank than the first. Doesn't initialise MPI either.
+bool launched_as_later_rank();
+
 /// The world of MPI_COMM_WORLD. MPI is finalised when it and all communicators made from it are gone.
 ///
 /// Collectives are built on MPI_Isend and MPI_Irecv: MPI_Iallreduce takes twice the time that the wire needs, and its

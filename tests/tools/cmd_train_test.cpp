@@ -175,6 +175,25 @@ std::vector<pid_t> children_of(pid_t parent) {
 }
 
 // Whichever process hears it, all leave behind the same step.
+TEST_F(TrainCommand, MpiRanksRefuseTogetherAndSaySoOnce) {
+  const CommandResult result = Command(mpi_words(3, {"train", "missing.toml"}), folder_.path().string()).wait();
+  EXPECT_EQ(result.exit_code, 2);
+  const std::string message = "weft: error: the configuration file missing.toml can't be read";
+  const std::size_t first = result.errors.find(message);
+  ASSERT_NE(first, std::string::npos) << result.errors;
+  EXPECT_EQ(result.errors.find(message, first + 1), std::string::npos) << result.errors;
+}
+
+// Of the launcher's processes only one has an error of its own.
+TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
+  const std::vector<std::string> words{
+      WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-np",         "1", "/bin/sleep", "10", ":", "-np",
+      "1",          WEFT_EXECUTABLE,       "train",           "missing.toml"};
+  const CommandResult result = Command(words, folder_.path().string()).wait();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.errors, "missing.toml can't be read")) << result.errors;
+}
+
 TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
   for (const std::size_t listener : {0, 1}) {
     const std::string run_dir = "run" + std::to_string(listener);

@@ -22,7 +22,7 @@ constexpr double kAgreementSeconds = 2.0;  // ranks that fail alike do so at sta
 
 // In one piece, as other processes write to the same terminal.
 void report(std::ostream& errors, std::string_view message) {
-  errors << fmt::format("weft: {}\n", message) << std::flush;
+  errors << fmt::format("weft: error: {}\n", message) << std::flush;
 }
 
 struct Failure {

@@ -38,12 +38,12 @@ class DifferingRanks : public ::testing::Test {
 
 TEST_F(DifferingRanks, ByANumber) {
   expect_refused(two_programs(training({"--lr", "1e-3"}), training({"--lr", "2e-3"})),
-                 {"weft: rank 1 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "});
+                 {"weft: error: rank 1 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "});
 }
 
 TEST_F(DifferingRanks, BySomethingThatOneOfThemCannotResolve) {
   expect_refused(two_programs(training({}), training({"--global-batch", "3"})),
-                 {"weft: rank 1 was started with global-batch = 3, rank 0 with global-batch = 2"});
+                 {"weft: error: rank 1 was started with global-batch = 3, rank 0 with global-batch = 2"});
 }
 
 TEST_F(DifferingRanks, ByTheModel) {
@@ -63,7 +63,7 @@ TEST_F(DifferingRanks, ByTheBuild) {
   auto second = training({});
   second.front() = other;
   expect_refused(two_programs(training({}), second),
-                 {"weft: rank 1 runs a weft with build id = ", ", rank 0 with build id = "});
+                 {"weft: error: rank 1 runs a weft with build id = ", ", rank 0 with build id = "});
 }
 
 TEST_F(DifferingRanks, ByWhatChangesNoResultTrain) {

@@ -58,7 +58,7 @@ TEST(CheckFinite, NamesTheFirstTaskOfAllRanks) {
         if (rank == 0) state.get<float>("a")[5] = -kInfinity;  // as well
       };
       EXPECT_EQ(report(true, policy, streams, late_and_early),
-                "weft: rank 0: train, step 7: task 'make_sum' wrote a NaN or an infinity to 'sum' at [1, 2]\n");
+                "weft: error: rank 0: train, step 7: task 'make_sum' wrote a NaN or an infinity to 'sum' at [1, 2]\n");
     }
   }
 }
@@ -70,20 +70,21 @@ TEST(CheckFinite, TheRankOfTheEarlierTaskReports) {
     if (rank == 1) state.get<float>("a")[4] = std::numeric_limits<float>::quiet_NaN();
   };
   EXPECT_EQ(report(true, "program", 1, poison),
-            "weft: rank 1: train, step 7: task 'make_sum' wrote a NaN or an infinity to 'sum' at [1, 1]\n");
+            "weft: error: rank 1: train, step 7: task 'make_sum' wrote a NaN or an infinity to 'sum' at [1, 1]\n");
   const auto only_overflow = [](const State& state, int rank) {
     if (rank == 0) state.get<float>("b")[0] = 2e38F;
   };
   EXPECT_EQ(report(true, "program", 1, only_overflow),
-            "weft: rank 0: train, step 7: task 'make_twice' wrote a NaN or an infinity to 'twice' at [0, 0]\n");
+            "weft: error: rank 0: train, step 7: task 'make_twice' wrote a NaN or an infinity to 'twice' at [0, 0]\n");
 }
 
 TEST(CheckFinite, CollectivesAreLookedAtToo) {
   const auto large = [](const State& state, int) {
     for (float& value : state.get<float>("a")) value = 2e38F;
   };
-  EXPECT_EQ(report(true, "program", 1, large),
-            "weft: rank 0: train, step 7: task 'reduce_total' wrote a NaN or an infinity to 'total' at [0, 0]\n");
+  EXPECT_EQ(
+      report(true, "program", 1, large),
+      "weft: error: rank 0: train, step 7: task 'reduce_total' wrote a NaN or an infinity to 'total' at [0, 0]\n");
 }
 
 TEST(CheckFinite, IsSilentOtherwise) {

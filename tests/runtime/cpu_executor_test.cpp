@@ -363,7 +363,7 @@ TEST(CpuExecutorFailure, ARankThatThrowsEndsTheOthers) {
           errors);
       EXPECT_EQ(code, 3);
       EXPECT_EQ(lost, ranks - 1);
-      EXPECT_EQ(errors.str(), "weft: rank 1: disk full\n");
+      EXPECT_EQ(errors.str(), "weft: error: rank 1: disk full\n");
     }
   }
 }
@@ -401,7 +401,7 @@ TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
     EXPECT_EQ(code, 3);
     EXPECT_EQ(lost, 2);
     EXPECT_EQ(broken, 1);
-    EXPECT_EQ(errors.str(), "weft: rank 2: link down\n");
+    EXPECT_EQ(errors.str(), "weft: error: rank 2: link down\n");
   }
 }
 

@@ -37,7 +37,7 @@ void expect_refused(const TemporaryFolder& folder, const Arguments& arguments, c
   const CommandResult result = run_weft(arguments, folder.path().string());
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_EQ(result.output, "");
-  EXPECT_TRUE(result.errors.starts_with("weft: ")) << result.errors;
+  EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
   EXPECT_NE(result.errors.find("\n  fix: "), std::string::npos) << result.errors;
   for (const std::string& part : parts)
     EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\nnot in " << result.errors;

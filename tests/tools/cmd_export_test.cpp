@@ -40,7 +40,7 @@ class ExportCommand : public ::testing::Test {
     const CommandResult result = run(arguments);
     EXPECT_EQ(result.exit_code, 2) << result.errors;
     EXPECT_EQ(result.output, "");
-    EXPECT_TRUE(has_parts(result.errors, {"weft: ", "\n  fix: "})) << result.errors;
+    EXPECT_TRUE(has_parts(result.errors, {"weft: error: ", "\n  fix: "})) << result.errors;
     for (const std::string& part : parts) EXPECT_TRUE(has_parts(result.errors, {part}));
   }
   std::string read(const std::string& path) const { return TemporaryFolder::read(folder_.path(path)); }

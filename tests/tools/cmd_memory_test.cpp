@@ -167,7 +167,7 @@ TEST_F(MemoryCommand, RefusesByName) {
     SCOPED_TRACE(bad.arguments.back());
     EXPECT_EQ(result.exit_code, 2) << result.errors;
     EXPECT_EQ(result.output, "");
-    EXPECT_TRUE(has_parts(result.errors, {"weft: ", bad.what, "\n  fix: ", bad.fix}));
+    EXPECT_TRUE(has_parts(result.errors, {"weft: error: ", bad.what, "\n  fix: ", bad.fix}));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }

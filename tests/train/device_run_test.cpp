@@ -165,7 +165,7 @@ TEST(DeviceRun, ALostPeerEndsAStepAtOnce) {
     }
   };
   EXPECT_EQ(run_programs(held(go), body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: rank 1: gone\n");
+  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
 }
 
 TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {

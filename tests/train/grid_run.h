@@ -231,7 +231,7 @@ inline void expect_a_lost_rank_ends(const GridRun& run) {
     return 0;
   };
   EXPECT_EQ(run_ranks(ranks, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: rank " + std::to_string(ranks - 1) + ": gone\n");
+  EXPECT_EQ(errors.str(), "weft: error: rank " + std::to_string(ranks - 1) + ": gone\n");
 }
 
 /// ‖a − b‖ / ‖b‖, of the elements from `begin` on up to `end`.

@@ -24,7 +24,7 @@ TEST(RunRanks, ReportsAnErrorOfAllRanksOnce) {
     throw UserError("grid 3", "a divisor of 4", "");
   };
   EXPECT_EQ(run_ranks(2, body, errors), 2);
-  EXPECT_EQ(errors.str(), "weft: " + std::string(UserError("grid 3", "a divisor of 4", "").what()) + "\n");
+  EXPECT_EQ(errors.str(), "weft: error: " + std::string(UserError("grid 3", "a divisor of 4", "").what()) + "\n");
 }
 
 TEST(RunRanks, NamesTheRankThatFailedFirst) {
@@ -35,7 +35,7 @@ TEST(RunRanks, NamesTheRankThatFailedFirst) {
     return 0;
   };
   EXPECT_EQ(run_ranks(3, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: rank 1: disk full\n");
+  EXPECT_EQ(errors.str(), "weft: error: rank 1: disk full\n");
 }
 
 TEST(RunRanks, ExceptionsOfAnyTypeStayInside) {
@@ -59,7 +59,7 @@ TEST(RunRanks, ReportsAWorldThatWasGivenUp) {
     return 0;
   };
   EXPECT_EQ(run_ranks(2, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: stuck\n");
+  EXPECT_EQ(errors.str(), "weft: error: stuck\n");
 }
 
 TEST(LaunchedByMpi, LooksForALauncher) {

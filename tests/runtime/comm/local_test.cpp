@@ -155,7 +155,7 @@ TEST(LocalWorld, RankThatFailsMidwayLeavesNobodyReadingItsBuffers) {
       return 0;
     };
     const int code = run_ranks(3, body, errors);
-    EXPECT_TRUE(code == 0 || (code == 3 && errors.str() == "weft: rank 1: gave up\n")) << errors.str();
+    EXPECT_TRUE(code == 0 || (code == 3 && errors.str() == "weft: error: rank 1: gave up\n")) << errors.str();
   }
 }
 

@@ -156,7 +156,7 @@ TEST(StagedTransport, ALostPeerEndsTheWait) {
       },
       errors);
   EXPECT_EQ(code, 3);
-  EXPECT_EQ(errors.str(), "weft: rank 1: gone\n");
+  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
 }
 
 // The collective isn't in flight yet: this rank's own stream is far from it.
@@ -187,7 +187,7 @@ TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
       },
       errors);
   EXPECT_EQ(code, 3);
-  EXPECT_EQ(errors.str(), "weft: rank 1: gone\n");
+  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
 }
 
 TEST(StagedTransport, StopsWithACollectiveThatNobodyJoins) {

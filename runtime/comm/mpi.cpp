@@ -42,7 +42,7 @@ MPI_Comm duplicate_of_world() {
 
 struct PlaceOnNode {
   int rank, ranks;
-  int first;  // the world's rank of the node's first one, by which ranks know who shares their node
+  std::vector<int> node_of_rank;  // by rank of the world: the least rank on the same node
 };
 
 PlaceOnNode place_on_node(const std::shared_ptr<MpiSession>& session, const CommHandle& world) {
@@ -52,7 +52,9 @@ PlaceOnNode place_on_node(const std::shared_ptr<MpiSession>& session, const Comm
   const CommHandle of_node(session, node);
   int first = world.rank();
   check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
-  return {of_node.rank(), of_node.size(), first};
+  std::vector<int> firsts(static_cast<std::size_t>(world.size()));
+  check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, world.get()), "MPI_Allgather");
+  return {of_node.rank(), of_node.size(), std::move(firsts)};
 }
 
 std::shared_ptr<MpiSession> begin_session() {
@@ -123,7 +125,7 @@ std::unique_ptr<Communicator> MpiWorld::split(int color) {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(impl_->world.get(), static_cast<int>(first_of_group), impl_->rank, &comm), "split");
   CommHandle group(impl_->session, comm);
-  const auto nodes = all_gather(static_cast<std::uint64_t>(impl_->on_node.first));
+  const std::vector<int>& nodes = impl_->on_node.node_of_rank;
   bool shared_memory = true;
   for (std::size_t r = 0; r < nodes.size(); ++r) {
     if (colors[r] == own && nodes[r] != nodes[static_cast<std::size_t>(impl_->rank)]) shared_memory = false;

@@ -18,7 +18,7 @@ constexpr std::int64_t kMinPieceBytes = 8 << 10;
 MessageSizes message_sizes(int ranks, bool shared_memory) {
   constexpr std::int64_t kKilo = 1024, kMega = kKilo * kKilo;
   const std::int64_t peers = std::max(1, ranks - 1);
-  if (shared_memory) {  // more messages cost more than sums that run while others travel gain
+  if (shared_memory) {  // summing one piece while others travel gains less than more messages cost
     const std::int64_t piece = std::max(kMinPieceBytes, kMega / peers);
     return {.direct_bytes = (ranks == 2 ? 256 : 32) * kKilo,
             .most_piece_bytes = piece,

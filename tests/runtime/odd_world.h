@@ -4,12 +4,10 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "runtime/comm/communicator.h"
+#include "tests/runtime/forwarding_world.h"
 #include "tests/runtime/random_graph.h"
 
 namespace weft::testing {
@@ -18,27 +16,14 @@ namespace weft::testing {
 using MayProgress = std::function<bool()>;
 
 /// Another world, but that its communicators ask first.
-class OddWorld final : public World {
+class OddWorld final : public ForwardingWorld {
  public:
   /// `make` gives each communicator a function of its own.
-  OddWorld(World& inner, std::function<MayProgress()> make) : inner_(inner), make_(std::move(make)) {}
+  OddWorld(World& inner, std::function<MayProgress()> make) : ForwardingWorld(inner), make_(std::move(make)) {}
 
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::string name() const override { return inner_.name(); }
-  int ranks_on_node() const override { return inner_.ranks_on_node(); }
-  int rank_on_node() const override { return inner_.rank_on_node(); }
   std::unique_ptr<Communicator> split(int color) override {
-    return std::make_unique<OddCommunicator>(inner_.split(color), make_());
+    return std::make_unique<OddCommunicator>(ForwardingWorld::split(color), make_());
   }
-  void barrier() override { inner_.barrier(); }
-  void broadcast(std::vector<std::byte>& bytes, int root) override { inner_.broadcast(bytes, root); }
-  std::vector<std::uint64_t> all_gather(std::uint64_t value) override { return inner_.all_gather(value); }
-  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
-    return inner_.all_gather_bytes(bytes);
-  }
-  void expect_peers() override { inner_.expect_peers(); }
-  void abort(const std::string& reason, int exit_code) override { inner_.abort(reason, exit_code); }
 
  private:
   class OddCommunicator final : public Communicator {
@@ -55,7 +40,6 @@ class OddWorld final : public World {
     MayProgress may_progress_;
   };
 
-  World& inner_;
   std::function<MayProgress()> make_;
 };
 

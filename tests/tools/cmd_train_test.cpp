@@ -174,7 +174,6 @@ std::vector<pid_t> children_of(pid_t parent) {
   return children;
 }
 
-// Whichever process hears it, all leave behind the same step.
 TEST_F(TrainCommand, MpiRanksRefuseTogetherAndSaySoOnce) {
   const CommandResult result = Command(mpi_words(3, {"train", "missing.toml"}), folder_.path().string()).wait();
   EXPECT_EQ(result.exit_code, 2);
@@ -194,6 +193,7 @@ TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
   EXPECT_TRUE(contains(result.errors, "missing.toml can't be read")) << result.errors;
 }
 
+// Whichever process hears it, all leave behind the same step.
 TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
   for (const std::size_t listener : {0, 1}) {
     const std::string run_dir = "run" + std::to_string(listener);

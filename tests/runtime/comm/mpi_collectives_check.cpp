@@ -18,6 +18,7 @@
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/watchdog.h"
 #include "tests/runtime/comm/collectives_check.h"
+#include "tests/runtime/forwarding_world.h"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
@@ -62,11 +63,10 @@ std::int64_t allocations_of_collectives(World& world) {
 
 // The ranks of `world`, as if each were on a node of its own: here they share one, so that their messages would only be
 // cut as in shared memory.
-class RanksApart final : public World {
+class RanksApart final : public testing::ForwardingWorld {
  public:
-  explicit RanksApart(World& world) : world_(world) {}
-  int rank() const override { return world_.rank(); }
-  int size() const override { return world_.size(); }
+  using ForwardingWorld::ForwardingWorld;
+
   std::string name() const override { return "mpi, apart"; }
   int ranks_on_node() const override { return 1; }
   int rank_on_node() const override { return 0; }
@@ -77,17 +77,6 @@ class RanksApart final : public World {
     const MessageSizes sizes = message_sizes(group.size(), false);
     return std::make_unique<MpiCommunicator>(std::move(group), sizes);
   }
-  void barrier() override { world_.barrier(); }
-  void broadcast(std::vector<std::byte>& bytes, int root) override { world_.broadcast(bytes, root); }
-  std::vector<std::uint64_t> all_gather(std::uint64_t value) override { return world_.all_gather(value); }
-  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
-    return world_.all_gather_bytes(bytes);
-  }
-  void expect_peers() override { world_.expect_peers(); }
-  void abort(const std::string& reason, int exit_code) override { world_.abort(reason, exit_code); }
-
- private:
-  World& world_;
 };
 
 int check(World& world) {

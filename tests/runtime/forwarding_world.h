@@ -1,0 +1,39 @@
+// A world that passes every call on to another, for tests that change one thing of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+
+namespace weft::testing {
+
+/// Derive, and override what differs.
+class ForwardingWorld : public World {
+ public:
+  explicit ForwardingWorld(World& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::string name() const override { return inner_.name(); }
+  int ranks_on_node() const override { return inner_.ranks_on_node(); }
+  int rank_on_node() const override { return inner_.rank_on_node(); }
+  std::unique_ptr<Communicator> split(int color) override { return inner_.split(color); }
+  void barrier() override { inner_.barrier(); }
+  void broadcast(std::vector<std::byte>& bytes, int root) override { inner_.broadcast(bytes, root); }
+  std::vector<std::uint64_t> all_gather(std::uint64_t value) override { return inner_.all_gather(value); }
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
+    return inner_.all_gather_bytes(bytes);
+  }
+  void expect_peers() override { inner_.expect_peers(); }
+  void abort(const std::string& reason, int exit_code) override { inner_.abort(reason, exit_code); }
+
+ private:
+  World& inner_;
+};
+
+}  // namespace weft::testing

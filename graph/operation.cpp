@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-constexpr double kPackedElement = 4;  // bytes: packed weights are fp32
+constexpr double kPackedElement = 4;  // bytes, where packed weights are fp32; in pairs it is half
 constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;
 
 // What the epilogue of a product adds to it: the sums are still at hand, so one more matrix is written or read.

@@ -34,9 +34,7 @@ struct ArgumentsOf {
   static void add_if(bool present, Expected argument, Arguments& arguments) {
     if (present) arguments.push_back(argument);
   }
-  static std::int64_t packed_elements(const auto& op) {
-    return static_cast<std::int64_t>(cpu::packed_b_bytes({.m = 1, .n = op.n, .k = op.k}) / sizeof(float));
-  }
+  static std::int64_t packed_elements(const auto& op) { return cpu::packed_b_elements({.m = 1, .n = op.n, .k = op.k}); }
   // Numbers that parts of a norm tell each other of a row.
   static std::int64_t per_row(const auto& op) { return op.centered ? 2 : 1; }
   // What the backward pass of a norm in parts reads of the forward pass, and dy.

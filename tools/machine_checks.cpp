@@ -58,7 +58,7 @@ std::vector<Feature> processor_features() {
   return {{"AVX2", __builtin_cpu_supports("avx2") != 0, "8-wide fp32 kernels"},
           {"FMA", __builtin_cpu_supports("fma") != 0, "fused multiply-add in GEMM"},
           {"AVX-512F", __builtin_cpu_supports("avx512f") != 0, "16-wide fp32 GEMM in oneDNN"},
-          {"AVX512_BF16", avx512_bf16, "not used: fp32 tiles are faster"},
+          {"AVX512_BF16", avx512_bf16, "pairs of bf16 in Weft's own products, where there is no AMX"},
           {"AMX-BF16", amx_bf16, "bf16 matrix tiles in oneDNN"}};
 }
 
@@ -92,11 +92,15 @@ void check_processor(Checks& checks) {
     checks.push_back({section, feature.name, feature.present ? "yes" : "no",
                       feature.present ? CheckState::ok : CheckState::absent, feature.enables});
   }
-  const bool native = cpu::bf16_in_amx();
+  const bool native = cpu::bf16_in_amx(), pairs = cpu::bf16_in_pairs();
   checks.push_back({section, "oneDNN uses", std::string(onednn_isa()), CheckState::ok, "fp32 GEMM"});
-  checks.push_back({section, "bf16 GEMM", native ? "AMX" : "in fp32", CheckState::ok,
-                    native ? "--dtype bf16 is faster and halves the memory of activations"
-                           : "--dtype bf16 halves the memory of activations; its products run on fp32 tiles"});
+  checks.push_back({section, "bf16 GEMM",
+                    native  ? "AMX"
+                    : pairs ? "AVX512_BF16"
+                            : "in fp32",
+                    CheckState::ok,
+                    native || pairs ? "--dtype bf16 is faster and halves the memory of activations"
+                                    : "--dtype bf16 halves the memory of activations; its products run on fp32 tiles"});
 }
 
 /// Cores that hold the logical processors, from the topology files; 0 if there are none.

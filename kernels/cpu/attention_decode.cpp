@@ -12,6 +12,16 @@
 namespace weft::cpu {
 namespace {
 
+// A head's part of a token is a few cache lines, far from that of the next token: what is needed so many tokens later
+// is fetched, since prefetchers don't see that pattern.
+constexpr std::int64_t kTokensAhead = 8;
+
+template <class T>
+void fetch(const T* token, std::int64_t dim) {
+  constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
+  for (std::int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(token + i);
+}
+
 // scores[p] = scale·q·k_p for p < visible, then exp(score − largest); returns their sum.
 template <class T>
 float weigh_keys(const T* q, const T* keys, std::int64_t stride, std::int64_t visible, std::int64_t dim,
@@ -19,6 +29,7 @@ float weigh_keys(const T* q, const T* keys, std::int64_t stride, std::int64_t vi
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
   for (std::int64_t p = 0; p < visible; ++p) {
     const T* k = keys + p * stride;
+    fetch(keys + std::min(p + kTokensAhead, visible - 1) * stride, dim);
     scores[p] =
         scale * sum_vectors(dim, [&](std::int64_t i, auto lanes) { return lanes.load(q + i) * lanes.load(k + i); });
   }
@@ -27,6 +38,29 @@ float weigh_keys(const T* q, const T* keys, std::int64_t stride, std::int64_t vi
     const Floats e = lanes.fill(softmax_exp(lanes.load(scores + i) - top), 0.0F);
     lanes.store(scores + i, e);
     return e;
+  });
+}
+
+// out = Σ weights[p]·v_p / total over p < visible, with as many sums at a time as registers hold.
+template <class T>
+void average_values(const float* weights, float total, const T* values, std::int64_t stride, std::int64_t visible,
+                    std::int64_t dim, T* out) {
+  constexpr std::int64_t kTogether = 4;
+  std::int64_t begin = 0;
+  for (; begin + kTogether * kLanes <= dim; begin += kTogether * kLanes) {
+    Floats sums[kTogether] = {};
+    for (std::int64_t p = 0; p < visible; ++p) {
+      const T* value = values + p * stride + begin;
+      fetch(values + std::min(p + kTokensAhead, visible - 1) * stride + begin, kTogether * kLanes);
+#pragma GCC unroll 4
+      for (int v = 0; v < kTogether; ++v) sums[v] += weights[p] * load(value + v * kLanes);
+    }
+    for (int v = 0; v < kTogether; ++v) store(out + begin + v * kLanes, sums[v] / total);
+  }
+  for_vectors(dim - begin, [&](std::int64_t i, auto lanes) {
+    Floats sum{};
+    for (std::int64_t p = 0; p < visible; ++p) sum += weights[p] * lanes.load(values + p * stride + begin + i);
+    lanes.store(out + begin + i, sum / total);
   });
 }
 
@@ -57,19 +91,11 @@ void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t p
       std::copy_n(elements<T>(tensors.v, sequence) + kv_head * dim, dim, values + position * value_stride);
       ScratchParts parts(workers.worker_scratch());
       float* scores = parts.floats(shape.context);
-      float* sums = parts.floats(dim);
       for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
         const float total =
             weigh_keys(elements<T>(tensors.q, sequence) + head * dim, keys, key_stride, visible, dim, scores);
-        std::fill_n(sums, dim, 0.0F);
-        for (std::int64_t p = 0; p < visible; ++p) {
-          const T* value = values + p * value_stride;
-          for_vectors(dim, [&](std::int64_t i, auto lanes) {
-            lanes.store(sums + i, lanes.load(sums + i) + scores[p] * lanes.load(value + i));
-          });
-        }
-        T* out = elements<T>(tensors.out, sequence) + head * dim;
-        for_vectors(dim, [&](std::int64_t i, auto lanes) { lanes.store(out + i, lanes.load(sums + i) / total); });
+        average_values(scores, total, values, value_stride, visible, dim,
+                       elements<T>(tensors.out, sequence) + head * dim);
       }
     });
   };
@@ -77,7 +103,7 @@ void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t p
 }
 
 Scratch attention_decode_scratch(const DecodeShape& shape) {
-  return {ScratchParts::bytes(shape.context) + ScratchParts::bytes(shape.head_dim), 0};
+  return {ScratchParts::bytes(shape.context), 0};
 }
 
 }  // namespace weft::cpu

@@ -6,84 +6,34 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/vector_math.h"
+#include "kernels/cpu/power_sum.h"
 
 namespace weft::cpu {
-
 namespace {
 
-// So many logits at a time: once they have given their maximum, they still stand in the first-level cache when their
-// powers are taken, so that a row is read from memory once.
-constexpr std::int64_t kPart = 2048, kMostParts = 256;
-
-std::int64_t part_of(std::int64_t n) {
-  return std::max(kPart, round_up(ceil_div(n, kMostParts), 2 * kLanes));
-}
-
-// eˣ⁻ʳ for x ≤ r.
-[[gnu::always_inline]] inline Floats power(Floats x, float reference) {
-  return softmax_exp(x - reference);
-}
-
-// Σ eˣ of a row, as total·e^reference. A maximum is subtracted before anything is rounded: logits may be thousands, and
-// their differences small.
-struct PowerSum {
-  float reference = std::numeric_limits<float>::lowest(), total = 0.0F;
-
-  // More, relative to another reference: the larger of the two stays.
-  void add(float more, float of) {
-    if (of > reference) {
-      total = total * power(broadcast(reference), of)[0] + more;
-      reference = of;
-    } else {
-      total += more * power(broadcast(of), reference)[0];
-    }
-  }
-  double log() const { return std::log(total) + static_cast<double>(reference); }
-};
-
-template <class T>
-float reference_of(const T* x, std::int64_t n) {
-  return std::max(max_of(x, n), std::numeric_limits<float>::lowest());  // all may be −inf
-}
-
-template <class T>
-PowerSum power_sum(const T* x, std::int64_t n) {
-  PowerSum sum;
-  const std::int64_t length = part_of(n);
-  for (std::int64_t i = 0; i < n; i += length) {
-    const std::int64_t part = std::min(length, n - i);
-    const float reference = reference_of(x + i, part);
-    const float more = sum_of(
-        part, [&](Floats v) { return power(v, reference); }, Fetching<T>{x + i, x + i + length});
-    sum.add(more, reference);
-  }
-  return sum;
-}
-
 // x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. Until the sum is known, `powers`
-// holds n floats in load_pair's order, each part's powers relative to its own maximum, so that each is computed once;
+// holds n floats in load_pair's order, each part's powers relative to its reference, so that each is computed once;
 // it may be x. The sum has the same bits as power_sum's.
 template <class T, class Factor>
 PowerSum replace_by_powers(T* x, float* powers, std::int64_t n, const Factor& factor) {
-  const std::int64_t length = part_of(n);
-  std::array<float, kMostParts> references{};
+  constexpr bool kInPlace = std::is_same_v<T, float>;
+  const std::int64_t length = power_part(n);
+  std::array<float, kMostPowerParts> references{};
   PowerSum sum;
   for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
     const std::int64_t part = std::min(length, n - i);
-    const float reference = references.at(static_cast<std::size_t>(p)) = reference_of(x + i, part);
-    const float more = transform_and_sum(
-        part, powers + i, [&](Floats v) { return power(v, reference); }, Fetching<T>{x + i, x + i + length});
-    sum.add(more, reference);
+    add_powers(sum, x + i, part, !kInPlace && i > 0 && part == length, [&](const auto& f) {
+      return transform_and_sum(part, powers + i, f, Fetching<T>{x + i, x + i + length});
+    });
+    references.at(static_cast<std::size_t>(p)) = sum.reference;
   }
   for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
-    const float reference = references.at(static_cast<std::size_t>(p));
-    const float scale = factor(sum) * power(broadcast(reference), sum.reference)[0];
+    const float of_part = references.at(static_cast<std::size_t>(p));
+    const float scale = factor(sum) * power(broadcast(of_part), sum.reference)[0];
     transform(
         std::min(length, n - i), x + i, [&](Floats v) { return v * scale; }, powers + i);
   }

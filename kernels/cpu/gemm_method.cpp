@@ -87,6 +87,18 @@ bool library_takes_bf16() {
   return (known & kNeeded) == kNeeded;
 }
 
+bool has_amx() {
+#if defined(__x86_64__)
+  constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;  // CPUID leaf 7, EDX
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool known = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0;
+  const bool amx = known && (edx & kAmxBf16) != 0 && (edx & kAmxTile) != 0;
+  return amx && dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+#else
+  return false;
+#endif
+}
+
 // Slices as multiples of the register tile; B's part of a slice stays in the second-level cache.
 void add_packed_methods(std::vector<GemmMethod>& methods) {
   for (const std::int64_t cols : {192, 384}) {
@@ -147,9 +159,13 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
 }
 
 GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/) {
-  // With eight lanes the packed engine wins almost every product whose rows make up for the packing (bench_gemm).
-  constexpr std::int64_t kEnoughRows = 64;
-  if (kLanes == 8 && shape.m >= kEnoughRows) return {Engine::packed, 64, 192};
+  // With eight lanes, and with pairs of bf16, the packed engine wins almost every product whose rows make up for the
+  // packing (bench_gemm).
+  constexpr std::int64_t kEnoughRows = 64, kEnoughInPairs = 8;
+  const bool in_pairs = inputs == DType::bf16 && bf16_in_pairs();
+  if ((in_pairs && shape.m >= kEnoughInPairs) || (kLanes == 8 && shape.m >= kEnoughRows)) {
+    return {Engine::packed, 64, 192};
+  }
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
   return {inputs == DType::bf16 && bf16_in_amx() ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
 }
@@ -157,8 +173,9 @@ GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*out
 std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output) {
   std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output)};
   add_library_methods(methods, Engine::sgemm, shape, inputs);
-  // Without AMX, bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
-  if (inputs == DType::f32 || bf16_in_amx()) add_library_methods(methods, Engine::matmul, shape, inputs);
+  // Without such instructions bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
+  if (inputs == DType::f32 || bf16_in_amx() || bf16_in_pairs())
+    add_library_methods(methods, Engine::matmul, shape, inputs);
   add_packed_methods(methods);
   std::erase_if(methods, [&](const GemmMethod& method) { return !can_run(method, shape, inputs, output); });
   return methods;
@@ -174,16 +191,13 @@ bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DTy
   return row_blocks <= kMostSlices && col_blocks <= kMostSlices && row_blocks * col_blocks <= kMostSlices;
 }
 
+bool bf16_in_pairs() {
+  return kHasPairs && !bf16_in_amx();
+}
+
 bool bf16_in_amx() {
-#if defined(__x86_64__)
-  constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;  // CPUID leaf 7, EDX
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  const bool known = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0;
-  const bool amx = known && (edx & kAmxBf16) != 0 && (edx & kAmxTile) != 0;
-  return amx && dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
-#else
-  return false;
-#endif
+  static const bool in_amx = has_amx();  // asking takes microseconds on a virtual machine
+  return in_amx;
 }
 
 }  // namespace weft::cpu

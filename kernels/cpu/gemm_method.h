@@ -27,7 +27,7 @@ struct GemmMethod {
   enum class Engine : std::uint8_t {
     sgemm,   // oneDNN's sgemm, one thread a slice; bf16 slices are converted to fp32 first
     matmul,  // oneDNN's matmul primitives, one a slice; bf16 in the CPU's own instructions
-    packed,  // Weft's own: A and B copied once into the order in which register tiles read them, bf16 as fp32
+    packed,  // Weft's own: A and B copied once into the order in which register tiles read them (packed_gemm.h)
   };
   Engine engine = Engine::sgemm;
   std::int64_t rows = 0, cols = 0;      // of a slice; the last ones may be smaller
@@ -53,6 +53,10 @@ std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType
 /// of them where each costs memory (all engines but packed), bf16 by matmul only with AVX-512, and another layout than
 /// the product's own only where layout_fits() and the engine isn't packed.
 bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType output);
+
+/// Whether bf16 products multiply pairs at once, twice as fast as fp32: by AVX512_BF16, where there is no AMX. Of the
+/// CPUs that have both, the pairs are half as fast as fp32 (Sapphire Rapids).
+bool bf16_in_pairs();
 
 /// Whether bf16 products run in the CPU's AMX units: CPU, operating system and oneDNN have to support them.
 bool bf16_in_amx();

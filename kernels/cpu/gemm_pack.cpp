@@ -14,6 +14,7 @@ namespace {
 
 // So many rows of a matrix are read side by side.
 constexpr std::int64_t kRowsTogether = 8;
+constexpr std::int64_t kColsAhead = 128;
 
 // Where lane `lane` of a pair's new first (or second) vector comes from when blocks of kBlock × kBlock swap places
 // across the diagonal: below kLanes from the first, else from the second.
@@ -94,60 +95,114 @@ class PartOfStrip {
   std::int64_t cols_;
 };
 
-// kLanes rows of op(A) (columns of op(B)) that are contiguous along k; `count` of them exist, the others are zero.
-template <class T, class Strips>
-void pack_transposed(const T* from, std::int64_t stride, std::int64_t count, std::int64_t depth, const Strips& strips) {
-  std::int64_t k = 0;
-  for (; count == kLanes && k + kLanes <= depth; k += kLanes) {
+// What lies at position k of a strip: an element of a matrix as a float, …
+template <class T>
+class Singles {
+ public:
+  explicit Singles(const Matrix& matrix) : data_(elements<T>(matrix)), stride_(matrix.row_stride) {}
+
+  // Whether all of a row's positions below k are as they lie in memory.
+  bool reaches(std::int64_t /*k*/) const { return true; }
+  // kLanes positions of a row along which k runs, and one.
+  Floats along(std::int64_t row, std::int64_t k) const { return load(data_ + row * stride_ + k); }
+  float at(std::int64_t row, std::int64_t k) const { return static_cast<float>(data_[row * stride_ + k]); }
+  // Position k of `count` columns from `col`, k being a row.
+  Floats across(std::int64_t k, std::int64_t col, std::int64_t count) const {
+    const T* from = data_ + k * stride_ + col;
+    __builtin_prefetch(from + kColsAhead);
+    return count == kLanes ? load(from) : load_partial(from, count);
+  }
+
+ private:
+  const T* data_;
+  std::int64_t stride_;
+};
+
+// … or two bf16 in the bits of one.
+class Pairs {
+ public:
+  explicit Pairs(const Matrix& matrix)
+      : data_(matrix.b16()), stride_(matrix.row_stride), rows_(matrix.rows), cols_(matrix.cols) {}
+
+  bool reaches(std::int64_t k) const { return 2 * k <= cols_; }  // the last may lack a half
+  Floats along(std::int64_t row, std::int64_t k) const {
+    Floats pairs;
+    std::memcpy(&pairs, data_ + row * stride_ + 2 * k, sizeof pairs);
+    return pairs;
+  }
+  float at(std::int64_t row, std::int64_t k) const {
+    const bf16* from = data_ + row * stride_ + 2 * k;
+    const bf16 two[] = {from[0], 2 * k + 1 < cols_ ? from[1] : bf16()};
+    float pair = 0;
+    std::memcpy(&pair, two, sizeof pair);
+    return pair;
+  }
+  Floats across(std::int64_t k, std::int64_t col, std::int64_t count) const {
+    const Words first = upper_words(2 * k, col, count);
+    const Words second = 2 * k + 1 < rows_ ? upper_words(2 * k + 1, col, count) : Words{};
+    return lanes_cast<Floats>((first >> 16) | second);
+  }
+
+ private:
+  Words upper_words(std::int64_t row, std::int64_t col, std::int64_t count) const {
+    const bf16* from = data_ + row * stride_ + col;
+    __builtin_prefetch(from + kColsAhead);
+    return lanes_cast<Words>(count == kLanes ? load(from) : load_partial(from, count));
+  }
+
+  const bf16* data_;
+  std::int64_t stride_, rows_, cols_;
+};
+
+// `count` rows of op(A) (columns of op(B)) from `row`, contiguous along k; up to kLanes the others are zero.
+template <class Values, class Strips>
+void pack_transposed(const Values& values, std::int64_t row, std::int64_t count, std::int64_t k, std::int64_t depth,
+                     const Strips& strips) {
+  std::int64_t i = 0;
+  for (; count == kLanes && i + kLanes <= depth && values.reaches(k + i + kLanes); i += kLanes) {
     Floats rows[kLanes];
 #pragma GCC unroll 16
-    for (int r = 0; r < kLanes; ++r) rows[r] = load(from + r * stride + k);
+    for (int r = 0; r < kLanes; ++r) rows[r] = values.along(row + r, k + i);
     transpose(rows);
 #pragma GCC unroll 16
-    for (int r = 0; r < kLanes; ++r) strips.put(k + r, rows[r]);
+    for (int r = 0; r < kLanes; ++r) strips.put(i + r, rows[r]);
   }
-  for (; k < depth; ++k) {
+  for (; i < depth; ++i) {
     Floats value{};
-    for (std::int64_t r = 0; r < count; ++r) value[r] = static_cast<float>(from[r * stride + k]);
-    strips.put(k, value);
+    for (std::int64_t r = 0; r < count; ++r) value[r] = values.at(row + r, k + i);
+    strips.put(i, value);
   }
 }
 
-// kLanes rows of op(A) (columns of op(B)) that are neighbours in memory, at `count` steps along k.
-template <class T, class Strips>
-void pack_neighbours(const T* from, std::int64_t stride, std::int64_t count, std::int64_t k, std::int64_t steps,
-                     const Strips& strips) {
-  if (count == kLanes) {
-    for (std::int64_t step = 0; step < steps; ++step) strips.put(k + step, load(from + step * stride));
-  } else {
-    for (std::int64_t step = 0; step < steps; ++step) strips.put(k + step, load_partial(from + step * stride, count));
+template <class Strips, class Values>
+void pack(const PackSource& source, const PackTarget& target, const Values& values) {
+  const auto strips_at = [&](std::int64_t i) { return Strips(target, source.count, i); };
+  const auto count_at = [&](std::int64_t i) { return std::min(kLanes, source.count - i); };
+  if (source.k_contiguous) {
+    for (std::int64_t i = 0; i < source.count; i += kLanes) {
+      pack_transposed(values, source.first + i, count_at(i), source.k, source.depth, strips_at(i));
+    }
+    return;
+  }
+  // Rows of the matrix are read from one end to the other, as prefetchers like it, and where the next columns go is
+  // fetched meanwhile: strips lie too far apart for prefetchers to notice.
+  for (std::int64_t k = 0; k < source.depth; k += kRowsTogether) {
+    const std::int64_t end = std::min(k + kRowsTogether, source.depth);
+    for (std::int64_t i = 0; i < source.count; i += kLanes) {
+      if (i + kLanes < source.count) strips_at(i + kLanes).prefetch(k);
+      const auto strips = strips_at(i);
+      for (std::int64_t step = k; step < end; ++step) {
+        strips.put(step, values.across(source.k + step, source.first + i, count_at(i)));
+      }
+    }
   }
 }
 
 template <class Strips>
 void pack(const PackSource& source, const PackTarget& target) {
-  const auto strips_at = [&](std::int64_t i) { return Strips(target, source.count, i); };
-  const auto pack_as = [&]<class T>(std::type_identity<T>) {
-    const std::int64_t stride = source.matrix.row_stride;
-    if (source.k_contiguous) {
-      for (std::int64_t i = 0; i < source.count; i += kLanes) {
-        pack_transposed(elements<T>(source.matrix, source.first + i) + source.k, stride,
-                        std::min(kLanes, source.count - i), source.depth, strips_at(i));
-      }
-      return;
-    }
-    // Rows of the matrix are read from one end to the other, as prefetchers like it, and where the next columns go is
-    // fetched meanwhile: strips lie too far apart for prefetchers to notice.
-    for (std::int64_t k = 0; k < source.depth; k += kRowsTogether) {
-      const std::int64_t steps = std::min(kRowsTogether, source.depth - k);
-      const T* from = elements<T>(source.matrix, source.k + k) + source.first;
-      for (std::int64_t i = 0; i < source.count; i += kLanes) {
-        if (i + kLanes < source.count) strips_at(i + kLanes).prefetch(k);
-        pack_neighbours(from + i, stride, std::min(kLanes, source.count - i), k, steps, strips_at(i));
-      }
-    }
-  };
-  with_element_type(pack_as, source.matrix);
+  if (source.pairs) return pack<Strips>(source, target, Pairs{source.matrix});
+  with_element_type([&]<class T>(std::type_identity<T>) { pack<Strips>(source, target, Singles<T>{source.matrix}); },
+                    source.matrix);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Copies of A and B in the order in which gemm_tile.h reads them: strips of kTileRows rows or kTileCols columns, as
-// fp32.
+// Copies of A and B in the order in which gemm_tile.h reads them: strips of kTileRows rows or kTileCols columns, of
+// floats or of pairs of bf16.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 namespace weft::cpu {
 
 /// A part of op(A) or op(B): `count` rows of op(A) or columns of op(B) from `first`, times `depth` along k from `k`.
-/// `k_contiguous`: elements along k are neighbours in memory (A as it is, B transposed).
+/// `k_contiguous`: elements along k are neighbours in memory (A as it is, B transposed). `pairs`: of a bf16 matrix two
+/// elements along k become one of the strips', and k and depth count pairs; what an odd one lacks is zero.
 struct PackSource {
   Matrix matrix;  // f32 or bf16
-  bool k_contiguous = false;
+  bool k_contiguous = false, pairs = false;
   std::int64_t first = 0, count = 0, k = 0, depth = 0;
 };
 

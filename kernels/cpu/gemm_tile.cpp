@@ -25,7 +25,7 @@ inline Floats element(const float* from) {
   return value;
 }
 
-template <int kVectors>
+template <int kVectors, bool kPairs>
 void multiply(const TileArguments& tile) {
   constexpr std::int64_t kRows = kTileRows;
   Floats sums[kRows][kVectors] = {};
@@ -52,7 +52,13 @@ void multiply(const TileArguments& tile) {
     for (int r = 0; r < kRows; ++r) {
       const Floats left = element(a + r);
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) sums[r][v] += left * right[v];
+      for (int v = 0; v < kVectors; ++v) {
+        if constexpr (kPairs) {
+          sums[r][v] = multiply_add_pairs(left, right[v], sums[r][v]);
+        } else {
+          sums[r][v] += left * right[v];
+        }
+      }
     }
     a += kTileRows;
     b += tile.b_cols;
@@ -88,12 +94,20 @@ void multiply(const TileArguments& tile) {
   }
 }
 
+template <bool kPairs>
+void multiply(const TileArguments& tile) {
+  if (tile.b_cols == kTileCols) return multiply<3, kPairs>(tile);
+  if (tile.b_cols == 2 * kLanes) return multiply<2, kPairs>(tile);
+  multiply<1, kPairs>(tile);
+}
+
 }  // namespace
 
 void multiply_tile(const TileArguments& tile) {
-  if (tile.b_cols == kTileCols) return multiply<3>(tile);
-  if (tile.b_cols == 2 * kLanes) return multiply<2>(tile);
-  multiply<1>(tile);
+  if constexpr (kHasPairs) {
+    if (tile.pairs) return multiply<true>(tile);
+  }
+  multiply<false>(tile);
 }
 
 }  // namespace weft::cpu

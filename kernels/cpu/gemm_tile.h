@@ -13,16 +13,16 @@ namespace weft::cpu {
 inline constexpr std::int64_t kTileRows = kHalf, kTileCols = 3 * kLanes;
 
 /// A strip of A holds `depth` columns of kTileRows elements each; a strip of B `depth` rows of `b_cols` elements (one,
-/// two or three vectors, the last zero beyond C's edge). c[rows, cols] with row stride ldc becomes A·B, plus what it
-/// holds if `add`, plus bias[cols] if not null. Sums run over one block of depth in order, then join C: one rounding a
-/// block.
+/// two or three vectors, the last zero beyond C's edge). An element is a float, or if `pairs` two bf16 that are
+/// neighbours along k. c[rows, cols] with row stride ldc becomes A·B, plus what it holds if `add`, plus bias[cols] if
+/// not null. Sums run over one block of depth in order, then join C: one rounding a block.
 struct TileArguments {
   std::int64_t depth = 0, b_cols = 0;
   const float* a = nullptr;
   const float* b = nullptr;
   float* c = nullptr;
   std::int64_t ldc = 0, rows = 0, cols = 0;
-  bool add = false;
+  bool add = false, pairs = false;
   const float* bias = nullptr;
 };
 

@@ -40,13 +40,12 @@ void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Mat
       const T* in = elements<T>(x, row);
       float m = 0.0F;
       if (centered) {
-        m = sum_vectors(cols, [&](std::int64_t i, auto lanes) { return lanes.load(in + i); }) *
+        m = sum_of(
+                cols, [](Floats v) { return v; }, in) *
             (1.0F / static_cast<float>(cols));
       }
-      const float squares = sum_vectors(cols, [&](std::int64_t i, auto lanes) {
-        const Floats d = lanes.fill(lanes.load(in + i), m) - m;
-        return d * d;
-      });
+      const float squares = sum_of(
+          cols, [&](Floats v) { return (v - m) * (v - m); }, in);
       float* out = statistics.f32() + row * (centered ? 2 : 1);
       if (centered) *out++ = m;
       *out = squares;

@@ -38,10 +38,19 @@ std::int64_t block_of(std::int64_t k) {
   return equal_parts(k, kBlock, 8);
 }
 
+bool takes_pairs(DType inputs) {
+  return inputs == DType::bf16 && bf16_in_pairs();
+}
+
+// What is counted along k.
+std::int64_t depth_of(std::int64_t k, bool pairs) {
+  return pairs ? ceil_div(k, 2) : k;
+}
+
 // A panel to be packed, in parts that workers take.
 struct PackJob {
   Matrix matrix;
-  bool k_contiguous;
+  bool k_contiguous, pairs;
   std::int64_t first, count, k, depth;
   std::int64_t padded;  // count, filled up to what is packed
   std::int64_t block;
@@ -62,7 +71,7 @@ struct PackJob {
     const std::int64_t step = k_contiguous ? block_depth : kPackDepth, k_in_block = in_depth % block_parts() * step;
     if (k_in_block >= block_depth) return;
     const std::int64_t length = std::min(step, block_depth - k_in_block);
-    pack(PackSource{matrix, k_contiguous, first + at, width, k + begin + k_in_block, length},
+    pack(PackSource{matrix, k_contiguous, pairs, first + at, width, k + begin + k_in_block, length},
          PackTarget{to + padded * begin + at * block_depth, block_depth, k_in_block});
   }
 };
@@ -89,7 +98,9 @@ PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, s
                        std::int64_t slice_cols)
     : shape_(shape),
       arguments_(arguments),
-      block_(block_of(shape.k)),
+      pairs_(takes_pairs(arguments.a.dtype)),
+      depth_(depth_of(shape.k, pairs_)),
+      block_(block_of(depth_)),
       panel_rows_(equal_parts(shape.m, kPanelRows, kTileRows)),
       panel_cols_(equal_parts(shape.n, kPanelCols, kTileCols)),
       panel_depth_(kPanelBlocks * block_) {
@@ -101,11 +112,11 @@ bool PackedGemm::sums_in_c() const {
   return arguments_.c.dtype == DType::f32;
 }
 bool PackedGemm::sums_in_slices() const {
-  return !sums_in_c() && shape_.k <= panel_depth_;
+  return !sums_in_c() && depth_ <= panel_depth_;
 }
 
 Scratch PackedGemm::scratch() const {
-  const std::int64_t depth = std::min(panel_depth_, shape_.k);
+  const std::int64_t depth = std::min(panel_depth_, depth_);
   const std::size_t a = ScratchParts::bytes(panel_rows_ * depth);
   const std::size_t b = arguments_.packed_b != nullptr ? 0 : ScratchParts::bytes(panel_cols_ * depth);
   const std::size_t sums = sums_in_c() || sums_in_slices() ? 0 : ScratchParts::bytes(panel_rows_ * panel_cols_);
@@ -115,23 +126,23 @@ Scratch PackedGemm::scratch() const {
 
 void PackedGemm::run(Workers& workers) const {
   ScratchParts parts(workers.shared_scratch());
-  const std::int64_t depth = std::min(panel_depth_, shape_.k);
+  const std::int64_t depth = std::min(panel_depth_, depth_);
   const bool given_b = arguments_.packed_b != nullptr;
   Buffers buffers{};
   buffers.a = parts.floats(panel_rows_ * depth);
   buffers.b = given_b ? nullptr : parts.floats(panel_cols_ * depth);
   buffers.sums = sums_in_c() || sums_in_slices() ? nullptr : parts.floats(panel_rows_ * panel_cols_);
-  const bool one_depth = shape_.k <= panel_depth_, one_col = shape_.n <= panel_cols_;
+  const bool one_depth = depth_ <= panel_depth_, one_col = shape_.n <= panel_cols_;
   for (std::int64_t row = 0; row < shape_.m; row += panel_rows_) {
     for (std::int64_t col = 0; col < shape_.n; col += panel_cols_) {
-      for (std::int64_t k = 0; k < shape_.k; k += panel_depth_) {
+      for (std::int64_t k = 0; k < depth_; k += panel_depth_) {
         const Panel panel{row,
                           std::min(panel_rows_, shape_.m - row),
                           col,
                           std::min(panel_cols_, shape_.n - col),
                           k,
-                          std::min(panel_depth_, shape_.k - k),
-                          k + panel_depth_ >= shape_.k};
+                          std::min(panel_depth_, depth_ - k),
+                          k + panel_depth_ >= depth_};
         const bool same_a = one_depth && col > 0, same_b = given_b || (one_depth && one_col && row > 0);
         pack(workers, panel, buffers, !same_a, !same_b);
         multiply(workers, panel, buffers);
@@ -143,6 +154,7 @@ void PackedGemm::run(Workers& workers) const {
 void PackedGemm::pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const {
   const PackJob a_job{arguments_.a,
                       !shape_.trans_a,
+                      pairs_,
                       panel.row,
                       a ? panel.rows : 0,
                       panel.k,
@@ -150,9 +162,16 @@ void PackedGemm::pack(Workers& workers, const Panel& panel, const Buffers& buffe
                       round_up(panel.rows, kTileRows),
                       block_,
                       buffers.a};
-  const PackJob b_job{
-      arguments_.b, shape_.trans_b, panel.col, b ? panel.cols : 0, panel.k, panel.depth, round_up(panel.cols, kLanes),
-      block_,       buffers.b};
+  const PackJob b_job{arguments_.b,
+                      shape_.trans_b,
+                      pairs_,
+                      panel.col,
+                      b ? panel.cols : 0,
+                      panel.k,
+                      panel.depth,
+                      round_up(panel.cols, kLanes),
+                      block_,
+                      buffers.b};
   const std::int64_t a_parts = a_job.parts();
   workers.run(a_parts + b_job.parts(), [&](std::int64_t index) {
     if (index < a_parts)
@@ -213,6 +232,7 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
     TileArguments tile;
     tile.depth = std::min(block_, panel.depth - k);
     tile.ldc = stride;
+    tile.pairs = pairs_;
     tile.add = shape_.accumulate || panel.k + k > 0;
     const float* const a = buffers.a + a_rows * k + row * tile.depth;
     const float* const b = b_floats + b_cols * k + b_col * tile.depth;
@@ -244,12 +264,19 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
   }
 }
 
-std::size_t packed_b_bytes(const GemmShape& shape) {
-  return static_cast<std::size_t>(round_up(shape.n, kLanes) * shape.k) * sizeof(float);
+DType packed_b_dtype(DType b) {
+  return takes_pairs(b) ? DType::bf16 : DType::f32;
+}
+
+std::int64_t packed_b_elements(const GemmShape& shape) {
+  return round_up(shape.n, kLanes) * round_up(shape.k, 2);
 }
 
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to) {
-  const PackJob job{b, shape.trans_b, 0, shape.n, 0, shape.k, round_up(shape.n, kLanes), block_of(shape.k), floats(to)};
+  const bool pairs = takes_pairs(b.dtype);
+  const std::int64_t depth = depth_of(shape.k, pairs);
+  const PackJob job{b,         shape.trans_b, pairs, 0, shape.n, 0, depth, round_up(shape.n, kLanes), block_of(depth),
+                    floats(to)};
   workers.run(job.parts(), [&](std::int64_t index) { job.run(index, pack_b); });
 }
 

@@ -1,5 +1,6 @@
 // Weft's own matrix product: all workers pack panels of A and B once into shared scratch, then compute slices of C from
-// them by register tiles. bf16 becomes fp32 while it is packed; sums are fp32, rounded to C's dtype once.
+// them by register tiles. bf16 becomes fp32 while it is packed, or stays what it is in pairs where the CPU multiplies
+// them twice as fast (bf16_in_pairs()); sums are fp32, rounded to C's dtype once.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@
 
 namespace weft::cpu {
 
-/// Bytes of B packed whole, for pack_gemm_b(), which writes them all. Depends on shape.n and shape.k.
-std::size_t packed_b_bytes(const GemmShape& shape);
+/// What B of f32 or bf16 becomes when it is packed whole: packed_b_elements() of packed_b_dtype().
+DType packed_b_dtype(DType b);
+std::int64_t packed_b_elements(const GemmShape& shape);
 
-/// Packs all of B (see GemmShape; f32 or bf16) into packed_b_bytes() bytes at `to`, 64-byte aligned. The result depends
-/// on shape.n, shape.k and B's values: products of other m, and of transposed A, may read it.
+/// Packs all of B (see GemmShape) into such a vector at `to`, 64-byte aligned. The result depends on shape.n, shape.k
+/// and B's values: products of other m, and of transposed A, may read it.
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to);
 
 /// A product by the packed engine. `slice_rows` and `slice_cols` are what a worker takes at a time: bits don't depend
@@ -35,8 +37,10 @@ class PackedGemm {
 
   GemmShape shape_;
   GemmArguments arguments_;
+  bool pairs_;
+  std::int64_t depth_;  // k, or the pairs in it, as all that is counted along k below
   std::int64_t slice_rows_, slice_cols_;
-  std::int64_t block_;                                  // of k, whose sum stays in registers
+  std::int64_t block_;                                  // whose sum stays in registers
   std::int64_t panel_rows_, panel_cols_, panel_depth_;  // what is packed at a time
 };
 

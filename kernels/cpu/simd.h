@@ -118,9 +118,13 @@ inline Words round_to_upper(Floats value) {
   return value != value ? bits | 0x00400000U : bits + 0x7fffU + ((bits >> 16) & 1U);
 }
 
-/// The same bits as bf16(float).
+/// The same bits as bf16(float), but that subnormal numbers may become zero.
 inline Halves narrow(Floats value) {
+#if defined(__AVX512BF16__)
+  return lanes_cast<Halves>(_mm512_cvtneps_pbh(lanes_cast<__m512>(value)));
+#else
   return narrow_words(round_to_upper(value) >> 16);
+#endif
 }
 
 inline Floats load(const float* from) {
@@ -175,7 +179,13 @@ inline void store_pair(float* to, const Pair& pair) {
 }
 /// A NaN has to be quiet, as arithmetic makes them: others may become infinite.
 inline void store_pair(bf16* to, const Pair& pair) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+  const __m512i in_order =
+      lanes_cast<__m512i>(_mm512_cvtne2ps_pbh(lanes_cast<__m512>(pair.second), lanes_cast<__m512>(pair.first)));
+  const __m512i alternately = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                               6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i words = _mm512_maskz_permutexvar_epi16(0xffffffff, alternately, in_order);
+#elif defined(__AVX2__) && !defined(__AVX512F__)
   // All sixteen are rounded at once, in 16-bit lanes: up if what is cut off is above a half, or a half and the rest
   // odd.
   const __m256i first = lanes_cast<__m256i>(pair.first), second = lanes_cast<__m256i>(pair.second);
@@ -242,6 +252,23 @@ inline Floats multiply_add(Floats a, Floats b, Floats c) {
   return lanes_cast<Floats>(_mm256_fmadd_ps(lanes_cast<__m256>(a), lanes_cast<__m256>(b), lanes_cast<__m256>(c)));
 #else
   return a * b + c;
+#endif
+}
+
+/// Whether vectors of pairs of bf16 can be multiplied and summed, as floats: AVX512_BF16.
+#if defined(__AVX512BF16__)
+inline constexpr bool kHasPairs = true;
+#else
+inline constexpr bool kHasPairs = false;
+#endif
+
+/// a₀·b₀ + a₁·b₁ + c in each lane of 32 bits, which holds a pair of bf16 in a and b and a float in c. Subnormal numbers
+/// count as zero. Only where kHasPairs.
+inline Floats multiply_add_pairs([[maybe_unused]] Floats a, [[maybe_unused]] Floats b, Floats c) {
+#if defined(__AVX512BF16__)
+  return lanes_cast<Floats>(_mm512_dpbf16_ps(lanes_cast<__m512>(c), lanes_cast<__m512bh>(a), lanes_cast<__m512bh>(b)));
+#else
+  return c;
 #endif
 }
 

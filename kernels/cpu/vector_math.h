@@ -25,12 +25,7 @@ inline constexpr float kRoundToWhole = 12583039.0F;
   const Floats r2 = r * r;
   const Floats upper = (1.33002565e-3F * r + 9.66971847e-3F) * r2 + (5.55056004e-2F * r + 2.40222815e-1F);
   const Floats fraction = upper * r2 + (6.93147181e-1F * r + 1.0F);
-#if defined(__AVX512F__)
-  return lanes_cast<Floats>(
-      _mm512_maskz_scalef_ps(0xffff, lanes_cast<__m512>(fraction), lanes_cast<__m512>(shifted - kRoundToWhole)));
-#else
   return fraction * lanes_cast<Floats>(lanes_cast<Words>(shifted) << 23);  // 2ⁿ: n + 127 is its exponent's bits
-#endif
 }
 
 /// eˣ for x ≤ 88, as softmax needs it, with a relative error below 2.5e-7 + 2e-8·|x|: at most 2⁻¹²⁶ below −87.3, NaN
@@ -41,23 +36,11 @@ inline constexpr float kRoundToWhole = 12583039.0F;
   return exp2_of_parts(shifted, multiply_add(bounded, log2e, kRoundToWhole - shifted));
 }
 
-/// 1/x to 2 ulp for 2⁻¹²⁶ ≤ x ≤ 2¹²⁶, without a division where it is slow; 0 for +inf, NaN for NaN.
-[[gnu::always_inline]] inline Floats reciprocal(Floats x) {
-#if defined(__AVX512F__)
-  const auto value = lanes_cast<__m512>(x);
-  const Floats guess = lanes_cast<Floats>(_mm512_maskz_rcp14_ps(0xffff, value));
-  const __mmask16 near = _mm512_cmp_ps_mask(value, _mm512_set1_ps(0x1p126F), _CMP_NGT_UQ);
-  return lanes_cast<Floats>(_mm512_maskz_mul_ps(near, lanes_cast<__m512>(guess), lanes_cast<__m512>(2.0F - x * guess)));
-#else
-  return 1.0F / x;
-#endif
-}
-
 /// 1/(1 + 2ˣ) to 4e-7, for callers whose exponents come scaled: 0 from 128 on, NaN for NaN.
 [[gnu::always_inline]] inline Floats logistic2(Floats x) {
   const Floats bounded = at_most(at_least(x, -126.0F), 128.0F);
   const Floats shifted = bounded + kRoundToWhole;
-  return reciprocal(1.0F + exp2_of_parts(shifted, bounded - (shifted - kRoundToWhole)));
+  return 1.0F / (1.0F + exp2_of_parts(shifted, bounded - (shifted - kRoundToWhole)));
 }
 
 /// 1/(1 + e⁻ˣ) to 3e-7: silu(x) = x·logistic(x). 0 from −89 on, NaN for NaN.
@@ -66,7 +49,7 @@ inline constexpr float kRoundToWhole = 12583039.0F;
   const Floats negative = -at_most(at_least(x, -89.0F), 87.0F), log2e = broadcast(kLog2e);
   const Floats shifted = multiply_add(negative, log2e, broadcast(kRoundToWhole));
   const Floats r = multiply_add(negative, log2e, kRoundToWhole - shifted);
-  return reciprocal(1.0F + exp2_of_parts(shifted, multiply_add(negative, broadcast(kLog2eLow), r)));
+  return 1.0F / (1.0F + exp2_of_parts(shifted, multiply_add(negative, broadcast(kLog2eLow), r)));
 }
 
 struct SineCosine {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/vector_math.h"
+#include "kernels/cpu/power_sum.h"
 
 namespace weft::cpu {
 namespace {
@@ -30,7 +30,7 @@ void check_target(std::int64_t target, std::int64_t vocab) {
 }
 
 float scalar_exp(float x) {
-  return softmax_exp(broadcast(x))[0];
+  return power(broadcast(x), 0.0F)[0];
 }
 
 }  // namespace
@@ -43,14 +43,10 @@ void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& log
       const T* x = elements<T>(logits, row);
       const std::int64_t target = targets.i32()[row];
       check_target(target, part.vocab);
-      const float top = columns.tokens > 0 ? max_of(x, columns.tokens) : kNone;
-      // Nothing but −∞ adds up to 0. max_of passes NaNs over: the sum has to find them.
-      const float shift = top == kNone ? 0.0F : top;
+      const PowerSum sum = power_sum(x, columns.tokens);
       float* out = statistics.f32() + row * 3;
-      out[0] = top;
-      out[1] = sum_vectors(columns.tokens, [&](std::int64_t i, auto lanes) {
-        return lanes.fill(softmax_exp(lanes.load(x + i) - shift), 0.0F);
-      });
+      out[0] = sum.largest;
+      out[1] = sum.total * scalar_exp(sum.reference - std::max(sum.largest, sum.reference));
       out[2] = columns.has(target) ? static_cast<float>(x[target - columns.first]) : kNone;
     });
   };
@@ -83,9 +79,8 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
       losses.f32()[row] = std::log(total) - (picked - top);
       if (grad_scale == nullptr) return;
       const float scale = grad_scale->f32()[0], factor = scale / total;
-      for_vectors(columns.tokens, [&](std::int64_t i, auto lanes) {
-        lanes.store(x + i, softmax_exp(lanes.load(x + i) - top) * factor);
-      });
+      transform(
+          columns.tokens, x, [&](Floats v) { return power(v, top) * factor; }, Fetching<T>{x, x + logits.row_stride});
       if (columns.has(target)) {
         // p − 1 is taken in fp32, before the rounding to T.
         const float probability = scalar_exp(picked - top) / total;

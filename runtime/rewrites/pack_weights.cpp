@@ -63,9 +63,10 @@ std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights&
   for (const auto& [weight, shape, readers] : packings_of(graph)) {
     if (static_cast<std::int64_t>(readers.size()) < rewrite.uses) continue;
     if (uses.written_between(graph, weight, readers.front(), readers.back())) continue;
-    const auto elements = static_cast<std::int64_t>(cpu::packed_b_bytes(shape) / sizeof(float));
+    const std::int64_t elements = cpu::packed_b_elements(shape);
+    const DType dtype = cpu::packed_b_dtype(graph.tensor(weight.tensor).dtype);
     const std::string name = graph.tensor(weight.tensor).name + (shape.trans_b ? ".packed_t" : ".packed");
-    const TensorId id = draft.add_tensor({name, DType::f32, {elements}, Role::workspace});
+    const TensorId id = draft.add_tensor({name, dtype, {elements}, Role::workspace});
     const View packed{id, 0, 1, elements, elements};
     Task pack = graph.tasks()[readers.front()];  // its layer, micro-batch and phase
     pack.name = draft.fresh_task_name(pack.name + ".pack");

@@ -99,6 +99,8 @@ TEST(PackedGemm, LayoutsTypesAndRaggedSizes) {
                                                                         {17, 81, 401},
                                                                         {65, 97, 48},
                                                                         {1, 50, 7},
+                                                                        {16, 48, 31},
+                                                                        {33, 16, 95},
                                                                         {50, 1, 9},
                                                                         {130, 145, 769}}) {
     for (int layout = 0; layout < 4; ++layout) {
@@ -169,14 +171,15 @@ TEST(PackedGemm, BPackedBeforehandGivesTheSameBits) {
   for (int layout = 0; layout < 4; ++layout) {
     for (const Types& types : kTypes) {
       for (const auto& [m, n, k] :
-           std::vector<std::array<std::int64_t, 3>>{{33, 130, 70}, {20, 1300, 800}, {9, 49, 2500}, {1030, 50, 10}}) {
+           std::vector<std::array<std::int64_t, 3>>{{33, 130, 70}, {20, 1300, 800}, {9, 49, 2500}, {1030, 50, 11}}) {
         const GemmShape shape{m, n, k, layout / 2 != 0, layout % 2 != 0, layout == 1};
         SCOPED_TRACE(trace_of(shape, types, true));
         Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
         const GemmMethod method{Engine::packed, 64, 96};
         const PreparedGemm usual(shape, product.arguments(), method);
         // Guarded on both sides by what the packing must not touch.
-        std::vector<float> packed(packed_b_bytes(shape) / sizeof(float) + 32, -7.0F);
+        const auto bytes = static_cast<std::size_t>(packed_b_elements(shape)) * size_of(packed_b_dtype(types.inputs));
+        std::vector<float> packed(bytes / sizeof(float) + 32, -7.0F);
         auto* begin = reinterpret_cast<std::byte*>(packed.data() + 16);
         GemmArguments arguments = same.arguments();
         arguments.b.data = nullptr;

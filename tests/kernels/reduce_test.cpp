@@ -61,6 +61,15 @@ TEST(RankOrderSumBf16, RoundsOnceAndNotAtEachStep) {
   EXPECT_EQ(static_cast<float>(out), 1.0F + 0x1p-7F);
 }
 
+// Subnormal numbers and signalling NaNs, which arithmetic would change, as well.
+TEST(RankOrderSumBf16, OfOneRankIsItsCopy) {
+  const std::vector<std::uint16_t> one = {0x0001, 0x807f, 0x7f81, 0x3f80};
+  std::vector<std::uint16_t> out(one.size());
+  const std::vector<const void*> sources = {one.data()};
+  sum_in_rank_order(sources, out.data(), 4, DType::bf16);
+  EXPECT_EQ(out, one);
+}
+
 TEST(RankOrderSumIntegers, AddAndWrap) {
   const std::vector<std::int32_t> a = {1, -5, INT32_MAX}, b = {2, 3, 1};
   std::vector<std::int32_t> out(3);

@@ -85,8 +85,8 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
       };
       Tensor a = tensor(m, k, 1), b = trans_b ? tensor(n, k, 2) : tensor(k, n, 2), bias = tensor(1, n, 3);
       Tensor plain(dtype, m, n), packed_c = plain, tuned_c = plain;
-      const auto elements = static_cast<std::int64_t>(cpu::packed_b_bytes({m, n, k}) / sizeof(float));
-      Tensor packed(DType::f32, 1, elements);
+      const std::int64_t elements = cpu::packed_b_elements({m, n, k});
+      Tensor packed(cpu::packed_b_dtype(dtype), 1, elements);
       Gemm gemm{m, n, k, false, trans_b, false, true};
       const auto product = [&](Tensor& c, const GemmTuning* tuning) {
         std::vector<Matrix> views = {a.view(), b.view(), c.view(), bias.view()};
@@ -115,7 +115,7 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
           EXPECT_EQ(tuned_c.values()[static_cast<std::size_t>(i * n + j)], bias.values()[static_cast<std::size_t>(j)]);
         }
       }
-      Tensor small(DType::f32, 1, elements - 1);
+      Tensor small(packed.dtype(), 1, elements - 1);
       EXPECT_THROW(run(PackWeight{n, k, trans_b}, {&b, &small}), std::logic_error);
     }
   }

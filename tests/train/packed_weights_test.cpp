@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kRows = 64;  // of a micro-batch
 
-bool packs_by_default() {
-  return cpu::default_gemm_method({kRows, 32, 32}, DType::f32, DType::f32).engine == cpu::GemmMethod::Engine::packed;
+bool packs_by_default(DType dtype = DType::f32) {
+  return cpu::default_gemm_method({kRows, 32, 32}, dtype, dtype).engine == cpu::GemmMethod::Engine::packed;
 }
 
 // Widths that are no multiples of a vector or a tile, blocks that every axis divides.
@@ -69,7 +69,7 @@ TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
       const GridOutcome expected = run_grid(run);
       EXPECT_NE(expected.losses.front(), expected.losses.back());
       run.rewrites = "pack-weights";
-      EXPECT_EQ(packings(run) > 0, packs_by_default());
+      EXPECT_EQ(packings(run) > 0, packs_by_default(dtype));
       expect_equal_under_policies(run, expected);
     }
   }

@@ -30,7 +30,8 @@ namespace {
 
 constexpr std::string_view kUsage = R"(usage: bench_gemm [options] [SHAPE...]
 
-GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the FMA peak.
+GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the fp32 FMA peak (bf16 may
+reach twice as much with AVX512_BF16, and more with AMX).
 SHAPE is MxNxK:LAYOUT, LAYOUT one of NN NT TN TT (T: stored transposed); without one, those of GPT-2 124M with 1024
 rows, then 256.
 

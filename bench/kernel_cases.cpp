@@ -51,6 +51,7 @@ class Cases {
     norms_of_parts();
     losses();
     losses_of_parts();
+    small();
     embeddings();
     optimizer();
     attention();
@@ -305,6 +306,28 @@ class Cases {
       return KernelCase{{}, {bytes_of(t.logits), bytes_of(t.logits)}, {}, [=](Workers& w) {
                           vocab_cross_entropy(w, {0, kVocab}, 2, t.logits, t.targets, t.statistics, t.losses, &t.scale);
                         }};
+    });
+  }
+
+  // What one thread does in passing.
+  void small() {
+    if (dtype_ == DType::f32) {
+      add_case("loss_sum", "1024", [this] {
+        const Matrix losses = single(1, 1024), targets = pool_.integers(1024, 50257), sums = single(1, 2);
+        return KernelCase{{}, {bytes_of(losses) + bytes_of(targets), 0}, {}, [=](Workers& w) {
+                            loss_sum(w, losses, targets, sums, false, true);
+                          }};
+      });
+      add_case("clip_factor", "148", [this] {
+        const Matrix partials = single(1, 148, true), norm_and_factor = single(1, 2);
+        return KernelCase{
+            {}, {bytes_of(partials), 0}, {}, [=](Workers& w) { clip_factor(w, partials, 1.0F, norm_and_factor); }};
+      });
+    }
+    add_case("select_row", "16x50257", [this] {
+      const Matrix x = tensor(16, 50257), out = single(1, 50257);
+      return KernelCase{
+          {}, {bytes_of(x) / x.rows, bytes_of(out), bytes_of(out)}, {}, [=](Workers& w) { select_row(w, x, 15, out); }};
     });
   }
 

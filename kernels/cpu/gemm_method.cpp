@@ -174,8 +174,8 @@ std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType
   std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output)};
   add_library_methods(methods, Engine::sgemm, shape, inputs);
   // Without such instructions bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
-  if (inputs == DType::f32 || bf16_in_amx() || bf16_in_pairs())
-    add_library_methods(methods, Engine::matmul, shape, inputs);
+  const bool native = inputs == DType::f32 || bf16_in_amx() || bf16_in_pairs();
+  if (native) add_library_methods(methods, Engine::matmul, shape, inputs);
   add_packed_methods(methods);
   std::erase_if(methods, [&](const GemmMethod& method) { return !can_run(method, shape, inputs, output); });
   return methods;

@@ -152,26 +152,12 @@ void PackedGemm::run(Workers& workers) const {
 }
 
 void PackedGemm::pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const {
-  const PackJob a_job{arguments_.a,
-                      !shape_.trans_a,
-                      pairs_,
-                      panel.row,
-                      a ? panel.rows : 0,
-                      panel.k,
-                      panel.depth,
-                      round_up(panel.rows, kTileRows),
-                      block_,
-                      buffers.a};
-  const PackJob b_job{arguments_.b,
-                      shape_.trans_b,
-                      pairs_,
-                      panel.col,
-                      b ? panel.cols : 0,
-                      panel.k,
-                      panel.depth,
-                      round_up(panel.cols, kLanes),
-                      block_,
-                      buffers.b};
+  const auto job = [&](const Matrix& matrix, bool k_contiguous, std::int64_t first, std::int64_t count,
+                       std::int64_t unit, float* to) {
+    return PackJob{matrix, k_contiguous, pairs_, first, count, panel.k, panel.depth, round_up(count, unit), block_, to};
+  };
+  const PackJob a_job = job(arguments_.a, !shape_.trans_a, panel.row, a ? panel.rows : 0, kTileRows, buffers.a);
+  const PackJob b_job = job(arguments_.b, shape_.trans_b, panel.col, b ? panel.cols : 0, kLanes, buffers.b);
   const std::int64_t a_parts = a_job.parts();
   workers.run(a_parts + b_job.parts(), [&](std::int64_t index) {
     if (index < a_parts)

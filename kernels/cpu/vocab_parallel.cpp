@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/power_sum.h"
+#include "kernels/cpu/vector_math.h"
 
 namespace weft::cpu {
 namespace {
@@ -30,7 +31,7 @@ void check_target(std::int64_t target, std::int64_t vocab) {
 }
 
 float scalar_exp(float x) {
-  return power(broadcast(x), 0.0F)[0];
+  return softmax_exp(broadcast(x))[0];
 }
 
 }  // namespace
@@ -46,6 +47,7 @@ void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& log
       const PowerSum sum = power_sum(x, columns.tokens);
       float* out = statistics.f32() + row * 3;
       out[0] = sum.largest;
+      // The reference is the larger where all are −∞: then the total is 0.
       out[1] = sum.total * scalar_exp(sum.reference - std::max(sum.largest, sum.reference));
       out[2] = columns.has(target) ? static_cast<float>(x[target - columns.first]) : kNone;
     });

@@ -34,19 +34,20 @@ std::string read(const std::filesystem::path& path) {
 }
 
 /// In the child, between fork and exec.
-bool apply(const Limits& limits) {
-  if (limits.file_bytes) {
-    const rlimit limit{*limits.file_bytes, *limits.file_bytes};
+bool apply(const Surroundings& surroundings) {
+  if (::chdir(surroundings.folder.c_str()) != 0) return false;
+  if (surroundings.file_bytes) {
+    const rlimit limit{*surroundings.file_bytes, *surroundings.file_bytes};
     ::signal(SIGXFSZ, SIG_IGN);  // the write fails instead
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
   }
-  if (!limits.as_nobody) return true;
+  if (!surroundings.as_nobody) return true;
   return ::setgroups(0, nullptr) == 0 && ::setgid(kNobody) == 0 && ::setuid(kNobody) == 0;
 }
 
 }  // namespace
 
-ChildProcess::ChildProcess(std::vector<std::string> command, const Limits& limits)
+ChildProcess::ChildProcess(std::vector<std::string> command, const Surroundings& surroundings)
     : output_(std::tmpfile(), &std::fclose), errors_(std::tmpfile(), &std::fclose) {
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());
@@ -57,7 +58,7 @@ ChildProcess::ChildProcess(std::vector<std::string> command, const Limits& limit
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::dup2(fileno(output_.get()), STDOUT_FILENO);
   ::dup2(fileno(errors_.get()), STDERR_FILENO);
-  if (apply(limits)) ::execv(words[0], words.data());
+  if (apply(surroundings)) ::execv(words[0], words.data());
   ::_exit(127);
 }
 

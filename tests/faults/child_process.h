@@ -14,10 +14,11 @@
 
 namespace weft {
 
-/// What a child is denied, as a user or a small disk would be.
-struct Limits {
-  std::optional<std::uint64_t> file_bytes;  // writing beyond fails with EFBIG
-  bool as_nobody = false;                   // runs as another user; only root can do that
+/// Where a child runs, and what it is denied, as a user or a small disk would be.
+struct Surroundings {
+  std::string folder = ".";
+  std::optional<std::uint64_t> file_bytes = {};  // writing beyond fails with EFBIG
+  bool as_nobody = false;                        // runs as another user; only root can do that
 };
 
 struct Ending {
@@ -34,14 +35,14 @@ struct Ending {
 ///   EXPECT_EQ(child.wait().signal, SIGKILL);
 class ChildProcess {
  public:
-  explicit ChildProcess(std::vector<std::string> command, const Limits& limits = {});
+  explicit ChildProcess(std::vector<std::string> command, const Surroundings& surroundings = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t id() const { return id_; }
   void send(int signal) const;
-  /// Waits for the end, at most until the limit, when the group is killed.
+  /// Waits for the end, at most until the limit; one that takes longer is ended by the destructor.
   Ending wait(std::chrono::seconds limit = std::chrono::seconds(60));
   bool running();
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -47,7 +48,7 @@ class TrainCommand : public ::testing::Test {
     return run_weft(small_run(run_dir, more), folder_.path().string());
   }
   CommandResult train_with_mpi(int ranks, const std::string& run_dir, const std::vector<std::string>& more) const {
-    return Command(mpi_words(ranks, small_run(run_dir, more)), folder_.path().string()).wait();
+    return run(mpi_words(ranks, small_run(run_dir, more)), folder_.path().string());
   }
 
   std::filesystem::path checkpoint(const std::string& run_dir, std::int64_t step) const {
@@ -80,11 +81,11 @@ class TrainCommand : public ::testing::Test {
     return losses;
   }
   /// Starts a run without end and waits until it has done a few steps.
-  void wait_for_steps(Command& command, const std::string& run_dir) const {
+  void wait_for_steps(ChildProcess& command, const std::string& run_dir) const {
     while (command.running() && lines_of_metrics(run_dir) < 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    ASSERT_TRUE(command.running()) << command.wait().errors;
+    ASSERT_TRUE(command.running()) << command.errors();
   }
 
   const TemporaryFolder folder_;
@@ -165,17 +166,8 @@ TEST_F(TrainCommand, MpiRunsGoOnWithAnotherGrid) {
   }
 }
 
-/// Processes that `parent` started and that still live.
-std::vector<pid_t> children_of(pid_t parent) {
-  std::istringstream list(
-      TemporaryFolder::read("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children"));
-  std::vector<pid_t> children;
-  for (pid_t child = 0; list >> child;) children.push_back(child);
-  return children;
-}
-
 TEST_F(TrainCommand, MpiRanksRefuseTogetherAndSaySoOnce) {
-  const CommandResult result = Command(mpi_words(3, {"train", "missing.toml"}), folder_.path().string()).wait();
+  const CommandResult result = run(mpi_words(3, {"train", "missing.toml"}), folder_.path().string());
   EXPECT_EQ(result.exit_code, 2);
   const std::string message = "weft: error: the configuration file missing.toml can't be read";
   const std::size_t first = result.errors.find(message);
@@ -188,21 +180,21 @@ TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
   const std::vector<std::string> words{
       WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-np",         "1", "/bin/sleep", "10", ":", "-np",
       "1",          WEFT_EXECUTABLE,       "train",           "missing.toml"};
-  const CommandResult result = Command(words, folder_.path().string()).wait();
+  const CommandResult result = run(words, folder_.path().string());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_TRUE(contains(result.errors, "missing.toml can't be read")) << result.errors;
 }
 
 // Whichever process hears it, all leave behind the same step.
 TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
-  for (const std::size_t listener : {0, 1}) {
+  for (const int listener : {0, 1}) {
     const std::string run_dir = "run" + std::to_string(listener);
-    Command command(mpi_words(2, small_run(run_dir, {"--steps", "1000000"})), folder_.path().string());
+    ChildProcess command(mpi_words(2, small_run(run_dir, {"--steps", "1000000"})), {.folder = folder_.path().string()});
     wait_for_steps(command, run_dir);
-    const std::vector<pid_t> ranks = children_of(command.pid());
-    ASSERT_EQ(ranks.size(), 2U);
-    kill(ranks[listener], SIGTERM);
-    const CommandResult result = command.wait();
+    const std::optional<pid_t> rank = command.descendant("OMPI_COMM_WORLD_RANK=" + std::to_string(listener));
+    ASSERT_TRUE(rank.has_value());
+    kill(*rank, SIGTERM);
+    const CommandResult result = result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_TRUE(contains(result.output, "by a signal behind step ")) << result.output;
     EXPECT_FALSE(arrays(run_dir, static_cast<std::int64_t>(lines_of_metrics(run_dir))).empty());
@@ -216,10 +208,10 @@ TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
     const std::string run_dir = "run" + std::to_string(signal);
     std::vector<std::string> words = small_run(run_dir, {"--steps", "1000000", "--ranks", "2"});
     words.insert(words.begin(), WEFT_EXECUTABLE);
-    Command command(words, folder_.path().string());
+    ChildProcess command(words, {.folder = folder_.path().string()});
     wait_for_steps(command, run_dir);
-    kill(command.pid(), signal);
-    const CommandResult result = command.wait();
+    command.send(signal);
+    const CommandResult result = result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     const auto done = static_cast<std::int64_t>(lines_of_metrics(run_dir));
     EXPECT_FALSE(arrays(run_dir, done).empty()) << "no checkpoint of step " << done;

@@ -33,10 +33,6 @@ Words netlab(const Words& arguments) {
   return words;
 }
 
-CommandResult run(const Words& words, const std::string& folder = ".") {
-  return Command(words, folder).wait();
-}
-
 /// The namespaces of the run whose process is `pid`.
 Words namespaces_of(pid_t pid) {
   Words found;
@@ -113,25 +109,24 @@ TEST_F(NetlabNetwork, ExitsWithTheCommandsCode) {
 
 TEST_F(NetlabNetwork, RunsTheCommandOnEachHostBehindItsLink) {
   for (const int ranks : {2, 3}) {
-    Command command(netlab({"300mbit", std::to_string(ranks), "--", "/bin/sh", "-c",
-                            "echo $(hostname): $(tc qdisc show dev cable) \"$1\"", "sh", "two  words"}),
-                    ".");
-    const CommandResult result = command.wait();
+    ChildProcess command(netlab({"300mbit", std::to_string(ranks), "--", "/bin/sh", "-c",
+                                 "echo $(hostname): $(tc qdisc show dev cable) \"$1\"", "sh", "two  words"}));
+    const CommandResult result = result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     const std::set<std::string> lines = lines_of(result.output);
     EXPECT_EQ(lines.size(), static_cast<std::size_t>(ranks)) << result.output;
     for (const std::string& line : lines) {
-      EXPECT_TRUE(line.starts_with("weftlab-" + std::to_string(command.pid()) + "-")) << line;
+      EXPECT_TRUE(line.starts_with("weftlab-" + std::to_string(command.id()) + "-")) << line;
       EXPECT_TRUE(contains(line, " tbf ") && contains(line, "rate 300Mbit")) << line;
       EXPECT_TRUE(line.ends_with(" two  words")) << line;
     }
-    EXPECT_EQ(namespaces_of(command.pid()), Words{});
+    EXPECT_EQ(namespaces_of(command.id()), Words{});
   }
 }
 
 TEST_F(NetlabNetwork, TwoRunsAtOnceDoNotMeet) {
-  Command first(netlab({"1gbit", "3", "hostname"}), "."), second(netlab({"1gbit", "3", "hostname"}), ".");
-  const CommandResult first_result = first.wait(), second_result = second.wait();
+  ChildProcess first(netlab({"1gbit", "3", "hostname"})), second(netlab({"1gbit", "3", "hostname"}));
+  const CommandResult first_result = result_of(first), second_result = result_of(second);
   EXPECT_EQ(first_result.exit_code, 0) << first_result.errors;
   EXPECT_EQ(second_result.exit_code, 0) << second_result.errors;
   std::set<std::string> hosts = lines_of(first_result.output);
@@ -142,9 +137,9 @@ TEST_F(NetlabNetwork, TwoRunsAtOnceDoNotMeet) {
 TEST_F(NetlabNetwork, LeavesNothingBehindWhenKilled) {
   for (const auto& [signal, exit_code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
     const TemporaryFolder folder;
-    Command command(netlab({"1gbit", "3", "/bin/sh", "-c",
-                            "echo $$ > part.$(hostname); mv part.$(hostname) pid.$(hostname); exec sleep 600"}),
-                    folder.path().string());
+    ChildProcess command(netlab({"1gbit", "3", "/bin/sh", "-c",
+                                 "echo $$ > part.$(hostname); mv part.$(hostname) pid.$(hostname); exec sleep 600"}),
+                         {.folder = folder.path().string()});
     Words files;
     while (files.size() < 3 && command.running()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -153,11 +148,11 @@ TEST_F(NetlabNetwork, LeavesNothingBehindWhenKilled) {
         if (entry.path().filename().string().starts_with("pid.")) files.push_back(entry.path().string());
       }
     }
-    ASSERT_TRUE(command.running()) << command.wait().errors;
-    EXPECT_EQ(namespaces_of(command.pid()).size(), 4U);  // the hosts and the switch
-    kill(command.pid(), signal);
-    EXPECT_EQ(command.wait().exit_code, exit_code);
-    EXPECT_EQ(namespaces_of(command.pid()), Words{});
+    ASSERT_TRUE(command.running()) << command.errors();
+    EXPECT_EQ(namespaces_of(command.id()).size(), 4U);  // the hosts and the switch
+    command.send(signal);
+    EXPECT_EQ(result_of(command).exit_code, exit_code);
+    EXPECT_EQ(namespaces_of(command.id()), Words{});
     for (const std::string& file : files) {
       const std::string pid = std::to_string(std::atoi(TemporaryFolder::read(file).c_str()));
       ASSERT_NE(pid, "0") << file;

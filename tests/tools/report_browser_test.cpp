@@ -2,10 +2,12 @@
 // no Chromium.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "runtime/report_page.h"
+#include "tests/faults/child_process.h"
 #include "tests/tools/small_step.h"
 
 namespace weft {
@@ -51,21 +53,27 @@ class ReportBrowser : public SmallStep {
     const std::string driver = TemporaryFolder::read(WEFT_SOURCE_DIR "/tests/tools/report_driver.js");
     html.insert(html.rfind(end), "<script>" + driver + "</script>");
     const std::string page = folder_.write("driven.html", html);
-    Command browser({chromium_, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--run-all-compositor-stages-before-draw", "--window-size=1400,1000",
-                     "--user-data-dir=" + folder_.path("profile").string(), "--virtual-time-budget=60000", "--dump-dom",
-                     "file://" + page},
-                    folder_.path().string());
-    const CommandResult result = browser.wait();
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    const std::string mark = "<pre id=\"weft-driver\">";
-    const std::size_t at = result.output.find(mark);
-    if (at == std::string::npos) {
-      ADD_FAILURE() << "the driver left nothing\n" << result.errors;
+    // A port keeps it there until it is ended. Time is real: virtual time wouldn't wait for data being unpacked.
+    ChildProcess browser({chromium_, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                          "--window-size=1400,1000", "--user-data-dir=" + folder_.path("profile").string(),
+                          "--remote-debugging-port=0", "--enable-logging=stderr", "file://" + page});
+    const std::string mark = "\"weft-driver ";
+    std::size_t from = std::string::npos, to = std::string::npos;
+    std::string said;
+    wait_until([&] {
+      said = browser.errors();
+      from = said.find(mark);
+      to = from == std::string::npos ? from : said.find('"', from + mark.size());
+      return to != std::string::npos || !browser.running();
+    });
+    browser.send(SIGTERM);
+    browser.wait();
+    if (to == std::string::npos) {
+      ADD_FAILURE() << "the driver said nothing\n" << said;
       return nlohmann::json::object();
     }
-    const std::size_t from = at + mark.size();
-    return nlohmann::json::parse(unescaped(result.output.substr(from, result.output.find('<', from) - from)));
+    from += mark.size();
+    return nlohmann::json::parse(unescaped(said.substr(from, to - from)));
   }
 
   static void expect_calm(const nlohmann::json& seen) {

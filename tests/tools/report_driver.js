@@ -1,4 +1,4 @@
-// Acts on a report as a person would, and leaves what it saw in the page as JSON.
+// Acts on a report as a person would, and logs what it saw as JSON.
 (() => {
   const seen = {errors: [], violations: []};
   addEventListener('error', (event) => seen.errors.push(event.message));
@@ -80,9 +80,6 @@
   }
 
   act().catch((error) => seen.errors.push(String(error.stack))).then(() => {
-    const out = document.createElement('pre');
-    out.id = 'weft-driver';
-    out.textContent = encodeURIComponent(JSON.stringify(seen));
-    document.body.append(out);
+    console.log(`weft-driver ${encodeURIComponent(JSON.stringify(seen))}`);
   });
 })();

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/packed_gemm.h"
 #include "kernels/cpu/simd.h"
 
 #if defined(__x86_64__)
@@ -100,7 +102,10 @@ bool has_amx() {
 }
 
 // Slices as multiples of the register tile; B's part of a slice stays in the second-level cache.
-void add_packed_methods(std::vector<GemmMethod>& methods) {
+void add_packed_methods(std::vector<GemmMethod>& methods, const GemmShape& shape) {
+  if (shape.m <= kPackedRowsAtOnce) {
+    for (const std::int64_t cols : {96, 192, 384}) add(methods, {Engine::packed, shape.m, cols});
+  }
   for (const std::int64_t cols : {192, 384}) {
     for (const std::int64_t rows : {64, 128, 256}) add(methods, {Engine::packed, rows, cols});
   }
@@ -159,13 +164,13 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
 }
 
 GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/) {
-  // With eight lanes, and with pairs of bf16, the packed engine wins almost every product whose rows make up for the
-  // packing (bench_gemm).
-  constexpr std::int64_t kEnoughRows = 64, kEnoughInPairs = 8;
-  const bool in_pairs = inputs == DType::bf16 && bf16_in_pairs();
-  if ((in_pairs && shape.m >= kEnoughInPairs) || (kLanes == 8 && shape.m >= kEnoughRows)) {
-    return {Engine::packed, 64, 192};
-  }
+  // Where the packed engine wins almost every product whose rows make up for the packing (bench_gemm): with eight
+  // lanes; with pairs of bf16; and in fp32 on CPUs that have pairs, if B is transposed.
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::int64_t enough = kLanes == 8 ? 64 : kNever;
+  if (bf16_in_pairs() && inputs == DType::bf16) enough = 8;
+  if (bf16_in_pairs() && inputs == DType::f32 && shape.trans_b) enough = std::min<std::int64_t>(enough, 16);
+  if (shape.m >= enough) return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, 192};
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
   return {inputs == DType::bf16 && bf16_in_amx() ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
 }
@@ -176,7 +181,7 @@ std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType
   // Without such instructions bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
   const bool native = inputs == DType::f32 || bf16_in_amx() || bf16_in_pairs();
   if (native) add_library_methods(methods, Engine::matmul, shape, inputs);
-  add_packed_methods(methods);
+  add_packed_methods(methods, shape);
   std::erase_if(methods, [&](const GemmMethod& method) { return !can_run(method, shape, inputs, output); });
   return methods;
 }

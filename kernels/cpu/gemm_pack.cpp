@@ -14,7 +14,6 @@ namespace {
 
 // So many rows of a matrix are read side by side.
 constexpr std::int64_t kRowsTogether = 8;
-constexpr std::int64_t kColsAhead = 128;
 
 // Where lane `lane` of a pair's new first (or second) vector comes from when blocks of kBlock × kBlock swap places
 // across the diagonal: below kLanes from the first, else from the second.
@@ -95,11 +94,20 @@ class PartOfStrip {
   std::int64_t cols_;
 };
 
+// Which element is fetched while one is read: of wide parts the same row's, of narrow ones the next rows', which
+// prefetchers don't expect.
+std::int64_t elements_ahead(const PackSource& source) {
+  constexpr std::int64_t kCols = 128, kNarrow = 512;
+  if (source.count > kNarrow) return kCols;
+  return (source.pairs ? 2 : 1) * kRowsTogether * source.matrix.row_stride;
+}
+
 // What lies at position k of a strip: an element of a matrix as a float, …
 template <class T>
 class Singles {
  public:
-  explicit Singles(const Matrix& matrix) : data_(elements<T>(matrix)), stride_(matrix.row_stride) {}
+  explicit Singles(const PackSource& source)
+      : data_(elements<T>(source.matrix)), stride_(source.matrix.row_stride), ahead_(elements_ahead(source)) {}
 
   // Whether all of a row's positions below k are as they lie in memory.
   bool reaches(std::int64_t /*k*/) const { return true; }
@@ -109,20 +117,24 @@ class Singles {
   // Position k of `count` columns from `col`, k being a row.
   Floats across(std::int64_t k, std::int64_t col, std::int64_t count) const {
     const T* from = data_ + k * stride_ + col;
-    __builtin_prefetch(from + kColsAhead);
+    __builtin_prefetch(from + ahead_);
     return count == kLanes ? load(from) : load_partial(from, count);
   }
 
  private:
   const T* data_;
-  std::int64_t stride_;
+  std::int64_t stride_, ahead_;
 };
 
 // … or two bf16 in the bits of one.
 class Pairs {
  public:
-  explicit Pairs(const Matrix& matrix)
-      : data_(matrix.b16()), stride_(matrix.row_stride), rows_(matrix.rows), cols_(matrix.cols) {}
+  explicit Pairs(const PackSource& source)
+      : data_(source.matrix.b16()),
+        stride_(source.matrix.row_stride),
+        rows_(source.matrix.rows),
+        cols_(source.matrix.cols),
+        ahead_(elements_ahead(source)) {}
 
   bool reaches(std::int64_t k) const { return 2 * k <= cols_; }  // the last may lack a half
   Floats along(std::int64_t row, std::int64_t k) const {
@@ -146,12 +158,12 @@ class Pairs {
  private:
   Words upper_words(std::int64_t row, std::int64_t col, std::int64_t count) const {
     const bf16* from = data_ + row * stride_ + col;
-    __builtin_prefetch(from + kColsAhead);
+    __builtin_prefetch(from + ahead_);
     return lanes_cast<Words>(count == kLanes ? load(from) : load_partial(from, count));
   }
 
   const bf16* data_;
-  std::int64_t stride_, rows_, cols_;
+  std::int64_t stride_, rows_, cols_, ahead_;
 };
 
 // `count` rows of op(A) (columns of op(B)) from `row`, contiguous along k; up to kLanes the others are zero.
@@ -200,8 +212,8 @@ void pack(const PackSource& source, const PackTarget& target, const Values& valu
 
 template <class Strips>
 void pack(const PackSource& source, const PackTarget& target) {
-  if (source.pairs) return pack<Strips>(source, target, Pairs{source.matrix});
-  with_element_type([&]<class T>(std::type_identity<T>) { pack<Strips>(source, target, Singles<T>{source.matrix}); },
+  if (source.pairs) return pack<Strips>(source, target, Pairs{source});
+  with_element_type([&]<class T>(std::type_identity<T>) { pack<Strips>(source, target, Singles<T>{source}); },
                     source.matrix);
 }
 

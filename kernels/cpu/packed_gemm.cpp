@@ -23,7 +23,11 @@ constexpr bool kStripOfAStays = false;
 #endif
 
 // What is packed at a time: 4.5 MiB of A and 5 of B at most.
-constexpr std::int64_t kPanelBlocks = 3, kPanelRows = 1024, kPanelCols = 1152;
+constexpr std::int64_t kPanelBlocks = 3, kPanelRows = kPackedRowsAtOnce, kPanelCols = 1152;
+
+// Slices of all rows have at most so many columns, and their columns of B, packed, stay in the second-level cache.
+// Where a panel has fewer than two slices a thread, they are halved down to the least.
+constexpr std::int64_t kMostColsAtOnce = 384, kLeastCols = 96, kLeastRows = 64;
 
 // What a worker packs at a time: so many rows of op(A) or columns of op(B) of a panel, where these are contiguous along
 // k, else so much of all along k.
@@ -91,7 +95,8 @@ struct PackedGemm::Buffers {
 
 struct PackedGemm::Panel {
   std::int64_t row, rows, col, cols, k, depth;
-  bool last;  // along k
+  bool last;                                    // along k
+  std::int64_t slice_rows = 0, slice_cols = 0;  // that a worker takes at a time
 };
 
 PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
@@ -104,8 +109,21 @@ PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, s
       panel_rows_(equal_parts(shape.m, kPanelRows, kTileRows)),
       panel_cols_(equal_parts(shape.n, kPanelCols, kTileCols)),
       panel_depth_(kPanelBlocks * block_) {
+  rows_at_once_ = slice_rows >= shape.m && shape.m <= kPackedRowsAtOnce && arguments.packed_b == nullptr;
   slice_rows_ = round_up(std::min(slice_rows, panel_rows_), kTileRows);
-  slice_cols_ = round_up(std::min(slice_cols, panel_cols_), kTileCols);
+  slice_cols_ = round_up(std::min(slice_cols, rows_at_once_ ? kMostColsAtOnce : panel_cols_), kTileCols);
+  // No other worker waits for the columns of a panel then.
+  if (rows_at_once_ && (sums_in_c() || sums_in_slices())) panel_cols_ = round_up(shape.n, kTileCols);
+}
+
+void PackedGemm::divide(Panel& panel, int threads) const {
+  panel.slice_rows = slice_rows_, panel.slice_cols = slice_cols_;
+  const auto few = [&] {
+    const std::int64_t slices = ceil_div(panel.rows, panel.slice_rows) * ceil_div(panel.cols, panel.slice_cols);
+    return slices < std::int64_t{2} * threads;
+  };
+  while (few() && panel.slice_cols > kLeastCols) panel.slice_cols = round_up(panel.slice_cols / 2, kTileCols);
+  while (few() && panel.slice_rows > kLeastRows) panel.slice_rows = round_up(panel.slice_rows / 2, kTileRows);
 }
 
 bool PackedGemm::sums_in_c() const {
@@ -118,32 +136,35 @@ bool PackedGemm::sums_in_slices() const {
 Scratch PackedGemm::scratch() const {
   const std::int64_t depth = std::min(panel_depth_, depth_);
   const std::size_t a = ScratchParts::bytes(panel_rows_ * depth);
-  const std::size_t b = arguments_.packed_b != nullptr ? 0 : ScratchParts::bytes(panel_cols_ * depth);
+  const bool shared_b = arguments_.packed_b == nullptr && !rows_at_once_;
+  const std::size_t b = shared_b ? ScratchParts::bytes(panel_cols_ * depth) : 0;
   const std::size_t sums = sums_in_c() || sums_in_slices() ? 0 : ScratchParts::bytes(panel_rows_ * panel_cols_);
   const std::size_t slice = sums_in_slices() ? ScratchParts::bytes(slice_rows_ * slice_cols_) : 0;
-  return {slice + ScratchParts::bytes(slice_cols_), a + b + sums};
+  const std::size_t own_b = rows_at_once_ ? ScratchParts::bytes(slice_cols_ * std::min(block_, depth)) : 0;
+  return {slice + ScratchParts::bytes(slice_cols_) + own_b, a + b + sums};
 }
 
 void PackedGemm::run(Workers& workers) const {
   ScratchParts parts(workers.shared_scratch());
   const std::int64_t depth = std::min(panel_depth_, depth_);
-  const bool given_b = arguments_.packed_b != nullptr;
+  const bool shared_b = arguments_.packed_b == nullptr && !rows_at_once_;
   Buffers buffers{};
   buffers.a = parts.floats(panel_rows_ * depth);
-  buffers.b = given_b ? nullptr : parts.floats(panel_cols_ * depth);
+  buffers.b = shared_b ? parts.floats(panel_cols_ * depth) : nullptr;
   buffers.sums = sums_in_c() || sums_in_slices() ? nullptr : parts.floats(panel_rows_ * panel_cols_);
   const bool one_depth = depth_ <= panel_depth_, one_col = shape_.n <= panel_cols_;
   for (std::int64_t row = 0; row < shape_.m; row += panel_rows_) {
     for (std::int64_t col = 0; col < shape_.n; col += panel_cols_) {
       for (std::int64_t k = 0; k < depth_; k += panel_depth_) {
-        const Panel panel{row,
-                          std::min(panel_rows_, shape_.m - row),
-                          col,
-                          std::min(panel_cols_, shape_.n - col),
-                          k,
-                          std::min(panel_depth_, depth_ - k),
-                          k + panel_depth_ >= depth_};
-        const bool same_a = one_depth && col > 0, same_b = given_b || (one_depth && one_col && row > 0);
+        Panel panel{row,
+                    std::min(panel_rows_, shape_.m - row),
+                    col,
+                    std::min(panel_cols_, shape_.n - col),
+                    k,
+                    std::min(panel_depth_, depth_ - k),
+                    k + panel_depth_ >= depth_};
+        divide(panel, workers.threads());
+        const bool same_a = one_depth && col > 0, same_b = !shared_b || (one_depth && one_col && row > 0);
         pack(workers, panel, buffers, !same_a, !same_b);
         multiply(workers, panel, buffers);
       }
@@ -168,16 +189,17 @@ void PackedGemm::pack(Workers& workers, const Panel& panel, const Buffers& buffe
 }
 
 void PackedGemm::multiply(Workers& workers, const Panel& panel, const Buffers& buffers) const {
-  const std::int64_t slices = ceil_div(panel.rows, slice_rows_) * ceil_div(panel.cols, slice_cols_);
+  const std::int64_t slices = ceil_div(panel.rows, panel.slice_rows) * ceil_div(panel.cols, panel.slice_cols);
   workers.run(slices, [&](std::int64_t index) { multiply_slice(panel, buffers, index, workers.worker_scratch()); });
 }
 
 void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std::int64_t index,
                                 std::byte* scratch) const {
   // Neighbours in number share columns: B's strips stay in the cache.
-  const std::int64_t row_slices = ceil_div(panel.rows, slice_rows_);
-  const std::int64_t row = index % row_slices * slice_rows_, col = index / row_slices * slice_cols_;
-  const std::int64_t rows = std::min(slice_rows_, panel.rows - row), cols = std::min(slice_cols_, panel.cols - col);
+  const std::int64_t row_slices = ceil_div(panel.rows, panel.slice_rows);
+  const std::int64_t row = index % row_slices * panel.slice_rows, col = index / row_slices * panel.slice_cols;
+  const std::int64_t rows = std::min(panel.slice_rows, panel.rows - row);
+  const std::int64_t cols = std::min(panel.slice_cols, panel.cols - col);
   const std::int64_t c_row = panel.row + row, c_col = panel.col + col;
   const Matrix& c = arguments_.c;
 
@@ -212,7 +234,10 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
 
   const std::int64_t a_rows = round_up(panel.rows, kTileRows);
   const bool given_b = arguments_.packed_b != nullptr;
-  const std::int64_t b_cols = round_up(given_b ? shape_.n : panel.cols, kLanes), b_col = given_b ? c_col : col;
+  float* const own_b = rows_at_once_ ? parts.floats(slice_cols_ * std::min(block_, depth_)) : nullptr;
+  // The packed columns that hold the slice's, of which they begin at b_col.
+  const std::int64_t b_cols = round_up(own_b != nullptr ? cols : given_b ? shape_.n : panel.cols, kLanes);
+  const std::int64_t b_col = own_b != nullptr ? 0 : given_b ? c_col : col;
   const float* const b_floats = given_b ? floats(arguments_.packed_b) + b_cols * panel.k : buffers.b;
   for (std::int64_t k = 0; k < panel.depth; k += block_) {
     TileArguments tile;
@@ -221,7 +246,10 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
     tile.pairs = pairs_;
     tile.add = shape_.accumulate || panel.k + k > 0;
     const float* const a = buffers.a + a_rows * k + row * tile.depth;
-    const float* const b = b_floats + b_cols * k + b_col * tile.depth;
+    if (own_b != nullptr) {
+      pack_b({arguments_.b, shape_.trans_b, pairs_, c_col, cols, panel.k + k, tile.depth}, {own_b, tile.depth, 0});
+    }
+    const float* const b = own_b != nullptr ? own_b : b_floats + b_cols * k + b_col * tile.depth;
     const auto multiply_at = [&](std::int64_t r, std::int64_t j) {
       tile.a = a + r * tile.depth;
       tile.rows = std::min(kTileRows, rows - r);

@@ -17,8 +17,12 @@ std::int64_t packed_b_elements(const GemmShape& shape);
 /// and B's values: products of other m, and of transposed A, may read it.
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to);
 
-/// A product by the packed engine. `slice_rows` and `slice_cols` are what a worker takes at a time: bits don't depend
-/// on them.
+/// The most rows that a worker can take at once.
+constexpr std::int64_t kPackedRowsAtOnce = 1024;
+
+/// A product by the packed engine. `slice_rows` and `slice_cols` are what a worker takes at a time, or less where
+/// threads are many: bits don't depend on them. Where slices have all rows, up to kPackedRowsAtOnce, a worker packs the
+/// columns of B that it multiplies itself, block by block; else B is packed by all for all.
 class PackedGemm {
  public:
   PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows, std::int64_t slice_cols);
@@ -32,12 +36,14 @@ class PackedGemm {
   void pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const;
   void multiply(Workers& workers, const Panel& panel, const Buffers& buffers) const;
   void multiply_slice(const Panel& panel, const Buffers& buffers, std::int64_t index, std::byte* scratch) const;
+  void divide(Panel& panel, int threads) const;
   bool sums_in_c() const;
   bool sums_in_slices() const;
 
   GemmShape shape_;
   GemmArguments arguments_;
   bool pairs_;
+  bool rows_at_once_;   // B is packed by those who multiply it
   std::int64_t depth_;  // k, or the pairs in it, as all that is counted along k below
   std::int64_t slice_rows_, slice_cols_;
   std::int64_t block_;                                  // whose sum stays in registers

@@ -132,7 +132,7 @@ TEST(PackedGemm, BitsDependOnNeitherSlicesNorThreads) {
     std::vector<std::byte> first;
     for (const GemmMethod& method : {GemmMethod{Engine::packed, 8, 48}, GemmMethod{Engine::packed, 128, 192},
                                      GemmMethod{Engine::packed, 100000, 100000}}) {
-      for (int threads : {1, 2, 3}) {
+      for (int threads : {1, 2, 3, 12}) {
         Product product(shape, types, true, types.inputs);
         const PreparedGemm gemm(shape, product.arguments(), method);
         Workers workers(threads);
@@ -175,7 +175,7 @@ TEST(PackedGemm, BPackedBeforehandGivesTheSameBits) {
         const GemmShape shape{m, n, k, layout / 2 != 0, layout % 2 != 0, layout == 1};
         SCOPED_TRACE(trace_of(shape, types, true));
         Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
-        const GemmMethod method{Engine::packed, 64, 96};
+        const GemmMethod method{Engine::packed, 8, 96};
         const PreparedGemm usual(shape, product.arguments(), method);
         // Guarded on both sides by what the packing must not touch.
         const auto bytes = static_cast<std::size_t>(packed_b_elements(shape)) * size_of(packed_b_dtype(types.inputs));
@@ -211,9 +211,12 @@ TEST(PackedGemm, ScratchStaysSmall) {
   for (const GemmShape& shape : {GemmShape{1024, 50257, 768, false, true}, GemmShape{1024, 768, 50257},
                                  GemmShape{50257, 768, 1024, true, false}, GemmShape{100000, 100000, 100000}}) {
     for (Tensor* tensor : {&one, &half}) {
-      const PreparedGemm gemm(shape, {tensor->view(), tensor->view(), tensor->view(), {}}, {Engine::packed, 256, 384});
-      EXPECT_LE(gemm.scratch().shared_bytes, 16U << 20);
-      EXPECT_LE(gemm.scratch().worker_bytes, 1U << 20);
+      for (const std::int64_t rows : {256, 100000}) {
+        const PreparedGemm gemm(shape, {tensor->view(), tensor->view(), tensor->view(), {}},
+                                {Engine::packed, rows, 384});
+        EXPECT_LE(gemm.scratch().shared_bytes, 16U << 20);
+        EXPECT_LE(gemm.scratch().worker_bytes, (rows == 256 ? 1U : 3U) << 20);
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "train/evaluation.h"
 
 #include "ops/lower.h"
+#include "train/metrics.h"
 
 namespace weft {
 
@@ -14,7 +15,7 @@ Evaluation evaluate(Program& program, const EvalBatches& batches) {
     loss += static_cast<double>(sums[0]);
     count += static_cast<double>(sums[1]);
   }
-  return {loss / count, static_cast<std::uint64_t>(count)};
+  return {without_nan_sign(loss / count), static_cast<std::uint64_t>(count)};
 }
 
 }  // namespace weft

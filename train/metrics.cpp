@@ -37,6 +37,10 @@ std::string earlier_lines(std::string_view text, std::int64_t first_step) {
 
 }  // namespace
 
+double without_nan_sign(double value) {
+  return std::isnan(value) ? std::nan("") : value;
+}
+
 void append_json(const StepMetrics& metrics, fmt::memory_buffer& out) {
   auto end = fmt::appender(out);
   struct Field {

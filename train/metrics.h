@@ -19,6 +19,9 @@ struct StepMetrics {
   std::uint64_t peak_memory_bytes = 0;
 };
 
+/// The value, but a NaN without the sign that some CPUs give it: it would be printed.
+double without_nan_sign(double value);
+
 /// {"step":3,"loss":5.52,"grad_norm":1.25,"lr":0.0003,…}. JSON has no NaN and no infinity: such a value is null, and
 /// "note" says what it was ("loss is nan"). Appends to `out`, with a newline.
 void append_json(const StepMetrics& metrics, fmt::memory_buffer& out);

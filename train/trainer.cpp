@@ -188,10 +188,8 @@ StepMetrics Trainer::read_metrics(const StartedStep& of) const {
   const auto tokens = static_cast<double>(config_.global_batch * config_.seq_len);
   StepMetrics result;
   result.step = of.step;
-  // Without the sign that some CPUs give a NaN.
-  const auto number = [](double value) { return std::isnan(value) ? std::nan("") : value; };
-  result.loss = number(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
-  result.grad_norm = number(metrics[3]);
+  result.loss = without_nan_sign(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
+  result.grad_norm = without_nan_sign(metrics[3]);
   result.lr = of.lr;
   result.step_ms = static_cast<double>(program_->last_step_ns("train")) * 1e-6;
   result.tokens_per_s = tokens / result.step_ms * 1e3;

@@ -230,9 +230,13 @@ TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
 TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
   const CommandResult result = train("run", {"--steps", "1000000", "--max-time", "0.001"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(contains(result.output, "by --max-time behind step 1 of 1000000")) << result.output;
+  // Whether the first step ends within a millisecond is the machine's affair.
+  const auto done = static_cast<std::int64_t>(lines_of_metrics("run"));
+  ASSERT_GE(done, 1) << result.output;
+  EXPECT_TRUE(contains(result.output, "by --max-time behind step " + std::to_string(done) + " of 1000000"))
+      << result.output;
   EXPECT_TRUE(contains(result.output, "weft train run/config.toml --resume auto")) << result.output;
-  EXPECT_FALSE(arrays("run", 1).empty());
+  EXPECT_FALSE(arrays("run", done).empty());
 }
 
 TEST_F(TrainCommand, ARunThatIsDoneSaysSo) {

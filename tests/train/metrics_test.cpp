@@ -41,6 +41,13 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
   return steps;
 }
 
+TEST(Metrics, ANansSignIsNotPrinted) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double value : {nan, -nan}) EXPECT_EQ(fmt::format("{}", without_nan_sign(value)), "nan");
+  EXPECT_EQ(without_nan_sign(-1.5), -1.5);
+  EXPECT_EQ(without_nan_sign(-HUGE_VAL), -HUGE_VAL);
+}
+
 TEST(AppendJson, OneObjectALine) {
   EXPECT_EQ(line(example(3)),
             "{\"step\":3,\"loss\":5.515625,\"grad_norm\":1.25,\"lr\":1e-05,\"step_ms\":120.5,\"tokens_per_s\":61234,"

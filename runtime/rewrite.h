@@ -45,7 +45,7 @@ struct RecomputeLayers {
 };
 
 /// Weights that at least `uses` products of a step read the same way round, by the CPU's packed method, are packed once
-/// for all of them. Packed weights are scratch of 4 bytes an element for each way round.
+/// for all of them. Packed weights are scratch of 4 bytes an element for each way round, of 2 where pairs are packed.
 struct PackWeights {
   std::int64_t uses = 2;
   friend bool operator==(const PackWeights&, const PackWeights&) = default;

@@ -369,9 +369,9 @@ std::vector<ConfigEntry> run_entries() {
        set_rewrites, rewrites_text},
       words<WeightPacking>(
           "pack-weights",
-          "with device cpu: weights are put once a step into the order in which products read them, for 4 bytes of "
-          "memory an element and pass; the same bits. auto: where enough products read them, up to 134M parameters, "
-          "without memory-limit, machine or a plan file; on: from two products on",
+          "with device cpu: weights are put once a step into the order in which products read them, for at most 4 "
+          "bytes of memory an element and pass; the same bits. auto: where enough products read them, up to 134M "
+          "parameters, without memory-limit, machine or a plan file; on: from two products on",
           {{"auto", WeightPacking::automatic}, {"on", WeightPacking::on}, {"off", WeightPacking::off}},
           &RunConfig::pack_weights),
       words<bool>(

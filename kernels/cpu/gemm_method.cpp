@@ -14,6 +14,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace weft::cpu {
@@ -95,7 +97,10 @@ bool has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   const bool known = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0;
   const bool amx = known && (edx & kAmxBf16) != 0 && (edx & kAmxTile) != 0;
-  return amx && dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  if (!amx || dnnl::get_effective_cpu_isa() != dnnl::cpu_isa::avx512_core_amx) return false;
+  // Linux has every process ask, once, before it uses the tiles (Documentation/arch/x86/xstate.rst).
+  constexpr long kAskPermission = 0x1023, kTileData = 18;
+  return ::syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
 #else
   return false;
 #endif
@@ -169,6 +174,7 @@ GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*out
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::int64_t enough = kLanes == 8 ? 64 : kNever;
   if (bf16_in_pairs() && inputs == DType::bf16) enough = 8;
+  if (packed_unit(inputs) == PackedUnit::amx) enough = 64;
   if (bf16_in_pairs() && inputs == DType::f32 && shape.trans_b) enough = std::min<std::int64_t>(enough, 16);
   if (shape.m >= enough) return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, 192};
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);

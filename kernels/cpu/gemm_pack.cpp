@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/gemm_amx.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/simd.h"
 
@@ -75,12 +76,13 @@ class TwoStrips {
   std::int64_t second_;  // distance of the second strip, 0 if there is none
 };
 
-// Where kLanes columns of op(B) go: a third, a half or the whole of a strip's width.
+// Where kLanes columns of op(B) go: a part of a strip of kCols, or the whole of a narrower one at the end.
+template <std::int64_t kCols>
 class PartOfStrip {
  public:
   PartOfStrip(const PackTarget& target, std::int64_t count, std::int64_t i) {
-    const std::int64_t begin = i / kTileCols * kTileCols;
-    cols_ = std::min(kTileCols, round_up(count - begin, kLanes));
+    const std::int64_t begin = i / kCols * kCols;
+    cols_ = std::min(kCols, round_up(count - begin, kLanes));
     to_ = target.strips + begin * target.depth + target.k * cols_ + (i - begin);
   }
 
@@ -99,7 +101,7 @@ class PartOfStrip {
 std::int64_t elements_ahead(const PackSource& source) {
   constexpr std::int64_t kCols = 128, kNarrow = 512;
   if (source.count > kNarrow) return kCols;
-  return (source.pairs ? 2 : 1) * kRowsTogether * source.matrix.row_stride;
+  return (source.unit == PackedUnit::f32 ? 1 : 2) * kRowsTogether * source.matrix.row_stride;
 }
 
 // What lies at position k of a strip: an element of a matrix as a float, …
@@ -143,20 +145,20 @@ class Pairs {
     return pairs;
   }
   float at(std::int64_t row, std::int64_t k) const {
-    const bf16* from = data_ + row * stride_ + 2 * k;
-    const bf16 two[] = {from[0], 2 * k + 1 < cols_ ? from[1] : bf16()};
+    const bf16* from = data_ + row * stride_;
+    const auto element = [&](std::int64_t col) { return col < cols_ ? from[col] : bf16(); };
+    const bf16 two[] = {element(2 * k), element(2 * k + 1)};
     float pair = 0;
     std::memcpy(&pair, two, sizeof pair);
     return pair;
   }
   Floats across(std::int64_t k, std::int64_t col, std::int64_t count) const {
-    const Words first = upper_words(2 * k, col, count);
-    const Words second = 2 * k + 1 < rows_ ? upper_words(2 * k + 1, col, count) : Words{};
-    return lanes_cast<Floats>((first >> 16) | second);
+    return lanes_cast<Floats>((upper_words(2 * k, col, count) >> 16) | upper_words(2 * k + 1, col, count));
   }
 
  private:
   Words upper_words(std::int64_t row, std::int64_t col, std::int64_t count) const {
+    if (row >= rows_) return Words{};
     const bf16* from = data_ + row * stride_ + col;
     __builtin_prefetch(from + ahead_);
     return lanes_cast<Words>(count == kLanes ? load(from) : load_partial(from, count));
@@ -212,19 +214,58 @@ void pack(const PackSource& source, const PackTarget& target, const Values& valu
 
 template <class Strips>
 void pack(const PackSource& source, const PackTarget& target) {
-  if (source.pairs) return pack<Strips>(source, target, Pairs{source});
+  if (source.unit != PackedUnit::f32) return pack<Strips>(source, target, Pairs{source});
   with_element_type([&]<class T>(std::type_identity<T>) { pack<Strips>(source, target, Singles<T>{source}); },
                     source.matrix);
+}
+
+// Rows of op(A) as AMX reads them.
+void pack_amx_rows(const PackSource& source, const PackTarget& target) {
+  const Pairs values(source);
+  const auto pack_tile = [&](std::int64_t i, std::int64_t k) {
+    const std::int64_t row = source.first + i, count = std::min(kLanes, source.count - i);
+    Floats rows[kLanes] = {};
+    if (!source.k_contiguous) {
+#pragma GCC unroll 16
+      for (int step = 0; step < kLanes; ++step) rows[step] = values.across(source.k + k + step, row, count);
+      transpose(rows);
+    } else if (values.reaches(source.k + k + kLanes)) {
+      for (std::int64_t r = 0; r < count; ++r) rows[r] = values.along(row + r, source.k + k);
+    } else {
+      for (std::int64_t r = 0; r < count; ++r) {
+        for (std::int64_t step = 0; step < kLanes; ++step) rows[r][step] = values.at(row + r, source.k + k + step);
+      }
+    }
+    float* to = target.strips + i / kAmxRows * kAmxRows * target.depth + (target.k + k) * kAmxRows;
+    to += i % kAmxRows * kAmxDepth;
+    for (const Floats& of_row : rows) store(to, of_row), to += kAmxDepth;
+  };
+  // In the order in which the matrix lies in memory.
+  if (source.k_contiguous) {
+    for (std::int64_t i = 0; i < source.count; i += kLanes) {
+      for (std::int64_t k = 0; k < source.depth; k += kAmxDepth) pack_tile(i, k);
+    }
+    return;
+  }
+  for (std::int64_t k = 0; k < source.depth; k += kAmxDepth) {
+    for (std::int64_t i = 0; i < source.count; i += kLanes) pack_tile(i, k);
+  }
 }
 
 }  // namespace
 
 void pack_a(const PackSource& source, const PackTarget& target) {
+  if constexpr (kHasAmx) {
+    if (source.unit == PackedUnit::amx) return pack_amx_rows(source, target);
+  }
   pack<TwoStrips>(source, target);
 }
 
 void pack_b(const PackSource& source, const PackTarget& target) {
-  pack<PartOfStrip>(source, target);
+  if constexpr (kHasAmx) {
+    if (source.unit == PackedUnit::amx) return pack<PartOfStrip<kAmxCols>>(source, target);
+  }
+  pack<PartOfStrip<kTileCols>>(source, target);
 }
 
 }  // namespace weft::cpu

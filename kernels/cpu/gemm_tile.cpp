@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/gemm_amx.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
@@ -104,8 +105,9 @@ void multiply(const TileArguments& tile) {
 }  // namespace
 
 void multiply_tile(const TileArguments& tile) {
+  if (tile.unit == PackedUnit::amx) return multiply_amx_tile(tile);
   if constexpr (kHasPairs) {
-    if (tile.pairs) return multiply<true>(tile);
+    if (tile.unit == PackedUnit::pairs) return multiply<true>(tile);
   }
   multiply<false>(tile);
 }

@@ -2,8 +2,10 @@
 #include "kernels/cpu/packed_gemm.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/gemm_amx.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/simd.h"
@@ -21,6 +23,7 @@ constexpr bool kStripOfAStays = true;
 constexpr std::int64_t kBlock = 256;
 constexpr bool kStripOfAStays = false;
 #endif
+constexpr std::int64_t kAmxBlock = 256;  // a strip of A takes 32 of 48 KiB
 
 // What is packed at a time: 4.5 MiB of A and 5 of B at most.
 constexpr std::int64_t kPanelBlocks = 3, kPanelRows = kPackedRowsAtOnce, kPanelCols = 1152;
@@ -38,23 +41,20 @@ std::int64_t equal_parts(std::int64_t size, std::int64_t most, std::int64_t unit
   return round_up(ceil_div(size, ceil_div(size, most)), unit);
 }
 
-std::int64_t block_of(std::int64_t k) {
-  return equal_parts(k, kBlock, 8);
-}
-
-bool takes_pairs(DType inputs) {
-  return inputs == DType::bf16 && bf16_in_pairs();
+std::int64_t block_of(std::int64_t depth, PackedUnit unit) {
+  return unit == PackedUnit::amx ? equal_parts(depth, kAmxBlock, kAmxDepth) : equal_parts(depth, kBlock, 8);
 }
 
 // What is counted along k.
-std::int64_t depth_of(std::int64_t k, bool pairs) {
-  return pairs ? ceil_div(k, 2) : k;
+std::int64_t depth_of(std::int64_t k, PackedUnit unit) {
+  return round_up(unit == PackedUnit::f32 ? k : ceil_div(k, 2), tile_shape(unit).depth);
 }
 
 // A panel to be packed, in parts that workers take.
 struct PackJob {
   Matrix matrix;
-  bool k_contiguous, pairs;
+  bool k_contiguous;
+  PackedUnit unit;
   std::int64_t first, count, k, depth;
   std::int64_t padded;  // count, filled up to what is packed
   std::int64_t block;
@@ -75,7 +75,7 @@ struct PackJob {
     const std::int64_t step = k_contiguous ? block_depth : kPackDepth, k_in_block = in_depth % block_parts() * step;
     if (k_in_block >= block_depth) return;
     const std::int64_t length = std::min(step, block_depth - k_in_block);
-    pack(PackSource{matrix, k_contiguous, pairs, first + at, width, k + begin + k_in_block, length},
+    pack(PackSource{matrix, k_contiguous, unit, first + at, width, k + begin + k_in_block, length},
          PackTarget{to + padded * begin + at * block_depth, block_depth, k_in_block});
   }
 };
@@ -101,19 +101,24 @@ struct PackedGemm::Panel {
 
 PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
                        std::int64_t slice_cols)
+    : PackedGemm(shape, arguments, slice_rows, slice_cols, packed_unit(arguments.a.dtype)) {}
+
+PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
+                       std::int64_t slice_cols, PackedUnit unit)
     : shape_(shape),
       arguments_(arguments),
-      pairs_(takes_pairs(arguments.a.dtype)),
-      depth_(depth_of(shape.k, pairs_)),
-      block_(block_of(depth_)),
-      panel_rows_(equal_parts(shape.m, kPanelRows, kTileRows)),
-      panel_cols_(equal_parts(shape.n, kPanelCols, kTileCols)),
+      unit_(unit),
+      tile_(tile_shape(unit)),
+      depth_(depth_of(shape.k, unit)),
+      block_(block_of(depth_, unit)),
+      panel_rows_(equal_parts(shape.m, kPanelRows, tile_.rows)),
+      panel_cols_(equal_parts(shape.n, kPanelCols, tile_.cols)),
       panel_depth_(kPanelBlocks * block_) {
   rows_at_once_ = slice_rows >= shape.m && shape.m <= kPackedRowsAtOnce && arguments.packed_b == nullptr;
-  slice_rows_ = round_up(std::min(slice_rows, panel_rows_), kTileRows);
-  slice_cols_ = round_up(std::min(slice_cols, rows_at_once_ ? kMostColsAtOnce : panel_cols_), kTileCols);
+  slice_rows_ = round_up(std::min(slice_rows, panel_rows_), tile_.rows);
+  slice_cols_ = round_up(std::min(slice_cols, rows_at_once_ ? kMostColsAtOnce : panel_cols_), tile_.cols);
   // No other worker waits for the columns of a panel then.
-  if (rows_at_once_ && (sums_in_c() || sums_in_slices())) panel_cols_ = round_up(shape.n, kTileCols);
+  if (rows_at_once_ && (sums_in_c() || sums_in_slices())) panel_cols_ = round_up(shape.n, tile_.cols);
 }
 
 void PackedGemm::divide(Panel& panel, int threads) const {
@@ -122,8 +127,8 @@ void PackedGemm::divide(Panel& panel, int threads) const {
     const std::int64_t slices = ceil_div(panel.rows, panel.slice_rows) * ceil_div(panel.cols, panel.slice_cols);
     return slices < std::int64_t{2} * threads;
   };
-  while (few() && panel.slice_cols > kLeastCols) panel.slice_cols = round_up(panel.slice_cols / 2, kTileCols);
-  while (few() && panel.slice_rows > kLeastRows) panel.slice_rows = round_up(panel.slice_rows / 2, kTileRows);
+  while (few() && panel.slice_cols > kLeastCols) panel.slice_cols = round_up(panel.slice_cols / 2, tile_.cols);
+  while (few() && panel.slice_rows > kLeastRows) panel.slice_rows = round_up(panel.slice_rows / 2, tile_.rows);
 }
 
 bool PackedGemm::sums_in_c() const {
@@ -175,9 +180,9 @@ void PackedGemm::run(Workers& workers) const {
 void PackedGemm::pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const {
   const auto job = [&](const Matrix& matrix, bool k_contiguous, std::int64_t first, std::int64_t count,
                        std::int64_t unit, float* to) {
-    return PackJob{matrix, k_contiguous, pairs_, first, count, panel.k, panel.depth, round_up(count, unit), block_, to};
+    return PackJob{matrix, k_contiguous, unit_, first, count, panel.k, panel.depth, round_up(count, unit), block_, to};
   };
-  const PackJob a_job = job(arguments_.a, !shape_.trans_a, panel.row, a ? panel.rows : 0, kTileRows, buffers.a);
+  const PackJob a_job = job(arguments_.a, !shape_.trans_a, panel.row, a ? panel.rows : 0, tile_.rows, buffers.a);
   const PackJob b_job = job(arguments_.b, shape_.trans_b, panel.col, b ? panel.cols : 0, kLanes, buffers.b);
   const std::int64_t a_parts = a_job.parts();
   workers.run(a_parts + b_job.parts(), [&](std::int64_t index) {
@@ -232,41 +237,43 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
     }
   }
 
-  const std::int64_t a_rows = round_up(panel.rows, kTileRows);
+  const std::int64_t a_rows = round_up(panel.rows, tile_.rows);
   const bool given_b = arguments_.packed_b != nullptr;
   float* const own_b = rows_at_once_ ? parts.floats(slice_cols_ * std::min(block_, depth_)) : nullptr;
   // The packed columns that hold the slice's, of which they begin at b_col.
   const std::int64_t b_cols = round_up(own_b != nullptr ? cols : given_b ? shape_.n : panel.cols, kLanes);
   const std::int64_t b_col = own_b != nullptr ? 0 : given_b ? c_col : col;
   const float* const b_floats = given_b ? floats(arguments_.packed_b) + b_cols * panel.k : buffers.b;
+  std::optional<AmxTiles> tiles;
+  if (unit_ == PackedUnit::amx) tiles.emplace();
   for (std::int64_t k = 0; k < panel.depth; k += block_) {
     TileArguments tile;
+    tile.unit = unit_;
     tile.depth = std::min(block_, panel.depth - k);
     tile.ldc = stride;
-    tile.pairs = pairs_;
     tile.add = shape_.accumulate || panel.k + k > 0;
     const float* const a = buffers.a + a_rows * k + row * tile.depth;
     if (own_b != nullptr) {
-      pack_b({arguments_.b, shape_.trans_b, pairs_, c_col, cols, panel.k + k, tile.depth}, {own_b, tile.depth, 0});
+      pack_b({arguments_.b, shape_.trans_b, unit_, c_col, cols, panel.k + k, tile.depth}, {own_b, tile.depth, 0});
     }
     const float* const b = own_b != nullptr ? own_b : b_floats + b_cols * k + b_col * tile.depth;
     const auto multiply_at = [&](std::int64_t r, std::int64_t j) {
       tile.a = a + r * tile.depth;
-      tile.rows = std::min(kTileRows, rows - r);
+      tile.rows = std::min(tile_.rows, rows - r);
       tile.b = b + j * tile.depth;
-      tile.cols = std::min(kTileCols, cols - j);
-      tile.b_cols = std::min(kTileCols, b_cols - b_col - j);
+      tile.cols = std::min(tile_.cols, cols - j);
+      tile.b_cols = std::min(tile_.cols, b_cols - b_col - j);
       tile.c = sums + r * stride + j;
       tile.bias = bias != nullptr && k == 0 ? bias + j : nullptr;
       multiply_tile(tile);
     };
     if constexpr (kStripOfAStays) {
-      for (std::int64_t r = 0; r < rows; r += kTileRows) {
-        for (std::int64_t j = 0; j < cols; j += kTileCols) multiply_at(r, j);
+      for (std::int64_t r = 0; r < rows; r += tile_.rows) {
+        for (std::int64_t j = 0; j < cols; j += tile_.cols) multiply_at(r, j);
       }
     } else {
-      for (std::int64_t j = 0; j < cols; j += kTileCols) {
-        for (std::int64_t r = 0; r < rows; r += kTileRows) multiply_at(r, j);
+      for (std::int64_t j = 0; j < cols; j += tile_.cols) {
+        for (std::int64_t r = 0; r < rows; r += tile_.rows) multiply_at(r, j);
       }
     }
   }
@@ -278,19 +285,27 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
   }
 }
 
+PackedUnit packed_unit(DType inputs) {
+  if (inputs != DType::bf16) return PackedUnit::f32;
+  if (kHasAmx && bf16_in_amx()) return PackedUnit::amx;
+  return bf16_in_pairs() ? PackedUnit::pairs : PackedUnit::f32;
+}
+
 DType packed_b_dtype(DType b) {
-  return takes_pairs(b) ? DType::bf16 : DType::f32;
+  return packed_unit(b) == PackedUnit::f32 ? DType::f32 : DType::bf16;
 }
 
 std::int64_t packed_b_elements(const GemmShape& shape) {
-  return round_up(shape.n, kLanes) * round_up(shape.k, 2);
+  return round_up(shape.n, kLanes) * round_up(shape.k, 2 * kAmxDepth);
 }
 
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to) {
-  const bool pairs = takes_pairs(b.dtype);
-  const std::int64_t depth = depth_of(shape.k, pairs);
-  const PackJob job{b,         shape.trans_b, pairs, 0, shape.n, 0, depth, round_up(shape.n, kLanes), block_of(depth),
-                    floats(to)};
+  pack_gemm_b(workers, shape, b, to, packed_unit(b.dtype));
+}
+
+void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to, PackedUnit unit) {
+  const std::int64_t depth = depth_of(shape.k, unit), block = block_of(depth, unit);
+  const PackJob job{b, shape.trans_b, unit, 0, shape.n, 0, depth, round_up(shape.n, kLanes), block, floats(to)};
   workers.run(job.parts(), [&](std::int64_t index) { job.run(index, pack_b); });
 }
 

@@ -1,15 +1,19 @@
-// The packed engine against double precision: every layout, ragged sizes, several panels and blocks, any slices and
-// number of threads with the same bits, and B packed beforehand.
+// The packed engine against double precision, by every unit that this build has: every layout, ragged sizes, several
+// panels and blocks, any slices and number of threads with the same bits, and B packed beforehand. AMX is emulated on
+// CPUs without it.
 #include "kernels/cpu/packed_gemm.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/gemm_amx.h"
+#include "tests/kernels/amx_emulator.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -21,8 +25,33 @@ using Engine = GemmMethod::Engine;
 
 struct Types {
   DType inputs, output;
+  PackedUnit unit = PackedUnit::f32;
 };
-constexpr Types kTypes[] = {{DType::f32, DType::f32}, {DType::bf16, DType::f32}, {DType::bf16, DType::bf16}};
+
+// Whatever this build can multiply: bf16 becomes fp32, or stays what it is.
+std::vector<Types> all_types() {
+  std::vector<Types> types = {{DType::f32, DType::f32}};
+  for (const PackedUnit unit : {PackedUnit::f32, PackedUnit::pairs, PackedUnit::amx}) {
+    if ((unit == PackedUnit::pairs && !kHasPairs) || (unit == PackedUnit::amx && !kHasAmx)) continue;
+    for (const DType output : {DType::f32, DType::bf16}) types.push_back({DType::bf16, output, unit});
+  }
+  return types;
+}
+
+// Rows and columns of slices.
+struct Slices {
+  std::int64_t rows, cols;
+};
+
+class PackedProducts : public ::testing::Test {
+ protected:
+  PackedProducts() {
+    if (kHasAmx && !bf16_in_amx()) emulator_.emplace();
+  }
+
+ private:
+  std::optional<weft::testing::AmxEmulator> emulator_;
+};
 
 // A product with its tensors.
 struct Product {
@@ -76,21 +105,22 @@ struct Product {
 std::string trace_of(const GemmShape& s, Types types, bool bias) {
   return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) + (s.trans_a ? " T" : " N") +
          (s.trans_b ? "T" : "N") + (s.accumulate ? " accumulate" : "") + (bias ? " bias " : " ") +
-         std::string(to_string(types.inputs)) + "->" + std::string(to_string(types.output));
+         std::string(to_string(types.inputs)) + "->" + std::string(to_string(types.output)) + " by unit " +
+         std::to_string(static_cast<int>(types.unit));
 }
 
-void check(const GemmShape& shape, Types types, bool bias, DType bias_dtype, const GemmMethod& method) {
+void check(const GemmShape& shape, const Types& types, bool bias, DType bias_dtype, const Slices& slices) {
   SCOPED_TRACE(trace_of(shape, types, bias));
   Product product(shape, types, bias, bias_dtype);
   const Values expected = product.expected();
-  const PreparedGemm gemm(shape, product.arguments(), method);
+  const PackedGemm gemm(shape, product.arguments(), slices.rows, slices.cols, types.unit);
   testing::run_on_one_and_three_threads(gemm.scratch(), {&product.c}, [&](Workers& workers) { gemm.run(workers); });
   // Sums of k normal products are of size √k, and so is the number of roundings that add up.
   const double rounding = 4e-6 * std::sqrt(static_cast<double>(shape.k)) + 1e-5;
   testing::expect_close(product.c.values(), expected, testing::tolerance_of(types.output, rounding));
 }
 
-TEST(PackedGemm, LayoutsTypesAndRaggedSizes) {
+TEST_F(PackedProducts, LayoutsTypesAndRaggedSizes) {
   for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
                                                                         {8, 48, 16},
                                                                         {7, 47, 15},
@@ -104,42 +134,46 @@ TEST(PackedGemm, LayoutsTypesAndRaggedSizes) {
                                                                         {50, 1, 9},
                                                                         {130, 145, 769}}) {
     for (int layout = 0; layout < 4; ++layout) {
-      for (const Types& types : kTypes) {
+      for (const Types& types : all_types()) {
         const bool odd = (m + layout) % 2 != 0;
-        check({m, n, k, layout / 2 != 0, layout % 2 != 0, odd}, types, !odd, types.inputs, {Engine::packed, 24, 96});
-        check({m, n, k, layout / 2 != 0, layout % 2 != 0, !odd}, types, !odd, DType::f32, {Engine::packed, 1, 1});
+        check({m, n, k, layout / 2 != 0, layout % 2 != 0, odd}, types, !odd, types.inputs, {24, 96});
+        check({m, n, k, layout / 2 != 0, layout % 2 != 0, !odd}, types, !odd, DType::f32, {1, 1});
       }
     }
   }
 }
 
 // More than one panel in each direction; bf16 sums then live in scratch that all workers share.
-TEST(PackedGemm, SeveralPanels) {
+TEST_F(PackedProducts, SeveralPanels) {
   for (int layout = 0; layout < 4; ++layout) {
-    for (const Types& types : kTypes) {
+    for (const Types& types : all_types()) {
       const bool ta = layout / 2 != 0, tb = layout % 2 != 0;
-      check({1100, 20, 30, ta, tb, true}, types, true, types.inputs, {Engine::packed, 128, 192});
-      check({20, 1300, 30, ta, tb, false}, types, true, types.inputs, {Engine::packed, 128, 192});
-      check({20, 70, 2500, ta, tb, true}, types, true, types.inputs, {Engine::packed, 128, 192});
+      check({1100, 20, 30, ta, tb, true}, types, true, types.inputs, {128, 192});
+      check({20, 1300, 30, ta, tb, false}, types, true, types.inputs, {128, 192});
+      check({20, 70, 2500, ta, tb, true}, types, true, types.inputs, {128, 192});
     }
   }
-  check({1030, 1160, 1300, true, false, true}, kTypes[2], true, DType::bf16, {Engine::packed, 256, 384});
+  for (const Types& types : all_types()) {
+    check({1030, 40, 1600, true, false, true}, types, true, DType::bf16, {256, 384});
+    check({40, 1160, 1600, true, false, true}, types, true, DType::bf16, {256, 384});
+  }
+  check({1030, 1160, 1600, true, false, true}, {DType::bf16, DType::bf16}, true, DType::bf16, {256, 384});
 }
 
-TEST(PackedGemm, BitsDependOnNeitherSlicesNorThreads) {
+TEST_F(PackedProducts, BitsDependOnNeitherSlicesNorThreads) {
   const GemmShape shape{150, 200, 900, false, true, true};
-  for (const Types& types : kTypes) {
+  for (const Types& types : all_types()) {
     std::vector<std::byte> first;
-    for (const GemmMethod& method : {GemmMethod{Engine::packed, 8, 48}, GemmMethod{Engine::packed, 128, 192},
-                                     GemmMethod{Engine::packed, 100000, 100000}}) {
+    for (const Slices& slices : {Slices{8, 48}, Slices{128, 192}, Slices{100000, 100000}}) {
       for (int threads : {1, 2, 3, 12}) {
         Product product(shape, types, true, types.inputs);
-        const PreparedGemm gemm(shape, product.arguments(), method);
+        const PackedGemm gemm(shape, product.arguments(), slices.rows, slices.cols, types.unit);
         Workers workers(threads);
         workers.reserve(gemm.scratch());
         gemm.run(workers);
         if (first.empty()) first = product.c.bytes();
-        EXPECT_EQ(product.c.bytes(), first) << to_string(method) << " on " << threads << " threads";
+        EXPECT_EQ(product.c.bytes(), first)
+            << trace_of(shape, types, true) << " by " << slices.rows << "x" << slices.cols << " on " << threads;
       }
     }
   }
@@ -147,49 +181,52 @@ TEST(PackedGemm, BitsDependOnNeitherSlicesNorThreads) {
 
 // A product's numbers don't change with the rows or columns around them: what a slice of a batch gives is what it gives
 // alone.
-TEST(PackedGemm, AnElementDependsOnItsRowAndColumnOnly) {
+TEST_F(PackedProducts, AnElementDependsOnItsRowAndColumnOnly) {
   const GemmShape whole{40, 60, 500}, part{40, 60 - 48, 500};
-  Product product(whole, kTypes[0], false, DType::f32);
-  Tensor c(DType::f32, part.m, part.n);
-  const PreparedGemm gemm(whole, product.arguments(), {Engine::packed, 128, 192});
-  const PreparedGemm second(part, {product.a.view(), product.b.columns(48, part.n), c.view(), {}},
-                            {Engine::packed, 128, 192});
-  Workers workers(2);
-  workers.reserve(gemm.scratch());
-  workers.reserve(second.scratch());
-  gemm.run(workers);
-  second.run(workers);
-  const Values all = product.c.values(), some = c.values();
-  for (std::int64_t i = 0; i < part.m; ++i) {
-    for (std::int64_t j = 0; j < part.n; ++j) {
-      EXPECT_EQ(some[static_cast<std::size_t>(i * part.n + j)], all[static_cast<std::size_t>(i * whole.n + j + 48)]);
+  for (const Types& types : all_types()) {
+    Product product(whole, types, false, DType::f32);
+    Tensor c(types.output, part.m, part.n);
+    const PackedGemm first(whole, product.arguments(), 128, 192, types.unit);
+    const PackedGemm second(part, {product.a.view(), product.b.columns(48, part.n), c.view(), {}}, 128, 192,
+                            types.unit);
+    Workers workers(2);
+    workers.reserve(first.scratch());
+    workers.reserve(second.scratch());
+    first.run(workers);
+    second.run(workers);
+    const Values all = product.c.values(), some = c.values();
+    for (std::int64_t i = 0; i < part.m; ++i) {
+      for (std::int64_t j = 0; j < part.n; ++j) {
+        EXPECT_EQ(some[static_cast<std::size_t>(i * part.n + j)], all[static_cast<std::size_t>(i * whole.n + j + 48)])
+            << trace_of(whole, types, false);
+      }
     }
   }
 }
 
-TEST(PackedGemm, BPackedBeforehandGivesTheSameBits) {
+TEST_F(PackedProducts, BPackedBeforehandGivesTheSameBits) {
   for (int layout = 0; layout < 4; ++layout) {
-    for (const Types& types : kTypes) {
+    for (const Types& types : all_types()) {
       for (const auto& [m, n, k] :
            std::vector<std::array<std::int64_t, 3>>{{33, 130, 70}, {20, 1300, 800}, {9, 49, 2500}, {1030, 50, 11}}) {
         const GemmShape shape{m, n, k, layout / 2 != 0, layout % 2 != 0, layout == 1};
         SCOPED_TRACE(trace_of(shape, types, true));
         Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
-        const GemmMethod method{Engine::packed, 8, 96};
-        const PreparedGemm usual(shape, product.arguments(), method);
+        const PackedGemm usual(shape, product.arguments(), 8, 96, types.unit);
         // Guarded on both sides by what the packing must not touch.
-        const auto bytes = static_cast<std::size_t>(packed_b_elements(shape)) * size_of(packed_b_dtype(types.inputs));
+        const DType packed_dtype = types.unit == PackedUnit::f32 ? DType::f32 : DType::bf16;
+        const auto bytes = static_cast<std::size_t>(packed_b_elements(shape)) * size_of(packed_dtype);
         std::vector<float> packed(bytes / sizeof(float) + 32, -7.0F);
         auto* begin = reinterpret_cast<std::byte*>(packed.data() + 16);
         GemmArguments arguments = same.arguments();
         arguments.b.data = nullptr;
         arguments.packed_b = begin;
-        const PreparedGemm given(shape, arguments, method);
+        const PackedGemm given(shape, arguments, 8, 96, types.unit);
         EXPECT_LT(given.scratch().shared_bytes, usual.scratch().shared_bytes);
         Workers workers(2);
         workers.reserve(usual.scratch());
         usual.run(workers);
-        pack_gemm_b(workers, shape, same.b.view(), begin);
+        pack_gemm_b(workers, shape, same.b.view(), begin, types.unit);
         given.run(workers);
         EXPECT_EQ(product.c.bytes(), same.c.bytes());
         for (std::size_t i = 0; i < 16; ++i) {
@@ -199,26 +236,37 @@ TEST(PackedGemm, BPackedBeforehandGivesTheSameBits) {
       }
     }
   }
-  Product product({8, 8, 8}, kTypes[0], false, DType::f32);
+  Product product({8, 8, 8}, {DType::f32, DType::f32}, false, DType::f32);
   GemmArguments arguments = product.arguments();
   arguments.packed_b = static_cast<std::byte*>(product.b.view().data);
   EXPECT_THROW(PreparedGemm(product.shape, arguments, {Engine::sgemm, 8, 8}), std::logic_error);
 }
 
 // Scratch is bounded whatever the product's size.
-TEST(PackedGemm, ScratchStaysSmall) {
+TEST_F(PackedProducts, ScratchStaysSmall) {
   Tensor one(DType::f32, 1, 1), half(DType::bf16, 1, 1);
   for (const GemmShape& shape : {GemmShape{1024, 50257, 768, false, true}, GemmShape{1024, 768, 50257},
                                  GemmShape{50257, 768, 1024, true, false}, GemmShape{100000, 100000, 100000}}) {
-    for (Tensor* tensor : {&one, &half}) {
+    for (const Types& types : all_types()) {
+      if (types.inputs != types.output) continue;
+      Tensor& tensor = types.inputs == DType::f32 ? one : half;
       for (const std::int64_t rows : {256, 100000}) {
-        const PreparedGemm gemm(shape, {tensor->view(), tensor->view(), tensor->view(), {}},
-                                {Engine::packed, rows, 384});
+        const PackedGemm gemm(shape, {tensor.view(), tensor.view(), tensor.view(), {}}, rows, 384, types.unit);
         EXPECT_LE(gemm.scratch().shared_bytes, 16U << 20);
         EXPECT_LE(gemm.scratch().worker_bytes, (rows == 256 ? 1U : 3U) << 20);
       }
     }
   }
+}
+
+// What a CPU packs to, and that what B becomes has the dtype for it.
+TEST(PackedUnits, FollowTheCpu) {
+  EXPECT_EQ(packed_unit(DType::f32), PackedUnit::f32);
+  EXPECT_EQ(packed_unit(DType::bf16), bf16_in_amx() && kHasAmx ? PackedUnit::amx
+                                      : bf16_in_pairs()        ? PackedUnit::pairs
+                                                               : PackedUnit::f32);
+  EXPECT_EQ(packed_b_dtype(DType::f32), DType::f32);
+  EXPECT_EQ(packed_b_dtype(DType::bf16) == DType::bf16, packed_unit(DType::bf16) != PackedUnit::f32);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ std::vector<Feature> processor_features() {
           {"FMA", __builtin_cpu_supports("fma") != 0, "fused multiply-add in GEMM"},
           {"AVX-512F", __builtin_cpu_supports("avx512f") != 0, "16-wide fp32 GEMM in oneDNN"},
           {"AVX512_BF16", avx512_bf16, "pairs of bf16 in Weft's own products, where there is no AMX"},
-          {"AMX-BF16", amx_bf16, "bf16 matrix tiles in oneDNN"}};
+          {"AMX-BF16", amx_bf16, "tiles of bf16 in Weft's own products, and in oneDNN"}};
 }
 
 std::string_view onednn_isa() {

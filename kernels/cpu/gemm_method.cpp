@@ -174,9 +174,11 @@ GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*out
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::int64_t enough = kLanes == 8 ? 64 : kNever;
   if (bf16_in_pairs() && inputs == DType::bf16) enough = 8;
-  if (packed_unit(inputs) == PackedUnit::amx) enough = 64;
+  const bool amx = packed_unit(inputs) == PackedUnit::amx;
+  if (amx) enough = 64;
   if (bf16_in_pairs() && inputs == DType::f32 && shape.trans_b) enough = std::min<std::int64_t>(enough, 16);
-  if (shape.m >= enough) return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, 192};
+  // AMX multiplies so fast that reading A again for every slice would take as long, so slices are wide.
+  if (shape.m >= enough) return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, amx ? 384 : 192};
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
   return {inputs == DType::bf16 && bf16_in_amx() ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
 }

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +21,7 @@ class AmxState {
  public:
   /// Whether the instruction at `rip` was one of these, could be carried out, and rip moved on behind it.
   bool step(gregset_t& registers) {
-    const auto* code = reinterpret_cast<const std::uint8_t*>(registers[REG_RIP]);
+    const auto* code = std::bit_cast<const std::uint8_t*>(registers[REG_RIP]);
     if (code[0] != 0xc4 || (code[1] & 0x1f) != 2 || (code[2] & 0x84) != 0) return false;  // VEX.128.0F38.W0
     const bool extended_reg = (code[1] & 0x80) == 0;
     const int prefix = code[2] & 3, opcode = code[3], mod = code[4] >> 6, reg = (code[4] >> 3) & 7, rm = code[4] & 7;
@@ -93,7 +94,7 @@ class AmxState {
     } else if (mod == 1) {
       first += static_cast<std::int8_t>(code[used++]);
     }
-    return Address{reinterpret_cast<std::byte*>(first), stride, with_index, used};
+    return Address{std::bit_cast<std::byte*>(first), stride, with_index, used};
   }
 
   bool configure(const std::byte* config) {

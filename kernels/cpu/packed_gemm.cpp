@@ -99,6 +99,14 @@ struct PackedGemm::Panel {
   std::int64_t slice_rows = 0, slice_cols = 0;  // that a worker takes at a time
 };
 
+// Rows and columns of a panel, or a part of its rows.
+struct PackedGemm::Slice {
+  std::int64_t row, rows, col, cols;
+  const float* bias;  // of its columns; null if none is to be added
+  float* sums;        // if sums_in_slices()
+  float* own_b;       // if the worker packs its columns of B
+};
+
 PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
                        std::int64_t slice_cols)
     : PackedGemm(shape, arguments, slice_rows, slice_cols, packed_unit(arguments.a.dtype)) {}
@@ -109,6 +117,7 @@ PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, s
       arguments_(arguments),
       unit_(unit),
       tile_(tile_shape(unit)),
+      by_strips_(unit == PackedUnit::amx),
       depth_(depth_of(shape.k, unit)),
       block_(block_of(depth_, unit)),
       panel_rows_(equal_parts(shape.m, kPanelRows, tile_.rows)),
@@ -131,6 +140,12 @@ void PackedGemm::divide(Panel& panel, int threads) const {
   while (few() && panel.slice_rows > kLeastRows) panel.slice_rows = round_up(panel.slice_rows / 2, tile_.rows);
 }
 
+std::int64_t PackedGemm::rows_together() const {
+  return by_strips_ ? tile_.rows : slice_rows_;
+}
+std::int64_t PackedGemm::own_b_depth() const {
+  return std::min(by_strips_ ? panel_depth_ : block_, depth_);
+}
 bool PackedGemm::sums_in_c() const {
   return arguments_.c.dtype == DType::f32;
 }
@@ -144,8 +159,8 @@ Scratch PackedGemm::scratch() const {
   const bool shared_b = arguments_.packed_b == nullptr && !rows_at_once_;
   const std::size_t b = shared_b ? ScratchParts::bytes(panel_cols_ * depth) : 0;
   const std::size_t sums = sums_in_c() || sums_in_slices() ? 0 : ScratchParts::bytes(panel_rows_ * panel_cols_);
-  const std::size_t slice = sums_in_slices() ? ScratchParts::bytes(slice_rows_ * slice_cols_) : 0;
-  const std::size_t own_b = rows_at_once_ ? ScratchParts::bytes(slice_cols_ * std::min(block_, depth)) : 0;
+  const std::size_t slice = sums_in_slices() ? ScratchParts::bytes(rows_together() * slice_cols_) : 0;
+  const std::size_t own_b = rows_at_once_ ? ScratchParts::bytes(slice_cols_ * own_b_depth()) : 0;
   return {slice + ScratchParts::bytes(slice_cols_) + own_b, a + b + sums};
 }
 
@@ -202,50 +217,76 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
                                 std::byte* scratch) const {
   // Neighbours in number share columns: B's strips stay in the cache.
   const std::int64_t row_slices = ceil_div(panel.rows, panel.slice_rows);
-  const std::int64_t row = index % row_slices * panel.slice_rows, col = index / row_slices * panel.slice_cols;
-  const std::int64_t rows = std::min(panel.slice_rows, panel.rows - row);
-  const std::int64_t cols = std::min(panel.slice_cols, panel.cols - col);
-  const std::int64_t c_row = panel.row + row, c_col = panel.col + col;
-  const Matrix& c = arguments_.c;
+  Slice slice{};
+  slice.row = index % row_slices * panel.slice_rows, slice.col = index / row_slices * panel.slice_cols;
+  slice.rows = std::min(panel.slice_rows, panel.rows - slice.row);
+  slice.cols = std::min(panel.slice_cols, panel.cols - slice.col);
 
   ScratchParts parts(scratch);
   float* const bias_floats = parts.floats(slice_cols_);
-  const float* bias = nullptr;
   if (arguments_.bias && panel.k == 0) {
     with_element_type(
         [&]<class T>(std::type_identity<T>) {
-          const T* from = elements<T>(*arguments_.bias) + c_col;
-          for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(bias_floats + i, lanes.load(from + i)); });
+          const T* from = elements<T>(*arguments_.bias) + panel.col + slice.col;
+          for_vectors(slice.cols,
+                      [&](std::int64_t i, auto lanes) { lanes.store(bias_floats + i, lanes.load(from + i)); });
         },
         *arguments_.bias);
-    bias = bias_floats;
+    slice.bias = bias_floats;
   }
+  if (sums_in_slices()) slice.sums = parts.floats(rows_together() * slice_cols_);
+  if (rows_at_once_) slice.own_b = parts.floats(slice_cols_ * own_b_depth());
+  if (!by_strips_) return multiply_rows(panel, buffers, slice);
 
-  float* sums = nullptr;
+  if (rows_at_once_) {
+    for (std::int64_t k = 0; k < panel.depth; k += block_) pack_own_b(panel, slice, k);
+  }
+  std::optional<AmxTiles> tiles;
+  if (unit_ == PackedUnit::amx) tiles.emplace();
+  Slice strip = slice;
+  for (std::int64_t r = 0; r < slice.rows; r += rows_together()) {
+    strip.row = slice.row + r, strip.rows = std::min(rows_together(), slice.rows - r);
+    multiply_rows(panel, buffers, strip);
+  }
+}
+
+// The slice's columns of B in the block at k, for the worker itself; returns where they lie.
+const float* PackedGemm::pack_own_b(const Panel& panel, const Slice& slice, std::int64_t k) const {
+  const std::int64_t depth = std::min(block_, panel.depth - k);
+  float* const to = slice.own_b + (by_strips_ ? round_up(slice.cols, kLanes) * k : 0);
+  pack_b({arguments_.b, shape_.trans_b, unit_, panel.col + slice.col, slice.cols, panel.k + k, depth}, {to, depth, 0});
+  return to;
+}
+
+void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const Slice& slice) const {
+  const std::int64_t row = slice.row, rows = slice.rows, col = slice.col, cols = slice.cols;
+  const std::int64_t c_row = panel.row + row, c_col = panel.col + col;
+  const float* const bias = slice.bias;
+  const float* const own_b = slice.own_b;
+  const Matrix& c = arguments_.c;
+  float* sums = slice.sums;
   std::int64_t stride = slice_cols_;
   if (sums_in_c()) {
     sums = c.f32(c_row) + c_col, stride = c.row_stride;
-  } else if (sums_in_slices()) {
-    sums = parts.floats(slice_rows_ * slice_cols_);
-  } else {
+  } else if (!sums_in_slices()) {
     sums = buffers.sums + row * panel_cols_ + col, stride = panel_cols_;
   }
   if (!sums_in_c() && shape_.accumulate && panel.k == 0) {
     for (std::int64_t r = 0; r < rows; ++r) {
       const bf16* from = c.b16(c_row + r) + c_col;
-      for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(sums + r * stride + i, lanes.load(from + i)); });
+      float* const to = sums + r * stride;
+      for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
     }
   }
 
   const std::int64_t a_rows = round_up(panel.rows, tile_.rows);
   const bool given_b = arguments_.packed_b != nullptr;
-  float* const own_b = rows_at_once_ ? parts.floats(slice_cols_ * std::min(block_, depth_)) : nullptr;
   // The packed columns that hold the slice's, of which they begin at b_col.
   const std::int64_t b_cols = round_up(own_b != nullptr ? cols : given_b ? shape_.n : panel.cols, kLanes);
   const std::int64_t b_col = own_b != nullptr ? 0 : given_b ? c_col : col;
-  const float* const b_floats = given_b ? floats(arguments_.packed_b) + b_cols * panel.k : buffers.b;
-  std::optional<AmxTiles> tiles;
-  if (unit_ == PackedUnit::amx) tiles.emplace();
+  const float* const b_floats = own_b != nullptr ? own_b
+                                : given_b        ? floats(arguments_.packed_b) + b_cols * panel.k
+                                                 : buffers.b;
   for (std::int64_t k = 0; k < panel.depth; k += block_) {
     TileArguments tile;
     tile.unit = unit_;
@@ -253,10 +294,8 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
     tile.ldc = stride;
     tile.add = shape_.accumulate || panel.k + k > 0;
     const float* const a = buffers.a + a_rows * k + row * tile.depth;
-    if (own_b != nullptr) {
-      pack_b({arguments_.b, shape_.trans_b, unit_, c_col, cols, panel.k + k, tile.depth}, {own_b, tile.depth, 0});
-    }
-    const float* const b = own_b != nullptr ? own_b : b_floats + b_cols * k + b_col * tile.depth;
+    const bool packs = own_b != nullptr && !by_strips_;
+    const float* const b = packs ? pack_own_b(panel, slice, k) : b_floats + b_cols * k + b_col * tile.depth;
     const auto multiply_at = [&](std::int64_t r, std::int64_t j) {
       tile.a = a + r * tile.depth;
       tile.rows = std::min(tile_.rows, rows - r);
@@ -281,7 +320,8 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
   if (sums_in_c() || !panel.last) return;
   for (std::int64_t r = 0; r < rows; ++r) {
     bf16* to = c.b16(c_row + r) + c_col;
-    for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(sums + r * stride + i)); });
+    const float* const from = sums + r * stride;
+    for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
   }
 }
 

@@ -41,10 +41,15 @@ class PackedGemm {
  private:
   struct Panel;
   struct Buffers;
+  struct Slice;
   void pack(Workers& workers, const Panel& panel, const Buffers& buffers, bool a, bool b) const;
   void multiply(Workers& workers, const Panel& panel, const Buffers& buffers) const;
   void multiply_slice(const Panel& panel, const Buffers& buffers, std::int64_t index, std::byte* scratch) const;
+  const float* pack_own_b(const Panel& panel, const Slice& slice, std::int64_t k) const;
+  void multiply_rows(const Panel& panel, const Buffers& buffers, const Slice& slice) const;
   void divide(Panel& panel, int threads) const;
+  std::int64_t rows_together() const;
+  std::int64_t own_b_depth() const;
   bool sums_in_c() const;
   bool sums_in_slices() const;
 
@@ -52,6 +57,9 @@ class PackedGemm {
   GemmArguments arguments_;
   PackedUnit unit_;
   TileShape tile_;
+  // Whether a strip of A sees all of a panel's k before the next one does: AMX multiplies so fast that sums of more
+  // rows would have to be fetched from beyond the second-level cache for every block.
+  bool by_strips_;
   bool rows_at_once_;   // B is packed by those who multiply it
   std::int64_t depth_;  // k, or the pairs in it, as all that is counted along k below
   std::int64_t slice_rows_, slice_cols_;

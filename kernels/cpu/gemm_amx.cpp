@@ -139,8 +139,6 @@ void multiply_amx_tile(const TileArguments& tile) {
 AmxTiles::AmxTiles() = default;
 AmxTiles::~AmxTiles() = default;
 
-void multiply_amx_tile(const TileArguments& /*tile*/) {}
-
 #endif
 
 }  // namespace weft::cpu

@@ -23,7 +23,7 @@ class AmxTiles {
   AmxTiles& operator=(const AmxTiles&) = delete;
 };
 
-/// multiply_tile() for PackedUnit::amx. Subnormal numbers are zero.
+/// multiply_tile() for PackedUnit::amx, only where kHasAmx. Subnormal numbers are zero.
 void multiply_amx_tile(const TileArguments& tile);
 
 }  // namespace weft::cpu

@@ -105,7 +105,9 @@ void multiply(const TileArguments& tile) {
 }  // namespace
 
 void multiply_tile(const TileArguments& tile) {
-  if (tile.unit == PackedUnit::amx) return multiply_amx_tile(tile);
+  if constexpr (kHasAmx) {
+    if (tile.unit == PackedUnit::amx) return multiply_amx_tile(tile);
+  }
   if constexpr (kHasPairs) {
     if (tile.unit == PackedUnit::pairs) return multiply<true>(tile);
   }

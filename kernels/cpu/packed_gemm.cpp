@@ -35,6 +35,8 @@ constexpr std::int64_t kMostColsAtOnce = 384, kLeastCols = 96, kLeastRows = 64;
 // What a worker packs at a time: so many rows of op(A) or columns of op(B) of a panel, where these are contiguous along
 // k, else so much of all along k.
 constexpr std::int64_t kPackWidth = 96, kPackDepth = 48;
+static_assert(kPackWidth % kTileRows == 0 && kPackWidth % kTileCols == 0 && kPackDepth % kAmxDepth == 0);
+static_assert(kPackWidth % kAmxRows == 0 && kPackWidth % kAmxCols == 0);
 
 // Equal parts of `size`, none above `most`, in multiples of `unit`.
 std::int64_t equal_parts(std::int64_t size, std::int64_t most, std::int64_t unit) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cstddef>
@@ -173,6 +175,9 @@ class AmxState {
 class AmxEmulator {
  public:
   AmxEmulator() {
+    // A CPU may have tiles and oneDNN not use them: then they only need Linux's permission.
+    constexpr long kAskPermission = 0x1023, kTileData = 18;
+    ::syscall(SYS_arch_prctl, kAskPermission, kTileData);
     struct sigaction action {};
     action.sa_sigaction = [](int, siginfo_t*, void* context) {
       thread_local AmxState state;

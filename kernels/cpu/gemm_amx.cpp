@@ -6,7 +6,21 @@
 
 #include "kernels/cpu/simd.h"
 
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace weft::cpu {
+
+bool allow_amx_tiles() {
+#if defined(__x86_64__)
+  constexpr long kAskPermission = 0x1023, kTileData = 18;
+  return ::syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 #if defined(__AVX512F__) && defined(__x86_64__)
 

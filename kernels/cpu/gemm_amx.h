@@ -12,6 +12,10 @@ inline constexpr bool kHasAmx = true;
 inline constexpr bool kHasAmx = false;
 #endif
 
+/// Asks Linux for the use of AMX tiles, which every process has to, once (Documentation/arch/x86/xstate.rst). False
+/// where the CPU or the kernel has none.
+bool allow_amx_tiles();
+
 /// While it lives, this thread's AMX registers are tiles of 16 rows of 64 bytes. Only one at a time on a thread, and
 /// libraries that set tiles up for themselves (oneDNN) aren't called meanwhile. Afterwards they are as at the start:
 /// used tiles are 8 KiB that every switch between threads would save.

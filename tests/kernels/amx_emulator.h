@@ -2,9 +2,7 @@
 #pragma once
 
 #include <signal.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cstddef>
@@ -12,9 +10,9 @@
 #include <cstring>
 #include <optional>
 
-#include "base/dtype.h"
-
 namespace weft::testing {
+
+#if defined(__x86_64__)
 
 /// The tile registers of a thread and what the instructions do to them (Intel, Architecture Instruction Set Extensions
 /// Programming Reference, chapter on AMX): LDTILECFG, TILERELEASE, TILELOADD, TILESTORED and TDPBF16PS; no others.
@@ -175,9 +173,6 @@ class AmxState {
 class AmxEmulator {
  public:
   AmxEmulator() {
-    // A CPU may have tiles and oneDNN not use them: then they only need Linux's permission.
-    constexpr long kAskPermission = 0x1023, kTileData = 18;
-    ::syscall(SYS_arch_prctl, kAskPermission, kTileData);
     struct sigaction action {};
     action.sa_sigaction = [](int, siginfo_t*, void* context) {
       thread_local AmxState state;
@@ -197,5 +192,11 @@ class AmxEmulator {
  private:
   struct sigaction before_ {};
 };
+
+#else
+
+class AmxEmulator {};
+
+#endif
 
 }  // namespace weft::testing

@@ -46,7 +46,7 @@ struct Slices {
 class PackedProducts : public ::testing::Test {
  protected:
   PackedProducts() {
-    if (kHasAmx && !bf16_in_amx()) emulator_.emplace();
+    if (kHasAmx && !allow_amx_tiles()) emulator_.emplace();
   }
 
  private:

@@ -34,7 +34,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     attention_decode_kernel(DecodeShape shape, const std::int64_t* position_at, DecodeStreams<T> tensors, float scale,
                             int groups, Fault* fault) {
-  extern __shared__ float query[];
+  float* const query = dynamic_shared<float>();
   __shared__ float scores[kThreads], shared[kWarp];
   const std::int64_t position = *position_at, dim = shape.head_dim;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
@@ -108,9 +108,8 @@ void cache_store(const Launch& launch, std::int64_t batch, std::int64_t seq, std
     with_width<T>(vectorizable(x) && vectorizable(cache), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = x.cols / kWidth, items = batch * seq * per_row;
-      cache_store_kernel<T, kWidth><<<blocks_for(items, kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-          stream_of<const T>(x), stream_of<T>(cache), seq, context, per_row, items);
-      check_launch("cache_store");
+      start("cache_store", launch, cache_store_kernel<T, kWidth>, blocks_for(items, kPieceThreads), kPieceThreads, 0,
+            stream_of<const T>(x), stream_of<T>(cache), seq, context, per_row, items);
     });
   });
 }
@@ -126,16 +125,9 @@ void attention_decode(const Launch& launch, const DecodeShape& shape, const std:
     int groups = 1;  // a power of two, so that groups are of equal size
     while (groups < kWarps && 2 * groups * shape.head_dim <= kThreads) groups *= 2;
     const auto bytes = static_cast<std::size_t>((groups + 1) * shape.head_dim) * sizeof(float);
-    constexpr std::size_t kWithoutAsking = 40 * 1024;
-    if (bytes > kWithoutAsking) {
-      check(cudaFuncSetAttribute(attention_decode_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(bytes)),
-            "cudaFuncSetAttribute");
-    }
     const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-    attention_decode_kernel<T><<<static_cast<unsigned>(shape.batch * shape.heads), kThreads, bytes, launch.stream>>>(
-        shape, position, streams, scale, groups, launch.fault);
-    check_launch("attention_decode");
+    start("attention_decode", launch, attention_decode_kernel<T>, static_cast<unsigned>(shape.batch * shape.heads),
+          kThreads, bytes, shape, position, streams, scale, groups, launch.fault);
   });
 }
 

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
     forward_kernel(AttentionProblem problem, ForwardArguments<Element> arguments) {
   using Size = ForwardSizes<kDim>;
   constexpr int kM = Size::kM, kKeys = Size::kOther, kTile = kKeys * kTileStride<kDim>;
-  extern __shared__ uint4 shared[];
+  auto* const shared = dynamic_shared<uint4>();
   Element* queries = reinterpret_cast<Element*>(shared);
   Element* keys = queries + Size::kOwned * kTileStride<kDim>;  // two tiles
   Element* values = keys + 2 * kTile;                          // two tiles
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kThreads)
     query_gradients_kernel(AttentionProblem problem, BackwardArguments<Element> arguments) {
   using Size = QuerySizes<kDim>;
   constexpr int kM = Size::kM, kKeys = Size::kOther, kTile = kKeys * kTileStride<kDim>;
-  extern __shared__ uint4 shared[];
+  auto* const shared = dynamic_shared<uint4>();
   Element* q = reinterpret_cast<Element*>(shared);
   Element* dout = q + Size::kOwned * kTileStride<kDim>;
   Element* keys = dout + Size::kOwned * kTileStride<kDim>;  // two tiles
@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(kThreads)
   using Size = KeySizes<kDim>;
   constexpr int kM = Size::kM, kQueries = Size::kOther, kTile = kQueries * kTileStride<kDim>;
   static_assert(Size::kOwned % kQueries == 0 && 2 * kQueries <= kThreads);
-  extern __shared__ uint4 shared[];
+  auto* const shared = dynamic_shared<uint4>();
   Element* k = reinterpret_cast<Element*>(shared);
   Element* v = k + Size::kOwned * kTileStride<kDim>;
   Element* queries = v + Size::kOwned * kTileStride<kDim>;          // two tiles

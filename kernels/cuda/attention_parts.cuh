@@ -85,16 +85,6 @@ __host__ __device__ constexpr int tiles_of(int rows, int tile) {
   return (rows + tile - 1) / tile;
 }
 
-/// Launches `kernel`, with more shared memory than kernels have without asking.
-template <class... Parameters, class... Arguments>
-void start(const char* name, const Launch& launch, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
-           std::size_t shared_bytes, const Arguments&... arguments) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        name);
-  kernel<<<blocks, threads, shared_bytes, launch.stream>>>(arguments...);
-  check_launch(name);
-}
-
 /// Any head dimension, fp32 arithmetic: attention_tiled.cu.
 void tiled_attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
 void tiled_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,

@@ -174,7 +174,7 @@ constexpr int forward_floats() {
 template <class T, int kDim>
 __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem problem, ForwardArguments<T> arguments) {
   constexpr int kTile = Tiles<kDim>::kForward, kM = kTile / kSide;
-  extern __shared__ float4 shared[];
+  auto* const shared = dynamic_shared<float4>();
   float* queries = reinterpret_cast<float*>(shared);
   float* rows = queries + kTile * (kDim + kPad);
   float* tile = rows + kTile * (kDim + kPad);
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kThreads)
     query_gradients_kernel(AttentionProblem problem, BackwardArguments<T> arguments) {
   constexpr int kQueries = Tiles<kDim>::kOwned, kKeys = Tiles<kDim>::kOther;
   constexpr int kM = kQueries / kSide, kN = kKeys / kSide;
-  extern __shared__ float4 shared[];
+  auto* const shared = dynamic_shared<float4>();
   float* q = reinterpret_cast<float*>(shared);
   float* dout = q + kQueries * (kDim + kPad);
   float* k = dout + kQueries * (kDim + kPad);
@@ -322,7 +322,7 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
     key_gradients_kernel(AttentionProblem problem, BackwardArguments<T> arguments) {
   constexpr int kKeys = Tiles<kDim>::kOwned, kQueries = Tiles<kDim>::kOther;
   constexpr int kM = kKeys / kSide, kN = kQueries / kSide;
-  extern __shared__ float4 shared[];
+  auto* const shared = dynamic_shared<float4>();
   float* k = reinterpret_cast<float*>(shared);
   float* v = k + kKeys * (kDim + kPad);
   float* q = v + kKeys * (kDim + kPad);

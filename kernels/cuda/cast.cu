@@ -36,12 +36,11 @@ void cast(const Launch& launch, const Matrix& x, const Matrix& out) {
       constexpr int kWidth = 16 / sizeof(To);  // stores of neighbouring threads are neighbours
       const bool wide = loads_vectors(views[0], kWidth) && loads_vectors(views[1], kWidth);
       const Items items = items_of(views[0].rows, views[0].cols, kWidth, wide);
-      cast_kernel<kWidth><<<blocks_for(items.count(), kThreads), kThreads, 0, launch.stream>>>(
-          static_cast<const From*>(views[0].data), views[0].row_stride, static_cast<To*>(views[1].data),
-          views[1].row_stride, items, items.count());
+      start("cast", launch, cast_kernel<kWidth, From, To>, blocks_for(items.count(), kThreads), kThreads, 0,
+            static_cast<const From*>(views[0].data), views[0].row_stride, static_cast<To*>(views[1].data),
+            views[1].row_stride, items, items.count());
     });
   });
-  check_launch("cast");
 }
 
 }  // namespace weft::cuda

@@ -90,9 +90,8 @@ void combine_column_sums(const Launch& launch, const float* partials, std::int64
                          float* out0, float* out1, bool accumulate) {
   if (cols == 0) return;
   const dim3 threads(kColumnLanes, kCombineTeams);
-  combine_column_sums_kernel<kSums><<<blocks_for(kSums * cols, kColumnLanes), threads, 0, launch.stream>>>(
-      partials, static_cast<int>(chunks), static_cast<int>(cols), out0, out1, accumulate);
-  check_launch("combine_column_sums");
+  start("combine_column_sums", launch, combine_column_sums_kernel<kSums>, blocks_for(kSums * cols, kColumnLanes),
+        threads, 0, partials, static_cast<int>(chunks), static_cast<int>(cols), out0, out1, accumulate);
 }
 
 /// Both steps; `partials` has partial_bytes(column_sum_chunks(rows, cols).count, kSums, cols) bytes. Sums over no rows
@@ -105,9 +104,8 @@ void column_sums(const Launch& launch, const Terms& terms, std::int64_t rows, st
   if (chunks.count > 0) {
     const dim3 blocks(blocks_for(cols, kColumnLanes * kWidth), static_cast<unsigned>(chunks.count));
     const dim3 threads(kColumnLanes, kColumnTeams);
-    column_sums_kernel<kWidth, kSums>
-        <<<blocks, threads, 0, launch.stream>>>(terms, rows, static_cast<int>(cols), chunks.rows, partials);
-    check_launch("column_sums");
+    start("column_sums", launch, column_sums_kernel<kWidth, kSums, Terms>, blocks, threads, 0, terms, rows,
+          static_cast<int>(cols), chunks.rows, partials);
   }
   combine_column_sums<kSums>(launch, partials, chunks.count, cols, out0, out1, accumulate);
 }

@@ -77,9 +77,8 @@ void window(const Launch& launch, const char* name, const Matrix& x, const std::
     with_width<T>(vectorizable(x) && vectorizable(out), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = out.cols / kWidth, items = out.rows * per_row;
-      window_kernel<T, kWidth, kTake><<<blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-          stream_of<const T>(x), stream_of<T>(out), coordinate, ranks_per_window, narrow, wide, per_row, items);
-      check_launch(name);
+      start(name, launch, window_kernel<T, kWidth, kTake>, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0,
+            stream_of<const T>(x), stream_of<T>(out), coordinate, ranks_per_window, narrow, wide, per_row, items);
     });
   });
 }
@@ -94,9 +93,8 @@ void add_bias(const Launch& launch, const Matrix& y, const Matrix& bias, const s
     with_width<T>(vectorizable(y) && vectorizable(bias_row), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = y.cols / kWidth, items = y.rows * per_row;
-      add_bias_kernel<T, kWidth><<<blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-          data_of<T>(y), y.row_stride, data_of<const T>(bias), coordinate, per_row, items);
-      check_launch("add_bias");
+      start("add_bias", launch, add_bias_kernel<T, kWidth>, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads,
+            0, data_of<T>(y), y.row_stride, data_of<const T>(bias), coordinate, per_row, items);
     });
   });
 }

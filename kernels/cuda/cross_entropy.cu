@@ -15,9 +15,8 @@ template <class T, int kWidth, bool kStaged>
 __global__ void __launch_bounds__(kMostThreads)
     cross_entropy_kernel(Stream<T> logits, std::int64_t cols, std::int64_t vocab, const std::int32_t* targets,
                          float* losses, const float* grad_scale, Fault* fault) {
-  extern __shared__ uint4 staged_row[];
   __shared__ float shared[kWarp];
-  auto* stage = reinterpret_cast<Raw<T, kWidth>*>(staged_row);
+  auto* stage = dynamic_shared<Raw<T, kWidth>>();
   const std::int64_t row = blockIdx.x, target = targets[row];
   T* x = logits.data + row * logits.stride;
   const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
@@ -117,25 +116,21 @@ void cross_entropy(const Launch& launch, std::int64_t vocab, const Matrix& logit
       const bool staged = grad_scale != nullptr && bytes <= dynamic_shared_bytes();
       const auto kernel = staged ? cross_entropy_kernel<T, kWidth, true> : cross_entropy_kernel<T, kWidth, false>;
       if (staged) {
-        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-              "cudaFuncSetAttribute");
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                    cudaSharedmemCarveoutMaxShared),
               "cudaFuncSetAttribute");
       }
-      kernel<<<static_cast<unsigned>(logits.rows), threads, staged ? static_cast<std::size_t>(bytes) : 0,
-               launch.stream>>>(stream_of<T>(logits), logits.cols, vocab, targets.i32(), losses.f32(),
-                                grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
-      check_launch("cross_entropy");
+      start("cross_entropy", launch, kernel, static_cast<unsigned>(logits.rows), threads,
+            staged ? static_cast<std::size_t>(bytes) : 0, stream_of<T>(logits), logits.cols, vocab, targets.i32(),
+            losses.f32(), grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
     });
   });
 }
 
 void loss_sum(const Launch& launch, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate,
               const std::int64_t* replica) {
-  loss_sum_kernel<<<1, kSumThreads, 0, launch.stream>>>(losses.f32(), targets.i32(), losses.rows * losses.cols,
-                                                        sums.f32(), accumulate, replica);
-  check_launch("loss_sum");
+  start("loss_sum", launch, loss_sum_kernel, 1, kSumThreads, 0, losses.f32(), targets.i32(), losses.rows * losses.cols,
+        sums.f32(), accumulate, replica);
 }
 
 }  // namespace weft::cuda

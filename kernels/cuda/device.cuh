@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/start.cuh"
 
 namespace weft::cuda {
 

@@ -73,9 +73,8 @@ void dropout(const Launch& launch, const DropoutMask& mask, const Matrix& x, con
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = x.cols / kWidth, items = x.rows * per_row;
       const auto kernel = residual != nullptr ? dropout_kernel<T, kWidth, true> : dropout_kernel<T, kWidth, false>;
-      kernel<<<blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-          mask, chance, stream_of<const T>(x), stream_of<const T>(base), stream_of<T>(y), x.cols, per_row, items);
-      check_launch("dropout");
+      start("dropout", launch, kernel, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0, mask, chance,
+            stream_of<const T>(x), stream_of<const T>(base), stream_of<T>(y), x.cols, per_row, items);
     });
   });
 }

@@ -35,9 +35,8 @@ void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index
   if (x.rows == 0 || x.cols == 0) return;
   with_float_type(x.dtype, [&]<class From>(From*) {
     with_float_type(out.dtype, [&]<class To>(To*) {
-      select_row_kernel<<<blocks_for(x.cols, kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-          data_of<const From>(x), x.rows, x.cols, x.row_stride, index, data_of<To>(out));
-      check_launch("select_row");
+      start("select_row", launch, select_row_kernel<From, To>, blocks_for(x.cols, kPieceThreads), kPieceThreads, 0,
+            data_of<const From>(x), x.rows, x.cols, x.row_stride, index, data_of<To>(out));
     });
   });
 }

@@ -272,10 +272,9 @@ void embedding_forward(const Launch& launch, const Matrix& tokens, const Matrix&
       const std::int64_t per_row = out.cols / kWidth, items = out.rows * per_row;
       const auto kernel =
           wpe != nullptr ? embedding_forward_kernel<T, kWidth, true> : embedding_forward_kernel<T, kWidth, false>;
-      kernel<<<blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-          tokens.i32(), stream_of<const T>(wte), wte.rows, stream_of<const T>(table), table.rows, seq_len, offset,
-          stream_of<T>(out), coordinate, per_row, items, launch.fault);
-      check_launch("embedding_forward");
+      start("embedding_forward", launch, kernel, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0,
+            tokens.i32(), stream_of<const T>(wte), wte.rows, stream_of<const T>(table), table.rows, seq_len, offset,
+            stream_of<T>(out), coordinate, per_row, items, launch.fault);
     });
   });
 }
@@ -286,29 +285,25 @@ void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix
   if (vocab == 0 || cols == 0) return;
   Sorting sorting(count, cols, vocab, launch.scratch);
   if (count > 0) {
-    number_rows_kernel<<<blocks_for(count, kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-        tokens.i32(), count, vocab, coordinate, sorting.tokens, sorting.rows, launch.fault);
-    check_launch("embedding_backward: rows");
+    start("embedding_backward: rows", launch, number_rows_kernel, blocks_for(count, kPieceThreads), kPieceThreads, 0,
+          tokens.i32(), count, vocab, coordinate, sorting.tokens, sorting.rows, launch.fault);
     check(sorting.sort(sorting.temporary, sorting.temporary_bytes, count, vocab, launch.stream),
           "embedding_backward: sort");
   }
-  find_begins_kernel<<<blocks_for(vocab + 1, kPieceThreads), kPieceThreads, 0, launch.stream>>>(
-      sorting.sorted_tokens, count, vocab, sorting.begins);
-  check_launch("embedding_backward: begins");
+  start("embedding_backward: begins", launch, find_begins_kernel, blocks_for(vocab + 1, kPieceThreads), kPieceThreads,
+        0, sorting.sorted_tokens, count, vocab, sorting.begins);
   with_float_type(dout.dtype, [&]<class T>(T*) {
     with_columns(vectorizable(dout) && vectorizable(dwte), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       if (count >= kRun) {
         const ColumnGrid grid(count / kRun, cols / kWidth);
-        add_runs_kernel<T, kWidth><<<grid.blocks, grid.threads, 0, launch.stream>>>(
-            stream_of<const T>(dout), cols, vocab, sorting.sorted_tokens, sorting.sorted_rows, sorting.runs);
-        check_launch("embedding_backward: runs");
+        start("embedding_backward: runs", launch, add_runs_kernel<T, kWidth>, grid.blocks, grid.threads, 0,
+              stream_of<const T>(dout), cols, vocab, sorting.sorted_tokens, sorting.sorted_rows, sorting.runs);
       }
       const ColumnGrid grid(vocab, cols / kWidth);
-      add_tokens_kernel<T, kWidth><<<grid.blocks, grid.threads, 0, launch.stream>>>(
-          stream_of<const T>(dout), cols, sorting.begins, sorting.sorted_rows, sorting.runs, stream_of<float>(dwte),
-          accumulate);
-      check_launch("embedding_backward: tokens");
+      start("embedding_backward: tokens", launch, add_tokens_kernel<T, kWidth>, grid.blocks, grid.threads, 0,
+            stream_of<const T>(dout), cols, sorting.begins, sorting.sorted_rows, sorting.runs, stream_of<float>(dwte),
+            accumulate);
     });
   });
 }
@@ -324,9 +319,8 @@ void position_backward(const Launch& launch, const Matrix& dout, std::int64_t se
     with_columns(vectorizable(dout) && vectorizable(dwpe), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const ColumnGrid grid(dwpe.rows, dwpe.cols / kWidth);
-      position_backward_kernel<T, kWidth><<<grid.blocks, grid.threads, 0, launch.stream>>>(
-          stream_of<const T>(dout), dout.rows, dwpe.cols, seq_len, stream_of<float>(dwpe), accumulate);
-      check_launch("position_backward");
+      start("position_backward", launch, position_backward_kernel<T, kWidth>, grid.blocks, grid.threads, 0,
+            stream_of<const T>(dout), dout.rows, dwpe.cols, seq_len, stream_of<float>(dwpe), accumulate);
     });
   });
 }

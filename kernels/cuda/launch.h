@@ -27,9 +27,4 @@ struct Launch {
 /// Throws RuntimeFault naming `what` unless `status` is success.
 void check(cudaError_t status, const char* what);
 
-/// The same for the launch just made.
-inline void check_launch(const char* kernel) {
-  check(cudaGetLastError(), kernel);
-}
-
 }  // namespace weft::cuda

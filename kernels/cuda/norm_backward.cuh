@@ -80,10 +80,14 @@ inline BackwardPlan backward_plan(std::int64_t rows, std::int64_t cols, int elem
           std::clamp<std::int64_t>(rows / down, 1, kMostBlocks)};
 }
 
-/// All threads of a team wait for each other, if it is more than a warp.
+/// All threads of a team wait for each other.
 template <int kVectors>
 __device__ inline void team_barrier() {
-  if (!kOneWarp<kVectors> && blockDim.x > kWarp) __barrier_sync_count(1 + threadIdx.y, blockDim.x);
+  if (!kOneWarp<kVectors> && blockDim.x > kWarp) {
+    __barrier_sync_count(1 + threadIdx.y, blockDim.x);
+  } else {
+    __syncwarp();
+  }
 }
 
 /// Loads on either side of it stay there: the compiler would begin them all at once, for which there aren't enough
@@ -101,11 +105,10 @@ __global__ void __launch_bounds__(backward_threads(kVectors, sizeof(T)), 2)
   constexpr int kSums = kCentered ? 2 : 1, kPiece = 16 / static_cast<int>(sizeof(T));
   // Two of them in turn, so that one barrier a row is enough.
   __shared__ float2 shared[2][kMostWarps];
-  extern __shared__ __align__(16) std::byte area[];
   // From here on, a thread's k-th vector is `place(k)` after its first.
   const int first = column_of<kVectors>(0), row_size = static_cast<int>(kStreams) * b.cols;
   const auto place = [&](int k) { return column_of<kVectors>(k) - first; };
-  T* const of_team = reinterpret_cast<T*>(area) + static_cast<int>(threadIdx.y) * 2 * row_size;
+  T* const of_team = dynamic_shared<T>() + static_cast<int>(threadIdx.y) * 2 * row_size;
   T* const of_thread = of_team + first;
   const T* const weights = b.weight + first;
 
@@ -211,10 +214,10 @@ __global__ void __launch_bounds__(backward_threads(kVectors, sizeof(T)), 2)
   float* const of_block = partials + static_cast<std::int64_t>(blockIdx.x) * kSums * b.cols;
   for (int i = (static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x)) * 4; i < kSums * b.cols; i += threads * 4) {
     float total[4];
-    load(reinterpret_cast<const float*>(area) + i, total);
+    load(dynamic_shared<const float>() + i, total);
     for (int team = 1; team < static_cast<int>(blockDim.y); ++team) {
       float more[4];
-      load(reinterpret_cast<const float*>(area) + team * between + i, more);
+      load(dynamic_shared<const float>() + team * between + i, more);
 #pragma unroll
       for (int k = 0; k < 4; ++k) total[k] += more[k];
     }
@@ -345,9 +348,8 @@ void launch_backward(const Launch& launch, const Backward<T>& b, const BackwardP
   const auto shared = static_cast<int>(plan.teams.down * backward_team_bytes(b.cols, sizeof(T)));
   const auto run = [&](auto vectors) {
     const auto kernel = backward_kernel<T, kCentered, kGiven, decltype(vectors)::value>;
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), "cudaFuncSetAttribute");
-    kernel<<<static_cast<unsigned>(plan.blocks), plan.teams.threads(), static_cast<std::size_t>(shared),
-             launch.stream>>>(b, partials);
+    start("norm_backward", launch, kernel, static_cast<unsigned>(plan.blocks), plan.teams.threads(),
+          static_cast<std::size_t>(shared), b, partials);
   };
   static_assert(kMostBackwardVectors == 5);
   switch (plan.vectors) {
@@ -366,7 +368,6 @@ void launch_backward(const Launch& launch, const Backward<T>& b, const BackwardP
     default:
       run(Number<5>{});
   }
-  check_launch("norm_backward");
 }
 
 template <bool kCentered, bool kGiven>
@@ -392,8 +393,7 @@ void backward(const Launch& launch, const BackwardTensors& t, float* dweight, fl
       column_sums<kWidth, kSums>(launch, WeightTerms<T, kCentered>{b}, b.rows, b.cols, partials, dweight, dbias,
                                  accumulate);
       if (b.rows == 0) return;
-      dx_kernel<T, kCentered, kGiven, kWidth><<<teams.blocks(b.rows), teams.threads(), 0, launch.stream>>>(b);
-      check_launch("norm_dx");
+      start("norm_dx", launch, dx_kernel<T, kCentered, kGiven, kWidth>, teams.blocks(b.rows), teams.threads(), 0, b);
     };
     with_passing_rows(b.cols, wide, run);
   });

@@ -193,15 +193,15 @@ void forward(const Launch& launch, float eps, const ForwardTensors& t) {
     f.parts = t.parts, f.rows = t.x.rows, f.cols = static_cast<int>(t.x.cols), f.eps = eps;
     f.share = 1.0F / static_cast<float>(t.parts * t.x.cols);
     const auto run = [&](auto vectors, auto width, const Teams& teams) {
-      forward_kernel<T, kCentered, kOfParts, decltype(vectors)::value, decltype(width)::value>
-          <<<teams.blocks(f.rows), teams.threads(), 0, launch.stream>>>(f);
+      start("norm_forward", launch,
+            forward_kernel<T, kCentered, kOfParts, decltype(vectors)::value, decltype(width)::value>,
+            teams.blocks(f.rows), teams.threads(), 0, f);
     };
     if constexpr (kOfParts) {
       with_passing_rows(t.x.cols, wide, run);
     } else {
       with_held_rows(t.x.cols, wide, run);
     }
-    check_launch("norm_forward");
   });
 }
 

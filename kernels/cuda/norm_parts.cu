@@ -13,13 +13,12 @@ void statistics_of(const Launch& launch, const Matrix& x, float* statistics) {
   with_float_type(x.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     norm::with_held_rows(x.cols, vectorizable(x), [&](auto vectors, auto width, const norm::Teams& teams) {
-      norm::statistics_kernel<T, kCentered, decltype(vectors)::value, decltype(width)::value>
-          <<<teams.blocks(x.rows), teams.threads(), 0, launch.stream>>>(static_cast<const T*>(x.data), x.row_stride,
-                                                                        x.rows, static_cast<int>(x.cols),
-                                                                        1.0F / static_cast<float>(x.cols), statistics);
+      start("norm_statistics", launch,
+            norm::statistics_kernel<T, kCentered, decltype(vectors)::value, decltype(width)::value>,
+            teams.blocks(x.rows), teams.threads(), 0, static_cast<const T*>(x.data), x.row_stride, x.rows,
+            static_cast<int>(x.cols), 1.0F / static_cast<float>(x.cols), statistics);
     });
   });
-  check_launch("norm_statistics");
 }
 
 template <bool kCentered>
@@ -31,11 +30,10 @@ void backward_sums(const Launch& launch, const NormPartTensors& norm, const Matr
     norm::Backward<T> b = norm::arguments_of<T>(tensors);
     b.sums_out = sums;
     norm::with_passing_rows(norm.x.cols, wide, [&](auto, auto width, const norm::Teams& teams) {
-      norm::row_sums_kernel<T, kCentered, decltype(width)::value>
-          <<<teams.blocks(b.rows), teams.threads(), 0, launch.stream>>>(b);
+      start("norm_backward_sums", launch, norm::row_sums_kernel<T, kCentered, decltype(width)::value>,
+            teams.blocks(b.rows), teams.threads(), 0, b);
     });
   });
-  check_launch("norm_backward_sums");
 }
 
 }  // namespace

@@ -39,11 +39,9 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const AdamWOf<T> of) {
 void sum_squares(const Launch& launch, const Matrix& x, const Matrix& partial, const std::int64_t* replica) {
   const SumSquaresOf of = sum_squares_of(x, partial, replica, reinterpret_cast<double*>(launch.scratch));
   if (of.blocks > 0) {
-    sum_squares_kernel<<<static_cast<unsigned>(of.blocks), kThreads, 0, launch.stream>>>(of);
-    check_launch("sum_squares");
+    start("sum_squares", launch, sum_squares_kernel, static_cast<unsigned>(of.blocks), kThreads, 0, of);
   }
-  finish_sum_squares_kernel<<<1, kThreads, 0, launch.stream>>>(of);
-  check_launch("finish_sum_squares");
+  start("finish_sum_squares", launch, finish_sum_squares_kernel, 1, kThreads, 0, of);
 }
 
 std::int64_t sum_squares_scratch_bytes(const Matrix& x) {
@@ -51,9 +49,8 @@ std::int64_t sum_squares_scratch_bytes(const Matrix& x) {
 }
 
 void clip_factor(const Launch& launch, const Matrix& partials, float max_norm, const Matrix& norm_and_factor) {
-  clip_factor_kernel<<<1, kThreads, 0, launch.stream>>>(partials.f32(), cpu::count(partials), max_norm,
-                                                        norm_and_factor.f32());
-  check_launch("clip_factor");
+  start("clip_factor", launch, clip_factor_kernel, 1, kThreads, 0, partials.f32(), cpu::count(partials), max_norm,
+        norm_and_factor.f32());
 }
 
 void adamw(const Launch& launch, const AdamWSettings& settings, const AdamWStep& step, const Matrix& param,
@@ -61,9 +58,8 @@ void adamw(const Launch& launch, const AdamWSettings& settings, const AdamWStep&
   with_float_type(param.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const AdamWOf<T> of = adamw_of<T>(settings, step, param, grad, m, v, master);
-    if (of.count > 0) adamw_kernel<<<blocks_for(of.count, kThreads), kThreads, 0, launch.stream>>>(of);
+    if (of.count > 0) start("adamw", launch, adamw_kernel<T>, blocks_for(of.count, kThreads), kThreads, 0, of);
   });
-  check_launch("adamw");
 }
 
 }  // namespace weft::cuda

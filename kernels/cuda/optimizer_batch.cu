@@ -102,11 +102,11 @@ SumSquaresBatch::~SumSquaresBatch() = default;
 void SumSquaresBatch::run(const Launch& launch) const {
   const auto* const tensors = impl_->tensors.as<SumSquaresOf>();
   if (impl_->table.size() > 0) {
-    sum_squares_batch_kernel<<<impl_->table.size(), kThreads, 0, launch.stream>>>(tensors, impl_->blocks.as<BlockOf>());
-    check_launch("sum_squares_batch");
+    start("sum_squares_batch", launch, sum_squares_batch_kernel, impl_->table.size(), kThreads, 0, tensors,
+          impl_->blocks.as<BlockOf>());
   }
-  finish_sum_squares_batch_kernel<<<impl_->table.tensors(), kThreads, 0, launch.stream>>>(tensors);
-  check_launch("finish_sum_squares_batch");
+  start("finish_sum_squares_batch", launch, finish_sum_squares_batch_kernel, impl_->table.tensors(), kThreads, 0,
+        tensors);
 }
 
 struct AdamWBatch::Impl {
@@ -136,10 +136,9 @@ void AdamWBatch::run(const Launch& launch) const {
   if (impl_->table.size() == 0) return;
   with_float_type(impl_->dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    adamw_batch_kernel<<<impl_->table.size(), kThreads, 0, launch.stream>>>(impl_->tensors.as<AdamWOf<T>>(),
-                                                                            impl_->blocks.as<BlockOf>());
+    start("adamw_batch", launch, adamw_batch_kernel<T>, impl_->table.size(), kThreads, 0,
+          impl_->tensors.as<AdamWOf<T>>(), impl_->blocks.as<BlockOf>());
   });
-  check_launch("adamw_batch");
 }
 
 }  // namespace weft::cuda

@@ -156,9 +156,8 @@ void transform(const Launch& launch, const char* name, std::int64_t rows, std::i
   with_width<T>(vectors, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
     const std::int64_t per_row = cols / kWidth, items = rows * per_row;
-    transform_kernel<T, kWidth, kIn, kOut, F>
-        <<<blocks_for(items, 2 * kPieceThreads), kPieceThreads, 0, launch.stream>>>(streams, per_row, items, f);
-    check_launch(name);
+    start(name, launch, transform_kernel<T, kWidth, kIn, kOut, F>, blocks_for(items, 2 * kPieceThreads), kPieceThreads,
+          0, streams, per_row, items, f);
   });
 }
 

@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 void sum_integers(const Launch& launch, const Sources& sources, void* out, std::int64_t count) {
-  sum_integers_kernel<<<blocks_for(count, kThreads), kThreads, 0, launch.stream>>>(sources, static_cast<T*>(out),
-                                                                                   count);
+  start("sum_in_rank_order", launch, sum_integers_kernel<T>, blocks_for(count, kThreads), kThreads, 0, sources,
+        static_cast<T*>(out), count);
 }
 
 template <class T>
@@ -60,8 +60,8 @@ void sum_floats(const Launch& launch, const Sources& sources, void* out, std::in
   std::uintptr_t addresses = reinterpret_cast<std::uintptr_t>(out);
   for (int rank = 0; rank < sources.count; ++rank) addresses |= reinterpret_cast<std::uintptr_t>(sources.data[rank]);
   const Items items = items_of(1, count, kWidth, addresses % 16 == 0);
-  sum_floats_kernel<kWidth><<<blocks_for(items.count(), kThreads), kThreads, 0, launch.stream>>>(
-      sources, static_cast<T*>(out), items, items.count());
+  start("sum_in_rank_order", launch, sum_floats_kernel<kWidth, T>, blocks_for(items.count(), kThreads), kThreads, 0,
+        sources, static_cast<T*>(out), items, items.count());
 }
 
 }  // namespace
@@ -89,7 +89,6 @@ void sum_in_rank_order(const Launch& launch, std::span<const void* const> source
       sum_integers<std::uint64_t>(launch, all, out, count);
       break;
   }
-  check_launch("sum_in_rank_order");
 }
 
 }  // namespace weft::cuda

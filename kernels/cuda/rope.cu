@@ -121,10 +121,9 @@ void rope(const Launch& launch, const float* frequencies, std::int64_t heads, st
       const std::int64_t per_row = heads * (pairs / kWidth);
       const std::int64_t rows = std::clamp<std::int64_t>(kRopeUnroll * kPieceThreads / per_row, 1, kAngles / pairs);
       const dim3 blocks(blocks_for(x.rows, rows), blocks_for(half, pairs));
-      rope_kernel<T, kWidth><<<blocks, kPieceThreads, 0, launch.stream>>>(
-          frequencies, static_cast<int>(heads), static_cast<int>(half), seq_len, offset, inverse, stream_of<T>(x),
-          x.rows, Tile{rows, static_cast<int>(pairs)});
-      check_launch("rope");
+      start("rope", launch, rope_kernel<T, kWidth>, blocks, kPieceThreads, 0, frequencies, static_cast<int>(heads),
+            static_cast<int>(half), seq_len, offset, inverse, stream_of<T>(x), x.rows,
+            Tile{rows, static_cast<int>(pairs)});
     });
   });
 }

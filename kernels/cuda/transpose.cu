@@ -106,9 +106,8 @@ auto rows_of(const Matrix& matrix) {
 template <class Bits>
 void launch_kernel(const Launch& launch, const Matrix& from, const Matrix& to) {
   const unsigned tiles_a_row = blocks_for(from.cols, kSide<Bits>);
-  transpose_kernel<Bits><<<blocks_for(from.rows, kSide<Bits>) * tiles_a_row, kThreads, 0, launch.stream>>>(
-      rows_of<const Bits>(from), rows_of<Bits>(to), tiles_a_row);
-  check_launch("transpose");
+  start("transpose", launch, transpose_kernel<Bits>, blocks_for(from.rows, kSide<Bits>) * tiles_a_row, kThreads, 0,
+        rows_of<const Bits>(from), rows_of<Bits>(to), tiles_a_row);
 }
 
 }  // namespace

@@ -116,9 +116,8 @@ void vocab_statistics(const Launch& launch, const VocabPart& part, const Matrix&
     with_width<T>(vectorizable(logits), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const int threads = row_threads(logits.cols / kWidth, kMostThreads);
-      vocab_statistics_kernel<T, kWidth><<<static_cast<unsigned>(logits.rows), threads, 0, launch.stream>>>(
-          part, stream_of<const T>(logits), logits.cols, targets.i32(), statistics.f32(), launch.fault);
-      check_launch("vocab_statistics");
+      start("vocab_statistics", launch, vocab_statistics_kernel<T, kWidth>, static_cast<unsigned>(logits.rows), threads,
+            0, part, stream_of<const T>(logits), logits.cols, targets.i32(), statistics.f32(), launch.fault);
     });
   });
 }
@@ -132,10 +131,9 @@ void vocab_cross_entropy(const Launch& launch, const VocabPart& part, std::int64
     with_width<T>(vectorizable(logits), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const int threads = grad_scale != nullptr ? row_threads(logits.cols / kWidth, kMostThreads) : kWarp;
-      vocab_cross_entropy_kernel<T, kWidth><<<static_cast<unsigned>(logits.rows), threads, 0, launch.stream>>>(
-          part, parts, stream_of<T>(logits), logits.rows, logits.cols, targets.i32(), statistics.f32(), losses.f32(),
-          grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
-      check_launch("vocab_cross_entropy");
+      start("vocab_cross_entropy", launch, vocab_cross_entropy_kernel<T, kWidth>, static_cast<unsigned>(logits.rows),
+            threads, 0, part, parts, stream_of<T>(logits), logits.rows, logits.cols, targets.i32(), statistics.f32(),
+            losses.f32(), grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
     });
   });
 }

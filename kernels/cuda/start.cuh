@@ -1,0 +1,32 @@
+// How kernels are started and find their shared memory, apart from them so that tests can stand in for it: under
+// tests/gpu/emulator kernels are C++ that runs on a CPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "kernels/cuda/launch.h"
+
+namespace weft::cuda {
+
+/// Launches `kernel`, with more shared memory than kernels have without asking if it takes so much.
+template <class... Parameters, class... Arguments>
+void start(const char* name, const Launch& launch, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+           std::size_t shared_bytes, const Arguments&... arguments) {
+  if (shared_bytes > 0) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+          name);
+  }
+  kernel<<<blocks, threads, shared_bytes, launch.stream>>>(arguments...);
+  check(cudaGetLastError(), name);
+}
+
+/// The block's shared memory of the size that start() was given, 16-byte aligned.
+template <class T>
+__device__ inline T* dynamic_shared() {
+  extern __shared__ uint4 shared_area[];
+  return reinterpret_cast<T*>(shared_area);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,305 @@
+// A fortified longjmp takes a jump to another stack for a mistake.
+#undef _FORTIFY_SOURCE
+#include "tests/gpu/emulator/block.h"
+
+#include <fmt/format.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace weft::emulator {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // of which the system gives what is touched
+
+class Block;
+// Of the CPU's thread that runs kernels: code of kernels can't be given it.
+thread_local Block* running = nullptr;
+
+// A stack and a place on it. Made by the system's contexts, switched by jumps, which leave signal masks alone.
+class Fiber {
+ public:
+  Fiber() {
+    memory_ = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "a stack for an emulated thread");
+  }
+  ~Fiber() { munmap(memory_, kStackBytes); }
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // Comes back when the code on the fiber calls leave().
+  void enter(jmp_buf& from) {
+    if (_setjmp(from) != 0) return;
+    if (std::exchange(begun_, true)) _longjmp(here_, 1);
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = memory_;
+    context.uc_stack.ss_size = kStackBytes;
+    context.uc_link = nullptr;
+    makecontext(&context, &Fiber::run, 0);
+    setcontext(&context);
+  }
+  void leave(jmp_buf& to) {
+    if (_setjmp(here_) == 0) _longjmp(to, 1);
+  }
+
+ private:
+  static void run();
+
+  void* memory_ = nullptr;
+  bool begun_ = false;
+  jmp_buf here_;
+};
+
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes, zeros;
+
+  void run() const {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    std::memset(static_cast<std::byte*>(to) + bytes, 0, static_cast<std::size_t>(zeros));
+  }
+};
+
+struct Thread {
+  uint3 index{};
+  std::unique_ptr<Fiber> fiber;
+  const char* waits_at = nullptr;
+  bool ended = false;
+  std::deque<std::vector<Copy>> copies;  // groups, and the copies since the last
+};
+
+// Threads that wait for one another.
+struct Meeting {
+  std::vector<unsigned> threads;
+};
+
+struct Warp {
+  LaneOperation operation = nullptr;
+  std::array<void*, kWarp> lanes{};
+  Meeting meeting;
+};
+
+class Block {
+ public:
+  Block(const std::string& kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes, std::uint64_t seed,
+        const std::function<void()>& body)
+      : kernel_(kernel), grid(blocks), size(threads), body_(body), random_(seed) {
+    const unsigned count = threads.x * threads.y * threads.z;
+    threads_.resize(count);
+    warps_.resize((count + kWarp - 1) / kWarp);
+    order_.resize(count);
+    for (unsigned t = 0; t < count; ++t) {
+      threads_[t].index = {t % threads.x, t / threads.x % threads.y, t / (threads.x * threads.y)};
+      order_[t] = t;
+    }
+    // Forwards, backwards, or in any order; copies as early or as late as they may be.
+    switch (random_() % 3) {
+      case 0:
+        break;
+      case 1:
+        std::ranges::reverse(order_);
+        break;
+      default:
+        std::ranges::shuffle(order_, random_);
+    }
+    copies_late_ = random_() % 2 == 0;
+    area_.resize(shared_bytes / sizeof(uint4) + 1);
+  }
+
+  void run(uint3 block) {
+    index = block;
+    std::memset(area_.data(), 0xff, area_.size() * sizeof(uint4));
+    for (Thread& thread : threads_) thread.ended = false, thread.copies.clear();
+    left_ = static_cast<unsigned>(threads_.size());
+    ready_.assign(order_.begin(), order_.end());
+    while (!ready_.empty()) {
+      now = ready_.front();
+      ready_.pop_front();
+      Thread& thread = threads_[now];
+      if (thread.fiber == nullptr) thread.fiber = take_fiber();
+      thread.fiber->enter(scheduler_);
+      if (thread.ended) {
+        fibers_.push_back(std::move(thread.fiber));
+        --left_;
+        if (at_barrier_.threads.size() == left_) wake(at_barrier_);
+      }
+    }
+    if (left_ > 0) fail();
+  }
+
+  Thread& current() { return threads_[now]; }
+  std::byte* area() { return reinterpret_cast<std::byte*>(area_.data()); }
+
+  // On a fiber: until another thread wakes this one.
+  void wait(const char* where, Meeting& meeting) {
+    Thread& thread = current();
+    thread.waits_at = where;
+    meeting.threads.push_back(now);
+    thread.fiber->leave(scheduler_);
+  }
+  void wake(Meeting& meeting) {
+    ready_.insert(ready_.end(), meeting.threads.begin(), meeting.threads.end());
+    meeting.threads.clear();
+  }
+
+  void barrier() {
+    if (at_barrier_.threads.size() + 1 == left_) {
+      wake(at_barrier_);
+    } else {
+      wait("a barrier of the block", at_barrier_);
+    }
+  }
+  void barrier(unsigned number, unsigned threads) {
+    Meeting& meeting = numbered_.at(number);
+    if (meeting.threads.size() + 1 == threads) {
+      wake(meeting);
+    } else {
+      wait("a numbered barrier", meeting);
+    }
+  }
+  void with_warp(LaneOperation operation, void* mine) {
+    Warp& warp = warps_[now / kWarp];
+    if (warp.meeting.threads.empty()) warp.operation = operation;
+    if (warp.operation != operation) mixed_ = true;
+    warp.lanes[now % kWarp] = mine;
+    if (warp.meeting.threads.size() + 1 == kWarp && !mixed_) {
+      operation(warp.lanes);
+      wake(warp.meeting);
+    } else {
+      wait("an operation of its warp", warp.meeting);
+    }
+  }
+
+  void begin_copy(const Copy& copy) {
+    if (!copies_late_) return copy.run();
+    if (current().copies.empty()) current().copies.emplace_back();
+    current().copies.back().push_back(copy);
+  }
+  void commit_copies() {
+    auto& copies = current().copies;
+    if (copies.empty()) copies.emplace_back();
+    copies.emplace_back();
+  }
+  void wait_for_copies(int groups_left) {
+    auto& copies = current().copies;
+    // The last group is still open.
+    while (std::ssize(copies) > groups_left + 1) {
+      for (const Copy& copy : copies.front()) copy.run();
+      copies.pop_front();
+    }
+  }
+
+  // A fiber's code: one thread after the other.
+  void run_threads() {
+    for (;;) {
+      body_();
+      Thread& thread = current();
+      thread.ended = true;
+      thread.fiber->leave(scheduler_);
+    }
+  }
+
+  const std::string& kernel_;
+  const dim3 grid, size;
+  uint3 index{};
+  unsigned now = 0;
+
+ private:
+  std::unique_ptr<Fiber> take_fiber() {
+    if (fibers_.empty()) return std::make_unique<Fiber>();
+    std::unique_ptr<Fiber> fiber = std::move(fibers_.back());
+    fibers_.pop_back();
+    return fiber;
+  }
+
+  [[noreturn]] void fail() const {
+    std::string text = fmt::format("kernel {}, block ({}, {}, {}): {} of {} threads wait for ever{}", kernel_, index.x,
+                                   index.y, index.z, left_, threads_.size(),
+                                   mixed_ ? "; lanes of one warp came with different operations" : "");
+    const auto waits = std::ranges::find_if(threads_, [](const Thread& thread) { return !thread.ended; });
+    text += fmt::format("; thread ({}, {}, {}) at {}", waits->index.x, waits->index.y, waits->index.z, waits->waits_at);
+    throw std::logic_error(text);
+  }
+
+  const std::function<void()>& body_;
+  std::mt19937_64 random_;
+  std::vector<Thread> threads_;
+  std::vector<unsigned> order_;
+  std::vector<Warp> warps_;
+  std::vector<uint4> area_;
+  bool copies_late_ = false, mixed_ = false;
+  unsigned left_ = 0;
+  std::deque<unsigned> ready_;
+  Meeting at_barrier_;
+  std::array<Meeting, 16> numbered_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  jmp_buf scheduler_;
+};
+
+void Fiber::run() {
+  running->run_threads();
+}
+
+}  // namespace
+
+void run_grid(const std::string& kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes, std::uint64_t seed,
+              const std::function<void()>& body) {
+  Block block(kernel, blocks, threads, shared_bytes, seed, body);
+  running = &block;
+  const std::uint64_t count = std::uint64_t{blocks.x} * blocks.y * blocks.z;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t at = seed % 2 == 0 ? i : count - 1 - i;
+    block.run({static_cast<unsigned>(at % blocks.x), static_cast<unsigned>(at / blocks.x % blocks.y),
+               static_cast<unsigned>(at / blocks.x / blocks.y)});
+  }
+}
+
+const uint3& thread_index() {
+  return running->current().index;
+}
+const uint3& block_index() {
+  return running->index;
+}
+const dim3& block_size() {
+  return running->size;
+}
+const dim3& grid_size() {
+  return running->grid;
+}
+std::byte* shared_area() {
+  return running->area();
+}
+void barrier() {
+  running->barrier();
+}
+void barrier(unsigned number, unsigned threads) {
+  running->barrier(number, threads);
+}
+void with_warp(LaneOperation operation, void* mine) {
+  running->with_warp(operation, mine);
+}
+void begin_copy(void* to, const void* from, int bytes, int zeros) {
+  running->begin_copy({to, from, bytes, zeros});
+}
+void commit_copies() {
+  running->commit_copies();
+}
+void wait_for_copies(int groups_left) {
+  running->wait_for_copies(groups_left);
+}
+
+}  // namespace weft::emulator

@@ -1,0 +1,372 @@
+// The functions of cuBLASLt that Weft calls, on emulated GPUs: plain loops in fp32, with the epilogues and the rules of
+// the library's documentation. A few "algorithms" that split k differently, so that which one is chosen shows in bits.
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "kernels/cuda/cublas_lt_functions.h"
+#include "tests/gpu/emulator/gpu.h"
+
+struct cublasLtContext {};
+
+namespace weft::emulator {
+namespace {
+
+struct Descriptor {
+  std::int32_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  std::int32_t bias_type = -1;
+  void* second = nullptr;
+  std::int64_t second_stride = 0;
+};
+struct Layout {
+  cudaDataType_t type;
+  std::uint64_t rows, cols;
+  std::int64_t stride;  // of columns
+};
+struct Preference {
+  std::uint64_t workspace = 0;
+  std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
+  std::uint32_t alignment[4] = {256, 256, 256, 256};
+};
+
+// The library's own are opaque; these stand in their memory.
+template <class Mine, class Opaque>
+Mine inside(const Opaque* opaque) {
+  static_assert(sizeof(Mine) <= sizeof(Opaque));
+  Mine mine;
+  std::memcpy(static_cast<void*>(&mine), opaque, sizeof mine);
+  return mine;
+}
+template <class Mine, class Opaque>
+void write(Opaque* opaque, const Mine& mine) {
+  static_assert(sizeof(Mine) <= sizeof(Opaque));
+  std::memcpy(opaque, &mine, sizeof mine);
+}
+
+// In how many pieces k is added, and what addresses and strides must be multiples of.
+struct Algorithm {
+  std::uint64_t pieces;
+  std::uint32_t alignment;
+};
+constexpr std::array<Algorithm, 4> kAlgorithms{{{1, 16}, {1, 4}, {2, 4}, {3, 4}}};
+constexpr std::uint64_t kMark = 0x57656674;  // what no other numbers begin with
+constexpr std::size_t kWorkspaceOfPieces = 1 << 20;
+
+std::optional<Algorithm> algorithm_of(const cublasLtMatmulAlgo_t* algorithm) {
+  if (algorithm->data[0] != kMark || algorithm->data[1] >= kAlgorithms.size()) return std::nullopt;
+  return kAlgorithms[algorithm->data[1]];
+}
+std::size_t workspace_of(const Algorithm& algorithm) {
+  return algorithm.pieces > 1 ? kWorkspaceOfPieces : 0;
+}
+
+bool has_gelu(std::uint32_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+bool has_bias(std::uint32_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+cublasStatus_t check(const Descriptor& d, const Layout& a, const Layout& b, const Layout& c) {
+  const auto known = [](cudaDataType_t type) { return type == CUDA_R_32F || type == CUDA_R_16BF; };
+  if (!known(a.type) || a.type != b.type || !known(c.type) || (a.type == CUDA_R_32F && c.type != CUDA_R_32F)) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  for (const Layout* layout : {&a, &b, &c}) {
+    if (layout->stride < static_cast<std::int64_t>(layout->rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const auto rows = d.trans_a == CUBLAS_OP_T ? a.cols : a.rows, left = d.trans_a == CUBLAS_OP_T ? a.rows : a.cols;
+  const auto right = d.trans_b == CUBLAS_OP_T ? b.cols : b.rows, cols = d.trans_b == CUBLAS_OP_T ? b.rows : b.cols;
+  if (rows != c.rows || cols != c.cols || left != right) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has_bias(d.epilogue) && (d.bias == nullptr || d.bias_type != static_cast<std::int32_t>(c.type))) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (has_gelu(d.epilogue) || d.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+    if (d.second == nullptr || d.second_stride % 8 != 0 || d.second_stride < static_cast<std::int64_t>(c.rows) ||
+        reinterpret_cast<std::uintptr_t>(d.second) % 16 != 0) {
+      return CUBLAS_STATUS_INVALID_VALUE;
+    }
+  } else if (d.epilogue != CUBLASLT_EPILOGUE_DEFAULT && d.epilogue != CUBLASLT_EPILOGUE_BIAS) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+float element(const void* data, cudaDataType_t type, std::size_t at) {
+  return type == CUDA_R_32F ? static_cast<const float*>(data)[at]
+                            : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]);
+}
+void set_element(void* data, cudaDataType_t type, std::size_t at, float value) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(data)[at] = value;
+  } else {
+    static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(value);
+  }
+}
+
+// GELU in its tanh form, and its derivative.
+constexpr double kRootTwoOverPi = 0.7978845608028654, kCubic = 0.044715;
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)));
+}
+double gelu_slope(double x) {
+  const double t = std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
+}
+
+// op(matrix) as rows of a contiguous array, element [row, col] at row·cols + col.
+std::vector<float> rows_of(const void* data, const Layout& layout, bool transposed) {
+  const std::size_t rows = transposed ? layout.cols : layout.rows, cols = transposed ? layout.rows : layout.cols;
+  std::vector<float> all(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < cols; ++c) {
+      const std::size_t major = transposed ? r : c, minor = transposed ? c : r;
+      all[r * cols + c] = element(data, layout.type, major * static_cast<std::size_t>(layout.stride) + minor);
+    }
+  }
+  return all;
+}
+
+struct Product {
+  Descriptor d;
+  Layout a_layout, b_layout, c_layout;
+  const void *a, *b;
+  void* c;
+  float alpha, beta;
+  std::uint64_t pieces;
+
+  void run() const {
+    const std::size_t m = c_layout.rows, n = c_layout.cols;
+    // Columns of the result are contiguous: so are those of op(A)ᵀ's rows.
+    const std::vector<float> left = rows_of(a, a_layout, d.trans_a == CUBLAS_OP_T);
+    const std::vector<float> right = rows_of(b, b_layout, d.trans_b == CUBLAS_OP_T);
+    const std::size_t k = left.size() / m;
+    std::vector<float> left_columns(left.size());
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t p = 0; p < k; ++p) left_columns[p * m + i] = left[i * k + p];
+    }
+    std::vector<float> total(m), piece(m);
+    for (std::size_t j = 0; j < n; ++j) {
+      std::ranges::fill(total, 0.0F);
+      for (std::uint64_t s = 0; s < pieces; ++s) {
+        std::ranges::fill(piece, 0.0F);
+        for (std::size_t p = k * s / pieces; p < k * (s + 1) / pieces; ++p) {
+          const float factor = right[p * n + j];
+          for (std::size_t i = 0; i < m; ++i) piece[i] += left_columns[p * m + i] * factor;
+        }
+        for (std::size_t i = 0; i < m; ++i) total[i] += piece[i];
+      }
+      for (std::size_t i = 0; i < m; ++i) end(i, j, total[i]);
+    }
+  }
+
+ private:
+  void end(std::size_t row, std::size_t col, float sum) const {
+    const std::size_t at = col * static_cast<std::size_t>(c_layout.stride) + row;
+    const std::size_t second_at = col * static_cast<std::size_t>(d.second_stride) + row;
+    float value = alpha * sum;
+    if (beta != 0) value += beta * element(c, c_layout.type, at);
+    if (has_bias(d.epilogue)) value += element(d.bias, c_layout.type, row);
+    if (has_gelu(d.epilogue)) {
+      set_element(d.second, c_layout.type, second_at, value);
+      value = static_cast<float>(gelu(static_cast<double>(value)));
+    } else if (d.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+      const double x = static_cast<double>(element(d.second, c_layout.type, second_at));
+      value = static_cast<float>(static_cast<double>(value) * gelu_slope(x));
+    }
+    set_element(c, c_layout.type, at, value);
+  }
+};
+
+cublasStatus_t create(cublasLtHandle_t* handle) {
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t destroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+std::size_t version() {
+  return CUBLAS_VERSION;
+}
+const char* status_name(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported by the emulated cuBLASLt" : "emulated cuBLASLt";
+}
+
+cublasStatus_t init_descriptor(cublasLtMatmulDesc_t descriptor, std::size_t /*size*/, cublasComputeType_t compute,
+                               cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  write(descriptor, Descriptor{});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t init_layout(cublasLtMatrixLayout_t layout, std::size_t /*size*/, cudaDataType type, std::uint64_t rows,
+                           std::uint64_t cols, std::int64_t stride) {
+  write(layout, Layout{type, rows, cols, stride});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t init_preference(cublasLtMatmulPreference_t preference, std::size_t /*size*/) {
+  write(preference, Preference{});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <class Field>
+cublasStatus_t assign(Field& field, const void* value, std::size_t size) {
+  if (size != sizeof field) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&field, value, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t set_descriptor(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t attribute,
+                              const void* value, std::size_t size) {
+  auto mine = inside<Descriptor>(descriptor);
+  const cublasStatus_t status = [&] {
+    switch (attribute) {
+      case CUBLASLT_MATMUL_DESC_TRANSA:
+        return assign(mine.trans_a, value, size);
+      case CUBLASLT_MATMUL_DESC_TRANSB:
+        return assign(mine.trans_b, value, size);
+      case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return assign(mine.epilogue, value, size);
+      case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return assign(mine.bias, value, size);
+      case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+        return assign(mine.bias_type, value, size);
+      case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        return assign(mine.second, value, size);
+      case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        return assign(mine.second_stride, value, size);
+      default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+  }();
+  write(descriptor, mine);
+  return status;
+}
+
+cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+                              const void* value, std::size_t size) {
+  auto mine = inside<Preference>(preference);
+  const cublasStatus_t status = [&] {
+    switch (attribute) {
+      case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        return assign(mine.workspace, value, size);
+      case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+        return assign(mine.schemes, value, size);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+        return assign(mine.alignment[0], value, size);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+        return assign(mine.alignment[1], value, size);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+        return assign(mine.alignment[2], value, size);
+      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+        return assign(mine.alignment[3], value, size);
+      default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+  }();
+  write(preference, mine);
+  return status;
+}
+
+cublasStatus_t heuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
+                         cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t /*d*/,
+                         cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t* results,
+                         int* count) {
+  *count = 0;
+  const cublasStatus_t status =
+      check(inside<Descriptor>(descriptor), inside<Layout>(a), inside<Layout>(b), inside<Layout>(c));
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  const auto wishes = inside<Preference>(preference);
+  const std::uint32_t alignment = *std::ranges::min_element(wishes.alignment);
+  for (std::size_t id = 0; id < kAlgorithms.size() && *count < most; ++id) {
+    const Algorithm& algorithm = kAlgorithms[id];
+    const bool may_split = (wishes.schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
+    if (algorithm.alignment > std::max(alignment, 4U) || (algorithm.pieces > 1 && !may_split)) continue;
+    if (workspace_of(algorithm) > wishes.workspace) continue;
+    cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
+    result = {};
+    result.algo.data[0] = kMark;
+    result.algo.data[1] = id;
+    result.workspaceSize = workspace_of(algorithm);
+    result.state = CUBLAS_STATUS_SUCCESS;
+  }
+  return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t check_algorithm(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
+                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t /*d*/,
+                               const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulHeuristicResult_t* result) {
+  const auto known = algorithm_of(algorithm);
+  if (!known) return CUBLAS_STATUS_INVALID_VALUE;
+  result->workspaceSize = workspace_of(*known);
+  return check(inside<Descriptor>(descriptor), inside<Layout>(a), inside<Layout>(b), inside<Layout>(c));
+}
+
+cublasStatus_t capability(const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoCapAttributes_t attribute,
+                          void* value, std::size_t size, std::size_t* written) {
+  const auto known = algorithm_of(algorithm);
+  const bool of_alignment =
+      attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES || attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES ||
+      attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES || attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES;
+  if (!known || !of_alignment || size != sizeof known->alignment) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(value, &known->alignment, size);
+  *written = size;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descriptor, const void* alpha, const void* a,
+                      cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                      const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                      cublasLtMatrixLayout_t /*d_layout*/, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                      std::size_t workspace_bytes, cudaStream_t stream) {
+  const auto known = algorithm_of(algorithm);
+  if (!known || c != d || workspace_bytes < workspace_of(*known)) return CUBLAS_STATUS_INVALID_VALUE;
+  const Product product{inside<Descriptor>(descriptor),
+                        inside<Layout>(a_layout),
+                        inside<Layout>(b_layout),
+                        inside<Layout>(c_layout),
+                        a,
+                        b,
+                        d,
+                        *static_cast<const float*>(alpha),
+                        *static_cast<const float*>(beta),
+                        known->pieces};
+  const cublasStatus_t status = check(product.d, product.a_layout, product.b_layout, product.c_layout);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  const auto addresses = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
+                         reinterpret_cast<std::uintptr_t>(d);
+  if (addresses % known->alignment != 0 && known->alignment > 4) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const cudaError_t error = enqueue(stream, "a product", [=, bytes = workspace_of(*known)] {
+    // What the library leaves there is nobody's business.
+    if (bytes > 0) std::memset(workspace, 0xff, bytes);
+    product.run();
+  });
+  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // namespace
+}  // namespace weft::emulator
+
+namespace weft::cuda {
+
+const CublasLtFunctions& cublas_lt() {
+  static const CublasLtFunctions functions = [] {
+    namespace e = weft::emulator;
+    return CublasLtFunctions{e::create,          e::destroy,        e::version,         e::status_name,
+                             e::init_descriptor, e::set_descriptor, e::init_layout,     e::init_preference,
+                             e::set_preference,  e::heuristic,      e::check_algorithm, e::capability,
+                             e::matmul};
+  }();
+  return functions;
+}
+
+}  // namespace weft::cuda

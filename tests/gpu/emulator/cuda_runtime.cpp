@@ -1,0 +1,289 @@
+// CUDA's runtime and driver functions that Weft calls, on emulated GPUs. A program that defines them takes none from
+// CUDA's library.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/gpu/emulator/gpu.h"
+
+struct CUgraph_st {
+  std::shared_ptr<const weft::emulator::Recording> recording;
+};
+struct CUgraphExec_st {
+  std::shared_ptr<const weft::emulator::Recording> recording;
+};
+
+namespace weft::emulator {
+namespace {
+
+constexpr std::size_t kAlignment = 512;  // cudaMalloc's
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+struct Memory {
+  std::map<void*, std::pair<std::size_t, int>> device;  // bytes, and whose
+  std::size_t used[kDevices] = {};
+};
+Memory& memory() {
+  static Memory all;
+  return all;
+}
+
+cudaError_t told(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+// Not in a capture of this thread, where CUDA refuses what isn't safe there.
+cudaError_t outside_captures() {
+  return thread_captures() ? cudaErrorStreamCaptureUnsupported : state();
+}
+
+void* aligned(std::size_t bytes) {
+  return std::aligned_alloc(kAlignment, (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto* const flag = reinterpret_cast<const std::atomic<std::uint32_t>*>(address);
+  const cudaError_t error = enqueue_when(
+      stream_of(stream), fmt::format("a wait for the value {}", value),
+      [=] { return static_cast<std::int32_t>(flag->load() - value) >= 0; }, [] {});
+  return error == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+// On the default stream, which the host then waits for.
+cudaError_t at_once(std::string name, std::function<void()> work) {
+  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  const cudaStream_t stream = stream_of(nullptr);
+  if (const cudaError_t error = enqueue(stream, std::move(name), std::move(work)); error != cudaSuccess) {
+    return told(error);
+  }
+  return told(run_until([&] { return idle(stream); }));
+}
+
+}  // namespace
+}  // namespace weft::emulator
+
+using namespace weft::emulator;
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  return std::exchange(last_error, cudaSuccess);
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  static thread_local std::string text;
+  text = error == cudaSuccess ? "no error"
+         : error == state()   ? state_text()
+                              : fmt::format("error {} of the emulated GPU", static_cast<int>(error));
+  return text.c_str();
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  static thread_local std::string text;
+  text = fmt::format("emulated {}", static_cast<int>(error));
+  return text.c_str();
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = kDevices;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device();
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= kDevices) return told(cudaErrorInvalidDevice);
+  current_device() = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= kDevices) return told(cudaErrorInvalidDevice);
+  *properties = {};
+  fmt::format_to_n(properties->name, sizeof properties->name - 1, "emulated GPU {}", device);
+  properties->uuid.bytes[0] = static_cast<char>(device + 1);
+  properties->totalGlobalMem = kMemoryBytes;
+  properties->multiProcessorCount = 4;
+  properties->major = 9;
+  properties->sharedMemPerBlockOptin = kSharedBytes;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
+  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return told(cudaErrorNotSupported);
+  *value = kSharedBytes;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void* /*function*/, cudaFuncAttribute attribute, int value) {
+  const bool fits = attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value <= kSharedBytes;
+  return told(fits ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaDeviceSynchronize() {
+  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  return told(run_until([device = current_device()] { return idle_device(device); }));
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/,
+                                             unsigned long long /*flags*/, cudaDriverEntryPointQueryResult* status) {
+  const bool known = std::string(symbol) == "cuStreamWaitValue32";
+  *function = known ? reinterpret_cast<void*>(&wait_value) : nullptr;
+  if (status != nullptr) *status = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** to, std::size_t bytes) {
+  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  const std::lock_guard lock(mutex());
+  std::size_t& used = memory().used[current_device()];
+  if (used + bytes > kMemoryBytes) return told(cudaErrorMemoryAllocation);
+  *to = aligned(bytes);
+  used += bytes;
+  memory().device[*to] = {bytes, current_device()};
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* from) {
+  if (from == nullptr) return cudaSuccess;
+  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  std::unique_lock lock(mutex());
+  const auto found = memory().device.find(from);
+  if (found == memory().device.end()) return told(cudaErrorInvalidValue);
+  const auto [bytes, device] = found->second;
+  memory().used[device] -= bytes;
+  memory().device.erase(found);
+  lock.unlock();
+  const cudaError_t error = run_until([device = device] { return idle_device(device); });
+  std::free(from);
+  return told(error);
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const std::lock_guard lock(mutex());
+  *total = kMemoryBytes;
+  *free = kMemoryBytes - memory().used[current_device()];
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned /*flags*/) {
+  *to = aligned(bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* from) {
+  std::free(from);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/) {
+  return at_once("a copy", [=] { std::memmove(to, from, bytes); });
+}
+cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
+  return at_once("a fill", [=] { std::memset(to, value, bytes); });
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+                            cudaStream_t stream) {
+  return told(enqueue(stream_of(stream), "a copy", [=] { std::memmove(to, from, bytes); }));
+}
+cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                              cudaStream_t stream) {
+  return told(enqueue(stream_of(stream), "a fill", [=] {
+    for (std::size_t row = 0; row < height; ++row) std::memset(static_cast<std::byte*>(to) + row * pitch, value, width);
+  }));
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  if (flags != cudaStreamNonBlocking) return told(cudaErrorNotSupported);
+  *stream = make_stream(current_device(), fmt::format("a stream of priority {}", priority));
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const cudaError_t error = run_until([&] { return idle(stream); });
+  destroy_stream(stream);
+  return told(error);
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const cudaStream_t of = stream_of(stream);
+  if (capturing(of)) return told(cudaErrorStreamCaptureUnsupported);
+  return told(run_until([&] { return idle(of); }));
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  return told(wait(stream_of(stream), event));
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = make_event(true);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = make_event((flags & cudaEventDisableTiming) == 0);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  destroy_event(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return told(record(event, stream_of(stream)));
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(mutex());
+  run_one();
+  if (state() != cudaSuccess) return told(state());
+  return passed(event) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return told(run_until([&] { return passed(event); }));
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  const std::lock_guard lock(mutex());
+  const auto *begin = time_of(from), *end = time_of(to);
+  if (begin == nullptr || end == nullptr) return told(cudaErrorInvalidResourceHandle);
+  *milliseconds = std::chrono::duration<float, std::milli>(*end - *begin).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  return told(stream == nullptr ? cudaErrorStreamCaptureUnsupported : begin_capture(stream));
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  auto recording = end_capture(stream);
+  *graph = nullptr;
+  if (recording == nullptr) return told(cudaErrorStreamCaptureUnjoined);
+  *graph = new CUgraph_st{std::move(recording)};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                          unsigned long long /*flags*/) {
+  if (graph == nullptr) return told(cudaErrorInvalidValue);
+  *executable = new CUgraphExec_st{graph->recording};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  return told(enqueue_graph(stream_of(stream), executable->recording));
+}
+
+}  // extern "C"

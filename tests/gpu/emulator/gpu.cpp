@@ -1,0 +1,361 @@
+#include "tests/gpu/emulator/gpu.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "tests/gpu/emulator/block.h"
+
+namespace weft::emulator {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kPatience{120};
+
+// A graph on its way through a stream.
+struct GraphRun {
+  std::shared_ptr<const Recording> graph;
+  std::vector<std::size_t> waits_for;                // how many nodes each node still waits for
+  std::vector<std::vector<std::size_t>> successors;  // of each node
+  std::vector<std::size_t> ready;                    // nodes that wait for none
+
+  explicit GraphRun(std::shared_ptr<const Recording> of)
+      : graph(std::move(of)), waits_for(graph->nodes.size()), successors(graph->nodes.size()) {
+    for (std::size_t n = 0; n < graph->nodes.size(); ++n) {
+      waits_for[n] = graph->nodes[n].after.size();
+      for (const std::size_t before : graph->nodes[n].after) successors[before].push_back(n);
+      if (waits_for[n] == 0) ready.push_back(n);
+    }
+  }
+  void end(std::size_t node) {
+    std::erase(ready, node);
+    for (const std::size_t next : successors[node]) {
+      if (--waits_for[next] == 0) ready.push_back(next);
+    }
+  }
+};
+
+struct Entry {
+  Node node;
+  std::optional<GraphRun> graph = {};
+};
+
+struct EventState {
+  bool timed = false;
+  std::uint64_t recorded = 0, passed = 0;
+  Clock::time_point time;
+};
+
+}  // namespace
+}  // namespace weft::emulator
+
+struct CUstream_st {
+  int device = 0;
+  std::string name;
+  std::deque<weft::emulator::Entry> queue = {};
+  std::shared_ptr<weft::emulator::Recording> capture = {};
+  std::vector<std::size_t> last = {};  // captured: the nodes that the next one comes after
+};
+
+struct CUevent_st {
+  std::shared_ptr<weft::emulator::EventState> state = std::make_shared<weft::emulator::EventState>();
+  std::shared_ptr<weft::emulator::Recording> capture = {};
+  std::vector<std::size_t> last = {};
+};
+
+namespace weft::emulator {
+namespace {
+
+// CUDA's functions are of the process, and so is what they work on.
+struct Gpus {
+  std::recursive_mutex mutex;
+  std::mt19937_64 random{1};
+  std::vector<std::unique_ptr<CUstream_st>> streams;
+  std::vector<std::unique_ptr<CUevent_st>> events;
+  cudaError_t error = cudaSuccess;
+  std::string text = "no error";
+  int runs_inside = 0;  // of run_one()
+
+  Gpus() {
+    for (int device = 0; device < kDevices; ++device) {
+      streams.push_back(std::make_unique<CUstream_st>(CUstream_st{device, fmt::format("default of {}", device)}));
+    }
+  }
+};
+
+Gpus& gpus() {
+  static Gpus all;
+  return all;
+}
+
+thread_local int captures_of_thread = 0;
+
+cudaError_t append(cudaStream_t stream, Node node) {
+  const std::lock_guard lock(mutex());
+  if (state() != cudaSuccess) return state();
+  if (stream->capture != nullptr) {
+    node.after = stream->last;
+    stream->capture->nodes.push_back(std::move(node));
+    stream->last = {stream->capture->nodes.size() - 1};
+  } else {
+    stream->queue.push_back({std::move(node)});
+  }
+  return cudaSuccess;
+}
+
+void fail(cudaError_t error, const std::string& text) {
+  if (gpus().error != cudaSuccess) return;
+  gpus().error = error;
+  gpus().text = text;
+  std::fprintf(stderr, "emulated GPU: %s\n", text.c_str());
+}
+
+struct Candidate {
+  CUstream_st* stream;
+  std::size_t node;  // of its graph
+};
+
+bool can_go_on(const Node& node) {
+  return !node.ready || node.ready();
+}
+
+std::string heads_of_streams() {
+  std::string text;
+  for (const auto& stream : gpus().streams) {
+    if (stream->queue.empty()) continue;
+    const Entry& entry = stream->queue.front();
+    text += fmt::format("; {} of device {} at {}", stream->name, stream->device,
+                        entry.graph ? "a graph's " + entry.graph->graph->nodes[entry.graph->ready.front()].name
+                                    : entry.node.name);
+  }
+  return text;
+}
+
+}  // namespace
+
+int& current_device() {
+  thread_local int device = 0;
+  return device;
+}
+
+std::recursive_mutex& mutex() {
+  return gpus().mutex;
+}
+
+void set_seed(std::uint64_t seed) {
+  gpus().random.seed(seed);
+}
+
+cudaError_t state() {
+  return gpus().error;
+}
+std::string state_text() {
+  const std::lock_guard lock(mutex());
+  return gpus().text;
+}
+
+cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work) {
+  return append(stream_of(stream), {std::move(name), nullptr, std::move(work), {}});
+}
+
+cudaError_t enqueue_when(cudaStream_t stream, std::string name, std::function<bool()> ready,
+                         std::function<void()> work) {
+  return append(stream_of(stream), {std::move(name), std::move(ready), std::move(work), {}});
+}
+
+cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, dim3 threads, std::size_t shared_bytes,
+                           std::function<void()> body) {
+  constexpr unsigned kMostThreads = 1024, kMostBlocksDown = 65535;
+  const unsigned count = threads.x * threads.y * threads.z;
+  if (count == 0 || count > kMostThreads || blocks.x == 0 || blocks.y == 0 || blocks.z == 0 ||
+      blocks.x > 0x7fffffffU || blocks.y > kMostBlocksDown || blocks.z > kMostBlocksDown ||
+      shared_bytes > kSharedBytes) {
+    return cudaErrorInvalidConfiguration;
+  }
+  return enqueue(stream, name, [=, kernel = std::string(name), body = std::move(body)] {
+    run_grid(kernel, blocks, threads, shared_bytes, gpus().random(), body);
+  });
+}
+
+bool run_one() {
+  const std::lock_guard lock(mutex());
+  Gpus& all = gpus();
+  // Work may ask for more to be run, but what it stands in must not move.
+  if (all.error != cudaSuccess || all.runs_inside > 0) return false;
+  std::vector<Candidate> candidates;
+  for (const auto& stream : all.streams) {
+    if (stream->queue.empty()) continue;
+    Entry& entry = stream->queue.front();
+    if (!entry.graph) {
+      if (can_go_on(entry.node)) candidates.push_back({stream.get(), 0});
+      continue;
+    }
+    for (const std::size_t node : entry.graph->ready) {
+      if (can_go_on(entry.graph->graph->nodes[node])) candidates.push_back({stream.get(), node});
+    }
+  }
+  if (candidates.empty()) return false;
+  const auto [stream, node] = candidates[all.random() % candidates.size()];
+  Entry& entry = stream->queue.front();
+  try {
+    ++all.runs_inside;
+    (entry.graph ? entry.graph->graph->nodes[node] : entry.node).work();
+    --all.runs_inside;
+  } catch (const std::exception& error) {
+    --all.runs_inside;
+    fail(cudaErrorLaunchFailure, error.what());
+    return false;
+  }
+  if (entry.graph) entry.graph->end(node);
+  if (!entry.graph || entry.graph->ready.empty()) stream->queue.pop_front();
+  return true;
+}
+
+cudaError_t run_until(const std::function<bool()>& over) {
+  Clock::time_point limit = Clock::now() + kPatience;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex());
+      if (state() != cudaSuccess) return state();
+      if (over()) return cudaSuccess;
+      if (run_one()) {
+        limit = Clock::now() + kPatience;
+        continue;
+      }
+      if (Clock::now() > limit) fail(cudaErrorLaunchTimeout, "nothing goes on" + heads_of_streams());
+    }
+    // Another thread has to do something first.
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+cudaStream_t make_stream(int device, std::string name) {
+  const std::lock_guard lock(mutex());
+  gpus().streams.push_back(std::make_unique<CUstream_st>(CUstream_st{device, std::move(name)}));
+  return gpus().streams.back().get();
+}
+void destroy_stream(cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  std::erase_if(gpus().streams, [&](const auto& each) { return each.get() == stream; });
+}
+cudaStream_t stream_of(cudaStream_t stream) {
+  return stream != nullptr ? stream : gpus().streams[static_cast<std::size_t>(current_device())].get();
+}
+bool idle(cudaStream_t stream) {
+  return stream->queue.empty();
+}
+bool idle_device(int device) {
+  return std::ranges::all_of(gpus().streams,
+                             [&](const auto& stream) { return stream->device != device || stream->queue.empty(); });
+}
+
+cudaError_t begin_capture(cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  if (stream->capture != nullptr) return cudaErrorIllegalState;
+  stream->capture = std::make_shared<Recording>();
+  stream->capture->origin = stream;
+  stream->capture->members = {stream};
+  stream->last.clear();
+  ++captures_of_thread;
+  return cudaSuccess;
+}
+
+std::shared_ptr<const Recording> end_capture(cudaStream_t origin) {
+  const std::lock_guard lock(mutex());
+  const std::shared_ptr<Recording> recording = origin->capture;
+  if (recording == nullptr || recording->origin != origin) return nullptr;
+  // What the origin's last nodes come after.
+  std::vector<bool> joined(recording->nodes.size());
+  std::vector<std::size_t> open = origin->last;
+  while (!open.empty()) {
+    const std::size_t node = open.back();
+    open.pop_back();
+    if (joined[node]) continue;
+    joined[node] = true;
+    open.insert(open.end(), recording->nodes[node].after.begin(), recording->nodes[node].after.end());
+  }
+  for (const cudaStream_t member : recording->members) {
+    member->capture.reset();
+    member->last.clear();
+  }
+  --captures_of_thread;
+  return std::ranges::find(joined, false) == joined.end() ? recording : nullptr;
+}
+
+bool capturing(cudaStream_t stream) {
+  return stream->capture != nullptr;
+}
+bool thread_captures() {
+  return captures_of_thread > 0;
+}
+
+cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> graph) {
+  const std::lock_guard lock(mutex());
+  if (state() != cudaSuccess) return state();
+  if (graph->nodes.empty()) return cudaSuccess;
+  stream->queue.push_back({{"a graph", nullptr, nullptr, {}}, GraphRun(std::move(graph))});
+  return cudaSuccess;
+}
+
+cudaEvent_t make_event(bool timed) {
+  const std::lock_guard lock(mutex());
+  gpus().events.push_back(std::make_unique<CUevent_st>());
+  gpus().events.back()->state->timed = timed;
+  return gpus().events.back().get();
+}
+void destroy_event(cudaEvent_t event) {
+  const std::lock_guard lock(mutex());
+  std::erase_if(gpus().events, [&](const auto& each) { return each.get() == event; });
+}
+
+cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  event->capture = stream->capture;
+  event->last = stream->last;
+  if (stream->capture != nullptr) return state();
+  const std::uint64_t ticket = ++event->state->recorded;
+  return enqueue(stream, "an event's record", [state = event->state, ticket] {
+    state->passed = ticket;
+    state->time = Clock::now();
+  });
+}
+
+cudaError_t wait(cudaStream_t stream, cudaEvent_t event) {
+  const std::lock_guard lock(mutex());
+  if (event->capture != nullptr) {
+    if (stream->capture == nullptr) {
+      // By this a stream joins the capture.
+      if (event->capture->origin->capture != event->capture) return cudaErrorCapturedEvent;
+      stream->capture = event->capture;
+      stream->capture->members.push_back(stream);
+      stream->last.clear();
+    } else if (stream->capture != event->capture) {
+      return cudaErrorStreamCaptureMerge;
+    }
+    for (const std::size_t node : event->last) {
+      if (std::ranges::find(stream->last, node) == stream->last.end()) stream->last.push_back(node);
+    }
+    return state();
+  }
+  if (stream->capture != nullptr) return cudaErrorStreamCaptureIsolation;
+  const std::uint64_t ticket = event->state->recorded;  // of none, there is nothing to wait for
+  return enqueue_when(
+      stream, "a wait for an event", [state = event->state, ticket] { return state->passed >= ticket; }, [] {});
+}
+
+bool passed(cudaEvent_t event) {
+  return event->state->passed == event->state->recorded;
+}
+const std::chrono::steady_clock::time_point* time_of(cudaEvent_t event) {
+  const EventState& of = *event->state;
+  return of.timed && of.passed > 0 && of.passed == of.recorded ? &of.time : nullptr;
+}
+
+}  // namespace weft::emulator

@@ -1,0 +1,288 @@
+// NCCL's functions that Weft calls, between the emulated GPUs of one process: a collective moves its bytes once it has
+// come to the head of a stream on every rank, so ranks that disagree on the order of collectives wait for ever, as they
+// would with NCCL.
+#include <cuda_bf16.h>
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tests/gpu/emulator/gpu.h"
+
+namespace weft::emulator {
+namespace {
+
+struct Call {
+  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast } kind;
+  const std::byte* in;
+  std::byte* out;
+  std::size_t count;
+  ncclDataType_t type;
+  int root = 0;
+
+  bool matches(const Call& other) const {
+    return kind == other.kind && count == other.count && type == other.type && root == other.root;
+  }
+};
+
+// What a rank's stream stands at.
+struct Arrival {
+  bool here = false, over = false, aborted = false;
+  Call call{};
+};
+
+// Ranks that have a communicator together.
+struct Group {
+  int expected = 0;
+  std::vector<Arrival> arrivals;
+  int present = 0;  // ranks that made their communicator
+  struct Split {
+    std::vector<std::pair<int, ncclComm_t*>> calls;  // a rank's color and where its child goes
+    std::vector<ncclComm_t> parents;
+  } split;
+
+  bool complete() const { return present == expected; }
+};
+
+std::map<std::string, std::shared_ptr<Group>>& groups_by_id() {
+  static std::map<std::string, std::shared_ptr<Group>> all;
+  return all;
+}
+
+std::size_t size_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat32:
+    case ncclInt32:
+      return 4;
+    case ncclBfloat16:
+      return 2;
+    case ncclInt64:
+      return 8;
+    default:
+      throw std::logic_error("a type that the emulated NCCL doesn't know");
+  }
+}
+
+// The sum of element `at` of all ranks in the ring's order, which begins behind the rank that gets it.
+template <class T>
+void add(const std::vector<Arrival>& ranks, std::size_t at, std::size_t first, std::byte* to) {
+  T sum{};
+  for (std::size_t i = 1; i <= ranks.size(); ++i) {
+    T term;
+    std::memcpy(&term, ranks[(first + i) % ranks.size()].call.in + at * sizeof(T), sizeof(T));
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      sum = i == 1 ? term : __float2bfloat16_rn(__bfloat162float(sum) + __bfloat162float(term));
+    } else {
+      sum = i == 1 ? term : static_cast<T>(sum + term);
+    }
+  }
+  std::memcpy(to, &sum, sizeof(T));
+}
+
+void add(ncclDataType_t type, const std::vector<Arrival>& ranks, std::size_t at, std::size_t first, std::byte* to) {
+  switch (type) {
+    case ncclFloat32:
+      return add<float>(ranks, at, first, to);
+    case ncclBfloat16:
+      return add<__nv_bfloat16>(ranks, at, first, to);
+    case ncclInt32:
+      return add<std::int32_t>(ranks, at, first, to);
+    default:
+      return add<std::int64_t>(ranks, at, first, to);
+  }
+}
+
+// Out of copies: outputs may be inputs.
+void move_bytes(std::vector<Arrival>& ranks) {
+  const Call& first = ranks.front().call;
+  for (const Arrival& rank : ranks) {
+    if (!rank.call.matches(first)) throw std::logic_error("NCCL: ranks met with different collectives");
+  }
+  const std::size_t element = size_of(first.type), bytes = first.count * element, n = ranks.size();
+  std::vector<std::vector<std::byte>> out(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    switch (first.kind) {
+      case Call::Kind::all_reduce:
+        out[r].resize(bytes);
+        // A chunk a rank, each added around the ring.
+        for (std::size_t i = 0; i < first.count; ++i) {
+          add(first.type, ranks, i, i * n / first.count, out[r].data() + i * element);
+        }
+        break;
+      case Call::Kind::reduce_scatter:
+        out[r].resize(bytes);
+        for (std::size_t i = 0; i < first.count; ++i) {
+          add(first.type, ranks, r * first.count + i, r, out[r].data() + i * element);
+        }
+        break;
+      case Call::Kind::all_gather:
+        for (const Arrival& from : ranks) out[r].insert(out[r].end(), from.call.in, from.call.in + bytes);
+        break;
+      case Call::Kind::broadcast: {
+        const std::byte* const from = ranks[static_cast<std::size_t>(first.root)].call.in;
+        out[r].assign(from, from + bytes);
+      }
+    }
+  }
+  for (std::size_t r = 0; r < n; ++r) std::copy(out[r].begin(), out[r].end(), ranks[r].call.out);
+}
+
+}  // namespace
+}  // namespace weft::emulator
+
+struct ncclComm {
+  std::shared_ptr<weft::emulator::Group> group;
+  int rank = 0;
+  int device = 0;
+};
+
+namespace weft::emulator {
+namespace {
+
+// When all ranks of a parent have said their colors, each gets its child.
+void end_split(Group& parent) {
+  auto& [calls, parents] = parent.split;
+  std::map<int, std::shared_ptr<Group>> groups;
+  for (const auto& [color, child] : calls) {
+    auto& group = groups[color];
+    if (group == nullptr) group = std::make_shared<Group>();
+    ++group->expected;
+  }
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    auto& group = groups[calls[rank].first];
+    group->arrivals.resize(static_cast<std::size_t>(group->expected));
+    *calls[rank].second = new ncclComm{group, group->present++, parents[rank]->device};
+  }
+  parent.split = {};
+}
+
+ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  const std::shared_ptr<Group> group = communicator->group;
+  if (!group->complete()) return ncclInvalidUsage;
+  const auto rank = static_cast<std::size_t>(communicator->rank);
+  const auto arrive = [=] {
+    Arrival& mine = group->arrivals[rank];
+    if (!std::exchange(mine.here, true)) mine.call = call, mine.over = false;
+    if (std::ranges::all_of(group->arrivals, [](const Arrival& each) { return each.here && !each.over; })) {
+      move_bytes(group->arrivals);
+      for (Arrival& each : group->arrivals) each.over = true;
+    }
+    return mine.over || mine.aborted;
+  };
+  const auto leave = [=] { group->arrivals[rank].here = group->arrivals[rank].over = false; };
+  constexpr const char* kNames[] = {"an all-reduce", "a reduce-scatter", "an all-gather", "a broadcast"};
+  const cudaError_t error = enqueue_when(
+      stream, fmt::format("{} of rank {} of {}", kNames[static_cast<std::size_t>(call.kind)], rank, group->expected),
+      arrive, leave);
+  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+}  // namespace
+}  // namespace weft::emulator
+
+using namespace weft::emulator;
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t result) {
+  static thread_local std::string text;
+  text = fmt::format("result {} of the emulated NCCL", static_cast<int>(result));
+  return text.c_str();
+}
+const char* ncclGetLastError(ncclComm_t /*communicator*/) {
+  return "";
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static int count = 0;
+  const std::lock_guard lock(mutex());
+  *id = {};
+  fmt::format_to_n(id->internal, sizeof id->internal - 1, "{}", ++count);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  if (config == nullptr || config->blocking != 0) return ncclInvalidArgument;
+  const std::lock_guard lock(mutex());
+  auto& group = groups_by_id()[id.internal];
+  if (group == nullptr) {
+    group = std::make_shared<Group>();
+    group->expected = ranks;
+    group->arrivals.resize(static_cast<std::size_t>(ranks));
+  }
+  ++group->present;
+  *communicator = new ncclComm{group, rank, current_device()};
+  return group->complete() ? ncclSuccess : ncclInProgress;
+}
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* child, ncclConfig_t* /*config*/) {
+  const std::lock_guard lock(mutex());
+  if (key != parent->rank) return ncclInvalidArgument;  // children are ordered as their parent's ranks
+  *child = nullptr;
+  Group& group = *parent->group;
+  auto& [calls, parents] = group.split;
+  calls.resize(static_cast<std::size_t>(group.expected));
+  parents.resize(calls.size());
+  calls[static_cast<std::size_t>(parent->rank)] = {color, child};
+  parents[static_cast<std::size_t>(parent->rank)] = parent;
+  if (std::ranges::find(parents, nullptr) == parents.end()) end_split(group);
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
+  const std::lock_guard lock(mutex());
+  *state = communicator->group->complete() ? ncclSuccess : ncclInProgress;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t /*communicator*/) {
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  delete communicator;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  const std::lock_guard lock(mutex());
+  communicator->group->arrivals[static_cast<std::size_t>(communicator->rank)].aborted = true;
+  delete communicator;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  if (operation != ncclSum) return ncclInvalidArgument;
+  return enqueue(Call{Call::Kind::all_reduce, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
+                      type},
+                 communicator, stream);
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
+  if (operation != ncclSum) return ncclInvalidArgument;
+  return enqueue(Call{Call::Kind::reduce_scatter, static_cast<const std::byte*>(in), static_cast<std::byte*>(out),
+                      count, type},
+                 communicator, stream);
+}
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream) {
+  return enqueue(Call{Call::Kind::all_gather, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
+                      type},
+                 communicator, stream);
+}
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  return enqueue(Call{Call::Kind::broadcast, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
+                      type, root},
+                 communicator, stream);
+}
+
+}  // extern "C"

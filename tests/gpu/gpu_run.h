@@ -6,6 +6,7 @@
 
 #include "runtime/device/device_executor.h"
 #include "runtime/device/devices.h"
+#include "tests/gpu/gpu_test.h"
 #include "tests/train/grid_run.h"
 
 namespace weft {
@@ -26,7 +27,7 @@ inline GridRun small_run(Family family, DType dtype, const Grid& grid) {
   run.step.micro_batches = 2;
   run.step.micro_batch = 4 / grid.batch_ranks();
   run.step.dropout = 0.1F;
-  run.steps = 10;
+  run.steps = kEmulated ? 3 : 10;
   run.warmup = 4;
   return run;
 }

@@ -13,6 +13,13 @@
 
 namespace weft {
 
+/// Is the GPU one of tests/gpu/emulator's? It is right in the same way, and some thousand times slower.
+#ifdef WEFT_EMULATED_GPU
+inline constexpr bool kEmulated = true;
+#else
+inline constexpr bool kEmulated = false;
+#endif
+
 /// A fixture that skips its tests where no GPU can be used, and says why.
 class GpuTest : public ::testing::Test {
  protected:

@@ -39,10 +39,10 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Comes back when the code on the fiber calls leave().
+  // Goes on where this fiber left, or begins. `from` gets the place to come back to.
   void enter(jmp_buf& from) {
     if (_setjmp(from) != 0) return;
-    if (std::exchange(begun_, true)) _longjmp(here_, 1);
+    if (std::exchange(begun_, true)) _longjmp(here, 1);
     ucontext_t context;
     getcontext(&context);
     context.uc_stack.ss_sp = memory_;
@@ -51,16 +51,14 @@ class Fiber {
     makecontext(&context, &Fiber::run, 0);
     setcontext(&context);
   }
-  void leave(jmp_buf& to) {
-    if (_setjmp(here_) == 0) _longjmp(to, 1);
-  }
+
+  jmp_buf here;  // where it left
 
  private:
   static void run();
 
   void* memory_ = nullptr;
   bool begun_ = false;
-  jmp_buf here_;
 };
 
 struct Copy {
@@ -127,16 +125,8 @@ class Block {
     left_ = static_cast<unsigned>(threads_.size());
     ready_.assign(order_.begin(), order_.end());
     while (!ready_.empty()) {
-      now = ready_.front();
-      ready_.pop_front();
-      Thread& thread = threads_[now];
-      if (thread.fiber == nullptr) thread.fiber = take_fiber();
-      thread.fiber->enter(scheduler_);
-      if (thread.ended) {
-        fibers_.push_back(std::move(thread.fiber));
-        --left_;
-        if (at_barrier_.threads.size() == left_) wake(at_barrier_);
-      }
+      enter_next(scheduler_);
+      if (current().ended) spare_fibers().push_back(std::move(current().fiber));
     }
     if (left_ > 0) fail();
   }
@@ -149,7 +139,7 @@ class Block {
     Thread& thread = current();
     thread.waits_at = where;
     meeting.threads.push_back(now);
-    thread.fiber->leave(scheduler_);
+    leave();
   }
   void wake(Meeting& meeting) {
     ready_.insert(ready_.end(), meeting.threads.begin(), meeting.threads.end());
@@ -203,13 +193,19 @@ class Block {
     }
   }
 
-  // A fiber's code: one thread after the other.
-  void run_threads() {
-    for (;;) {
-      body_();
-      Thread& thread = current();
-      thread.ended = true;
-      thread.fiber->leave(scheduler_);
+  // On a fiber: one thread, and back, or on to the next if that has no fiber yet.
+  void run_thread() {
+    body_();
+    current().ended = true;
+    --left_;
+    if (at_barrier_.threads.size() == left_) wake(at_barrier_);
+    if (ready_.empty() || threads_[ready_.front()].fiber != nullptr) {
+      if (_setjmp(current().fiber->here) == 0) _longjmp(scheduler_, 1);
+    } else {
+      const unsigned next = ready_.front();
+      ready_.pop_front();
+      threads_[next].fiber = std::move(current().fiber);
+      now = next;
     }
   }
 
@@ -219,10 +215,33 @@ class Block {
   unsigned now = 0;
 
  private:
-  std::unique_ptr<Fiber> take_fiber() {
-    if (fibers_.empty()) return std::make_unique<Fiber>();
-    std::unique_ptr<Fiber> fiber = std::move(fibers_.back());
-    fibers_.pop_back();
+  void enter_next(jmp_buf& from) {
+    now = ready_.front();
+    ready_.pop_front();
+    Thread& thread = threads_[now];
+    if (thread.fiber == nullptr) thread.fiber = take_fiber();
+    thread.fiber->enter(from);
+  }
+  // To whatever can go on; to the scheduler if nothing can.
+  void leave() {
+    jmp_buf& here = current().fiber->here;
+    if (!ready_.empty()) {
+      enter_next(here);
+    } else if (_setjmp(here) == 0) {
+      _longjmp(scheduler_, 1);
+    }
+  }
+
+  // Kept from block to block: of the CPU's thread, as what runs on them is.
+  static std::vector<std::unique_ptr<Fiber>>& spare_fibers() {
+    thread_local std::vector<std::unique_ptr<Fiber>> spare;
+    return spare;
+  }
+  static std::unique_ptr<Fiber> take_fiber() {
+    auto& spare = spare_fibers();
+    if (spare.empty()) return std::make_unique<Fiber>();
+    std::unique_ptr<Fiber> fiber = std::move(spare.back());
+    spare.pop_back();
     return fiber;
   }
 
@@ -246,12 +265,11 @@ class Block {
   std::deque<unsigned> ready_;
   Meeting at_barrier_;
   std::array<Meeting, 16> numbered_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
   jmp_buf scheduler_;
 };
 
 void Fiber::run() {
-  running->run_threads();
+  for (;;) running->run_thread();
 }
 
 }  // namespace

@@ -1,6 +1,13 @@
 // What nvcc knows of itself, for a host compiler that is given CUDA's sources: included before their first line.
 #pragma once
 
+// CUDA's headers, should they stand before this one, make attributes of these.
+#undef __host__
+#undef __device__
+#undef __global__
+#undef __grid_constant__
+#undef __launch_bounds__
+#undef __shared__
 #define __host__
 #define __device__
 #define __global__

@@ -81,7 +81,7 @@ struct Gpus {
   std::vector<std::unique_ptr<CUevent_st>> events;
   cudaError_t error = cudaSuccess;
   std::string text = "no error";
-  int runs_inside = 0;  // of run_one()
+  bool inside = false;  // of run_one()
 
   Gpus() {
     for (int device = 0; device < kDevices; ++device) {
@@ -126,6 +126,29 @@ bool can_go_on(const Node& node) {
   return !node.ready || node.ready();
 }
 
+// One of those that can go on.
+bool run_candidate(Gpus& all) {
+  std::vector<Candidate> candidates;
+  for (const auto& stream : all.streams) {
+    if (stream->queue.empty()) continue;
+    const Entry& entry = stream->queue.front();
+    if (!entry.graph) {
+      if (can_go_on(entry.node)) candidates.push_back({stream.get(), 0});
+      continue;
+    }
+    for (const std::size_t node : entry.graph->ready) {
+      if (can_go_on(entry.graph->graph->nodes[node])) candidates.push_back({stream.get(), node});
+    }
+  }
+  if (candidates.empty()) return false;
+  const auto [stream, node] = candidates[all.random() % candidates.size()];
+  Entry& entry = stream->queue.front();
+  (entry.graph ? entry.graph->graph->nodes[node] : entry.node).work();
+  if (entry.graph) entry.graph->end(node);
+  if (!entry.graph || entry.graph->ready.empty()) stream->queue.pop_front();
+  return true;
+}
+
 std::string heads_of_streams() {
   std::string text;
   for (const auto& stream : gpus().streams) {
@@ -155,6 +178,12 @@ void set_seed(std::uint64_t seed) {
 
 cudaError_t state() {
   return gpus().error;
+}
+void forget_error() {
+  const std::lock_guard lock(mutex());
+  for (const auto& stream : gpus().streams) stream->queue.clear();
+  gpus().error = cudaSuccess;
+  gpus().text = "no error";
 }
 std::string state_text() {
   const std::lock_guard lock(mutex());
@@ -188,34 +217,15 @@ bool run_one() {
   const std::lock_guard lock(mutex());
   Gpus& all = gpus();
   // Work may ask for more to be run, but what it stands in must not move.
-  if (all.error != cudaSuccess || all.runs_inside > 0) return false;
-  std::vector<Candidate> candidates;
-  for (const auto& stream : all.streams) {
-    if (stream->queue.empty()) continue;
-    Entry& entry = stream->queue.front();
-    if (!entry.graph) {
-      if (can_go_on(entry.node)) candidates.push_back({stream.get(), 0});
-      continue;
-    }
-    for (const std::size_t node : entry.graph->ready) {
-      if (can_go_on(entry.graph->graph->nodes[node])) candidates.push_back({stream.get(), node});
-    }
-  }
-  if (candidates.empty()) return false;
-  const auto [stream, node] = candidates[all.random() % candidates.size()];
-  Entry& entry = stream->queue.front();
+  if (all.error != cudaSuccess || std::exchange(all.inside, true)) return false;
+  bool ran = false;
   try {
-    ++all.runs_inside;
-    (entry.graph ? entry.graph->graph->nodes[node] : entry.node).work();
-    --all.runs_inside;
+    ran = run_candidate(all);
   } catch (const std::exception& error) {
-    --all.runs_inside;
     fail(cudaErrorLaunchFailure, error.what());
-    return false;
   }
-  if (entry.graph) entry.graph->end(node);
-  if (!entry.graph || entry.graph->ready.empty()) stream->queue.pop_front();
-  return true;
+  all.inside = false;
+  return ran;
 }
 
 cudaError_t run_until(const std::function<bool()>& over) {

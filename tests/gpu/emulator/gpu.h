@@ -47,6 +47,8 @@ cudaError_t run_until(const std::function<bool()>& over);
 /// The first error, or success. Its text says what happened.
 cudaError_t state();
 std::string state_text();
+/// And all that was enqueued: for tests that made an error on purpose.
+void forget_error();
 
 /// Guards everything here, and what work of the libraries shares: functions of CUDA may be called by any thread.
 std::recursive_mutex& mutex();

@@ -172,7 +172,7 @@ ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t str
   const auto arrive = [=] {
     Arrival& mine = group->arrivals[rank];
     if (!std::exchange(mine.here, true)) mine.call = call, mine.over = false;
-    if (std::ranges::all_of(group->arrivals, [](const Arrival& each) { return each.here && !each.over; })) {
+    if (std::ranges::all_of(group->arrivals, [](const Arrival& each) { return each.here && !each.over && !each.aborted; })) {
       move_bytes(group->arrivals);
       for (Arrival& each : group->arrivals) each.over = true;
     }

@@ -63,6 +63,13 @@ std::string to_string(const GemmMethod& method) {
   return cpu::to_string(std::get<cpu::GemmMethod>(method));
 }
 
+std::string brief(const GemmMethod& method) {
+  const auto* on_device = std::get_if<DeviceGemmMethod>(&method);
+  if (on_device == nullptr) return to_string(method);
+  const std::uint64_t hash = Fingerprint().add(on_device->algorithm).value();
+  return fmt::format("{}#{:08x}{}", kOnDevice, hash >> 32, cpu::layout_suffix(on_device->layout));
+}
+
 std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
   if (!text.starts_with(kOnDevice)) {
     const auto method = cpu::parse_gemm_method(text);

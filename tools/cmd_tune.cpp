@@ -59,15 +59,15 @@ void print_table(const std::vector<TunedProduct>& products, const TuneOptions& o
   std::size_t width = 7, method_width = 18;
   for (const auto& [trial, tasks] : products) {
     width = std::max(width, to_string(trial.problem).size());
-    method_width = std::max({method_width, to_string(trial.usual).size(), to_string(trial.chosen).size()});
+    method_width = std::max({method_width, brief(trial.usual).size(), brief(trial.chosen).size()});
   }
   std::string text = fmt::format("{:<{}} {:>5}  {:<{}} {:>9}  {:<{}} {:>9}  {:>5}\n", "product", width, "tasks",
                                  "default", method_width, "ms", "chosen", method_width, "ms", "gain");
   for (const auto& [trial, tasks] : products) {
     const bool same = trial.chosen == trial.usual;
     text += fmt::format("{:<{}} {:>5}  {:<{}} {:>9.3f}  {:<{}} {:>9.3f}  {:>5.2f}\n", to_string(trial.problem), width,
-                        tasks, to_string(trial.usual), method_width, 1e3 * trial.usual_seconds,
-                        same ? "=" : to_string(trial.chosen), method_width, 1e3 * trial.chosen_seconds, trial.gain);
+                        tasks, brief(trial.usual), method_width, 1e3 * trial.usual_seconds,
+                        same ? "=" : brief(trial.chosen), method_width, 1e3 * trial.chosen_seconds, trial.gain);
   }
   const auto changed =
       std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });

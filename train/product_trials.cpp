@@ -47,9 +47,9 @@ std::vector<GemmUse> products_of_run(const RunConfig& config) {
 }
 
 std::string to_string(const GemmTrial& trial) {
-  const std::string product = to_string(trial.problem), usual = to_string(trial.usual);
+  const std::string product = to_string(trial.problem), usual = brief(trial.usual);
   if (trial.chosen == trial.usual) return fmt::format("{}: {} stays, best of {}", product, usual, trial.candidates);
-  return fmt::format("{}: {} takes {:.2f} times as long as {}", product, usual, trial.gain, to_string(trial.chosen));
+  return fmt::format("{}: {} takes {:.2f} times as long as {}", product, usual, trial.gain, brief(trial.chosen));
 }
 
 struct ProductTrials::Impl {

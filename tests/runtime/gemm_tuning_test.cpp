@@ -63,6 +63,14 @@ TEST(GemmTuning, MethodsReadAsTheyAreWritten) {
   }
 }
 
+TEST(GemmTuning, PeopleReadAHashOfAnAlgorithm) {
+  const std::string digits(128, 'a'), text = brief(DeviceGemmMethod{digits, cpu::GemmLayout::nt});
+  EXPECT_EQ(text.size(), std::string("cublaslt #01234567 nt").size()) << text;
+  EXPECT_TRUE(text.starts_with("cublaslt #") && text.ends_with(" nt")) << text;
+  EXPECT_EQ(brief(kMethod), "sgemm 8x48");
+  EXPECT_NE(brief(DeviceGemmMethod{digits}), brief(DeviceGemmMethod{std::string(128, '7')}));
+}
+
 TEST(GemmTuning, RefusesTwoMethodsForAProduct) {
   EXPECT_THROW(GemmTuning({{problem(8, 8, 8), kMethod}, {problem(8, 8, 8), kMethod}}), std::logic_error);
 }

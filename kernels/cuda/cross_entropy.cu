@@ -4,6 +4,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/power_sums.cuh"
+#include "kernels/cuda/softmax_gradient.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -19,7 +20,6 @@ __global__ void __launch_bounds__(kMostThreads)
   auto* stage = dynamic_shared<Raw<T, kWidth>>();
   const std::int64_t row = blockIdx.x, target = targets[row];
   T* x = logits.data + row * logits.stride;
-  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
   if (target >= vocab) {
     if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
     return;
@@ -27,8 +27,7 @@ __global__ void __launch_bounds__(kMostThreads)
   if (target < 0) {
     if (threadIdx.x == 0) losses[row] = 0.0F;
     if (grad_scale == nullptr) return;
-    const float zeros[kWidth] = {};
-    for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) put<T, kWidth>(x + piece * kWidth, zeros);
+    write_zeros<T, kWidth>(x, cols);
     return;
   }
   const float picked = to_float(x[target]);
@@ -42,38 +41,7 @@ __global__ void __launch_bounds__(kMostThreads)
   const float scale = *grad_scale, factor = scale / sum.total;
   // p − 1 is taken in fp32, before the rounding to T.
   const float at_target = (power(picked, reference) / sum.total - 1.0F) * scale;
-  for (std::int64_t first = threadIdx.x; first < pieces; first += kRowBatch * stride) {
-    Raw<T, kWidth> raw[kRowBatch];
-#pragma unroll
-    for (int u = 0; u < kRowBatch; ++u) {
-      const std::int64_t piece = first + u * stride;
-      raw[u] = Raw<T, kWidth>{};
-      if (piece * kWidth >= vocab) continue;
-      if constexpr (kStaged) {
-        raw[u] = stage[piece];
-      } else {
-        raw[u] = fetch<T, kWidth>(x + piece * kWidth);
-      }
-    }
-#pragma unroll
-    for (int u = 0; u < kRowBatch; ++u) {
-      const std::int64_t piece = first + u * stride, col = piece * kWidth;
-      if (piece >= pieces) continue;
-      float values[kWidth];
-      unpack<T, kWidth>(raw[u], values);
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) values[i] = power(values[i], reference) * factor;
-      if (target >= col && target < col + kWidth) {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) values[i] = col + i == target ? at_target : values[i];
-      }
-      if (col + kWidth > vocab) {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) values[i] = col + i < vocab ? values[i] : 0.0F;
-      }
-      put<T, kWidth>(x + col, values);
-    }
-  }
+  write_softmax_gradient<T, kWidth, kStaged>(x, stage, cols, vocab, {reference, factor, target, at_target});
 }
 
 __global__ void __launch_bounds__(kSumThreads)

@@ -4,6 +4,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/power_sums.cuh"
+#include "kernels/cuda/softmax_gradient.cuh"
 #include "kernels/cuda/vocab_parallel.h"
 
 namespace weft::cuda {
@@ -54,13 +55,11 @@ __global__ void __launch_bounds__(kMostThreads)
     if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
     return;
   }
-  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
   T* x = logits.data + row * logits.stride;
   if (target < 0) {
     if (threadIdx.x == 0) losses[row] = 0.0F;
     if (grad_scale == nullptr) return;
-    const float zeros[kWidth] = {};
-    for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) put<T, kWidth>(x + piece * kWidth, zeros);
+    write_zeros<T, kWidth>(x, cols);
     return;
   }
   // Every thread combines the parts: in their order, so that all ranks get the same bits.
@@ -78,33 +77,7 @@ __global__ void __launch_bounds__(kMostThreads)
   // p − 1 is taken in fp32, before the rounding to T.
   const float at_target = (expf(picked - top) / total - 1.0F) * scale;
   const std::int64_t target_col = columns.has(target) ? target - columns.first : -1;
-  for (std::int64_t first = threadIdx.x; first < pieces; first += kRowBatch * stride) {
-    Raw<T, kWidth> raw[kRowBatch];
-#pragma unroll
-    for (int u = 0; u < kRowBatch; ++u) {
-      const std::int64_t col = (first + u * stride) * kWidth;
-      raw[u] = Raw<T, kWidth>{};
-      if (col < columns.tokens) raw[u] = fetch<T, kWidth>(x + col);
-    }
-#pragma unroll
-    for (int u = 0; u < kRowBatch; ++u) {
-      const std::int64_t piece = first + u * stride, col = piece * kWidth;
-      if (piece >= pieces) continue;
-      float values[kWidth];
-      unpack<T, kWidth>(raw[u], values);
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) values[i] = power(values[i], top) * factor;
-      if (target_col >= col && target_col < col + kWidth) {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) values[i] = col + i == target_col ? at_target : values[i];
-      }
-      if (col + kWidth > columns.tokens) {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) values[i] = col + i < columns.tokens ? values[i] : 0.0F;
-      }
-      put<T, kWidth>(x + col, values);
-    }
-  }
+  write_softmax_gradient<T, kWidth, false>(x, nullptr, cols, columns.tokens, {top, factor, target_col, at_target});
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // Grids of ranks with a GPU each, in one process, whose collectives are NCCL's. Skipped where there are too few GPUs.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "runtime/comm/launch.h"
 #include "runtime/cuda/nccl_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
@@ -42,6 +46,54 @@ class CudaNcclGrid : public GpuTest {
     if (found < kRanks) GTEST_SKIP() << "needs " << kRanks << " GPUs, found " << found;
   }
 };
+
+// Every kind of collective among the ranks that a channel joins, with numbers that tell where they came from.
+TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
+  constexpr std::int64_t kCount = 5;
+  const Grid grid = grid_of(2, 1, 2, 2);
+  const auto value = [](int rank, std::int64_t i) { return static_cast<std::int32_t>(1000 * rank + i); };
+  std::ostringstream errors;
+  const auto body = [&](World& world) {
+    CudaDevice device(world.rank());
+    const DeviceStream stream = device.add_stream("collectives", StreamPriority::high);
+    const auto bytes = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(std::int32_t)); };
+    auto* const host = reinterpret_cast<std::int32_t*>(device.allocate_pinned(bytes(2 * kCount)));
+    std::byte* const from = device.allocate(bytes(2 * kCount));
+    std::byte* const to = device.allocate(bytes(2 * kCount));
+    NcclTransport transport(world, grid, device);
+    for (const Channel channel : {Channel::x, Channel::z_gather, Channel::z_scatter, Channel::data}) {
+      transport.join(channel);
+      std::vector<int> group;
+      for (int rank = 0; rank < world.size(); ++rank) {
+        if (group_color(grid, channel, rank) == group_color(grid, channel, world.rank())) group.push_back(rank);
+      }
+      EXPECT_EQ(group.size(), 2U);
+      const int first = group.front(), second = group.back(), own = world.rank() == second ? 1 : 0;
+      // A collective of all ranks' numbers: `expected` is element i of what this rank gets, of the first `count`.
+      const auto expect = [&](CollectiveKind kind, std::int64_t count, const auto& expected) {
+        SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " on rank " + std::to_string(world.rank()));
+        for (std::int64_t i = 0; i < 2 * kCount; ++i) host[i] = value(world.rank(), i);
+        device.copy(stream, from, host, bytes(2 * kCount));
+        device.copy(stream, to, host, bytes(2 * kCount));
+        const bool in_place = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
+        const int root = kind == CollectiveKind::broadcast ? 1 : 0;
+        transport.enqueue(device, channel, stream,
+                          {kind, DType::i32, kCount, root, in_place ? nullptr : from, to, nullptr});
+        device.copy(stream, host, to, bytes(2 * kCount));
+        device.synchronize(stream);
+        for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(host[i], expected(i)) << "element " << i;
+      };
+      const auto sum = [&](std::int64_t i) { return value(first, i) + value(second, i); };
+      expect(CollectiveKind::all_reduce, kCount, sum);
+      expect(CollectiveKind::broadcast, kCount, [&](std::int64_t i) { return value(second, i); });
+      expect(CollectiveKind::reduce_scatter, kCount, [&](std::int64_t i) { return sum(own * kCount + i); });
+      expect(CollectiveKind::all_gather, 2 * kCount,
+             [&](std::int64_t i) { return value(i < kCount ? first : second, i % kCount); });
+    }
+    return 0;
+  };
+  EXPECT_EQ(run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+}
 
 // Sums go around rings, so they are the local ones but for rounding.
 TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {

@@ -382,8 +382,9 @@ TEST_F(CudaTasks, Attention) {
     std::int64_t batch, seq, heads, kv_heads, head_dim;
   };
   for (const DType dtype : kFloats) {
-    for (const Shape s : {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128},
-                          Shape{1, 257, 2, 2, 32}, Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}}) {
+    for (const Shape s :
+         {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128}, Shape{1, 257, 2, 2, 32},
+          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128}}) {
       const std::int64_t rows = s.batch * s.seq, q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
       const std::string name = named("attention", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) +
                                "/" + std::to_string(s.kv_heads);
@@ -404,8 +405,9 @@ TEST_F(CudaTasks, AttentionBackward) {
     std::int64_t batch, seq, heads, kv_heads, head_dim;
   };
   for (const DType dtype : kFloats) {
-    for (const Shape s : {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128},
-                          Shape{1, 257, 2, 2, 32}, Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}}) {
+    for (const Shape s :
+         {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128}, Shape{1, 257, 2, 2, 32},
+          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128}}) {
       SCOPED_TRACE(named("attention.bwd", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) + "/" +
                    std::to_string(s.kv_heads));
       const std::int64_t rows = s.batch * s.seq, qc = s.heads * s.head_dim, kvc = s.kv_heads * s.head_dim;

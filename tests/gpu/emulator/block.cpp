@@ -34,7 +34,8 @@ class Fiber {
   // Tops of stacks at one distance from their pages would drive each other out of the CPU's caches.
   explicit Fiber(std::size_t number) : offset_(number % 64 * 320) {
     memory_ = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "a stack for an emulated thread");
+    if (memory_ == MAP_FAILED)
+      throw std::system_error(errno, std::generic_category(), "a stack for an emulated thread");
   }
   ~Fiber() { munmap(memory_, kStackBytes); }
   Fiber(const Fiber&) = delete;
@@ -106,7 +107,8 @@ class Block {
       threads_[t].index = {t % threads.x, t / threads.x % threads.y, t / (threads.x * threads.y)};
       order_[t] = t;
     }
-    // Forwards, backwards, or in any order; copies as early or as late as they may be.
+    // Forwards, backwards, or in any order; copies as early or as late as they may be; warps side by side, or one as
+    // far as it gets before the next.
     switch (random_() % 3) {
       case 0:
         break;
@@ -117,6 +119,7 @@ class Block {
         std::ranges::shuffle(order_, random_);
     }
     copies_late_ = random_() % 2 == 0;
+    woken_first_ = random_() % 2 == 0;
     area_.resize(shared_bytes / sizeof(uint4) + 1);
   }
 
@@ -144,7 +147,7 @@ class Block {
     leave();
   }
   void wake(Meeting& meeting) {
-    ready_.insert(ready_.end(), meeting.threads.begin(), meeting.threads.end());
+    ready_.insert(woken_first_ ? ready_.begin() : ready_.end(), meeting.threads.begin(), meeting.threads.end());
     meeting.threads.clear();
   }
 
@@ -263,7 +266,7 @@ class Block {
   std::vector<unsigned> order_;
   std::vector<Warp> warps_;
   std::vector<uint4> area_;
-  bool copies_late_ = false, mixed_ = false;
+  bool copies_late_ = false, woken_first_ = false, mixed_ = false;
   unsigned left_ = 0;
   std::deque<unsigned> ready_;
   Meeting at_barrier_;

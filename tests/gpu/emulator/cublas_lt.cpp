@@ -324,10 +324,10 @@ cublasStatus_t capability(const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulA
 }
 
 cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descriptor, const void* alpha, const void* a,
-                      cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
-                      const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                      cublasLtMatrixLayout_t /*d_layout*/, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
-                      std::size_t workspace_bytes, cudaStream_t stream) {
+                      cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                      const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t /*d_layout*/,
+                      const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes,
+                      cudaStream_t stream) {
   const auto known = algorithm_of(algorithm);
   if (!known || c != d || workspace_bytes < workspace_of(*known)) return CUBLAS_STATUS_INVALID_VALUE;
   const Product product{inside<Descriptor>(descriptor),
@@ -342,8 +342,8 @@ cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descript
                         known->pieces};
   const cublasStatus_t status = check(product.d, product.a_layout, product.b_layout, product.c_layout);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  const auto addresses = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
-                         reinterpret_cast<std::uintptr_t>(d);
+  const auto addresses =
+      reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(d);
   if (addresses % known->alignment != 0 && known->alignment > 4) return CUBLAS_STATUS_NOT_SUPPORTED;
   const cudaError_t error = enqueue(stream, "a product", [=, bytes = workspace_of(*known)] {
     // What the library leaves there is nobody's business.

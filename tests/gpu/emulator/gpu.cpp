@@ -154,9 +154,9 @@ std::string heads_of_streams() {
   for (const auto& stream : gpus().streams) {
     if (stream->queue.empty()) continue;
     const Entry& entry = stream->queue.front();
-    text += fmt::format("; {} of device {} at {}", stream->name, stream->device,
-                        entry.graph ? "a graph's " + entry.graph->graph->nodes[entry.graph->ready.front()].name
-                                    : entry.node.name);
+    text += fmt::format(
+        "; {} of device {} at {}", stream->name, stream->device,
+        entry.graph ? "a graph's " + entry.graph->graph->nodes[entry.graph->ready.front()].name : entry.node.name);
   }
   return text;
 }
@@ -203,9 +203,8 @@ cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, d
                            std::function<void()> body) {
   constexpr unsigned kMostThreads = 1024, kMostBlocksDown = 65535;
   const unsigned count = threads.x * threads.y * threads.z;
-  if (count == 0 || count > kMostThreads || blocks.x == 0 || blocks.y == 0 || blocks.z == 0 ||
-      blocks.x > 0x7fffffffU || blocks.y > kMostBlocksDown || blocks.z > kMostBlocksDown ||
-      shared_bytes > kSharedBytes) {
+  if (count == 0 || count > kMostThreads || blocks.x == 0 || blocks.y == 0 || blocks.z == 0 || blocks.x > 0x7fffffffU ||
+      blocks.y > kMostBlocksDown || blocks.z > kMostBlocksDown || shared_bytes > kSharedBytes) {
     return cudaErrorInvalidConfiguration;
   }
   return enqueue(stream, name, [=, kernel = std::string(name), body = std::move(body)] {

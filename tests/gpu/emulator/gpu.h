@@ -30,7 +30,8 @@ int& current_device();
 /// Another order of everything; before the first work.
 void set_seed(std::uint64_t seed);
 
-/// Work on a stream (null: the current device's default one), or of the graph that is captured from it. What it throws is the answer of every later call.
+/// Work on a stream (null: the current device's default one), or of the graph that is captured from it. What it throws
+/// is the answer of every later call.
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
 /// Work that begins once `ready` says so; it is asked as long as nothing on the stream stands before it.
 cudaError_t enqueue_when(cudaStream_t stream, std::string name, std::function<bool()> ready,

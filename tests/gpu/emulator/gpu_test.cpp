@@ -46,8 +46,7 @@ class EmulatedGpu : public ::testing::Test {
 };
 
 TEST_F(EmulatedGpu, AStreamKeepsItsOrderAndStreamsHaveNone) {
-  EXPECT_EQ(orders_of([&] { say(0, 'a'), say(0, 'b'), say(1, 'c'); }),
-            (std::set<std::string>{"abc", "acb", "cab"}));
+  EXPECT_EQ(orders_of([&] { say(0, 'a'), say(0, 'b'), say(1, 'c'); }), (std::set<std::string>{"abc", "acb", "cab"}));
 }
 
 TEST_F(EmulatedGpu, AnEventOrdersStreams) {
@@ -155,7 +154,8 @@ class EmulatedNccl : public EmulatedGpu {
   }
 
   ncclComm_t ranks_[2] = {};
-  std::vector<float> in_[2] = {{1, 2, 3, 4}, {10, 20, 30, 40}}, out_[2] = {std::vector<float>(8), std::vector<float>(8)};
+  std::vector<float> in_[2] = {{1, 2, 3, 4}, {10, 20, 30, 40}},
+                     out_[2] = {std::vector<float>(8), std::vector<float>(8)};
 };
 
 TEST_F(EmulatedNccl, MovesOnceAllHaveCome) {

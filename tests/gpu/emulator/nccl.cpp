@@ -172,7 +172,8 @@ ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t str
   const auto arrive = [=] {
     Arrival& mine = group->arrivals[rank];
     if (!std::exchange(mine.here, true)) mine.call = call, mine.over = false;
-    if (std::ranges::all_of(group->arrivals, [](const Arrival& each) { return each.here && !each.over && !each.aborted; })) {
+    if (std::ranges::all_of(group->arrivals,
+                            [](const Arrival& each) { return each.here && !each.over && !each.aborted; })) {
       move_bytes(group->arrivals);
       for (Arrival& each : group->arrivals) each.over = true;
     }
@@ -261,28 +262,28 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t communicator, cudaStream_t stream) {
   if (operation != ncclSum) return ncclInvalidArgument;
-  return enqueue(Call{Call::Kind::all_reduce, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
-                      type},
-                 communicator, stream);
+  return enqueue(
+      Call{Call::Kind::all_reduce, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type},
+      communicator, stream);
 }
-ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
-                               ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                               ncclComm_t communicator, cudaStream_t stream) {
   if (operation != ncclSum) return ncclInvalidArgument;
-  return enqueue(Call{Call::Kind::reduce_scatter, static_cast<const std::byte*>(in), static_cast<std::byte*>(out),
-                      count, type},
-                 communicator, stream);
+  return enqueue(
+      Call{Call::Kind::reduce_scatter, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type},
+      communicator, stream);
 }
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
                            cudaStream_t stream) {
-  return enqueue(Call{Call::Kind::all_gather, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
-                      type},
-                 communicator, stream);
+  return enqueue(
+      Call{Call::Kind::all_gather, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type},
+      communicator, stream);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return enqueue(Call{Call::Kind::broadcast, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count,
-                      type, root},
-                 communicator, stream);
+  return enqueue(
+      Call{Call::Kind::broadcast, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, root},
+      communicator, stream);
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -54,7 +55,7 @@ void* aligned(std::size_t bytes) {
 
 CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   if (flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
-  const auto* const flag = reinterpret_cast<const std::atomic<std::uint32_t>*>(address);
+  const auto* const flag = std::bit_cast<const std::atomic<std::uint32_t>*>(address);
   const cudaError_t error = enqueue_when(
       stream_of(stream), fmt::format("a wait for the value {}", value),
       [=] { return static_cast<std::int32_t>(flag->load() - value) >= 0; }, [] {});

@@ -14,7 +14,8 @@ namespace weft::cuda {
 template <class... Parameters, class... Arguments>
 void start(const char* name, const Launch& launch, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
            std::size_t shared_bytes, const Arguments&... arguments) {
-  if (shared_bytes > 0) {
+  constexpr std::size_t kWithoutAsking = 40 * 1024;  // beside 8 KiB of static memory
+  if (shared_bytes > kWithoutAsking) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
           name);
   }

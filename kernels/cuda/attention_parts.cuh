@@ -1,9 +1,8 @@
-// What the two implementations of attention share: their common view of a problem, how heads' rows are found, and how
-// their kernels are launched. attention.cu chooses between them.
+// What the two implementations of attention share: their common view of a problem, and how heads' rows are found.
+// attention.cu chooses between them.
 #pragma once
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/attention.h"

@@ -27,15 +27,6 @@ GridRun on_gpus(GridRun run, bool graphs = false) {
   return run;
 }
 
-void expect_near(const GridOutcome& actual, const GridOutcome& expected, double tolerance) {
-  ASSERT_EQ(actual.exit_code, 0) << actual.errors;
-  ASSERT_EQ(expected.exit_code, 0) << expected.errors;
-  ASSERT_EQ(actual.losses.size(), expected.losses.size());
-  for (std::size_t i = 0; i < actual.losses.size(); ++i) {
-    EXPECT_NEAR(actual.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
-  }
-}
-
 class CudaNcclGrid : public GpuTest {
  protected:
   void SetUp() override {

@@ -1,6 +1,7 @@
 // Small runs of training for tests on a GPU.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -41,6 +42,16 @@ inline GridRun on_gpu(GridRun run, bool graphs = false) {
     return std::make_unique<DeviceExecutor>(std::move(team), world, state);
   };
   return run;
+}
+
+/// Both runs ended well, with losses that differ by `tolerance` times the expected ones at most.
+inline void expect_near(const GridOutcome& actual, const GridOutcome& expected, double tolerance) {
+  ASSERT_EQ(actual.exit_code, 0) << actual.errors;
+  ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < actual.losses.size(); ++i) {
+    EXPECT_NEAR(actual.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
+  }
 }
 
 }  // namespace weft

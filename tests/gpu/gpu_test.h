@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// Is the GPU one of tests/gpu/emulator's? It is right in the same way, and some thousand times slower.
+/// Is the GPU one of tests/gpu/emulator's? It is right in the same way, and far slower.
 #ifdef WEFT_EMULATED_GPU
 inline constexpr bool kEmulated = true;
 #else

@@ -57,7 +57,7 @@ struct Algorithm {
   std::uint64_t pieces;
   std::uint32_t alignment;
 };
-constexpr std::array<Algorithm, 4> kAlgorithms{{{1, 16}, {1, 4}, {2, 4}, {3, 4}}};
+constexpr std::array<Algorithm, 4> kAlgorithms{{{1, 16}, {1, 2}, {2, 2}, {3, 2}}};
 constexpr std::uint64_t kMark = 0x57656674;  // what no other numbers begin with
 constexpr std::size_t kWorkspaceOfPieces = 1 << 20;
 
@@ -290,7 +290,7 @@ cublasStatus_t heuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descr
   for (std::size_t id = 0; id < kAlgorithms.size() && *count < most; ++id) {
     const Algorithm& algorithm = kAlgorithms[id];
     const bool may_split = (wishes.schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
-    if (algorithm.alignment > std::max(alignment, 4U) || (algorithm.pieces > 1 && !may_split)) continue;
+    if (algorithm.alignment > alignment || (algorithm.pieces > 1 && !may_split)) continue;
     if (workspace_of(algorithm) > wishes.workspace) continue;
     cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
     result = {};
@@ -344,7 +344,7 @@ cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descript
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   const auto addresses =
       reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(d);
-  if (addresses % known->alignment != 0 && known->alignment > 4) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (addresses % known->alignment != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   const cudaError_t error = enqueue(stream, "a product", [=, bytes = workspace_of(*known)] {
     // What the library leaves there is nobody's business.
     if (bytes > 0) std::memset(workspace, 0xff, bytes);

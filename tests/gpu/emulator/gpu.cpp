@@ -177,6 +177,7 @@ void set_seed(std::uint64_t seed) {
 }
 
 cudaError_t state() {
+  const std::lock_guard lock(mutex());
   return gpus().error;
 }
 void forget_error() {

@@ -29,6 +29,7 @@ std::string indented(const std::string& text) {
 }
 
 struct TrainOptions {
+  std::string program;  // as it was called
   RunConfig config;  // not yet resolved
   bool dry_run = false;
   bool json = false;
@@ -63,15 +64,15 @@ nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
           {"files", files}};
 }
 
-void print_summary(const RunConfig& config, const TrainResult& result) {
+void print_summary(const TrainOptions& options, const RunConfig& config, const TrainResult& result) {
   std::string text = "\n";
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<10} {}\n", name, value);
   };
   if (result.stopped_by_signal || result.stopped_by_time) {
-    line("stopped", fmt::format("by {} behind step {} of {}; go on with: weft train {}/config.toml --resume auto",
+    line("stopped", fmt::format("by {} behind step {} of {}; go on with: {} train {}/config.toml --resume auto",
                                 result.stopped_by_signal ? "a signal" : "--max-time", result.steps_done, config.steps,
-                                config.run_dir));
+                                options.program, config.run_dir));
   }
   if (result.steps_done == result.first_step) {
     line("steps", fmt::format("none left: {} of {} were done before; --steps with a larger number goes on",
@@ -119,7 +120,7 @@ int train(const TrainOptions& options) {
     const TrainResult result = trainer.run();
     if (speaks && options.json)
       fmt::print("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    if (speaks && !options.json) print_summary(config, result);
+    if (speaks && !options.json) print_summary(options, config, result);
     return 0;
   });
 }
@@ -129,6 +130,7 @@ int train(const TrainOptions& options) {
 Command add_train(CLI::App& root) {
   CLI::App* app = root.add_subcommand("train", "train a model");
   const auto options = std::make_shared<TrainOptions>();
+  options->program = root.get_name();
   app->add_flag("--dry-run", options->dry_run,
                 "compile and check the step, print its plan, and leave without training");
   app->add_flag("--json", options->json, "print the result as one JSON object");

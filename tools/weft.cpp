@@ -79,7 +79,9 @@ void refuse_extras(const CLI::App& command) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App root("Trains transformers by compiling a whole step into a dependency graph of tasks.", "weft");
+  // Named as it was called, so that the commands that it tells can be typed where it isn't on PATH.
+  CLI::App root("Trains transformers by compiling a whole step into a dependency graph of tasks.",
+                argc > 0 ? argv[0] : "weft");
   root.set_version_flag("--version", version_text());
   root.get_formatter()->column_width(44);
   root.allow_extras();

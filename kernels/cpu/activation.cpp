@@ -12,19 +12,21 @@ constexpr float kCubic = 0.044715F;
 constexpr float kTwoRootTwoOverPi = 1.5957691216F;  // 2·√(2/π)
 constexpr float kScale = -kTwoRootTwoOverPi * kLog2e;
 
-// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one power, no cancellation. NaN may give any number: the gate is multiplied by x.
-[[gnu::always_inline]] inline Floats gelu_gate(Floats x) {
-  return logistic2(x * (kScale + (kScale * kCubic) * (x * x)));
+// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one power, no cancellation. This is −2u·log₂e.
+[[gnu::always_inline]] inline Floats gelu_exponent(Floats x) {
+  return x * (kScale + (kScale * kCubic) * (x * x));
 }
 
+// NaN may give any gate: it is multiplied by x.
 [[gnu::always_inline]] inline Floats gelu(Floats x) {
-  return x * gelu_gate(x);
+  return x * logistic2(gelu_exponent(x));
 }
 
-// gelu′ is 0 and 1 to fp32's last bit beyond ±12; clamping there keeps x³ from overflowing into inf·0.
+// Beyond these bounds gelu′ is 0 and 1 to fp32's last bit. The lower one's exponent counts as 128, where the gate is 0;
+// the upper one's is above −126. Clamping there also keeps x³ from overflowing into inf·0.
 [[gnu::always_inline]] inline Floats gelu_derivative(Floats x) {
-  x = at_least(at_most(x, 12.0F), -12.0F);
-  const Floats gate = gelu_gate(x);
+  x = at_least(at_most(x, 9.9F), -10.0607F);
+  const Floats gate = logistic2_within(gelu_exponent(x));
   return gate + x * gate * (1.0F - gate) * (kTwoRootTwoOverPi * (1.0F + 3.0F * kCubic * x * x));
 }
 

@@ -30,7 +30,7 @@ template <std::int64_t n, class Body>
   (std::make_integer_sequence<std::int64_t, n>{});
 }
 
-template <std::int64_t kRows, std::int64_t kVectors>
+template <bool kPairs, std::int64_t kRows, std::int64_t kVectors>
 void multiply_block(const TileProduct& t, std::int64_t row, std::int64_t vector) {
   Floats sums[kRows][kVectors];
   float* c = t.c + row * t.c_row + vector * kLanes;
@@ -47,7 +47,13 @@ void multiply_block(const TileProduct& t, std::int64_t row, std::int64_t vector)
     unrolled<kVectors>([&](auto v) __attribute__((always_inline)) { right[v] = load(b + v * kLanes); });
     unrolled<kRows>([&](auto r) __attribute__((always_inline)) {
       const Floats left = broadcast(a[r * a_row]);
-      unrolled<kVectors>([&](auto v) __attribute__((always_inline)) { sums[r][v] += left * right[v]; });
+      unrolled<kVectors>([&](auto v) __attribute__((always_inline)) {
+        if constexpr (kPairs) {
+          sums[r][v] = multiply_add_pairs(left, right[v], sums[r][v]);
+        } else {
+          sums[r][v] += left * right[v];
+        }
+      });
     });
   }
   unrolled<kRows>([&](auto r) __attribute__((always_inline)) {
@@ -56,29 +62,33 @@ void multiply_block(const TileProduct& t, std::int64_t row, std::int64_t vector)
 }
 
 // As many blocks of the largest height as fit, then what remains as 4, 2 and 1.
-template <std::int64_t kVectors>
+template <bool kPairs, std::int64_t kVectors>
 void multiply_columns(const TileProduct& t, std::int64_t rows, std::int64_t vector) {
   std::int64_t row = 0;
   for (; row + kMostRows<kVectors> <= rows; row += kMostRows<kVectors>) {
-    multiply_block<kMostRows<kVectors>, kVectors>(t, row, vector);
+    multiply_block<kPairs, kMostRows<kVectors>, kVectors>(t, row, vector);
   }
-  for (; row + 4 <= rows; row += 4) multiply_block<4, kVectors>(t, row, vector);
-  if (row + 2 <= rows) multiply_block<2, kVectors>(t, row, vector), row += 2;
-  if (row < rows) multiply_block<1, kVectors>(t, row, vector);
+  for (; row + 4 <= rows; row += 4) multiply_block<kPairs, 4, kVectors>(t, row, vector);
+  if (row + 2 <= rows) multiply_block<kPairs, 2, kVectors>(t, row, vector), row += 2;
+  if (row < rows) multiply_block<kPairs, 1, kVectors>(t, row, vector);
 }
 
 }  // namespace
 
+template <bool kPairs>
 void multiply_tile(const TileProduct& product, std::int64_t rows, std::int64_t vectors) {
   std::int64_t vector = 0;
   for (; vector + kMostVectors <= vectors; vector += kMostVectors) {
-    multiply_columns<kMostVectors>(product, rows, vector);
+    multiply_columns<kPairs, kMostVectors>(product, rows, vector);
   }
   if constexpr (kMostVectors > 2) {
-    if (vectors - vector == 3) multiply_columns<3>(product, rows, vector);
-    if (vectors - vector == 2) multiply_columns<2>(product, rows, vector);
+    if (vectors - vector == 3) multiply_columns<kPairs, 3>(product, rows, vector);
+    if (vectors - vector == 2) multiply_columns<kPairs, 2>(product, rows, vector);
   }
-  if (vectors - vector == 1) multiply_columns<1>(product, rows, vector);
+  if (vectors - vector == 1) multiply_columns<kPairs, 1>(product, rows, vector);
 }
+
+template void multiply_tile<false>(const TileProduct& product, std::int64_t rows, std::int64_t vectors);
+template void multiply_tile<true>(const TileProduct& product, std::int64_t rows, std::int64_t vectors);
 
 }  // namespace weft::cpu

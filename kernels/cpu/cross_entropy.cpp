@@ -21,22 +21,21 @@ namespace {
 template <class T, class Factor>
 PowerSum replace_by_powers(T* x, float* powers, std::int64_t n, const Factor& factor) {
   constexpr bool kInPlace = std::is_same_v<T, float>;
-  const std::int64_t length = power_part(n);
+  const PowerParts parts(n);
   std::array<float, kMostPowerParts> references{};
-  PowerSum sum;
-  for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
-    const std::int64_t part = std::min(length, n - i);
-    add_powers(sum, x + i, part, !kInPlace && i > 0 && part == length, [&](const auto& f) {
-      return transform_and_sum(part, powers + i, f, Fetching<T>{x + i, x + i + length});
+  PowerSum sum = begin_power_sum(x, n);
+  parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
+    add_powers(sum, x + i, part, !kInPlace && PowerParts::in_pairs(part), [&](const auto& f) {
+      return transform_and_sum(part, powers + i, f, Fetching<T>{x + i, x + i + parts.length()});
     });
-    references.at(static_cast<std::size_t>(p)) = sum.reference;
-  }
-  for (std::int64_t i = 0, p = 0; i < n; i += length, ++p) {
-    const float of_part = references.at(static_cast<std::size_t>(p));
+    references.at(static_cast<std::size_t>(number)) = sum.reference;
+  });
+  parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
+    const float of_part = references.at(static_cast<std::size_t>(number));
     const float scale = factor(sum) * power(broadcast(of_part), sum.reference)[0];
     transform(
-        std::min(length, n - i), x + i, [&](Floats v) { return v * scale; }, powers + i);
-  }
+        part, x + i, [&](Floats v) { return v * scale; }, powers + i);
+  });
   return sum;
 }
 

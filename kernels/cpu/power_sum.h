@@ -14,9 +14,29 @@ namespace weft::cpu {
 /// So many logits at a time: when one pass doesn't do, they stand in the first-level cache for the next.
 inline constexpr std::int64_t kPowerPart = 2048, kMostPowerParts = 256;
 
-inline std::int64_t power_part(std::int64_t n) {
-  return std::max(kPowerPart, round_up(ceil_div(n, kMostPowerParts), 2 * kLanes));
-}
+/// The parts of n logits, in order: whole ones, what remains in whole pairs of vectors, and the rest.
+class PowerParts {
+ public:
+  explicit PowerParts(std::int64_t n)
+      : n_(n), length_(std::max(kPowerPart, round_up(ceil_div(n, kMostPowerParts - 2), kPair))) {}
+
+  std::int64_t length() const { return length_; }
+  static bool in_pairs(std::int64_t part) { return part % kPair == 0; }
+
+  /// Calls visit(first logit, logits, number of the part).
+  template <class Visit>
+  void visit(const Visit& visit) const {
+    for (std::int64_t i = 0, p = 0, part = 0; i < n_; i += part, ++p) {
+      part = std::min(length_, n_ - i);
+      if (part > kPair) part -= part % kPair;
+      visit(i, part, p);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kPair = 2 * kLanes;
+  std::int64_t n_, length_;
+};
 
 /// eˣ⁻ʳ for x − r ≤ 88.
 [[gnu::always_inline]] inline Floats power(Floats x, float reference) {
@@ -42,6 +62,15 @@ struct PowerSum {
   double log() const { return std::log(total) + static_cast<double>(reference); }
 };
 
+/// A sum before anything is added, whose reference is near that of the whole row: the largest of its first logits.
+template <class T>
+PowerSum begin_power_sum(const T* x, std::int64_t n) {
+  constexpr std::int64_t kFirst = 256;
+  PowerSum sum;
+  sum.make_room_for(max_of(x, std::min(kFirst, n)));
+  return sum;
+}
+
 /// Adds n elements of x to a sum; `pass(f)` gives Σ f(x). `optimistic`: their powers are taken before it is seen
 /// whether the reference has to move, and once more if so. Then x must outlive a pass, and n be a multiple of 2·kLanes.
 /// The sum has the same bits either way.
@@ -51,7 +80,7 @@ void add_powers(PowerSum& sum, const T* x, std::int64_t n, bool optimistic, cons
     Floats most = broadcast(sum.largest);
     const float more = pass([&most, reference = sum.reference](Floats v) {
       most = max(v, most);
-      return power(v, reference);
+      return softmax_power(v - reference);
     });
     if (!sum.make_room_for(largest(most))) {
       sum.total += more;
@@ -60,19 +89,18 @@ void add_powers(PowerSum& sum, const T* x, std::int64_t n, bool optimistic, cons
   } else {
     sum.make_room_for(max_of(x, n));
   }
-  sum.total += pass([reference = sum.reference](Floats v) { return power(v, reference); });
+  sum.total += pass([reference = sum.reference](Floats v) { return softmax_power(v - reference); });
 }
 
 template <class T>
 PowerSum power_sum(const T* x, std::int64_t n) {
-  PowerSum sum;
-  const std::int64_t length = power_part(n);
-  for (std::int64_t i = 0; i < n; i += length) {
-    const std::int64_t part = std::min(length, n - i);
-    add_powers(sum, x + i, part, i > 0 && part == length, [&](const auto& f) {
-      return sum_of(part, f, Fetching<T>{x + i, x + i + length});
+  PowerSum sum = begin_power_sum(x, n);
+  const PowerParts parts(n);
+  parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t /*number*/) {
+    add_powers(sum, x + i, part, PowerParts::in_pairs(part), [&](const auto& f) {
+      return sum_of(part, f, Fetching<T>{x + i, x + i + parts.length()});
     });
-  }
+  });
   return sum;
 }
 

@@ -255,6 +255,33 @@ inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #endif
 }
 
+/// a·b, not yet multiplied: a sum takes it in one multiply-add, whether or not its value is kept, too.
+struct Product {
+  Floats a, b;
+
+  Floats value() const { return a * b; }
+};
+inline Floats value_of(Floats x) {
+  return x;
+}
+inline Floats value_of(const Product& x) {
+  return x.value();
+}
+inline void add_to(Floats& sum, Floats x) {
+  sum += x;
+}
+inline void add_to(Floats& sum, const Product& x) {
+  sum = multiply_add(x.a, x.b, sum);
+}
+
+#if defined(__AVX512F__)
+/// By lane the entry of a table of 32 that the last five bits of `index` say.
+inline Words look_up(Words first, Words last, Words index) {
+  return lanes_cast<Words>(
+      _mm512_permutex2var_epi32(lanes_cast<__m512i>(first), lanes_cast<__m512i>(index), lanes_cast<__m512i>(last)));
+}
+#endif
+
 /// Whether vectors of pairs of bf16 can be multiplied and summed, as floats: AVX512_BF16.
 #if defined(__AVX512BF16__)
 inline constexpr bool kHasPairs = true;
@@ -421,18 +448,22 @@ inline void transform(std::int64_t n, T* output, const Function& f, const In&...
   transform<1, T>(n, {output}, f, in...);
 }
 
-/// Σ f(values of `in…`), f from Floats to Floats, with four independent accumulators, added in a fixed order.
+/// Σ f(values of `in…`), f from Floats to Floats or a Product, with four independent accumulators, added in a fixed
+/// order.
 template <class Function, class... In>
 inline float sum_of(std::int64_t n, const Function& f, const In&... in) {
   Floats a{}, b{}, c{}, d{};
   const auto step = [&](std::int64_t i, Floats& first_sum, Floats& second_sum) {
-    [&](auto... pair) { first_sum += f(pair.first...), second_sum += f(pair.second...); }(load_pair(in + i)...);
+    [&](auto... pair) {
+      add_to(first_sum, f(pair.first...)), add_to(second_sum, f(pair.second...));
+    }(load_pair(in + i)...);
   };
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) step(i, a, b), step(i + 2 * kLanes, c, d);
   if (i + 2 * kLanes <= n) step(i, a, b), i += 2 * kLanes;
   const std::int64_t rest = i;
-  for_vectors(n - rest, [&](std::int64_t j, auto lanes) { a += lanes.fill(f(lanes.load(in + (rest + j))...), 0.0F); });
+  for_vectors(n - rest,
+              [&](std::int64_t j, auto lanes) { a += lanes.fill(value_of(f(lanes.load(in + (rest + j))...)), 0.0F); });
   return sum((a + b) + (c + d));
 }
 
@@ -441,16 +472,17 @@ template <class Function, class In>
 inline float transform_and_sum(std::int64_t n, float* y, const Function& f, const In& x) {
   Floats a{}, b{}, c{}, d{};
   const auto step = [&](std::int64_t i, Floats& first_sum, Floats& second_sum) {
-    const Pair from = load_pair(x + i), to{f(from.first), f(from.second)};
-    store_pair(y + i, to);
-    first_sum += to.first, second_sum += to.second;
+    const Pair from = load_pair(x + i);
+    const auto first = f(from.first), second = f(from.second);
+    store_pair(y + i, {value_of(first), value_of(second)});
+    add_to(first_sum, first), add_to(second_sum, second);
   };
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) step(i, a, b), step(i + 2 * kLanes, c, d);
   if (i + 2 * kLanes <= n) step(i, a, b), i += 2 * kLanes;
   const std::int64_t rest = i;
   for_vectors(n - rest, [&](std::int64_t j, auto lanes) {
-    const Floats value = f(lanes.load(x + (rest + j)));
+    const Floats value = value_of(f(lanes.load(x + (rest + j))));
     lanes.store(y + rest + j, value);
     a += lanes.fill(value, 0.0F);
   });

@@ -15,41 +15,68 @@ namespace weft::cpu {
 }
 
 inline constexpr float kLog2e = 1.44269504F;
-// 1.5·2²³ + 127: adding it rounds to a whole number n and leaves n + 127 in the last bits.
-inline constexpr float kRoundToWhole = 12583039.0F;
+#if defined(__AVX512F__)
+// 1.5·2¹⁸: adding it rounds to a multiple of 1/32 and leaves 32 times that in the last bits.
+inline constexpr float kRoundExponent = 393216.0F;
 
-/// 2ⁿ⁺ʳ for |r| ≤ ½ and −126 ≤ n ≤ 128 with a relative error below 2.5e-7, or NaN if r is NaN. `shifted` is n +
-/// kRoundToWhole.
-[[gnu::always_inline]] inline Floats exp2_of_parts(Floats shifted, Floats r) {
+/// 2ⁿ⁺ʳ for |r| ≤ 1/64 and multiples n of 1/32 in −127 … 128, with a relative error below 2e-7, or NaN if r is NaN.
+/// `shifted` is n + kRoundExponent.
+[[gnu::always_inline]] inline Product exp2_of_parts(Floats shifted, Floats r) {
+  // The number of operations is what counts here: a table in two registers costs one, and saves three multiply-adds.
+  // An entry is 2ʲᐟ³²'s bits less j where 32·n is shifted to: their sum has the whole part of n as its exponent.
+  const Words first = {0x3f800000U, 0x3f7ecd87U, 0x3f7daac3U, 0x3f7c980fU, 0x3f7b95c2U, 0x3f7aa43aU,
+                       0x3f79c3d3U, 0x3f78f4f0U, 0x3f7837f0U, 0x3f778d3aU, 0x3f76f532U, 0x3f767043U,
+                       0x3f75fed7U, 0x3f75a15bU, 0x3f75583fU, 0x3f7523f6U};
+  const Words last = {0x3f7504f3U, 0x3f74fbafU, 0x3f7508a4U, 0x3f752c4dU, 0x3f75672aU, 0x3f75b9beU,
+                      0x3f76248cU, 0x3f76a81eU, 0x3f7744fdU, 0x3f77fbb8U, 0x3f78ccdfU, 0x3f79b907U,
+                      0x3f7ac0c7U, 0x3f7be4baU, 0x3f7d257dU, 0x3f7e83b3U};
+  const Words entry = look_up(first, last, lanes_cast<Words>(shifted));
+  const Floats fraction = (2.40226512e-1F * r + 6.93157328e-1F) * r + 1.0F;
+  return {fraction, lanes_cast<Floats>(entry + (lanes_cast<Words>(shifted) << 18))};
+}
+#else
+// 1.5·2²³ + 127: adding it rounds to a whole number n and leaves n + 127 in the last bits.
+inline constexpr float kRoundExponent = 12583039.0F;
+
+/// 2ⁿ⁺ʳ for |r| ≤ ½ and whole n in −126 … 128, with a relative error below 2.5e-7, or NaN if r is NaN. `shifted` is n +
+/// kRoundExponent.
+[[gnu::always_inline]] inline Product exp2_of_parts(Floats shifted, Floats r) {
   // Estrin's scheme: kernels wait for this chain of dependent operations more than for their number.
   const Floats r2 = r * r;
   const Floats upper = (1.33002565e-3F * r + 9.66971847e-3F) * r2 + (5.55056004e-2F * r + 2.40222815e-1F);
   const Floats fraction = upper * r2 + (6.93147181e-1F * r + 1.0F);
-  return fraction * lanes_cast<Floats>(lanes_cast<Words>(shifted) << 23);  // 2ⁿ: n + 127 is its exponent's bits
+  return {fraction, lanes_cast<Floats>(lanes_cast<Words>(shifted) << 23)};  // 2ⁿ: n + 127 is its exponent's bits
 }
+#endif
 
 /// eˣ for x ≤ 88, as softmax needs it, with a relative error below 2.5e-7 + 2e-8·|x|: at most 2⁻¹²⁶ below −87.3, NaN
 /// for NaN.
-[[gnu::always_inline]] inline Floats softmax_exp(Floats x) {
+[[gnu::always_inline]] inline Product softmax_power(Floats x) {
   const Floats bounded = at_least(x, -88.0F);
-  const Floats log2e = broadcast(kLog2e), shifted = multiply_add(bounded, log2e, broadcast(kRoundToWhole));
-  return exp2_of_parts(shifted, multiply_add(bounded, log2e, kRoundToWhole - shifted));
+  const Floats log2e = broadcast(kLog2e), shifted = multiply_add(bounded, log2e, broadcast(kRoundExponent));
+  return exp2_of_parts(shifted, multiply_add(bounded, log2e, kRoundExponent - shifted));
+}
+[[gnu::always_inline]] inline Floats softmax_exp(Floats x) {
+  return softmax_power(x).value();
 }
 
-/// 1/(1 + 2ˣ) to 4e-7, for callers whose exponents come scaled: 0 from 128 on, NaN for NaN.
+/// 1/(1 + 2ˣ) to 4e-7, for callers whose exponents come scaled, from −126 to 128, where it is 0; NaN for NaN.
+[[gnu::always_inline]] inline Floats logistic2_within(Floats x) {
+  const Floats shifted = x + kRoundExponent;
+  return 1.0F / (1.0F + exp2_of_parts(shifted, x - (shifted - kRoundExponent)).value());
+}
+/// The same for all x.
 [[gnu::always_inline]] inline Floats logistic2(Floats x) {
-  const Floats bounded = at_most(at_least(x, -126.0F), 128.0F);
-  const Floats shifted = bounded + kRoundToWhole;
-  return 1.0F / (1.0F + exp2_of_parts(shifted, bounded - (shifted - kRoundToWhole)));
+  return logistic2_within(at_most(at_least(x, -126.0F), 128.0F));
 }
 
-/// 1/(1 + e⁻ˣ) to 3e-7: silu(x) = x·logistic(x). 0 from −89 on, NaN for NaN.
+/// 1/(1 + e⁻ˣ) to 3e-7: silu(x) = x·logistic(x). 0 from −88.72 on, NaN for NaN.
 [[gnu::always_inline]] inline Floats logistic(Floats x) {
   constexpr float kLog2eLow = 1.9259630e-8F;  // what fp32 leaves of log₂e
-  const Floats negative = -at_most(at_least(x, -89.0F), 87.0F), log2e = broadcast(kLog2e);
-  const Floats shifted = multiply_add(negative, log2e, broadcast(kRoundToWhole));
-  const Floats r = multiply_add(negative, log2e, kRoundToWhole - shifted);
-  return 1.0F / (1.0F + exp2_of_parts(shifted, multiply_add(negative, broadcast(kLog2eLow), r)));
+  const Floats negative = -at_most(at_least(x, -88.72F), 87.0F), log2e = broadcast(kLog2e);
+  const Floats shifted = multiply_add(negative, log2e, broadcast(kRoundExponent));
+  const Floats r = multiply_add(negative, log2e, kRoundExponent - shifted);
+  return 1.0F / (1.0F + exp2_of_parts(shifted, multiply_add(negative, broadcast(kLog2eLow), r)).value());
 }
 
 struct SineCosine {

@@ -19,6 +19,7 @@
 #include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/block_transpose.h"
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/gemm_method.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace weft::cpu {
@@ -27,9 +28,13 @@ namespace {
 constexpr std::int64_t kTile = 64;  // queries of a block, keys of a tile
 constexpr std::int64_t kVectors = kTile / kLanes;
 
+// Elements of bf16 whose tiles are made of pairs; those of bf16 itself become floats.
+struct PairedBf16 : bf16 {};
+static_assert(sizeof(PairedBf16) == sizeof(bf16));
+
 // Whether T's tiles are made of pairs, and how many elements a word holds.
 template <class T>
-inline constexpr bool kPaired = kHasPairs&& std::is_same_v<T, bf16>;
+inline constexpr bool kPaired = std::is_same_v<T, PairedBf16>;
 template <class T>
 inline constexpr std::int64_t kPerWord = kPaired<T> ? 2 : 1;
 
@@ -97,7 +102,7 @@ void copy_rows(const HeadRows<T>& from, std::int64_t rows, std::int64_t dim, flo
 }
 
 // to[⌈rows/2⌉, 2·words]: pairs across rows, of rows[rows, words] along; a row that isn't there counts as zero.
-void pair_rows(const float* rows, std::int64_t count, std::int64_t words, float* to) {
+[[maybe_unused]] void pair_rows(const float* rows, std::int64_t count, std::int64_t words, float* to) {
   for (std::int64_t row = 0; row < count; row += 2, to += 2 * words) {
     for (std::int64_t i = 0; i < words; i += kLanes) {
       const Words first = lanes_cast<Words>(load(rows + row * words + i));
@@ -525,6 +530,27 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
   write_rows(scratch.dv, seq, head_dim, 1.0F, HeadRows<T>(gradients.dv, first_row, kv_head, head_dim));
 }
 
+// Calls visit with the type of elements that attention over these matrices has on this CPU.
+template <class Visit, class... Matrices>
+void with_tiles_of(const Visit& visit, const Matrices&... matrices) {
+  const auto choose = [&]<class T>(std::type_identity<T> type) {
+    if constexpr (kHasPairs && std::is_same_v<T, bf16>) {
+      if (bf16_in_pairs()) return visit(std::type_identity<PairedBf16>{});
+    }
+    visit(type);
+  };
+  with_element_type(choose, matrices...);
+}
+
+template <template <class> class ScratchOf>
+Scratch scratch_of(const AttentionShape& shape, DType dtype) {
+  Scratch scratch{};
+  Matrix any{};
+  any.dtype = dtype;
+  with_tiles_of([&]<class T>(std::type_identity<T>) { scratch.worker_bytes = ScratchOf<T>::bytes(shape); }, any);
+  return scratch;
+}
+
 }  // namespace
 
 void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors) {
@@ -532,11 +558,11 @@ void attention_forward(Workers& workers, const AttentionShape& shape, const Atte
     workers.run(shape.batch * shape.kv_heads * forward_parts(shape),
                 [&](std::int64_t chunk) { forward_chunk<T>(shape, tensors, chunk, workers.worker_scratch()); });
   };
-  with_element_type(run, tensors.q, tensors.k, tensors.v, tensors.out);
+  with_tiles_of(run, tensors.q, tensors.k, tensors.v, tensors.out);
 }
 
 Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype) {
-  return {dtype == DType::bf16 ? ForwardScratch<bf16>::bytes(shape) : ForwardScratch<float>::bytes(shape), 0};
+  return scratch_of<ForwardScratch>(shape, dtype);
 }
 
 void attention_backward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
@@ -547,12 +573,12 @@ void attention_backward(Workers& workers, const AttentionShape& shape, const Att
                        workers.worker_scratch());
     });
   };
-  with_element_type(run, tensors.q, tensors.k, tensors.v, tensors.out, gradients.dout, gradients.dq, gradients.dk,
-                    gradients.dv);
+  with_tiles_of(run, tensors.q, tensors.k, tensors.v, tensors.out, gradients.dout, gradients.dq, gradients.dk,
+                gradients.dv);
 }
 
 Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype) {
-  return {dtype == DType::bf16 ? BackwardScratch<bf16>::bytes(shape) : BackwardScratch<float>::bytes(shape), 0};
+  return scratch_of<BackwardScratch>(shape, dtype);
 }
 
 }  // namespace weft::cpu

@@ -342,9 +342,12 @@ struct Fetching {
     return {now + i, reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(ahead) + i * sizeof(T))};
   }
 };
+/// Elements of a line of the cache.
+template <class T>
+inline constexpr std::int64_t kLine = 64 / sizeof(T);
 template <class T>
 [[gnu::always_inline]] inline Pair load_pair(const Fetching<T>& from) {
-  __builtin_prefetch(from.ahead);
+  for (std::int64_t i = 0; i < 2 * kLanes; i += kLine<T>) __builtin_prefetch((from + i).ahead);
   return load_pair(from.now);
 }
 template <class T>

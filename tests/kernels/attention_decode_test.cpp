@@ -26,7 +26,8 @@ Matrix token_rows(Tensor& tensor, std::int64_t batch, std::int64_t seq, std::int
 
 TEST_P(AttentionDecode, ContinuesAPrefill) {
   const DType dtype = GetParam();
-  for (const auto& [heads, kv_heads, dim] : {std::array<std::int64_t, 3>{4, 4, 16}, {6, 2, 11}}) {
+  for (const auto& sizes : {std::array<std::int64_t, 3>{4, 4, 16}, {6, 2, 11}}) {
+    const std::int64_t heads = sizes[0], kv_heads = sizes[1], dim = sizes[2];
     const std::int64_t batch = 2, seq = 70, context = 90, prefill = 50;
     Tensor q = Tensor::random(dtype, batch * seq, heads * dim, 1, 1.0, 3);
     Tensor k = Tensor::random(dtype, batch * seq, kv_heads * dim, 2);

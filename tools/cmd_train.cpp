@@ -30,7 +30,7 @@ std::string indented(const std::string& text) {
 
 struct TrainOptions {
   std::string program;  // as it was called
-  RunConfig config;  // not yet resolved
+  RunConfig config;     // not yet resolved
   bool dry_run = false;
   bool json = false;
   bool quiet = false;

@@ -1,7 +1,7 @@
 // Causal softmax attention, tiled over query blocks: the scores of one block of one head live in worker scratch, never
 // a seq × seq matrix for a whole batch. The backward pass recomputes the probabilities from the stored log-sum-exp (Dao
-// et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). In bf16, where the CPU multiplies its pairs, probabilities
-// and the scores' gradients are rounded to it before they are multiplied, as GPUs do; all sums are fp32.
+// et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). In bf16, where the CPU multiplies its pairs,
+// probabilities and the scores' gradients are rounded to it before they are multiplied, as GPUs do; all sums are fp32.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ inline constexpr float kRoundExponent = 393216.0F;
 /// 2ⁿ⁺ʳ for |r| ≤ 1/64 and multiples n of 1/32 in −127 … 128, with a relative error below 2e-7, or NaN if r is NaN.
 /// `shifted` is n + kRoundExponent.
 [[gnu::always_inline]] inline Product exp2_of_parts(Floats shifted, Floats r) {
-  // The number of operations is what counts here: a table in two registers costs one, and saves four.
+  // The number of operations is what counts here: a table in two registers costs two and saves four.
   // An entry is 2ʲᐟ³²'s bits less j where 32·n is shifted to: their sum has the whole part of n as its exponent.
   const Words first = {0x3f800000U, 0x3f7ecd87U, 0x3f7daac3U, 0x3f7c980fU, 0x3f7b95c2U, 0x3f7aa43aU,
                        0x3f79c3d3U, 0x3f78f4f0U, 0x3f7837f0U, 0x3f778d3aU, 0x3f76f532U, 0x3f767043U,

@@ -71,8 +71,7 @@ struct HeadRows {
 // A head's row is a few lines out of a row of all heads: too short for the prefetchers of the hardware.
 template <int kWrite, class T>
 void prefetch_row(const HeadRows<T>& head, std::int64_t row, std::int64_t dim) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
-  for (std::int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(head.data + row * head.stride + i, kWrite);
+  for (std::int64_t i = 0; i < dim; i += kLine<T>) __builtin_prefetch(head.data + row * head.stride + i, kWrite);
 }
 constexpr std::int64_t kRowsAhead = 8;
 

@@ -18,8 +18,7 @@ constexpr std::int64_t kTokensAhead = 8;
 
 template <class T>
 void fetch(const T* token, std::int64_t dim) {
-  constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
-  for (std::int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(token + i);
+  for (std::int64_t i = 0; i < dim; i += kLine<T>) __builtin_prefetch(token + i);
 }
 
 // scores[p] = scale·q·k_p for p < visible, then exp(score − largest); returns their sum.

@@ -89,6 +89,8 @@ void multiply_tile(const TileProduct& product, std::int64_t rows, std::int64_t v
 }
 
 template void multiply_tile<false>(const TileProduct& product, std::int64_t rows, std::int64_t vectors);
+#if defined(__AVX512BF16__)
 template void multiply_tile<true>(const TileProduct& product, std::int64_t rows, std::int64_t vectors);
+#endif
 
 }  // namespace weft::cpu

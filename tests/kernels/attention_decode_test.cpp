@@ -63,8 +63,7 @@ TEST_P(AttentionDecode, ContinuesAPrefill) {
           }
         });
     const Values expected = whole.values(), actual = out.values();
-    // Whole sequences multiply rounded probabilities in bf16, decoding doesn't: 2⁻⁹ of Σ p|v|.
-    const testing::Tolerance tolerance = testing::tolerance_of(dtype, dtype == DType::bf16 ? 0x1p-9 : 1e-5);
+    const testing::Tolerance tolerance = testing::attention_tolerance(dtype);
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t first = (b * seq + prefill) * heads * dim, last = (b + 1) * seq * heads * dim;
       testing::expect_close({actual.begin() + first, actual.begin() + last},

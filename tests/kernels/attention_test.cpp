@@ -116,9 +116,7 @@ void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
   testing::run_on_one_and_three_threads(attention_forward_scratch(shape, dtype), {&out, &lse},
                                         [&](Workers& workers) { attention_forward(workers, shape, tensors); });
   const auto [expected_out, expected_lse] = reference.forward(q, k, v);
-  // bf16: probabilities are rounded, too, where the CPU multiplies pairs: 2⁻⁹ of Σ p|v|.
-  testing::expect_close(out.values(), expected_out, testing::tolerance_of(dtype, dtype == DType::bf16 ? 0x1p-9 : 1e-5),
-                        "out");
+  testing::expect_close(out.values(), expected_out, testing::attention_tolerance(dtype), "out");
   testing::expect_close(lse.values(), expected_lse, {1e-5, 1e-5}, "lse");
 
   Tensor dout = Tensor::random(dtype, rows, q_cols, 4, 1.0, 5);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "kernels/cpu/gemm_method.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
@@ -134,6 +135,11 @@ struct Tolerance {
 /// fp32: some rounding errors of sums. bf16: one unit in the last place (half of one is the rounding itself).
 inline Tolerance tolerance_of(DType dtype, double absolute = 1e-5) {
   return dtype == DType::bf16 ? Tolerance{0x1p-8, absolute} : Tolerance{1e-5, absolute};
+}
+
+/// Of attention's output. Where the CPU multiplies pairs of bf16, probabilities are rounded, too: 2⁻⁹ of Σ p|v|.
+inline Tolerance attention_tolerance(DType dtype) {
+  return tolerance_of(dtype, dtype == DType::bf16 && bf16_in_pairs() ? 0x1p-9 : 1e-5);
 }
 
 inline void expect_close(const Values& actual, const Values& expected, const Tolerance& tolerance,

@@ -12,22 +12,28 @@ constexpr float kCubic = 0.044715F;
 constexpr float kTwoRootTwoOverPi = 1.5957691216F;  // 2·√(2/π)
 constexpr float kScale = -kTwoRootTwoOverPi * kLog2e;
 
-// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one power, no cancellation. This is −2u·log₂e.
-[[gnu::always_inline]] inline Floats gelu_exponent(Floats x) {
-  return x * (kScale + (kScale * kCubic) * (x * x));
+// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one power, no cancellation. This is −2u·log₂e over x.
+[[gnu::always_inline]] inline Floats gelu_slope(Floats x_squared) {
+  return kScale + (kScale * kCubic) * x_squared;
 }
 
-// NaN may give any gate: it is multiplied by x.
+// Beyond these bounds the gate is 0 and 1 to fp32's last bit. The lower one's exponent counts as 128, where the gate is
+// 0; the upper one's is above −126. This also keeps x³ from overflowing into inf·0.
+[[gnu::always_inline]] inline Floats gelu_bounded(Floats x) {
+  return at_least(at_most(x, 9.9F), -10.0607F);
+}
+
 [[gnu::always_inline]] inline Floats gelu(Floats x) {
-  return x * logistic2(gelu_exponent(x));
+  const Floats bounded = gelu_bounded(x);
+  return over_one_plus_exp2_of(x, bounded, gelu_slope(bounded * bounded));
 }
 
-// Beyond these bounds gelu′ is 0 and 1 to fp32's last bit. The lower one's exponent counts as 128, where the gate is 0;
-// the upper one's is above −126. Clamping there also keeps x³ from overflowing into inf·0.
 [[gnu::always_inline]] inline Floats gelu_derivative(Floats x) {
-  x = at_least(at_most(x, 9.9F), -10.0607F);
-  const Floats gate = logistic2_within(gelu_exponent(x));
-  return gate + x * gate * (1.0F - gate) * (kTwoRootTwoOverPi * (1.0F + 3.0F * kCubic * x * x));
+  x = gelu_bounded(x);
+  const Floats x_squared = x * x;
+  const Floats gate = over_one_plus_exp2_of(broadcast(1.0F), x, gelu_slope(x_squared));
+  const Floats gated = x * gate, of_exponent = kTwoRootTwoOverPi + (3.0F * kCubic * kTwoRootTwoOverPi) * x_squared;
+  return gate + multiply_add(-gated, gate, gated) * of_exponent;
 }
 
 // So far ahead what is only written is fetched while arguments are looked up: the CPU foresees reads better.

@@ -25,9 +25,8 @@ PowerSum replace_by_powers(T* x, float* powers, std::int64_t n, const Factor& fa
   std::array<float, kMostPowerParts> references{};
   PowerSum sum = begin_power_sum(x, n);
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
-    add_powers(sum, x + i, part, !kInPlace && PowerParts::in_pairs(part), [&](const auto& f) {
-      return transform_and_sum(part, powers + i, f, Fetching<T>{x + i, x + i + parts.length()});
-    });
+    add_powers(sum, Fetching<T>{x + i, x + i + parts.length()}, part, !kInPlace && PowerParts::in_pairs(part),
+               [&](const auto& f, const auto& in) { return transform_and_sum(part, powers + i, f, in); });
     references.at(static_cast<std::size_t>(number)) = sum.reference;
   });
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <type_traits>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/near_powers.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace weft::cpu {
@@ -71,25 +74,50 @@ PowerSum begin_power_sum(const T* x, std::int64_t n) {
   return sum;
 }
 
-/// Adds n elements of x to a sum; `pass(f)` gives Σ f(x). `optimistic`: their powers are taken before it is seen
+#if defined(__AVX512BW__)
+/// Adds n logits to a sum if all are near its reference, as they usually are; returns whether they were. See
+/// add_powers().
+template <bool kNegative, class Pass>
+bool add_near_powers(PowerSum& sum, const Fetching<bf16>& x, const Pass& pass) {
+  Bf16Extremes<kNegative> extremes(bf16(sum.largest));
+  const float more = pass(NearPowers(sum.reference), Watching<kNegative>{x, extremes});
+  const std::optional<float> most = extremes.largest();
+  if (!most || extremes.may_be_below(sum.reference - NearPowers::kFarthest) || sum.make_room_for(*most)) return false;
+  sum.total += more;
+  return true;
+}
+template <class Pass>
+bool add_near_powers(PowerSum& sum, const Fetching<bf16>& x, const Pass& pass) {
+  if (!(std::abs(sum.reference) <= NearPowers::kMost)) return false;
+  return sum.largest < 0.0F ? add_near_powers<true>(sum, x, pass) : add_near_powers<false>(sum, x, pass);
+}
+#endif
+
+/// Adds n elements of x to a sum; `pass(f, x)` gives Σ f(x). `optimistic`: their powers are taken before it is seen
 /// whether the reference has to move, and once more if so. Then x must outlive a pass, and n be a multiple of 2·kLanes.
-/// The sum has the same bits either way.
 template <class T, class Pass>
-void add_powers(PowerSum& sum, const T* x, std::int64_t n, bool optimistic, const Pass& pass) {
+void add_powers(PowerSum& sum, const Fetching<T>& x, std::int64_t n, bool optimistic, const Pass& pass) {
+#if defined(__AVX512BW__)
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (optimistic && add_near_powers(sum, x, pass)) return;
+    optimistic = false;
+  }
+#endif
   if (optimistic) {
     Floats most = broadcast(sum.largest);
-    const float more = pass([&most, reference = sum.reference](Floats v) {
+    const auto powers = [&most, reference = sum.reference](Floats v) {
       most = max(v, most);
       return softmax_power(v - reference);
-    });
+    };
+    const float more = pass(powers, x);
     if (!sum.make_room_for(largest(most))) {
       sum.total += more;
       return;
     }
   } else {
-    sum.make_room_for(max_of(x, n));
+    sum.make_room_for(max_of(x.now, n));
   }
-  sum.total += pass([reference = sum.reference](Floats v) { return softmax_power(v - reference); });
+  sum.total += pass([reference = sum.reference](Floats v) { return softmax_power(v - reference); }, x);
 }
 
 template <class T>
@@ -97,9 +125,8 @@ PowerSum power_sum(const T* x, std::int64_t n) {
   PowerSum sum = begin_power_sum(x, n);
   const PowerParts parts(n);
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t /*number*/) {
-    add_powers(sum, x + i, part, PowerParts::in_pairs(part), [&](const auto& f) {
-      return sum_of(part, f, Fetching<T>{x + i, x + i + parts.length()});
-    });
+    add_powers(sum, Fetching<T>{x + i, x + i + parts.length()}, part, PowerParts::in_pairs(part),
+               [&](const auto& f, const auto& in) { return sum_of(part, f, in); });
   });
   return sum;
 }

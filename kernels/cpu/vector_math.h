@@ -19,9 +19,9 @@ inline constexpr float kLog2e = 1.44269504F;
 // 1.5·2¹⁸: adding it rounds to a multiple of 1/32 and leaves 32 times that in the last bits.
 inline constexpr float kRoundExponent = 393216.0F;
 
-/// 2ⁿ⁺ʳ for |r| ≤ 1/64 and multiples n of 1/32 in −127 … 128, with a relative error below 2e-7, or NaN if r is NaN.
-/// `shifted` is n + kRoundExponent.
-[[gnu::always_inline]] inline Product exp2_of_parts(Floats shifted, Floats r) {
+/// factor·2ⁿ⁺ʳ for |r| ≤ 1/64 and multiples n of 1/32 in −127 … 128, with a relative error below 2e-7, or NaN if r is
+/// NaN. `shifted` is n + kRoundExponent, or another number whose last bits are the same.
+[[gnu::always_inline]] inline Product exp2_of_parts(Floats shifted, Floats r, float factor = 1.0F) {
   // The number of operations is what counts here: a table in two registers costs two and saves four.
   // An entry is 2ʲᐟ³²'s bits less j where 32·n is shifted to: their sum has the whole part of n as its exponent.
   const Words first = {0x3f800000U, 0x3f7ecd87U, 0x3f7daac3U, 0x3f7c980fU, 0x3f7b95c2U, 0x3f7aa43aU,
@@ -31,7 +31,7 @@ inline constexpr float kRoundExponent = 393216.0F;
                       0x3f76248cU, 0x3f76a81eU, 0x3f7744fdU, 0x3f77fbb8U, 0x3f78ccdfU, 0x3f79b907U,
                       0x3f7ac0c7U, 0x3f7be4baU, 0x3f7d257dU, 0x3f7e83b3U};
   const Words entry = look_up(first, last, lanes_cast<Words>(shifted));
-  const Floats fraction = (2.40226512e-1F * r + 6.93157328e-1F) * r + 1.0F;
+  const Floats fraction = (2.40226512e-1F * factor * r + 6.93157328e-1F * factor) * r + factor;
   return {fraction, lanes_cast<Floats>(entry + (lanes_cast<Words>(shifted) << 18))};
 }
 #else
@@ -60,23 +60,25 @@ inline constexpr float kRoundExponent = 12583039.0F;
   return softmax_power(x).value();
 }
 
-/// 1/(1 + 2ˣ) to 4e-7, for callers whose exponents come scaled, from −126 to 128, where it is 0; NaN for NaN.
-[[gnu::always_inline]] inline Floats logistic2_within(Floats x) {
-  const Floats shifted = x + kRoundExponent;
-  return 1.0F / (1.0F + exp2_of_parts(shifted, x - (shifted - kRoundExponent)).value());
+/// x/(1 + 2ⁿ⁺ʳ), n and r as in exp2_of_parts: 0 where 2ⁿ is infinite.
+[[gnu::always_inline]] inline Floats over_one_plus_exp2(Floats x, Floats shifted, Floats r) {
+  const Product power = exp2_of_parts(shifted, r);
+  return x / multiply_add(power.a, power.b, broadcast(1.0F));
 }
-/// The same for all x.
-[[gnu::always_inline]] inline Floats logistic2(Floats x) {
-  return logistic2_within(at_most(at_least(x, -126.0F), 128.0F));
+
+/// x/(1 + 2ᵃᵇ) to 4e-7 for ab in −126 … 128, from where on it is 0; NaN for NaN.
+[[gnu::always_inline]] inline Floats over_one_plus_exp2_of(Floats x, Floats a, Floats b) {
+  const Floats shifted = multiply_add(a, b, broadcast(kRoundExponent));
+  return over_one_plus_exp2(x, shifted, multiply_add(a, b, kRoundExponent - shifted));
 }
 
 /// 1/(1 + e⁻ˣ) to 3e-7: silu(x) = x·logistic(x). 0 from −88.72 on, NaN for NaN.
 [[gnu::always_inline]] inline Floats logistic(Floats x) {
   constexpr float kLog2eLow = 1.9259630e-8F;  // what fp32 leaves of log₂e
-  const Floats negative = -at_most(at_least(x, -88.72F), 87.0F), log2e = broadcast(kLog2e);
-  const Floats shifted = multiply_add(negative, log2e, broadcast(kRoundExponent));
-  const Floats r = multiply_add(negative, log2e, kRoundExponent - shifted);
-  return 1.0F / (1.0F + exp2_of_parts(shifted, multiply_add(negative, broadcast(kLog2eLow), r)).value());
+  const Floats bounded = at_most(at_least(x, -88.72F), 87.0F), minus_log2e = broadcast(-kLog2e);
+  const Floats shifted = multiply_add(bounded, minus_log2e, broadcast(kRoundExponent));
+  const Floats r = multiply_add(bounded, minus_log2e, kRoundExponent - shifted);
+  return over_one_plus_exp2(broadcast(1.0F), shifted, multiply_add(bounded, broadcast(-kLog2eLow), r));
 }
 
 struct SineCosine {

@@ -44,18 +44,21 @@ TEST(VectorMath, LogisticIsAccurateAndSaturates) {
   EXPECT_TRUE(std::isnan(logistic(broadcast(kNan))[0]));
 }
 
-TEST(VectorMath, LogisticOfPowersOfTwoIsAccurateAndSaturates) {
-  for (double x = -125.9; x < 125.9; x += 0.0123) {
-    const auto value = static_cast<float>(x);
-    const double exact = 1.0 / (1.0 + std::exp2(static_cast<double>(value)));
-    EXPECT_NEAR(logistic2(broadcast(value))[3] / exact, 1.0, 4e-7) << x;
+TEST(VectorMath, GatesOfPowersOfTwoAreAccurateAndVanish) {
+  const auto at = [](float x, float a, float b) {
+    return over_one_plus_exp2_of(broadcast(x), broadcast(a), broadcast(b))[3];
+  };
+  for (double exponent = -125.9; exponent < 125.9; exponent += 0.0123) {
+    const auto a = static_cast<float>(exponent / 1.7);
+    const double exact = 1.0 / (1.0 + std::exp2(static_cast<double>(a) * static_cast<double>(1.7F)));
+    EXPECT_NEAR(at(1.0F, a, 1.7F) / exact, 1.0, 4e-7) << exponent;
+    EXPECT_NEAR(at(-3.0F, a, 1.7F) / exact, -3.0, 1.2e-6) << exponent;
   }
-  for (const float far : {128.0F, 1000.0F, kInfinity}) {
-    EXPECT_EQ(logistic2(broadcast(far))[0], 0.0F) << far;
-    EXPECT_EQ(logistic2(broadcast(-far))[0], 1.0F) << far;
-  }
-  EXPECT_TRUE(std::isnan(logistic2(broadcast(kNan))[5]));
-  for (float x = 126; x < 128; x += 0.01F) EXPECT_LE(logistic2(broadcast(x))[0], 1.2e-38F) << x;
+  EXPECT_EQ(at(-1e38F, 64.0F, 2.0F), 0.0F);
+  EXPECT_EQ(at(1e38F, -63.0F, 2.0F), 1e38F);
+  EXPECT_TRUE(std::isnan(at(kNan, 1.0F, 1.0F)));
+  EXPECT_TRUE(std::isnan(at(1.0F, kNan, 1.0F)));
+  for (float x = 126; x < 128; x += 0.01F) EXPECT_LE(at(1.0F, x, 1.0F), 1.2e-38F) << x;
 }
 
 TEST(VectorMath, SineAndCosineKeepTheirAccuracyAtLargePositions) {

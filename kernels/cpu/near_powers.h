@@ -1,0 +1,106 @@
+// Σ eˣ over bf16 logits near a reference in fewer instructions than softmax_power takes: neither is the reference
+// subtracted, nor are logits bounded; instead it is seen afterwards whether they were near, by comparing bf16s as
+// integers, 32 at a time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "kernels/cpu/vector_math.h"
+
+#if defined(__AVX512BW__)
+namespace weft::cpu {
+
+/// eˣ⁻ʳ for a reference |r| ≤ kMost and −kFarthest ≤ x − r ≤ 88, with the error of softmax_power.
+class NearPowers {
+ public:
+  static constexpr float kMost = 40000.0F, kFarthest = 87.0F;
+
+  explicit NearPowers(float reference) {
+    // r·log₂e in 32nds is part of what rounds, the rest is a factor: eʸ for |y| ≤ ln 2/64.
+    const double exponent = static_cast<double>(reference) * kLog2e, rounded = std::nearbyint(exponent * 32) / 32;
+    const double y = (rounded - exponent) * 0.69314718056;
+    offset_ = static_cast<float>(kRoundExponent - rounded);
+    factor_ = static_cast<float>(1 + y * (1 + y * (1.0 / 2 + y * (1.0 / 6))));
+  }
+  [[gnu::always_inline]] Product operator()(Floats x) const {
+    const Floats log2e = broadcast(kLog2e), shifted = multiply_add(x, log2e, broadcast(offset_));
+    return exp2_of_parts(shifted, multiply_add(x, log2e, offset_ - shifted), factor_);
+  }
+
+ private:
+  float offset_, factor_;
+};
+
+/// The largest and the smallest of some bf16s and of `first`, which is one of the largest so far. As integers positive
+/// numbers are ordered, and negative ones the other way round; without a sign those are above all positive ones.
+/// `kNegative` says that `first` is negative: then all are hoped to be.
+template <bool kNegative>
+class Bf16Extremes {
+ public:
+  explicit Bf16Extremes(bf16 first) : largest_(all(first.bits)), smallest_(all(kMinusZero)) {}
+
+  [[gnu::always_inline]] void add(__m512i values) {
+    largest_ =
+        kNegative ? _mm512_maskz_min_epu16(kAll, values, largest_) : _mm512_maskz_max_epi16(kAll, values, largest_);
+    smallest_ = _mm512_maskz_max_epu16(kAll, values, smallest_);
+  }
+  /// Nothing where one of them isn't negative in spite of the hope.
+  std::optional<float> largest() const {
+    bf16 result(kNegative ? -std::numeric_limits<float>::infinity() : 0.0F);
+    for (const std::uint16_t lane : lanes_cast<Lanes>(largest_)) {
+      result.bits = kNegative ? std::min(result.bits, lane) : std::max(result.bits, lane);
+    }
+    if (kNegative && result.bits < kMinusZero) return std::nullopt;
+    return static_cast<float>(result);
+  }
+  /// Whether one may lie below `bound`, or be a NaN with a sign: always if the bound isn't negative.
+  bool may_be_below(float bound) const {
+    if (!(bound < 0.0F)) return true;
+    std::uint16_t most = kMinusZero;
+    for (const std::uint16_t lane : lanes_cast<Lanes>(smallest_)) most = std::max(most, lane);
+    return most > std::bit_cast<std::uint32_t>(bound) >> 16;
+  }
+
+ private:
+  using Lanes = std::array<std::uint16_t, 32>;
+  static constexpr std::uint16_t kMinusZero = 0x8000;
+  static constexpr __mmask32 kAll = 0xffffffff;
+
+  static __m512i all(std::uint16_t bits) { return _mm512_set1_epi16(static_cast<short>(bits)); }
+
+  __m512i largest_, smallest_;
+};
+
+/// What Fetching gives, as an input of sum_of() and its like, whose extremes are kept: of whole pairs of vectors.
+template <bool kNegative>
+struct Watching {
+  Fetching<bf16> in;
+  Bf16Extremes<kNegative>& extremes;
+
+  Watching operator+(std::int64_t i) const { return {in + i, extremes}; }
+};
+template <bool kNegative>
+[[gnu::always_inline]] inline Pair load_pair(const Watching<kNegative>& from) {
+  __m512i words;
+  std::memcpy(&words, from.in.now, sizeof words);
+  from.extremes.add(words);
+  return load_pair(from.in);
+}
+template <bool kNegative>
+Floats load(const Watching<kNegative>& from) {
+  return load(from.in);
+}
+template <bool kNegative>
+Floats load_partial(const Watching<kNegative>& from, std::int64_t count) {
+  return load_partial(from.in, count);
+}
+
+}  // namespace weft::cpu
+#endif

@@ -21,11 +21,11 @@ namespace {
 template <class T, class Factor>
 PowerSum replace_by_powers(T* x, float* powers, std::int64_t n, const Factor& factor) {
   constexpr bool kInPlace = std::is_same_v<T, float>;
-  const PowerParts parts(n);
+  const PowerParts<T> parts(n);
   std::array<float, kMostPowerParts> references{};
   PowerSum sum = begin_power_sum(x, n);
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
-    add_powers(sum, Fetching<T>{x + i, x + i + parts.length()}, part, !kInPlace && PowerParts::in_pairs(part),
+    add_powers(sum, fetching_powers<T>(x + i), part, !kInPlace && PowerParts<T>::in_pairs(part),
                [&](const auto& f, const auto& in) { return transform_and_sum(part, powers + i, f, in); });
     references.at(static_cast<std::size_t>(number)) = sum.reference;
   });

@@ -15,15 +15,23 @@
 namespace weft::cpu {
 
 /// So many logits at a time: when one pass doesn't do, they stand in the first-level cache for the next.
-inline constexpr std::int64_t kPowerPart = 2048, kMostPowerParts = 256;
+template <class T>
+inline constexpr std::int64_t kPowerPart = 8192 / sizeof(T);
+inline constexpr std::int64_t kMostPowerParts = 256;
+
+/// Logits at x, while those half a part further on are fetched.
+template <class T>
+Fetching<T> fetching_powers(const T* x) {
+  return {x, x + kPowerPart<T> / 2};
+}
 
 /// The parts of n logits, in order: whole ones, what remains in whole pairs of vectors, and the rest.
+template <class T>
 class PowerParts {
  public:
   explicit PowerParts(std::int64_t n)
-      : n_(n), length_(std::max(kPowerPart, round_up(ceil_div(n, kMostPowerParts - 2), kPair))) {}
+      : n_(n), length_(std::max(kPowerPart<T>, round_up(ceil_div(n, kMostPowerParts - 2), kPair))) {}
 
-  std::int64_t length() const { return length_; }
   static bool in_pairs(std::int64_t part) { return part % kPair == 0; }
 
   /// Calls visit(first logit, logits, number of the part).
@@ -123,9 +131,9 @@ void add_powers(PowerSum& sum, const Fetching<T>& x, std::int64_t n, bool optimi
 template <class T>
 PowerSum power_sum(const T* x, std::int64_t n) {
   PowerSum sum = begin_power_sum(x, n);
-  const PowerParts parts(n);
+  const PowerParts<T> parts(n);
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t /*number*/) {
-    add_powers(sum, Fetching<T>{x + i, x + i + parts.length()}, part, PowerParts::in_pairs(part),
+    add_powers(sum, fetching_powers(x + i), part, PowerParts<T>::in_pairs(part),
                [&](const auto& f, const auto& in) { return sum_of(part, f, in); });
   });
   return sum;

@@ -81,10 +81,10 @@ TEST(NearPowers, WhatLiesBelowABoundIsFound) {
 
 // One logit of a row is far away, above or below, is infinite or NaN: sums are those of double precision.
 TEST(NearPowers, SumsOfRowsWithALogitFarAway) {
-  constexpr std::int64_t kLogits = 3 * kPowerPart + 77;
+  constexpr std::int64_t kLogits = 3 * kPowerPart<bf16> + 77;
   for (const float middle : {-300.0F, -30.0F, 0.0F, 30.0F, 300.0F, 50000.0F, -200000.0F}) {
     for (const float far : {0.0F, 39.0F, 41.0F, 100.0F, 400.0F, -86.0F, -90.0F, -400.0F, -kInfinity}) {
-      for (const std::int64_t at : {std::int64_t{3}, kPowerPart + 1000, kLogits - 1}) {
+      for (const std::int64_t at : {std::int64_t{3}, kPowerPart<bf16> + 1000, kLogits - 1}) {
         std::vector<bf16> logits;
         for (std::int64_t i = 0; i < kLogits; ++i) {
           logits.emplace_back(middle + 4.0F * static_cast<float>(std::sin(static_cast<double>(i) * 0.37)));

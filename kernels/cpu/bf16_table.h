@@ -42,7 +42,7 @@ template <int kStep>
   return {look_up<2>(table, x), look_up<2>(table, x + 1)};
 }
 [[gnu::always_inline]] inline Pair look_up_pair(const float* table, const Fetching<bf16>& x) {
-  __builtin_prefetch(x.ahead);
+  fetch_line(x.ahead);
   return look_up_pair(table, x.now);
 }
 

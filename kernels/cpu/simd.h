@@ -330,9 +330,16 @@ inline float largest(Floats value) {
   return combine_lanes(value, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-/// Elements at `now`, for transform() and sum_of(): while they are read, as many bytes at `ahead` are fetched into the
-/// cache. For kernels that pass over a row several times: memory would else rest during all passes but the first.
-/// `ahead` may lie beyond the end of an array.
+/// Fetches a line of the cache to read it: into the second level, from where the CPU brings it nearer by itself, while
+/// the first level keeps what is needed now.
+[[gnu::always_inline]] inline void fetch_line(const void* line) {
+  constexpr int kReading = 0, kSecondLevel = 2;
+  __builtin_prefetch(line, kReading, kSecondLevel);
+}
+
+/// Elements at `now`, for transform() and sum_of(): while they are read, as many bytes at `ahead` are fetched. For
+/// kernels that pass over a row several times: memory would else rest during all passes but the first. `ahead` may lie
+/// beyond the end of an array.
 template <class T>
 struct Fetching {
   const T* now;
@@ -347,7 +354,7 @@ template <class T>
 inline constexpr std::int64_t kLine = 64 / sizeof(T);
 template <class T>
 [[gnu::always_inline]] inline Pair load_pair(const Fetching<T>& from) {
-  for (std::int64_t i = 0; i < 2 * kLanes; i += kLine<T>) __builtin_prefetch((from + i).ahead);
+  for (std::int64_t i = 0; i < 2 * kLanes; i += kLine<T>) fetch_line((from + i).ahead);
   return load_pair(from.now);
 }
 template <class T>

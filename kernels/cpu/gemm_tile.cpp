@@ -16,14 +16,9 @@ constexpr std::int64_t kAhead = 8;
 constexpr std::int64_t kAhead = 0;
 #endif
 
-// An element of A in all lanes, kept in a register: GCC would rather fold the broadcast into each multiplication, which
-// reads A three times, and two loads a cycle are then what bounds the loop.
+// An element of A in all lanes, for several multiplications: read for each, two loads a cycle would bound the loop.
 inline Floats element(const float* from) {
-  Floats value = broadcast(*from);
-#if defined(__AVX512F__)
-  asm("" : "+v"(value));  // NOLINT(hicpp-no-assembler)
-#endif
-  return value;
+  return kept_in_register(broadcast(*from));
 }
 
 template <int kVectors, bool kPairs>

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -88,10 +87,10 @@ struct Watching {
 };
 template <bool kNegative>
 [[gnu::always_inline]] inline Pair load_pair(const Watching<kNegative>& from) {
-  __m512i words;
-  std::memcpy(&words, from.in.now, sizeof words);
-  from.extremes.add(words);
-  return load_pair(from.in);
+  fetch_pair(from.in);
+  const Words words = load_words(from.in.now);
+  from.extremes.add(lanes_cast<__m512i>(words));
+  return pair_of(words);
 }
 template <bool kNegative>
 Floats load(const Watching<kNegative>& from) {

@@ -1,7 +1,9 @@
 // Normalisation of rows that are cut into parts; see norm_parts.h.
 #include "kernels/cpu/norm_parts.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/column_sums.h"
@@ -31,11 +33,20 @@ Moments combined(const float* statistics, std::int64_t parts, std::int64_t rows,
   return all;
 }
 
+// Elements from a row to the one that is fetched meanwhile: parts of rows are short, and memory takes longer to answer
+// than one of them takes to compute.
+template <class T>
+std::int64_t fetched_distance(std::int64_t row_stride) {
+  constexpr std::int64_t kBytes = 3072;
+  const std::int64_t row = std::max<std::int64_t>(1, row_stride);
+  return ceil_div(kBytes, row * static_cast<std::int64_t>(sizeof(T))) * row;
+}
+
 }  // namespace
 
 void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Matrix& statistics) {
   const auto run = [&]<class T>(std::type_identity<T>) {
-    const std::int64_t cols = x.cols;
+    const std::int64_t cols = x.cols, distance = fetched_distance<T>(x.row_stride);
     for_rows(workers, x.rows, cols, [&](std::int64_t row) {
       const T* in = elements<T>(x, row);
       float m = 0.0F;
@@ -45,7 +56,7 @@ void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Mat
             (1.0F / static_cast<float>(cols));
       }
       const float squares = sum_of(
-          cols, [&](Floats v) { return (v - m) * (v - m); }, in);
+          cols, [&](Floats v) { return (v - m) * (v - m); }, Fetching<T>{in, in + distance});
       float* out = statistics.f32() + row * (centered ? 2 : 1);
       if (centered) *out++ = m;
       *out = squares;

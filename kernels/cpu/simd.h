@@ -48,6 +48,16 @@ To lanes_cast(From from) {
   return to;
 }
 
+/// A value that a register is to hold: GCC would rather fold its load or broadcast into every instruction that uses it,
+/// which reads memory as often.
+template <class Value>
+[[gnu::always_inline]] inline Value kept_in_register(Value value) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(value));  // NOLINT(hicpp-no-assembler)
+#endif
+  return value;
+}
+
 /// 0, 1, … kLanes − 1.
 inline Ints lane_numbers() {
 #if defined(__AVX512F__)
@@ -169,10 +179,17 @@ inline void store_partial(bf16* to, Floats value, std::int64_t count) {
 inline Pair load_pair(const float* from) {
   return {load(from), load(from + kLanes)};
 }
-inline Pair load_pair(const bf16* from) {
+/// 2·kLanes bf16s, two in a word; read once, since in a row of any length every read may touch two lines of the cache.
+inline Words load_words(const bf16* from) {
   Words words;
   std::memcpy(&words, from, sizeof words);
+  return kept_in_register(words);
+}
+inline Pair pair_of(Words words) {
   return {lanes_cast<Floats>(words << 16), lanes_cast<Floats>(words & 0xffff0000U)};
+}
+inline Pair load_pair(const bf16* from) {
+  return pair_of(load_words(from));
 }
 inline void store_pair(float* to, const Pair& pair) {
   store(to, pair.first), store(to + kLanes, pair.second);
@@ -353,8 +370,12 @@ struct Fetching {
 template <class T>
 inline constexpr std::int64_t kLine = 64 / sizeof(T);
 template <class T>
-[[gnu::always_inline]] inline Pair load_pair(const Fetching<T>& from) {
+[[gnu::always_inline]] inline void fetch_pair(const Fetching<T>& from) {
   for (std::int64_t i = 0; i < 2 * kLanes; i += kLine<T>) fetch_line((from + i).ahead);
+}
+template <class T>
+[[gnu::always_inline]] inline Pair load_pair(const Fetching<T>& from) {
+  fetch_pair(from);
   return load_pair(from.now);
 }
 template <class T>

@@ -112,6 +112,23 @@ void add_packed_methods(std::vector<GemmMethod>& methods, const GemmShape& shape
   }
 }
 
+// From so many rows on the packed engine is the default: where it wins almost every product whose rows make up for the
+// packing (bench_gemm).
+std::int64_t rows_worth_packing(const GemmShape& shape, DType inputs) {
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  // In AMX tiles it hasn't been measured yet: docs/design.md tells what speaks for it.
+  if (packed_unit(inputs) == PackedUnit::amx) return 64;
+  if (bf16_in_pairs() && inputs == DType::bf16) return 8;
+  if (bf16_in_pairs()) {
+    // There the library's fp32 lags where B is transposed, where its rows lie a multiple of 8 KB apart and so compete
+    // for the same lines of the cache, and where it has very many.
+    constexpr std::int64_t kCompeting = 8192 / sizeof(float), kManyRows = 16384;
+    if (shape.trans_b) return 16;
+    if (!shape.trans_a && (shape.n % kCompeting == 0 || shape.k >= kManyRows)) return 256;
+  }
+  return kLanes == 8 ? 64 : kNever;
+}
+
 }  // namespace
 
 GemmSlices gemm_slices(std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -165,17 +182,11 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
 }
 
 GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/) {
-  // Where the packed engine wins almost every product whose rows make up for the packing (bench_gemm): with eight
-  // lanes; with pairs of bf16; and in fp32 on CPUs that have pairs, if B is transposed. In AMX tiles it hasn't been
-  // measured yet: docs/design.md tells what speaks for it.
-  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  std::int64_t enough = kLanes == 8 ? 64 : kNever;
-  if (bf16_in_pairs() && inputs == DType::bf16) enough = 8;
   const bool amx = packed_unit(inputs) == PackedUnit::amx;
-  if (amx) enough = 64;
-  if (bf16_in_pairs() && inputs == DType::f32 && shape.trans_b) enough = std::min<std::int64_t>(enough, 16);
   // AMX multiplies so fast that reading A again for every slice would take as long, so slices are wide.
-  if (shape.m >= enough) return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, amx ? 384 : 192};
+  if (shape.m >= rows_worth_packing(shape, inputs)) {
+    return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, amx ? 384 : 192};
+  }
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
   return {inputs == DType::bf16 && bf16_in_amx() ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
 }

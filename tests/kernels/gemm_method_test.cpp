@@ -87,6 +87,17 @@ TEST(GemmMethod, TheDefaultStandsFirstAndAllCanRun) {
   }
 }
 
+TEST(GemmMethod, WhereTheLibraryLagsThePackedEngineIsTheDefault) {
+  if (!bf16_in_pairs()) GTEST_SKIP() << "this CPU has no AVX512_BF16, or AMX";
+  const auto engine = [](const GemmShape& shape) { return default_gemm_method(shape, DType::f32, DType::f32).engine; };
+  EXPECT_EQ(engine({256, 768, 3072}), Engine::sgemm);
+  EXPECT_EQ(engine({256, 2048, 3072}), Engine::packed) << "rows of B 8 KB apart";
+  EXPECT_EQ(engine({255, 2048, 3072}), Engine::sgemm) << "too few rows to make up for the packing";
+  EXPECT_EQ(engine({256, 768, 50257}), Engine::packed) << "many rows of B";
+  EXPECT_EQ(engine({256, 2048, 50257, true}), Engine::sgemm);
+  EXPECT_EQ(engine({16, 768, 768, false, true}), Engine::packed) << "B transposed";
+}
+
 std::vector<std::string> layouts_of(const GemmShape& shape, DType inputs, Engine engine) {
   std::vector<std::string> layouts;
   for (const GemmMethod& method : gemm_methods(shape, inputs, inputs)) {

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
 #include "train/config.h"
@@ -115,6 +117,13 @@ void load_toml_text(RunConfig& config, std::string_view text, const std::string&
 
 void load_toml(RunConfig& config, const std::string& path) {
   constexpr const char* kFix = "`weft train --dump-config` prints one to start from";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    const std::filesystem::path within = std::filesystem::path(path) / "config.toml";
+    const bool of_run = std::filesystem::is_regular_file(within, ignored);
+    throw UserError(fmt::format("{} is a folder", path), "a TOML file",
+                    of_run ? "give the run's configuration: " + within.string() : kFix);
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text(kLargestFile + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));  // not all of it: it may be any file, or endless

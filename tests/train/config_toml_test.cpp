@@ -121,5 +121,24 @@ TEST(ConfigToml, ReadsAFileAndRefusesAMissingOne) {
   EXPECT_THROW(load_toml(config, path.string()), UserError);
 }
 
+TEST(ConfigToml, OfARunsFolderNamesTheFileWithin) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "weft_config_toml_folder";
+  std::filesystem::create_directories(folder);
+  RunConfig config;
+  const auto refusal = [&] {
+    try {
+      load_toml(config, folder.string());
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal().find("is a folder"), std::string::npos) << refusal();
+  EXPECT_EQ(refusal().find("config.toml"), std::string::npos) << refusal();
+  std::ofstream(folder / "config.toml") << "steps = 77\n";
+  EXPECT_NE(refusal().find((folder / "config.toml").string()), std::string::npos) << refusal();
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace weft

@@ -311,7 +311,7 @@ TEST(BadInput, ConfigurationFiles) {
   }
   const TemporaryFolder folder;
   expect_refused(folder, {"train", "missing.toml"}, {"missing.toml can't be read"});
-  expect_refused(folder, {"train", "."}, {"can't be read"});
+  expect_refused(folder, {"train", "."}, {". is a folder"});
   expect_refused(folder, {"train", "/dev/zero"}, {"is larger than 65536 bytes"});
   expect_little_memory();
 }

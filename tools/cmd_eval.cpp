@@ -1,4 +1,4 @@
-// `weft eval`: the loss of a checkpoint on held-out text.
+// `weft eval`: the loss of a checkpoint, or of a model of Hugging Face, on held-out text or tokens.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +20,7 @@
 #include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
 #include "train/planning.h"
+#include "train/saved_model.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
 
@@ -27,15 +28,25 @@ namespace weft {
 namespace {
 
 struct EvalOptions {
-  std::string from;                // a run or checkpoint folder
+  std::string from;                // a run or checkpoint folder, or a folder of Hugging Face
   std::vector<Setting> overrides;  // of the run's own configuration
   bool json = false;
 };
 
+// Of a model from elsewhere, whose context may be far longer than any text that is at hand.
+constexpr std::int64_t kWindow = 1024;
+
 // The run's own configuration, freed of what its ranks and machine decided, with the options on top.
-RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
+RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
   RunConfig config;
-  load_toml_text(config, info.config_toml, "the checkpoint's configuration");
+  if (saved.checkpoint) {
+    load_toml_text(config, saved.checkpoint->config_toml, "the checkpoint's configuration");
+  } else {
+    config.seq_len = std::min(saved.model.context, kWindow);
+    config.dtype = saved.dtype;
+  }
+  config.model = saved.model;
+  config.model_name = config.model.name;
   config.ranks = 0;
   config.grid = Grid{};
   config.zero1 = false;
@@ -47,9 +58,8 @@ RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
   return config;
 }
 
-int evaluate_checkpoint(const EvalOptions& options) {
-  const std::filesystem::path checkpoint = find_checkpoint(options.from);
-  const CheckpointInfo info = read_checkpoint_info(checkpoint);
+int evaluate_model(const EvalOptions& options) {
+  const SavedModel saved = read_saved_model(options.from);
   const auto fit_batch = [](RunConfig& config, std::int64_t ranks) {
     const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
@@ -58,7 +68,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
     const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
     const Coordinates at = coordinates_of(config.grid, world.rank());
     const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_batches);
-    const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
+    const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
     Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
                     {.policy = config.policy,
                      .policy_options = policy_options(config),
@@ -68,33 +78,36 @@ int evaluate_checkpoint(const EvalOptions& options) {
                      .gemm_tuning = table_of(tuned)});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     const auto shards = shard_parameters(config.model, specs, config.grid, at);
-    load_parameters(checkpoint, config.model, weights_of(program.state(), shards, config.dtype),
+    load_parameters(saved.path, config.model, weights_of(program.state(), shards, config.dtype),
                     {world.rank(), world.size()});
     set_coordinates(program.state(), config.grid, at);
     const Evaluation result = evaluate(program, batches);
     if (world.rank() != 0) return 0;
     if (options.json) {
-      const nlohmann::json json = {{"checkpoint", checkpoint.string()},
-                                   {"step", info.step},
-                                   {"val_loss", result.loss},
-                                   {"perplexity", std::exp(result.loss)},
-                                   {"targets", result.targets}};
+      nlohmann::json json = {{"checkpoint", saved.path.string()},   {"val_loss", result.loss},
+                             {"perplexity", std::exp(result.loss)}, {"targets", result.targets},
+                             {"seq_len", config.seq_len},           {"dtype", to_string(config.dtype)}};
+      if (saved.checkpoint) json["step"] = saved.checkpoint->step;
       fmt::print("{}\n", json.dump());
     } else {
-      fmt::print("{}, step {}: {:.4f} nats a token over {} held-out tokens (perplexity {:.3f})\n", checkpoint.string(),
-                 info.step, result.loss, result.targets, std::exp(result.loss));
+      fmt::print("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
+                 name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),
+                 to_string(config.dtype));
     }
     return 0;
   };
-  return run_on_ranks(config_of(info, options), body, fit_batch);
+  return run_on_ranks(config_of(saved, options), body, fit_batch);
 }
 
 }  // namespace
 
 Command add_eval(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("eval", "compute the loss of a checkpoint on held-out text");
+  CLI::App* app =
+      root.add_subcommand("eval", "compute the loss of a checkpoint, or of a Hugging Face model, on held-out data");
   const auto options = std::make_shared<EvalOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder")->type_name("FOLDER")->required();
+  app->add_option("run", options->from, "a run or checkpoint folder, or a folder of Hugging Face")
+      ->type_name("FOLDER")
+      ->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
   for (const ConfigKey& key : config_keys()) {
     constexpr std::array<std::string_view, 10> kTaken{"data",        "val-data",     "ranks", "grid",    "threads",
@@ -105,8 +118,9 @@ Command add_eval(CLI::App& root) {
   app->footer(
       "Examples:\n"
       "  weft eval runs/mine\n"
-      "  weft eval runs/mine --val-data book.txt --json");
-  return [options] { return evaluate_checkpoint(*options); };
+      "  weft eval runs/mine --val-data book.txt --json\n"
+      "  weft eval llama-folder --val-data tokens.bin --seq-len 512");
+  return [options] { return evaluate_model(*options); };
 }
 
 }  // namespace weft

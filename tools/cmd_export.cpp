@@ -1,4 +1,5 @@
-// `weft export`: a checkpoint of any grid as a folder that Hugging Face's libraries load, or a run's training step as
+// `weft export`: a model, of a checkpoint of any grid or of Hugging Face, as one folder that Hugging Face's libraries
+// load, or a run's training step as
 // Chakra traces that simulators of machines replay.
 #include <fmt/format.h>
 
@@ -21,6 +22,7 @@
 #include "train/mapped_file.h"
 #include "train/planning.h"
 #include "train/progress.h"
+#include "train/saved_model.h"
 #include "train/weights.h"
 
 namespace weft {
@@ -53,27 +55,27 @@ void prepare_folder(const fs::path& folder) {
   make_folder(folder);
 }
 
-int export_checkpoint(const ExportOptions& options) {
-  const fs::path checkpoint = find_checkpoint(options.from), folder = options.output;
-  const CheckpointInfo info = read_checkpoint_info(checkpoint);
-  const std::vector<ParameterSpec> specs = model_parameters(info.model);
+int export_model(const ExportOptions& options) {
+  const fs::path folder = options.output;
+  const SavedModel model = read_saved_model(options.from);
+  const std::vector<ParameterSpec> specs = model_parameters(model.model);
   std::vector<Buffer> arrays;
   std::vector<MutableParameterState> loaded;
   std::vector<ParameterState> saved;
   for (const ParameterSpec& spec : specs) {
-    arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(info.dtype)));
-    loaded.push_back({&spec, info.dtype, arrays.back().data()});
-    saved.push_back({&spec, info.dtype, arrays.back().data()});
+    arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(model.dtype)));
+    loaded.push_back({&spec, model.dtype, arrays.back().data()});
+    saved.push_back({&spec, model.dtype, arrays.back().data()});
   }
   const std::vector<std::uint64_t> sizes = {safetensors_bytes(weight_tensors(saved))};
   if (const SpaceCheck space = check_space(folder, sizes); !space.fits()) {
     throw UserError("the model " + space.text(), "room for it", "-o on another disk, or free some space");
   }
-  load_parameters(checkpoint, info.model, loaded);
+  load_parameters(model.path, model.model, loaded);
   prepare_folder(folder);
-  const auto files = save_weights(folder, info.model, saved);
-  fmt::print("{}: {} {} parameters of step {}, {}\n", (folder / "model.safetensors").string(),
-             human_count(static_cast<double>(info.model.parameters())), to_string(info.dtype), info.step,
+  const auto files = save_weights(folder, model.model, saved);
+  fmt::print("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
+             human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), name_of(model),
              human_bytes(files.at("model.safetensors").bytes));
   return 0;
 }
@@ -113,10 +115,10 @@ int export_chakra(const ExportOptions& options) {
 }  // namespace
 
 Command add_export(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("export", "write a checkpoint's model for Hugging Face, or a run's step for simulators");
+  CLI::App* app = root.add_subcommand("export", "write a model for Hugging Face, or a run's step for simulators");
   const auto options = std::make_shared<ExportOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder, of any grid; chakra: a run or a config.toml")
+  app->add_option("run", options->from,
+                  "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a config.toml")
       ->type_name("FOLDER|FILE")
       ->required();
   app->add_option("-o,--output", options->output, "the folder to write; nothing in it is overwritten")
@@ -135,7 +137,7 @@ Command add_export(CLI::App& root) {
       "  weft export runs/mine -o mine-hf\n"
       "  weft export runs/mine/checkpoints/step_00000200 -o step-200\n"
       "  weft export runs/mine --format chakra -o mine-et");
-  return [options] { return options->format == "chakra" ? export_chakra(*options) : export_checkpoint(*options); };
+  return [options] { return options->format == "chakra" ? export_chakra(*options) : export_model(*options); };
 }
 
 }  // namespace weft

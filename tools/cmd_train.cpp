@@ -110,6 +110,9 @@ int train(const TrainOptions& options) {
   return run_on_ranks(asked, [&](World& world, const RunConfig& config) {
     const bool speaks = world.rank() == 0;
     const bool talks = speaks && !options.json && !options.quiet;
+    if (speaks) {
+      for (const std::string& warning : config.warnings) fmt::print(stderr, "weft: warning: {}\n", warning);
+    }
     Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);
     if (options.dry_run) {
       const RunDescription run = trainer.description();
@@ -140,6 +143,7 @@ Command add_train(CLI::App& root) {
       "Examples:\n"
       "  weft train --model tiny --ranks 2 --steps 200\n"
       "  weft train run.toml --lr 3e-4 --set model.layers=6\n"
+      "  weft train --resume runs/mine --steps 400\n"
       "  mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto");
   return [options, config] {
     options->config = config.load();

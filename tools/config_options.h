@@ -28,7 +28,8 @@ class ConfigOptions {
  public:
   explicit ConfigOptions(CLI::App& command);
 
-  /// The file's keys, then those of --set, then the flags, not yet resolved. Throws UserError.
+  /// The file's keys, then those of --set, then the flags, not yet resolved. Without a file, a run that is to be
+  /// resumed gives the base. Throws UserError.
   RunConfig load() const;
   /// The file that was named, "" if none; a command that reads other files in its place looks before it loads.
   const std::string& file() const;

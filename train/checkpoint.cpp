@@ -161,17 +161,4 @@ fs::path commit_checkpoint(DurableFolder& folder, const fs::path& run_dir, std::
   return checkpoint_path(run_dir, manifest.info.step);
 }
 
-ModelConfig read_model_config(const fs::path& path) {
-  const fs::path found = inside_run(path);
-  std::error_code hidden;  // not to be looked at is not to be there
-  if (!fs::exists(found, hidden)) {
-    throw UserError(in_quotes(path) + " doesn't exist", "a checkpoint, or weights of Hugging Face", "check the path");
-  }
-  if (is_checkpoint(found)) return read_checkpoint_info(found).model;
-  const fs::path config = (fs::is_directory(found, hidden) ? found : found.parent_path()) / kModelConfig;
-  const MappedFile file(config);
-  return model_from_hf_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
-                              in_quotes(config));
-}
-
 }  // namespace weft

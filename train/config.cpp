@@ -12,8 +12,6 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kModelPrefix = "model.";
-
 /// The table's spelling: underscores are accepted for dashes, and [model] name for the top-level model.
 std::string spelled(std::string_view key) {
   std::string name(key);
@@ -73,6 +71,23 @@ void set_key(RunConfig& config, std::string_view key, std::string_view value, st
   // A flag names its key already.
   const bool names_key = source == "--" + entry.name;
   entry.set(config, value, names_key ? std::string(source) : fmt::format("{}: {}", source, entry.name));
+  config.given.insert(entry.name);
+  if (entry.name != "model" || value == kCustomModel) return;
+  for (const ConfigEntry& size : config_table()) {
+    if (size.name.starts_with(kModelPrefix)) config.given.insert(size.name);
+  }
+}
+
+bool computes_with(Family family, std::string_view key) {
+  if (!key.starts_with(kModelPrefix) || key == "model.init-std") return false;
+  return family == Family::llama || !key.starts_with("model.rope");
+}
+
+bool is_given(const RunConfig& config, std::string_view key) {
+  if (config.given.contains(key)) return true;
+  const bool by_key = std::any_of(config.given.begin(), config.given.end(),
+                                  [](const std::string& name) { return name.starts_with("model"); });
+  return !by_key && key.starts_with(kModelPrefix) && config.model_name != RunConfig().model_name;
 }
 
 void apply_settings(RunConfig& config, std::vector<Setting> settings) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,11 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 enum class WeightPacking : std::uint8_t { automatic, on, off };
 /// How ranks talk: see choose_communicator() (train/device_choice.h).
 enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
+
+/// As the name of a model: its sizes are given one by one.
+inline constexpr const char* kCustomModel = "custom";
+/// As a value of `resume`: the newest checkpoint of run-dir, or a new run where there is none.
+inline constexpr std::string_view kResumeAuto = "auto";
 
 struct RunConfig {
   // model
@@ -79,6 +86,9 @@ struct RunConfig {
   std::int64_t trace_steps = 3;   // the last steps kept in trace.json; 0: none
   std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;          // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
+  // not settings
+  std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
+  std::vector<std::string> warnings;         // of resolve(), for a person to read
 };
 
 /// Sequences of a step that one rank runs one after the other, in micro-batches.
@@ -119,7 +129,8 @@ std::string dump_toml(const RunConfig& config);
 /// Fills in what was left open (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of
 /// `world_size` ranks (0: not started by mpirun) and refuses what can't be: batches that don't divide (naming the
 /// nearest that do), a grid that doesn't match the ranks or doesn't fit the model (see validate_grid), sequences longer
-/// than the context, dtypes, numbers out of range. Throws UserError.
+/// than the context, dtypes, numbers out of range. A run that starts from saved weights takes their model (see
+/// take_saved_model). Throws UserError.
 void resolve(RunConfig& config, std::int64_t world_size);
 
 }  // namespace weft

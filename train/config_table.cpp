@@ -182,13 +182,13 @@ ConfigEntry model_size(ConfigEntry entry) {
     set(config, value, where);
     if (get(config) == text_before) return;
     follow(before, config.model);
-    config.model_name = config.model.name = "custom";
+    config.model_name = config.model.name = kCustomModel;
   };
   return entry;
 }
 
 void set_model_name(RunConfig& config, std::string_view value, std::string_view where) {
-  if (value == "custom") {
+  if (value == kCustomModel) {
     load_named_model(config);
   } else {
     try {
@@ -469,7 +469,7 @@ std::vector<ConfigEntry> model_entries() {
 }  // namespace
 
 void load_named_model(RunConfig& config) {
-  if (config.model_name == "custom" || config.model_name == config.model.name) return;
+  if (config.model_name == kCustomModel || config.model_name == config.model.name) return;
   config.model = model_by_name(config.model_name);
   config.model.name = config.model_name;
 }

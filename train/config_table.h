@@ -31,6 +31,15 @@ const std::vector<ConfigEntry>& config_table();
 /// Throws UserError naming the nearest key.
 const ConfigEntry& find_entry(std::string_view key, std::string_view source);
 
+/// Of the keys of a model's sizes.
+inline constexpr std::string_view kModelPrefix = "model.";
+
+/// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers none in gpt2.
+bool computes_with(Family family, std::string_view key);
+
+/// Whether a size of the model was given: set by a file or flag, or by code that set `model` and none of its keys.
+bool is_given(const RunConfig& config, std::string_view key);
+
 /// Loads the sizes of `model_name` where they aren't those of the model held (a RunConfig that nobody has set).
 void load_named_model(RunConfig& config);
 

@@ -20,6 +20,7 @@
 #include "train/memory_check.h"
 #include "train/planning.h"
 #include "train/run_files.h"
+#include "train/saved_model.h"
 #include "train/stop_signals.h"
 #include "train/tokenizer.h"
 #include "train/training_state.h"
@@ -37,14 +38,6 @@ std::uint64_t peak_memory_of_process() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-// The checkpoint that the run goes on from, if any.
-std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& config) {
-  if (config.resume.empty()) return std::nullopt;
-  // None yet: the run begins, so that one command starts and restarts it.
-  if (config.resume == "auto") return latest_checkpoint(config.run_dir);
-  return find_checkpoint(config.resume);
 }
 
 // A rank that wants to stop adds one of these to the votes, so that their sum says why. Exact in fp32 to 4096 ranks.

@@ -260,7 +260,7 @@ TEST(BadInput, Checkpoints) {
   fs::remove(folder.path("bad/optimizer.safetensors"));
   expect_refused(folder, {"train", "good/config.toml", "--run-dir", "run", "--resume", "bad"},
                  {"optimizer.safetensors"});
-  expect_refused(folder, {"train", "--run-dir", "run", "--resume", step}, {"for this model"});
+  expect_refused(folder, {"train", "--run-dir", "run", "--resume", step, "--model", "tiny"}, {"model.layers = 4"});
   expect_refused(folder, {"train", "--run-dir", "run", "--resume", "missing"}, {"'missing' doesn't exist"});
   expect_refused(folder, {"train", "--run-dir", "run", "--resume", "good/config.toml"}, {"no complete checkpoint"});
   expect_refused(folder, {"eval", "."}, {"holds no complete checkpoint"});

@@ -35,21 +35,6 @@ fs::path inside_run(const fs::path& path) {
   return path;
 }
 
-Manifest read_manifest(const fs::path& folder) {
-  const MappedFile file(folder / kManifestFile);
-  Manifest manifest =
-      parse_manifest({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, in_quotes(file.path()));
-  for (const auto& [name, summary] : manifest.files) {
-    std::error_code missing;
-    const auto found = fs::file_size(folder / name, missing);
-    if (!missing && found == summary.bytes) continue;
-    throw UserError(missing ? in_quotes(folder / name) + " is missing"
-                            : fmt::format("{} has {} bytes", in_quotes(folder / name), found),
-                    fmt::format("{} bytes, as the manifest says", summary.bytes), "use another checkpoint of the run");
-  }
-  return manifest;
-}
-
 void verify(const fs::path& folder, const Manifest& manifest, const std::string& name) {
   const auto listed = manifest.files.find(name);
   if (listed == manifest.files.end()) {

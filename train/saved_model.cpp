@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_folder.h"
 #include "train/checkpoint_part.h"
 #include "train/config_table.h"
 #include "train/gemm_tuning_file.h"
@@ -113,7 +113,7 @@ SavedModel read_saved_model(const fs::path& path) {
       "a run or checkpoint folder of Weft, or a folder of Hugging Face with config.json and model.safetensors";
   const auto newest = is_checkpoint(path) ? path : latest_checkpoint(path);
   if (newest) {
-    CheckpointInfo info = read_checkpoint_info(*newest);
+    CheckpointInfo info = read_manifest(*newest).info;
     const ModelConfig model = info.model;
     const DType dtype = info.dtype;
     return {*newest, std::move(info), model, dtype};
@@ -161,7 +161,7 @@ void take_saved_model(RunConfig& config) {
 RunConfig config_to_resume(const std::string& resume) {
   const fs::path checkpoint = find_checkpoint(resume);
   RunConfig config;
-  load_toml_text(config, read_checkpoint_info(checkpoint).config_toml,
+  load_toml_text(config, read_manifest(checkpoint).info.config_toml,
                  fmt::format("the configuration in {}", in_quotes(checkpoint)));
   config.resume = resume;
   config.init_from.clear();

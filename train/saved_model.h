@@ -14,7 +14,7 @@ namespace weft {
 /// What stands beside trained weights; none of the weights are read.
 struct SavedModel {
   std::filesystem::path path;                // a checkpoint's folder, or Hugging Face's folder or .safetensors file
-  std::optional<CheckpointInfo> checkpoint;  // none: weights of Hugging Face
+  std::optional<CheckpointInfo> checkpoint;  // without its tuned products; none: weights of Hugging Face
   ModelConfig model;
   DType dtype = DType::f32;  // of the weights; f32 stands for types that Weft widens
 };

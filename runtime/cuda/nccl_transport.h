@@ -6,7 +6,9 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "graph/grid.h"
 #include "runtime/cuda/cuda_device.h"
@@ -23,7 +25,7 @@ class NcclCommunicator {
   NcclCommunicator(const ncclUniqueId& id, World& world);
   /// Ranks of one color become a group, in the parent's order; collective over the parent.
   NcclCommunicator(NcclCommunicator& parent, int color);
-  /// Waits for the others for some seconds, then gives up alone.
+  /// finish(), or else abort().
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -32,13 +34,17 @@ class NcclCommunicator {
   void enqueue(const CollectiveCall& call, cudaStream_t stream);
   /// Throws what went wrong in the background: PeerLost, RuntimeFault.
   void check();
-  /// Ends what is in flight and frees the communicator; nothing may follow.
-  void abort() noexcept;
+  /// Waits some seconds for the others, then says goodbye; false: they didn't come, and abort() is what is left.
+  bool finish() noexcept;
+  /// Ends what is in flight on all of them and frees them; nothing may follow. Of one process at once: NCCL waits for
+  /// the device when it frees one, and the device may be waiting within another.
+  static void abort(std::span<NcclCommunicator* const> communicators) noexcept;
 
  private:
   // Until the last call is through; `result` is what it returned.
   void wait(ncclResult_t result, const char* what);
   void check(ncclResult_t result, const char* what);
+  void abort_alone() noexcept;
 
   World& world_;
   ncclComm_t communicator_ = nullptr;
@@ -68,6 +74,8 @@ class NcclTransport final : public DeviceTransport {
 
  private:
   static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+  // Children before their parent.
+  std::vector<NcclCommunicator*> communicators() const;
 
   World& world_;
   std::optional<Grid> grid_;

@@ -106,6 +106,33 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
   expect_equal(run_grid(on_gpus(run, true)), first);
 }
 
+// Collectives on two channels wait for a peer that never comes, and neither may keep the other from being given up.
+TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
+  const Grid grid = grid_of(2, 1, 1, 2);
+  std::ostringstream errors;
+  const auto body = [&](World& world) {
+    CudaDevice device(world.rank());
+    constexpr std::int64_t kCount = 4;
+    std::byte* const memory = device.allocate(kCount * 8);
+    NcclTransport transport(world, grid, device);
+    for (const Channel channel : {Channel::x, Channel::data}) {
+      transport.join(channel);
+      const DeviceStream stream = device.add_stream("collectives", StreamPriority::high);
+      std::byte* const out = memory + (channel == Channel::x ? 0 : kCount * 4);
+      if (world.rank() == 0) {
+        transport.enqueue(device, channel, stream,
+                          {CollectiveKind::all_reduce, DType::i32, kCount, 0, nullptr, out, nullptr});
+      }
+    }
+    transport.stop();
+    const DeviceStream after = device.add_stream("after", StreamPriority::normal);
+    device.copy(after, memory, memory + kCount * 4, kCount * 4);
+    EXPECT_NO_THROW(device.synchronize(after));
+    return 0;
+  };
+  EXPECT_EQ(run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+}
+
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {
   expect_a_lost_rank_ends(on_gpus(small_run(Family::gpt2, DType::f32, grid_of(1, 2, 1, 2))));
 }

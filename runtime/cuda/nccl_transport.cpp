@@ -79,6 +79,7 @@ NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, World& world) : world
   const ncclResult_t result = ncclCommInitRankConfig(&communicator_, world.size(), id, rank_, &config);
   try {
     wait(result, "ncclCommInitRankConfig");
+    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
   } catch (...) {
     abort_alone();
     throw;
@@ -98,6 +99,7 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_
       if (Clock::now() > limit) throw PeerLost("NCCL: ncclCommSplit: the other ranks didn't come");
     }
     wait(ncclInProgress, "ncclCommSplit");
+    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
   } catch (...) {
     abort_alone();
     throw;
@@ -222,6 +224,15 @@ void NcclTransport::join(Channel channel) {
   const std::int64_t color = grid_ ? group_color(*grid_, channel, world_.rank()) : 0;
   device_.use();
   communicator = std::make_unique<NcclCommunicator>(*all_, static_cast<int>(color));
+}
+
+// The world's communicator, from which the others are split, carries nothing and connects to nobody.
+std::int64_t NcclTransport::device_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& channel : channels_) {
+    if (channel != nullptr && channel->ranks() > 1) bytes += kNcclCommunicatorBytes;
+  }
+  return bytes;
 }
 
 // NCCL works on the plans' own buffers.

@@ -30,6 +30,8 @@ class NcclCommunicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
+  int ranks() const { return ranks_; }
+
   /// Enqueues one collective; comes back when the stream has it. Throws PeerLost, RuntimeFault.
   void enqueue(const CollectiveCall& call, cudaStream_t stream);
   /// Throws what went wrong in the background: PeerLost, RuntimeFault.
@@ -48,8 +50,16 @@ class NcclCommunicator {
 
   World& world_;
   ncclComm_t communicator_ = nullptr;
-  int rank_ = 0;
+  int rank_ = 0, ranks_ = 0;
 };
+
+/// Device memory that NCCL 2.28 takes for a communicator of two ranks or more, estimated from its source, not measured.
+/// A ring has a connection for receiving and one for sending a channel, each rounded up to 2 MiB (CUDA_IPC_MIN in
+/// comm.h). The first holds the buffers of all three protocols (computeBuffSizes() in init.cc: 4 MiB for Simple, which
+/// is NCCL_BUFFSIZE, 512 KiB for LL, 4800 KiB for LL128), the second next to nothing (transport/p2p.cc). How many
+/// channels there are depends on the links; 16 is what NVLink of a Hopper node gets, PCIe gets fewer.
+inline constexpr std::int64_t kNcclChannels = 16;
+inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 20) + (2 << 20));
 
 /// One rank a GPU. Bits: NCCL's ring on one topology repeats itself, but adds in another order than the other
 /// communicators and rounds after every addition.
@@ -66,6 +76,7 @@ class NcclTransport final : public DeviceTransport {
   bool can_be_captured() const override { return true; }
   bool can_run_ahead() const override { return true; }
   void join(Channel channel) override;
+  std::int64_t device_bytes() const override;
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;
   void begin_step(bool loads) override;
   void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) override;

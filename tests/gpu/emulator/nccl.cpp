@@ -269,6 +269,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
   *state = communicator->group->complete() ? ncclSuccess : ncclInProgress;
   return ncclSuccess;
 }
+ncclResult_t ncclCommCount(ncclComm_t communicator, int* count) {
+  const std::lock_guard lock(mutex());
+  *count = communicator->group->expected;
+  return ncclSuccess;
+}
 ncclResult_t ncclCommFinalize(ncclComm_t /*communicator*/) {
   return ncclSuccess;
 }

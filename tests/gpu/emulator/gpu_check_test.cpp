@@ -85,20 +85,32 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
 done ;;
 esac
 )");
+  // A PyTorch whose memory ends below two sequences.
+  write_script(folder_ / "bin" / "python3", R"(case "$*" in
+*"import torch"*) ;;
+*"--batch 2 "*) echo "torch.OutOfMemoryError: CUDA out of memory." >&2; exit 1 ;;
+*"--layers 1"*) echo "a warning"; echo '{"name": "PyTorch", "step_ms": [20.0, 10.0, 40.0], "last_loss": 1.0}' ;;
+*) echo "torch.Error: no such thing" >&2; exit 1 ;;
+esac
+)");
   ASSERT_EQ(dry_run({"--part", "doctor", "--part", "kernels"}), 0) << printed_;
   std::map<std::string, nlohmann::json> parts = results();
   EXPECT_EQ(parts.at("kernels").at("status"), "done");
   EXPECT_EQ(parts.at("train-124m").at("status"), "open");
   const auto kernels_done = fs::last_write_time(folder_ / "out" / "kernels" / "status");
 
-  ASSERT_EQ(dry_run({}), 0) << printed_;
+  ASSERT_EQ(dry_run({}), 1) << printed_;  // the larger PyTorch fails
   EXPECT_EQ(fs::last_write_time(folder_ / "out" / "kernels" / "status"), kernels_done) << "done twice";
   parts = results();
   EXPECT_EQ(parts.size(), 17U);
   for (const auto& [name, part] : parts) {
     SCOPED_TRACE(name);
     const std::string status = part.at("status");
-    const bool may_be_skipped = name.starts_with("torch") || name.starts_with("sanitize");
+    if (name == "torch-774m") {
+      EXPECT_EQ(status, "failed");
+      continue;
+    }
+    const bool may_be_skipped = name.starts_with("sanitize");
     EXPECT_TRUE(status == "done" || (status == "skipped" && may_be_skipped)) << part;
     EXPECT_EQ(part.at("reason").get<std::string>().empty(), status == "done") << part;
     if (status != "done") continue;
@@ -123,6 +135,11 @@ esac
     EXPECT_NEAR(figure(part, "MFU", "%"), 100 * rate / 989, 1e-2 * rate);
     EXPECT_TRUE(fs::exists(folder_ / "out" / name / "run" / "trace.json"));
   }
+  EXPECT_EQ(figure(parts.at("torch-124m"), "sequences", "a step"), 1);
+  EXPECT_EQ(figure(parts.at("torch-124m"), "step", "ms"), 20);
+  EXPECT_EQ(figure(parts.at("torch-124m"), "throughput", "tokens/s"), 1600);
+  EXPECT_NEAR(figure(parts.at("torch-124m"), "throughput over train-124m's", "times"),
+              1600 / figure(parts.at("train-124m"), "throughput", "tokens/s"), 1e-2);
   EXPECT_GT(figure(parts.at("train-774m-gelu"), "products tuned", "ms"), 0);
   EXPECT_NEAR(figure(parts.at("replay-124m"), "step over train-124m's", "times"),
               figure(parts.at("replay-124m"), "step", "ms") / figure(parts.at("train-124m"), "step", "ms"), 1e-3);
@@ -158,9 +175,18 @@ TEST_F(GpuCheck, APartEndsInTime) {
   std::ifstream(folder_ / "pid") >> pid;
   EXPECT_FALSE(fs::exists("/proc/" + pid)) << "it runs on";
   // No part begins that the call has no time for.
-  EXPECT_EQ(dry_run({"--part", "doctor", "--part", "test", "--minutes", "0.5"}), 0);
+  EXPECT_EQ(dry_run({"--part", "doctor", "--part", "test", "--minutes", "0.1"}), 0);
   EXPECT_EQ(results().at("doctor").at("status"), "done");
   EXPECT_EQ(results().at("test").at("status"), "open");
+  // What the call's end cuts has failed only when a whole call is too short for it.
+  write_script(folder_ / "programs" / "emulated_weft",
+               "case $1 in --version) echo weft;; doctor) sleep 1; echo device 0 slow GPU,;; *) sleep 1000;; esac\n");
+  fs::create_directories(folder_ / "out" / "train-124m");
+  std::ofstream(folder_ / "out" / "train-124m" / "tuned.json") << "{}";
+  EXPECT_EQ(dry_run({"--part", "doctor", "--part", "replay-124m", "--minutes", "0.15"}), 0);
+  EXPECT_EQ(results().at("replay-124m").at("status"), "cut");
+  EXPECT_EQ(dry_run({"--part", "replay-124m", "--minutes", "0.02"}), 1);
+  EXPECT_EQ(results().at("replay-124m").at("status"), "failed");
 }
 
 TEST_F(GpuCheck, RefusesWhatItDoesNotKnow) {

@@ -5,7 +5,7 @@
 readonly parts=(doctor test train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels
   train-1558m train-1558m-gelu replay-124m streams-124m ahead-124m dropout-124m sanitize-memcheck sanitize-racecheck)
 
-# about PART: what it does. usual_seconds PART: what it takes on an H100, roughly.
+# about PART: what it does. usual_seconds PART: what it takes on an H100, guessed.
 about() {
   case "$1" in
     doctor) echo "what the machine and its software are" ;;
@@ -22,6 +22,10 @@ about() {
   esac
 }
 usual_seconds() {
+  if $dry_run; then
+    if [[ "$1" == test ]]; then echo 15; else echo 3; fi
+    return
+  fi
   case "$1" in
     doctor) echo 10 ;;
     train-124m* | kernels) echo 60 ;;
@@ -192,21 +196,37 @@ expect_loss_of_124m() {
   [[ "$own" == "$other" ]] || { echo "the last loss is $own, and $other in train-124m: not the same bits"; return 1; }
 }
 
+# against_throughput PART: for steps that may be of another size.
+against_throughput() {
+  local own other
+  own=$(value_of "$part" throughput) other=$(value_of "$1" throughput)
+  if [[ -n "$other" ]]; then figure "throughput over $1's" "$(awk "BEGIN { print $own / $other }")" times; fi
+}
+
+# With half of the sequences where all don't fit the memory.
 run_torch() {
-  local layers hidden heads vocabulary tokens sequences line median
+  local layers hidden heads vocabulary tokens sequences all median
   command -v python3 >/dev/null || skip "python3 is not here"
   python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>probe.txt ||
     skip "PyTorch with a GPU is not here: $(tail -n 1 probe.txt | grep . || echo 'it sees no GPU')"
-  read -r layers hidden heads vocabulary tokens sequences <<<"$(shape "$1")"
-  line=$(python3 "$root/bench/peers/pytorch_gpu_step.py" --layers "$layers" --hidden "$hidden" --heads "$heads" \
-    --vocab "$vocabulary" --context "$tokens" --seq "$tokens" --batch "$sequences" --steps "$timed_steps" | tail -n 1)
-  echo "$line"
-  median=$(sed -n 's/.*"step_ms": *\[\([^]]*\)\].*/\1/p' <<<"$line" | tr ',' '\n' | grep . | sort -g |
+  read -r layers hidden heads vocabulary tokens all <<<"$(shape "$1")"
+  for sequences in "$all" $((all / 2)); do
+    if python3 "$root/bench/peers/pytorch_gpu_step.py" --layers "$layers" --hidden "$hidden" --heads "$heads" \
+      --vocab "$vocabulary" --context "$tokens" --seq "$tokens" --batch "$sequences" --steps "$timed_steps" \
+      >torch.json 2>torch.errors; then break; fi
+    cat torch.errors
+    grep 'out of memory' torch.errors >/dev/null || return 1
+    echo "out of memory with $sequences sequences"
+    [[ "$sequences" == "$all" ]] || return 1
+  done
+  cat torch.json
+  median=$(tail -n 1 torch.json | sed -n 's/.*"step_ms": *\[\([^]]*\)\].*/\1/p' | tr ',' '\n' | grep . | sort -g |
     awk '{ ms[NR] = $1 } END { print NR % 2 ? ms[(NR + 1) / 2] : (ms[NR / 2] + ms[NR / 2 + 1]) / 2 }')
+  figure "sequences" "$sequences" "a step"
   figure "step" "$median" ms
   figure "throughput" "$(awk "BEGIN { print 1e3 * $tokens * $sequences / $median }")" tokens/s
-  against "train-$1"
-  against "train-$1-gelu"
+  against_throughput "train-$1"
+  against_throughput "train-$1-gelu"
 }
 
 run_kernels() {

@@ -88,7 +88,7 @@ show_table() {
   for name in "${parts[@]}"; do
     result=$(status_of "$name")
     if [[ -s "$out/$name/reason" ]]; then result+=": $(tr '|\n' '  ' <"$out/$name/reason")"; fi
-    over=$(awk -F'\t' '$1 ~ /^step over / { sub("step over ", "", $1); printf "%s%.3f × %s", (n++ ? ", " : ""), $2, $1 }
+    over=$(awk -F'\t' '$1 ~ /^(step|throughput) over / { printf "%s%s: %.3f", (n++ ? "; " : ""), $1, $2 }
                        $3 == "tests" || $3 == "errors" { printf "%s %s", $2, $1 }' "$out/$name/figures" 2>/dev/null || true)
     echo "| $name | $result | $(cell "$name" step %.2f) | $(cell "$name" MFU %.1f) | $over |" \
       "$(cat "$out/$name/seconds" 2>/dev/null || true) | $(cell "$name" 'SM clock') | $(cell "$name" power) |" \

@@ -61,7 +61,9 @@ cuda_libraries() {
 wrapper() {
   {
     echo '#!/bin/sh'
-    if ! $dry_run; then echo "export LD_LIBRARY_PATH='$root/lib:$libraries:${LD_LIBRARY_PATH:-}'"; fi
+    if ! $dry_run; then
+      echo "export LD_LIBRARY_PATH='$root/lib${libraries:+:$libraries}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}'"
+    fi
     if [[ -d "$root/lib/graphviz" ]]; then echo "export GVBINDIR='$root/lib/graphviz'"; fi
     echo "exec '$2' \"\$@\""
   } >"$1"
@@ -181,7 +183,8 @@ run_parts() {
     is_left "$name" || continue
     left=$((limit - (SECONDS - begin)))
     # The first part of a call has all of its time; another that began too late would be cut.
-    if ! $first && [[ "$left" -lt "$(usual_seconds "$name")" ]]; then
+    if $first; then left=$limit; fi
+    if [[ "$left" -lt "$(usual_seconds "$name")" ]] && ! $first; then
       waiting=$(for other in "${order[@]}"; do if is_left "$other"; then echo "$other"; fi; done | wc -l)
       echo "== $waiting parts are left, about $(($(seconds_left "${order[@]}") / 60 + 1)) min: call again to go on"
       return

@@ -27,16 +27,11 @@ json_string() {
   printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\010\013-\037' | tr '\n\t' '  ' | sed 's/\\/\\\\/g; s/"/\\"/g')"
 }
 
-# json_figures: from lines of name, value and unit.
+# json_figures: from lines of name, value and unit; the line of what has no number is left out.
 json_figures() {
-  local name value unit separator=""
-  printf '['
-  while IFS=$'\t' read -r name value unit; do
-    printf '%s{"name":%s,"value":%s,"unit":%s}' "$separator" "$(json_string "$name")" \
-      "$(awk -v value="$value" 'BEGIN { printf "%.10g", value }')" "$(json_string "$unit")"
-    separator=,
-  done
-  printf ']'
+  awk -F'\t' '
+    function text(value) { gsub(/\\/, "\\\\\\\\", value); gsub(/"/, "\\\"", value); return "\"" value "\"" }
+    $1 != "slowed by" { printf "%s{\"name\":%s,\"value\":%.10g,\"unit\":%s}", (n++ ? "," : ""), text($1), $2, text($3) }'
 }
 
 write_json() {
@@ -52,8 +47,8 @@ write_json() {
       printf '%s\n{"name":%s,"status":"%s","seconds":%s,"reason":%s,"figures":%s,"clocks":%s,"slowed_by":%s}' "$separator" \
         "$(json_string "$name")" "$(status_of "$name")" "$(cat "$out/$name/seconds" 2>/dev/null || echo 0)" \
         "$(json_string "$(cat "$out/$name/reason" 2>/dev/null || true)")" \
-        "$(json_figures < <(cat "$out/$name/figures" 2>/dev/null || true))" \
-        "$(json_figures < <(grep -v '^slowed by' <<<"$clocks" | grep . || true))" "$(json_string "${slowed:-unknown}")"
+        "[$(json_figures < <(cat "$out/$name/figures" 2>/dev/null || true))]" \
+        "[$(grep . <<<"$clocks" | json_figures || true)]" "$(json_string "${slowed:-unknown}")"
       separator=,
     done
     printf '\n]}\n'
@@ -72,27 +67,26 @@ driver_version() {
   if [[ -s "$out/device" ]]; then cut -d, -f2 "$out/device" | tr -d ' '; else echo unknown; fi
 }
 
-# cell PART NAME [FORMAT]: one figure of a part or of its clocks.
-cell() {
-  awk -F'\t' -v name="$2" -v format="${3:-%s}" '$1 == name { printf format, $2 }' "$out/$1/figures" \
-    <(clock_figures "$1") 2>/dev/null || true
-}
-
 show_table() {
-  local name result over
+  local name result seconds
   echo
   echo "$(cat "$out/version" 2>/dev/null || echo 'unknown version'); $(device_name), driver $(driver_version)"
   echo
-  echo "| part | result | ms a step | MFU, % | beside others | s | SM clock, MHz | W | slowed by |"
-  echo "|---|---|--:|--:|---|--:|--:|--:|---|"
+  echo "| part | result | s | ms a step | MFU, % | beside others | SM clock, MHz | W | slowed by |"
+  echo "|---|---|--:|--:|--:|---|--:|--:|---|"
   for name in "${parts[@]}"; do
     result=$(status_of "$name")
     if [[ -s "$out/$name/reason" ]]; then result+=": $(tr '|\n' '  ' <"$out/$name/reason")"; fi
-    over=$(awk -F'\t' '$1 ~ /^(step|throughput) over / { printf "%s%s: %.3f", (n++ ? "; " : ""), $1, $2 }
-                       $3 == "tests" || $3 == "errors" { printf "%s %s", $2, $1 }' "$out/$name/figures" 2>/dev/null || true)
-    echo "| $name | $result | $(cell "$name" step %.2f) | $(cell "$name" MFU %.1f) | $over |" \
-      "$(cat "$out/$name/seconds" 2>/dev/null || true) | $(cell "$name" 'SM clock') | $(cell "$name" power) |" \
-      "$(cell "$name" 'slowed by') |"
+    seconds=$(cat "$out/$name/seconds" 2>/dev/null || true)
+    { cat "$out/$name/figures" 2>/dev/null || true; clock_figures "$name"; } | awk -F'\t' -v head="| $name | $result | $seconds" '
+      { value[$1] = $2 }
+      $1 ~ /^(step|throughput) over / { over = over (over ? "; " : "") $1 ": " sprintf("%.3f", $2) }
+      $3 == "tests" || $3 == "errors" { over = $2 " " $1 }
+      function number(name, format) { return name in value ? sprintf(format, value[name]) : "" }
+      END {
+        print head " | " number("step", "%.2f") " | " number("MFU", "%.1f") " | " over " | " number("SM clock", "%s") " | " \
+          number("power", "%s") " | " value["slowed by"] " |"
+      }'
   done
   echo
   echo "All figures: $out/results.json"

@@ -88,7 +88,7 @@ std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConf
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, Role::input);
   const TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, Role::input);
-  const TensorId sums = low.named(names::kEvalSums, DType::f32, {2}, Role::scalar);
+  const TensorId sums = low.named(names::kEvalSums, DType::f32, {3}, Role::scalar);
   auto scope = low.enter("eval");
   ForwardOptions options;
   options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
@@ -96,7 +96,7 @@ std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConf
   const Value logits = language_model_head(low, hidden);
   auto loss_scope = low.enter("loss");
   cross_entropy(low, logits, low.elements(targets, 0, rows), low.elements(sums, 0, 2), true, false);
-  all_reduce_metrics(low, sums, 2);
+  all_reduce_metrics(low, sums, 3);
   return std::move(low).finish();
 }
 

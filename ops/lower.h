@@ -14,7 +14,7 @@ namespace weft {
 
 /// Names of the state tensors that the training loop writes before a step and reads after it. Of the metrics, the first
 /// three are summed over ranks: a rank that wants to stop (a signal, a time limit) writes 1 to its vote, and all ranks
-/// read the same sum behind the step.
+/// read the same sum behind the step. So it is with the sums of an evaluation.
 namespace names {
 // i64 [10], written once: the rank's x, y, z and data; then numbers that are 0 on one of the ranks that hold equal
 // values (see CoordinateIndex). Only where x·y·z > 1 or ZeRO-1 is on.
@@ -26,7 +26,7 @@ inline constexpr const char* kTargets = "targets";  // i32, same shape; negative
 inline constexpr const char* kMetrics = "metrics";  // f32 [5]: loss sum, tokens, stop votes, gradient norm, clip factor
 inline constexpr const char* kEvalTokens = "eval_tokens";        // i32 [B·T]
 inline constexpr const char* kEvalTargets = "eval_targets";      // i32 [B·T]
-inline constexpr const char* kEvalSums = "eval_sums";            // f32 [2]: loss sum, tokens
+inline constexpr const char* kEvalSums = "eval_sums";            // f32 [3]: loss sum, tokens, stop votes
 inline constexpr const char* kPrefillTokens = "prefill_tokens";  // i32 [T]
 inline constexpr const char* kDecodeToken = "decode_token";      // i32 [1]
 inline constexpr const char* kPosition = "position";  // i64 [1]: of the last token of a prefill, of the decoded one
@@ -56,7 +56,8 @@ std::array<std::int64_t, 10> coordinate_values(const Grid& grid, const Coordinat
 /// elements that the rank updates, and "<name>.master" (fp32) of those where parameters are bf16 or ZeRO-1 cuts them.
 std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepConfig& step);
 
-/// Sum of losses and count of targets of one micro-batch over all ranks, into "eval_sums".
+/// Sum of losses and count of targets of one micro-batch over all ranks, into "eval_sums", and of the votes that are
+/// there.
 std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConfig& step);
 
 /// One sequence of seq_len tokens: fills the caches, and "logits" of the token at "position". On a grid every rank runs

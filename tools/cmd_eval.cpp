@@ -20,12 +20,17 @@
 #include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
 #include "train/planning.h"
+#include "train/rank_agreement.h"
+#include "train/run_inputs.h"
 #include "train/saved_model.h"
+#include "train/stop_signals.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
 
 namespace weft {
 namespace {
+
+constexpr int kNoLoss = 3;  // the exit code of a fault at run time
 
 struct EvalOptions {
   std::string from;                // a run or checkpoint folder, or a folder of Hugging Face
@@ -66,6 +71,7 @@ int evaluate_model(const EvalOptions& options) {
   };
   const auto body = [&](World& world, const RunConfig& config) {
     const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
+    expect_same_facts(world, facts_of(source));
     const Coordinates at = coordinates_of(config.grid, world.rank());
     const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_batches);
     const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
@@ -79,9 +85,19 @@ int evaluate_model(const EvalOptions& options) {
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     const auto shards = shard_parameters(config.model, specs, config.grid, at);
     load_parameters(saved.path, config.model, weights_of(program.state(), shards, config.dtype),
-                    {world.rank(), world.size()});
+                    share_reading(world, saved.path));
     set_coordinates(program.state(), config.grid, at);
-    const Evaluation result = evaluate(program, batches);
+    const StopSignals signals;
+    const Evaluation result = evaluate(program, batches, [] {
+      return StopReasons{StopSignals::received() != 0, false};
+    });
+    if (!result.complete) {
+      if (world.rank() == 0) {
+        fmt::print(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches,
+                   batches.size());
+      }
+      return kNoLoss;
+    }
     if (world.rank() != 0) return 0;
     if (options.json) {
       nlohmann::json json = {{"checkpoint", saved.path.string()},   {"val_loss", result.loss},

@@ -6,7 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -18,7 +21,9 @@
 #include "tools/commands.h"
 #include "train/checkpoint.h"
 #include "train/durable_file.h"
+#include "train/durable_folder.h"
 #include "train/free_space.h"
+#include "train/made_folders.h"
 #include "train/mapped_file.h"
 #include "train/planning.h"
 #include "train/progress.h"
@@ -37,22 +42,35 @@ struct ExportOptions {
   std::int64_t ranks_written = 0;
 };
 
-void make_folder(const fs::path& folder) {
+/// All that `fill` writes, into a folder that is new or holds other files; or nothing.
+void write_folder(const fs::path& output, const std::function<void(const fs::path& temporary)>& fill) {
+  const fs::path folder = output.has_filename() ? output : output.parent_path();  // "out/" is "out"
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) return;
-  throw UserError(fmt::format("can't make the folder {}: {}", in_quotes(folder), error.message()),
-                  "a folder that can be written", "-o with another path");
+  const bool is_there = fs::exists(folder, error);
+  MadeFolders above;
+  above.make(is_there ? folder : fs::absolute(folder).parent_path(), error);
+  const auto refuse = [&](const std::string& reason) {
+    throw UserError(fmt::format("can't make the folder {}: {}", in_quotes(folder), reason),
+                    "a folder that can be written", "-o with another path");
+  };
+  if (error) refuse(error.message());
+  std::optional<DurableFolder> written;
+  try {
+    written.emplace(is_there ? folder / "export" : folder);
+  } catch (const RuntimeFault& fault) {
+    refuse(fault.what());
+  }
+  fill(written->path());
+  is_there ? written->move_files_to(folder) : written->commit();
 }
 
-void prepare_folder(const fs::path& folder) {
+void expect_no_model(const fs::path& folder) {
   std::error_code error;
   for (const char* file : {"model.safetensors", "config.json"}) {
     if (!fs::exists(folder / file, error)) continue;
     throw UserError(in_quotes(folder / file) + " exists", "a folder without a model: nothing is overwritten",
                     "-o with another folder, or remove the file");
   }
-  make_folder(folder);
 }
 
 int export_model(const ExportOptions& options) {
@@ -71,9 +89,10 @@ int export_model(const ExportOptions& options) {
   if (const SpaceCheck space = check_space(folder, sizes); !space.fits()) {
     throw UserError("the model " + space.text(), "room for it", "-o on another disk, or free some space");
   }
+  expect_no_model(folder);
   load_parameters(model.path, model.model, loaded);
-  prepare_folder(folder);
-  const auto files = save_weights(folder, model.model, saved);
+  std::map<std::string, FileSummary> files;
+  write_folder(folder, [&](const fs::path& temporary) { files = save_weights(temporary, model.model, saved); });
   fmt::print("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
              human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), name_of(model),
              human_bytes(files.at("model.safetensors").bytes));
@@ -100,13 +119,14 @@ int export_chakra(const ExportOptions& options) {
   const PlanningProblem problem = planning_problem(config);
   const PlanReport report = report_plan(problem, config.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  make_folder(folder);
   const ChakraTraces traces(*report.plan, config.grid, report.costs.ns);
   const std::int64_t written = options.ranks_written == 0 ? ranks : std::min(ranks, options.ranks_written);
-  for (std::int64_t rank = 0; rank < written; ++rank) {
-    write_durable(folder / fmt::format("step.{}.et", rank), traces.trace(rank));
-  }
-  write_durable(folder / "groups.json", traces.groups());
+  write_folder(folder, [&](const fs::path& temporary) {
+    for (std::int64_t rank = 0; rank < written; ++rank) {
+      write_durable(temporary / fmt::format("step.{}.et", rank), traces.trace(rank));
+    }
+    write_durable(temporary / "groups.json", traces.groups());
+  });
   fmt::print("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(),
              written, ranks, report.plan->sequence.size(), report.policy);
   return 0;

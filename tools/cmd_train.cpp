@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/launch_run.h"
 #include "train/progress.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -34,7 +36,24 @@ struct TrainOptions {
   bool dry_run = false;
   bool json = false;
   bool quiet = false;
+  bool overwrite = false;
 };
+
+nlohmann::json or_null(const std::optional<double>& number) {
+  return number ? nlohmann::json(*number) : nlohmann::json();
+}
+
+/// "1.5432 nats a token before, 1.2345 after step 1750"; "" where no evaluation came to its end.
+std::string held_out_text(const TrainResult& result) {
+  std::string text;
+  if (result.first_val_loss) text = fmt::format("{:.4f} nats a token before", *result.first_val_loss);
+  if (result.val_loss && result.evaluated_step > result.first_step) {
+    text += fmt::format("{}{:.4f}{} after", text.empty() ? "" : ", ", *result.val_loss,
+                        text.empty() ? " nats a token" : "");
+    if (result.evaluated_step < result.steps_done) text += fmt::format(" step {}", result.evaluated_step);
+  }
+  return text;
+}
 
 // A sample's bytes may be no UTF-8: dump it with the replacing error handler.
 nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
@@ -45,8 +64,8 @@ nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
           {"steps_done", result.steps_done},
           {"first_loss", result.first_loss},
           {"last_loss", result.last_loss},
-          {"first_val_loss", result.first_val_loss},
-          {"val_loss", result.val_loss},
+          {"first_val_loss", or_null(result.first_val_loss)},
+          {"val_loss", or_null(result.val_loss)},
           {"tokens_per_s", result.tokens_per_s},
           {"step_ms", result.step_ms},
           {"exposed_comm_ms", result.exposed_comm_ms},
@@ -77,15 +96,13 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
   if (result.steps_done == result.first_step) {
     line("steps", fmt::format("none left: {} of {} were done before; --steps with a larger number goes on",
                               result.first_step, config.steps));
-    line("held out", fmt::format("{:.4f} nats a token", result.val_loss));
+    if (result.val_loss) line("held out", fmt::format("{:.4f} nats a token", *result.val_loss));
     fmt::print("{}", text);
     return;
   }
   line("loss", fmt::format("{:.4f} at the first step, {:.4f} at the last of {} steps", result.first_loss,
                            result.last_loss, result.steps_done - result.first_step));
-  if (!result.stopped_by_signal) {
-    line("held out", fmt::format("{:.4f} nats a token before, {:.4f} after", result.first_val_loss, result.val_loss));
-  }
+  if (const std::string held_out = held_out_text(result); !held_out.empty()) line("held out", held_out);
   line("speed", fmt::format("{} tokens/s, {:.1f} ms a step (medians); {} in all", human_count(result.tokens_per_s),
                             result.step_ms, human_duration(result.seconds)));
   if (config.grid.ranks() > 1) {
@@ -107,7 +124,10 @@ int train(const TrainOptions& options) {
   RunConfig asked = options.config;
   // Nothing is measured for a run that doesn't take place.
   if (options.dry_run && asked.gemm_tuning == kAutoGemmTuning) asked.gemm_tuning.clear();
-  return run_on_ranks(asked, [&](World& world, const RunConfig& config) {
+  const auto name = asked.run_dir.empty() ? RunFolder::Name::proposed : RunFolder::Name::given;
+  return run_on_ranks(asked, [&](World& world, RunConfig config) {
+    std::unique_ptr<RunFolder> folder;
+    if (!options.dry_run) folder = claim_run_folder(world, config, {name, options.overwrite});
     const bool speaks = world.rank() == 0;
     const bool talks = speaks && !options.json && !options.quiet;
     if (speaks) {
@@ -120,7 +140,7 @@ int train(const TrainOptions& options) {
       return 0;
     }
     if (talks) fmt::print(stderr, "{}", describe_run(trainer.description()));
-    const TrainResult result = trainer.run();
+    const TrainResult result = trainer.run(options.overwrite ? Trainer::OldFiles::removed : Trainer::OldFiles::kept);
     if (speaks && options.json)
       fmt::print("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     if (speaks && !options.json) print_summary(options, config, result);
@@ -138,6 +158,8 @@ Command add_train(CLI::App& root) {
                 "compile and check the step, print its plan, and leave without training");
   app->add_flag("--json", options->json, "print the result as one JSON object");
   app->add_flag("--quiet", options->quiet, "print only the summary and errors");
+  app->add_flag("--overwrite", options->overwrite,
+                "where the run folder holds a run, remove its metrics, traces and checkpoints, and begin anew");
   const ConfigOptions config(*app);
   app->footer(
       "Examples:\n"

@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <thread>
@@ -138,17 +141,32 @@ void report(const std::exception& error) {
   fmt::print(stderr, "weft: error: {}\n", error.what());
 }
 
+int run_and_report(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const UserError& error) {
+    report(error);
+    return kBadInput;
+  } catch (const std::exception& error) {
+    report(error);
+    return kFault;
+  }
+}
+
+/// A command whose results were lost on their way out has failed. (A pipe that its reader has closed ends the process
+/// by SIGPIPE, as it ends any program; only where that signal is ignored does a closed pipe come here.)
+int exit_code(int of_command) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (of_command != 0 || (flushed && std::ferror(stdout) == 0)) return of_command;
+  report(RuntimeFault(fmt::format("standard output can't be written{}{}", errno != 0 ? ": " : "",
+                                  errno != 0 ? std::strerror(errno) : "")));
+  return kFault;
+}
+
 }  // namespace
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  try {
-    return weft::run(argc, argv);
-  } catch (const weft::UserError& error) {
-    weft::report(error);
-    return weft::kBadInput;
-  } catch (const std::exception& error) {
-    weft::report(error);
-    return weft::kFault;
-  }
+  return weft::exit_code(weft::run_and_report(argc, argv));
 }

@@ -52,9 +52,9 @@ void verify(const fs::path& folder, const Manifest& manifest, const std::string&
 /// Of the files, those that it falls to this rank to read through.
 template <class Wanted>
 void verify_share(const fs::path& folder, const Manifest& manifest, const ReadShare& share, const Wanted& wanted) {
-  int number = 0;
+  std::int64_t number = 0;
   for (const auto& [name, summary] : manifest.files) {
-    if (wanted(name) && number++ % share.ranks == share.rank) verify(folder, manifest, name);
+    if (wanted(name) && share.has(number++)) verify(folder, manifest, name);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "train/free_space.h"
 #include "train/manifest.h"
 #include "train/parameter_state.h"
+#include "train/read_share.h"
 
 namespace weft {
 
@@ -42,15 +43,10 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
 std::filesystem::path commit_checkpoint(DurableFolder& folder, const std::filesystem::path& run_dir,
                                         std::vector<Manifest> parts, const Retention& retention);
 
-/// Ranks that load one checkpoint together share the reading of its files for their checksums.
-struct ReadShare {
-  int rank = 0, ranks = 1;
-};
-
 /// Fills all arrays of a rank from a checkpoint folder, exactly as they were, whatever grid wrote it. Every file is
-/// read through once before, by one of the ranks, and compared with its checksum, which takes about as long as reading
-/// it: some GB/s from memory. Throws UserError, naming file or tensor, on a wrong checksum and on other parameters,
-/// shapes or dtype than were saved, and on parts that don't make up a tensor.
+/// read through once before, by one of the ranks that share it, and compared with its checksum, which takes about as
+/// long as reading it: some GB/s from memory. Throws UserError, naming file or tensor, on a wrong checksum and on other
+/// parameters, shapes or dtype than were saved, and on parts that don't make up a tensor.
 void load_checkpoint(const std::filesystem::path& folder, std::span<const MutableParameterState> parameters,
                      const ReadShare& share = {});
 

@@ -328,8 +328,10 @@ std::vector<ConfigEntry> run_entries() {
       text("run-dir", "folder for the run's files; empty: runs/<model>-<date>-<time>", &RunConfig::run_dir),
       integer("steps", "optimizer steps", &RunConfig::steps, 1, kMany),
       integer("seed", "seed of initial weights, data order and dropout", &RunConfig::seed, 0, 9.0e18),
-      number("max-time", "seconds of training after which the run saves and ends; 0: no limit", &RunConfig::max_time, 0,
-             1e9),
+      number("max-time",
+             "seconds after which the run has evaluated, saves and ends; an evaluation that takes longer is cut short; "
+             "0: no limit",
+             &RunConfig::max_time, 0, 1e9),
       ranks_entry(),
       {"grid", ValueKind::text, "text",
        "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model, z and data the batch; what is left out "

@@ -54,9 +54,29 @@ void DurableFolder::commit() {
     }
   }
   committed_ = true;
-  sync_folder(path_.parent_path());
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);  // the older one, if there was one
+}
+
+void DurableFolder::move_files_to(const fs::path& folder) {
+  std::vector<fs::path> moved;
+  for (const fs::directory_entry& entry : fs::directory_iterator(temporary_)) {
+    const fs::path place = folder / entry.path().filename();
+    std::error_code error;
+    if (!fs::exists(place, error)) {
+      fs::rename(entry.path(), place, error);
+    } else {
+      error = std::make_error_code(std::errc::file_exists);
+    }
+    if (error) {
+      std::error_code ignored;
+      for (const fs::path& file : moved) fs::remove(file, ignored);
+      fail(place, "put in place", error.message());
+    }
+    moved.push_back(place);
+  }
+  sync_folder(folder);
 }
 
 fs::path writing_path(const fs::path& path) {

@@ -29,6 +29,9 @@ class DurableFolder {
   /// Renames to the final name and syncs the folder above. An older folder of that name is exchanged in one step where
   /// the file system can (ext4, xfs, btrfs, tmpfs); on others (NFS) a kill between two renames leaves neither.
   void commit();
+  /// In place of commit(): moves the files into a folder that is there and may hold others. None of those is replaced;
+  /// on a fault none of the files stays.
+  void move_files_to(const std::filesystem::path& folder);
 
  private:
   std::filesystem::path path_, temporary_;

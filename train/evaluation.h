@@ -2,19 +2,26 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "runtime/program.h"
 #include "train/batches.h"
+#include "train/stop_votes.h"
 
 namespace weft {
 
 struct Evaluation {
-  double loss = 0;            // mean nats a token over all targets of all ranks
+  double loss = 0;            // mean nats a token over all targets of all ranks; a NaN if it isn't complete
   std::uint64_t targets = 0;  // tokens predicted
+  std::int64_t batches = 0;   // that were run
+  bool complete = true;       // all of them
+  StopReasons stop = {};      // of any rank, asked before each batch
 };
 
 /// Runs the program's graph "eval" on every batch. All ranks get the same result, whatever their number, up to the
-/// rounding of one fp32 sum a batch.
-Evaluation evaluate(Program& program, const EvalBatches& batches);
+/// rounding of one fp32 sum a batch. `wants_stop` is asked before each batch: when a rank says so, all ranks end behind
+/// that batch.
+Evaluation evaluate(Program& program, const EvalBatches& batches,
+                    const std::function<StopReasons()>& wants_stop = nullptr);
 
 }  // namespace weft

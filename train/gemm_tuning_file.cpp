@@ -19,6 +19,7 @@
 #include "train/checkpoint.h"
 #include "train/checksum.h"
 #include "train/mapped_file.h"
+#include "train/rank_agreement.h"
 
 namespace weft {
 namespace {
@@ -179,13 +180,6 @@ Source source_of(const std::string& setting, const std::optional<std::filesystem
   return {stored, in_quotes(*checkpoint / kGemmTuningFile), true};
 }
 
-std::string broadcast_text(World& world, std::string text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  std::vector<std::byte> bytes(data, data + text.size());
-  world.broadcast(bytes, 0);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
 
 std::string to_json(const TunedGemms& tuned) {
@@ -245,7 +239,7 @@ std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::st
     }
   }
   world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
-  const std::string text = broadcast_text(world, source.text.value_or(""));
+  const std::string text = text_of_rank_0(world, source.text.value_or(""));
   if (text.empty()) return nullptr;
   // On every rank, because each has a CPU of its own.
   const std::string name = source.name.empty() ? "the table of tuned matrix products of rank 0" : source.name;

@@ -1,8 +1,6 @@
 #include "train/launch_run.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <vector>
 
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
@@ -22,13 +20,12 @@ int run_on_ranks(RunConfig config, const std::function<int(World&, const RunConf
   return run_mpi([&](World& world) {
     expect_same_build(world);
     expect_same_config(world, config);
-    if (adjust) adjust(config, world.size());
-    resolve(config, world.size());
-    check_communicator(config, /*launched_by_mpi=*/true);
-    const auto* text = reinterpret_cast<const std::byte*>(config.run_dir.data());
-    std::vector<std::byte> run_dir(text, text + config.run_dir.size());
-    world.broadcast(run_dir, 0);
-    config.run_dir.assign(reinterpret_cast<const char*>(run_dir.data()), run_dir.size());
+    act_together(world, [&] {  // a machine may lack a folder that the configuration names
+      if (adjust) adjust(config, world.size());
+      resolve(config, world.size());
+      check_communicator(config, /*launched_by_mpi=*/true);
+    });
+    config.run_dir = text_of_rank_0(world, config.run_dir);
     return body(world, config);
   });
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <span>
@@ -54,28 +55,33 @@ int visit_executable(dl_phdr_info* object, std::size_t, void* result) {
   return 1;
 }
 
-/// Values of all ranks, each a text that ends in '\0'.
-std::vector<std::vector<std::string>> gather(World& world, const std::vector<Setting>& settings) {
-  std::string own;
-  for (const Setting& setting : settings) own += setting.value + '\0';
-  std::vector<std::vector<std::string>> all;
+std::vector<std::string> gather(World& world, const std::string& own) {
+  std::vector<std::string> all;
   for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    std::vector<std::string>& values = all.emplace_back();
-    const auto* at = reinterpret_cast<const char*>(bytes.data());
-    for (const char* end = at + bytes.size(); at < end; at += values.back().size() + 1) values.emplace_back(at);
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   return all;
 }
 
-void expect_same(World& world, const std::vector<Setting>& settings, std::string_view started,
-                 std::string_view expected, std::string_view fix) {
-  const auto all = gather(world, settings);
-  for (std::size_t i = 0; i < settings.size(); ++i) {
+/// How a difference is told: "rank 1 `one` lr = 2, rank 0 `other` lr = 1".
+struct Wording {
+  std::string_view one, other, expected, fix;
+};
+
+void expect_same(World& world, const std::vector<Fact>& facts, const Wording& wording) {
+  std::string own;
+  for (const Fact& fact : facts) own += fact.value + '\0';
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& text : gather(world, own)) {
+    std::vector<std::string>& values = all.emplace_back();
+    for (std::size_t at = 0; at < text.size(); at += values.back().size() + 1) values.emplace_back(text.c_str() + at);
+  }
+  for (std::size_t i = 0; i < facts.size(); ++i) {
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank].at(i) == all[0].at(i)) continue;
-      throw UserError(fmt::format("rank {} {} {} = {}, rank 0 with {} = {}", rank, started, settings[i].key,
-                                  all[rank][i], settings[i].key, all[0][i]),
-                      expected, fix);
+      throw UserError(fmt::format("rank {} {} {} = {}, rank 0 {} {} = {}", rank, wording.one, facts[i].name,
+                                  all[rank][i], wording.other, facts[i].name, all[0][i]),
+                      wording.expected, wording.fix);
     }
   }
 }
@@ -89,23 +95,52 @@ std::string build_id() {
 }
 
 void expect_same_build(World& world) {
-  std::vector<Setting> settings;
-  for (const auto& [name, version] : library_versions()) settings.push_back({name, version, ""});
-  settings.push_back({"build id", build_id(), ""});
-  expect_same(world, settings, "runs a weft with", "the same weft on all ranks",
-              "copy one build to every machine, and start that");
+  std::vector<Fact> facts;
+  for (const auto& [name, version] : library_versions()) facts.push_back({name, version});
+  facts.push_back({"build id", build_id()});
+  expect_same(
+      world, facts,
+      {"runs a weft with", "with", "the same weft on all ranks", "copy one build to every machine, and start that"});
 }
 
 void expect_same_config(World& world, const RunConfig& config) {
   RunConfig named = config;
   load_named_model(named);
-  std::vector<Setting> settings;
+  std::vector<Fact> facts;
   for (const ConfigEntry& entry : config_table()) {
     if (entry.name == "run-dir" || entry.name == "threads") continue;
-    settings.push_back({entry.name, entry.get(named), ""});
+    facts.push_back({entry.name, entry.get(named)});
   }
-  expect_same(world, settings, "was started with", "one configuration for all ranks",
-              "give every rank the same file and flags");
+  expect_same(
+      world, facts,
+      {"was started with", "with", "one configuration for all ranks", "give every rank the same file and flags"});
+}
+
+void act_together(World& world, const std::function<void()>& act) {
+  std::string refusal;
+  try {
+    act();
+  } catch (const UserError& error) {
+    refusal = error.what();
+  }
+  const std::vector<std::string> all = gather(world, refusal);
+  const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  if (first == all.end()) return;
+  const bool alike = std::ranges::all_of(all, [&](const std::string& text) { return text == *first; });
+  throw UserError(alike ? *first : fmt::format("rank {}: {}", first - all.begin(), *first), "", "");
+}
+
+void expect_same_facts(World& world, const std::vector<Fact>& facts) {
+  expect_same(world, facts,
+              {"has", "has", "the same on all ranks",
+               "let all of them see the same files, on a shared disk or as equal copies"});
+}
+
+std::string text_of_rank_0(World& world, const std::string& text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  std::vector<std::byte> bytes(data, data + text.size());
+  world.broadcast(bytes, 0);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace weft

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/version.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/drawing.h"
@@ -15,12 +18,21 @@
 #include "runtime/draw.h"
 #include "runtime/recording.h"
 #include "runtime/timeline.h"
+#include "train/checkpoint_folder.h"
 #include "train/durable_file.h"
+#include "train/durable_folder.h"
+#include "train/gemm_tuning_file.h"
+#include "train/mapped_file.h"
 #include "train/trace_file.h"
 #include "train/trainer.h"
 
 namespace weft {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile,  kGraphTextFile, kGraphFile,
+                                  kTraceFile,     kTimelineFile, kGemmTuningFile};
 
 std::vector<std::byte> encode_traces(const std::vector<StepTrace>& traces) {
   std::vector<std::int64_t> words;
@@ -72,7 +84,45 @@ std::vector<StepTrace> shifted(std::vector<StepTrace> traces, std::int64_t offse
   return traces;
 }
 
+/// Writes what `draw` returns; nothing if it can't be drawn.
+std::vector<std::filesystem::path> write_drawing(const std::filesystem::path& file, const Say& say,
+                                                 const std::function<std::string()>& draw) {
+  std::string drawing;
+  try {
+    drawing = draw();
+  } catch (const UserError& error) {
+    const std::string_view reason = error.what();
+    say(fmt::format("{} is left out: {}", file.filename().string(), reason.substr(0, reason.find('\n'))));
+    return {};
+  }
+  write_durable(file, drawing);
+  return {file};
+}
+
 }  // namespace
+
+bool holds_run(const std::filesystem::path& run_dir) {
+  std::error_code hidden;  // not to be looked at is not to be there
+  return std::ranges::any_of(kRunFiles, [&](std::string_view name) { return fs::exists(run_dir / name, hidden); }) ||
+         latest_checkpoint(run_dir).has_value();
+}
+
+void remove_run_files(const std::filesystem::path& run_dir) {
+  const auto expect_removed = [](const fs::path& path, const std::error_code& error) {
+    if (error) throw RuntimeFault(in_quotes(path) + " can't be removed: " + error.message());
+  };
+  std::error_code error;
+  // Checkpoints last of all: what is left of a removal that was cut short is still a run's.
+  for (const std::string_view name : kRunFiles) {
+    fs::remove(run_dir / name, error);
+    expect_removed(run_dir / name, error);
+  }
+  remove_leftovers(checkpoints_of(run_dir));
+  for (const CheckpointFolder& checkpoint : complete_checkpoints(run_dir)) {
+    if (!remove_folder(checkpoint.path)) throw RuntimeFault(in_quotes(checkpoint.path) + " can't be removed");
+  }
+  fs::remove(checkpoints_of(run_dir), error);  // unless there is something else in it
+}
 
 void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config) {
   std::error_code error;
@@ -82,25 +132,24 @@ void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config)
                     "a folder that can be written", "--run-dir with another path");
   }
   try {
-    write_durable(run_dir / "config.toml", dump_toml(config));
+    write_durable(run_dir / kRunConfigFile, dump_toml(config));
   } catch (const RuntimeFault& fault) {
     throw UserError(fault.what(), "a run folder that can be written", "--run-dir with another path");
   }
 }
 
 std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan,
-                                                     const Grid& grid) {
+                                                     const Grid& grid, const Say& say) {
   DrawingOptions options;
   options.grid = grid;
-  const std::string dot = plan_dot(plan, "graph.dot", options);
-  write_durable(run_dir / "graph.dot", dot);
-  write_durable(run_dir / "graph.svg", render_svg(dot));
-  return {run_dir / "graph.svg"};
+  const std::string dot = plan_dot(plan, std::string(kGraphTextFile), options);
+  write_durable(run_dir / kGraphTextFile, dot);
+  return write_drawing(run_dir / kGraphFile, say, [&] { return render_svg(dot); });
 }
 
 std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, World& world,
                                                      const Plan& plan, const Grid& grid,
-                                                     const std::vector<StepTrace>& traces) {
+                                                     const std::vector<StepTrace>& traces, const Say& say) {
   const auto all = world.all_gather_bytes(encode_traces(shifted(traces, clock_offset(world))));
   if (world.rank() != 0 || traces.empty()) return {};
   std::vector<RankTrace> ranks;
@@ -108,10 +157,13 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
     ranks.push_back({static_cast<int>(rank), decode_traces(all[rank], traces)});
   }
   const Recording recording = record(plan, ranks, world.size(), grid);
-  write_chrome_file(run_dir / "trace.json", recording);
+  write_chrome_file(run_dir / kTraceFile, recording);
   const TimelinePart part{fmt::format("Step {}, policy {}", traces.back().step, plan.policy), &recording};
-  write_durable(run_dir / "timeline.svg", timeline_picture({&part, 1}).svg());
-  return {run_dir / "trace.json", run_dir / "timeline.svg"};
+  std::vector<std::filesystem::path> files = {run_dir / kTraceFile};
+  for (auto& file : write_drawing(run_dir / kTimelineFile, say, [&] { return timeline_picture({&part, 1}).svg(); })) {
+    files.push_back(std::move(file));
+  }
+  return files;
 }
 
 std::map<std::string, std::string> library_versions() {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
@@ -13,18 +15,36 @@
 
 namespace weft {
 
+inline constexpr std::string_view kRunConfigFile = "config.toml";
+inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
+inline constexpr std::string_view kGraphTextFile = "graph.dot";
+inline constexpr std::string_view kGraphFile = "graph.svg";
+inline constexpr std::string_view kTraceFile = "trace.json";
+inline constexpr std::string_view kTimelineFile = "timeline.svg";
+
+/// Whether a run has left any of its files there: those above, a table of tuned products, a checkpoint.
+bool holds_run(const std::filesystem::path& run_dir);
+
+/// Removes these, and checkpoints that a killed run has left half-written; nothing else. Throws RuntimeFault where that
+/// can't be.
+void remove_run_files(const std::filesystem::path& run_dir);
+
 /// Makes the folder and writes config.toml, which runs the same again. Throws UserError when it can't be written.
 void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config);
 
-/// graph.svg and graph.dot of the training step of rank 0, layers collapsed. Returns what was written.
-std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan,
-                                                     const Grid& grid);
+/// What is said of a run beside its results.
+using Say = std::function<void(const std::string& line)>;
 
-/// trace.json (Chrome format, all ranks) and timeline.svg (the last step). Collective over the world; rank 0 writes and
-/// returns the paths.
+/// graph.svg and graph.dot of the training step of rank 0, layers collapsed. Returns the drawing. One that can't be
+/// made, because it is too large or Graphviz isn't there, is left out, and `say` is told why: a run goes on without.
+std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan,
+                                                     const Grid& grid, const Say& say);
+
+/// trace.json (Chrome format, all ranks) and timeline.svg (the last step), which is left out in the same way.
+/// Collective over the world; rank 0 writes and returns the paths.
 std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, World& world,
                                                      const Plan& plan, const Grid& grid,
-                                                     const std::vector<StepTrace>& traces);
+                                                     const std::vector<StepTrace>& traces, const Say& say);
 
 /// Versions of what computes: "weft", "oneDNN", "oneTBB", "compiler".
 std::map<std::string, std::string> library_versions();

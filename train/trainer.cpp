@@ -19,8 +19,9 @@
 #include "train/generator.h"
 #include "train/memory_check.h"
 #include "train/planning.h"
+#include "train/rank_agreement.h"
+#include "train/replicas.h"
 #include "train/run_files.h"
-#include "train/saved_model.h"
 #include "train/stop_signals.h"
 #include "train/tokenizer.h"
 #include "train/training_state.h"
@@ -40,15 +41,14 @@ std::uint64_t peak_memory_of_process() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-// A rank that wants to stop adds one of these to the votes, so that their sum says why. Exact in fp32 to 4096 ranks.
-constexpr std::int64_t kSignalVote = 1;
-constexpr std::int64_t kTimeVote = 4096;
-
 bool every(std::int64_t n, std::int64_t step) {
   return n > 0 && (step + 1) % n == 0;
 }
 
 constexpr std::int64_t kSampleTokens = 240;
+
+// Of the time that the first evaluation took, and at most of the time limit: kept for the last evaluation.
+constexpr double kReserve = 1.5, kLargestReserve = 0.1;
 
 // What a sample begins with, as far as the model can see.
 std::string_view sample_prompt(const ModelConfig& model) {
@@ -98,18 +98,19 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       specs_(model_parameters(config.model)),
       shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)),
       made_at_(Clock::now()),
-      source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})),
-      resume_from_(checkpoint_to_resume(config)),
-      tuned_(gemm_tuning_of_run(world, config.gemm_tuning, resume_from_, StoredTuning::required, [&] {
+      inputs_(find_run_inputs(world, config)),
+      tuned_(gemm_tuning_of_run(world, config.gemm_tuning, inputs_.resume_from, StoredTuning::required, [&] {
         return tune_for_run(config, [&](const std::string& line) {
           if (console == Console::progress) fmt::print(stderr, "{}\n", line);
         });
       })) {
-  check_memory(config_, world_.name() == "mpi" ? 1 : world_.size(), machine_memory_bytes());
+  act_together(world_, [&] {  // machines have memories of their own
+    check_memory(config_, world_.name() == "mpi" ? 1 : world_.size(), machine_memory_bytes());
+  });
   const StepConfig step = step_config(config_);
   std::vector<ProgramGraph> graphs = {{"train", lower_train(config_.model, step)},
                                       {"eval", lower_eval(config_.model, step)}};
-  if (source_.is_text()) {
+  if (inputs_.source.is_text()) {
     const auto prompt = static_cast<std::int64_t>(sample_prompt(config_.model).size());
     sample_model_ = with_short_context(config_.model, prompt + kSampleTokens);
     sample_prefill_ = prefill_length(prompt, kSampleTokens, sample_model_.context);
@@ -132,8 +133,8 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
                      .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   devices_ = find_devices(world_, program_->executor().runs_on());
-  held_out_ =
-      std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, at_), config_.eval_batches);
+  held_out_ = std::make_unique<EvalBatches>(inputs_.source.held_out(), config_.seq_len, share_of(config_, at_),
+                                            config_.eval_batches);
   initialize();
 }
 
@@ -145,20 +146,22 @@ std::vector<MutableParameterState> Trainer::parameter_states() const {
 
 void Trainer::initialize() {
   const std::vector<MutableParameterState> parameters = parameter_states();
-  if (resume_from_) {
-    first_step_ = read_checkpoint_info(*resume_from_).step;
-    load_checkpoint(*resume_from_, parameters, {world_.rank(), world_.size()});
-  } else if (!config_.init_from.empty()) {
-    load_parameters(config_.init_from, config_.model, parameters, {world_.rank(), world_.size()});
-  } else {
-    initialize_parameters(parameters, config_.seed);
-  }
+  act_together(world_, [&] {
+    if (inputs_.resume_from) {
+      load_checkpoint(*inputs_.resume_from, parameters, inputs_.share);
+    } else if (inputs_.init_from) {
+      load_parameters(*inputs_.init_from, config_.model, parameters, inputs_.share);
+    } else {
+      initialize_parameters(parameters, config_.seed);
+    }
+  });
+  expect_equal_replicas(world_, parameters);
   write_constants(program_->state(), config_, at_);
   program_->state_to_device();
 }
 
 RunDescription Trainer::description() const {
-  return {config_, source_, *program_, planning_ms_, world_.name(), devices_, tuned_.get()};
+  return {config_, inputs_.source, *program_, planning_ms_, world_.name(), devices_, tuned_.get()};
 }
 
 void Trainer::load_step(std::int64_t step) {
@@ -169,9 +172,8 @@ void Trainer::load_step(std::int64_t step) {
   write_scalars(state, config_, step);
 }
 
-bool Trainer::start(const StartedStep& started, bool time_is_up) {
-  program_->state().get<float>(names::kMetrics)[2] =
-      static_cast<float>((StopSignals::received() != 0 ? kSignalVote : 0) + (time_is_up ? kTimeVote : 0));
+bool Trainer::start(const StartedStep& started, const StopReasons& wants_stop) {
+  program_->state().get<float>(names::kMetrics)[2] = stop_vote(wants_stop);
   return program_->start("train", started.step);
 }
 
@@ -224,7 +226,7 @@ std::vector<ParameterState> Trainer::checkpoint_arrays() const {
 }
 
 void Trainer::expect_space() const {
-  const SpaceCheck space = checkpoints_->space(checkpoint_info(first_step_ + 1), checkpoint_arrays());
+  const SpaceCheck space = checkpoints_->space(checkpoint_info(inputs_.first_step + 1), checkpoint_arrays());
   if (space.fits()) return;
   throw UserError("the first checkpoint " + space.text(), "room for it",
                   "--run-dir on another disk, or free some space");
@@ -284,7 +286,8 @@ void Trainer::write_traces(TrainResult& result) {
     result.overlap_fraction += summary.overlap_fraction() * share;
   }
   if (config_.trace_steps == 0) return;
-  const auto files = write_trace_files(config_.run_dir, world_, program_->plan("train"), config_.grid, traces);
+  const auto files = write_trace_files(config_.run_dir, world_, program_->plan("train"), config_.grid, traces,
+                                       [&](const std::string& line) { say(line); });
   result.files.insert(result.files.end(), files.begin(), files.end());
 }
 
@@ -300,7 +303,7 @@ std::unique_ptr<Watchdog> Trainer::report_when_stopped() const {
   return std::make_unique<Watchdog>(kSeconds, progress, report);
 }
 
-TrainResult Trainer::run() {
+TrainResult Trainer::run(OldFiles old_files) {
   const bool writes = world_.rank() == 0;
   const StopSignals signals;
   const std::unique_ptr<Watchdog> stop_watch = report_when_stopped();
@@ -311,49 +314,67 @@ TrainResult Trainer::run() {
   if (config_.save) expect_space();
   if (writes) {
     const std::filesystem::path run_dir = config_.run_dir;
+    if (old_files == OldFiles::removed) remove_run_files(run_dir);
     make_run_dir(run_dir, recorded_config());
     if (tuned_) write_durable(run_dir / kGemmTuningFile, to_json(*tuned_));
-    metrics_file = std::make_unique<MetricsFile>(run_dir / "metrics.jsonl", first_step_);
+    metrics_file = std::make_unique<MetricsFile>(run_dir / kMetricsFile, inputs_.first_step);
     if (console_ == Console::progress) {
-      progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, first_step_, config_.steps);
+      progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, inputs_.first_step, config_.steps);
     }
-    result.files.push_back(run_dir / "metrics.jsonl");
-    for (const auto& file : write_graph_files(run_dir, program_->plan("train"), config_.grid)) {
+    result.files.push_back(run_dir / kMetricsFile);
+    for (const auto& file : write_graph_files(run_dir, program_->plan("train"), config_.grid,
+                                              [&](const std::string& line) { say(line); })) {
       result.files.push_back(file);
     }
   }
 
   const auto begin = Clock::now();
-  result.first_step = result.steps_done = first_step_;
-  result.first_val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
-  say(fmt::format("held-out loss before step {}: {:.4f} nats a token", first_step_, result.val_loss));
+  result.first_step = result.steps_done = inputs_.first_step;
+  StopReasons stop;  // that the ranks have agreed on
+  double reserve = 0;
+  const auto wants_stop = [&](double seconds_kept) {
+    return StopReasons{StopSignals::received() != 0,
+                       config_.max_time > 0 && seconds_since(begin) > config_.max_time - seconds_kept};
+  };
+  const auto held_out_loss = [&]() -> std::optional<double> {
+    const Evaluation found = evaluate(*program_, *held_out_, [&] { return wants_stop(0); });
+    stop.add(found.stop);
+    if (!found.complete) {
+      say(fmt::format("the evaluation was ended early, after {} of {} batches", found.batches, held_out_->size()));
+      return std::nullopt;
+    }
+    result.val_loss = found.loss;
+    result.evaluated_step = result.steps_done;
+    return found.loss;
+  };
+  result.first_val_loss = held_out_loss();
+  if (result.first_val_loss) {
+    // Of the time limit, what the last evaluation will take, so that it isn't cut off.
+    reserve = std::min(kReserve * seconds_since(begin), kLargestReserve * config_.max_time);
+    say(fmt::format("held-out loss before step {}: {:.4f} nats a token", inputs_.first_step, *result.first_val_loss));
+  }
   const auto training_begin = Clock::now();
-  loader_ =
-      std::make_unique<BatchLoader>(source_.train(), BatchPlan(source_.train().size(), config_.seq_len, config_.seed),
-                                    share_of(config_, at_), first_step_);
+  loader_ = std::make_unique<BatchLoader>(inputs_.source.train(),
+                                          BatchPlan(inputs_.source.train().size(), config_.seq_len, config_.seed),
+                                          share_of(config_, at_), inputs_.first_step);
   std::vector<double> step_ms;
   // The newest step is the last one where the run is at its end, or a vote of it or of the step before said so.
-  const auto is_last = [&](std::int64_t newest) {
-    return result.stopped_by_signal || result.stopped_by_time || newest + 1 == config_.steps;
-  };
+  const auto is_last = [&](std::int64_t newest) { return stop.any() || newest + 1 == config_.steps; };
   const auto finish = [&](const StartedStep& of, bool newest) {
     program_->finish();
-    const auto votes = static_cast<std::int64_t>(program_->state().get<float>(names::kMetrics)[2]);
-    result.stopped_by_signal = result.stopped_by_signal || votes % kTimeVote != 0;
-    result.stopped_by_time = result.stopped_by_time || votes >= kTimeVote;
+    stop.add(stop_reasons(program_->state().get<float>(names::kMetrics)[2]));
     StepMetrics metrics = read_metrics(of);
     result.steps_done = of.step + 1;
-    if (of.step == first_step_) {
+    if (of.step == inputs_.first_step) {
       result.first_loss = metrics.loss;
       result.first_step_seconds = seconds_since(made_at_);
     }
     result.last_loss = metrics.loss;
     step_ms.push_back(metrics.step_ms);
-    const bool last = newest && is_last(of.step);
     // Whoever sends a signal may not wait long: then the model is saved and nothing else.
-    if (every(config_.eval_every, of.step) || (last && !result.stopped_by_signal)) {
-      metrics.val_loss = result.val_loss = evaluate(*program_, *held_out_).loss;
-    }
+    const bool evaluates = every(config_.eval_every, of.step) || (newest && is_last(of.step));
+    if (evaluates && !stop.signal) metrics.val_loss = held_out_loss();
+    const bool last = newest && is_last(of.step);
     // Before the checkpoint, so that a run which goes on from there has a line for every step.
     if (metrics_file != nullptr) metrics_file->write(metrics);
     if (progress_ != nullptr) progress_->update(metrics, seconds_since(training_begin));
@@ -363,12 +384,11 @@ TrainResult Trainer::run() {
 
   // Where the device can be given work ahead, a step's results are looked at while the next one runs.
   std::optional<StartedStep> under_way;
-  for (std::int64_t step = first_step_; step < config_.steps; ++step) {
+  for (std::int64_t step = inputs_.first_step; step < config_.steps; ++step) {
     report_checkpoint();
     load_step(step);
     const StartedStep now{step, program_->state().get<float>(names::kScalars)[0]};
-    const bool time_is_up = config_.max_time > 0 && seconds_since(begin) > config_.max_time;
-    const bool ahead = start(now, time_is_up);
+    const bool ahead = start(now, wants_stop(reserve));
     if (under_way) finish(*under_way, false);
     under_way = now;
     if (!ahead || is_last(step) || is_due_after(step)) {
@@ -377,6 +397,8 @@ TrainResult Trainer::run() {
     }
     if (is_last(step)) break;
   }
+  result.stopped_by_signal = stop.signal;
+  result.stopped_by_time = stop.time;
   result.step_ms = median(step_ms);
   if (result.step_ms > 0) {
     result.tokens_per_s = static_cast<double>(config_.global_batch * config_.seq_len) / result.step_ms * 1e3;

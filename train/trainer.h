@@ -23,6 +23,8 @@
 #include "train/parameter_state.h"
 #include "train/progress.h"
 #include "train/run_devices.h"
+#include "train/run_inputs.h"
+#include "train/stop_votes.h"
 #include "train/token_source.h"
 
 namespace weft {
@@ -41,10 +43,11 @@ BatchShare share_of(const RunConfig& config, const Coordinates& at);
 struct TrainResult {
   std::int64_t first_step = 0, steps_done = 0;  // steps [first_step, steps_done) ran
   double first_loss = 0, last_loss = 0;         // of the first and the last step
-  double first_val_loss = 0,
-         val_loss = 0;      // before the first step, and the latest: after the last one, but for signals
-  double tokens_per_s = 0;  // median over the steps
-  double step_ms = 0;       // median
+  /// Before the first step, and the latest; none where a signal or the time limit ended the evaluation.
+  std::optional<double> first_val_loss, val_loss;
+  std::int64_t evaluated_step = 0;                                         // steps done at the latest
+  double tokens_per_s = 0;                                                 // median over the steps
+  double step_ms = 0;                                                      // median
   double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
   std::uint64_t peak_memory_bytes = 0;
   RunDevices devices = {};                // that the ranks were on, and what moved their collectives
@@ -65,7 +68,7 @@ class Trainer {
   enum class Console : std::uint8_t { progress, silent };
 
   /// Reads the data, lowers and plans the graphs, makes or loads the parameters. Collective over the world.
-  /// Throws UserError on data or checkpoints that don't fit, before anything is written.
+  /// Throws UserError on data or checkpoints that don't fit or differ among ranks, before anything is written.
   /// `make_executor`: in the place of what the configuration's device means.
   Trainer(World& world, const RunConfig& config, Console console, const MakeExecutor& make_executor = nullptr);
   ~Trainer();
@@ -73,7 +76,10 @@ class Trainer {
   /// What would run; valid as long as the trainer.
   RunDescription description() const;
 
-  TrainResult run();
+  /// What is done with files of an earlier run in the run folder.
+  enum class OldFiles : std::uint8_t { kept, removed };
+
+  TrainResult run(OldFiles old_files = OldFiles::kept);
 
   const Program& program() const { return *program_; }
 
@@ -85,7 +91,7 @@ class Trainer {
     double lr = 0;
   };
   /// With the inputs of the step and this rank's vote on whether it is to be the last.
-  bool start(const StartedStep& started, bool time_is_up);
+  bool start(const StartedStep& started, const StopReasons& wants_stop);
   /// Of the step that was just finished.
   StepMetrics read_metrics(const StartedStep& of) const;
   /// Whether something has to be done behind the step before another may be started.
@@ -113,15 +119,13 @@ class Trainer {
   const std::vector<ParameterSpec> specs_;
   const std::vector<ParameterShard> shards_;
   const std::chrono::steady_clock::time_point made_at_;
-  const TokenSource source_;
-  const std::optional<std::filesystem::path> resume_from_;  // a checkpoint folder
-  const std::shared_ptr<const TunedGemms> tuned_;           // null: the default methods
+  const RunInputs inputs_;
+  const std::shared_ptr<const TunedGemms> tuned_;  // null: the default methods
   std::unique_ptr<Program> program_;
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<EvalBatches> held_out_;
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<CheckpointWriter> checkpoints_;
-  std::int64_t first_step_ = 0;
   ModelConfig sample_model_;         // with the caches that a sample needs
   std::int64_t sample_prefill_ = 0;  // 0: no sample, the model isn't byte-level
   std::filesystem::path last_checkpoint_;

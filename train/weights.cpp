@@ -52,21 +52,6 @@ std::vector<fs::path> shard_paths(const fs::path& index) {
   return paths;
 }
 
-std::vector<fs::path> weight_paths(const fs::path& path) {
-  std::error_code none;  // not to be looked at is not to be there
-  if (!fs::exists(path, none)) {
-    throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
-  }
-  if (!fs::is_directory(path, none)) return {path};
-  if (fs::exists(path / "model.safetensors", none)) return {path / "model.safetensors"};
-  if (fs::exists(path / "model.safetensors.index.json", none))
-    return shard_paths(path / "model.safetensors.index.json");
-  throw UserError(in_quotes(path) + " holds no model.safetensors", "weights as safetensors",
-                  fs::exists(path / "pytorch_model.bin", none) ? "convert pytorch_model.bin: save_pretrained(folder, "
-                                                                 "safe_serialization=True)"
-                                                               : "give the folder or file of a model");
-}
-
 /// The name that ParameterSpec::stored would give to a file's tensor.
 std::string canonical(const std::string& name, Family family) {
   constexpr std::string_view kPrefix = "transformer.";
@@ -88,7 +73,7 @@ struct Located {
 class WeightFiles {
  public:
   WeightFiles(const fs::path& path, Family family) {
-    const auto paths = weight_paths(path);
+    const auto paths = weight_files(path);
     files_.reserve(paths.size());  // tensors_ points into the files
     for (const fs::path& shard : paths) {
       const SafetensorsFile& file = files_.emplace_back(shard);
@@ -138,6 +123,21 @@ void expect_equal(const Located& head, const Located& embedding) {
 }
 
 }  // namespace
+
+std::vector<fs::path> weight_files(const fs::path& path) {
+  std::error_code none;  // not to be looked at is not to be there
+  if (!fs::exists(path, none)) {
+    throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
+  }
+  if (!fs::is_directory(path, none)) return {path};
+  if (fs::exists(path / "model.safetensors", none)) return {path / "model.safetensors"};
+  if (fs::exists(path / "model.safetensors.index.json", none))
+    return shard_paths(path / "model.safetensors.index.json");
+  throw UserError(in_quotes(path) + " holds no model.safetensors", "weights as safetensors",
+                  fs::exists(path / "pytorch_model.bin", none) ? "convert pytorch_model.bin: save_pretrained(folder, "
+                                                                 "safe_serialization=True)"
+                                                               : "give the folder or file of a model");
+}
 
 void load_weights(const fs::path& path, const ModelConfig& model, std::span<const MutableParameterState> parameters) {
   WeightFiles files(path, model.family);

@@ -13,6 +13,9 @@
 
 namespace weft {
 
+/// The files that `path` means, see load_weights(). Throws UserError.
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& path);
+
 /// Fills `data`, and `master` where there is one, of each parameter. `path`: a .safetensors file, or a folder with
 /// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former).
 /// Accepts what Hugging Face's files have besides: a "transformer." prefix in gpt2, a missing "model." in llama,

@@ -19,6 +19,14 @@ std::vector<std::string> two_programs(const std::vector<std::string>& first, con
   return words;
 }
 
+/// Two ranks, each in a folder of its own, as on two machines without a shared disk.
+std::vector<std::string> two_folders(const TemporaryFolder& folder, const std::vector<std::string>& command) {
+  std::vector<std::string> words = under_mpirun(1, command, {"-wdir", folder.path("0").string()});
+  words.insert(words.end(), {":", "-wdir", folder.path("1").string(), "-np", "1"});
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
 class DifferingRanks : public ::testing::Test {
  protected:
   std::vector<std::string> training(const std::vector<std::string>& more) const {
@@ -69,6 +77,71 @@ TEST_F(DifferingRanks, ByTheBuild) {
 TEST_F(DifferingRanks, ByWhatChangesNoResultTrain) {
   ChildProcess job(two_programs(training({"--threads", "1"}), training({"--threads", "2"})));
   EXPECT_EQ(job.wait().exit_code, 0) << job.errors();
+}
+
+// What flags resolve to: files that each rank sees for itself.
+class DifferingFolders : public DifferingRanks {
+ protected:
+  DifferingFolders() {
+    for (const char* file : {"0/text", "1/text"}) folder_.write(file, kText);
+  }
+  std::vector<std::string> training_there(std::vector<std::string> more) const {
+    more.insert(more.end(), {"--data", "text", "--steps", "2"});
+    return two_folders(folder_, tiny_training("run", more));
+  }
+  void expect_refused_there(const std::vector<std::string>& more, std::initializer_list<std::string_view> parts) const {
+    ChildProcess job(training_there(more));
+    const Ending ending = job.wait();
+    EXPECT_TRUE(ending.in_time);
+    EXPECT_EQ(ending.exit_code, 2);
+    EXPECT_TRUE(has_parts(job.errors(), parts));
+    EXPECT_EQ(job.output(), "");
+    EXPECT_FALSE(std::filesystem::exists(folder_.path("1/run")));
+  }
+  inline static const std::string kText = [] {
+    std::string text;
+    for (int i = 0; text.size() < 4000; ++i) text += "warp and weft " + std::to_string(i * i) + "\n";
+    return text;
+  }();
+};
+
+TEST_F(DifferingFolders, WithEqualDataTrain) {
+  ChildProcess job(training_there({}));
+  EXPECT_EQ(job.wait().exit_code, 0) << job.errors();
+}
+
+TEST_F(DifferingFolders, ByTheirData) {
+  folder_.write("1/text", kText + kText);
+  expect_refused_there({}, {"weft: error: rank 1 has tokens to train on = ", ", rank 0 has tokens to train on = "});
+  std::string other = kText;
+  other[1000] = 'X';
+  folder_.write("1/text", other);
+  expect_refused_there({}, {"weft: error: rank 1 has data digest = ", ", rank 0 has data digest = "});
+  std::filesystem::remove(folder_.path("1/text"));
+  expect_refused_there({}, {"weft: error: rank 1: 'text' doesn't exist"});
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("0/run")));
+}
+
+// Rank 0 alone has the checkpoint that it wrote.
+TEST_F(DifferingFolders, ByTheirCheckpoints) {
+  ChildProcess first(training_there({}));
+  ASSERT_EQ(first.wait().exit_code, 0) << first.errors();
+  ASSERT_TRUE(std::filesystem::exists(folder_.path("0/run/checkpoints/step_00000002")));
+  expect_refused_there({"--resume", "auto"},
+                       {"weft: error: rank 1 has checkpoint = none, rank 0 has checkpoint = step_00000002"});
+}
+
+// Ranks of x=2 read different halves of the file, so that no part of the model is there twice.
+TEST_F(DifferingFolders, ByTheirWeights) {
+  ChildProcess one(tiny_training("run", {"--data", "text", "--steps", "1"}), {.folder = folder_.path("0").string()});
+  ASSERT_EQ(one.wait().exit_code, 0) << one.errors();
+  std::string weights = TemporaryFolder::read(folder_.path("0/run/checkpoints/step_00000001/model.safetensors"));
+  std::filesystem::remove_all(folder_.path("0/run"));
+  folder_.write("0/model.safetensors", weights);
+  weights.back() = static_cast<char>(weights.back() ^ 1);
+  folder_.write("1/model.safetensors", weights);
+  expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"},
+                       {"weft: error: rank 1 has digest of weights = ", ", rank 0 has digest of weights = "});
 }
 
 }  // namespace

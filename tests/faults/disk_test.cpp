@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "tests/faults/child_process.h"
 #include "tests/faults/loaded_checkpoint.h"
@@ -66,7 +68,7 @@ TEST_F(Disk, TooSmallForTheFirstCheckpointIsRefusedBeforeTraining) {
   for (const std::string ranks : {"1", "2"}) {
     ChildProcess child(tiny_training(folder_.path("small/run").string(), {"--steps", "2", "--ranks", ranks}));
     EXPECT_EQ(child.wait().exit_code, 2);
-    EXPECT_TRUE(has_parts(child.errors(), {"the first checkpoint needs ", "small' has ", " free", "fix: "}));
+    EXPECT_TRUE(has_parts(child.errors(), {"the first checkpoint needs ", "small/run' has ", " free", "fix: "}));
     EXPECT_EQ(child.output(), "");
     EXPECT_EQ(entries(folder_.path("small")), 0);
   }
@@ -126,6 +128,44 @@ TEST_F(Disk, AReadOnlyRunFolderIsRefusedBeforeTraining) {
   EXPECT_EQ(ending.exit_code, 2);
   EXPECT_TRUE(has_parts(child.errors(), {"run", "Permission denied", "fix: --run-dir"}));
   EXPECT_EQ(entries(run_dir_), 0);
+}
+
+/// Names in a folder.
+std::set<std::string> names(const fs::path& folder) {
+  std::set<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder)) found.insert(entry.path().filename().string());
+  return found;
+}
+
+TEST_F(Disk, FullWhileExportingLeavesNothing) {
+  ChildProcess run(tiny_training(run_dir_, {"--steps", "1", "--model.hidden", "64", "--model.ffn", "256"}));
+  ASSERT_EQ(run.wait().exit_code, 0) << run.errors();
+  folder_.write("there/tokenizer.json", "mine");
+  for (const std::string format : {"hf", "chakra"}) {
+    const auto exporting = [&](const std::string& output) {
+      return std::vector<std::string>{WEFT_EXECUTABLE, "export", run_dir_, "--format", format, "-o", output};
+    };
+    ChildProcess good(exporting(folder_.path("good-" + format).string()));
+    ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
+    std::uint64_t largest = 0;
+    for (const auto& file : fs::directory_iterator(folder_.path("good-" + format))) {
+      largest = std::max(largest, std::uint64_t{file.file_size()});
+    }
+    const std::set<std::string> before = names(folder_.path());
+    for (const char* output : {"new", "above/new/", "there"}) {
+      if (format == "chakra" && output == std::string("there")) continue;  // takes no folder with files
+      ChildProcess child(exporting(folder_.path(output).string()), {.file_bytes = largest - 1, .as_nobody = false});
+      EXPECT_EQ(child.wait().exit_code, 3);
+      EXPECT_TRUE(has_parts(child.errors(), {"can't be written: File too large"}));
+      EXPECT_EQ(names(folder_.path()), before) << output;
+    }
+    EXPECT_EQ(names(folder_.path("there")), std::set<std::string>{"tokenizer.json"});
+  }
+  // With room, the model lies beside what was there.
+  ChildProcess child({WEFT_EXECUTABLE, "export", run_dir_, "-o", folder_.path("there").string()});
+  EXPECT_EQ(child.wait().exit_code, 0) << child.errors();
+  EXPECT_EQ(names(folder_.path("there")),
+            (std::set<std::string>{"config.json", "model.safetensors", "tokenizer.json"}));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST_P(NotANumber, IsNotFoundWhereThereIsNone) {
            {"--recompute", "block"},
            {"--clip", "0"},
            {"--model.family", "llama", "--model.kv-heads", "1", "--model.tied", "false"}}) {
-    std::vector<std::string> options = {"--steps", "3", "--check-nan", "true", "--save-every", "1"};
+    std::vector<std::string> options = {"--steps", "3", "--check-nan", "true", "--save-every", "1", "--overwrite"};
     options.insert(options.end(), more.begin(), more.end());
     ChildProcess child = run(options);
     EXPECT_EQ(child.wait().exit_code, 0) << child.errors();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -160,6 +161,29 @@ TEST(Cli, DoctorReportsInTextAndJson) {
   for (const std::string name : {"AVX2", "oneTBB", "MPI", "Graphviz", "CUDA toolkit", "driver", "NCCL"}) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   }
+}
+
+// -- output -----------------------------------------------------------------------------------------------------------
+
+TEST(Cli, OutputThatIsLostIsAFault) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--version"}, {"--help"}, {"train", "--help"}, {"train", "--dump-config"}, {"doctor"}}) {
+    std::vector<std::string> words = {"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/full", WEFT_EXECUTABLE};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 3) << arguments.front();
+    EXPECT_TRUE(contains(result.errors, "standard output can't be written")) << arguments.front();
+  }
+}
+
+// A pipe whose reader has gone ends a command as it ends any other; where that signal is ignored, with an error.
+TEST(Cli, AClosedPipeIsNoSuccess) {
+  const auto ending = [](const std::string& before) {
+    const std::string script = before + "{ sleep 0.2; \"$0\" --help; echo $? >&2; } | true";
+    return run({"/bin/sh", "-c", script, WEFT_EXECUTABLE}).errors;
+  };
+  EXPECT_EQ(ending(""), std::to_string(128 + SIGPIPE) + "\n");
+  EXPECT_TRUE(contains(ending("trap '' PIPE; "), "standard output can't be written"));
 }
 
 }  // namespace

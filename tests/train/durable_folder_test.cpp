@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 #include "train/durable_file.h"
@@ -79,6 +82,32 @@ TEST(RemoveLeftovers, KeepsWhatHasAName) {
   remove_leftovers(folder.path());
   EXPECT_EQ(entries(folder.path()), 2);
   remove_leftovers(folder.path("none"));  // nothing to do
+}
+
+TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
+  const TemporaryFolder place;
+  place.write("there/other", "mine");
+  {
+    DurableFolder folder(place.path("there/new"));
+    write_durable(folder.path() / "a", "first");
+    write_durable(folder.path() / "b", "second");
+    folder.move_files_to(place.path("there"));
+  }
+  EXPECT_EQ(TemporaryFolder::read(place.path("there/a")), "first");
+  EXPECT_EQ(TemporaryFolder::read(place.path("there/b")), "second");
+  {
+    DurableFolder folder(place.path("there/new"));
+    write_durable(folder.path() / "c", "third");
+    write_durable(folder.path() / "d", "fourth");
+    write_durable(folder.path() / "other", "not mine");
+    EXPECT_THROW(folder.move_files_to(place.path("there")), RuntimeFault);
+  }
+  EXPECT_EQ(TemporaryFolder::read(place.path("there/other")), "mine");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(place.path("there"))) {
+    names.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"a", "b", "other"}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -92,6 +93,48 @@ TEST_P(EvaluationFamilies, ALimitEvaluatesTheFirstTokensOnly) {
   EXPECT_EQ(evaluate_on(2, 1, 2).targets, 32U);
   EXPECT_EQ(evaluate_on(1, 2, 2).targets, 32U);
   EXPECT_NEAR(evaluate_on(2, 1, 2).loss, evaluate_on(1, 4, 1).loss, 1e-6);
+}
+
+// Ranks ask at moments of their own; all end behind the batch before which one of them wanted to.
+TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
+  std::vector<std::byte> text(200, std::byte{1});
+  TokenStream stream;
+  stream.append({TokenEncoding::bytes, text.data(), text.size(), false});
+  const ModelConfig model = tiny_model(Family::gpt2);
+  for (const int ranks : {1, 2, 3}) {
+    for (const bool by_signal : {true, false}) {
+      const int code = run_ranks(ranks, [&](World& world) {
+        StepConfig step;
+        step.seq_len = kSeqLen;
+        step.grid.data = ranks;
+        Program program(world, {{"eval", lower_eval(model, step)}}, {});
+        const EvalBatches batches(stream, kSeqLen, {world.rank(), ranks, 1, 1}, 0);
+        const auto evaluate_until = [&](std::int64_t last) {
+          std::int64_t asked = 0;
+          return evaluate(program, batches, [&] {
+            const bool now = ++asked == last && world.rank() == ranks - 1;
+            return StopReasons{now && by_signal, now && !by_signal};
+          });
+        };
+        const Evaluation stopped = evaluate_until(3);
+        EXPECT_EQ(stopped.batches, 3);
+        EXPECT_FALSE(stopped.complete);
+        EXPECT_TRUE(std::isnan(stopped.loss));
+        EXPECT_EQ(stopped.stop.signal, by_signal);
+        EXPECT_EQ(stopped.stop.time, !by_signal);
+        // Asked before the last batch, it is complete all the same.
+        const Evaluation ended = evaluate_until(batches.size());
+        EXPECT_TRUE(ended.complete);
+        EXPECT_TRUE(ended.stop.any());
+        const Evaluation whole = evaluate(program, batches);
+        EXPECT_EQ(ended.loss, whole.loss);
+        EXPECT_FALSE(whole.stop.any());
+        EXPECT_EQ(whole.targets, 199U);
+        return 0;
+      });
+      EXPECT_EQ(code, 0);
+    }
+  }
 }
 
 }  // namespace

@@ -70,6 +70,31 @@ TEST(RankAgreement, WhatChangesNoResultMayDiffer) {
             kNone);
 }
 
+TEST(RankAgreement, FactsAreComparedByName) {
+  const auto messages = refusals([](World& world) {
+    expect_same_facts(world, {{"equal", ""}, {"checkpoint step", world.rank() == 1 ? "10" : "20"}, {"rank", ""}});
+  });
+  for (const std::string& message : messages) {
+    EXPECT_TRUE(has_parts(message, {"rank 1 has checkpoint step = 10, rank 0 has checkpoint step = 20", "fix: "}));
+  }
+  EXPECT_EQ(refusals([](World& world) { expect_same_facts(world, {{"a", "1"}, {"b", ""}}); }), kNone);
+}
+
+TEST(RankAgreement, WhatOneRankRefusesAllRefuse) {
+  for (const std::string& message : refusals([](World& world) {
+         act_together(world, [&] {
+           if (world.rank() == 2) throw UserError("no file", "a file", "make one");
+         });
+       })) {
+    EXPECT_EQ(message, "rank 2: no file; expected a file\n  fix: make one");
+  }
+  for (const std::string& message :
+       refusals([](World& world) { act_together(world, [] { throw UserError("no file", "", ""); }); })) {
+    EXPECT_EQ(message, "no file");
+  }
+  EXPECT_EQ(refusals([](World& world) { act_together(world, [] {}); }), kNone);
+}
+
 TEST(RankAgreement, OneBuildPasses) {
   EXPECT_EQ(refusals([](World& world) { expect_same_build(world); }), kNone);
 }

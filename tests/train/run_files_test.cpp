@@ -5,13 +5,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "graph/render.h"
 #include "ops/lower.h"
 #include "runtime/comm/launch.h"
 #include "runtime/program.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/toy_graph.h"
 #include "tests/train/temporary_folder.h"
 
 namespace weft {
@@ -21,6 +24,10 @@ StepConfig two_ranks() {
   StepConfig step = tiny_step();
   step.grid.data = 2;
   return step;
+}
+
+void expect_silence(const std::string& line) {
+  ADD_FAILURE() << line;
 }
 
 TEST(RunFiles, FolderHoldsTheConfigurationThatRunsTheSame) {
@@ -46,7 +53,7 @@ TEST(RunFiles, GraphIsDrawn) {
   const TemporaryFolder folder;
   const int code = run_ranks(1, [&](World& world) {
     const Program program(world, {{"train", lower_train(tiny_model(Family::gpt2), tiny_step())}}, {});
-    const auto files = write_graph_files(folder.path(), program.plan("train"), {});
+    const auto files = write_graph_files(folder.path(), program.plan("train"), {}, expect_silence);
     EXPECT_EQ(files, std::vector<std::filesystem::path>{folder.path("graph.svg")});
     return 0;
   });
@@ -55,13 +62,59 @@ TEST(RunFiles, GraphIsDrawn) {
   EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
 }
 
+// More tasks outside of layers than Graphviz lays out in a reasonable time.
+TEST(RunFiles, ADrawingThatIsTooLargeIsLeftOutAndSaidSo) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8, Role::parameter);
+  std::vector<std::pair<std::string, std::string>> order;
+  for (std::size_t i = 0; i <= kMaxRenderNodes; ++i) {
+    order.emplace_back("task" + std::to_string(i), "compute0");
+    toy.compute(order.back().first, {read_write(x)});
+  }
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, testing::order_of(*graph, 1, order), "by-hand");
+  const TemporaryFolder folder;
+  std::vector<std::string> lines;
+  EXPECT_TRUE(
+      write_graph_files(folder.path(), plan, {}, [&](const std::string& line) { lines.push_back(line); }).empty());
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_TRUE(has_parts(lines[0], {"graph.svg", " nodes", "at most 1000"}));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("graph.svg")));
+  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("graph.dot")), {"task1000"}));
+}
+
+TEST(RunFiles, OnlyARunsFilesAreRemoved) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(holds_run(folder.path()));
+  for (const std::string_view name : {kRunConfigFile, kMetricsFile, kGraphTextFile, kGraphFile, kTraceFile,
+                                      kTimelineFile, std::string_view("gemm_tuning.json")}) {
+    folder.write(name, "");
+    EXPECT_TRUE(holds_run(folder.path())) << name;
+    std::filesystem::remove(folder.path(name));
+  }
+  for (const char* name : {"config.toml", "metrics.jsonl", "trace.json", "checkpoints/step_00000002/manifest.json",
+                           "checkpoints/.writing_step_00000003/model.safetensors"}) {
+    folder.write(name, "");
+  }
+  for (const char* name : {"report.html", "notes/metrics.jsonl", "checkpoints/best/model.safetensors"}) {
+    folder.write(name, "mine");
+  }
+  remove_run_files(folder.path());
+  EXPECT_FALSE(holds_run(folder.path()));
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    if (entry.is_regular_file()) left.insert(std::filesystem::relative(entry.path(), folder.path()).string());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"report.html", "notes/metrics.jsonl", "checkpoints/best/model.safetensors"}));
+}
+
 TEST(RunFiles, TraceHoldsAllRanks) {
   const TemporaryFolder folder;
   const int code = run_ranks(2, [&](World& world) {
     Program program(world, {{"train", lower_train(tiny_model(Family::llama), two_ranks())}}, {.kept_steps = 2});
     for (std::int64_t step = 0; step < 3; ++step) program.run("train", step);
-    const auto files =
-        write_trace_files(folder.path(), world, program.plan("train"), two_ranks().grid, program.traces("train"));
+    const auto files = write_trace_files(folder.path(), world, program.plan("train"), two_ranks().grid,
+                                         program.traces("train"), expect_silence);
     EXPECT_EQ(files.size(), world.rank() == 0 ? 2U : 0U);
     return 0;
   });

@@ -160,7 +160,7 @@ TEST(Trainer, AMetricsLineHasEveryKey) {
     EXPECT_GT(line.at("peak_memory_bytes").get<std::int64_t>(), 1 << 20);
   }
   EXPECT_EQ(lines.back().at("val_loss").get<double>(), outcome.result.val_loss);
-  EXPECT_NEAR(outcome.result.first_val_loss, std::log(257.0), 0.1);
+  EXPECT_NEAR(outcome.result.first_val_loss.value(), std::log(257.0), 0.1);
   EXPECT_FALSE(outcome.result.stopped_by_signal);
   EXPECT_FALSE(outcome.result.stopped_by_time);
 }
@@ -230,13 +230,49 @@ TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {
   RunConfig config = tiny_run(folder, Family::gpt2);
   config.ranks = 2;
   config.steps = 1000;
-  config.max_time = 1e-6;
+  config.max_time = 1e-6;  // which the evaluation before the first step is longer than
   const RunOutcome outcome = train_run(config);
   EXPECT_TRUE(outcome.result.stopped_by_time);
   EXPECT_FALSE(outcome.result.stopped_by_signal);
   EXPECT_EQ(outcome.result.steps_done, 1);
   EXPECT_EQ(read_checkpoint_info(checkpoint_at(config, 1)).step, 1);
-  EXPECT_TRUE(metrics_of(config.run_dir).back().contains("val_loss"));
+  EXPECT_FALSE(outcome.result.first_val_loss.has_value());
+  EXPECT_FALSE(outcome.result.val_loss.has_value());
+  EXPECT_FALSE(metrics_of(config.run_dir).back().contains("val_loss"));
+}
+
+// What is kept of the time is enough for the evaluation at the end.
+TEST(Trainer, MaxTimeHasRoomForTheLastEvaluation) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.steps = 100'000'000;
+  config.schedule = Schedule::constant;
+  config.max_time = 1;
+  config.eval_batches = 2;
+  const RunOutcome outcome = train_run(config);
+  EXPECT_TRUE(outcome.result.stopped_by_time);
+  EXPECT_GT(outcome.result.steps_done, 1);
+  EXPECT_EQ(outcome.result.evaluated_step, outcome.result.steps_done);
+  EXPECT_EQ(metrics_of(config.run_dir).back().at("val_loss").get<double>(), outcome.result.val_loss);
+}
+
+TEST(Trainer, AnEarlierRunsFilesMakeRoom) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.steps = 2;
+  train_run(config);
+  folder.write("run/mine.txt", "kept");
+  config.steps = 1;
+  resolve(config, 0);
+  const int code = run_ranks(1, [&](World& world) {
+    Trainer(world, config, Trainer::Console::silent).run(Trainer::OldFiles::removed);
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(metrics_of(config.run_dir).size(), 1U);
+  EXPECT_EQ(complete_checkpoints(config.run_dir).size(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(checkpoint_at(config, 1)));
+  EXPECT_EQ(TemporaryFolder::read(folder.path("run/mine.txt")), "kept");
 }
 
 TEST(Trainer, SampleFitsAContextOfTwoTokens) {
@@ -257,7 +293,7 @@ TEST(Trainer, LearnsTheTextsRule) {
   config.dropout = 0;
   config.clip = 1;
   const RunOutcome outcome = train_run(config);
-  EXPECT_LT(outcome.result.val_loss, 0.55 * outcome.result.first_val_loss);
+  EXPECT_LT(outcome.result.val_loss.value(), 0.55 * outcome.result.first_val_loss.value());
   EXPECT_LT(outcome.result.last_loss, 0.55 * outcome.result.first_loss);
 }
 

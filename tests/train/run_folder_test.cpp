@@ -1,0 +1,125 @@
+// A run folder is one run's: claimed, used, left.
+#include "train/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "runtime/comm/launch.h"
+#include "tests/train/temporary_folder.h"
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint.h"
+#include "train/run_files.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Name = RunFolder::Name;
+using HeldRun = RunFolder::HeldRun;
+
+std::string refusal(const fs::path& folder, HeldRun held = HeldRun::refused) {
+  return message_of<UserError>([&] { const RunFolder claimed(folder, Name::given, held); });
+}
+
+TEST(RunFolder, LeavesNothingOfARunThatNeverBegan) {
+  const TemporaryFolder folder;
+  {
+    const RunFolder run(folder.path("runs/mine"), Name::given, HeldRun::refused);
+    EXPECT_TRUE(fs::is_directory(folder.path("runs/mine")));
+  }
+  EXPECT_FALSE(fs::exists(folder.path("runs")));
+}
+
+TEST(RunFolder, IsLockedAsLongAsItLives) {
+  const TemporaryFolder folder;
+  {
+    const RunFolder run(folder.path("run"), Name::given, HeldRun::refused);
+    folder.write("run/metrics.jsonl", "");
+    for (const HeldRun held : {HeldRun::refused, HeldRun::accepted}) {
+      EXPECT_TRUE(has_parts(refusal(folder.path("run"), held),
+                            {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
+    }
+  }
+  EXPECT_EQ(refusal(folder.path("run"), HeldRun::accepted), "");
+  EXPECT_FALSE(fs::exists(folder.path("run/.lock")));
+}
+
+TEST(RunFolder, ALockFileThatWasLeftMeansNothing) {
+  const TemporaryFolder folder;
+  folder.write("run/.lock", "1\n");
+  EXPECT_EQ(refusal(folder.path("run")), "");
+}
+
+TEST(RunFolder, OneThatHoldsARunIsRefused) {
+  for (const std::string_view file : {kRunConfigFile, kMetricsFile, kTraceFile}) {
+    const TemporaryFolder folder;
+    folder.write(file, "mine");
+    EXPECT_TRUE(has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
+    EXPECT_EQ(refusal(folder.path(), HeldRun::accepted), "");
+    EXPECT_EQ(TemporaryFolder::read(folder.path(file)), "mine");
+  }
+  const TemporaryFolder folder;
+  folder.write("notes.txt", "");
+  EXPECT_EQ(refusal(folder.path()), "");
+}
+
+TEST(RunFolder, ProposedNamesAreNewOnes) {
+  const TemporaryFolder folder;
+  const RunFolder first(folder.path("runs/a"), Name::proposed, HeldRun::refused);
+  const RunFolder second(folder.path("runs/a"), Name::proposed, HeldRun::refused);
+  const RunFolder third(folder.path("runs/a"), Name::proposed, HeldRun::refused);
+  EXPECT_EQ(first.path(), folder.path("runs/a"));
+  EXPECT_EQ(second.path(), folder.path("runs/a-2"));
+  EXPECT_EQ(third.path(), folder.path("runs/a-3"));
+}
+
+/// The exit code of two ranks that claim the folder of `config`, each of which sees its name.
+int claim(RunConfig config, const RunFolderOptions& options = {}) {
+  std::ostringstream errors;
+  return run_ranks(
+      2,
+      [&](World& world) {
+        RunConfig own = config;
+        if (world.rank() == 1) own.run_dir = "elsewhere";
+        const auto folder = claim_run_folder(world, own, options);
+        EXPECT_EQ(folder != nullptr, world.rank() == 0);
+        EXPECT_EQ(own.run_dir, config.run_dir);
+        world.barrier();
+        return 0;
+      },
+      errors);
+}
+
+TEST(RunFolder, IsForItsOwnRunsCheckpointsAlone) {
+  const TemporaryFolder folder;
+  RunConfig config = tiny_run(folder, Family::gpt2);
+  config.steps = 1;
+  train_run(config);
+  RunConfig other = config;
+  other.run_dir = folder.path("other").string();
+  EXPECT_EQ(claim(other), 0);
+  train_run(other);
+
+  EXPECT_EQ(claim(config), 2);
+  EXPECT_EQ(claim(config, {.overwrite = true}), 0);
+  config.resume = "auto";
+  EXPECT_EQ(claim(config), 0);
+  EXPECT_EQ(claim(config, {.overwrite = true}), 2);
+  config.resume = config.run_dir + "/";
+  EXPECT_EQ(claim(config), 0);
+  config.resume = checkpoint_path(config.run_dir, 1).string();
+  EXPECT_EQ(claim(config), 0);
+  config.resume = other.run_dir;
+  EXPECT_EQ(claim(config), 2);
+  config.run_dir = folder.path("third").string();
+  EXPECT_EQ(claim(config), 0);
+  config.resume = folder.path("missing").string();
+  EXPECT_EQ(claim(config), 2);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,149 @@
+// Ranks whose files differ are refused with both values, the same on every rank, whatever differs.
+#include "train/run_inputs.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/comm/local.h"
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint.h"
+
+namespace weft {
+namespace {
+
+class RunInputsOfTwo : public ::testing::Test {
+ protected:
+  RunInputsOfTwo() {
+    for (const char* rank : {"0", "1"}) folder_.write(std::string(rank) + "/text.txt", tiny_text());
+  }
+  /// A configuration whose paths are in the rank's own folder.
+  RunConfig config(int rank) const {
+    RunConfig config = tiny_run(folder_, Family::gpt2);
+    config.data = path(rank, "text.txt");
+    config.run_dir = path(rank, "run");
+    config.steps = 2;
+    config.ranks = 1;
+    return config;
+  }
+  std::string path(int rank, const std::string& name) const {
+    return folder_.path(std::to_string(rank) + "/" + name).string();
+  }
+  void train(int rank, std::int64_t steps, std::uint64_t seed = 42) const {
+    RunConfig of = config(rank);
+    of.steps = steps;
+    of.seed = seed;
+    of.save_every = 1;
+    train_run(of);
+  }
+  struct Found {
+    std::string refusal;
+    RunInputs inputs;
+  };
+  std::vector<Found> find(const std::function<void(RunConfig&, int rank)>& change) const {
+    const auto worlds = make_local_worlds(2);
+    std::vector<Found> found(2);
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < 2; ++rank) {
+        threads.emplace_back([&, rank] {
+          RunConfig own = config(rank);
+          change(own, rank);
+          resolve(own, 0);
+          Found& result = found[static_cast<std::size_t>(rank)];
+          result.refusal = message_of<UserError>(
+              [&] { result.inputs = find_run_inputs(*worlds[static_cast<std::size_t>(rank)], own); });
+        });
+      }
+    }
+    return found;
+  }
+  void expect_refused(const std::function<void(RunConfig&, int rank)>& change,
+                      std::initializer_list<std::string_view> parts) const {
+    const std::vector<Found> found = find(change);
+    EXPECT_TRUE(has_parts(found[0].refusal, parts));
+    EXPECT_EQ(found[0].refusal, found[1].refusal);
+  }
+
+  const TemporaryFolder folder_;
+};
+
+const auto kAsItIs = [](RunConfig&, int) {};
+const auto kResume = [](RunConfig& config, int) { config.resume = "auto"; };
+
+TEST_F(RunInputsOfTwo, EqualCopiesPass) {
+  const std::vector<Found> found = find(kAsItIs);
+  for (const Found& of : found) {
+    EXPECT_EQ(of.refusal, "");
+    EXPECT_EQ(of.inputs.first_step, 0);
+    EXPECT_FALSE(of.inputs.resume_from.has_value());
+  }
+}
+
+TEST_F(RunInputsOfTwo, DataMayNotDiffer) {
+  std::string text = tiny_text();
+  text[text.size() / 2] ^= 1;
+  folder_.write("1/text.txt", text);
+  expect_refused(kAsItIs, {"rank 1 has data digest = ", ", rank 0 has data digest = "});
+  folder_.write("1/text.txt", tiny_text() + tiny_text());
+  expect_refused(kAsItIs, {"rank 1 has tokens to train on = ", "rank 0 has tokens to train on = "});
+}
+
+TEST_F(RunInputsOfTwo, WhatOneRankCannotFindAllRefuse) {
+  std::filesystem::remove(path(1, "text.txt"));
+  expect_refused(kAsItIs, {"rank 1: '" + path(1, "text.txt") + "' doesn't exist"});
+}
+
+TEST_F(RunInputsOfTwo, CheckpointsAreTheSame) {
+  train(0, 2);
+  expect_refused(kResume, {"rank 1 has checkpoint = none, rank 0 has checkpoint = step_00000002"});
+  train(1, 1);
+  expect_refused(kResume, {"rank 1 has checkpoint = step_00000001, rank 0 has checkpoint = step_00000002"});
+  std::filesystem::remove_all(path(1, "run"));
+  train(1, 2, 43);
+  expect_refused(kResume, {"rank 1 has manifest digest = ", ", rank 0 has manifest digest = "});
+  std::filesystem::remove_all(path(1, "run"));
+  std::filesystem::copy(path(0, "run"), path(1, "run"), std::filesystem::copy_options::recursive);
+  const std::vector<Found> found = find(kResume);
+  for (const Found& of : found) {
+    EXPECT_EQ(of.refusal, "");
+    EXPECT_EQ(of.inputs.first_step, 2);
+    EXPECT_EQ(of.inputs.share.ranks, 1);  // each has a copy of its own to look through
+  }
+}
+
+TEST_F(RunInputsOfTwo, WeightsAreTheSame) {
+  train(0, 1);
+  const std::filesystem::path checkpoint = checkpoint_path(path(0, "run"), 1);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::filesystem::create_directory(path(rank, "hf"));
+    std::filesystem::copy(checkpoint / "model.safetensors", path(rank, "hf/model.safetensors"));
+  }
+  const auto from = [&](const std::string& name) {
+    return [this, name](RunConfig& config, int rank) { config.init_from = path(rank, name); };
+  };
+  EXPECT_EQ(find(from("hf"))[1].refusal, "");
+  // The last byte of the last tensor.
+  std::string bytes = TemporaryFolder::read(path(1, "hf/model.safetensors"));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  folder_.write("1/hf/model.safetensors", bytes);
+  expect_refused(from("hf"), {"rank 1 has digest of weights = ", ", rank 0 has digest of weights = "});
+  bytes.pop_back();
+  folder_.write("1/hf/model.safetensors", bytes);
+  expect_refused(from("hf"), {"rank 1 has bytes of weights = "});
+  // A run's newest checkpoint stands for its weights.
+  expect_refused(from("run"), {"rank 1 has checkpoint = none, rank 0 has checkpoint = step_00000001"});
+}
+
+TEST_F(RunInputsOfTwo, TheRunsNewestCheckpointIsLoadedEvenIfANewerOneComes) {
+  train(0, 1);
+  const auto from_run = [&](RunConfig& config, int) { config.init_from = path(0, "run"); };
+  EXPECT_EQ(find(from_run)[0].inputs.init_from, checkpoint_path(path(0, "run"), 1));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,123 @@
+#include "train/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "train/checkpoint_folder.h"
+#include "train/mapped_file.h"
+#include "train/rank_agreement.h"
+#include "train/run_files.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAnotherFolder = "--run-dir with another path";
+
+/// The number that the holder of a lock has written, "" if there is none.
+std::string holder(int fd) {
+  std::array<char, 20> text{};
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  const auto end = std::find_if_not(text.begin(), text.begin() + std::max<ssize_t>(0, size),
+                                    [](unsigned char c) { return std::isdigit(c) != 0; });
+  return std::string(text.begin(), end);
+}
+
+bool is_same_file(int fd, const fs::path& path) {
+  struct stat open {};
+  struct stat named {};
+  return ::fstat(fd, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
+         open.st_ino == named.st_ino;
+}
+
+/// Whether a run of this configuration goes on in its run folder.
+bool goes_on(const RunConfig& config) {
+  if (config.resume.empty() || config.resume == "auto") return config.resume == "auto";
+  std::error_code absent;
+  return fs::equivalent(find_checkpoint(config.resume).parent_path(), checkpoints_of(config.run_dir), absent);
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const fs::path& folder) : file_(folder / ".lock") {
+  while (fd_ < 0) {
+    const int fd = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      const int reason = errno;
+      const std::string process = fd >= 0 ? holder(fd) : "";
+      if (fd >= 0) ::close(fd);
+      if (reason == EWOULDBLOCK) {
+        throw UserError(fmt::format("the run folder {} is in use by {}", in_quotes(folder),
+                                    process.empty() ? "another process" : "process " + process),
+                        "one run at a time", fmt::format("{}, or wait for the end of that one", kAnotherFolder));
+      }
+      throw UserError(fmt::format("the run folder {} can't be locked: {}", in_quotes(folder), std::strerror(reason)),
+                      "a folder that can be written", kAnotherFolder);
+    }
+    // Who had it may have removed the file between the two calls; then its name is free to be locked once more.
+    if (is_same_file(fd, file_)) {
+      fd_ = fd;
+    } else {
+      ::close(fd);
+    }
+  }
+  const std::string own = fmt::format("{}\n", ::getpid());
+  // For the message to whom it keeps out, which does without where the disk is full.
+  [[maybe_unused]] const bool told = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, own.data(), own.size(), 0) > 0;
+}
+
+FolderLock::~FolderLock() {
+  ::unlink(file_.c_str());
+  ::close(fd_);
+}
+
+RunFolder::RunFolder(const fs::path& folder, Name name, HeldRun held) : path_(folder) {
+  std::error_code error;
+  for (int number = 2; !made_.make(path_, error) && !error && name == Name::proposed; ++number) {
+    path_ = fmt::format("{}-{}", folder.string(), number);
+  }
+  if (error) {
+    throw UserError(fmt::format("can't make the run folder {}: {}", path_.string(), error.message()),
+                    "a folder that can be written", kAnotherFolder);
+  }
+  lock_ = std::make_unique<FolderLock>(path_);
+  if (held == HeldRun::refused && holds_run(path_)) {
+    throw UserError(fmt::format("the run folder {} holds a run already", in_quotes(path_)), "a folder without one",
+                    fmt::format("--resume auto goes on with that run; {} begins another beside it; --overwrite removes "
+                                "its metrics, traces and checkpoints",
+                                kAnotherFolder));
+  }
+}
+
+std::unique_ptr<RunFolder> claim_run_folder(World& world, RunConfig& config, const RunFolderOptions& options) {
+  std::unique_ptr<RunFolder> folder;
+  std::string path;
+  act_together(world, [&] {
+    if (options.overwrite && !config.resume.empty()) {
+      throw UserError(fmt::format("--overwrite and resume = {}", config.resume),
+                      "one of them: resume goes on with a run, --overwrite removes it", "leave one out");
+    }
+    if (world.rank() != 0) return;
+    const bool accepted = options.overwrite || goes_on(config);
+    folder = std::make_unique<RunFolder>(config.run_dir, options.name,
+                                         accepted ? RunFolder::HeldRun::accepted : RunFolder::HeldRun::refused);
+    path = folder->path().string();
+  });
+  config.run_dir = text_of_rank_0(world, path);
+  return folder;
+}
+
+}  // namespace weft

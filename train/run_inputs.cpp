@@ -1,0 +1,126 @@
+#include "train/run_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/hash.h"
+#include "train/checkpoint.h"
+#include "train/checksum.h"
+#include "train/mapped_file.h"
+#include "train/saved_model.h"
+#include "train/weights.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPiece = std::size_t{64} << 20;
+
+std::string hex(std::uint64_t digest) {
+  return fmt::format("{:016x}", digest);
+}
+
+// A run's newest checkpoint, so that all ranks load the one that they have agreed on.
+std::optional<fs::path> weights_to_start_from(const RunConfig& config) {
+  if (config.init_from.empty()) return std::nullopt;
+  if (is_checkpoint(config.init_from)) return config.init_from;
+  return latest_checkpoint(config.init_from).value_or(config.init_from);
+}
+
+/// Of a checkpoint folder, or of none. Its manifest tells the sizes of its files, which are looked at, and their
+/// checksums, which are compared when they are loaded.
+std::vector<Fact> checkpoint_facts(const std::optional<fs::path>& checkpoint) {
+  std::string name = "none", step = "none", digest = "none";
+  if (checkpoint) {
+    name = checkpoint->filename().string();
+    step = std::to_string(read_checkpoint_info(*checkpoint).step);
+    const MappedFile manifest(*checkpoint / kManifestFile);
+    digest = hex(Fingerprint().add_bytes(manifest.bytes().data(), manifest.bytes().size()).value());
+  }
+  return {{"checkpoint", name}, {"checkpoint step", step}, {"manifest digest", digest}};
+}
+
+/// A checksum of each piece of the files that falls to this rank, 0 for others.
+std::vector<std::uint32_t> piece_checksums(const std::vector<fs::path>& files, const ReadShare& share) {
+  std::vector<std::uint32_t> checksums;
+  for (const fs::path& path : files) {
+    const MappedFile file(path);
+    for (auto rest = file.bytes(); !rest.empty(); rest = rest.subspan(std::min(kPiece, rest.size()))) {
+      const bool own = share.has(static_cast<std::int64_t>(checksums.size()));
+      checksums.push_back(own ? Crc32c().add(rest.first(std::min(kPiece, rest.size()))).value() : 0);
+    }
+  }
+  return checksums;
+}
+
+/// Weights that no manifest vouches for: names, sizes and contents of their files. A rank may read a part of them alone
+/// when it loads, so nothing less shows that ranks on other machines have the same ones. Ranks that see the same files
+/// share the work.
+std::vector<Fact> weight_facts(World& world, const fs::path& weights, const ReadShare& share) {
+  std::vector<fs::path> files;
+  std::vector<std::uint32_t> own;
+  act_together(world, [&] {
+    files = weight_files(weights);
+    own = piece_checksums(files, share);
+  });
+  const std::vector<std::uint64_t> identities = world.all_gather(file_identity(weights));
+  const auto all = world.all_gather_bytes(std::as_bytes(std::span(own)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (identities[rank] != identities[static_cast<std::size_t>(world.rank())]) continue;
+    for (std::size_t i = 0; i < own.size() && (i + 1) * sizeof own[i] <= all[rank].size(); ++i) {
+      std::uint32_t checksum = 0;
+      std::memcpy(&checksum, &all[rank][i * sizeof checksum], sizeof checksum);
+      own[i] |= checksum;
+    }
+  }
+  Fingerprint digest;
+  std::uint64_t bytes = 0;
+  for (const fs::path& file : files) {
+    std::error_code unknown;
+    const std::uint64_t size = fs::file_size(file, unknown);
+    digest.add(size);
+    bytes += size;
+  }
+  digest.add_bytes(own.data(), own.size() * sizeof own.front());
+  return {{"files of weights", std::to_string(files.size())},
+          {"bytes of weights", std::to_string(bytes)},
+          {"digest of weights", hex(digest.value())}};
+}
+
+}  // namespace
+
+std::vector<Fact> facts_of(const TokenSource& source) {
+  return {{"tokens to train on", std::to_string(source.train().size())},
+          {"tokens held out", std::to_string(source.held_out().size())},
+          {"data digest", hex(source.digest())}};
+}
+
+RunInputs find_run_inputs(World& world, const RunConfig& config) {
+  RunInputs inputs;
+  std::vector<Fact> facts;
+  act_together(world, [&] {
+    inputs.resume_from = checkpoint_to_resume(config);
+    inputs.init_from = weights_to_start_from(config);
+    if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
+    const bool starts_from_checkpoint = inputs.init_from && is_checkpoint(*inputs.init_from);
+    facts = checkpoint_facts(starts_from_checkpoint ? inputs.init_from : inputs.resume_from);
+    inputs.source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
+  });
+  for (Fact& fact : facts_of(inputs.source)) facts.push_back(std::move(fact));
+  expect_same_facts(world, facts);
+  const std::optional<fs::path>& loaded = inputs.resume_from ? inputs.resume_from : inputs.init_from;
+  if (!loaded) return inputs;
+  inputs.share = share_reading(world, *loaded);
+  // Ranks have agreed on whether this is a checkpoint.
+  if (!is_checkpoint(*loaded)) expect_same_facts(world, weight_facts(world, *loaded, inputs.share));
+  return inputs;
+}
+
+}  // namespace weft

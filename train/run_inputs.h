@@ -1,0 +1,33 @@
+// The files that a run begins with: its data, and the checkpoint or the weights that it goes on from.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "train/config.h"
+#include "train/rank_agreement.h"
+#include "train/read_share.h"
+#include "train/token_source.h"
+
+namespace weft {
+
+struct RunInputs {
+  TokenSource source;
+  std::optional<std::filesystem::path> resume_from;  // a checkpoint folder
+  std::optional<std::filesystem::path> init_from;    // a checkpoint folder, or what load_weights() takes
+  std::int64_t first_step = 0;
+  ReadShare share = {};  // of reading the checkpoint or the weights
+};
+
+/// Opens and finds what a resolved configuration names. Each rank looks for itself; what it found has to be what the
+/// others found, down to digests of data, manifest and weights, before anything is read into the model. Throws the same
+/// UserError on every rank where one finds nothing, or something else. Collective over the world.
+RunInputs find_run_inputs(World& world, const RunConfig& config);
+
+/// Tokens to train on and held out, and the digest of both.
+std::vector<Fact> facts_of(const TokenSource& source);
+
+}  // namespace weft

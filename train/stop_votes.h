@@ -1,0 +1,31 @@
+// How ranks agree to stop: each adds its vote to a number that is summed over them in any case, so that all learn the
+// same without a message of its own.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+/// Why a rank wants to stop, or any of them does.
+struct StopReasons {
+  bool signal = false, time = false;
+
+  bool any() const { return signal || time; }
+  void add(const StopReasons& more) {
+    signal = signal || more.signal;
+    time = time || more.time;
+  }
+};
+
+/// One rank's vote. Sums are exact in fp32 to 4096 ranks.
+inline float stop_vote(const StopReasons& reasons) {
+  return (reasons.signal ? 1.0F : 0.0F) + (reasons.time ? 4096.0F : 0.0F);
+}
+
+/// What a sum of votes says.
+inline StopReasons stop_reasons(float votes) {
+  const auto sum = static_cast<std::int64_t>(votes);
+  return {sum % 4096 != 0, sum >= 4096};
+}
+
+}  // namespace weft

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "train/checksum.h"
 #include "train/tokenizer.h"
 
 namespace weft {
@@ -249,6 +251,14 @@ TokenStream::Part slice(TokenStream::Part part, std::uint64_t begin, std::uint64
   return part;
 }
 
+/// What one file adds to the digest: its tokens, and where what is held out begins.
+void add_file(Fingerprint& digest, const MappedFile& file, const TokenStream::Part& part, std::uint64_t train_count) {
+  const std::size_t bytes = part.count * bytes_per_token(part.encoding);
+  const auto tokens = file.bytes().last(bytes);
+  digest.add(bytes_per_token(part.encoding)).add(part.count).add(train_count);
+  digest.add(std::uint64_t{Crc32c().add(tokens).value()});
+}
+
 /// 259012 reads "259,012".
 std::string grouped(std::uint64_t number) {
   std::string text = std::to_string(number);
@@ -310,15 +320,20 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
     throw UserError(fmt::format("a vocabulary of {}", options.vocab), "257 or more, for text read as bytes",
                     "set model.vocab to 257");
   }
+  Fingerprint digest;
   for (const MappedFile& file : data.files) {
     const TokenStream::Part part = recognise(file, data.text, options.vocab);
     const std::uint64_t kept_back = options.val_data.empty() ? part.count / 10 : 0;
+    add_file(digest, file, part, part.count - kept_back);
     source.train_.append(slice(part, 0, part.count - kept_back));
     source.held_out_.append(slice(part, part.count - kept_back, kept_back));
   }
   for (const MappedFile& file : held_out.files) {
-    source.held_out_.append(recognise(file, held_out.text, options.vocab));
+    const TokenStream::Part part = recognise(file, held_out.text, options.vocab);
+    add_file(digest, file, part, 0);
+    source.held_out_.append(part);
   }
+  source.digest_ = digest.value();
   source.files_ = std::move(data.files);
   std::move(held_out.files.begin(), held_out.files.end(), std::back_inserter(source.files_));
 

@@ -62,6 +62,9 @@ class TokenSource {
   const TokenStream& held_out() const { return held_out_; }
   std::size_t files() const { return files_.size(); }
   bool is_text() const { return text_; }
+  /// Of the two rows: equal exactly, up to chance, where the same tokens are trained on and held out in the same order,
+  /// whatever the files are called.
+  std::uint64_t digest() const { return digest_; }
   /// "16 text files, 259,012 tokens to train on, 28,771 held out".
   std::string description() const;
   /// Files left out, and why: "logo.png: left out, it has a NUL byte at 8".
@@ -71,6 +74,7 @@ class TokenSource {
   std::vector<MappedFile> files_;
   TokenStream train_, held_out_;
   bool text_ = true;
+  std::uint64_t digest_ = 0;
   std::vector<std::string> notes_;
 };
 

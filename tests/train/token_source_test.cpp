@@ -87,6 +87,21 @@ TEST(TokenSource, AValidationFileIsHeldOutWholly) {
   EXPECT_EQ(all(source.held_out()), (Ids{'a', 'b', kEnd}));
 }
 
+TEST(TokenSource, TheDigestIsOfTheTokensAndOfWhatIsHeldOut) {
+  const TemporaryFolder folder;
+  const std::string text = "0123456789", other = "0123456780";
+  const std::string a = folder.write("a.txt", text), same = folder.write("b.txt", text);
+  const auto digest = [](const std::string& data, const std::string& val_data) {
+    return TokenSource::open({data, val_data, 257, 4}).digest();
+  };
+  EXPECT_EQ(digest(a, ""), digest(same, ""));
+  EXPECT_EQ(digest(a, a), digest(same, same));
+  EXPECT_NE(digest(a, ""), digest(a, a));
+  EXPECT_NE(digest(a, ""), digest(folder.write("c.txt", other), ""));
+  EXPECT_NE(digest(a, ""), digest(folder.write("d.txt", text + "9"), ""));
+  EXPECT_NE(digest(a, a), digest(a, folder.path("c.txt")));
+}
+
 TEST(TokenSource, BytesAbove127AreIdsAbove127) {
   const TemporaryFolder folder;
   EXPECT_EQ(TokenSource::open({folder.write("t", std::string(20, '\xE9')), "", 257, 4}).train().at(0), 0xE9);

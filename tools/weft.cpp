@@ -15,6 +15,7 @@
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
+#include "train/config.h"
 
 namespace weft {
 namespace {
@@ -69,7 +70,11 @@ void refuse_extras(const CLI::App& command) {
       known.push_back(sub->get_name());
     }
   }
-  const std::string nearest = nearest_name(extra->substr(0, extra->find('=')), known);
+  const std::string flag = extra->substr(0, extra->find('='));
+  const std::string successor =
+      is_flag ? "--" + key_in_place_of(flag.substr(std::min<std::size_t>(2, flag.size()))) : "";
+  const bool renamed = std::find(known.begin(), known.end(), successor) != known.end();
+  const std::string nearest = renamed ? successor : nearest_name(flag, known);
   std::string found = fmt::format("{}: unexpected argument \"{}\"", called, *extra);
   if (is_flag) found = fmt::format("{}: unknown flag {}", called, *extra);
   if (!is_flag && root) found = fmt::format("unknown command \"{}\"", *extra);

@@ -105,7 +105,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       specs_(model_parameters(config.model)),
       shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)),
       made_at_(Clock::now()),
-      source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len})),
+      source_(TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype})),
       resume_from_(checkpoint_to_resume(config)),
       tuned_(gemm_tuning_of_run(world, config.gemm_tuning, resume_from_, StoredTuning::required, [&] {
         return tune_for_run(config, [&](const std::string& line) {
@@ -139,8 +139,8 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
                      .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   devices_ = find_devices(world_, program_->executor().runs_on());
-  held_out_ =
-      std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, at_), config_.eval_batches);
+  held_out_ = std::make_unique<EvalBatches>(source_.held_out(), config_.seq_len, share_of(config_, at_),
+                                            config_.eval_sequences);
   initialize();
 }
 

@@ -347,7 +347,8 @@ TEST(BadInput, Flags) {
       {{"--model.hidden", "100", "--model.heads", "3"}, {"set model.heads to one of 1, 2, 4, 5"}},
       {{"--model.family", "llama", "--model.heads", "8", "--model.kv-heads", "3"}, {"set model.kv-heads to one of"}},
       {{"--model", "tinny"}, {"did you mean --model tiny?"}},
-      {{"--model", "llama-8b", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"}, {"need at least", "memory"}},
+      {{"--model", "llama-8b", "--data", "ids.bin", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"},
+       {"need at least", "memory"}},
       {{"--model.layers", "10000", "--model.hidden", "1000000"}, {"a model of"}},
       {{"--global-batch", "16777216"}, {"activations of"}},
       {{"--global-batch", "16777216", "--micro-batch", "1"}, {"16777216 micro-batches"}},
@@ -363,6 +364,7 @@ TEST(BadInput, Flags) {
   };
   for (const Case& bad : cases) {
     const TemporaryFolder folder;
+    folder.write("ids.bin", token_file(20240801, 7, 2000, 2000, 4, 1));
     Arguments arguments{"train", "--run-dir", "run"};
     arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
     expect_refused(folder, arguments, bad.parts);

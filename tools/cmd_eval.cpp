@@ -70,10 +70,11 @@ int evaluate_model(const EvalOptions& options) {
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
   const auto body = [&](World& world, const RunConfig& config) {
-    const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
+    const TokenSource source =
+        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype});
     expect_same_facts(world, facts_of(source));
     const Coordinates at = coordinates_of(config.grid, world.rank());
-    const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_batches);
+    const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_sequences);
     const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
     Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
                     {.policy = config.policy,
@@ -126,8 +127,9 @@ Command add_eval(CLI::App& root) {
       ->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
   for (const ConfigKey& key : config_keys()) {
-    constexpr std::array<std::string_view, 10> kTaken{"data",        "val-data",     "ranks", "grid",    "threads",
-                                                      "micro-batch", "eval-batches", "dtype", "seq-len", "gemm-tuning"};
+    constexpr std::array<std::string_view, 11> kTaken{"data",  "val-data", "data-dtype",  "ranks",
+                                                      "grid",  "threads",  "micro-batch", "eval-sequences",
+                                                      "dtype", "seq-len",  "gemm-tuning"};
     if (std::find(kTaken.begin(), kTaken.end(), key.name) == kTaken.end()) continue;
     add_key_flag(*app, key, options->overrides, "the run's");
   }

@@ -137,7 +137,7 @@ Command add_tune(CLI::App& root) {
       "A method that ends with nn, nt or tn first copies operands transposed: the library sees that layout.\n"
       "Examples:\n"
       "  weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json\n"
-      "  weft train --model gpt2-124m --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
+      "  weft train --model gpt2-124m --data tokens.bin --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
       "  weft tune run.toml -o tuned.json --json\n"
       "  weft tune run.toml --device cuda -o h100.json\n"
       "  weft train run.toml --gemm-tuning auto      the same at the start of a run, kept for the next one");

@@ -18,6 +18,7 @@
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
+#include "train/config.h"
 
 namespace weft {
 namespace {
@@ -85,8 +86,12 @@ void refuse_extras(const CLI::App& command) {
       std::find_if(extras.begin(), extras.end(), [](const std::string& e) { return e.size() > 1 && e[0] == '-'; });
   if (extra == extras.end()) extra = extras.begin();
   const bool is_flag = extra->starts_with('-');
-  const std::string nearest =
-      nearest_name(extra->substr(0, extra->find('=')), is_flag ? flag_names(command) : command_names(command));
+  const std::vector<std::string> known = is_flag ? flag_names(command) : command_names(command);
+  const std::string flag = extra->substr(0, extra->find('='));
+  const std::string successor =
+      is_flag ? "--" + key_in_place_of(flag.substr(std::min<std::size_t>(2, flag.size()))) : "";
+  const bool renamed = std::find(known.begin(), known.end(), successor) != known.end();
+  const std::string nearest = renamed ? successor : nearest_name(flag, known);
   throw UserError(is_flag ? fmt::format("{}: unknown flag {}", called, *extra)
                           : fmt::format("{}: unexpected argument \"{}\"", called, *extra),
                   "",

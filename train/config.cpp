@@ -12,12 +12,6 @@ namespace weft {
 
 namespace {
 
-/// The table's spelling: underscores are accepted for dashes, and [model] name for the top-level model.
-std::string spelled(std::string_view key) {
-  std::string name(key);
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name == "model.name" ? "model" : name;
-}
 
 std::string quoted(std::string_view value) {
   std::string text = "\"";
@@ -41,11 +35,25 @@ std::string dump_line(std::string_view name, const ConfigEntry& entry, const Run
 
 }  // namespace
 
+std::string table_name(std::string_view key) {
+  std::string name(key);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name == "model.name" ? "model" : name;
+}
+
+std::string key_in_place_of(std::string_view name) {
+  const FormerKey* former = former_key(table_name(name));
+  return former == nullptr ? "" : std::string(former->now);
+}
+
 const ConfigEntry& find_entry(std::string_view key, std::string_view source) {
-  const std::string name = spelled(key);
+  const std::string name = table_name(key);
   const std::vector<ConfigEntry>& table = config_table();
   const auto entry = std::find_if(table.begin(), table.end(), [&](const ConfigEntry& e) { return e.name == name; });
   if (entry != table.end()) return *entry;
+  if (const FormerKey* former = former_key(name)) {
+    throw UserError(fmt::format("{}: {} is no key any more: it {}", source, name, former->reason), "", former->fix);
+  }
   std::vector<std::string> names;
   for (const ConfigEntry& known : table) names.push_back(known.name);
   const std::string nearest = nearest_name(name, names);

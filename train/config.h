@@ -21,6 +21,8 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 enum class WeightPacking : std::uint8_t { automatic, on, off };
 /// How ranks talk: see choose_communicator() (train/device_choice.h).
 enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
+/// How ids lie in token files that don't say it: see check_token_file() (train/token_file.h).
+enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
 
 /// As the name of a model: its sizes are given one by one.
 inline constexpr const char* kCustomModel = "custom";
@@ -63,7 +65,8 @@ struct RunConfig {
   double watchdog = 120;     // seconds without progress until the run is ended; 0: never
   // data
   std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
-  std::string val_data;  // held-out tokens; empty: the last 10 % of each file
+  std::string val_data;  // held-out tokens; empty: what TokenSource holds out of the data
+  TokenWidth data_dtype = TokenWidth::automatic;  // of ids in .bin files without a header
   // batch, in sequences
   DType dtype = DType::f32;
   std::int64_t micro_batch = 0;  // sequences a rank runs at once; 0: global batch / (z · data)
@@ -77,15 +80,15 @@ struct RunConfig {
   Schedule schedule = Schedule::cosine;
   float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
   // evaluation, checkpoints, traces
-  std::int64_t eval_every = 0;    // steps; 0: only at the end
-  std::int64_t eval_batches = 0;  // micro-batches a rank at most; 0: all of the held-out tokens
-  bool save = true;               // false: no checkpoint at all, for measurements
-  std::int64_t save_every = 0;    // steps; 0: only at the end
-  std::int64_t keep_last = 3;     // checkpoints; 0: all
-  std::int64_t keep_every = 0;    // checkpoints of steps that are multiples of it stay for ever; 0: none
-  std::int64_t trace_steps = 3;   // the last steps kept in trace.json; 0: none
-  std::string resume;             // a run or checkpoint folder; "auto": run_dir's newest, or a new run
-  std::string init_from;          // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
+  std::int64_t eval_every = 0;      // steps; 0: only at the end
+  std::int64_t eval_sequences = 0;  // held-out sequences at most, over all ranks; 0: all of the held-out tokens
+  bool save = true;                 // false: no checkpoint at all, for measurements
+  std::int64_t save_every = 0;      // steps; 0: only at the end
+  std::int64_t keep_last = 3;       // checkpoints; 0: all
+  std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it stay for ever; 0: none
+  std::int64_t trace_steps = 3;     // the last steps kept in trace.json; 0: none
+  std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
+  std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings
   std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
   std::vector<std::string> warnings;         // of resolve(), for a person to read
@@ -101,6 +104,9 @@ struct ConfigKey {
   std::string help;
   std::string default_value;
 };
+
+/// The key that took the place of one of older builds: "eval-sequences" for "eval-batches"; "" for any other name.
+std::string key_in_place_of(std::string_view name);
 
 /// All keys, in the order of help texts and dumps.
 const std::vector<ConfigKey>& config_keys();

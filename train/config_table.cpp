@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <span>
@@ -396,9 +397,17 @@ std::vector<ConfigEntry> run_entries() {
       boolean("check-nan",
               "name the first task that writes a NaN or an infinity; reads every result once more, a few % of a step",
               &RunConfig::check_nan),
-      text("data", "a text file, a folder of them, or a .bin token file; empty: /usr/share/common-licenses",
+      text("data", "a text file, a .bin token file, or a folder of either; empty: /usr/share/common-licenses",
            &RunConfig::data),
-      text("val-data", "held-out data; empty: the last 10 % of each file of the data", &RunConfig::val_data),
+      text("val-data",
+           "held-out data; empty: the token files of the data named as llm.c's x_val_0.bin, else the last 10 % of each "
+           "file",
+           &RunConfig::val_data),
+      words<TokenWidth>(
+          "data-dtype",
+          "of ids in .bin files without a header of llm.c; auto: the one width at which all are in the vocabulary",
+          {{"auto", TokenWidth::automatic}, {"u16", TokenWidth::u16}, {"u32", TokenWidth::u32}},
+          &RunConfig::data_dtype),
       words<DType>("dtype", "of weights and activations in the step; bf16 keeps fp32 master weights",
                    {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
       integer("micro-batch", "sequences a rank runs at once; 0: its whole share of the global batch",
@@ -423,8 +432,8 @@ std::vector<ConfigEntry> run_entries() {
       number("weight-decay", "AdamW: decay of matrices; vectors don't decay", &RunConfig::weight_decay, 0, 10),
       number("clip", "greatest global norm of the gradient; 0: no clipping", &RunConfig::clip, 0, 1e9),
       integer("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
-      integer("eval-batches", "micro-batches a rank evaluates at most; 0: all of the held-out tokens",
-              &RunConfig::eval_batches, 0, kMany),
+      integer("eval-sequences", "held-out sequences evaluated at most, over all ranks; 0: all of the held-out tokens",
+              &RunConfig::eval_sequences, 0, kMany),
       boolean("save", "write checkpoints; false: none at all, for measurements", &RunConfig::save),
       integer("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
       integer("keep-last", "newest checkpoints kept when one more is complete; 0: all", &RunConfig::keep_last, 0,
@@ -474,6 +483,15 @@ void load_named_model(RunConfig& config) {
   if (config.model_name == kCustomModel || config.model_name == config.model.name) return;
   config.model = model_by_name(config.model_name);
   config.model.name = config.model_name;
+}
+
+const FormerKey* former_key(std::string_view name) {
+  static constexpr std::array kKeys = {
+      FormerKey{"eval-batches", "eval-sequences", "0",
+                "counted micro-batches of each rank, so that the loss depended on the grid",
+                "set eval-sequences to a number of held-out sequences over all ranks"}};
+  const auto found = std::ranges::find(kKeys, name, &FormerKey::name);
+  return found == kKeys.end() ? nullptr : &*found;
 }
 
 const std::vector<ConfigEntry>& config_table() {

@@ -134,7 +134,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
   planning_ms_ = 1e3 * seconds_since(begin);
   devices_ = find_devices(world_, program_->executor().runs_on());
   held_out_ = std::make_unique<EvalBatches>(inputs_.source.held_out(), config_.seq_len, share_of(config_, at_),
-                                            config_.eval_batches);
+                                            config_.eval_sequences);
   initialize();
 }
 

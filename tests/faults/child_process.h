@@ -63,6 +63,9 @@ class ChildProcess {
 /// Asks `done` again and again; false if a minute passed before it said true.
 bool wait_until(const std::function<bool()>& done);
 
+/// Waits until a training run has done a step; false if it ended before.
+bool trains(ChildProcess& child, const std::string& run_dir);
+
 /// `weft train` on a model so small that starting it takes most of the time, followed by `more`.
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more);
 /// The same under mpirun.

@@ -74,6 +74,8 @@ TEST(Cli, NoCommandShowsTheHelp) {
 
 TEST(Cli, UnknownFlagNamesTheNearest) {
   expect_refused({"train", "--stpes", "5"}, {"unknown flag --stpes", "did you mean --steps?"});
+  expect_refused({"train", "--eval-batches", "5"}, {"unknown flag --eval-batches", "did you mean --eval-sequences?"});
+  expect_refused({"eval", "run", "--eval_batches=5"}, {"did you mean --eval-sequences?"});
   expect_refused({"train", "--global-batches=5"}, {"did you mean --global-batch?"});
   expect_refused({"eval", "runs/a", "--jsn"}, {"did you mean --json?"});
   expect_refused({"--versoin"}, {"did you mean --version?"});

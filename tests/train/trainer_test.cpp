@@ -280,7 +280,7 @@ TEST(Trainer, SampleFitsAContextOfTwoTokens) {
   RunConfig config = tiny_run(folder, Family::llama);
   config.model.context = 2;
   config.steps = 1;
-  config.eval_batches = 1;
+  config.eval_sequences = 2;
   const RunOutcome outcome = train_run(config);
   EXPECT_EQ(outcome.result.sample.substr(0, 2), "Th");
   EXPECT_GT(outcome.result.sample.size(), 2U);

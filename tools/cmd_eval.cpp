@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "ops/lower.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -44,6 +45,8 @@ RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
   config.init_from.clear();
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
   apply_settings(config, options.overrides);
+  // No policy changes a number, so a run that was ordered by somebody's code is evaluated without running that code.
+  if (!library_of(config.policy).empty()) config.policy = RunConfig().policy;
   return config;
 }
 
@@ -79,10 +82,10 @@ int evaluate_checkpoint(const EvalOptions& options) {
                                    {"val_loss", result.loss},
                                    {"perplexity", std::exp(result.loss)},
                                    {"targets", result.targets}};
-      fmt::print("{}\n", json.dump());
+      say("{}\n", json.dump());
     } else {
-      fmt::print("{}, step {}: {:.4f} nats a token over {} held-out tokens (perplexity {:.3f})\n", checkpoint.string(),
-                 info.step, result.loss, result.targets, std::exp(result.loss));
+      say("{}, step {}: {:.4f} nats a token over {} held-out tokens (perplexity {:.3f})\n", checkpoint.string(),
+          info.step, result.loss, result.targets, std::exp(result.loss));
     }
     return 0;
   };

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace weft {
 
@@ -23,10 +25,17 @@ CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<S
   return option;
 }
 
+CLI::Option* add_policy_flag(CLI::App& command, std::vector<Setting>& settings) {
+  const std::vector<ConfigKey>& keys = config_keys();
+  ConfigKey key = *std::ranges::find(keys, "policy", &ConfigKey::name);
+  key.help = "in place of the configuration's; a library (./mine.so) is loaded only if it is named here";
+  return add_key_flag(command, key, settings, "");
+}
+
 int print_config(const RunConfig& config) {
   RunConfig checked = config;
   resolve(checked, 0);
-  fmt::print("{}", dump_toml(config));
+  say("{}", dump_toml(config));
   return 0;
 }
 
@@ -61,7 +70,7 @@ RunConfig ConfigOptions::load() const {
     settings.push_back({assignment.substr(0, equals), assignment.substr(equals + 1), "--set"});
   }
   settings.insert(settings.end(), given_->flags.begin(), given_->flags.end());
-  apply_settings(config, std::move(settings));
+  apply_command_line(config, std::move(settings));
   return config;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
@@ -112,7 +113,7 @@ int run(int argc, char** argv) {
     return command();
   }
   refuse_extras(root);
-  fmt::print(stderr, "{}", root.help());
+  say(stderr, "{}", root.help());
   return kBadInput;
 }
 
@@ -120,7 +121,7 @@ int run(int argc, char** argv) {
 /// launcher ends them. What only another rank finds is said all the same.
 void report(const std::exception& error) {
   if (launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
-  fmt::print(stderr, "weft: error: {}\n", error.what());
+  say(stderr, "weft: error: {}\n", error.what());
 }
 
 }  // namespace

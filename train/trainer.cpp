@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/median.h"
+#include "base/printable.h"
 #include "runtime/trace.h"
 #include "train/auto_tuning.h"
 #include "train/device_choice.h"
@@ -109,7 +110,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       resume_from_(checkpoint_to_resume(config)),
       tuned_(gemm_tuning_of_run(world, config.gemm_tuning, resume_from_, StoredTuning::required, [&] {
         return tune_for_run(config, [&](const std::string& line) {
-          if (console == Console::progress) fmt::print(stderr, "{}\n", line);
+          if (console == Console::progress) weft::say(stderr, "{}\n", line);
         });
       })) {
   check_memory(config_, world_.name() == "mpi" ? 1 : world_.size(), machine_memory_bytes());
@@ -128,6 +129,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
   program_ = std::make_unique<Program>(
       world_, std::move(graphs),
       ProgramOptions{.policy = config_.policy,
+                     .libraries = config_.libraries,
                      .policy_options = policy_options(config_),
                      .rewrites = chosen_rewrites(config_),
                      .grid = config_.grid,
@@ -302,7 +304,7 @@ std::unique_ptr<Watchdog> Trainer::report_when_stopped() const {
     return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
   };
   const auto report = [executor = &program_->executor()] {
-    fmt::print(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
+    weft::say(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
   };
   return std::make_unique<Watchdog>(kSeconds, progress, report);
 }

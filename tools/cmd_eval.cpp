@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "ops/lower.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -60,6 +61,8 @@ RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
   config.init_from.clear();
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
   apply_settings(config, options.overrides);
+  // No policy changes a number, so a run that was ordered by somebody's code is evaluated without running that code.
+  if (!library_of(config.policy).empty()) config.policy = RunConfig().policy;
   return config;
 }
 
@@ -94,7 +97,7 @@ int evaluate_model(const EvalOptions& options) {
     });
     if (!result.complete) {
       if (world.rank() == 0) {
-        fmt::print(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches,
+        say(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches,
                    batches.size());
       }
       return kNoLoss;
@@ -105,9 +108,9 @@ int evaluate_model(const EvalOptions& options) {
                              {"perplexity", std::exp(result.loss)}, {"targets", result.targets},
                              {"seq_len", config.seq_len},           {"dtype", to_string(config.dtype)}};
       if (saved.checkpoint) json["step"] = saved.checkpoint->step;
-      fmt::print("{}\n", json.dump());
+      say("{}\n", json.dump());
     } else {
-      fmt::print("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
+      say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
                  name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),
                  to_string(config.dtype));
     }

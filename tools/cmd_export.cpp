@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/buffer.h"
 #include "runtime/chakra.h"
 #include "runtime/plan_report.h"
 #include "tools/commands.h"
+#include "tools/config_options.h"
 #include "train/checkpoint.h"
 #include "train/durable_file.h"
 #include "train/durable_folder.h"
@@ -40,6 +42,7 @@ struct ExportOptions {
   std::string output;
   std::string format = "hf";
   std::int64_t ranks_written = 0;
+  std::vector<Setting> overrides;  // of the configuration: its policy
 };
 
 /// All that `fill` writes, into a folder that is new or holds other files; or nothing.
@@ -93,7 +96,7 @@ int export_model(const ExportOptions& options) {
   load_parameters(model.path, model.model, loaded);
   std::map<std::string, FileSummary> files;
   write_folder(folder, [&](const fs::path& temporary) { files = save_weights(temporary, model.model, saved); });
-  fmt::print("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
+  say("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
              human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), name_of(model),
              human_bytes(files.at("model.safetensors").bytes));
   return 0;
@@ -107,6 +110,7 @@ int export_chakra(const ExportOptions& options) {
   const fs::path from = options.from, file = fs::is_directory(from, error) ? from / "config.toml" : from;
   RunConfig config;
   load_toml(config, file.string());
+  apply_command_line(config, options.overrides);
   resolve(config, 0);
   const std::int64_t ranks = config.grid.ranks();
   if (options.ranks_written == 0 && ranks > kMostFiles) {
@@ -116,6 +120,7 @@ int export_chakra(const ExportOptions& options) {
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
     throw UserError(in_quotes(folder) + " exists and is no empty folder", "a new folder", "-o with another name");
   }
+  make_policy(config.policy, config.libraries);  // refuses what it can't be, in its own words
   const PlanningProblem problem = planning_problem(config);
   const PlanReport report = report_plan(problem, config.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
@@ -127,7 +132,7 @@ int export_chakra(const ExportOptions& options) {
     }
     write_durable(temporary / "groups.json", traces.groups());
   });
-  fmt::print("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(),
+  say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(),
              written, ranks, report.plan->sequence.size(), report.policy);
   return 0;
 }
@@ -152,12 +157,19 @@ Command add_export(CLI::App& root) {
   app->add_option("--ranks-written", options->ranks_written, "chakra: only the first so many ranks; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  add_policy_flag(*app, options->overrides);
   app->footer(
       "Examples:\n"
       "  weft export runs/mine -o mine-hf\n"
       "  weft export runs/mine/checkpoints/step_00000200 -o step-200\n"
       "  weft export runs/mine --format chakra -o mine-et");
-  return [options] { return options->format == "chakra" ? export_chakra(*options) : export_model(*options); };
+  return [options] {
+    if (options->format != "chakra" && !options->overrides.empty()) {
+      throw UserError("--policy with --format " + options->format, "--format chakra, which writes a plan",
+                      "leave it out: parameters are the same under every policy");
+    }
+    return options->format == "chakra" ? export_chakra(*options) : export_model(*options);
+  };
 }
 
 }  // namespace weft

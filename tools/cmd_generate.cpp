@@ -1,5 +1,6 @@
 // `weft generate`: continues a text with a trained model.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,10 +12,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/comm/launch.h"
 #include "tools/commands.h"
 #include "train/checkpoint.h"
@@ -39,6 +42,29 @@ struct GenerateOptions {
   std::int64_t threads = 0;
   std::string gemm_tuning;
   bool json = false;
+};
+
+/// Standard output for what a model writes: bytes as they are in a file or a pipe, but printable on a terminal, which
+/// they could steer.
+class ModelText {
+ public:
+  void write(std::string_view bytes) {
+    if (terminal_) {
+      show(stream_.add(bytes));
+    } else {
+      show(bytes);
+    }
+  }
+  void finish() { show(stream_.finish() + "\n"); }
+
+ private:
+  static void show(std::string_view bytes) {
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  PrintableStream stream_;
 };
 
 std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ModelConfig& model) {
@@ -92,14 +118,12 @@ int generate(const GenerateOptions& options) {
     Generator generator(program, model, prefill);
     std::vector<std::int32_t> made;
     const auto begin = std::chrono::steady_clock::now();
-    if (!options.json) fmt::print("{}", ids ? fmt::format("{}", fmt::join(prompt, " ")) : options.prompt);
+    ModelText out;
+    if (!options.json) out.write(ids ? fmt::format("{}", fmt::join(prompt, " ")) : options.prompt);
     generator.generate(prompt, options.max_tokens, sampler, [&](std::int32_t token) {
       if (!ids && token == ByteTokenizer::kEndOfText) return false;
       made.push_back(token);
-      if (!options.json) {
-        ids ? fmt::print(" {}", token) : static_cast<void>(std::fputc(token, stdout));
-        std::fflush(stdout);
-      }
+      if (!options.json) out.write(ids ? fmt::format(" {}", token) : std::string(1, static_cast<char>(token)));
       return true;
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -114,9 +138,9 @@ int generate(const GenerateOptions& options) {
         json["prompt"] = options.prompt;
         json["text"] = tokenizer.decode(made);
       }
-      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      say("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
-      fmt::print("\n");
+      out.finish();
     }
     return 0;
   });

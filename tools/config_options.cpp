@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "train/checkpoint_folder.h"
 #include "train/saved_model.h"
 
@@ -26,11 +27,18 @@ CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<S
   return option;
 }
 
+CLI::Option* add_policy_flag(CLI::App& command, std::vector<Setting>& settings) {
+  const std::vector<ConfigKey>& keys = config_keys();
+  ConfigKey key = *std::ranges::find(keys, "policy", &ConfigKey::name);
+  key.help = "in place of the configuration's; a library (./mine.so) is loaded only if it is named here";
+  return add_key_flag(command, key, settings, "");
+}
+
 int print_config(const RunConfig& config) {
   RunConfig checked = config, printed = config;
   resolve(checked, 0);
   take_saved_model(printed);
-  fmt::print("{}", dump_toml(printed));
+  say("{}", dump_toml(printed));
   return 0;
 }
 
@@ -88,7 +96,7 @@ ConfigOptions::ConfigOptions(CLI::App& command) : given_(std::make_shared<Given>
 RunConfig ConfigOptions::load() const {
   RunConfig config = given_->base();
   if (!given_->file.empty()) load_toml(config, given_->file);
-  apply_settings(config, given_->settings());
+  apply_command_line(config, given_->settings());
   return config;
 }
 

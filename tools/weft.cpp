@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
@@ -135,7 +136,7 @@ int run(int argc, char** argv) {
   for (const auto& [sub, command] : commands) {
     if (sub->parsed()) return command();
   }
-  fmt::print(stderr, "{}", root.help());
+  say(stderr, "{}", root.help());
   return kBadInput;
 }
 
@@ -143,7 +144,7 @@ int run(int argc, char** argv) {
 /// launcher ends them. What only another rank finds is said all the same.
 void report(const std::exception& error) {
   if (launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
-  fmt::print(stderr, "weft: error: {}\n", error.what());
+  say(stderr, "weft: error: {}\n", error.what());
 }
 
 int run_and_report(int argc, char** argv) {

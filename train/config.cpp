@@ -106,6 +106,13 @@ void apply_settings(RunConfig& config, std::vector<Setting> settings) {
   for (const Setting& setting : settings) set_key(config, setting.key, setting.value, setting.source);
 }
 
+void apply_command_line(RunConfig& config, std::vector<Setting> settings) {
+  for (const Setting& setting : settings) {
+    if (spelled(setting.key) == "policy") config.libraries.trust(setting.value);
+  }
+  apply_settings(config, std::move(settings));
+}
+
 std::string dump_toml(const RunConfig& config) {
   RunConfig dumped = config;
   load_named_model(dumped);

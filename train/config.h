@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "graph/grid.h"
 #include "ops/models/model_config.h"
+#include "runtime/trusted_libraries.h"
 
 namespace weft {
 
@@ -50,7 +51,8 @@ struct RunConfig {
   bool cuda_graph = false;        // replay a step as one CUDA graph
   std::int64_t trace_every = 16;  // on a GPU, of so many steps one is traced
   std::string policy = "program";
-  std::string rewrites;  // as parse_rewrites() takes them
+  TrustedLibraries libraries;  // that a policy may come from; no key, so that no file can name one
+  std::string rewrites;        // as parse_rewrites() takes them
   /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
   /// isn't one of the graph's, but lowers another graph. resolve() puts it into micro_batch.
   std::int64_t batch_split = 1;
@@ -124,6 +126,9 @@ struct Setting {
 /// Sets all keys of one layer (a file, the command line): the model's name first, then single sizes, whatever the order
 /// given; the last setting of a key wins.
 void apply_settings(RunConfig& config, std::vector<Setting> settings);
+
+/// apply_settings() with what this command line says: a policy's library that it names may be loaded.
+void apply_command_line(RunConfig& config, std::vector<Setting> settings);
 
 /// Applies a TOML file: top-level keys in kebab-case, sizes under [model]. Throws UserError with line numbers.
 void load_toml(RunConfig& config, const std::string& path);

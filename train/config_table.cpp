@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "runtime/rewrite.h"
 
 namespace weft {
@@ -72,30 +73,10 @@ ConfigEntry number(std::string name, std::string help, Field field, double least
           [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
 }
 
-/// Whether `text` is UTF-8 (RFC 3629) without NUL: TOML files and manifests hold no other bytes and paths no NUL, so a
-/// value that isn't would only fail when a checkpoint is written.
+/// TOML files and manifests hold no other bytes and paths no NUL, so a value that isn't plain would only fail when a
+/// checkpoint is written.
 bool is_plain_text(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const std::size_t length = first < 0x80   ? 1
-                               : first < 0xC2 ? 0
-                               : first < 0xE0 ? 2
-                               : first < 0xF0 ? 3
-                               : first < 0xF5 ? 4
-                                              : 0;
-    if (length == 0 || length > text.size() - i || first == 0) return false;
-    std::uint32_t code = length == 1 ? first : first & (0x7FU >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0U) != 0x80U) return false;
-      code = (code << 6) | (next & 0x3FU);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    const bool surrogate = code >= 0xD800 && code < 0xE000;
-    if (overlong || surrogate || code > 0x10FFFF) return false;
-    i += length;
-  }
-  return true;
+  return is_utf8(text) && text.find('\0') == std::string_view::npos;
 }
 
 template <class Field>

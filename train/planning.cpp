@@ -56,6 +56,7 @@ PlanningProblem problem_of(const RunConfig& config, const Profile* profile) {
   problem.grid = config.grid;
   problem.rewrites = chosen_rewrites(config);
   problem.options = without_costs(config);
+  problem.libraries = config.libraries;
   std::tie(problem.machine, problem.options.cost_model) = costs_for(config, profile);
   contend(problem.options, problem.machine, config.grid);
   return problem;
@@ -90,11 +91,9 @@ std::vector<Rewrite> chosen_rewrites(const RunConfig& config) {
   return rewrites;
 }
 
-std::uint64_t compiled_fingerprint(const std::filesystem::path& config_file) {
-  RunConfig config;
-  load_toml(config, config_file.string());
+std::uint64_t compiled_fingerprint(RunConfig config) {
   resolve(config, 0);
-  const std::unique_ptr<Policy> policy = make_policy(config.policy);
+  const std::unique_ptr<Policy> policy = make_policy(config.policy, config.libraries);
   const Plan plan = plan_alone(lower_train(config.model, step_config(config)), *policy, policy_options(config),
                                chosen_rewrites(config));
   if (config.gemm_tuning.empty() || config.gemm_tuning == kNoGemmTuning) return plan.fingerprint;

@@ -111,7 +111,8 @@ RunInputs find_run_inputs(World& world, const RunConfig& config) {
     if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
     const bool starts_from_checkpoint = inputs.init_from && is_checkpoint(*inputs.init_from);
     facts = checkpoint_facts(starts_from_checkpoint ? inputs.init_from : inputs.resume_from);
-    inputs.source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
+    inputs.source = 
+        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype});
   });
   for (Fact& fact : facts_of(inputs.source)) facts.push_back(std::move(fact));
   expect_same_facts(world, facts);

@@ -37,7 +37,8 @@ StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::s
     graphs.push_back({names_.back(), graph, policy});
   }
   program_ = std::make_unique<Program>(world_, std::move(graphs),
-                                       ProgramOptions{.policy_options = options,
+                                       ProgramOptions{.libraries = config_.libraries,
+                                                      .policy_options = options,
                                                       .rewrites = chosen_rewrites(config_),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/median.h"
+#include "base/printable.h"
 #include "runtime/trace.h"
 #include "train/auto_tuning.h"
 #include "train/device_choice.h"
@@ -101,7 +102,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       inputs_(find_run_inputs(world, config)),
       tuned_(gemm_tuning_of_run(world, config.gemm_tuning, inputs_.resume_from, StoredTuning::required, [&] {
         return tune_for_run(config, [&](const std::string& line) {
-          if (console == Console::progress) fmt::print(stderr, "{}\n", line);
+          if (console == Console::progress) weft::say(stderr, "{}\n", line);
         });
       })) {
   act_together(world_, [&] {  // machines have memories of their own
@@ -122,6 +123,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
   program_ = std::make_unique<Program>(
       world_, std::move(graphs),
       ProgramOptions{.policy = config_.policy,
+                     .libraries = config_.libraries,
                      .policy_options = policy_options(config_),
                      .rewrites = chosen_rewrites(config_),
                      .grid = config_.grid,
@@ -298,7 +300,7 @@ std::unique_ptr<Watchdog> Trainer::report_when_stopped() const {
     return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
   };
   const auto report = [executor = &program_->executor()] {
-    fmt::print(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
+    weft::say(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
   };
   return std::make_unique<Watchdog>(kSeconds, progress, report);
 }

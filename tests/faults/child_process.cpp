@@ -34,7 +34,7 @@ std::string read(const std::filesystem::path& path) {
 }
 
 /// In the child, between fork and exec.
-bool apply(const Surroundings& surroundings) {
+bool apply(const ChildSurroundings& surroundings) {
   if (::chdir(surroundings.folder.c_str()) != 0) return false;
   if (surroundings.file_bytes) {
     const rlimit limit{*surroundings.file_bytes, *surroundings.file_bytes};
@@ -47,7 +47,7 @@ bool apply(const Surroundings& surroundings) {
 
 }  // namespace
 
-ChildProcess::ChildProcess(std::vector<std::string> command, const Surroundings& surroundings)
+ChildProcess::ChildProcess(std::vector<std::string> command, const ChildSurroundings& surroundings)
     : output_(std::tmpfile(), &std::fclose), errors_(std::tmpfile(), &std::fclose) {
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());

@@ -15,7 +15,7 @@
 namespace weft {
 
 /// Where a child runs, and what it is denied, as a user or a small disk would be.
-struct Surroundings {
+struct ChildSurroundings {
   std::string folder = ".";
   std::optional<std::uint64_t> file_bytes = {};  // writing beyond fails with EFBIG
   bool as_nobody = false;                        // runs as another user; only root can do that
@@ -35,7 +35,7 @@ struct Ending {
 ///   EXPECT_EQ(child.wait().signal, SIGKILL);
 class ChildProcess {
  public:
-  explicit ChildProcess(std::vector<std::string> command, const Surroundings& surroundings = {});
+  explicit ChildProcess(std::vector<std::string> command, const ChildSurroundings& surroundings = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;

@@ -55,7 +55,7 @@ class LongEvaluation : public ::testing::Test {
     folder_.write("held-out", text);
   }
   std::vector<std::string> training(std::vector<std::string> more) const {
-    more.insert(more.end(), {"--val-data", folder_.path("held-out").string(), "--eval-batches", "0", "--steps",
+    more.insert(more.end(), {"--val-data", folder_.path("held-out").string(), "--eval-sequences", "0", "--steps",
                              "100000000", "--watchdog", "0"});
     return tiny_training(run_dir_, more);
   }
@@ -124,7 +124,7 @@ TEST_F(LongEvaluation, OfACheckpointEndsWithoutALoss) {
   ChildProcess run(tiny_training(run_dir_, {"--steps", "1"}));
   ASSERT_EQ(run.wait().exit_code, 0) << run.errors();
   ChildProcess child({WEFT_EXECUTABLE, "eval", run_dir_, "--val-data", folder_.path("held-out").string(),
-                      "--eval-batches", "0", "--ranks", "2"});
+                      "--eval-sequences", "0", "--ranks", "2"});
   ASSERT_TRUE(wait_until([&] { return catches_sigterm(child.id()) || !child.running(); }));
   child.send(SIGTERM);
   const Ending ending = child.wait(std::chrono::seconds(30));

@@ -14,6 +14,7 @@
 #include "ops/lower.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "train/bf16_products.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/evaluation.h"
@@ -43,6 +44,7 @@ RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
   config.resume.clear();
   config.init_from.clear();
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
+  config.bf16_products.reset();
   apply_settings(config, options.overrides);
   return config;
 }
@@ -54,7 +56,8 @@ int evaluate_checkpoint(const EvalOptions& options) {
     const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
-  const auto body = [&](World& world, const RunConfig& config) {
+  const auto body = [&](World& world, const RunConfig& resolved) {
+    const RunConfig config = with_bf16(resolved, bf16_of_run(world, resolved, checkpoint));
     const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
     const Coordinates at = coordinates_of(config.grid, world.rank());
     const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_batches);
@@ -65,7 +68,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
                      .rewrites = chosen_rewrites(config),
                      .grid = config.grid,
                      .threads = static_cast<int>(config.threads),
-                     .gemm_tuning = table_of(tuned)});
+                     .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     const auto shards = shard_parameters(config.model, specs, config.grid, at);
     load_parameters(checkpoint, config.model, weights_of(program.state(), shards, config.dtype),
@@ -97,8 +100,9 @@ Command add_eval(CLI::App& root) {
   app->add_option("run", options->from, "a run or checkpoint folder")->type_name("FOLDER")->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
   for (const ConfigKey& key : config_keys()) {
-    constexpr std::array<std::string_view, 10> kTaken{"data",        "val-data",     "ranks", "grid",    "threads",
-                                                      "micro-batch", "eval-batches", "dtype", "seq-len", "gemm-tuning"};
+    constexpr std::array<std::string_view, 11> kTaken{"data",    "val-data",    "ranks",        "grid",
+                                                      "threads", "micro-batch", "eval-batches", "dtype",
+                                                      "seq-len", "gemm-tuning", "bf16-products"};
     if (std::find(kTaken.begin(), kTaken.end(), key.name) == kTaken.end()) continue;
     add_key_flag(*app, key, options->overrides, "the run's");
   }

@@ -143,7 +143,8 @@ int draw(const GraphOptions& asked) {
     text = drawn(drawing, options, asked, told);
   }
   write_durable(asked.output, text);
-  fmt::print("{}: {} tasks, {} edges, {} collectives\n", asked.output, graph.tasks().size(), graph.edges().size(),
+  const std::string edges = edges_text(graph.edges().size(), report.plan->added_edges.size());
+  fmt::print("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges,
              report.plan->collectives.size());
   if (!told.empty()) fmt::print("{}\n", told);
   return 0;

@@ -15,6 +15,7 @@
 #include "ops/lower.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "train/bf16_products.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/evaluation.h"
@@ -60,6 +61,7 @@ RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
   config.resume.clear();
   config.init_from.clear();
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
+  config.bf16_products.reset();
   apply_settings(config, options.overrides);
   // No policy changes a number, so a run that was ordered by somebody's code is evaluated without running that code.
   if (!library_of(config.policy).empty()) config.policy = RunConfig().policy;
@@ -72,9 +74,11 @@ int evaluate_model(const EvalOptions& options) {
     const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
-  const auto body = [&](World& world, const RunConfig& config) {
+  const auto body = [&](World& world, const RunConfig& resolved) {
+    const RunConfig config = with_bf16(resolved, bf16_of_run(world, resolved, checkpoint_of(saved)));
     const TokenSource source =
-        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype});
+        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype,
+                           /*held_out_only=*/true});
     expect_same_facts(world, facts_of(source));
     const Coordinates at = coordinates_of(config.grid, world.rank());
     const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_sequences);
@@ -85,7 +89,7 @@ int evaluate_model(const EvalOptions& options) {
                      .rewrites = chosen_rewrites(config),
                      .grid = config.grid,
                      .threads = static_cast<int>(config.threads),
-                     .gemm_tuning = table_of(tuned)});
+                     .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     const auto shards = shard_parameters(config.model, specs, config.grid, at);
     load_parameters(saved.path, config.model, weights_of(program.state(), shards, config.dtype),
@@ -97,8 +101,7 @@ int evaluate_model(const EvalOptions& options) {
     });
     if (!result.complete) {
       if (world.rank() == 0) {
-        say(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches,
-                   batches.size());
+        say(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches, batches.size());
       }
       return kNoLoss;
     }
@@ -110,9 +113,8 @@ int evaluate_model(const EvalOptions& options) {
       if (saved.checkpoint) json["step"] = saved.checkpoint->step;
       say("{}\n", json.dump());
     } else {
-      say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
-                 name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),
-                 to_string(config.dtype));
+      say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n", name_of(saved),
+          result.loss, result.targets, config.seq_len, std::exp(result.loss), to_string(config.dtype));
     }
     return 0;
   };
@@ -130,9 +132,9 @@ Command add_eval(CLI::App& root) {
       ->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
   for (const ConfigKey& key : config_keys()) {
-    constexpr std::array<std::string_view, 11> kTaken{"data",  "val-data", "data-dtype",  "ranks",
+    constexpr std::array<std::string_view, 12> kTaken{"data",  "val-data", "data-dtype",  "ranks",
                                                       "grid",  "threads",  "micro-batch", "eval-sequences",
-                                                      "dtype", "seq-len",  "gemm-tuning"};
+                                                      "dtype", "seq-len",  "gemm-tuning", "bf16-products"};
     if (std::find(kTaken.begin(), kTaken.end(), key.name) == kTaken.end()) continue;
     add_key_flag(*app, key, options->overrides, "the run's");
   }

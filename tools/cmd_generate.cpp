@@ -20,6 +20,7 @@
 #include "base/printable.h"
 #include "runtime/comm/launch.h"
 #include "tools/commands.h"
+#include "train/bf16_products.h"
 #include "train/checkpoint.h"
 #include "train/gemm_tuning_file.h"
 #include "train/generator.h"
@@ -108,10 +109,13 @@ int generate(const GenerateOptions& options) {
   const int threads = options.threads > 0 ? static_cast<int>(options.threads)
                                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 
+  RunConfig config;
+  config.dtype = saved.dtype;
   return run_ranks(1, [&](World& world) {
+    config = with_bf16(config, bf16_of_run(world, config, checkpoint_of(saved)));
     const auto tuned = gemm_tuning_of_run(world, options.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
     Program program(world, generation_graphs(model, saved.dtype, prefill),
-                    {.threads = threads, .gemm_tuning = table_of(tuned)});
+                    {.threads = threads, .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
     const std::vector<ParameterSpec> specs = model_parameters(model);
     const auto shards = shard_parameters(model, specs, {}, {});
     load_parameters(saved.path, model, weights_of(program.state(), shards, saved.dtype));

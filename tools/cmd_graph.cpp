@@ -144,8 +144,8 @@ int draw(const GraphOptions& asked) {
     text = drawn(drawing, options, asked, told);
   }
   write_durable(asked.output, text, Named::by_person);
-  say("{}: {} tasks, {} edges, {} collectives\n", asked.output, graph.tasks().size(), graph.edges().size(),
-      report.plan->collectives.size());
+  const std::string edges = edges_text(graph.edges().size(), report.plan->added_edges.size());
+  say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
   if (!told.empty()) say("{}\n", told);
   return 0;
 }

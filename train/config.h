@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "graph/grid.h"
+#include "kernels/cpu/packed_unit.h"
 #include "ops/models/model_config.h"
 #include "runtime/trusted_libraries.h"
 
@@ -63,8 +65,9 @@ struct RunConfig {
   std::int64_t streams = 1;  // compute streams of a rank
   double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
   std::string gemm_tuning;   // a file of `weft tune`; auto; none: the default methods; empty: also, or the checkpoint's
-  bool check_nan = false;    // look at all that every task writes
-  double watchdog = 120;     // seconds without progress until the run is ended; 0: never
+  std::optional<cpu::PackedUnit> bf16_products;  // what multiplies bf16 on CPUs; null: see bf16_of_run()
+  bool check_nan = false;                        // look at all that every task writes
+  double watchdog = 120;                         // seconds without progress until the run is ended; 0: never
   // data
   std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
   std::string val_data;  // held-out tokens; empty: what TokenSource holds out of the data

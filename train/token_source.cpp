@@ -266,7 +266,9 @@ std::string kind_of(const std::vector<CheckedTokens>& files) {
 TokenSource TokenSource::open(const TokenSourceOptions& options) {
   TokenSource source;
   const std::string path = options.data.empty() ? kDefaultFolder : options.data;
-  FileSet data = find_files(path, source.notes_);
+  const bool has_data = !options.held_out_only || options.val_data.empty();
+  FileSet data;
+  if (has_data) data = find_files(path, source.notes_);
   FileSet val = take_val_files(data);
   source.what_held_out_ = val.files.empty()
                               ? "the last 10 % of each file"
@@ -282,20 +284,21 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
     } else {
       note_left_out(rest, "it is no val file", source.notes_);
     }
+    if (!has_data) data.text = val.text;
     if (val.text != data.text) {
       throw UserError(fmt::format("{} is {} and {} is {}", in_quotes(path), data.text ? "text" : "tokens",
                                   in_quotes(val_path), val.text ? "text" : "tokens"),
                       "training and validation data of one kind", "tokenize the text first");
     }
     source.what_held_out_ = "val-data";
-  } else if (data.files.empty() && !val.files.empty()) {
+  } else if (data.files.empty() && !val.files.empty() && !options.held_out_only) {
     throw UserError(in_quotes(path) + " holds val files alone", "a file to train on",
                     "name another folder, or a file: --data FOLDER/x_val_000000.bin");
   }
-  if (data.text) expect_byte_vocabulary(path, options.vocab);
+  if (data.text) expect_byte_vocabulary(has_data ? path : val_path, options.vocab);
   if (data.text && options.width != TokenWidth::automatic) {
-    throw UserError(in_quotes(path) + " is text, and data-dtype is given", "a .bin file, whose ids have such a width",
-                    "--data-dtype auto, or give a .bin file");
+    throw UserError(in_quotes(has_data ? path : val_path) + " is text, and data-dtype is given",
+                    "a .bin file, whose ids have such a width", "--data-dtype auto, or give a .bin file");
   }
 
   std::vector<CheckedTokens> files = check_files(path, data, options, source.notes_);
@@ -320,7 +323,7 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
   source.digest_ = digest.value();
 
   const auto needed = static_cast<std::uint64_t>(options.seq_len) + 1;
-  if (source.train_.size() < needed) {
+  if (source.train_.size() < needed && !options.held_out_only) {
     throw UserError(fmt::format("{} has {} tokens to train on", in_quotes(path), grouped(source.train_.size())),
                     fmt::format("{} or more: one sequence of {} and its last target", grouped(needed), options.seq_len),
                     "give more data, or a shorter --seq-len");

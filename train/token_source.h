@@ -17,6 +17,7 @@ struct TokenSourceOptions {
   std::int64_t vocab = 257;   // ids must be below
   std::int64_t seq_len = 64;  // tokens of one training sequence
   TokenWidth width = TokenWidth::automatic;  // of ids in .bin files without a header
+  bool held_out_only = false;                // nothing is trained on: `data` isn't opened where there is `val_data`
 };
 
 /// The tokens of a run. What a path may be:

@@ -93,15 +93,16 @@ BatchShare share_of(const RunConfig& config, const Coordinates& at) {
 
 Trainer::Trainer(World& world, const RunConfig& config, Console console, const MakeExecutor& make_executor)
     : world_(world),
-      config_(config),
+      made_at_(Clock::now()),
+      inputs_(find_run_inputs(world, config)),
+      bf16_(bf16_of_run(world, config, inputs_.resume_from)),
+      config_(with_bf16(config, bf16_)),
       console_(console),
       at_(coordinates_of(config.grid, world.rank())),
       specs_(model_parameters(config.model)),
       shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)),
-      made_at_(Clock::now()),
-      inputs_(find_run_inputs(world, config)),
       tuned_(gemm_tuning_of_run(world, config.gemm_tuning, inputs_.resume_from, StoredTuning::required, [&] {
-        return tune_for_run(config, [&](const std::string& line) {
+        return tune_for_run(config_, [&](const std::string& line) {
           if (console == Console::progress) weft::say(stderr, "{}\n", line);
         });
       })) {
@@ -119,6 +120,7 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       graphs.push_back(std::move(graph));
     }
   }
+  const std::shared_ptr<const GemmTuning> products = table_of(tuned_, bf16_unit_of(config_));
   const auto begin = Clock::now();
   program_ = std::make_unique<Program>(
       world_, std::move(graphs),
@@ -130,8 +132,8 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
                      .threads = static_cast<int>(config_.threads),
                      .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
                      .check_finite = config_.check_nan,
-                     .gemm_tuning = table_of(tuned_),
-                     .make_executor = make_executor != nullptr ? make_executor : executor_of(config_, table_of(tuned_)),
+                     .gemm_tuning = products,
+                     .make_executor = make_executor != nullptr ? make_executor : executor_of(config_, products),
                      .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   devices_ = find_devices(world_, program_->executor().runs_on());
@@ -163,7 +165,7 @@ void Trainer::initialize() {
 }
 
 RunDescription Trainer::description() const {
-  return {config_, inputs_.source, *program_, planning_ms_, world_.name(), devices_, tuned_.get()};
+  return {config_, inputs_.source, *program_, planning_ms_, world_.name(), devices_, tuned_.get(), bf16_};
 }
 
 void Trainer::load_step(std::int64_t step) {
@@ -202,8 +204,19 @@ void Trainer::say(const std::string& text) {
 
 RunConfig Trainer::recorded_config() const {
   RunConfig config = config_;
+  if (bf16_ && bf16_->source == Bf16Choice::Source::only) config.bf16_products.reset();
   if (tuned_) config.gemm_tuning = (std::filesystem::path(config_.run_dir) / kGemmTuningFile).string();
   return config;
+}
+
+void Trainer::keep_pairs_gain() {
+  if (!bf16_ || bf16_->source != Bf16Choice::Source::measured || !bf16_->pairs_gain) return;
+  const PairsGainFile file(config_.run_dir);
+  try {
+    file.write(*bf16_->pairs_gain);
+  } catch (const RuntimeFault& error) {
+    say(fmt::format("{}; the next run measures pairs of bf16 again", error.what()));
+  }
 }
 
 CheckpointInfo Trainer::checkpoint_info(std::int64_t steps_done) const {
@@ -319,6 +332,7 @@ TrainResult Trainer::run(OldFiles old_files) {
     if (old_files == OldFiles::removed) remove_run_files(run_dir);
     make_run_dir(run_dir, recorded_config());
     if (tuned_) write_durable(run_dir / kGemmTuningFile, to_json(*tuned_));
+    keep_pairs_gain();
     metrics_file = std::make_unique<MetricsFile>(run_dir / kMetricsFile, inputs_.first_step);
     if (console_ == Console::progress) {
       progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, inputs_.first_step, config_.steps);

@@ -57,7 +57,9 @@ struct ConfigOptions::Given {
         throw UserError("--set " + assignment + " has no value", "a key and its value",
                         "--set " + assignment + "=VALUE");
       }
-      list.push_back({assignment.substr(0, equals), assignment.substr(equals + 1), "--set"});
+      std::string key = assignment.substr(0, equals);
+      std::replace(key.begin(), key.end(), '_', '-');
+      list.push_back({std::move(key), assignment.substr(equals + 1), "--set"});
     }
     list.insert(list.end(), flags.begin(), flags.end());
     return list;

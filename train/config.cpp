@@ -12,7 +12,6 @@ namespace weft {
 
 namespace {
 
-
 std::string quoted(std::string_view value) {
   std::string text = "\"";
   for (const char c : value) {
@@ -108,7 +107,7 @@ void apply_settings(RunConfig& config, std::vector<Setting> settings) {
 
 void apply_command_line(RunConfig& config, std::vector<Setting> settings) {
   for (const Setting& setting : settings) {
-    if (spelled(setting.key) == "policy") config.libraries.trust(setting.value);
+    if (table_name(setting.key) == "policy") config.libraries.trust(setting.value);
   }
   apply_settings(config, std::move(settings));
 }

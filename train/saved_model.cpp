@@ -55,7 +55,7 @@ void refuse_differences(const RunConfig& config, const SavedModel& saved) {
   for (auto d = found.begin() + 1; d != found.end(); ++d) {
     others.push_back(fmt::format("{} = {} for {}", d->key, d->given, d->saved));
   }
-  const bool named = config.model_name != kCustomModel;
+  const bool named = config.model_name != kCustomModel && (config.given.contains("model") || config.given.empty());
   std::string fix = named ? fmt::format("leave model = {} out", config.model_name)
                           : fmt::format("--{} {}, or leave it out", first.key, first.saved);
   if (first.key == "model.context") fix += "; shorter sequences are --seq-len's matter";

@@ -136,12 +136,17 @@ TEST_F(DifferingFolders, ByTheirWeights) {
   ChildProcess one(tiny_training("run", {"--data", "text", "--steps", "1"}), {.folder = folder_.path("0").string()});
   ASSERT_EQ(one.wait().exit_code, 0) << one.errors();
   std::string weights = TemporaryFolder::read(folder_.path("0/run/checkpoints/step_00000001/model.safetensors"));
+  const std::string sizes = TemporaryFolder::read(folder_.path("0/run/checkpoints/step_00000001/config.json"));
   std::filesystem::remove_all(folder_.path("0/run"));
+  folder_.write("0/config.json", sizes);
+  folder_.write("1/config.json", sizes);
   folder_.write("0/model.safetensors", weights);
   weights.back() = static_cast<char>(weights.back() ^ 1);
   folder_.write("1/model.safetensors", weights);
   expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"},
                        {"weft: error: rank 1 has digest of weights = ", ", rank 0 has digest of weights = "});
+  std::filesystem::remove(folder_.path("1/config.json"));
+  expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"}, {"weft: error: rank 1: ", "config.json"});
 }
 
 }  // namespace

@@ -183,7 +183,8 @@ TEST(BadInput, Weights) {
   for (const Case& bad : cases) {
     const TemporaryFolder folder;
     folder.write("model.safetensors", bad.content);
-    expect_refused(folder, {"train", "--run-dir", "run", "--init-from", "model.safetensors"}, bad.parts);
+    expect_refused(folder, {"train", "--model", "tiny", "--run-dir", "run", "--init-from", "model.safetensors"},
+                   bad.parts);
   }
   expect_little_memory();
 }
@@ -200,7 +201,7 @@ TEST(BadInput, WeightFolders) {
   folder.write("pickle/pytorch_model.bin", "x");
   folder.write("shard.safetensors", safetensors("{}", ""));
   const auto from = [](std::string path) {
-    return Arguments{"train", "--run-dir", "run", "--init-from", std::move(path)};
+    return Arguments{"train", "--model", "tiny", "--run-dir", "run", "--init-from", std::move(path)};
   };
   expect_refused(folder, from("outside"), {"names the file '../shard.safetensors'"});
   expect_refused(folder, from("absolute"), {"names the file '/etc/passwd'"});

@@ -104,7 +104,7 @@ TEST_F(SavedModels, RefuseEverySizeThatIsGivenOtherwise) {
        {Case{"model.family", "gpt2", "llama"}, Case{"model.layers", "3", "2"}, Case{"model.hidden", "16", "8"},
         Case{"model.heads", "2", "4"}, Case{"model.kv-heads", "4", "2"}, Case{"model.ffn", "16", "12"},
         Case{"model.vocab", "12", "11"}, Case{"model.context", "8", "6"}, Case{"model.tied", "true", "false"},
-        Case{"model.norm-eps", "1e-05", "1e-06"}, Case{"model.rope-theta", "10000", "5e+05"},
+        Case{"model.norm-eps", "1e-05", "1e-06"}, Case{"model.rope-theta", "10000", "500000"},
         Case{"model.rope-scaling-factor", "8", "1"}, Case{"model.rope-low-freq-factor", "2", "1"},
         Case{"model.rope-high-freq-factor", "8", "4"}, Case{"model.rope-original-context", "64", "8192"}}) {
     for (const auto& [key, path] : {std::pair("init-from", hf()), std::pair("resume", run())}) {

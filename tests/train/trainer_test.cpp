@@ -109,8 +109,8 @@ TEST(Trainer, AnotherModelsCheckpointIsRefusedBeforeAnythingIsWritten) {
   train_run(config);
   config.resume = config.run_dir;
   config.run_dir = folder.path("second").string();
-  config.model.layers = 3;
   resolve(config, 0);
+  config.model.layers = 3;  // resolve() would refuse it
   std::ostringstream errors;
   const int code = run_ranks(
       1,

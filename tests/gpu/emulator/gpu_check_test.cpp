@@ -189,6 +189,12 @@ TEST_F(GpuCheck, APartEndsInTime) {
   EXPECT_EQ(results().at("replay-124m").at("status"), "failed");
 }
 
+TEST_F(GpuCheck, NothingRunsWithoutAGpu) {
+  write_script(folder_ / "programs" / "emulated_weft", "echo no device\n");
+  for (int call = 0; call < 2; ++call) EXPECT_EQ(dry_run({}), 2);
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "test"));
+}
+
 TEST_F(GpuCheck, RefusesWhatItDoesNotKnow) {
   const std::vector<std::vector<std::string>> wrong = {{},
                                                        {"--sing"},

@@ -107,7 +107,7 @@ start_clocks() {
     reasons=clocks_event_reasons.active
   fi
   nvidia-smi -i 0 --query-gpu="clocks.sm,clocks.mem,power.draw,temperature.gpu,utilization.gpu,$reasons" \
-    --format=csv,noheader,nounits -lms 500 >"$1" 2>/dev/null &
+    --format=csv,noheader,nounits -lms 500 >"$1" 2>/dev/null 9>&- &
   sampler=$!
 }
 stop_clocks() {
@@ -149,7 +149,10 @@ run_part() {
   ) </dev/null >"$out/$name/log" 2>&1 &
   group=$!
   set +m
-  while kill -0 "$group" 2>/dev/null && [[ $((SECONDS - begin)) -lt "$may_take" ]]; do sleep 0.2; done
+  while kill -0 "$group" 2>/dev/null && [[ $((SECONDS - begin)) -lt "$may_take" ]]; do
+    if [[ -t 1 ]]; then printf '   %s s; ends after %s s at most \r' $((SECONDS - begin)) "$may_take"; fi
+    sleep 0.2
+  done
   if kill -0 "$group" 2>/dev/null; then
     end_group
     state=failed
@@ -199,6 +202,7 @@ run_parts() {
       rm -f "$out/doctor/status"
       fail "no GPU that can be used on this machine; $out/doctor/log has what was found"
     fi
+    write_json # a call that is ended from outside leaves what it has
   done
   echo "== no part is left"
 }

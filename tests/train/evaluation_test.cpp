@@ -95,7 +95,7 @@ TEST_P(EvaluationFamilies, ALimitEvaluatesTheFirstTokensOnly) {
   EXPECT_NEAR(evaluate_on(2, 1, 2).loss, evaluate_on(1, 4, 1).loss, 1e-6);
 }
 
-// Ranks ask at moments of their own; all end behind the batch before which one of them wanted to.
+// Ranks ask at moments of their own; all end after the batch before which one of them wanted to.
 TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
   std::vector<std::byte> text(200, std::byte{1});
   TokenStream stream;

@@ -62,6 +62,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
   const auto body = [&](World& world, const RunConfig& config) {
     const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
     expect_same_facts(world, facts_of(source));
+    const ReadShare share = agree_on_weights(world, checkpoint);
     const Coordinates at = coordinates_of(config.grid, world.rank());
     const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_batches);
     const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
@@ -74,8 +75,7 @@ int evaluate_checkpoint(const EvalOptions& options) {
                      .gemm_tuning = table_of(tuned)});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     const auto shards = shard_parameters(config.model, specs, config.grid, at);
-    load_parameters(checkpoint, config.model, weights_of(program.state(), shards, config.dtype),
-                    share_reading(world, checkpoint));
+    load_parameters(checkpoint, config.model, weights_of(program.state(), shards, config.dtype), share);
     set_coordinates(program.state(), config.grid, at);
     const StopSignals signals;
     const Evaluation result = evaluate(program, batches, [] {

@@ -3,43 +3,25 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/printable.h"
+
 namespace weft {
 namespace {
 
 constexpr std::size_t kLongestPart = 2000, kLongestWord = 64;
 
-/// `text` as a terminal may show it, because names out of files are quoted in messages: control characters (C0, DEL and
-/// C1 in UTF-8) as \xNN, and the middle of what is very long left out.
-std::string printable(std::string_view text) {
-  std::string result;
-  const bool is_long = text.size() > kLongestPart;
-  const std::string_view first = is_long ? text.substr(0, kLongestPart / 2) : text;
-  const auto append = [&](std::string_view part) {
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(part[i]);
-      const auto next = static_cast<unsigned char>(i + 1 < part.size() ? part[i + 1] : 0);
-      const bool control =
-          (byte < 0x20 && byte != '\n') || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
-      if (control) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
-        result.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
-      } else {
-        result.push_back(part[i]);
-      }
-    }
-  };
-  append(first);
-  if (is_long) {
-    result.append(" … (" + std::to_string(text.size()) + " bytes) … ");
-    append(text.substr(text.size() - kLongestPart / 2));
-  }
-  return result;
+/// `text` as a terminal may show it, because names out of files are quoted in messages; the middle of what is very long
+/// left out.
+std::string shown(std::string_view text) {
+  if (text.size() <= kLongestPart) return printable(text);
+  return printable(text.substr(0, kLongestPart / 2)) + " … (" + std::to_string(text.size()) + " bytes) … " +
+         printable(text.substr(text.size() - kLongestPart / 2));
 }
 
 std::string message(std::string_view found, std::string_view expected, std::string_view fix) {
-  std::string text = printable(found);
-  if (!expected.empty()) text.append("; expected ").append(printable(expected));
-  if (!fix.empty()) text.append("\n  fix: ").append(printable(fix));
+  std::string text = shown(found);
+  if (!expected.empty()) text.append("; expected ").append(shown(expected));
+  if (!fix.empty()) text.append("\n  fix: ").append(shown(fix));
   return text;
 }
 

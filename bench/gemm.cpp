@@ -37,6 +37,7 @@ rows, then 256.
 
   --threads LIST      1,2 if not said
   --dtype LIST        f32,bf16 if not said (bf16: all of A, B and C)
+  --bf16 UNIT         what multiplies bf16 in Weft's own products: fp32, or the CPU's pairs or amx (the default)
   --methods WHICH     all, engines (one of each; the default), or a list: "sgemm 128x768 nn,packed 128x192"
   --turns N           5 if not said
   --json              one object a line instead of a table
@@ -148,12 +149,13 @@ struct Options {
   std::vector<Product> products;
   std::vector<GemmMethod> methods;
   bool all_methods = false, json = false;
+  PackedUnit bf16 = widest_bf16_unit();
   int turns = 5;
 };
 
 std::vector<GemmMethod> methods_of(const Options& options, const GemmShape& shape, DType dtype) {
   if (!options.methods.empty()) return options.methods;
-  std::vector<GemmMethod> methods = gemm_methods(shape, dtype, dtype);
+  std::vector<GemmMethod> methods = gemm_methods(shape, dtype, dtype, options.bf16);
   if (options.all_methods) return methods;
   std::vector<GemmMethod> first;
   for (const GemmMethod& method : methods) {
@@ -171,7 +173,7 @@ void measure(const Options& options, const Product& product, DType dtype, int th
   const std::vector<GemmMethod> methods = methods_of(options, s, dtype);
   std::vector<PreparedGemm> products;
   for (const GemmMethod& method : methods) {
-    products.emplace_back(s, GemmArguments{a.view(), b.view(), c.view(), {}}, method);
+    products.emplace_back(s, GemmArguments{a.view(), b.view(), c.view(), {}}, method, options.bf16);
     workers.reserve(products.back().scratch());
   }
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
@@ -191,6 +193,7 @@ void measure(const Options& options, const Product& product, DType dtype, int th
       before = after;
     }
   }
+  const GemmMethod usual = default_gemm_method(s, dtype, dtype, options.bf16);
   for (std::size_t i = 0; i < methods.size(); ++i) {
     const std::string method = to_string(methods[i]);
     if (options.json) {
@@ -198,15 +201,15 @@ void measure(const Options& options, const Product& product, DType dtype, int th
                                    {"dtype", to_string(dtype)},
                                    {"threads", threads},
                                    {"method", method},
-                                   {"default", methods[i] == default_gemm_method(s, dtype, dtype)},
+                                   {"default", methods[i] == usual},
                                    {"gflops", median(rates[i])},
                                    {"of_peak", median(shares[i])},
                                    {"peak_gflops", median(peaks)}};
       fmt::print("{}\n", line.dump());
     } else {
       fmt::print("{:<20} {:<5} {:>2} {:<1} {:<20} {:>8.1f} {:>7.1f} % {:>8.1f}\n", product.name, to_string(dtype),
-                 threads, methods[i] == default_gemm_method(s, dtype, dtype) ? "*" : "", method, median(rates[i]),
-                 100 * median(shares[i]), median(peaks));
+                 threads, methods[i] == usual ? "*" : "", method, median(rates[i]), 100 * median(shares[i]),
+                 median(peaks));
     }
     std::fflush(stdout);
   }
@@ -240,6 +243,12 @@ bool set_option(Options& options, std::string_view name, std::string_view value)
       if (part == "bf16") options.dtypes.push_back(DType::bf16);
       return part == "f32" || part == "bf16";
     });
+  }
+  if (name == "--bf16") {
+    for (const auto& [unit_name, unit] : kPackedUnits) {
+      if (value == unit_name) options.bf16 = unit;
+    }
+    return value == to_string(options.bf16) && has_unit(options.bf16);
   }
   if (name == "--methods") {
     options.all_methods = value == "all";

@@ -24,11 +24,12 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: bench_gpu [--filter TEXT] [--tokens N] [--hidden N]\n"
+    "usage: bench_gpu [--filter TEXT] [--tokens N] [--hidden N] [--quick]\n"
     "\n"
     "  --filter TEXT  only lines whose name contains TEXT\n"
     "  --tokens N     rows of the activations; 32768 if not said\n"
     "  --hidden N     their width; 768 if not said\n"
+    "  --quick        every kernel once, with nothing to fill the cache: whether it runs, not how fast\n"
     "\n"
     "columns: time (median of 20 runs, over buffers larger than the cache), what moves in that time, and that over "
     "the\n"
@@ -82,10 +83,10 @@ class Pool {
 
 class Timer {
  public:
-  Timer() {
+  explicit Timer(bool quick) : runs_(quick ? 1 : kRuns), first_runs_(quick ? 0 : 3) {
     cuda::check(cudaEventCreate(&begin_), "cudaEventCreate");
     cuda::check(cudaEventCreate(&end_), "cudaEventCreate");
-    busy_ = matrix(kBusyElements);
+    busy_ = matrix(quick ? 1 << 10 : kBusyElements);
     partial_ = matrix(1);
     launch_.scratch = static_cast<std::byte*>(matrix(cuda::sum_squares_scratch_bytes(busy_)).data);
   }
@@ -99,9 +100,9 @@ class Timer {
 
   /// Median milliseconds of a run.
   double operator()(const std::function<void()>& run) const {
-    for (int i = 0; i < 3; ++i) run();
+    for (int i = 0; i < first_runs_; ++i) run();
     std::vector<double> times;
-    for (int i = 0; i < kRuns; ++i) {
+    for (int i = 0; i < runs_; ++i) {
       // Fills the cache with what nobody needs, and keeps the GPU busy until the launches behind it have been made. It
       // reads: what it wrote would still be on its way to memory while the kernel is timed.
       cuda::sum_squares(launch_, busy_, partial_, nullptr);
@@ -128,6 +129,7 @@ class Timer {
     return {memory, 1, elements, elements, DType::f32};
   }
 
+  int runs_, first_runs_;
   std::vector<void*> memory_;
   cpu::Matrix busy_, partial_;
   cuda::Launch launch_;
@@ -136,22 +138,23 @@ class Timer {
 
 struct Bench {
   std::string filter;
-  std::int64_t tokens = 32768, hidden = 768;
+  std::int64_t tokens, hidden;
+  bool quick;
   Pool pool{};
-  Timer timer{};
+  Timer timer{quick};
   CudaLibraries libraries{};
-  std::unique_ptr<DeviceGemmTrials> trials = make_device_gemm_trials({.rounds = 7});
+  std::unique_ptr<DeviceGemmTrials> trials = make_device_gemm_trials({.rounds = quick ? 1 : 7});
   double copy = 0;  // bytes a millisecond
 
   bool wanted(const std::string& name) const { return name.find(filter) != std::string::npos; }
 
   void measure_copy() {
-    constexpr std::size_t kBytes = 1 << 30;
-    std::byte *const from = pool.allocate(kBytes), *const to = pool.allocate(kBytes);
+    const std::size_t bytes = std::size_t{1} << (quick ? 20 : 30);
+    std::byte *const from = pool.allocate(bytes), *const to = pool.allocate(bytes);
     const double ms =
-        timer([&] { cuda::check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, nullptr), "copy"); });
-    copy = 2.0 * kBytes / ms;
-    fmt::print("{:<34} {:>9.3f} ms  {:>7.0f} GB/s\n", "copy of 1 GiB", ms, copy * 1e-6);
+        timer([&] { cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, nullptr), "copy"); });
+    copy = 2.0 * static_cast<double>(bytes) / ms;
+    fmt::print("{:<34} {:>9.3f} ms  {:>7.0f} GB/s\n", quick ? "copy of 1 MiB" : "copy of 1 GiB", ms, copy * 1e-6);
     pool.clear();
   }
 
@@ -365,25 +368,32 @@ void run_all(Bench& bench) {
 }
 
 int bench_main(int argc, char** argv) {
-  Bench bench;
+  std::string filter;
+  std::int64_t tokens = 32768, hidden = 768;
+  bool quick = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
+    if (flag == "--quick") {
+      quick = true;
+      continue;
+    }
     if (flag == "--help" || i + 1 == argc) {
       fmt::print("{}", kUsage);
       return flag == "--help" ? 0 : 2;
     }
     const char* const value = argv[++i];
     if (flag == "--filter") {
-      bench.filter = value;
+      filter = value;
     } else if (flag == "--tokens") {
-      bench.tokens = std::atoll(value);
+      tokens = std::atoll(value);
     } else if (flag == "--hidden") {
-      bench.hidden = std::atoll(value);
+      hidden = std::atoll(value);
     } else {
       fmt::print(stderr, "unknown flag {}\n{}", flag, kUsage);
       return 2;
     }
   }
+  Bench bench{.filter = filter, .tokens = tokens, .hidden = hidden, .quick = quick};
   fmt::print("{}\n", fmt::join(report_devices().devices, "\n"));
   run_all(bench);
   return 0;

@@ -178,9 +178,10 @@ class Cases {
     for (bool transposed : {false, true}) {
       shapes(transposed ? "pack_weight_t" : "pack_weight", 768, [this, transposed](auto rows, auto cols) {
         const GemmShape shape{1, transposed ? rows : cols, transposed ? cols : rows, false, transposed};
-        const Matrix b = tensor(rows, cols), packed = pool_.floats(packed_b_dtype(dtype_), 1, packed_b_elements(shape));
+        const PackedUnit unit = packed_unit(dtype_);
+        const Matrix b = tensor(rows, cols), packed = pool_.floats(packed_b_dtype(unit), 1, packed_b_elements(shape));
         return KernelCase{{}, {bytes_of(b), bytes_of(packed), bytes_of(packed)}, {}, [=](Workers& w) {
-                            pack_gemm_b(w, shape, b, static_cast<std::byte*>(packed.data));
+                            pack_gemm_b(w, shape, b, static_cast<std::byte*>(packed.data), unit);
                           }};
       });
     }

@@ -12,9 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What a measured run doesn't need: long evaluations, checkpoints on the way. Tokens come from a file, so that the run
-# ends without writing a sample.
-QUIET_RUN = ["--eval-batches", "1", "--save-every", "0", "--warmup", "0", "--quiet"]
+# What a measured run doesn't need: checkpoints on the way. Tokens come from a short file, so that evaluations are short
+# and the run ends without writing a sample.
+QUIET_RUN = ["--save-every", "0", "--warmup", "0", "--quiet"]
 
 
 def fail(message):
@@ -98,3 +98,9 @@ def markdown_table(header, rows):
     """The first column is text, the others are numbers."""
     lines = [header, ["---"] + ["--:"] * (len(header) - 1), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or not sys.argv[2].isdigit():
+        sys.exit("Usage: python3 bench/weft_runs.py FILE.bin VOCABULARY\nWrites 400,000 ids to train on for measurements.")
+    write_tokens(Path(sys.argv[1]), int(sys.argv[2]), 400_000)

@@ -112,6 +112,9 @@ struct OuterSection {
   std::vector<InnerSection> inner;
 };
 
+/// "680 edges and 1 that the plan adds", for its order or because memory is used again.
+std::string edges_text(std::size_t of_graph, std::size_t added);
+
 /// Equal graphs and options make equal drawings. `graph` and `options` must outlive it.
 class Drawing {
  public:

@@ -122,13 +122,18 @@ std::string_view Drawing::dash(const Line& line) {
   return line.strength == EdgeStrength::data ? "solid" : "dashed";
 }
 
+std::string edges_text(std::size_t of_graph, std::size_t added) {
+  return fmt::format("{} edges{}", of_graph, added > 0 ? fmt::format(" and {} that the plan adds", added) : "");
+}
+
 std::string Drawing::caption() const {
   std::string text = options_.title;
-  const std::size_t tasks = graph_.tasks().size(), edges = graph_.edges().size() + options_.added_edges.size();
-  text += fmt::format("\n{} tasks in {} boxes, {} edges", tasks, boxes_.size(), edges);
+  const std::size_t tasks = graph_.tasks().size();
+  const std::string edges = edges_text(graph_.edges().size(), options_.added_edges.size());
+  text += fmt::format("\n{} tasks in {} boxes, {}", tasks, boxes_.size(), edges);
   if (drawn_tasks_ < tasks) {
-    text = fmt::format("{}\n{} of {} tasks in {} boxes; {} of {} edges lead to others", options_.title, drawn_tasks_,
-                       tasks, boxes_.size(), outside_, edges);
+    text = fmt::format("{}\n{} of {} tasks in {} boxes; {} of {} lead to others", options_.title, drawn_tasks_, tasks,
+                       boxes_.size(), outside_, edges);
   }
   if (implied_ > 0) text += fmt::format("; {} not drawn because others imply them", implied_);
   if (saved_ > 0) text += fmt::format("; {} from saved activations drawn as numbers", saved_);

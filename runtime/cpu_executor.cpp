@@ -297,7 +297,7 @@ struct CpuExecutor::Impl {
     const std::int64_t before = stream.known[s].before;
     const PreparedTask* const tasks = stream.tasks.data();
     std::int64_t time = times == nullptr ? 0 : clock.now_after_loads();
-    for (const Batch& batch : stream.batches.batches()) {
+    for (const StreamBatch& batch : stream.batches.batches()) {
       const std::span<const StreamWait> waits = stream.batches.waits(batch);
       for (const StreamWait& wait : waits) {
         Known& known = stream.known[wait.stream];

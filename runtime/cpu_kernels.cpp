@@ -46,6 +46,8 @@ struct Preparation {
   std::span<const Matrix> arguments;
   const GemmTuning* tuning = nullptr;
 
+  cpu::PackedUnit bf16() const { return tuning != nullptr ? tuning->bf16_unit() : cpu::widest_bf16_unit(); }
+
   cpu::PreparedGemm operator()(const Gemm& op) const {
     cpu::GemmArguments gemm{arguments[0], arguments[1], arguments[2], {}};
     if (op.has_bias) gemm.bias = arguments[3];
@@ -54,13 +56,23 @@ struct Preparation {
     GemmProblem problem = problem_of(op, arguments);
     problem.epilogue = Epilogue::none;
     const cpu::GemmMethod* tuned = tuning != nullptr ? tuning->find(problem) : nullptr;
+    const DType inputs = arguments[0].dtype;
     const cpu::GemmMethod method =
-        tuned != nullptr ? *tuned : cpu::default_gemm_method(shape, arguments[0].dtype, arguments[2].dtype);
-    // Tuned products may have another engine, which reads B as it is.
-    const bool reads_packed = op.packed_b && method.engine == cpu::GemmMethod::Engine::packed;
+        tuned != nullptr ? *tuned : cpu::default_gemm_method(shape, inputs, arguments[2].dtype, bf16());
+    // Tuned products may have another engine, which reads B as it is; so does a product by another unit than the one
+    // that B was packed for.
+    const bool reads_packed = op.packed_b && method.engine == cpu::GemmMethod::Engine::packed &&
+                              arguments.back().dtype == cpu::packed_b_dtype(cpu::packed_unit(inputs, bf16()));
     if (reads_packed) gemm.packed_b = static_cast<std::byte*>(arguments.back().data);
-    return {shape, gemm, method};
+    return {shape, gemm, method, bf16()};
   }
+  // What the tensor's elements say, and of bf16 the CPU's unit if the run's has none.
+  cpu::PackedUnit operator()(const PackWeight&) const {
+    if (arguments.back().dtype == DType::f32) return cpu::PackedUnit::f32;
+    return bf16() != cpu::PackedUnit::f32 ? bf16() : cpu::widest_bf16_unit();
+  }
+  cpu::PackedUnit operator()(const AttentionForward&) const { return bf16(); }
+  cpu::PackedUnit operator()(const AttentionBackward&) const { return bf16(); }
   std::vector<float> operator()(const Rope& op) const {
     return cpu::rope_frequencies(op.head_dim, op.theta,
                                  {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context});
@@ -87,10 +99,10 @@ struct ScratchOf {
   }
   KernelScratch operator()(const Rope& op) const { return cpu::rope_scratch(op.head_dim); }
   KernelScratch operator()(const AttentionForward& op) const {
-    return cpu::attention_forward_scratch(shape_of(op), arguments[0].dtype);
+    return cpu::attention_forward_scratch(shape_of(op), arguments[0].dtype, prepared);
   }
   KernelScratch operator()(const AttentionBackward& op) const {
-    return cpu::attention_backward_scratch(shape_of(op), arguments[0].dtype);
+    return cpu::attention_backward_scratch(shape_of(op), arguments[0].dtype, prepared);
   }
   KernelScratch operator()(const AttentionDecode& op) const { return cpu::attention_decode_scratch(shape_of(op)); }
   KernelScratch operator()(const CrossEntropy& op) const {
@@ -125,7 +137,14 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
   }
   void operator()(const PackWeight& op) const {
     cpu::pack_gemm_b(where, {.m = 1, .n = op.n, .k = op.k, .trans_b = op.trans_b}, at(0),
-                     static_cast<std::byte*>(at(1).data));
+                     static_cast<std::byte*>(at(1).data), prepared);
+  }
+  void operator()(const AttentionForward& op) const {
+    cpu::attention_forward(where, shape_of(op), {at(0), at(1), at(2), at(3), at(4)}, prepared);
+  }
+  void operator()(const AttentionBackward& op) const {
+    cpu::attention_backward(where, shape_of(op), {at(0), at(1), at(2), at(3), at(4)}, {at(5), at(6), at(7), at(8)},
+                            prepared);
   }
   void operator()(const AddBias&) const {
     if (scalar(2) == 0) cpu::add_bias(where, at(0), at(1));

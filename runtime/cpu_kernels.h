@@ -27,7 +27,8 @@ class PreparedTask {
  public:
   /// `arguments` are the task's accesses in the order that graph/operation.h gives. Contiguous arguments may come in
   /// any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
-  /// collectives, which communicators run. Matrix products use the methods of `tuning`, if given.
+  /// collectives, which communicators run. Matrix products use the methods of `tuning`, if given, and they and
+  /// attention its unit for bf16, else the CPU's widest.
   PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments, const GemmTuning* tuning = nullptr);
 
   void run(cpu::Workers& workers) const { kernel_->run(workers); }

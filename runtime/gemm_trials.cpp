@@ -176,12 +176,13 @@ void GemmTrials::empty_caches() {
 }
 
 GemmTrial GemmTrials::run(const GemmProblem& problem) {
-  const std::vector<cpu::GemmMethod> methods = cpu::gemm_methods(problem.shape(), problem.inputs, problem.output);
+  const std::vector<cpu::GemmMethod> methods =
+      cpu::gemm_methods(problem.shape(), problem.inputs, problem.output, options_.bf16);
   const Operands operands(problem);
   std::vector<cpu::PreparedGemm> prepared;
   cpu::Scratch scratch;
   for (const cpu::GemmMethod& method : methods) {
-    prepared.emplace_back(problem.shape(), operands.arguments(), method);
+    prepared.emplace_back(problem.shape(), operands.arguments(), method, options_.bf16);
     const cpu::Scratch one = prepared.back().scratch();
     scratch.worker_bytes = std::max(scratch.worker_bytes, one.worker_bytes);
     scratch.shared_bytes = std::max(scratch.shared_bytes, one.shared_bytes);

@@ -26,10 +26,11 @@ std::vector<GemmUse> products_of(std::span<const Graph* const> graphs);
 std::int64_t operand_bytes(const GemmProblem& problem);
 
 struct GemmTrialOptions {
-  int rounds = 11;                      // in which the finalists meet, and again the winner and the default
-  double least_gain = 0.03;             // below which the default stays
-  double repeatable = 0.75;             // of the rounds that the winner has to win
-  std::int64_t cache_bytes = 64 << 20;  // what has to be read until no operand is left in a cache
+  int rounds = 11;                                 // in which the finalists meet, and again the winner and the default
+  double least_gain = 0.03;                        // below which the default stays
+  double repeatable = 0.75;                        // of the rounds that the winner has to win
+  std::int64_t cache_bytes = 64 << 20;             // what has to be read until no operand is left in a cache
+  cpu::PackedUnit bf16 = cpu::widest_bf16_unit();  // what multiplies bf16 in Weft's own products
 };
 
 /// Times are seconds: medians, of the geometric mean of a run with cold and with warm caches.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace weft {
 namespace {
@@ -49,24 +50,6 @@ void append_utf8(std::string& text, unsigned code) {
   } else {
     put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
   }
-}
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t at) -> unsigned { return static_cast<unsigned char>(text[at]); };
-    const unsigned first = byte(i);
-    const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (length == 0 || first > 0xF4 || text.size() - i < length) return false;
-    unsigned code = length == 1 ? first : first & (0x7FU >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xC0U) != 0x80) return false;
-      code = code << 6 | (byte(i + k) & 0x3FU);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
-    i += length;
-  }
-  return true;
 }
 
 }  // namespace

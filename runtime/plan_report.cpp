@@ -15,7 +15,7 @@ namespace {
 
 void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::unique_ptr<Policy> policy = make_policy(report.policy);
+  const std::unique_ptr<Policy> policy = make_policy(report.policy, problem.libraries);
   report.plan = std::make_shared<const Plan>(plan_alone(problem.graph, *policy, problem.options, problem.rewrites));
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<Violation> violations = check_plan(*report.plan, 1);

@@ -24,6 +24,7 @@ struct PlanningProblem {
   Machine machine;
   Grid grid;
   PolicyOptions options;           // with a cost model
+  TrustedLibraries libraries{};    // that policies may come from
   std::vector<Rewrite> rewrites;   // that the user chose
   SimulationOptions simulation{};  // grid and links are filled in
 };

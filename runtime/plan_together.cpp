@@ -58,7 +58,7 @@ std::string lines_of(const Plan& plan) {
 }
 
 std::string lines_of(const GemmTuning& tuning) {
-  std::string lines;
+  std::string lines = fmt::format("bf16 by {}\n", tuning.bf16() ? cpu::to_string(*tuning.bf16()) : "the widest unit");
   for (const auto& [problem, method] : tuning.choices()) {
     lines += fmt::format("{}: {}\n", to_string(problem), to_string(method));
   }
@@ -144,7 +144,7 @@ std::vector<Rewrite> rewrites_of_rank_0(World& world, const std::shared_ptr<cons
 }  // namespace
 
 std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& products) {
-  if (products.choices().empty()) return plan_fingerprint;
+  if (products.choices().empty() && !products.bf16()) return plan_fingerprint;
   return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
 }
 

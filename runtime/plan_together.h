@@ -12,7 +12,8 @@
 
 namespace weft {
 
-/// A plan's fingerprint with a table of tuned products; the plan's own if the table is empty.
+/// A plan's fingerprint with a table of tuned products; the plan's own if the table is empty and names no unit for
+/// bf16.
 std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& products);
 
 /// Collective over the world. Rank 0 decides on rewrites (those chosen by the user and the policy's), runs the policy

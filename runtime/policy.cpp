@@ -62,11 +62,19 @@ std::vector<std::string> policy_names() {
   return names;
 }
 
-std::unique_ptr<Policy> make_policy(std::string_view name) {
+std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries) {
   const std::string_view wanted = name.substr(0, name.find(':'));
   const std::string rest(name.substr(std::min(name.size(), wanted.size() + 1)));
   if (wanted == "file") return std::make_unique<FilePolicy>(rest);
-  if (wanted.ends_with(".so")) return load_policy_library(std::string(wanted), rest);
+  if (const std::string_view library = library_of(name); !library.empty()) {
+    if (!libraries.contains(library)) {
+      throw UserError(
+          "policy " + std::string(library) + " is code, which is loaded only where the command line names it",
+          "a built-in policy or a plan file, where a file names the policy",
+          "if you trust that library, add --policy " + std::string(name));
+    }
+    return load_policy_library(std::string(library), rest);
+  }
   for (const Factory& factory : kFactories) {
     if (factory.name != wanted) continue;
     PolicyParameters parameters(std::string(wanted), rest);

@@ -12,6 +12,7 @@
 #include "runtime/machine.h"
 #include "runtime/order.h"
 #include "runtime/rewrite.h"
+#include "runtime/trusted_libraries.h"
 
 namespace weft {
 
@@ -43,8 +44,9 @@ class Policy {
 std::vector<std::string> policy_names();
 
 /// By name, with parameters behind a colon: "axonn:oar=off". "file:PATH" replays a plan file, "PATH.so:parameters" asks
-/// a shared library (runtime/policy_library.h). Throws UserError naming the nearest policy or parameter.
-std::unique_ptr<Policy> make_policy(std::string_view name);
+/// a shared library (runtime/policy_library.h), which has to be one of `libraries`. Throws UserError naming the nearest
+/// policy or parameter, or the flag that loads a library.
+std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});
 
 /// The costs of a graph as the options say.
 TaskCosts costs_of(const Graph& graph, const PolicyOptions& options);

@@ -29,7 +29,8 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
     : world_(world), check_finite_(options.check_finite), state_(state_of(graphs)) {
   std::vector<Channel> channels;
   for (ProgramGraph& graph : graphs) {
-    const std::unique_ptr<Policy> policy = make_policy(graph.policy.empty() ? options.policy : graph.policy);
+    const std::unique_ptr<Policy> policy =
+        make_policy(graph.policy.empty() ? options.policy : graph.policy, options.libraries);
     auto plan = plan_together(world, std::move(graph.graph), *policy, options.policy_options, options.gemm_tuning.get(),
                               options.rewrites);
     for (const StreamPlan& stream : plan->streams) {

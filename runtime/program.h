@@ -29,6 +29,7 @@ struct ProgramGraph {
 
 struct ProgramOptions {
   std::string policy = "program";
+  TrustedLibraries libraries = {};  // that policies may come from
   PolicyOptions policy_options = {};
   std::vector<Rewrite> rewrites = {};  // of every graph, before those that the policy wants
   std::optional<Grid> grid = {};       // of the ranks; left out, every channel is the world

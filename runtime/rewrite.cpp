@@ -88,6 +88,19 @@ std::int64_t parse_uses(std::string_view entry, std::string_view value) {
   return *uses;
 }
 
+PackWeights parse_packing(std::string_view entry, std::string_view value) {
+  const std::size_t comma = value.find(',');
+  PackWeights packing{parse_uses(entry, value.substr(0, comma))};
+  if (comma == std::string_view::npos) return packing;
+  const std::string_view unit = value.substr(comma + 1);
+  const auto* const known = std::ranges::find(cpu::kPackedUnits, unit, [](const auto& each) { return each.first; });
+  if (known == cpu::kPackedUnits.end() || !cpu::has_unit(known->second)) {
+    refuse(entry, "for bf16 fp32, or pairs or amx where this CPU has them", "write it as in pack-weights=2,fp32");
+  }
+  packing.bf16 = known->second;
+  return packing;
+}
+
 Rewrite parse_rewrite(std::string_view entry) {
   const std::size_t equals = entry.find('=');
   const std::string_view name = entry.substr(0, equals);
@@ -97,7 +110,7 @@ Rewrite parse_rewrite(std::string_view entry) {
   if (name == kSplit) return value ? SplitAllReduces{parse_bytes(entry, *value)} : SplitAllReduces{};
   if (name == kReshard) return ReshardAfterForward{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
   if (name == kRecompute) return RecomputeLayers{value ? parse_layers(entry, *value) : std::vector<std::int32_t>()};
-  if (name == kPack) return value ? PackWeights{parse_uses(entry, *value)} : PackWeights{};
+  if (name == kPack) return value ? parse_packing(entry, *value) : PackWeights{};
   if (name == kHalves || name == kFuse) {
     if (value) refuse(entry, "no value", fmt::format("write {}", name));
     return name == kHalves ? Rewrite(ReduceScatterAllGather{}) : Rewrite(FuseGelu{});
@@ -128,7 +141,9 @@ std::string to_string(const Rewrite& rewrite) {
                  [](const ReduceScatterAllGather&) { return std::string(kHalves); },
                  [](const ReshardAfterForward& r) { return fmt::format("{}{}", kReshard, layers_text(r.layers)); },
                  [](const RecomputeLayers& r) { return fmt::format("{}{}", kRecompute, layers_text(r.layers)); },
-                 [](const PackWeights& r) { return fmt::format("{}={}", kPack, r.uses); },
+                 [](const PackWeights& r) {
+                   return fmt::format("{}={}{}", kPack, r.uses, r.bf16 ? fmt::format(",{}", to_string(*r.bf16)) : "");
+                 },
                  [](const FuseGelu&) { return std::string(kFuse); }},
       rewrite);
 }

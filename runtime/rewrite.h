@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "kernels/cpu/packed_unit.h"
 
 namespace weft {
 
@@ -45,9 +47,11 @@ struct RecomputeLayers {
 };
 
 /// Weights that at least `uses` products of a step read the same way round, by the CPU's packed method, are packed once
-/// for all of them. Packed weights are scratch of 4 bytes an element for each way round, of 2 where pairs are packed.
+/// for all of them. Packed weights are scratch of 4 bytes an element for each way round, of 2 in bf16 that `bf16`
+/// multiplies as it is.
 struct PackWeights {
   std::int64_t uses = 2;
+  std::optional<cpu::PackedUnit> bf16 = {};  // null: the CPU's widest
   friend bool operator==(const PackWeights&, const PackWeights&) = default;
 };
 
@@ -63,8 +67,8 @@ using Rewrite = std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAll
 bool packs_weights(std::span<const Rewrite> rewrites);
 bool fuses_gelu(std::span<const Rewrite> rewrites);
 
-/// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2",
-/// "fuse-gelu".
+/// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2" or,
+/// with the unit for bf16, "pack-weights=2,fp32", "fuse-gelu".
 std::string to_string(const Rewrite& rewrite);
 /// Several, separated by ";".
 std::string to_string(std::span<const Rewrite> rewrites);

@@ -16,7 +16,7 @@ struct StreamWait {
 };
 
 /// Waits stand before a batch's first entry only, and only behind its last one somebody waits.
-struct Batch {
+struct StreamBatch {
   std::uint32_t begin = 0, end = 0;             // entries
   std::uint32_t first_wait = 0, last_wait = 0;  // in the flat array
   bool signals = false;                         // another stream waits for the last entry, or the stream ends here
@@ -30,13 +30,13 @@ class StreamBatches {
   StreamBatches() = default;
   StreamBatches(const Plan& plan, StreamId stream);
 
-  std::span<const Batch> batches() const { return batches_; }
-  std::span<const StreamWait> waits(const Batch& batch) const {
+  std::span<const StreamBatch> batches() const { return batches_; }
+  std::span<const StreamWait> waits(const StreamBatch& batch) const {
     return std::span(waits_).subspan(batch.first_wait, batch.last_wait - batch.first_wait);
   }
 
  private:
-  std::vector<Batch> batches_;
+  std::vector<StreamBatch> batches_;
   std::vector<StreamWait> waits_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/policy.h"
 #include "tools/commands.h"
 #include "tools/comparison.h"
@@ -36,11 +37,11 @@ struct CompareOptions {
 };
 
 /// "all" becomes every built-in policy, axonn with its switches one after the other.
-std::vector<std::string> named_policies(const std::vector<std::string>& given) {
+std::vector<std::string> named_policies(const CompareOptions& options) {
   std::vector<std::string> policies;
-  for (const std::string& name : given) {
+  for (const std::string& name : options.policies) {
     if (name != "all") {
-      make_policy(name);  // refuses what it can't be
+      make_policy(name, options.config.libraries);  // refuses what it can't be
       policies.push_back(name);
       continue;
     }
@@ -126,9 +127,9 @@ void print(const CompareOptions& options, const RunConfig& config, const Plannin
   if (folder) {
     write_comparison(options.output, config, keep_comparison(problem, comparison, measured));
   } else if (!options.output.empty()) {
-    write_durable(options.output, text);
+    write_durable(options.output, text, Named::by_person);
   }
-  if (options.output.empty() || folder || !options.json) fmt::print("{}", text);
+  if (options.output.empty() || folder || !options.json) say("{}", text);
 }
 
 int simulate_only(const CompareOptions& options) {
@@ -140,7 +141,7 @@ int simulate_only(const CompareOptions& options) {
   Comparison comparison;
   comparison.title = title_of(config, problem);
   comparison.source = problem.options.cost_model->source();
-  comparison.reports = reports_of(problem, named_policies(options.policies), *tell);
+  comparison.reports = reports_of(problem, named_policies(options), *tell);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *tell);
   comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *tell);
   print(options, config, problem, comparison, {});
@@ -169,7 +170,7 @@ std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>&
 }
 
 int simulate_and_measure(const CompareOptions& options) {
-  const std::vector<std::string> policies = named_policies(options.policies);
+  const std::vector<std::string> policies = named_policies(options);
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
     if (world.rank() == 0) expect_output(options.output);
     const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
@@ -258,6 +259,7 @@ Command add_compare(CLI::App& root) {
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
+    for (const std::string& name : options->policies) options->config.libraries.trust(name);
     return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
 }

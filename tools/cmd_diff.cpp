@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/printable.h"
 #include "runtime/plan_difference.h"
 #include "tools/commands.h"
 
@@ -20,7 +21,7 @@ struct DiffOptions {
 int compare(const DiffOptions& options) {
   const std::size_t most = options.most == 0 ? std::numeric_limits<std::size_t>::max() : options.most;
   const std::string text = describe_difference(read_plan_file(options.first), read_plan_file(options.second), most);
-  fmt::print("{}", text.empty() ? "the plans are the same\n" : text);
+  say("{}", text.empty() ? "the plans are the same\n" : text);
   return 0;
 }
 

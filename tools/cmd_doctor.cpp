@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "tools/commands.h"
 #include "tools/machine_checks.h"
 #include "tools/version.h"
@@ -14,16 +15,16 @@ namespace weft {
 namespace {
 
 void print_text(const std::vector<MachineCheck>& checks, bool ok) {
-  fmt::print("{}\n", version_text());
+  say("{}\n", version_text());
   std::string_view section;
   for (const MachineCheck& check : checks) {
-    if (check.section != section) fmt::print("\n{}\n", section = check.section);
+    if (check.section != section) say("\n{}\n", section = check.section);
     const std::string_view mark = check.state == CheckState::ok ? "+" : check.state == CheckState::absent ? "-" : "!";
-    fmt::print("  {} {:<15} {:<19}{}{}\n", mark, check.name, check.value, check.note.empty() ? "" : " ", check.note);
+    say("  {} {:<15} {:<19}{}{}\n", mark, check.name, check.value, check.note.empty() ? "" : " ", check.note);
   }
-  fmt::print("\n{}\n", ok ? "Ready to train on this machine's CPUs."
-                          : "Not ready: what is marked with ! is needed. `tools/test` and `tools/quickstart` install "
-                            "Debian's packages.");
+  say("\n{}\n", ok ? "Ready to train on this machine's CPUs."
+                   : "Not ready: what is marked with ! is needed. `tools/test` and `tools/quickstart` install "
+                     "Debian's packages.");
 }
 
 void print_json(const std::vector<MachineCheck>& checks, bool ok) {
@@ -36,7 +37,7 @@ void print_json(const std::vector<MachineCheck>& checks, bool ok) {
                     {"note", check.note}});
   }
   const nlohmann::ordered_json report{{"weft", version_text()}, {"ready", ok}, {"checks", list}};
-  fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  say("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 int doctor(bool json) {

@@ -1,4 +1,4 @@
-// `weft eval`: the loss of a checkpoint on held-out text.
+// `weft eval`: the loss of a checkpoint, or of a model of Hugging Face, on held-out text or tokens.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "ops/lower.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "train/bf16_products.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/evaluation.h"
@@ -22,6 +24,7 @@
 #include "train/planning.h"
 #include "train/rank_agreement.h"
 #include "train/run_inputs.h"
+#include "train/saved_model.h"
 #include "train/stop_signals.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
@@ -32,15 +35,25 @@ namespace {
 constexpr int kNoLoss = 3;  // the exit code of a fault at run time
 
 struct EvalOptions {
-  std::string from;                // a run or checkpoint folder
+  std::string from;                // a run or checkpoint folder, or a folder of Hugging Face
   std::vector<Setting> overrides;  // of the run's own configuration
   bool json = false;
 };
 
+// Of a model from elsewhere, whose context may be far longer than any text that is at hand.
+constexpr std::int64_t kWindow = 1024;
+
 // The run's own configuration, freed of what its ranks and machine decided, with the options on top.
-RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
+RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
   RunConfig config;
-  load_toml_text(config, info.config_toml, "the checkpoint's configuration");
+  if (saved.checkpoint) {
+    load_toml_text(config, saved.checkpoint->config_toml, "the checkpoint's configuration");
+  } else {
+    config.seq_len = std::min(saved.model.context, kWindow);
+    config.dtype = saved.dtype;
+  }
+  config.model = saved.model;
+  config.model_name = config.model.name;
   config.ranks = 0;
   config.grid = Grid{};
   config.zero1 = false;
@@ -48,34 +61,39 @@ RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
   config.resume.clear();
   config.init_from.clear();
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
+  config.bf16_products.reset();
   apply_settings(config, options.overrides);
+  // No policy changes a number, so a run that was ordered by somebody's code is evaluated without running that code.
+  if (!library_of(config.policy).empty()) config.policy = RunConfig().policy;
   return config;
 }
 
-int evaluate_checkpoint(const EvalOptions& options) {
-  const std::filesystem::path checkpoint = find_checkpoint(options.from);
-  const CheckpointInfo info = read_checkpoint_info(checkpoint);
+int evaluate_model(const EvalOptions& options) {
+  const SavedModel saved = read_saved_model(options.from);
   const auto fit_batch = [](RunConfig& config, std::int64_t ranks) {
     const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
-  const auto body = [&](World& world, const RunConfig& config) {
-    const TokenSource source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
+  const auto body = [&](World& world, const RunConfig& resolved) {
+    const RunConfig config = with_bf16(resolved, bf16_of_run(world, resolved, checkpoint_of(saved)));
+    const TokenSource source =
+        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype,
+                           /*held_out_only=*/true});
     expect_same_facts(world, facts_of(source));
-    const ReadShare share = agree_on_weights(world, checkpoint);
+    const ReadShare share = agree_on_weights(world, saved.path);
     const Coordinates at = coordinates_of(config.grid, world.rank());
-    const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_batches);
-    const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
+    const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_sequences);
+    const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
     Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
                     {.policy = config.policy,
                      .policy_options = policy_options(config),
                      .rewrites = chosen_rewrites(config),
                      .grid = config.grid,
                      .threads = static_cast<int>(config.threads),
-                     .gemm_tuning = table_of(tuned)});
+                     .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     const auto shards = shard_parameters(config.model, specs, config.grid, at);
-    load_parameters(checkpoint, config.model, weights_of(program.state(), shards, config.dtype), share);
+    load_parameters(saved.path, config.model, weights_of(program.state(), shards, config.dtype), share);
     set_coordinates(program.state(), config.grid, at);
     const StopSignals signals;
     const Evaluation result = evaluate(program, batches, [] {
@@ -83,46 +101,49 @@ int evaluate_checkpoint(const EvalOptions& options) {
     });
     if (!result.complete) {
       if (world.rank() == 0) {
-        fmt::print(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches,
-                   batches.size());
+        say(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches, batches.size());
       }
       return kNoLoss;
     }
     if (world.rank() != 0) return 0;
     if (options.json) {
-      const nlohmann::json json = {{"checkpoint", checkpoint.string()},
-                                   {"step", info.step},
-                                   {"val_loss", result.loss},
-                                   {"perplexity", std::exp(result.loss)},
-                                   {"targets", result.targets}};
-      fmt::print("{}\n", json.dump());
+      nlohmann::json json = {{"checkpoint", saved.path.string()},   {"val_loss", result.loss},
+                             {"perplexity", std::exp(result.loss)}, {"targets", result.targets},
+                             {"seq_len", config.seq_len},           {"dtype", to_string(config.dtype)}};
+      if (saved.checkpoint) json["step"] = saved.checkpoint->step;
+      say("{}\n", json.dump());
     } else {
-      fmt::print("{}, step {}: {:.4f} nats a token over {} held-out tokens (perplexity {:.3f})\n", checkpoint.string(),
-                 info.step, result.loss, result.targets, std::exp(result.loss));
+      say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n", name_of(saved),
+          result.loss, result.targets, config.seq_len, std::exp(result.loss), to_string(config.dtype));
     }
     return 0;
   };
-  return run_on_ranks(config_of(info, options), body, fit_batch);
+  return run_on_ranks(config_of(saved, options), body, fit_batch);
 }
 
 }  // namespace
 
 Command add_eval(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("eval", "compute the loss of a checkpoint on held-out text");
+  CLI::App* app =
+      root.add_subcommand("eval", "compute the loss of a checkpoint, or of a Hugging Face model, on held-out data");
   const auto options = std::make_shared<EvalOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder")->type_name("FOLDER")->required();
+  app->add_option("run", options->from, "a run or checkpoint folder, or a folder of Hugging Face")
+      ->type_name("FOLDER")
+      ->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
   for (const ConfigKey& key : config_keys()) {
-    constexpr std::array<std::string_view, 10> kTaken{"data",        "val-data",     "ranks", "grid",    "threads",
-                                                      "micro-batch", "eval-batches", "dtype", "seq-len", "gemm-tuning"};
+    constexpr std::array<std::string_view, 12> kTaken{"data",  "val-data", "data-dtype",  "ranks",
+                                                      "grid",  "threads",  "micro-batch", "eval-sequences",
+                                                      "dtype", "seq-len",  "gemm-tuning", "bf16-products"};
     if (std::find(kTaken.begin(), kTaken.end(), key.name) == kTaken.end()) continue;
     add_key_flag(*app, key, options->overrides, "the run's");
   }
   app->footer(
       "Examples:\n"
       "  weft eval runs/mine\n"
-      "  weft eval runs/mine --val-data book.txt --json");
-  return [options] { return evaluate_checkpoint(*options); };
+      "  weft eval runs/mine --val-data book.txt --json\n"
+      "  weft eval llama-folder --val-data tokens.bin --seq-len 512");
+  return [options] { return evaluate_model(*options); };
 }
 
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/explain.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -165,16 +166,16 @@ std::optional<Halved> halve(RunConfig config, const PlanReport& report) {
 int explain_step(const ExplainCommand& command) {
   RunConfig config = command.config;
   resolve(config, 0);
-  make_policy(config.policy);  // refuses what it can't be, in its own words
+  make_policy(config.policy, config.libraries);  // refuses what it can't be, in its own words
   const PlanningProblem problem = planning_problem(config);
   const PlanReport report = report_plan(problem, config.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   const Explanation explanation = explain(problem, report, command.options);
   const std::optional<Halved> halved = command.options.only.empty() ? halve(config, report) : std::nullopt;
   if (command.json) {
-    fmt::print("{}\n", json_of(report, explanation, halved).dump());
+    say("{}\n", json_of(report, explanation, halved).dump());
   } else {
-    fmt::print("{}", text_of(report, explanation, halved));
+    say("{}", text_of(report, explanation, halved));
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// `weft export`: a checkpoint of any grid as a folder that Hugging Face's libraries load, or a run's training step as
+// `weft export`: a model, of a checkpoint of any grid or of Hugging Face, as one folder that Hugging Face's libraries
+// load, or a run's training step as
 // Chakra traces that simulators of machines replay.
 #include <fmt/format.h>
 
@@ -14,10 +15,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/buffer.h"
 #include "runtime/chakra.h"
 #include "runtime/plan_report.h"
 #include "tools/commands.h"
+#include "tools/config_options.h"
 #include "train/checkpoint.h"
 #include "train/durable_file.h"
 #include "train/durable_folder.h"
@@ -26,6 +29,7 @@
 #include "train/mapped_file.h"
 #include "train/planning.h"
 #include "train/progress.h"
+#include "train/saved_model.h"
 #include "train/weights.h"
 
 namespace weft {
@@ -38,6 +42,7 @@ struct ExportOptions {
   std::string output;
   std::string format = "hf";
   std::int64_t ranks_written = 0;
+  std::vector<Setting> overrides;  // of the configuration: its policy
 };
 
 /// All that `fill` writes, into a folder that is new or holds other files; or nothing.
@@ -71,28 +76,28 @@ void expect_no_model(const fs::path& folder) {
   }
 }
 
-int export_checkpoint(const ExportOptions& options) {
-  const fs::path checkpoint = find_checkpoint(options.from), folder = options.output;
-  const CheckpointInfo info = read_checkpoint_info(checkpoint);
-  const std::vector<ParameterSpec> specs = model_parameters(info.model);
+int export_model(const ExportOptions& options) {
+  const fs::path folder = options.output;
+  const SavedModel model = read_saved_model(options.from);
+  const std::vector<ParameterSpec> specs = model_parameters(model.model);
   std::vector<Buffer> arrays;
   std::vector<MutableParameterState> loaded;
   std::vector<ParameterState> saved;
   for (const ParameterSpec& spec : specs) {
-    arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(info.dtype)));
-    loaded.push_back({&spec, info.dtype, arrays.back().data()});
-    saved.push_back({&spec, info.dtype, arrays.back().data()});
+    arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(model.dtype)));
+    loaded.push_back({&spec, model.dtype, arrays.back().data()});
+    saved.push_back({&spec, model.dtype, arrays.back().data()});
   }
   const std::vector<std::uint64_t> sizes = {safetensors_bytes(weight_tensors(saved))};
   if (const SpaceCheck space = check_space(folder, sizes); !space.fits()) {
     throw UserError("the model " + space.text(), "room for it", "-o on another disk, or free some space");
   }
   expect_no_model(folder);
-  load_parameters(checkpoint, info.model, loaded);
+  load_parameters(model.path, model.model, loaded);
   std::map<std::string, FileSummary> files;
-  write_folder(folder, [&](const fs::path& temporary) { files = save_weights(temporary, info.model, saved); });
-  fmt::print("{}: {} {} parameters of step {}, {}\n", (folder / "model.safetensors").string(),
-             human_count(static_cast<double>(info.model.parameters())), to_string(info.dtype), info.step,
+  write_folder(folder, [&](const fs::path& temporary) { files = save_weights(temporary, model.model, saved); });
+  say("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
+             human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), name_of(model),
              human_bytes(files.at("model.safetensors").bytes));
   return 0;
 }
@@ -105,6 +110,7 @@ int export_chakra(const ExportOptions& options) {
   const fs::path from = options.from, file = fs::is_directory(from, error) ? from / "config.toml" : from;
   RunConfig config;
   load_toml(config, file.string());
+  apply_command_line(config, options.overrides);
   resolve(config, 0);
   const std::int64_t ranks = config.grid.ranks();
   if (options.ranks_written == 0 && ranks > kMostFiles) {
@@ -114,6 +120,7 @@ int export_chakra(const ExportOptions& options) {
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
     throw UserError(in_quotes(folder) + " exists and is no empty folder", "a new folder", "-o with another name");
   }
+  make_policy(config.policy, config.libraries);  // refuses what it can't be, in its own words
   const PlanningProblem problem = planning_problem(config);
   const PlanReport report = report_plan(problem, config.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
@@ -125,7 +132,7 @@ int export_chakra(const ExportOptions& options) {
     }
     write_durable(temporary / "groups.json", traces.groups());
   });
-  fmt::print("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(),
+  say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(),
              written, ranks, report.plan->sequence.size(), report.policy);
   return 0;
 }
@@ -133,10 +140,10 @@ int export_chakra(const ExportOptions& options) {
 }  // namespace
 
 Command add_export(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("export", "write a checkpoint's model for Hugging Face, or a run's step for simulators");
+  CLI::App* app = root.add_subcommand("export", "write a model for Hugging Face, or a run's step for simulators");
   const auto options = std::make_shared<ExportOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder, of any grid; chakra: a run or a config.toml")
+  app->add_option("run", options->from,
+                  "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a config.toml")
       ->type_name("FOLDER|FILE")
       ->required();
   app->add_option("-o,--output", options->output, "the folder to write; nothing in it is overwritten")
@@ -150,12 +157,19 @@ Command add_export(CLI::App& root) {
   app->add_option("--ranks-written", options->ranks_written, "chakra: only the first so many ranks; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  add_policy_flag(*app, options->overrides);
   app->footer(
       "Examples:\n"
       "  weft export runs/mine -o mine-hf\n"
       "  weft export runs/mine/checkpoints/step_00000200 -o step-200\n"
       "  weft export runs/mine --format chakra -o mine-et");
-  return [options] { return options->format == "chakra" ? export_chakra(*options) : export_checkpoint(*options); };
+  return [options] {
+    if (options->format != "chakra" && !options->overrides.empty()) {
+      throw UserError("--policy with --format " + options->format, "--format chakra, which writes a plan",
+                      "leave it out: parameters are the same under every policy");
+    }
+    return options->format == "chakra" ? export_chakra(*options) : export_model(*options);
+  };
 }
 
 }  // namespace weft

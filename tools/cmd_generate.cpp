@@ -1,5 +1,6 @@
 // `weft generate`: continues a text with a trained model.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,15 +12,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/comm/launch.h"
 #include "tools/commands.h"
+#include "train/bf16_products.h"
 #include "train/checkpoint.h"
 #include "train/gemm_tuning_file.h"
 #include "train/generator.h"
+#include "train/saved_model.h"
 #include "train/tokenizer.h"
 #include "train/trainer.h"
 
@@ -27,8 +32,9 @@ namespace weft {
 namespace {
 
 struct GenerateOptions {
-  std::string from;  // a run or checkpoint folder
+  std::string from;  // a run or checkpoint folder, or a folder of Hugging Face
   std::string prompt;
+  std::vector<std::int32_t> prompt_ids;
   std::int64_t max_tokens = 200;
   double temperature = 0.8;
   std::int64_t top_k = 0;
@@ -39,23 +45,63 @@ struct GenerateOptions {
   bool json = false;
 };
 
-int generate(const GenerateOptions& options) {
-  const std::filesystem::path checkpoint = find_checkpoint(options.from);
-  const CheckpointInfo info = read_checkpoint_info(checkpoint);
-  ModelConfig model = info.model;
-  const ByteTokenizer tokenizer;
-  if (model.vocab != ByteTokenizer::kVocabulary) {
-    throw UserError(
-        fmt::format("{} has a vocabulary of {} tokens", checkpoint.string(), model.vocab),
-        fmt::format("a byte-level model ({} tokens): this version has no other tokenizer", ByteTokenizer::kVocabulary),
-        "train a byte-level model, for example with --model tiny");
+/// Standard output for what a model writes: bytes as they are in a file or a pipe, but printable on a terminal, which
+/// they could steer.
+class ModelText {
+ public:
+  void write(std::string_view bytes) {
+    if (terminal_) {
+      show(stream_.add(bytes));
+    } else {
+      show(bytes);
+    }
   }
+  void finish() { show(stream_.finish() + "\n"); }
+
+ private:
+  static void show(std::string_view bytes) {
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  PrintableStream stream_;
+};
+
+std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ModelConfig& model) {
+  if (!options.prompt.empty()) {
+    throw UserError("--prompt and --prompt-ids", "one of them: a text, or the ids of its tokens", "leave one out");
+  }
+  for (const std::int32_t id : options.prompt_ids) {
+    if (id >= 0 && id < model.vocab) continue;
+    throw UserError(fmt::format("token id {} in --prompt-ids", id),
+                    fmt::format("ids from 0 to {}, the model's vocabulary", model.vocab - 1), "correct that id");
+  }
+  return options.prompt_ids;
+}
+
+std::vector<std::int32_t> encoded_prompt(const GenerateOptions& options, const SavedModel& saved) {
+  if (saved.model.vocab != ByteTokenizer::kVocabulary) {
+    throw UserError(
+        fmt::format("{} has a vocabulary of {} tokens", in_quotes(saved.path), saved.model.vocab),
+        fmt::format("a vocabulary of bytes ({}), since no other tokenizer is implemented", ByteTokenizer::kVocabulary),
+        "give the ids of the prompt's tokens: --prompt-ids 464,3290");
+  }
+  std::vector<std::int32_t> prompt = ByteTokenizer().encode(options.prompt);
+  if (prompt.empty()) prompt.push_back(ByteTokenizer::kEndOfText);  // stands before every text
+  return prompt;
+}
+
+int generate(const GenerateOptions& options) {
+  const SavedModel saved = read_saved_model(options.from);
+  ModelConfig model = saved.model;
+  const ByteTokenizer tokenizer;
+  const bool ids = !options.prompt_ids.empty();
+  const std::vector<std::int32_t> prompt = ids ? checked_ids(options, model) : encoded_prompt(options, saved);
   Sampler sampler({options.temperature, options.top_k, options.top_p, options.seed});
-  std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
-  if (prompt.empty()) prompt.push_back(ByteTokenizer::kEndOfText);  // what stands before every text
   const auto prompt_size = static_cast<std::int64_t>(prompt.size());
   if (prompt_size > model.context) {
-    throw UserError(fmt::format("a prompt of {} bytes", prompt_size),
+    throw UserError(fmt::format("a prompt of {} {}", prompt_size, ids ? "tokens" : "bytes"),
                     fmt::format("at most {}, the model's context", model.context), "shorten the prompt");
   }
   model = with_short_context(model, prompt_size + options.max_tokens);
@@ -63,36 +109,42 @@ int generate(const GenerateOptions& options) {
   const int threads = options.threads > 0 ? static_cast<int>(options.threads)
                                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 
+  RunConfig config;
+  config.dtype = saved.dtype;
   return run_ranks(1, [&](World& world) {
-    const auto tuned = gemm_tuning_of_run(world, options.gemm_tuning, checkpoint, StoredTuning::if_it_fits);
-    Program program(world, generation_graphs(model, info.dtype, prefill),
-                    {.threads = threads, .gemm_tuning = table_of(tuned)});
+    config = with_bf16(config, bf16_of_run(world, config, checkpoint_of(saved)));
+    const auto tuned = gemm_tuning_of_run(world, options.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
+    Program program(world, generation_graphs(model, saved.dtype, prefill),
+                    {.threads = threads, .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
     const std::vector<ParameterSpec> specs = model_parameters(model);
     const auto shards = shard_parameters(model, specs, {}, {});
-    load_parameters(checkpoint, model, weights_of(program.state(), shards, info.dtype));
+    load_parameters(saved.path, model, weights_of(program.state(), shards, saved.dtype));
     Generator generator(program, model, prefill);
     std::vector<std::int32_t> made;
     const auto begin = std::chrono::steady_clock::now();
-    if (!options.json) fmt::print("{}", options.prompt);
+    ModelText out;
+    if (!options.json) out.write(ids ? fmt::format("{}", fmt::join(prompt, " ")) : options.prompt);
     generator.generate(prompt, options.max_tokens, sampler, [&](std::int32_t token) {
-      if (token == ByteTokenizer::kEndOfText) return false;
+      if (!ids && token == ByteTokenizer::kEndOfText) return false;
       made.push_back(token);
-      if (!options.json) {
-        std::fputc(token, stdout);
-        std::fflush(stdout);
-      }
+      if (!options.json) out.write(ids ? fmt::format(" {}", token) : std::string(1, static_cast<char>(token)));
       return true;
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (options.json) {
-      const nlohmann::json json = {{"prompt", options.prompt},
-                                   {"text", tokenizer.decode(made)},
-                                   {"tokens", made.size()},
-                                   {"tokens_per_s", static_cast<double>(made.size()) / seconds},
-                                   {"checkpoint", checkpoint.string()}};
-      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      nlohmann::json json = {{"tokens", made.size()},
+                             {"tokens_per_s", static_cast<double>(made.size()) / seconds},
+                             {"checkpoint", saved.path.string()}};
+      if (ids) {
+        json["prompt_ids"] = prompt;
+        json["ids"] = made;
+      } else {
+        json["prompt"] = options.prompt;
+        json["text"] = tokenizer.decode(made);
+      }
+      say("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
-      fmt::print("\n");
+      out.finish();
     }
     return 0;
   });
@@ -103,8 +155,14 @@ int generate(const GenerateOptions& options) {
 Command add_generate(CLI::App& root) {
   CLI::App* app = root.add_subcommand("generate", "continue a text with a trained model");
   const auto options = std::make_shared<GenerateOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder")->type_name("FOLDER")->required();
+  app->add_option("run", options->from, "a run or checkpoint folder, or a folder of Hugging Face")
+      ->type_name("FOLDER")
+      ->required();
   app->add_option("--prompt", options->prompt, "the text to continue; -: read it from standard input");
+  app->add_option("--prompt-ids", options->prompt_ids, "the ids of the prompt's tokens, for any vocabulary; prints ids")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("ID,ID,…");
   app->add_option("--max-tokens", options->max_tokens, "tokens to generate")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
@@ -117,7 +175,7 @@ Command add_generate(CLI::App& root) {
   app->add_option("--top-p", options->top_p, "draw from the likeliest tokens of this total probability")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app->add_option("--seed", options->seed, "of the draws")->capture_default_str();
+  app->add_option("--seed", options->seed, "of the draws")->check(CLI::NonNegativeNumber)->capture_default_str();
   app->add_option("--threads", options->threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
@@ -128,7 +186,8 @@ Command add_generate(CLI::App& root) {
       "Examples:\n"
       "  weft generate runs/mine --prompt \"This License\"\n"
       "  weft generate runs/mine --temperature 0 --max-tokens 50\n"
-      "  head -c 200 book.txt | weft generate runs/mine --prompt -");
+      "  head -c 200 book.txt | weft generate runs/mine --prompt -\n"
+      "  weft generate gpt2-folder --prompt-ids 464,3290 --max-tokens 20");
   return [options] {
     if (options->prompt == "-") {
       options->prompt.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());

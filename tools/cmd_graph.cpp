@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "graph/block_layout.h"
 #include "graph/dump_dot.h"
 #include "graph/dump_json.h"
@@ -57,7 +58,7 @@ std::string output_format(const std::string& given, const std::string& output) {
 }
 
 PlanReport report_of(const RunConfig& config, const std::string& kind) {
-  make_policy(config.policy);  // refuses what it can't be
+  make_policy(config.policy, config.libraries);  // refuses what it can't be
   PlanningProblem problem = planning_problem(config);
   if (kind == "eval") problem.graph = lower_eval(config.model, step_config(config));
   if (kind == "prefill") problem.graph = lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
@@ -142,10 +143,10 @@ int draw(const GraphOptions& asked) {
     const Drawing drawing(graph, options);
     text = drawn(drawing, options, asked, told);
   }
-  write_durable(asked.output, text);
-  fmt::print("{}: {} tasks, {} edges, {} collectives\n", asked.output, graph.tasks().size(), graph.edges().size(),
-             report.plan->collectives.size());
-  if (!told.empty()) fmt::print("{}\n", told);
+  write_durable(asked.output, text, Named::by_person);
+  const std::string edges = edges_text(graph.edges().size(), report.plan->added_edges.size());
+  say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
+  if (!told.empty()) say("{}\n", told);
   return 0;
 }
 

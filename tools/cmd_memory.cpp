@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "ops/communication.h"
 #include "ops/lower.h"
 #include "ops/sharding.h"
@@ -60,7 +61,8 @@ GridRow examine(RunConfig config, const Grid& grid) {
     return row;
   }
   const auto graph = lower_train(config.model, step_config(config));
-  const Plan plan = plan_alone(graph, *make_policy(config.policy), policy_options(config), chosen_rewrites(config));
+  const Plan plan =
+      plan_alone(graph, *make_policy(config.policy, config.libraries), policy_options(config), chosen_rewrites(config));
   row.memory = memory_report(plan);
   for (const Communication& part : communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
@@ -159,15 +161,13 @@ int compare(const MemoryOptions& options) {
     rows.resize(static_cast<std::size_t>(options.most));
   }
   if (options.json) {
-    fmt::print("{}\n", to_json(rows).dump());
+    say("{}\n", to_json(rows).dump());
     return 0;
   }
-  fmt::print(
-      "Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
+  say("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
       "group.\n\n{}",
       table(rows));
-  if (rows.size() < found)
-    fmt::print("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());
+  if (rows.size() < found) say("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());
   return 0;
 }
 

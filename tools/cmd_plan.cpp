@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "ops/lower.h"
 #include "runtime/plan_alone.h"
 #include "runtime/plan_file.h"
@@ -21,15 +22,15 @@ namespace {
 int write_plan(RunConfig config, const std::string& output) {
   expect_writable(output);
   resolve(config, 0);
-  const std::unique_ptr<Policy> policy = make_policy(config.policy);
+  const std::unique_ptr<Policy> policy = make_policy(config.policy, config.libraries);
   const auto graph = lower_train(config.model, step_config(config));
   const PolicyOptions options = policy_options(config);
   const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, options, chosen_rewrites(config));
   const auto rewritten = rewrite(graph, rewrites);
   const Plan plan = make_plan(rewritten, policy->order(*rewritten, options), policy->name());
-  write_durable(output, to_json(plan_file_of(plan, to_string(std::span<const Rewrite>(rewrites)))));
-  fmt::print("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(),
-             plan.streams.size(), plan.collectives.size(), plan.policy);
+  write_durable(output, to_json(plan_file_of(plan, to_string(std::span<const Rewrite>(rewrites)))), Named::by_person);
+  say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),
+      plan.collectives.size(), plan.policy);
   return 0;
 }
 

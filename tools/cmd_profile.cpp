@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/teller.h"
@@ -62,12 +63,12 @@ int profile(const ProfileOptions& options) {
                              [&](const std::string& line) { tell(line); });
     }();
     if (world.rank() == 0) {
-      write_durable(options.output, profile_json(measured));
+      write_durable(options.output, profile_json(measured), Named::by_person);
       if (options.json) {
-        fmt::print("{}", profile_json(measured));
+        say("{}", profile_json(measured));
       } else {
-        fmt::print("{}{}: {} kinds of tasks; plan with it by --profile {}\n", table_of(measured, 20), options.output,
-                   measured.entries.size(), options.output);
+        say("{}{}: {} kinds of tasks; plan with it by --profile {}\n", table_of(measured, 20), options.output,
+            measured.entries.size(), options.output);
       }
     }
     world.barrier();

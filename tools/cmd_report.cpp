@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/printable.h"
 #include "graph/render.h"
 #include "runtime/draw.h"
 #include "runtime/explain.h"
@@ -23,6 +24,7 @@
 #include "runtime/report_page.h"
 #include "tools/commands.h"
 #include "tools/comparison_folder.h"
+#include "tools/config_options.h"
 #include "tools/report_tables.h"
 #include "train/durable_file.h"
 #include "train/planning.h"
@@ -37,6 +39,7 @@ namespace fs = std::filesystem;
 struct ReportOptions {
   std::string input, output = "report.html";
   std::vector<std::string> policies;
+  std::vector<Setting> overrides;  // of the configuration: its policy
 };
 
 struct Metrics {
@@ -173,9 +176,10 @@ void add_plan(ReportPage& page, const RunConfig& config, const Replanned& replan
   if (!config.profile.empty()) page.views.front().bounds.push_back({"lower bound", report.bounds.best()});
 }
 
-ReportPage page_of_run(const fs::path& folder) {
+ReportPage page_of_run(const fs::path& folder, const std::vector<Setting>& overrides) {
   RunConfig config;
   load_toml(config, (folder / "config.toml").string());
+  apply_command_line(config, overrides);
   resolve(config, 0);
   const Metrics metrics = read_metrics(folder / "metrics.jsonl");
   Recording recording = read_recording(find_trace(folder));
@@ -202,12 +206,15 @@ ReportPage page_of_run(const fs::path& folder) {
   return page;
 }
 
-ReportPage page_of_config(const std::string& file, std::vector<std::string> policies) {
+ReportPage page_of_config(const ReportOptions& options) {
   RunConfig config;
-  load_toml(config, file);
+  load_toml(config, options.input);
+  apply_command_line(config, options.overrides);
+  std::vector<std::string> policies = options.policies;
+  for (const std::string& policy : policies) config.libraries.trust(policy);
   resolve(config, 0);
   if (policies.empty()) policies = {config.policy};
-  for (const std::string& policy : policies) make_policy(policy);  // refuses what it can't be
+  for (const std::string& policy : policies) make_policy(policy, config.libraries);  // refuses what it can't be
   const PlanningProblem problem = planning_problem(config);
   Comparison comparison;
   comparison.title = fmt::format("{} on {} ranks of {}", config.model.name, config.grid.ranks(), problem.machine.name);
@@ -227,10 +234,15 @@ ReportPage page_of(const ReportOptions& options) {
     throw UserError("--policies with a folder", "a configuration file, whose step is simulated",
                     "weft compare CONFIG --policies … -o FOLDER");
   }
-  if (folder && fs::exists(input / "comparison.json")) return comparison_page(read_comparison(input));
-  if (folder && fs::exists(input / "config.toml")) return page_of_run(input);
+  const bool compared = folder && fs::exists(input / "comparison.json");
+  if (compared && !options.overrides.empty()) {
+    throw UserError("--policy with a folder of weft compare", "a run folder or a configuration file, which are planned",
+                    "leave it out: the folder keeps what its policies did");
+  }
+  if (compared) return comparison_page(read_comparison(input));
+  if (folder && fs::exists(input / "config.toml")) return page_of_run(input, options.overrides);
   if (!folder && fs::exists(input) && input.extension() == ".toml") {
-    return page_of_config(options.input, options.policies);
+    return page_of_config(options);
   }
   throw UserError(fmt::format("{} {}", options.input, fs::exists(input) ? "is no such input" : "doesn't exist"),
                   "a run folder, a folder of weft compare, or a configuration .toml",
@@ -241,12 +253,12 @@ int write_report(const ReportOptions& options) {
   expect_writable(options.output);
   const ReportPage page = page_of(options);
   const std::string html = report_html(page);
-  write_durable(options.output, html);
+  write_durable(options.output, html, Named::by_person);
   std::size_t slices = 0;
   for (const ReportView& view : page.views) {
     for (const RecordedRank& rank : view.recording.ranks) slices += rank.steps.size() * view.recording.tasks.size();
   }
-  fmt::print("{}: {} tasks drawn, {}\n", options.output, slices, human_bytes(html.size()));
+  say("{}: {} tasks drawn, {}\n", options.output, slices, human_bytes(html.size()));
   return 0;
 }
 
@@ -261,6 +273,7 @@ Command add_report(CLI::App& root) {
   app->add_option("-o,--output", options->output, "the page to write")->type_name("FILE.html")->capture_default_str();
   app->add_option("--policies", options->policies, "of a configuration file: simulate these and draw them together")
       ->type_name("POLICY");
+  add_policy_flag(*app, options->overrides);
   app->footer(
       "The page is one file that loads nothing: a timeline to zoom, the graph linked to it, tables and curves.\n"
       "Examples:\n"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "graph/text.h"
 #include "runtime/memory_report.h"
 #include "runtime/plan_report.h"
@@ -145,13 +146,14 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
     std::vector<RankTrace> ranks;
     for (const SimulatedRank& rank : report.planned.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
     const int all = report.planned.simulation.ranks.size() == 1 ? 1 : static_cast<int>(report.config.grid.ranks());
-    write_chrome_file(options.trace, record(*report.planned.plan, ranks, all, report.config.grid));
+    write_chrome_file(options.trace, record(*report.planned.plan, ranks, all, report.config.grid), {},
+                      Named::by_person);
   }
   if (!options.svg.empty()) {
     const Recording recording = recording_of(report.planned, report.config.grid);
     const TimelinePart part{"Simulated step, policy " + report.planned.policy, &recording,
                             report.planned.bounds.best()};
-    write_durable(options.svg, timeline_picture({&part, 1}).svg());
+    write_durable(options.svg, timeline_picture({&part, 1}).svg(), Named::by_person);
   }
 }
 
@@ -161,6 +163,7 @@ int run(const SimulateOptions& options) {
   }
   RunConfig config = options.config;
   resolve(config, 0);
+  make_policy(config.policy, config.libraries);  // refuses what it can't be, in its own words
   PlanningProblem problem = planning_problem(config);
   problem.simulation.steps = options.steps;
   problem.simulation.noise = options.noise;
@@ -172,9 +175,9 @@ int run(const SimulateOptions& options) {
   report.memory = memory_report(*report.planned.plan);
   write_pictures(options, report);
   if (options.json) {
-    fmt::print("{}\n", json_of(report).dump());
+    say("{}\n", json_of(report).dump());
   } else {
-    fmt::print("{}", text_of(report));
+    say("{}", text_of(report));
   }
   return 0;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "graph/render.h"
 #include "runtime/policy.h"
 #include "runtime/timeline.h"
@@ -60,7 +61,7 @@ TraceInput simulated(const TimelineOptions& options, const std::string& policy) 
 std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
   std::vector<TraceInput> inputs;
   for (const std::string& name : options.compare) {
-    if (!names_a_trace(name)) make_policy(name);  // refuses what it can't be, before anything is simulated
+    if (!names_a_trace(name)) make_policy(name, options.config.libraries);  // refuses what it can't be, early
   }
   for (const std::string& name : options.compare) {
     inputs.push_back(names_a_trace(name) ? read_trace(name) : simulated(options, name));
@@ -74,13 +75,13 @@ std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
 
 void print_text(const std::vector<TraceInput>& inputs, int columns) {
   for (const TraceInput& input : inputs) {
-    fmt::print("{}\n", input.title);
+    say("{}\n", input.title);
     for (const RecordedRank& rank : input.recording.ranks) {
-      if (input.recording.ranks.size() > 1) fmt::print("rank {}\n", rank.rank);
-      if (!rank.steps.empty()) fmt::print("{}", timeline_text(input.recording, rank.steps.back(), columns));
+      if (input.recording.ranks.size() > 1) say("rank {}\n", rank.rank);
+      if (!rank.steps.empty()) say("{}", timeline_text(input.recording, rank.steps.back(), columns));
     }
     if (input.bound_ns > 0) {
-      fmt::print("lower bound {:.2f} ms: no policy is faster on this graph\n", input.bound_ns * 1e-6);
+      say("lower bound {:.2f} ms: no policy is faster on this graph\n", input.bound_ns * 1e-6);
     }
   }
 }
@@ -100,8 +101,8 @@ int run(TimelineOptions options) {
   std::vector<TimelinePart> parts;
   for (const TraceInput& input : inputs) parts.push_back({input.title, &input.recording, input.bound_ns});
   const Picture picture = timeline_picture(parts);
-  write_durable(options.output, png ? render_png(picture) : picture.svg());
-  if (!options.text) fmt::print("{}\n", options.output);
+  write_durable(options.output, png ? render_png(picture) : picture.svg(), Named::by_person);
+  if (!options.text) say("{}\n", options.output);
   return 0;
 }
 
@@ -138,6 +139,7 @@ Command add_timeline(CLI::App& root) {
       options->config = config.load();
       if (config.dump()) return print_config(options->config);
     }
+    for (const std::string& name : options->compare) options->config.libraries.trust(name);
     return run(*options);
   };
 }

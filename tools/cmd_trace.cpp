@@ -8,14 +8,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/recorded_file.h"
 #include "runtime/trace_check.h"
 #include "runtime/trace_difference.h"
 #include "runtime/trace_summary.h"
 #include "tools/commands.h"
+#include "tools/config_options.h"
 #include "train/durable_file.h"
 #include "train/mapped_file.h"
 #include "train/planning.h"
@@ -31,6 +34,7 @@ constexpr const char* kWhat = "a trace that Weft wrote, or the folder of a run";
 
 struct TraceOptions {
   std::string trace, other, output, format;
+  std::vector<Setting> overrides;  // of the run's configuration: its policy
   std::size_t most = 10;
   bool all_steps = false, pack = false, json = false;
 };
@@ -46,14 +50,14 @@ Recording load(const std::string& trace_or_run) {
 int summarize(const TraceOptions& options) {
   const Recording recording = load(options.trace);
   const TraceSummary summary = summarize_trace(recording, options.all_steps, limit(options.most));
-  fmt::print("{}", options.json ? summary_json(recording, summary).dump() + "\n" : summary_text(recording, summary));
+  say("{}", options.json ? summary_json(recording, summary).dump() + "\n" : summary_text(recording, summary));
   return 0;
 }
 
 int compare(const TraceOptions& options) {
   const TraceDifference difference = compare_recordings(load(options.trace), load(options.other));
-  fmt::print("{}", options.json ? difference_json(difference).dump() + "\n"
-                                : difference_text(difference, limit(options.most)));
+  say("{}",
+      options.json ? difference_json(difference).dump() + "\n" : difference_text(difference, limit(options.most)));
   return 0;
 }
 
@@ -63,12 +67,15 @@ struct PlanComparison {
   bool differs = false;
 };
 
-PlanComparison compare_plans(const fs::path& run, const Recording& recording) {
+PlanComparison compare_plans(const fs::path& run, const std::vector<Setting>& overrides, const Recording& recording) {
   std::error_code none;
   const fs::path file = run / "config.toml";
   if (!fs::is_directory(run, none) || !fs::exists(file, none)) return {};
   try {
-    const std::uint64_t compiled = compiled_fingerprint(file);
+    RunConfig config;
+    load_toml(config, file.string());
+    apply_command_line(config, overrides);
+    const std::uint64_t compiled = compiled_fingerprint(std::move(config));
     if (compiled == recording.plan_fingerprint) return {"the run's configuration compiles to the same plan", false};
     return {fmt::format("the run's configuration compiles to another plan ({:#018x}) than the one that ran ({:#018x})",
                         compiled, recording.plan_fingerprint),
@@ -81,27 +88,27 @@ PlanComparison compare_plans(const fs::path& run, const Recording& recording) {
 int check(const TraceOptions& options) {
   const Recording recording = load(options.trace);
   const TraceCheck result = check_recording(recording, limit(options.most));
-  const PlanComparison plans = compare_plans(options.trace, recording);
+  const PlanComparison plans = compare_plans(options.trace, options.overrides, recording);
   const bool holds = result.holds() && !plans.differs;
   if (options.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"holds", holds},
-                                              {"edges", result.edges},
-                                              {"tasks", result.tasks},
-                                              {"collectives", result.collectives},
-                                              {"violations", result.violations},
-                                              {"messages", result.messages},
-                                              {"plan", plans.text}}
-                           .dump());
+    say("{}\n", nlohmann::ordered_json{{"holds", holds},
+                                       {"edges", result.edges},
+                                       {"tasks", result.tasks},
+                                       {"collectives", result.collectives},
+                                       {"violations", result.violations},
+                                       {"messages", result.messages},
+                                       {"plan", plans.text}}
+                    .dump());
     return holds ? 0 : kViolated;
   }
-  for (const std::string& message : result.messages) fmt::print("{}\n", message);
+  for (const std::string& message : result.messages) say("{}\n", message);
   if (result.violations > result.messages.size()) {
-    fmt::print("… and {} more\n", result.violations - result.messages.size());
+    say("… and {} more\n", result.violations - result.messages.size());
   }
-  fmt::print("{}: {} edges, {} tasks and {} collectives compared, {} violations\n",
-             result.holds() ? "the trace keeps its plan" : "THE TRACE VIOLATES ITS PLAN", result.edges, result.tasks,
-             result.collectives, result.violations);
-  if (!plans.text.empty()) fmt::print("{}\n", plans.text);
+  say("{}: {} edges, {} tasks and {} collectives compared, {} violations\n",
+      result.holds() ? "the trace keeps its plan" : "THE TRACE VIOLATES ITS PLAN", result.edges, result.tasks,
+      result.collectives, result.violations);
+  if (!plans.text.empty()) say("{}\n", plans.text);
   return holds ? 0 : kViolated;
 }
 
@@ -125,7 +132,7 @@ void export_ranks(const fs::path& folder, const Recording& recording, bool pack)
     one.ranks = {rank};
     const fs::path file = folder / fmt::format("rank_{}.json{}", rank.rank, pack ? ".gz" : "");
     write_chrome_file(file, one, {.kineto_names = true, .origin = first_begin(recording)});
-    fmt::print("{}\n", file.string());
+    say("{}\n", file.string());
   }
 }
 
@@ -141,11 +148,11 @@ int export_trace(const TraceOptions& options) {
     return 0;
   }
   if (options.format == "perfetto") {
-    write_perfetto_file(options.output, recording);
+    write_perfetto_file(options.output, recording, Named::by_person);
   } else {
-    write_chrome_file(options.output, recording);
+    write_chrome_file(options.output, recording, {}, Named::by_person);
   }
-  fmt::print("{}\n", options.output);
+  say("{}\n", options.output);
   return 0;
 }
 
@@ -173,6 +180,7 @@ Command add_trace(CLI::App& root) {
   add_most(diff, *options, "tasks named; 0: all");
   CLI::App* checked = subcommand(*app, "check", "did the run keep its plan? Exit code 3 if it didn't", *options);
   add_most(checked, *options, "violations named; 0: all");
+  add_policy_flag(*checked, options->overrides);
   for (CLI::App* sub : {summary, diff, checked}) sub->add_flag("--json", options->json, "print it as JSON");
   CLI::App* exported = subcommand(*app, "export", "write the trace for other tools", *options);
   exported

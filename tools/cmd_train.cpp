@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "base/printable.h"
+#include "runtime/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/launch_run.h"
@@ -20,12 +22,9 @@ namespace {
 
 std::string indented(const std::string& text) {
   std::string out = "  | ";
-  for (char c : text) {
-    if (c == '\n') {
-      out += "\n  | ";
-    } else if (static_cast<unsigned char>(c) >= 32 || c == '\t') {
-      out += c;
-    }
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  | ";
   }
   return out;
 }
@@ -97,7 +96,7 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
     line("steps", fmt::format("none left: {} of {} were done before; --steps with a larger number goes on",
                               result.first_step, config.steps));
     if (result.val_loss) line("held out", fmt::format("{:.4f} nats a token", *result.val_loss));
-    fmt::print("{}", text);
+    say("{}", text);
     return;
   }
   line("loss", fmt::format("{:.4f} at the first step, {:.4f} at the last of {} steps", result.first_loss,
@@ -117,29 +116,33 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
   if (!result.sample.empty()) text += "\nA sample of what it learnt:\n" + indented(result.sample) + "\n";
   text += "\nFiles of the run:\n";
   for (const auto& file : result.files) text += "  " + file.string() + "\n";
-  fmt::print("{}", text);
+  say("{}", text);
 }
 
 int train(const TrainOptions& options) {
   RunConfig asked = options.config;
   // Nothing is measured for a run that doesn't take place.
   if (options.dry_run && asked.gemm_tuning == kAutoGemmTuning) asked.gemm_tuning.clear();
+  make_policy(asked.policy, asked.libraries);  // refuses what it can't be, before anything is read or measured
   const auto name = asked.run_dir.empty() ? RunFolder::Name::proposed : RunFolder::Name::given;
   return run_on_ranks(asked, [&](World& world, RunConfig config) {
     std::unique_ptr<RunFolder> folder;
     if (!options.dry_run) folder = claim_run_folder(world, config, {name, options.overwrite});
     const bool speaks = world.rank() == 0;
     const bool talks = speaks && !options.json && !options.quiet;
+    if (speaks) {
+      for (const std::string& warning : config.warnings) say(stderr, "weft: warning: {}\n", warning);
+    }
     Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);
     if (options.dry_run) {
       const RunDescription run = trainer.description();
-      if (speaks) fmt::print("{}", options.json ? describe_run_json(run) + "\n" : describe_run(run));
+      if (speaks) say("{}", options.json ? describe_run_json(run) + "\n" : describe_run(run));
       return 0;
     }
-    if (talks) fmt::print(stderr, "{}", describe_run(trainer.description()));
+    if (talks) say(stderr, "{}", describe_run(trainer.description()));
     const TrainResult result = trainer.run(options.overwrite ? Trainer::OldFiles::removed : Trainer::OldFiles::kept);
     if (speaks && options.json)
-      fmt::print("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      say("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     if (speaks && !options.json) print_summary(options, config, result);
     return 0;
   });
@@ -162,6 +165,7 @@ Command add_train(CLI::App& root) {
       "Examples:\n"
       "  weft train --model tiny --ranks 2 --steps 200\n"
       "  weft train run.toml --lr 3e-4 --set model.layers=6\n"
+      "  weft train --resume runs/mine --steps 400\n"
       "  mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto");
   return [options, config] {
     options->config = config.load();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/gemm_trials.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -43,7 +44,7 @@ std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& op
   for (const GemmUse& use : uses) {
     products.push_back({trials.run(use.problem), use.tasks});
     if (options.quiet || options.json) continue;
-    fmt::print(stderr, "[{}/{}] {}\n", products.size(), uses.size(), to_string(products.back().trial));
+    say(stderr, "[{}/{}] {}\n", products.size(), uses.size(), to_string(products.back().trial));
   }
   return products;
 }
@@ -74,7 +75,7 @@ void print_table(const std::vector<TunedProduct>& products, const TuneOptions& o
   text += fmt::format("{} of {} products get another method; all tasks: {:.1f} ms by default, {:.1f} ms as chosen\n",
                       changed, products.size(), 1e3 * seconds_of(products, &GemmTrial::usual_seconds),
                       1e3 * seconds_of(products, &GemmTrial::chosen_seconds));
-  fmt::print("{}measured in {:.0f} s; use it with --gemm-tuning {}\n", text, seconds, options.output);
+  say("{}measured in {:.0f} s; use it with --gemm-tuning {}\n", text, seconds, options.output);
 }
 
 nlohmann::json to_json(const std::vector<TunedProduct>& products, const TunedGemms& tuned, const std::string& output) {
@@ -107,10 +108,10 @@ int tune(const TuneOptions& options) {
       std::vector<GemmChoice> choices;
       for (const auto& [trial, tasks] : products) choices.push_back({trial.problem, trial.chosen});
       const TunedGemms tuned{tuning_machine(config), static_cast<int>(config.threads), GemmTuning(std::move(choices))};
-      write_durable(options.output, weft::to_json(tuned));
+      write_durable(options.output, weft::to_json(tuned), Named::by_person);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (options.json) {
-        fmt::print("{}\n", to_json(products, tuned, options.output).dump());
+        say("{}\n", to_json(products, tuned, options.output).dump());
       } else {
         print_table(products, options, seconds);
       }
@@ -137,7 +138,7 @@ Command add_tune(CLI::App& root) {
       "A method that ends with nn, nt or tn first copies operands transposed: the library sees that layout.\n"
       "Examples:\n"
       "  weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json\n"
-      "  weft train --model gpt2-124m --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
+      "  weft train --model gpt2-124m --data tokens.bin --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
       "  weft tune run.toml -o tuned.json --json\n"
       "  weft tune run.toml --device cuda -o h100.json\n"
       "  weft train run.toml --gemm-tuning auto      the same at the start of a run, kept for the next one");

@@ -91,7 +91,7 @@ KeptComparison keep_comparison(const PlanningProblem& problem, const Comparison&
 }
 
 bool names_folder(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) || !path.has_extension();
+  return std::filesystem::is_directory(path) || (!path.has_extension() && !written_at_once(path));
 }
 
 void expect_comparison_folder(const std::filesystem::path& folder) {
@@ -100,14 +100,14 @@ void expect_comparison_folder(const std::filesystem::path& folder) {
     return;
   }
   const bool ours = std::filesystem::exists(folder / "comparison.json");
-  if (!ours && !std::filesystem::is_empty(folder)) {
+  if (!ours && (!std::filesystem::is_directory(folder) || !std::filesystem::is_empty(folder))) {
     throw UserError(fmt::format("{} holds other files", folder.string()),
                     "a new folder, an empty one or one of weft compare", "-o with another name");
   }
 }
 
 void write_comparison(const std::filesystem::path& folder, const RunConfig& config, const KeptComparison& kept) {
-  DurableFolder writing(std::filesystem::absolute(folder));
+  DurableFolder writing(behind_links(std::filesystem::absolute(folder)));
   write_durable(writing.path() / "config.toml", dump_toml(config));
   json views = json::array();
   for (std::size_t i = 0; i < kept.views.size(); ++i) {

@@ -25,7 +25,7 @@ struct KeptComparison {
 KeptComparison keep_comparison(const PlanningProblem& problem, const Comparison& comparison,
                                const std::vector<StepTrace>& measured);
 
-/// A name without an ending, or a folder that exists.
+/// A name without an ending, unless it is a device or a pipe; or a folder that exists.
 bool names_folder(const std::filesystem::path& path);
 
 /// Makes the folder, or replaces one that an earlier comparison left; expect_comparison_folder() refuses others.

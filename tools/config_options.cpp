@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "train/checkpoint_folder.h"
+#include "train/saved_model.h"
 
 namespace weft {
 
@@ -23,10 +27,18 @@ CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<S
   return option;
 }
 
+CLI::Option* add_policy_flag(CLI::App& command, std::vector<Setting>& settings) {
+  const std::vector<ConfigKey>& keys = config_keys();
+  ConfigKey key = *std::ranges::find(keys, "policy", &ConfigKey::name);
+  key.help = "in place of the configuration's; a library (./mine.so) is loaded only if it is named here";
+  return add_key_flag(command, key, settings, "");
+}
+
 int print_config(const RunConfig& config) {
-  RunConfig checked = config;
+  RunConfig checked = config, printed = config;
   resolve(checked, 0);
-  fmt::print("{}", dump_toml(config));
+  take_saved_model(printed);
+  say("{}", dump_toml(printed));
   return 0;
 }
 
@@ -35,6 +47,38 @@ struct ConfigOptions::Given {
   std::vector<std::string> assignments;
   std::vector<Setting> flags;
   bool dump = false;
+
+  /// Of --set, then the flags.
+  std::vector<Setting> settings() const {
+    std::vector<Setting> list;
+    for (const std::string& assignment : assignments) {
+      const std::size_t equals = assignment.find('=');
+      if (equals == std::string::npos) {
+        throw UserError("--set " + assignment + " has no value", "a key and its value",
+                        "--set " + assignment + "=VALUE");
+      }
+      list.push_back({assignment.substr(0, equals), assignment.substr(equals + 1), "--set"});
+    }
+    list.insert(list.end(), flags.begin(), flags.end());
+    return list;
+  }
+
+  /// The last value of a key, "" if it isn't set.
+  static std::string last(const std::vector<Setting>& settings, std::string_view key) {
+    const auto found = std::find_if(settings.rbegin(), settings.rend(), [&](const Setting& s) { return s.key == key; });
+    return found == settings.rend() ? "" : found->value;
+  }
+
+  /// The configuration of the run that goes on, if this command line names one and no file; else the defaults.
+  RunConfig base() const {
+    const std::vector<Setting> list = settings();
+    std::string resume = last(list, "resume");
+    if (resume == kResumeAuto) {
+      const std::string run_dir = last(list, "run-dir");
+      resume = latest_checkpoint(run_dir) ? run_dir : "";
+    }
+    return resume.empty() || !file.empty() ? RunConfig() : config_to_resume(resume);
+  }
 };
 
 ConfigOptions::ConfigOptions(CLI::App& command) : given_(std::make_shared<Given>()) {
@@ -50,18 +94,9 @@ ConfigOptions::ConfigOptions(CLI::App& command) : given_(std::make_shared<Given>
 }
 
 RunConfig ConfigOptions::load() const {
-  RunConfig config;
+  RunConfig config = given_->base();
   if (!given_->file.empty()) load_toml(config, given_->file);
-  std::vector<Setting> settings;
-  for (const std::string& assignment : given_->assignments) {
-    const std::size_t equals = assignment.find('=');
-    if (equals == std::string::npos) {
-      throw UserError("--set " + assignment + " has no value", "a key and its value", "--set " + assignment + "=VALUE");
-    }
-    settings.push_back({assignment.substr(0, equals), assignment.substr(equals + 1), "--set"});
-  }
-  settings.insert(settings.end(), given_->flags.begin(), given_->flags.end());
-  apply_settings(config, std::move(settings));
+  apply_command_line(config, given_->settings());
   return config;
 }
 

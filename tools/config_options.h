@@ -20,6 +20,9 @@ namespace weft {
 CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<Setting>& settings,
                           std::string_view default_text);
 
+/// Declares --policy for a command that reads a run's configuration, whose libraries aren't loaded unless named here.
+CLI::Option* add_policy_flag(CLI::App& command, std::vector<Setting>& settings);
+
 /// Prints the configuration as TOML after checking that it resolves; what is left open stays open in it. Returns 0.
 int print_config(const RunConfig& config);
 
@@ -28,7 +31,8 @@ class ConfigOptions {
  public:
   explicit ConfigOptions(CLI::App& command);
 
-  /// The file's keys, then those of --set, then the flags, not yet resolved. Throws UserError.
+  /// The file's keys, then those of --set, then the flags, not yet resolved. Without a file, a run that is to be
+  /// resumed gives the base. Throws UserError.
   RunConfig load() const;
   /// The file that was named, "" if none; a command that reads other files in its place looks before it loads.
   const std::string& file() const;

@@ -23,7 +23,7 @@
 
 #include "base/error.h"
 #include "base/shared_library.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/pair_speed.h"
 #include "runtime/device/devices.h"
 
 namespace weft {
@@ -58,7 +58,7 @@ std::vector<Feature> processor_features() {
   return {{"AVX2", __builtin_cpu_supports("avx2") != 0, "8-wide fp32 kernels"},
           {"FMA", __builtin_cpu_supports("fma") != 0, "fused multiply-add in GEMM"},
           {"AVX-512F", __builtin_cpu_supports("avx512f") != 0, "16-wide fp32 GEMM in oneDNN"},
-          {"AVX512_BF16", avx512_bf16, "pairs of bf16 in Weft's own products, where there is no AMX"},
+          {"AVX512_BF16", avx512_bf16, "rounding to bf16, and products of its pairs where they are faster than fp32"},
           {"AMX-BF16", amx_bf16, "tiles of bf16 in Weft's own products, and in oneDNN"}};
 }
 
@@ -92,15 +92,9 @@ void check_processor(Checks& checks) {
     checks.push_back({section, feature.name, feature.present ? "yes" : "no",
                       feature.present ? CheckState::ok : CheckState::absent, feature.enables});
   }
-  const bool native = cpu::bf16_in_amx(), pairs = cpu::bf16_in_pairs();
   checks.push_back({section, "oneDNN uses", std::string(onednn_isa()), CheckState::ok, "fp32 GEMM"});
-  checks.push_back({section, "bf16 GEMM",
-                    native  ? "AMX"
-                    : pairs ? "AVX512_BF16"
-                            : "in fp32",
-                    CheckState::ok,
-                    native || pairs ? "--dtype bf16 is faster and halves the memory of activations"
-                                    : "--dtype bf16 halves the memory of activations; its products run on fp32 tiles"});
+  const cpu::PackedUnit widest = cpu::widest_bf16_unit();
+  checks.push_back(check_bf16(widest, widest == cpu::PackedUnit::pairs ? cpu::pairs_gain() : std::nullopt));
 }
 
 /// Cores that hold the logical processors, from the topology files; 0 if there are none.
@@ -278,6 +272,29 @@ std::string_view to_string(CheckState state) {
       return "failed";
   }
   return "?";
+}
+
+MachineCheck check_bf16(cpu::PackedUnit widest, std::optional<double> pairs_gain) {
+  MachineCheck check{"processor", "bf16 GEMM", "in fp32", CheckState::ok, ""};
+  const std::string memory = "--dtype bf16 halves the memory of activations";
+  switch (cpu::fastest_bf16_unit(widest, pairs_gain)) {
+    case cpu::PackedUnit::amx:
+      check.value = "AMX";
+      check.note = "--dtype bf16 is faster and halves the memory of activations";
+      break;
+    case cpu::PackedUnit::pairs:
+      check.value = "AVX512_BF16";
+      check.note = fmt::format("its pairs are {:.2f} times as fast as fp32: --dtype bf16 is faster and {}",
+                               pairs_gain.value_or(0), "halves the memory of activations");
+      break;
+    case cpu::PackedUnit::f32:
+      check.note = memory + "; its products run on fp32 tiles";
+      if (pairs_gain) {
+        check.note += fmt::format(", because AVX512_BF16's pairs are {:.2f} times as fast as fp32 here", *pairs_gain);
+      }
+      break;
+  }
+  return check;
 }
 
 std::vector<MachineCheck> check_machine() {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "kernels/cpu/packed_unit.h"
 
 namespace weft {
 
@@ -19,6 +22,10 @@ struct MachineCheck {
   CheckState state = CheckState::ok;
   std::string note;  // what it enables or how to get it; may be empty
 };
+
+/// How bf16 is multiplied by a CPU with this widest unit whose pairs, if it has them, are so many times as fast as
+/// fp32.
+MachineCheck check_bf16(cpu::PackedUnit widest, std::optional<double> pairs_gain);
 
 /// Looks at everything, in the order of the report. Starts a child process that initialises MPI, so that an MPI that
 /// ends its process on errors is reported like anything else.

@@ -5,16 +5,25 @@
 
 #include <cstdio>
 
+#include "base/printable.h"
+
 namespace weft {
+namespace {
+
+constexpr const char* kErase = "\r\033[K";  // what the line showed
+
+}  // namespace
 
 Teller::Teller(bool tells) : tells_(tells), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 Teller::~Teller() {
-  if (tells_ && terminal_) std::fputs("\r\033[K", stderr);
+  if (tells_ && terminal_) std::fputs(kErase, stderr);
 }
 
 void Teller::operator()(const std::string& line) const {
-  if (tells_) fmt::print(stderr, "{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
+  if (!tells_) return;
+  if (terminal_) std::fputs(kErase, stderr);
+  say(stderr, "{}{}", line, terminal_ ? "" : "\n");
 }
 
 }  // namespace weft

@@ -37,7 +37,7 @@ Recording recording_of(const PlanReport& report, const Grid& grid) {
 TraceInput simulate_step(const RunConfig& config, const std::string& policy, int ranks) {
   RunConfig resolved = config;
   resolve(resolved, 0);
-  make_policy(policy);  // refuses what it can't be
+  make_policy(policy, config.libraries);  // refuses what it can't be
   PlanningProblem problem = planning_problem(resolved);
   problem.simulation.traced_ranks = ranks;
   const PlanReport report = report_plan(problem, policy);

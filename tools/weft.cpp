@@ -15,27 +15,31 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
+#include "train/config.h"
 
 namespace weft {
 namespace {
 
 constexpr int kBadInput = 2, kFault = 3;
 
-/// --seq_len means --seq-len; what stands behind "=" stays as it is. Last argument first, as CLI11 parses vectors.
+/// The words of the command line. --seq_len means --seq-len; the part after "=" stays as it is. `weft help train` means
+/// `weft train --help`.
 std::vector<std::string> arguments(int argc, char** argv) {
-  std::vector<std::string> list;
-  for (int i = argc - 1; i > 0; --i) {
-    std::string argument = argv[i];
-    if (argument.starts_with("--")) {
-      const std::size_t end = std::min(argument.find('='), argument.size());
-      std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
-    }
-    list.push_back(std::move(argument));
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
-  return list;
+  for (std::string& word : words) {
+    if (!word.starts_with("--")) continue;
+    const std::size_t end = std::min(word.find('='), word.size());
+    std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+  }
+  return words;
 }
 
 std::vector<std::string> flag_names(const CLI::App& command) {
@@ -52,31 +56,46 @@ std::string full_name(const CLI::App& command) {
   return parent == nullptr ? "weft" : full_name(*parent) + " " + command.get_name();
 }
 
-/// Refuses what `command` didn't take: a flag or a word.
+std::vector<std::string> command_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  return names;
+}
+
+/// The first word is a command, before anything is made of the words after it.
+void refuse_unknown_command(const CLI::App& root, const std::vector<std::string>& words) {
+  if (words.empty() || words.front().starts_with('-')) return;
+  const std::vector<std::string> known = command_names(root);
+  if (std::find(known.begin(), known.end(), words.front()) != known.end()) return;
+  const std::string nearest = nearest_name(words.front(), known);
+  throw UserError(fmt::format("unknown command \"{}\"", words.front()), "one of " + join(known),
+                  nearest.empty() ? "`weft --help` shows them" : fmt::format("did you mean {}?", nearest));
+}
+
+/// Refuses a flag or a word that `command` and its subcommands didn't take.
 void refuse_extras(const CLI::App& command) {
-  for (const CLI::App* sub : command.get_subcommands()) refuse_extras(*sub);
   const std::vector<std::string> extras = command.remaining();
-  if (extras.empty()) return;
-  const bool root = command.get_parent() == nullptr;
+  if (extras.empty()) {
+    for (const CLI::App* sub : command.get_subcommands()) refuse_extras(*sub);
+    return;
+  }
   const std::string called = full_name(command);
-  // A flag first: the words behind an unknown flag are its values.
+  // A flag first: the words after an unknown flag are its values.
   auto extra =
       std::find_if(extras.begin(), extras.end(), [](const std::string& e) { return e.size() > 1 && e[0] == '-'; });
-  if (extra == extras.end() || (root && extras.front()[0] != '-')) extra = extras.begin();
+  if (extra == extras.end()) extra = extras.begin();
   const bool is_flag = extra->starts_with('-');
-  std::vector<std::string> known;
-  if (is_flag) {
-    known = flag_names(command);
-  } else {
-    for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) {
-      known.push_back(sub->get_name());
-    }
-  }
-  const std::string nearest = nearest_name(extra->substr(0, extra->find('=')), known);
-  std::string found = fmt::format("{}: unexpected argument \"{}\"", called, *extra);
-  if (is_flag) found = fmt::format("{}: unknown flag {}", called, *extra);
-  if (!is_flag && root) found = fmt::format("unknown command \"{}\"", *extra);
-  throw UserError(found, !is_flag && root ? "one of " + join(known) : "",
+  const std::vector<std::string> known = is_flag ? flag_names(command) : command_names(command);
+  const std::string flag = extra->substr(0, extra->find('='));
+  const std::string successor =
+      is_flag ? "--" + key_in_place_of(flag.substr(std::min<std::size_t>(2, flag.size()))) : "";
+  const bool renamed = std::find(known.begin(), known.end(), successor) != known.end();
+  const std::string nearest = renamed ? successor : nearest_name(flag, known);
+  throw UserError(is_flag ? fmt::format("{}: unknown flag {}", called, *extra)
+                          : fmt::format("{}: unexpected argument \"{}\"", called, *extra),
+                  "",
                   nearest.empty() ? fmt::format("`{} --help` lists what it takes", called)
                                   : fmt::format("did you mean {}?", nearest));
 }
@@ -88,6 +107,7 @@ int run(int argc, char** argv) {
   root.set_version_flag("--version", version_text());
   root.get_formatter()->column_width(44);
   root.allow_extras();
+  root.require_subcommand(0, 1);  // the words after a command are its own, whatever they are
   root.footer(
       "Examples:\n"
       "  weft train --model tiny --ranks 2            train a small model on two ranks of this machine\n"
@@ -103,19 +123,20 @@ int run(int argc, char** argv) {
     sub->allow_extras();
     commands.emplace_back(sub, std::move(command));
   }
+  std::vector<std::string> words = arguments(argc, argv);
+  refuse_unknown_command(root, words);
+  std::reverse(words.begin(), words.end());  // CLI11 takes the last one first
   try {
-    root.parse(arguments(argc, argv));
+    root.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return root.exit(error);  // --help and --version
     throw UserError(error.what(), "", "`weft --help` and `weft COMMAND --help` show what is accepted");
   }
-  for (const auto& [sub, command] : commands) {
-    if (!sub->parsed()) continue;
-    refuse_extras(*sub);
-    return command();
-  }
   refuse_extras(root);
-  fmt::print(stderr, "{}", root.help());
+  for (const auto& [sub, command] : commands) {
+    if (sub->parsed()) return command();
+  }
+  say(stderr, "{}", root.help());
   return kBadInput;
 }
 
@@ -123,7 +144,7 @@ int run(int argc, char** argv) {
 /// launcher ends them. What only another rank finds is said all the same.
 void report(const std::exception& error) {
   if (launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
-  fmt::print(stderr, "weft: error: {}\n", error.what());
+  say(stderr, "weft: error: {}\n", error.what());
 }
 
 int run_and_report(int argc, char** argv) {

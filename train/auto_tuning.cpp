@@ -83,6 +83,10 @@ TunedGemms TuningCache::complete(std::span<const GemmUse> products,
   return {machine, std::max(threads, 1), GemmTuning(std::move(of_run))};
 }
 
+std::string readable_file_name(const std::string& text) {
+  return fmt::format("{}_{:08x}", readable(text), Fingerprint().add(text).value() & 0xffffffffU);
+}
+
 std::filesystem::path tuning_folder(const std::filesystem::path& run_dir) {
   // "runs/one/" names the same folder as "runs/one".
   const std::filesystem::path run = run_dir.has_filename() ? run_dir : run_dir.parent_path();

@@ -33,6 +33,10 @@ struct TuningCache {
                       const std::function<void(const std::string& line)>& tell) const;
 };
 
+/// Letters, digits and dots of a text, other characters as single hyphens, and a number that tells it from others like
+/// it.
+std::string readable_file_name(const std::string& text);
+
 /// The folder of the cache that runs in `run_dir` and in those beside it share.
 std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
 

@@ -20,6 +20,7 @@ constexpr std::uint32_t kPhaseSite = 0xDA7A0100U;
 constexpr std::uint32_t kRounds = 8;  // small domains need more than the four of theory to look random
 
 constexpr std::int64_t kStop = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 std::uint64_t word(std::uint64_t seed, std::uint32_t epoch, std::uint32_t site, std::uint64_t counter) {
   const PhiloxBlock block = philox_quad(seed, epoch, site, counter);
@@ -78,11 +79,17 @@ void BatchLoader::start(std::int64_t step) {
   next_step_ = step;
   filled_.store(step);
   wanted_.store(step + 2);
+  failed_.store(kNever);
   thread_ = std::thread([this, step] {
-    for (std::int64_t s = step;; ++s) {
+    for (std::int64_t s = step; failed_.load() == kNever; ++s) {
       for (std::int64_t wanted = wanted_.load(); wanted <= s; wanted = wanted_.load()) wanted_.wait(wanted);
       if (wanted_.load() == kStop) return;
-      fill(s);
+      try {
+        fill(s);
+      } catch (...) {
+        failure_ = std::current_exception();
+        failed_.store(s);
+      }
       filled_.store(s + 1);
       filled_.notify_one();
     }
@@ -118,6 +125,8 @@ Batch BatchLoader::next(std::int64_t step) {
   wanted_.store(step + 2);
   wanted_.notify_one();
   for (std::int64_t filled = filled_.load(); filled <= step; filled = filled_.load()) filled_.wait(filled);
+  // The step before a failed one is in its slot.
+  if (failed_.load() <= step) std::rethrow_exception(failure_);
   next_step_ = step + 1;
   const auto slot = static_cast<std::size_t>(step % 2);
   return {tokens_[slot], targets_[slot]};
@@ -129,13 +138,12 @@ EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const 
     throw UserError(fmt::format("{} held-out tokens for sequences of {}", stream.size(), seq_len),
                     "2 or more: a token and its target", "give more data, or --val-data");
   }
-  const std::uint64_t all = stream.size() - 1;
+  targets_ = stream.size() - 1;
+  if (limit > 0) targets_ = std::min(targets_, static_cast<std::uint64_t>(limit) * seq_len_);
   // Targets of one micro-batch on every rank.
   const std::uint64_t round =
       static_cast<std::uint64_t>(share.ranks) * static_cast<std::uint64_t>(share.micro_batch) * seq_len_;
-  micro_batches_ = static_cast<std::int64_t>((all - 1) / round + 1);
-  if (limit > 0) micro_batches_ = std::min(micro_batches_, limit);
-  targets_ = std::min(all, static_cast<std::uint64_t>(micro_batches_) * round);
+  micro_batches_ = static_cast<std::int64_t>((targets_ - 1) / round + 1);
 }
 
 void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const {
@@ -146,10 +154,9 @@ void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::
   std::fill(tokens.begin(), tokens.end(), 0);
   std::fill(targets.begin(), targets.end(), -1);
   const std::uint64_t first = static_cast<std::uint64_t>(index * share_.ranks + share_.rank) * batch * seq_len_;
-  const std::uint64_t all = stream_.size() - 1;
-  if (first >= all) return;
+  if (first >= targets_) return;
   // Windows of a micro-batch follow each other in the stream, so that one copy fills them all.
-  const std::uint64_t count = std::min<std::uint64_t>(tokens.size(), all - first);
+  const std::uint64_t count = std::min<std::uint64_t>(tokens.size(), targets_ - first);
   stream_.copy(first, count, tokens.data());
   stream_.copy(first + 1, count, targets.data());
 }

@@ -4,11 +4,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <thread>
 #include <vector>
 
-#include "train/token_source.h"
+#include "train/token_stream.h"
 
 namespace weft {
 
@@ -52,8 +53,8 @@ struct Batch {
   std::span<const std::int32_t> tokens, targets;
 };
 
-/// Fills two slots ahead of the steps in a thread of its own, because the pages of a token file may have to come from
-/// disk. Allocates only when made; handing over a slot takes an atomic counter, no lock.
+/// Fills two slots ahead of the steps in a thread of its own, because tokens may have to come from disk. Allocates only
+/// when made; handing over a slot takes an atomic counter, no lock.
 class BatchLoader {
  public:
   /// `stream` must outlive the loader. The thread starts at once, with `first_step`.
@@ -64,6 +65,7 @@ class BatchLoader {
 
   /// The batch of `step`, waiting for it if it isn't read yet. Its spans are valid until the following call, which may
   /// overwrite them. Steps are expected one after the other; any other step restarts the thread there.
+  /// Throws what reading the tokens threw in the thread, at the step that they belong to.
   Batch next(std::int64_t step);
 
  private:
@@ -79,16 +81,19 @@ class BatchLoader {
   std::int64_t next_step_ = 0;
   std::atomic<std::int64_t> filled_{0};  // steps below are in their slots
   std::atomic<std::int64_t> wanted_{0};  // steps below may be filled; kStop ends the thread
+  std::atomic<std::int64_t> failed_{0};  // the step whose tokens couldn't be read, after which the thread has ended
+  std::exception_ptr failure_;           // read after `failed_`
   std::thread thread_;
 };
 
 /// The held-out tokens cut into windows of T targets, each target in exactly one, in the same number of micro-batches
 /// on every rank: a remainder is padded with token 0 and target −1, which the loss ignores. Micro-batch j of rank d
-/// holds windows [(j·ranks + d)·B, … + B).
+/// holds windows [(j·ranks + d)·B, … + B). So the targets are the same on every number of ranks, in micro-batches of
+/// any size.
 class EvalBatches {
  public:
-  /// `limit`: micro-batches a rank at most; 0: all tokens. Throws UserError if there are fewer than 2 tokens.
-  /// `stream` must outlive the object.
+  /// `limit`: windows at most, the first ones, over all ranks; 0: all tokens. Throws UserError if there are fewer than
+  /// 2 tokens. `stream` must outlive the object.
   EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit);
 
   /// Micro-batches of each rank.

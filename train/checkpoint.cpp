@@ -35,21 +35,6 @@ fs::path inside_run(const fs::path& path) {
   return path;
 }
 
-Manifest read_manifest(const fs::path& folder) {
-  const MappedFile file(folder / kManifestFile);
-  Manifest manifest =
-      parse_manifest({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, in_quotes(file.path()));
-  for (const auto& [name, summary] : manifest.files) {
-    std::error_code missing;
-    const auto found = fs::file_size(folder / name, missing);
-    if (!missing && found == summary.bytes) continue;
-    throw UserError(missing ? in_quotes(folder / name) + " is missing"
-                            : fmt::format("{} has {} bytes", in_quotes(folder / name), found),
-                    fmt::format("{} bytes, as the manifest says", summary.bytes), "use another checkpoint of the run");
-  }
-  return manifest;
-}
-
 void verify(const fs::path& folder, const Manifest& manifest, const std::string& name) {
   const auto listed = manifest.files.find(name);
   if (listed == manifest.files.end()) {
@@ -159,19 +144,6 @@ fs::path commit_checkpoint(DurableFolder& folder, const fs::path& run_dir, std::
   folder.commit();
   remove_superseded(run_dir, manifest.info.step, retention);
   return checkpoint_path(run_dir, manifest.info.step);
-}
-
-ModelConfig read_model_config(const fs::path& path) {
-  const fs::path found = inside_run(path);
-  std::error_code hidden;  // not to be looked at is not to be there
-  if (!fs::exists(found, hidden)) {
-    throw UserError(in_quotes(path) + " doesn't exist", "a checkpoint, or weights of Hugging Face", "check the path");
-  }
-  if (is_checkpoint(found)) return read_checkpoint_info(found).model;
-  const fs::path config = (fs::is_directory(found, hidden) ? found : found.parent_path()) / kModelConfig;
-  const MappedFile file(config);
-  return model_from_hf_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
-                              in_quotes(config));
 }
 
 }  // namespace weft

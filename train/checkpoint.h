@@ -55,7 +55,4 @@ void load_checkpoint(const std::filesystem::path& folder, std::span<const Mutabl
 void load_parameters(const std::filesystem::path& path, const ModelConfig& model,
                      std::span<const MutableParameterState> parameters, const ReadShare& share = {});
 
-/// The model sizes of such a path: from a checkpoint's manifest, or from config.json in the folder or beside the file.
-ModelConfig read_model_config(const std::filesystem::path& path);
-
 }  // namespace weft

@@ -12,14 +12,6 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kModelPrefix = "model.";
-
-/// The table's spelling: underscores are accepted for dashes, and [model] name for the top-level model.
-std::string spelled(std::string_view key) {
-  std::string name(key);
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name == "model.name" ? "model" : name;
-}
 
 std::string quoted(std::string_view value) {
   std::string text = "\"";
@@ -43,11 +35,25 @@ std::string dump_line(std::string_view name, const ConfigEntry& entry, const Run
 
 }  // namespace
 
+std::string table_name(std::string_view key) {
+  std::string name(key);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name == "model.name" ? "model" : name;
+}
+
+std::string key_in_place_of(std::string_view name) {
+  const FormerKey* former = former_key(table_name(name));
+  return former == nullptr ? "" : std::string(former->now);
+}
+
 const ConfigEntry& find_entry(std::string_view key, std::string_view source) {
-  const std::string name = spelled(key);
+  const std::string name = table_name(key);
   const std::vector<ConfigEntry>& table = config_table();
   const auto entry = std::find_if(table.begin(), table.end(), [&](const ConfigEntry& e) { return e.name == name; });
   if (entry != table.end()) return *entry;
+  if (const FormerKey* former = former_key(name)) {
+    throw UserError(fmt::format("{}: {} is no key any more: it {}", source, name, former->reason), "", former->fix);
+  }
   std::vector<std::string> names;
   for (const ConfigEntry& known : table) names.push_back(known.name);
   const std::string nearest = nearest_name(name, names);
@@ -73,6 +79,23 @@ void set_key(RunConfig& config, std::string_view key, std::string_view value, st
   // A flag names its key already.
   const bool names_key = source == "--" + entry.name;
   entry.set(config, value, names_key ? std::string(source) : fmt::format("{}: {}", source, entry.name));
+  config.given.insert(entry.name);
+  if (entry.name != "model" || value == kCustomModel) return;
+  for (const ConfigEntry& size : config_table()) {
+    if (size.name.starts_with(kModelPrefix)) config.given.insert(size.name);
+  }
+}
+
+bool computes_with(Family family, std::string_view key) {
+  if (!key.starts_with(kModelPrefix) || key == "model.init-std") return false;
+  return family == Family::llama || !key.starts_with("model.rope");
+}
+
+bool is_given(const RunConfig& config, std::string_view key) {
+  if (config.given.contains(key)) return true;
+  const bool by_key = std::any_of(config.given.begin(), config.given.end(),
+                                  [](const std::string& name) { return name.starts_with("model"); });
+  return !by_key && key.starts_with(kModelPrefix) && config.model_name != RunConfig().model_name;
 }
 
 void apply_settings(RunConfig& config, std::vector<Setting> settings) {
@@ -81,6 +104,13 @@ void apply_settings(RunConfig& config, std::vector<Setting> settings) {
   std::stable_sort(settings.begin(), settings.end(),
                    [&](const Setting& a, const Setting& b) { return place(a) < place(b); });
   for (const Setting& setting : settings) set_key(config, setting.key, setting.value, setting.source);
+}
+
+void apply_command_line(RunConfig& config, std::vector<Setting> settings) {
+  for (const Setting& setting : settings) {
+    if (spelled(setting.key) == "policy") config.libraries.trust(setting.value);
+  }
+  apply_settings(config, std::move(settings));
 }
 
 std::string dump_toml(const RunConfig& config) {

@@ -11,6 +11,7 @@
 #include "runtime/rewrite.h"
 #include "train/config.h"
 #include "train/config_table.h"
+#include "train/saved_model.h"
 
 namespace weft {
 
@@ -128,11 +129,12 @@ void check_products(const RunConfig& config) {
 }
 
 void check_start(const RunConfig& config) {
-  if (config.resume == "auto" && config.run_dir.empty()) {
+  if (config.resume == kResumeAuto && config.run_dir.empty()) {
     throw UserError("resume = auto without a run-dir", "the folder of the run to go on with",
                     "--run-dir FOLDER, or --resume FOLDER");
   }
-  if (!config.resume.empty() && !config.init_from.empty()) {
+  // With auto the run may have to begin.
+  if (!config.resume.empty() && config.resume != kResumeAuto && !config.init_from.empty()) {
     throw UserError(fmt::format("resume = {} and init-from = {}", config.resume, config.init_from),
                     "one of them: resume goes on with a run, init-from starts one with given weights", "leave one out");
   }
@@ -143,6 +145,19 @@ void check_packing(const RunConfig& config) {
   if (!packs || config.device == DeviceKind::cpu) return;
   throw UserError("pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
                   "leave pack-weights out");
+}
+
+/// Rewrites of layers that the model doesn't have.
+void check_layers(const RunConfig& config) {
+  for (const Rewrite& rewrite : parse_rewrites(config.rewrites)) {
+    const std::vector<std::int32_t>* layers = nullptr;
+    if (const auto* recompute = std::get_if<RecomputeLayers>(&rewrite)) layers = &recompute->layers;
+    if (const auto* reshard = std::get_if<ReshardAfterForward>(&rewrite)) layers = &reshard->layers;
+    if (layers == nullptr || layers->empty() || layers->back() < config.model.layers) continue;
+    throw UserError(fmt::format("rewrite {} names layer {}", to_string(rewrite), layers->back()),
+                    fmt::format("layers 0 to {}, which the model has", config.model.layers - 1),
+                    fmt::format("end at {}, or leave the layers out for all of them", config.model.layers - 1));
+  }
 }
 
 void check_optimizer(const RunConfig& config) {
@@ -162,7 +177,9 @@ std::int64_t accumulation(const RunConfig& config) {
 }
 
 void resolve(RunConfig& config, std::int64_t world_size) {
-  load_named_model(config);
+  config.warnings.clear();
+  check_start(config);
+  take_saved_model(config);
   // A configuration built in code passes the same ranges as one from text.
   for (const ConfigEntry& entry : config_table()) {
     if (entry.kind == ValueKind::integer || entry.kind == ValueKind::number) {
@@ -178,7 +195,7 @@ void resolve(RunConfig& config, std::int64_t world_size) {
   check_products(config);
   check_optimizer(config);
   check_packing(config);
-  check_start(config);
+  check_layers(config);
   if (config.threads == 0) {
     const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
     config.threads = std::max<std::int64_t>(1, cores / config.ranks);

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <span>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "runtime/rewrite.h"
 
 namespace weft {
@@ -71,30 +73,10 @@ ConfigEntry number(std::string name, std::string help, Field field, double least
           [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
 }
 
-/// Whether `text` is UTF-8 (RFC 3629) without NUL: TOML files and manifests hold no other bytes and paths no NUL, so a
-/// value that isn't would only fail when a checkpoint is written.
+/// TOML files and manifests hold no other bytes and paths no NUL, so a value that isn't plain would only fail when a
+/// checkpoint is written.
 bool is_plain_text(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const std::size_t length = first < 0x80   ? 1
-                               : first < 0xC2 ? 0
-                               : first < 0xE0 ? 2
-                               : first < 0xF0 ? 3
-                               : first < 0xF5 ? 4
-                                              : 0;
-    if (length == 0 || length > text.size() - i || first == 0) return false;
-    std::uint32_t code = length == 1 ? first : first & (0x7FU >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0U) != 0x80U) return false;
-      code = (code << 6) | (next & 0x3FU);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    const bool surrogate = code >= 0xD800 && code < 0xE000;
-    if (overlong || surrogate || code > 0x10FFFF) return false;
-    i += length;
-  }
-  return true;
+  return is_utf8(text) && text.find('\0') == std::string_view::npos;
 }
 
 template <class Field>
@@ -182,13 +164,13 @@ ConfigEntry model_size(ConfigEntry entry) {
     set(config, value, where);
     if (get(config) == text_before) return;
     follow(before, config.model);
-    config.model_name = config.model.name = "custom";
+    config.model_name = config.model.name = kCustomModel;
   };
   return entry;
 }
 
 void set_model_name(RunConfig& config, std::string_view value, std::string_view where) {
-  if (value == "custom") {
+  if (value == kCustomModel) {
     load_named_model(config);
   } else {
     try {
@@ -392,13 +374,32 @@ std::vector<ConfigEntry> run_entries() {
            "runs "
            "beside this one; none: the defaults; empty: also, or what the checkpoint was trained with",
            &RunConfig::gemm_tuning),
+      words<std::optional<cpu::PackedUnit>>(
+          "bf16-products",
+          "with device cpu and dtype bf16: what multiplies bf16. fp32: vectors, after a conversion; pairs: "
+          "AVX512_BF16; "
+          "amx: AMX tiles; auto: what the checkpoint was trained with, else AMX, or pairs where they are at least 1.4 "
+          "times as fast as fp32",
+          {{"auto", std::nullopt},
+           {"fp32", cpu::PackedUnit::f32},
+           {"pairs", cpu::PackedUnit::pairs},
+           {"amx", cpu::PackedUnit::amx}},
+          &RunConfig::bf16_products),
       number("watchdog", "seconds without progress until the run is ended; 0: never", &RunConfig::watchdog, 0, 1e9),
       boolean("check-nan",
               "name the first task that writes a NaN or an infinity; reads every result once more, a few % of a step",
               &RunConfig::check_nan),
-      text("data", "a text file, a folder of them, or a .bin token file; empty: /usr/share/common-licenses",
+      text("data", "a text file, a .bin token file, or a folder of either; empty: /usr/share/common-licenses",
            &RunConfig::data),
-      text("val-data", "held-out data; empty: the last 10 % of each file of the data", &RunConfig::val_data),
+      text("val-data",
+           "held-out data; empty: the token files of the data named as llm.c's x_val_0.bin, else the last 10 % of each "
+           "file",
+           &RunConfig::val_data),
+      words<TokenWidth>(
+          "data-dtype",
+          "of ids in .bin files without a header of llm.c; auto: the one width at which all are in the vocabulary",
+          {{"auto", TokenWidth::automatic}, {"u16", TokenWidth::u16}, {"u32", TokenWidth::u32}},
+          &RunConfig::data_dtype),
       words<DType>("dtype", "of weights and activations in the step; bf16 keeps fp32 master weights",
                    {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
       integer("micro-batch", "sequences a rank runs at once; 0: its whole share of the global batch",
@@ -423,8 +424,8 @@ std::vector<ConfigEntry> run_entries() {
       number("weight-decay", "AdamW: decay of matrices; vectors don't decay", &RunConfig::weight_decay, 0, 10),
       number("clip", "greatest global norm of the gradient; 0: no clipping", &RunConfig::clip, 0, 1e9),
       integer("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
-      integer("eval-batches", "micro-batches a rank evaluates at most; 0: all of the held-out tokens",
-              &RunConfig::eval_batches, 0, kMany),
+      integer("eval-sequences", "held-out sequences evaluated at most, over all ranks; 0: all of the held-out tokens",
+              &RunConfig::eval_sequences, 0, kMany),
       boolean("save", "write checkpoints; false: none at all, for measurements", &RunConfig::save),
       integer("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
       integer("keep-last", "newest checkpoints kept when one more is complete; 0: all", &RunConfig::keep_last, 0,
@@ -471,9 +472,18 @@ std::vector<ConfigEntry> model_entries() {
 }  // namespace
 
 void load_named_model(RunConfig& config) {
-  if (config.model_name == "custom" || config.model_name == config.model.name) return;
+  if (config.model_name == kCustomModel || config.model_name == config.model.name) return;
   config.model = model_by_name(config.model_name);
   config.model.name = config.model_name;
+}
+
+const FormerKey* former_key(std::string_view name) {
+  static constexpr std::array kKeys = {
+      FormerKey{"eval-batches", "eval-sequences", "0",
+                "counted micro-batches of each rank, so that the loss depended on the grid",
+                "set eval-sequences to a number of held-out sequences over all ranks"}};
+  const auto found = std::ranges::find(kKeys, name, &FormerKey::name);
+  return found == kKeys.end() ? nullptr : &*found;
 }
 
 const std::vector<ConfigEntry>& config_table() {

@@ -60,6 +60,12 @@ std::string value_text(const ConfigEntry& entry, const toml::node& node, const s
                   "write it as in " + example(entry));
 }
 
+/// As older builds stored it.
+std::string stored_value(const toml::node& node) {
+  const auto* integer = node.as_integer();
+  return integer == nullptr ? "" : fmt::format("{}", integer->get());
+}
+
 /// Far above any configuration. It bounds the depth of tables (a.a.a.a…), which toml++ takes down recursively.
 constexpr std::size_t kLargestFile = 64 * 1024;
 
@@ -89,6 +95,7 @@ class Reader {
   }
   void add(const std::string& key, const toml::node& node) {
     const std::string where = source(node);
+    if (const FormerKey* former = former_key(table_name(key)); former && stored_value(node) == former->neutral) return;
     const ConfigEntry& entry = find_entry(key, where);
     settings_.push_back({entry.name, value_text(entry, node, where), where});
   }

@@ -106,7 +106,7 @@ nlohmann::json communication_json(const Graph& graph) {
 }  // namespace
 
 std::string describe_run(const RunDescription& run) {
-  const auto& [config, source, program, planning_ms, world, devices, tuned] = run;
+  const auto& [config, source, program, planning_ms, world, devices, tuned, bf16] = run;
   const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
   const ModelConfig& m = config.model;
   std::string text =
@@ -129,6 +129,7 @@ std::string describe_run(const RunDescription& run) {
                         tuned->table.choices().size(), tuned->threads, tuned->threads == 1 ? "" : "s",
                         tuned->table.fingerprint());
   }
+  if (bf16) text += fmt::format("bf16       multiplied by {}\n", to_string(*bf16));
   if (const PackedWeights packed = packed_weights(*program.plan("train").graph); packed.tensors > 0) {
     text += fmt::format("packing    {} operands of products once a step, {}\n", packed.tensors, bytes(packed.bytes));
   }
@@ -153,7 +154,7 @@ std::string describe_run(const RunDescription& run) {
 }
 
 std::string describe_run_json(const RunDescription& run) {
-  const auto& [config, source, program, planning_ms, world, devices, tuned] = run;
+  const auto& [config, source, program, planning_ms, world, devices, tuned, bf16] = run;
   nlohmann::json plans = nlohmann::json::object();
   for (const std::string_view name : kGraphs) {
     if (!program.contains(name)) continue;
@@ -166,7 +167,8 @@ std::string describe_run_json(const RunDescription& run) {
                                 {"sum_of_tensor_bytes", plan.sum_of_tensor_bytes},
                                 {"fingerprint", fmt::format("{:016x}", plan.fingerprint)}};
   }
-  nlohmann::json tuning;
+  nlohmann::json tuning, bf16_products;
+  if (bf16) bf16_products = cpu::to_string(bf16->unit);
   if (tuned != nullptr) tuning = fmt::format("{:016x}", tuned->table.fingerprint());
   nlohmann::json memory = {{"scratch", program.scratch_bytes()}};
   std::int64_t total = program.scratch_bytes();
@@ -193,6 +195,7 @@ std::string describe_run_json(const RunDescription& run) {
                                {"rewrites", config.rewrites},
                                {"packed_weights", packed_weights(*program.plan("train").graph).tensors},
                                {"gemm_tuning", tuning},
+                               {"bf16_products", bf16_products},
                                {"train_tokens", source.train().size()},
                                {"held_out_tokens", source.held_out().size()},
                                {"planning_ms", planning_ms},

@@ -1,9 +1,11 @@
 // What would run: model, batch, ranks, data, plans and memory, for a person and for a script.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runtime/program.h"
+#include "train/bf16_products.h"
 #include "train/config.h"
 #include "train/gemm_tuning_file.h"
 #include "train/run_devices.h"
@@ -20,13 +22,15 @@ struct RunDescription {
   std::string world;       // "local" or "mpi": what ranks are
   const RunDevices& devices;
   const TunedGemms* tuned = nullptr;
+  std::optional<Bf16Choice> bf16 = {};
 };
 
 /// A line each.
 std::string describe_run(const RunDescription& run);
 
 /// One JSON object: model, parameters, dtype, ranks, grid, device,
-/// devices [{name, ranks}], communicator, threads, policy, gemm_tuning (a fingerprint or null),
+/// devices [{name, ranks}], communicator, threads, policy, gemm_tuning (a fingerprint or null), bf16_products (fp32,
+/// pairs, amx, or null where nothing multiplies bf16 on CPUs),
 /// train_tokens, held_out_tokens, planning_ms, plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes,
 /// sum_of_tensor_bytes, fingerprint}}, communication [{part, group, kind, count, sent_bytes}] and memory_bytes {role:
 /// bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0.

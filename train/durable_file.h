@@ -19,16 +19,23 @@ struct FileSummary {
   friend bool operator==(const FileSummary&, const FileSummary&) = default;
 };
 
+/// Whose name a file bears. Files in the folders that Weft fills are Weft's: they take their name, and a link or
+/// whatever else stood there is replaced, never written through. What a person named, with -o say, means what it means
+/// to other tools: links are followed to the file that they stand for, and what is no file (a device, a pipe,
+/// /dev/stdout, /dev/fd/3) is written to as it is.
+enum class Named : std::uint8_t { by_weft, by_person };
+
 /// One file being written. Until commit() nothing exists under its name (or the older file is still there), and a
-/// writer that is abandoned, by an exception say, removes its temporary file.
+/// writer that is abandoned, by an exception say, removes its temporary file. What is no file gets the bytes at once.
 ///
 ///   DurableFile file("run/manifest.json");
 ///   file.write(bytes);
 ///   file.commit();
 class DurableFile {
  public:
-  /// Creates "<path>.tmp". Throws RuntimeFault if that fails.
-  explicit DurableFile(std::filesystem::path path);
+  /// Creates a temporary file beside `path` that no other writer uses, and removes one that a killed writer of `path`
+  /// left. Throws RuntimeFault if that fails.
+  explicit DurableFile(std::filesystem::path path, Named named = Named::by_weft);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
@@ -39,16 +46,22 @@ class DurableFile {
   FileSummary commit();
 
  private:
-  std::filesystem::path path_, temporary_;
+  std::filesystem::path path_, temporary_;  // no temporary one: written at once
   int fd_ = -1;
   std::uint64_t bytes_ = 0;
   Crc32c checksum_;
 };
 
 /// Writes a whole text file durably.
-FileSummary write_durable(const std::filesystem::path& path, std::string_view text);
+FileSummary write_durable(const std::filesystem::path& path, std::string_view text, Named named = Named::by_weft);
 
-/// Throws UserError unless a file can be written there: before minutes of work whose result would be lost.
+/// Whether what a person named is no file, and gets bytes as they come: a device, a pipe, /dev/stdout.
+bool written_at_once(const std::filesystem::path& path);
+
+/// Where a chain of links ends: a path that is no link, and need not exist.
+std::filesystem::path behind_links(std::filesystem::path path);
+
+/// Throws UserError unless what a person named can be written: before minutes of work whose result would be lost.
 void expect_writable(const std::filesystem::path& file, std::string_view fix = "-o with another path");
 
 /// Makes renames inside `folder` survive a power failure.

@@ -221,8 +221,11 @@ std::string read_gemm_tuning_text(const std::filesystem::path& path) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned) {
-  return tuned ? std::shared_ptr<const GemmTuning>(tuned, &tuned->table) : nullptr;
+std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,
+                                           std::optional<cpu::PackedUnit> bf16) {
+  if (!bf16) return tuned ? std::shared_ptr<const GemmTuning>(tuned, &tuned->table) : nullptr;
+  const auto choices = tuned ? tuned->table.choices() : std::span<const GemmChoice>();
+  return std::make_shared<const GemmTuning>(std::vector<GemmChoice>(choices.begin(), choices.end()), bf16);
 }
 
 std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,

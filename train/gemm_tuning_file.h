@@ -39,8 +39,9 @@ TunedGemms parse_gemm_tuning(std::string_view json_text, const std::string& name
 /// The text of a file, to be parsed. Throws UserError if it can't be read or is larger than any table.
 std::string read_gemm_tuning_text(const std::filesystem::path& path);
 
-/// The table alone, as programs take it; null for null.
-std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned);
+/// The table alone, as programs take it, with what multiplies bf16; null where both are.
+std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,
+                                           std::optional<cpu::PackedUnit> bf16 = std::nullopt);
 
 /// What to do with a checkpoint's table that was measured on another machine: its bits can't be repeated here. Refuse
 /// it, or use the default methods.

@@ -13,9 +13,16 @@ namespace weft {
 /// transformers 4 reads them (rope_theta, rope_scaling) and the way 5 does (rope_parameters).
 std::string hf_config_json(const ModelConfig& model, DType dtype);
 
-/// Reads either way. `name` stands for the file in messages. Throws UserError on a missing or misshapen key, another
-/// model_type, and on each setting that Weft doesn't implement (biases in llama, another activation or rope_type, …):
-/// ignoring one would give wrong numbers silently.
-ModelConfig model_from_hf_config(std::string_view json_text, const std::string& name);
+/// What a config.json says of the model and of the type that its weights are stored in.
+struct HfConfig {
+  ModelConfig model;
+  DType dtype = DType::f32;  // bf16 for bfloat16, f32 for all others, which are widened when they are read
+};
+
+/// Reads either way; model types gpt2, llama and mistral. `name` stands for the file in messages. Throws UserError on a
+/// missing or misshapen key, on another model_type (naming the part of it that Weft doesn't compute), and on each
+/// setting that Weft doesn't implement (biases in llama, another activation or rope_type, a sliding window shorter than
+/// the context, …): a model that is read with such a setting left out would compute other numbers.
+HfConfig read_hf_config(std::string_view json_text, const std::string& name);
 
 }  // namespace weft

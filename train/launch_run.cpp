@@ -20,9 +20,11 @@ int run_on_ranks(RunConfig config, const std::function<int(World&, const RunConf
   return run_mpi([&](World& world) {
     expect_same_build(world);
     expect_same_config(world, config);
-    if (adjust) adjust(config, world.size());
-    resolve(config, world.size());
-    check_communicator(config, /*launched_by_mpi=*/true);
+    act_together(world, [&] {  // a machine may lack a folder that the configuration names
+      if (adjust) adjust(config, world.size());
+      resolve(config, world.size());
+      check_communicator(config, /*launched_by_mpi=*/true);
+    });
     config.run_dir = text_of_rank_0(world, config.run_dir);
     return body(world, config);
   });

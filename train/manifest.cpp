@@ -15,6 +15,8 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "train/checkpoint_folder.h"
+#include "train/mapped_file.h"
 
 namespace weft {
 namespace {
@@ -289,6 +291,21 @@ Manifest parse_manifest(std::string_view json_text, const std::string& name) {
   } catch (const json::exception& error) {
     throw UserError(name + " is damaged: " + error.what(), "a manifest that weft has written", kUseAnother);
   }
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const MappedFile file(folder / kManifestFile);
+  Manifest manifest =
+      parse_manifest({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, in_quotes(file.path()));
+  for (const auto& [name, summary] : manifest.files) {
+    std::error_code missing;
+    const auto found = std::filesystem::file_size(folder / name, missing);
+    if (!missing && found == summary.bytes) continue;
+    throw UserError(missing ? in_quotes(folder / name) + " is missing"
+                            : fmt::format("{} has {} bytes", in_quotes(folder / name), found),
+                    fmt::format("{} bytes, as the manifest says", summary.bytes), kUseAnother);
+  }
+  return manifest;
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -61,5 +62,9 @@ std::string to_json(const Manifest& manifest);
 /// believable: a model that could be trained, files without folders in their names, shards inside of their blocks, each
 /// entry once and in a file that is listed, and the checksum right.
 Manifest parse_manifest(std::string_view json_text, const std::string& name);
+
+/// Reads manifest.json of a checkpoint's folder, and checks that the files that it lists are there in full size. Throws
+/// UserError.
+Manifest read_manifest(const std::filesystem::path& folder);
 
 }  // namespace weft

@@ -1,16 +1,17 @@
-// A file mapped read-only into memory, so that token files and weights larger than memory are read by page.
+// A file mapped read-only into memory, so that weights larger than memory are read by page.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <span>
-#include <string>
+
+#include "train/input_file.h"
 
 namespace weft {
 
-/// A path as messages show it: in single quotes.
-std::string in_quotes(const std::filesystem::path& path);
-
+/// For files that are read at once, as checkpoints and profiles are: one that is truncated while it is mapped ends the
+/// process by SIGBUS. What a run reads for as long as it lasts is an InputFile.
+///
 /// Owns one mapping. The bytes stay where they are when the object is moved, so views into them stay valid.
 class MappedFile {
  public:

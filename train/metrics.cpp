@@ -81,7 +81,7 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t first_step) : 
     const auto bytes = old.bytes();
     write_durable(path_, earlier_lines({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, first_step));
   }
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd_ < 0) throw RuntimeFault(in_quotes(path_) + " can't be opened: " + std::strerror(errno));
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/cost_model.h"
 #include "runtime/plan_alone.h"
 #include "runtime/plan_together.h"
+#include "train/bf16_products.h"
 #include "train/gemm_tuning_file.h"
 #include "train/machine_files.h"
 #include "train/profile_file.h"
@@ -56,6 +57,7 @@ PlanningProblem problem_of(const RunConfig& config, const Profile* profile) {
   problem.grid = config.grid;
   problem.rewrites = chosen_rewrites(config);
   problem.options = without_costs(config);
+  problem.libraries = config.libraries;
   std::tie(problem.machine, problem.options.cost_model) = costs_for(config, profile);
   contend(problem.options, problem.machine, config.grid);
   return problem;
@@ -81,25 +83,32 @@ PolicyOptions policy_options(const RunConfig& config) {
 std::vector<Rewrite> chosen_rewrites(const RunConfig& config) {
   std::vector<Rewrite> rewrites = parse_rewrites(config.rewrites);
   if (config.fuse_gelu && !fuses_gelu(rewrites)) rewrites.insert(rewrites.begin(), FuseGelu{});
+  const std::optional<cpu::PackedUnit> bf16 = bf16_unit_of(config);
+  for (Rewrite& rewrite : rewrites) {
+    if (auto* packing = std::get_if<PackWeights>(&rewrite)) packing->bf16 = bf16;
+  }
   if (packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
   // Another machine's products may read weights as they are, and a plan file says itself what its plan packs.
   const bool may_pack = config.machine.empty() && config.memory_limit == 0 && !config.policy.starts_with("file:") &&
                         config.model.parameters() <= kMostPacked / kPackedBytes;
-  if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(PackWeights{});
-  if (config.pack_weights == WeightPacking::automatic && may_pack) rewrites.emplace_back(PackWeights{kWorthPacking});
+  if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(PackWeights{.bf16 = bf16});
+  if (config.pack_weights == WeightPacking::automatic && may_pack)
+    rewrites.emplace_back(PackWeights{kWorthPacking, bf16});
   return rewrites;
 }
 
-std::uint64_t compiled_fingerprint(const std::filesystem::path& config_file) {
-  RunConfig config;
-  load_toml(config, config_file.string());
+std::uint64_t compiled_fingerprint(RunConfig config) {
   resolve(config, 0);
-  const std::unique_ptr<Policy> policy = make_policy(config.policy);
+  const std::unique_ptr<Policy> policy = make_policy(config.policy, config.libraries);
   const Plan plan = plan_alone(lower_train(config.model, step_config(config)), *policy, policy_options(config),
                                chosen_rewrites(config));
-  if (config.gemm_tuning.empty() || config.gemm_tuning == kNoGemmTuning) return plan.fingerprint;
-  const TunedGemms tuned = parse_gemm_tuning(read_gemm_tuning_text(config.gemm_tuning), config.gemm_tuning);
-  return with_products(plan.fingerprint, tuned.table);
+  std::shared_ptr<const TunedGemms> tuned;
+  if (!config.gemm_tuning.empty() && config.gemm_tuning != kNoGemmTuning) {
+    tuned = std::make_shared<const TunedGemms>(
+        parse_gemm_tuning(read_gemm_tuning_text(config.gemm_tuning), config.gemm_tuning));
+  }
+  const std::shared_ptr<const GemmTuning> products = table_of(tuned, bf16_unit_of(config));
+  return products ? with_products(plan.fingerprint, *products) : plan.fingerprint;
 }
 
 PlanningProblem planning_problem(const RunConfig& config) {

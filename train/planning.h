@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <vector>
 
 #include "runtime/plan_report.h"
@@ -23,9 +22,9 @@ PolicyOptions policy_options(const RunConfig& config);
 /// where a plan file says itself what its plan packs.
 std::vector<Rewrite> chosen_rewrites(const RunConfig& config);
 
-/// The fingerprint of the plan of the training step that a configuration file describes, as a run of it has it. Throws
-/// UserError if the file or what it names can't be read.
-std::uint64_t compiled_fingerprint(const std::filesystem::path& config_file);
+/// The fingerprint of the plan of the training step that a configuration, not yet resolved, describes, as a run of it
+/// has it. Throws UserError if what it names can't be read, or may not be loaded.
+std::uint64_t compiled_fingerprint(RunConfig config);
 
 /// The training step of a resolved configuration, to be planned, simulated and compared. A profile counts where it
 /// knows a task; the machine, by default a laptop, for the rest and for what tasks share.

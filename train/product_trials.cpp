@@ -10,6 +10,7 @@
 #include "kernels/cpu/parallel.h"
 #include "ops/lower.h"
 #include "runtime/device/device_gemm_trials.h"
+#include "train/bf16_products.h"
 #include "train/planning.h"
 #include "train/trainer.h"
 
@@ -62,7 +63,9 @@ struct ProductTrials::Impl {
 
 ProductTrials::ProductTrials(const RunConfig& config, int rounds)
     : impl_(std::make_unique<Impl>(static_cast<int>(config.threads))) {
-  const GemmTrialOptions options{.rounds = rounds, .cache_bytes = bytes_beyond_caches()};
+  const GemmTrialOptions options{.rounds = rounds,
+                                 .cache_bytes = bytes_beyond_caches(),
+                                 .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit())};
   if (config.device == DeviceKind::cuda) {
     impl_->on_device = make_device_gemm_trials(options);
   } else {

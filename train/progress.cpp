@@ -9,8 +9,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace weft {
 namespace {
+
+constexpr const char* kErase = "\r\x1b[K";  // what the line showed
 
 /// `number` with three significant digits, in the first of `units` of which there are fewer than `base`.
 template <std::size_t Count>
@@ -80,12 +84,14 @@ void Progress::update(const StepMetrics& metrics, double elapsed) {
   printed_at_ = elapsed;
   std::string line = progress_line(metrics, first_step_, steps_, elapsed);
   if (!terminal_) {
-    fmt::print(out_, "{}\n", line);
+    say(out_, "{}\n", line);
   } else if (metrics.val_loss || last) {
-    fmt::print(out_, "\r\x1b[K{}\n", line);  // these stay; "\x1b[K" erases what the old line had beyond
+    std::fputs(kErase, out_);
+    say(out_, "{}\n", line);  // these stay
     line.clear();
   } else {
-    fmt::print(out_, "\r\x1b[K{}", line);
+    std::fputs(kErase, out_);
+    say(out_, "{}", line);
   }
   line_ = terminal_ ? std::move(line) : std::string();
   std::fflush(out_);
@@ -93,9 +99,10 @@ void Progress::update(const StepMetrics& metrics, double elapsed) {
 
 void Progress::message(const std::string& text) {
   if (line_.empty()) {
-    fmt::print(out_, "{}\n", text);
+    say(out_, "{}\n", text);
   } else {
-    fmt::print(out_, "\r\x1b[K{}\n{}", text, line_);
+    std::fputs(kErase, out_);
+    say(out_, "{}\n{}", text, line_);
   }
   std::fflush(out_);
 }

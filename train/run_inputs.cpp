@@ -12,6 +12,7 @@
 #include "train/checkpoint.h"
 #include "train/checksum.h"
 #include "train/mapped_file.h"
+#include "train/saved_model.h"
 #include "train/weights.h"
 
 namespace weft {
@@ -23,14 +24,6 @@ constexpr std::size_t kPiece = std::size_t{64} << 20;
 
 std::string hex(std::uint64_t digest) {
   return fmt::format("{:016x}", digest);
-}
-
-// The checkpoint that the run goes on from, if any.
-std::optional<fs::path> checkpoint_to_resume(const RunConfig& config) {
-  if (config.resume.empty()) return std::nullopt;
-  // None yet: the run begins, so that one command starts and restarts it.
-  if (config.resume == "auto") return latest_checkpoint(config.run_dir);
-  return find_checkpoint(config.resume);
 }
 
 // A run's newest checkpoint, so that all ranks load the one that they have agreed on.
@@ -126,7 +119,8 @@ RunInputs find_run_inputs(World& world, const RunConfig& config) {
     inputs.resume_from = checkpoint_to_resume(config);
     inputs.init_from = weights_to_start_from(config);
     if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
-    inputs.source = TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len});
+    inputs.source =
+        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype});
   });
   expect_same_facts(world, facts_of(inputs.source));
   inputs.share = agree_on_weights(world, inputs.resume_from ? inputs.resume_from : inputs.init_from);

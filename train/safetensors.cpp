@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -158,18 +159,24 @@ Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, 
     return size_of(a.type) != size_of(b.type) ? size_of(a.type) > size_of(b.type) : a.name < b.name;
   });
   Layout layout;
-  nlohmann::ordered_json json;
-  if (!metadata.empty()) json[kMetadataKey] = metadata;
+  using nlohmann::ordered_json;
+  ordered_json json = ordered_json::object();
+  auto& members = json.get_ref<ordered_json::object_t&>();  // by name each would be looked for among all before it
+  std::set<std::string_view> names;
+  if (!metadata.empty()) members.emplace_back(*names.insert(kMetadataKey).first, metadata);
   std::uint64_t end = 0;
   for (const TensorToWrite& tensor : tensors) {
     const auto size = byte_count(tensor.shape, tensor.type);
-    if (!size || json.contains(tensor.name)) throw std::invalid_argument("write_safetensors: tensor " + tensor.name);
+    if (!size || !names.insert(tensor.name).second) {
+      throw std::invalid_argument("write_safetensors: tensor " + tensor.name);
+    }
     layout.sizes.push_back(*size);
-    json[tensor.name] = {
-        {"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {end, end + *size}}};
+    members.emplace_back(
+        tensor.name,
+        ordered_json{{"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {end, end + *size}}});
     end += *size;
   }
-  layout.header = json.is_null() ? "{}" : json.dump();
+  layout.header = json.dump();
   layout.header.resize((layout.header.size() + 7) / 8 * 8, ' ');
   return layout;
 }

@@ -8,7 +8,9 @@
 
 #include "base/hash.h"
 #include "ops/lower.h"
+#include "train/bf16_products.h"
 #include "train/device_choice.h"
+#include "train/gemm_tuning_file.h"
 #include "train/planning.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
@@ -26,7 +28,7 @@ RunConfig every_step_traced(RunConfig config) {
 StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::string>& policies,
                  const PolicyOptions& options)
     : world_(world),
-      config_(config),
+      config_(with_bf16(config, bf16_of_run(world, config))),
       at_(coordinates_of(config.grid, world.rank())),
       specs_(model_parameters(config.model)),
       shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)) {
@@ -37,10 +39,12 @@ StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::s
     graphs.push_back({names_.back(), graph, policy});
   }
   program_ = std::make_unique<Program>(world_, std::move(graphs),
-                                       ProgramOptions{.policy_options = options,
+                                       ProgramOptions{.libraries = config_.libraries,
+                                                      .policy_options = options,
                                                       .rewrites = chosen_rewrites(config_),
                                                       .grid = config_.grid,
                                                       .threads = static_cast<int>(config_.threads),
+                                                      .gemm_tuning = table_of(nullptr, bf16_unit_of(config_)),
                                                       .make_executor = executor_of(every_step_traced(config_)),
                                                       .watchdog_seconds = config_.watchdog});
   reset();

@@ -1,17 +1,22 @@
-// Finds the files, recognises their format, checks every id once, and splits off what is held out.
+// Finds the files, has each one checked, and splits off what is held out.
 #include "train/token_source.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <optional>
-#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "train/checksum.h"
+#include "train/data_kind.h"
+#include "train/token_file.h"
 #include "train/tokenizer.h"
 
 namespace weft {
@@ -20,206 +25,101 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDefaultFolder = "/usr/share/common-licenses";
-constexpr std::uint64_t kHeaderBytes = 1024;  // llm.c: 256 int32
-
-std::uint64_t bytes_per_token(TokenEncoding encoding) {
-  switch (encoding) {
-    case TokenEncoding::bytes:
-      return 1;
-    case TokenEncoding::u16:
-      return 2;
-    case TokenEncoding::u32:
-      return 4;
-  }
-  return 1;
-}
-
-template <class Word>
-void widen(const std::byte* data, std::uint64_t count, std::int32_t* out) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Word word;
-    std::memcpy(&word, data + i * sizeof(Word), sizeof(Word));  // a raw file may be mapped at any alignment
-    out[i] = static_cast<std::int32_t>(word);
-  }
-}
-
-void widen(const TokenStream::Part& part, std::uint64_t begin, std::uint64_t count, std::int32_t* out) {
-  const std::byte* data = part.data + begin * bytes_per_token(part.encoding);
-  switch (part.encoding) {
-    case TokenEncoding::bytes:
-      return widen<std::uint8_t>(data, count, out);
-    case TokenEncoding::u16:
-      return widen<std::uint16_t>(data, count, out);
-    case TokenEncoding::u32:
-      return widen<std::uint32_t>(data, count, out);
-  }
-}
-
-/// Index of the first id that is not below `vocab`.
-template <class Word>
-std::optional<std::uint64_t> first_outside(const std::byte* data, std::uint64_t count, std::uint64_t vocab) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Word word;
-    std::memcpy(&word, data + i * sizeof(Word), sizeof(Word));
-    if (word >= vocab) return i;
-  }
-  return std::nullopt;
-}
-
-std::uint32_t header_word(std::span<const std::byte> bytes, std::size_t index) {
-  std::uint32_t word;
-  std::memcpy(&word, bytes.data() + 4 * index, 4);
-  return word;
-}
-
-/// What llm.c's other files are, told by their first word: easily given by mistake, they end in .bin too.
-const char* other_llmc_file(std::uint32_t magic) {
-  switch (magic) {
-    case 20240326:
-      return "an llm.c model";
-    case 20240327:
-      return "an llm.c debug state";
-    case 20240328:
-      return "an llm.c tokenizer";
-    case 20240522:
-      return "llm.c's HellaSwag data";
-    case 20240527:
-      return "an llm.c optimizer state";
-    default:
-      return nullptr;
-  }
-}
-
-/// The tokens of a .bin file: where they start and how many there are.
-TokenStream::Part recognise_bin(const MappedFile& file) {
-  const auto bytes = file.bytes();
-  const std::string name = in_quotes(file.path());
-  const std::string formats = "a token file: llm.c's with version 1 or 7, or nanoGPT's bare u16 ids";
-  if (bytes.size() >= 4) {
-    const std::uint32_t magic = header_word(bytes, 0);
-    if (const char* what = other_llmc_file(magic))
-      throw UserError(name + " is " + what, formats, "give the token file: llm.c's data scripts write one");
-    if (magic == 20240520 || magic == 20240801) {
-      const std::uint32_t expected_version = magic == 20240520 ? 1 : 7;
-      const TokenEncoding encoding = magic == 20240520 ? TokenEncoding::u16 : TokenEncoding::u32;
-      if (bytes.size() < kHeaderBytes) {
-        throw UserError(fmt::format("{} is truncated: {} bytes", name, bytes.size()), "a header of 1024 bytes",
-                        "copy or make the file again");
-      }
-      if (header_word(bytes, 1) != expected_version) {
-        throw UserError(fmt::format("{} has format version {}", name, header_word(bytes, 1)),
-                        fmt::format("version {} behind magic number {}", expected_version, magic),
-                        "make the file again with a newer llm.c");
-      }
-      const std::uint64_t count = header_word(bytes, 2);
-      const std::uint64_t size = kHeaderBytes + count * bytes_per_token(encoding);
-      if (bytes.size() != size) {
-        throw UserError(fmt::format("{} has {} bytes", name, bytes.size()),
-                        fmt::format("{} bytes for the {} tokens that its header counts", size, count),
-                        "copy or make the file again");
-      }
-      return {encoding, bytes.data() + kHeaderBytes, count, false};
-    }
-  }
-  if (bytes.size() % 2 != 0) {
-    throw UserError(fmt::format("{} has {} bytes, an odd number, and no llm.c header", name, bytes.size()), formats,
-                    "copy or make the file again; text files need another ending than .bin");
-  }
-  return {TokenEncoding::u16, bytes.data(), bytes.size() / 2, false};
-}
-
-void check_ids(const MappedFile& file, const TokenStream::Part& part, std::int64_t vocab) {
-  const auto limit = static_cast<std::uint64_t>(vocab);
-  std::optional<std::uint64_t> position;
-  if (part.encoding == TokenEncoding::u16 && limit <= UINT16_MAX) {
-    position = first_outside<std::uint16_t>(part.data, part.count, limit);
-  } else if (part.encoding == TokenEncoding::u32) {
-    position = first_outside<std::uint32_t>(part.data, part.count, limit);
-  }
-  if (!position) return;
-  std::int32_t id = 0;
-  widen(part, *position, 1, &id);
-  throw UserError(
-      fmt::format("{}: token {} has id {}", in_quotes(file.path()), *position, static_cast<std::uint32_t>(id)),
-      fmt::format("ids below {}, the model's vocabulary", vocab),
-      "set model.vocab to the tokenizer's size (50257 for GPT-2), or give other data");
-}
-
-/// The files behind one path, in order, all of one kind.
-struct FileSet {
-  std::vector<MappedFile> files;
-  bool text = true;
-};
+constexpr const char* kNameOneFile = "name one file: --data FOLDER/train.bin";
 
 bool is_bin(const fs::path& path) {
   return path.extension() == ".bin";
 }
 
-std::optional<std::size_t> nul_byte(const MappedFile& file) {
-  const auto bytes = file.bytes();
-  if (bytes.empty()) return std::nullopt;
-  const void* found = std::memchr(bytes.data(), 0, bytes.size());
-  if (found == nullptr) return std::nullopt;
-  return static_cast<std::size_t>(static_cast<const std::byte*>(found) - bytes.data());
+/// "x_val_000000.bin" and "val.bin": "val" between the ends of the stem and characters that join words.
+bool is_val(const fs::path& path) {
+  constexpr std::string_view kWord = "val", kJoints = "_-.";
+  const std::string stem = path.stem().string();
+  for (std::size_t at = stem.find(kWord); at != std::string::npos; at = stem.find(kWord, at + 1)) {
+    const std::size_t end = at + kWord.size();
+    const bool begins = at == 0 || kJoints.find(stem[at - 1]) != std::string_view::npos;
+    if (begins && (end == stem.size() || kJoints.find(stem[end]) != std::string_view::npos)) return true;
+  }
+  return false;
+}
+
+/// The files behind one path, in order, all of one kind, opened and not yet read.
+struct FileSet {
+  std::vector<std::shared_ptr<const InputFile>> files;
+  bool text = true;
+  bool folder = false;
+};
+
+std::shared_ptr<const InputFile> open_file(const fs::path& path) {
+  auto file = std::make_shared<const InputFile>(path);
+  refuse_foreign_kind(*file);
+  return file;
 }
 
 FileSet single_file(const fs::path& path) {
   FileSet set;
   set.text = !is_bin(path);
-  MappedFile& file = set.files.emplace_back(path);
-  if (file.bytes().empty())
+  set.files.push_back(open_file(path));
+  if (set.files.front()->size() == 0)
     throw UserError(in_quotes(path) + " is empty", "text or tokens", "check the path, or make the file again");
-  if (!set.text) return set;
-  if (const auto position = nul_byte(file)) {
-    throw UserError(fmt::format("{} isn't text: it has a NUL byte at {}", in_quotes(path), *position),
-                    "a text file, or a token file whose name ends in .bin",
-                    "give other data, or let the name of a token file end in .bin");
-  }
   return set;
 }
 
-const MappedFile* equal_file(const std::vector<MappedFile>& files, const MappedFile& file) {
-  const auto bytes = file.bytes();
-  const auto found = std::find_if(files.begin(), files.end(), [&](const MappedFile& other) {
-    return other.bytes().size() == bytes.size() && std::memcmp(other.bytes().data(), bytes.data(), bytes.size()) == 0;
-  });
-  return found == files.end() ? nullptr : &*found;
+/// A data set is often a card and folders of files: the card alone is nothing to train on.
+void refuse_data_set(const fs::path& folder) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.is_regular_file() || !is_data_set_name(entry.path())) continue;
+    throw UserError(fmt::format("the folder {} holds {}, a file of a data set", in_quotes(folder.parent_path()),
+                                (folder.filename() / entry.path().filename()).string()),
+                    "regular files of text or tokens, not in subfolders",
+                    "write its text to .txt files, or its token ids to .bin files, in a folder of their own");
+  }
+}
+
+/// Each file of a folder is held open: as many as the system lets a process have.
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
   std::vector<fs::path> paths;
-  std::size_t bins = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_symlink() || !entry.is_regular_file()) continue;
-    paths.push_back(entry.path());
-    if (is_bin(entry.path())) ++bins;
-  }
-  if (bins != 0 && bins != paths.size()) {
-    throw UserError(fmt::format("{} holds {} .bin files among {} files", in_quotes(folder), bins, paths.size()),
-                    "a folder of token files or a folder of text", "name one file: --data FOLDER/train.bin");
+    if (entry.is_symlink()) continue;
+    if (entry.is_directory()) {
+      refuse_data_set(entry.path());
+      notes.push_back(entry.path().filename().string() + ": left out, it is a folder");
+    }
+    if (entry.is_regular_file()) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
+  allow_many_files();
   FileSet set;
-  set.text = bins == 0;
+  set.folder = true;
   for (const fs::path& path : paths) {
-    const std::string name = path.filename().string();
-    MappedFile file(path);
-    if (file.bytes().empty()) {
-      notes.push_back(name + ": left out, it is empty");
-    } else if (const auto position = set.text ? nul_byte(file) : std::nullopt) {
-      notes.push_back(fmt::format("{}: left out, it has a NUL byte at {}", name, *position));
-    } else if (const MappedFile* equal = equal_file(set.files, file)) {
-      notes.push_back(fmt::format("{}: left out, it equals {}", name, equal->path().filename().string()));
-    } else {
+    auto file = open_file(path);
+    if (file->size() > 0) {
       set.files.push_back(std::move(file));
+    } else {
+      notes.push_back(path.filename().string() + ": left out, it is empty");
     }
   }
-  if (set.files.empty()) {
-    throw UserError(in_quotes(folder) + " holds no text and no tokens",
-                    "regular files, not in subfolders, not symbolic links",
-                    notes.empty() ? "name a folder with data, or a file" : "give other data: " + join(notes, "; "));
+  const auto bins = std::count_if(paths.begin(), paths.end(), is_bin);
+  if (bins != 0 && static_cast<std::size_t>(bins) != paths.size()) {
+    throw UserError(fmt::format("{} holds {} .bin files among {} files", in_quotes(folder), bins, paths.size()),
+                    "a folder of token files or a folder of text", kNameOneFile);
   }
+  set.text = bins == 0;
   return set;
+}
+
+void expect_some(const std::string& path, std::size_t files, const std::vector<std::string>& notes) {
+  if (files > 0) return;
+  throw UserError(in_quotes(path) + " holds no text and no tokens",
+                  "regular files, not in subfolders, not symbolic links",
+                  notes.empty() ? "name a folder with data, or a file" : "give other data: " + join(notes, "; "));
 }
 
 FileSet find_files(const std::string& path, std::vector<std::string>& notes) {
@@ -230,33 +130,119 @@ FileSet find_files(const std::string& path, std::vector<std::string>& notes) {
   }
   if (!fs::is_directory(path, error)) return single_file(path);
   try {
-    return folder_files(path, notes);
+    FileSet set = folder_files(path, notes);
+    expect_some(path, set.files.size(), notes);
+    return set;
   } catch (const fs::filesystem_error& failure) {
     throw UserError(in_quotes(path) + " can't be listed: " + failure.code().message(), "a readable folder",
                     "check its permissions");
   }
 }
 
-TokenStream::Part recognise(const MappedFile& file, bool text, std::int64_t vocab) {
-  if (text) return {TokenEncoding::bytes, file.bytes().data(), file.bytes().size(), true};
-  const TokenStream::Part part = recognise_bin(file);
-  check_ids(file, part, vocab);
-  return part;
+/// A text's tokens, or the place of the NUL byte that says that it is none.
+struct CheckedText {
+  CheckedTokens tokens;
+  std::optional<std::uint64_t> nul;
+};
+
+CheckedText check_text(const std::shared_ptr<const InputFile>& file) {
+  CheckedText text;
+  Crc32c checksum;
+  std::uint64_t before = 0;
+  read_in_pieces(*file, 0, file->size(), [&](std::span<const std::byte> bytes) {
+    if (const void* found = std::memchr(bytes.data(), 0, bytes.size())) {
+      text.nul = before + static_cast<std::uint64_t>(static_cast<const std::byte*>(found) - bytes.data());
+    }
+    checksum.add(bytes);
+    before += bytes.size();
+    return !text.nul;
+  });
+  text.tokens = {{file, TokenEncoding::bytes, 0, file->size(), true}, checksum.value()};
+  return text;
+}
+
+bool equal_content(const InputFile& a, const InputFile& b) {
+  std::vector<std::byte> other;
+  std::uint64_t at = 0;
+  bool equal = a.size() == b.size();
+  if (!equal) return false;
+  read_in_pieces(a, 0, a.size(), [&](std::span<const std::byte> bytes) {
+    other.resize(bytes.size());
+    b.read(at, other);
+    at += bytes.size();
+    equal = std::equal(bytes.begin(), bytes.end(), other.begin());
+    return equal;
+  });
+  return equal;
+}
+
+/// The files of one path that hold tokens, read through; what is left out is noted.
+std::vector<CheckedTokens> check_files(const std::string& path, const FileSet& set, const TokenSourceOptions& options,
+                                       std::vector<std::string>& notes) {
+  std::vector<CheckedTokens> checked;
+  for (const std::shared_ptr<const InputFile>& file : set.files) {
+    const std::string name = file->path().filename().string();
+    CheckedText text = set.text ? check_text(file) : CheckedText{};
+    if (text.nul && !set.folder) {
+      throw UserError(fmt::format("{} isn't text: it has a NUL byte at {}", in_quotes(path), *text.nul),
+                      "a text file, or a token file whose name ends in .bin",
+                      "give other data, or let the name of a token file end in .bin");
+    }
+    if (text.nul) {
+      notes.push_back(fmt::format("{}: left out, it has a NUL byte at {}", name, *text.nul));
+      continue;
+    }
+    CheckedTokens tokens = set.text ? std::move(text.tokens) : check_token_file(file, options.width, options.vocab);
+    const auto equal = std::ranges::find_if(checked, [&](const CheckedTokens& other) {
+      return other.checksum == tokens.checksum && equal_content(*other.part.file, *file);
+    });
+    if (equal == checked.end()) {
+      checked.push_back(std::move(tokens));
+    } else {
+      notes.push_back(fmt::format("{}: left out, it equals {}", name, equal->part.file->path().filename().string()));
+    }
+  }
+  expect_some(path, checked.size(), notes);
+  return checked;
+}
+
+/// Takes the files of the set that are held out by their name.
+FileSet take_val_files(FileSet& set) {
+  FileSet val;
+  val.text = set.text;
+  val.folder = set.folder;
+  if (set.text || !set.folder) return val;
+  const auto first =
+      std::stable_partition(set.files.begin(), set.files.end(), [](const auto& file) { return !is_val(file->path()); });
+  std::move(first, set.files.end(), std::back_inserter(val.files));
+  set.files.erase(first, set.files.end());
+  return val;
+}
+
+void note_left_out(const FileSet& set, std::string_view why, std::vector<std::string>& notes) {
+  for (const auto& file : set.files) {
+    notes.push_back(fmt::format("{}: left out, {}", file->path().filename().string(), why));
+  }
+}
+
+void expect_byte_vocabulary(const std::string& path, std::int64_t vocab) {
+  if (vocab == ByteTokenizer::kVocabulary) return;
+  throw UserError(fmt::format("{} is text, and the model has a vocabulary of {}", in_quotes(path), vocab),
+                  fmt::format("{}, as text is read byte by byte", ByteTokenizer::kVocabulary),
+                  fmt::format("--model.vocab {} for a model of bytes, or --data with a .bin file of token ids",
+                              ByteTokenizer::kVocabulary));
 }
 
 TokenStream::Part slice(TokenStream::Part part, std::uint64_t begin, std::uint64_t count) {
-  part.data += begin * bytes_per_token(part.encoding);
+  part.offset += begin * bytes_per_token(part.encoding);
   part.count = count;
   part.end_of_text = part.end_of_text && count > 0;
   return part;
 }
 
 /// What one file adds to the digest: its tokens, and where what is held out begins.
-void add_file(Fingerprint& digest, const MappedFile& file, const TokenStream::Part& part, std::uint64_t train_count) {
-  const std::size_t bytes = part.count * bytes_per_token(part.encoding);
-  const auto tokens = file.bytes().last(bytes);
-  digest.add(bytes_per_token(part.encoding)).add(part.count).add(train_count);
-  digest.add(std::uint64_t{Crc32c().add(tokens).value()});
+void add_file(Fingerprint& digest, const CheckedTokens& tokens, std::uint64_t train_count) {
+  digest.add(bytes_per_token(tokens.part.encoding)).add(tokens.part.count).add(train_count).add(tokens.checksum);
 }
 
 /// 259012 reads "259,012".
@@ -266,93 +252,93 @@ std::string grouped(std::uint64_t number) {
   return text;
 }
 
+std::string kind_of(const std::vector<CheckedTokens>& files) {
+  const auto holds = [&](TokenEncoding encoding) {
+    return std::ranges::any_of(files, [&](const CheckedTokens& file) { return file.part.encoding == encoding; });
+  };
+  if (holds(TokenEncoding::bytes)) return "text";
+  if (holds(TokenEncoding::u16) && holds(TokenEncoding::u32)) return "u16 and u32 token";
+  return holds(TokenEncoding::u16) ? "u16 token" : "u32 token";
+}
+
 }  // namespace
-
-void TokenStream::append(const Part& part) {
-  const std::uint64_t count = part.count + (part.end_of_text ? 1 : 0);
-  if (count == 0) return;
-  parts_.push_back(part);
-  begins_.push_back(size_);
-  size_ += count;
-}
-
-std::int32_t TokenStream::at(std::uint64_t index) const {
-  std::int32_t id = 0;
-  copy(index, 1, &id);
-  return id;
-}
-
-void TokenStream::copy(std::uint64_t begin, std::uint64_t count, std::int32_t* out) const {
-  if (begin > size_ || count > size_ - begin) throw std::out_of_range("tokens beyond the end of the stream");
-  if (count == 0) return;
-  auto index = static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), begin) - begins_.begin()) - 1;
-  for (; count > 0; ++index) {
-    const Part& part = parts_[index];
-    const std::uint64_t offset = begin - begins_[index];
-    const std::uint64_t ids = offset < part.count ? std::min(count, part.count - offset) : 0;
-    widen(part, offset, ids, out);
-    out += ids;
-    count -= ids;
-    begin += ids;
-    if (count > 0 && part.end_of_text) {
-      *out++ = ByteTokenizer::kEndOfText;
-      --count;
-      ++begin;
-    }
-  }
-}
 
 TokenSource TokenSource::open(const TokenSourceOptions& options) {
   TokenSource source;
   const std::string path = options.data.empty() ? kDefaultFolder : options.data;
-  FileSet data = find_files(path, source.notes_);
-  source.text_ = data.text;
-  FileSet held_out;
+  const bool has_data = !options.held_out_only || options.val_data.empty();
+  FileSet data;
+  if (has_data) data = find_files(path, source.notes_);
+  FileSet val = take_val_files(data);
+  source.what_held_out_ = val.files.empty()
+                              ? "the last 10 % of each file"
+                              : fmt::format("{} val file{}", val.files.size(), val.files.size() == 1 ? "" : "s");
+  std::string val_path = path;
   if (!options.val_data.empty()) {
-    held_out = find_files(options.val_data, source.notes_);
-    if (held_out.text != data.text) {
+    note_left_out(val, "val-data is held out in its place", source.notes_);
+    val_path = options.val_data;
+    FileSet rest = find_files(val_path, source.notes_);
+    val = take_val_files(rest);
+    if (val.files.empty()) {
+      val = std::move(rest);
+    } else {
+      note_left_out(rest, "it is no val file", source.notes_);
+    }
+    if (!has_data) data.text = val.text;
+    if (val.text != data.text) {
       throw UserError(fmt::format("{} is {} and {} is {}", in_quotes(path), data.text ? "text" : "tokens",
-                                  in_quotes(options.val_data), held_out.text ? "text" : "tokens"),
+                                  in_quotes(val_path), val.text ? "text" : "tokens"),
                       "training and validation data of one kind", "tokenize the text first");
     }
+    source.what_held_out_ = "val-data";
+  } else if (data.files.empty() && !val.files.empty() && !options.held_out_only) {
+    throw UserError(in_quotes(path) + " holds val files alone", "a file to train on",
+                    "name another folder, or a file: --data FOLDER/x_val_000000.bin");
   }
-  if (data.text && options.vocab < ByteTokenizer::kVocabulary) {
-    throw UserError(fmt::format("a vocabulary of {}", options.vocab), "257 or more, for text read as bytes",
-                    "set model.vocab to 257");
+  if (data.text) expect_byte_vocabulary(has_data ? path : val_path, options.vocab);
+  if (data.text && options.width != TokenWidth::automatic) {
+    throw UserError(in_quotes(has_data ? path : val_path) + " is text, and data-dtype is given",
+                    "a .bin file, whose ids have such a width", "--data-dtype auto, or give a .bin file");
   }
+
+  std::vector<CheckedTokens> files = check_files(path, data, options, source.notes_);
+  source.train_ = source.held_out_ = TokenStream(static_cast<std::uint32_t>(options.vocab));
   Fingerprint digest;
-  for (const MappedFile& file : data.files) {
-    const TokenStream::Part part = recognise(file, data.text, options.vocab);
-    const std::uint64_t kept_back = options.val_data.empty() ? part.count / 10 : 0;
-    add_file(digest, file, part, part.count - kept_back);
-    source.train_.append(slice(part, 0, part.count - kept_back));
-    source.held_out_.append(slice(part, part.count - kept_back, kept_back));
+  for (const CheckedTokens& file : files) {
+    const std::uint64_t count = file.part.count, kept_back = val.files.empty() ? count / 10 : 0;
+    source.train_.append(slice(file.part, 0, count - kept_back));
+    source.held_out_.append(slice(file.part, count - kept_back, kept_back));
+    add_file(digest, file, count - kept_back);
   }
-  for (const MappedFile& file : held_out.files) {
-    const TokenStream::Part part = recognise(file, held_out.text, options.vocab);
-    add_file(digest, file, part, 0);
-    source.held_out_.append(part);
+  if (!val.files.empty()) {
+    for (CheckedTokens& file : check_files(val_path, val, options, source.notes_)) {
+      source.held_out_.append(file.part);
+      add_file(digest, file, 0);
+      files.push_back(std::move(file));
+    }
   }
+  source.files_ = files.size();
+  source.text_ = data.text;
+  source.kind_ = kind_of(files);
   source.digest_ = digest.value();
-  source.files_ = std::move(data.files);
-  std::move(held_out.files.begin(), held_out.files.end(), std::back_inserter(source.files_));
 
   const auto needed = static_cast<std::uint64_t>(options.seq_len) + 1;
-  if (source.train_.size() < needed) {
+  if (source.train_.size() < needed && !options.held_out_only) {
     throw UserError(fmt::format("{} has {} tokens to train on", in_quotes(path), grouped(source.train_.size())),
                     fmt::format("{} or more: one sequence of {} and its last target", grouped(needed), options.seq_len),
                     "give more data, or a shorter --seq-len");
   }
   if (source.held_out_.size() < 2) {
-    throw UserError(fmt::format("{} held-out tokens", source.held_out_.size()), "2 or more",
-                    "give more data: the last 10 % of each file are held out; or give --val-data");
+    throw UserError(fmt::format("{} held-out tokens ({})", source.held_out_.size(), source.what_held_out_), "2 or more",
+                    "give more data, or --val-data");
   }
+  std::ranges::sort(source.notes_);
   return source;
 }
 
 std::string TokenSource::description() const {
-  return fmt::format("{} {} file{}, {} tokens to train on, {} held out", files_.size(), text_ ? "text" : "token",
-                     files_.size() == 1 ? "" : "s", grouped(train_.size()), grouped(held_out_.size()));
+  return fmt::format("{} {} file{}, {} tokens to train on, {} held out ({})", files_, kind_, files_ == 1 ? "" : "s",
+                     grouped(train_.size()), grouped(held_out_.size()), what_held_out_);
 }
 
 }  // namespace weft

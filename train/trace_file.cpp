@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "runtime/byte_source.h"
 #include "runtime/perfetto_trace.h"
-#include "train/durable_file.h"
 #include "train/mapped_file.h"
 
 namespace weft {
@@ -17,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write_file(const fs::path& path, const std::function<void(const TextSink&)>& write) {
-  DurableFile file(path);
+void write_file(const fs::path& path, Named named, const std::function<void(const TextSink&)>& write) {
+  DurableFile file(path, named);
   const TextSink to_file = [&](std::string_view text) { file.write(std::as_bytes(std::span(text))); };
   if (path.extension() == ".gz") {
     GzipPacker packer(to_file);
@@ -32,12 +31,13 @@ void write_file(const fs::path& path, const std::function<void(const TextSink&)>
 
 }  // namespace
 
-void write_chrome_file(const fs::path& path, const Recording& recording, const ChromeTraceOptions& options) {
-  write_file(path, [&](const TextSink& sink) { write_chrome_trace(recording, options, sink); });
+void write_chrome_file(const fs::path& path, const Recording& recording, const ChromeTraceOptions& options,
+                       Named named) {
+  write_file(path, named, [&](const TextSink& sink) { write_chrome_trace(recording, options, sink); });
 }
 
-void write_perfetto_file(const fs::path& path, const Recording& recording) {
-  write_file(path, [&](const TextSink& sink) { write_perfetto_trace(recording, sink); });
+void write_perfetto_file(const fs::path& path, const Recording& recording, Named named) {
+  write_file(path, named, [&](const TextSink& sink) { write_perfetto_trace(recording, sink); });
 }
 
 fs::path find_trace(const fs::path& trace_or_run) {

@@ -6,13 +6,14 @@
 
 #include "runtime/chrome_trace.h"
 #include "runtime/recording.h"
+#include "train/durable_file.h"
 
 namespace weft {
 
 /// Durably, packed with gzip if the path ends in ".gz". Throws RuntimeFault (a full disk).
 void write_chrome_file(const std::filesystem::path& path, const Recording& recording,
-                       const ChromeTraceOptions& options = {});
-void write_perfetto_file(const std::filesystem::path& path, const Recording& recording);
+                       const ChromeTraceOptions& options = {}, Named named = Named::by_weft);
+void write_perfetto_file(const std::filesystem::path& path, const Recording& recording, Named named = Named::by_weft);
 
 /// Where a trace of the user's words is: the file itself, or a run folder's trace.json or trace.json.gz. Throws
 /// UserError if there is none.

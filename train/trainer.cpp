@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/median.h"
+#include "base/printable.h"
 #include "runtime/trace.h"
 #include "train/auto_tuning.h"
 #include "train/device_choice.h"
@@ -92,16 +93,17 @@ BatchShare share_of(const RunConfig& config, const Coordinates& at) {
 
 Trainer::Trainer(World& world, const RunConfig& config, Console console, const MakeExecutor& make_executor)
     : world_(world),
-      config_(config),
+      made_at_(Clock::now()),
+      inputs_(find_run_inputs(world, config)),
+      bf16_(bf16_of_run(world, config, inputs_.resume_from)),
+      config_(with_bf16(config, bf16_)),
       console_(console),
       at_(coordinates_of(config.grid, world.rank())),
       specs_(model_parameters(config.model)),
       shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)),
-      made_at_(Clock::now()),
-      inputs_(find_run_inputs(world, config)),
       tuned_(gemm_tuning_of_run(world, config.gemm_tuning, inputs_.resume_from, StoredTuning::required, [&] {
-        return tune_for_run(config, [&](const std::string& line) {
-          if (console == Console::progress) fmt::print(stderr, "{}\n", line);
+        return tune_for_run(config_, [&](const std::string& line) {
+          if (console == Console::progress) weft::say(stderr, "{}\n", line);
         });
       })) {
   act_together(world_, [&] {  // machines have memories of their own
@@ -118,23 +120,25 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       graphs.push_back(std::move(graph));
     }
   }
+  const std::shared_ptr<const GemmTuning> products = table_of(tuned_, bf16_unit_of(config_));
   const auto begin = Clock::now();
   program_ = std::make_unique<Program>(
       world_, std::move(graphs),
       ProgramOptions{.policy = config_.policy,
+                     .libraries = config_.libraries,
                      .policy_options = policy_options(config_),
                      .rewrites = chosen_rewrites(config_),
                      .grid = config_.grid,
                      .threads = static_cast<int>(config_.threads),
                      .kept_steps = std::max<std::int64_t>(1, config_.trace_steps),
                      .check_finite = config_.check_nan,
-                     .gemm_tuning = table_of(tuned_),
-                     .make_executor = make_executor != nullptr ? make_executor : executor_of(config_, table_of(tuned_)),
+                     .gemm_tuning = products,
+                     .make_executor = make_executor != nullptr ? make_executor : executor_of(config_, products),
                      .watchdog_seconds = config_.watchdog});
   planning_ms_ = 1e3 * seconds_since(begin);
   devices_ = find_devices(world_, program_->executor().runs_on());
   held_out_ = std::make_unique<EvalBatches>(inputs_.source.held_out(), config_.seq_len, share_of(config_, at_),
-                                            config_.eval_batches);
+                                            config_.eval_sequences);
   initialize();
 }
 
@@ -161,7 +165,7 @@ void Trainer::initialize() {
 }
 
 RunDescription Trainer::description() const {
-  return {config_, inputs_.source, *program_, planning_ms_, world_.name(), devices_, tuned_.get()};
+  return {config_, inputs_.source, *program_, planning_ms_, world_.name(), devices_, tuned_.get(), bf16_};
 }
 
 void Trainer::load_step(std::int64_t step) {
@@ -200,8 +204,19 @@ void Trainer::say(const std::string& text) {
 
 RunConfig Trainer::recorded_config() const {
   RunConfig config = config_;
+  if (bf16_ && bf16_->source == Bf16Choice::Source::only) config.bf16_products.reset();
   if (tuned_) config.gemm_tuning = (std::filesystem::path(config_.run_dir) / kGemmTuningFile).string();
   return config;
+}
+
+void Trainer::keep_pairs_gain() {
+  if (!bf16_ || bf16_->source != Bf16Choice::Source::measured || !bf16_->pairs_gain) return;
+  const PairsGainFile file(config_.run_dir);
+  try {
+    file.write(*bf16_->pairs_gain);
+  } catch (const RuntimeFault& error) {
+    say(fmt::format("{}; the next run measures pairs of bf16 again", error.what()));
+  }
 }
 
 CheckpointInfo Trainer::checkpoint_info(std::int64_t steps_done) const {
@@ -298,7 +313,7 @@ std::unique_ptr<Watchdog> Trainer::report_when_stopped() const {
     return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
   };
   const auto report = [executor = &program_->executor()] {
-    fmt::print(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
+    weft::say(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
   };
   return std::make_unique<Watchdog>(kSeconds, progress, report);
 }
@@ -317,6 +332,7 @@ TrainResult Trainer::run(OldFiles old_files) {
     if (old_files == OldFiles::removed) remove_run_files(run_dir);
     make_run_dir(run_dir, recorded_config());
     if (tuned_) write_durable(run_dir / kGemmTuningFile, to_json(*tuned_));
+    keep_pairs_gain();
     metrics_file = std::make_unique<MetricsFile>(run_dir / kMetricsFile, inputs_.first_step);
     if (console_ == Console::progress) {
       progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, inputs_.first_step, config_.steps);

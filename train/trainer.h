@@ -15,6 +15,7 @@
 #include "runtime/program.h"
 #include "runtime/watchdog.h"
 #include "train/batches.h"
+#include "train/bf16_products.h"
 #include "train/checkpoint_writer.h"
 #include "train/config.h"
 #include "train/describe_run.h"
@@ -96,8 +97,11 @@ class Trainer {
   StepMetrics read_metrics(const StartedStep& of) const;
   /// Whether something has to be done behind the step before another may be started.
   bool is_due_after(std::int64_t step) const;
-  /// The configuration as files of the run name it: with the run's own copy of the tuned products.
+  /// The configuration as files of the run name it: with the run's own copy of the tuned products, and what multiplies
+  /// bf16 if there was a choice.
   RunConfig recorded_config() const;
+  /// For runs beside this one.
+  void keep_pairs_gain();
   CheckpointInfo checkpoint_info(std::int64_t steps_done) const;
   std::vector<ParameterState> checkpoint_arrays() const;
   void expect_space() const;
@@ -113,13 +117,14 @@ class Trainer {
   void say(const std::string& text);
 
   World& world_;
-  const RunConfig config_;
+  const std::chrono::steady_clock::time_point made_at_;
+  const RunInputs inputs_;
+  const std::optional<Bf16Choice> bf16_;  // null: nothing multiplies bf16 on the CPU
+  const RunConfig config_;                // with that choice
   const Console console_;
   const Coordinates at_;
   const std::vector<ParameterSpec> specs_;
   const std::vector<ParameterShard> shards_;
-  const std::chrono::steady_clock::time_point made_at_;
-  const RunInputs inputs_;
   const std::shared_ptr<const TunedGemms> tuned_;  // null: the default methods
   std::unique_ptr<Program> program_;
   std::unique_ptr<BatchLoader> loader_;

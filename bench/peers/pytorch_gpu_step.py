@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times training steps of a GPT-2 in PyTorch on a GPU; prints one JSON line.
 
-The peer of bench/gpu_step: bf16 by autocast, torch.compile, PyTorch's own choice of fused attention, fused AdamW, no
+The peer of tools/gpu-check's training steps: bf16 by autocast, torch.compile, PyTorch's own choice of fused attention, fused AdamW, no
 clipping. Step times are wall-clock time between synchronisations, several steps apart.
 """
 

@@ -529,12 +529,12 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
   write_rows(scratch.dv, seq, head_dim, 1.0F, HeadRows<T>(gradients.dv, first_row, kv_head, head_dim));
 }
 
-// Calls visit with the type of elements that attention over these matrices has on this CPU.
+// Calls visit with the type of elements that attention over these matrices has where `unit` multiplies bf16.
 template <class Visit, class... Matrices>
-void with_tiles_of(const Visit& visit, const Matrices&... matrices) {
+void with_tiles_of(PackedUnit unit, const Visit& visit, const Matrices&... matrices) {
   const auto choose = [&]<class T>(std::type_identity<T> type) {
     if constexpr (kHasPairs && std::is_same_v<T, bf16>) {
-      if (bf16_in_pairs()) return visit(std::type_identity<PairedBf16>{});
+      if (unit == PackedUnit::pairs) return visit(std::type_identity<PairedBf16>{});
     }
     visit(type);
   };
@@ -542,42 +542,44 @@ void with_tiles_of(const Visit& visit, const Matrices&... matrices) {
 }
 
 template <template <class> class ScratchOf>
-Scratch scratch_of(const AttentionShape& shape, DType dtype) {
+Scratch scratch_of(const AttentionShape& shape, DType dtype, PackedUnit bf16) {
   Scratch scratch{};
   Matrix any{};
   any.dtype = dtype;
-  with_tiles_of([&]<class T>(std::type_identity<T>) { scratch.worker_bytes = ScratchOf<T>::bytes(shape); }, any);
+  with_tiles_of(
+      bf16, [&]<class T>(std::type_identity<T>) { scratch.worker_bytes = ScratchOf<T>::bytes(shape); }, any);
   return scratch;
 }
 
 }  // namespace
 
-void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors) {
+void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
+                       PackedUnit bf16) {
   const auto run = [&]<class T>(std::type_identity<T>) {
     workers.run(shape.batch * shape.kv_heads * forward_parts(shape),
                 [&](std::int64_t chunk) { forward_chunk<T>(shape, tensors, chunk, workers.worker_scratch()); });
   };
-  with_tiles_of(run, tensors.q, tensors.k, tensors.v, tensors.out);
+  with_tiles_of(bf16, run, tensors.q, tensors.k, tensors.v, tensors.out);
 }
 
-Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype) {
-  return scratch_of<ForwardScratch>(shape, dtype);
+Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16) {
+  return scratch_of<ForwardScratch>(shape, dtype, bf16);
 }
 
 void attention_backward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
-                        const AttentionGradients& gradients) {
+                        const AttentionGradients& gradients, PackedUnit bf16) {
   const auto run = [&]<class T>(std::type_identity<T>) {
     workers.run(shape.batch * shape.kv_heads, [&](std::int64_t chunk) {
       backward_head<T>(shape, tensors, gradients, chunk / shape.kv_heads, chunk % shape.kv_heads,
                        workers.worker_scratch());
     });
   };
-  with_tiles_of(run, tensors.q, tensors.k, tensors.v, tensors.out, gradients.dout, gradients.dq, gradients.dk,
+  with_tiles_of(bf16, run, tensors.q, tensors.k, tensors.v, tensors.out, gradients.dout, gradients.dq, gradients.dk,
                 gradients.dv);
 }
 
-Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype) {
-  return scratch_of<BackwardScratch>(shape, dtype);
+Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16) {
+  return scratch_of<BackwardScratch>(shape, dtype, bf16);
 }
 
 }  // namespace weft::cpu

@@ -1,12 +1,13 @@
 // Causal softmax attention, tiled over query blocks: the scores of one block of one head live in worker scratch, never
 // a seq × seq matrix for a whole batch. The backward pass recomputes the probabilities from the stored log-sum-exp (Dao
-// et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). In bf16, where the CPU multiplies its pairs,
+// et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). In bf16, where its pairs are multiplied,
 // probabilities and the scores' gradients are rounded to it before they are multiplied, as GPUs do; all sums are fp32.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cpu/matrix.h"
+#include "kernels/cpu/packed_unit.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {
@@ -24,9 +25,10 @@ struct AttentionTensors {
   Matrix q, k, v, out, lse;
 };
 
-/// Writes out and lse.
-void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors);
-Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype);
+/// Writes out and lse. `bf16`: what multiplies bf16, pairs or fp32; AMX has no tiles here and counts as fp32.
+void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
+                       PackedUnit bf16 = widest_bf16_unit());
+Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16 = widest_bf16_unit());
 
 /// Shapes and dtype of out, q, k and v.
 struct AttentionGradients {
@@ -36,7 +38,7 @@ struct AttentionGradients {
 /// Reads all tensors and dout, writes dq, dk and dv. Keys' gradients are summed over query heads and blocks in a fixed
 /// order, one worker a KV head.
 void attention_backward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
-                        const AttentionGradients& gradients);
-Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype);
+                        const AttentionGradients& gradients, PackedUnit bf16 = widest_bf16_unit());
+Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16 = widest_bf16_unit());
 
 }  // namespace weft::cpu

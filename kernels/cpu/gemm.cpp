@@ -289,7 +289,8 @@ struct PreparedGemm::Impl {
 PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& arguments)
     : PreparedGemm(shape, arguments, default_gemm_method(shape, arguments.a.dtype, arguments.c.dtype)) {}
 
-PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method)
+PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method,
+                           PackedUnit bf16)
     : impl_(std::make_unique<Impl>(Impl{shape, arguments, {}, {}, {}, {}})) {
   const DType inputs = arguments.a.dtype, output = arguments.c.dtype;
   const bool known =
@@ -298,7 +299,7 @@ PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& argument
   if (!known) throw std::logic_error("gemm: A and B must both be f32 (with C f32) or both bf16 (with C f32 or bf16)");
   if (!can_run(method, shape, inputs, output)) throw std::logic_error("gemm: cannot run by " + to_string(method));
   if (method.engine == GemmMethod::Engine::packed) {
-    impl_->packed.emplace(shape, arguments, method.rows, method.cols);
+    impl_->packed.emplace(shape, arguments, method.rows, method.cols, packed_unit(inputs, bf16));
     return;
   }
   if (arguments.packed_b != nullptr) throw std::logic_error("gemm: a packed B, and engine " + to_string(method));

@@ -24,7 +24,9 @@ class PreparedGemm {
  public:
   /// By the default method.
   PreparedGemm(const GemmShape& shape, const GemmArguments& arguments);
-  PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method);
+  /// `bf16`: what the packed engine multiplies bf16 by.
+  PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method,
+               PackedUnit bf16 = widest_bf16_unit());
   ~PreparedGemm();
   PreparedGemm(PreparedGemm&&) noexcept;
   PreparedGemm& operator=(PreparedGemm&&) noexcept;

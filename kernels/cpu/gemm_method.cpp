@@ -114,11 +114,13 @@ void add_packed_methods(std::vector<GemmMethod>& methods, const GemmShape& shape
 
 // From so many rows on the packed engine is the default: where it wins almost every product whose rows make up for the
 // packing (bench_gemm).
-std::int64_t rows_worth_packing(const GemmShape& shape, DType inputs) {
+std::int64_t rows_worth_packing(const GemmShape& shape, DType inputs, PackedUnit bf16) {
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  const PackedUnit unit = packed_unit(inputs, bf16);
   // In AMX tiles it hasn't been measured yet: docs/design.md tells what speaks for it.
-  if (packed_unit(inputs) == PackedUnit::amx) return 64;
-  if (bf16_in_pairs() && inputs == DType::bf16) return 8;
+  if (unit == PackedUnit::amx) return 64;
+  if (unit == PackedUnit::pairs) return 8;
+  if (inputs == DType::bf16 && kLanes == 16) return 16;
   if (bf16_in_pairs()) {
     // There the library's fp32 lags where B is transposed, where its rows lie a multiple of 8 KB apart and so compete
     // for the same lines of the cache, and where it has very many.
@@ -181,18 +183,19 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
   return {};
 }
 
-GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/) {
-  const bool amx = packed_unit(inputs) == PackedUnit::amx;
+GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/, PackedUnit bf16) {
+  const bool amx = packed_unit(inputs, bf16) == PackedUnit::amx;
   // AMX multiplies so fast that reading A again for every slice would take as long, so slices are wide.
-  if (shape.m >= rows_worth_packing(shape, inputs)) {
+  if (shape.m >= rows_worth_packing(shape, inputs, bf16)) {
     return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, amx ? 384 : 192};
   }
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
-  return {inputs == DType::bf16 && bf16_in_amx() ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
+  const bool by_library = inputs == DType::bf16 && bf16_in_amx() && bf16 == widest_bf16_unit();
+  return {by_library ? Engine::matmul : Engine::sgemm, slices.rows, slices.cols};
 }
 
-std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output) {
-  std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output)};
+std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output, PackedUnit bf16) {
+  std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output, bf16)};
   add_library_methods(methods, Engine::sgemm, shape, inputs);
   // Without such instructions bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
   const bool native = inputs == DType::f32 || bf16_in_amx() || bf16_in_pairs();

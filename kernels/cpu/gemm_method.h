@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "kernels/cpu/gemm_layout.h"
+#include "kernels/cpu/packed_unit.h"
 
 namespace weft::cpu {
 
@@ -42,23 +43,24 @@ std::string to_string(const GemmMethod& method);
 /// The inverse of to_string, and nothing else: no other spelling is accepted. Rows and columns are at least 1.
 std::optional<GemmMethod> parse_gemm_method(std::string_view text);
 
-/// The method that a product uses when none is given. Depends on shape, dtypes and the CPU's features only, so all
-/// workers and all equal machines choose the same.
-GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType output);
+/// The method that a product uses when none is given. Depends on shape, dtypes, the CPU's features and what multiplies
+/// bf16, so all workers and all equal machines choose the same.
+GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType output,
+                               PackedUnit bf16 = widest_bf16_unit());
 
 /// All methods worth a trial on this CPU: the default first, none twice. At most about thirty.
-std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output);
+std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output,
+                                     PackedUnit bf16 = widest_bf16_unit());
 
 /// Whether PreparedGemm takes `method` for this product on this CPU: slices of at least one element, no more than 4096
 /// of them where each costs memory (all engines but packed), bf16 by matmul only with AVX-512, and another layout than
 /// the product's own only where layout_fits() and the engine isn't packed.
 bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType output);
 
-/// Whether bf16 products multiply pairs at once, twice as fast as fp32: by AVX512_BF16, where there is no AMX. Of the
-/// CPUs that have both, the pairs are half as fast as fp32 (Sapphire Rapids).
+/// Whether the CPU can multiply pairs of bf16 (AVX512_BF16) and has no AMX. pair_speed.h tells whether it should.
 bool bf16_in_pairs();
 
-/// Whether bf16 products run in the CPU's AMX units: CPU, operating system and oneDNN have to support them.
+/// Whether the CPU has AMX units for bf16: CPU, operating system and oneDNN have to support them.
 bool bf16_in_amx();
 
 }  // namespace weft::cpu

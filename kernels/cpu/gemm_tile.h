@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/packed_unit.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
@@ -14,13 +15,6 @@ inline constexpr std::int64_t kTileRows = kHalf, kTileCols = 3 * kLanes;
 
 // A block of AMX tiles: two by two of them, each 16 × 16 sums, by so many pairs along k at a time.
 inline constexpr std::int64_t kAmxRows = 32, kAmxCols = 32, kAmxDepth = 16;
-
-/// What an element of a strip is, and what multiplies it.
-enum class PackedUnit : std::uint8_t {
-  f32,    // a float
-  pairs,  // two bf16 that are neighbours along k, multiplied by vectors
-  amx,    // the same, multiplied by AMX tiles
-};
 
 /// The largest tile, and what the depth of its strips is a multiple of.
 struct TileShape {

@@ -110,10 +110,6 @@ struct PackedGemm::Slice {
 };
 
 PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
-                       std::int64_t slice_cols)
-    : PackedGemm(shape, arguments, slice_rows, slice_cols, packed_unit(arguments.a.dtype)) {}
-
-PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows,
                        std::int64_t slice_cols, PackedUnit unit)
     : shape_(shape),
       arguments_(arguments),
@@ -327,22 +323,12 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
   }
 }
 
-PackedUnit packed_unit(DType inputs) {
-  if (inputs != DType::bf16) return PackedUnit::f32;
-  if (kHasAmx && bf16_in_amx()) return PackedUnit::amx;
-  return bf16_in_pairs() ? PackedUnit::pairs : PackedUnit::f32;
-}
-
-DType packed_b_dtype(DType b) {
-  return packed_unit(b) == PackedUnit::f32 ? DType::f32 : DType::bf16;
+DType packed_b_dtype(PackedUnit unit) {
+  return unit == PackedUnit::f32 ? DType::f32 : DType::bf16;
 }
 
 std::int64_t packed_b_elements(const GemmShape& shape) {
   return round_up(shape.n, kLanes) * round_up(shape.k, 2 * kAmxDepth);
-}
-
-void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to) {
-  pack_gemm_b(workers, shape, b, to, packed_unit(b.dtype));
 }
 
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to, PackedUnit unit) {

@@ -1,6 +1,6 @@
 // Weft's own matrix product: all workers pack panels of A and B once into shared scratch, then compute slices of C from
 // them by register tiles. bf16 becomes fp32 while it is packed, or stays what it is in pairs where the CPU multiplies
-// them faster, by vectors or in AMX tiles (packed_unit()); sums are fp32, rounded to C's dtype once.
+// them faster, by vectors or in AMX tiles (PackedUnit); sums are fp32, rounded to C's dtype once.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,12 @@
 
 namespace weft::cpu {
 
-/// What A and B of this dtype are packed to on this CPU.
-PackedUnit packed_unit(DType inputs);
-
-/// What B of f32 or bf16 becomes when it is packed whole: packed_b_elements() of packed_b_dtype(), for any unit.
-DType packed_b_dtype(DType b);
+/// What B becomes when it is packed whole: packed_b_elements() of packed_b_dtype(), 4 bytes each for f32 and else 2.
+DType packed_b_dtype(PackedUnit unit);
 std::int64_t packed_b_elements(const GemmShape& shape);
 
 /// Packs all of B (see GemmShape) into such a vector at `to`, 64-byte aligned. The result depends on shape.n, shape.k
 /// and B's values: products of other m, and of transposed A, may read it.
-void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to);
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to, PackedUnit unit);
 
 /// The most rows that a worker can take at once.
@@ -30,7 +26,6 @@ constexpr std::int64_t kPackedRowsAtOnce = 1024;
 /// columns of B that it multiplies itself, block by block; else B is packed by all for all.
 class PackedGemm {
  public:
-  PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows, std::int64_t slice_cols);
   /// By a unit that this CPU has and that takes the inputs' dtype.
   PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows, std::int64_t slice_cols,
              PackedUnit unit);

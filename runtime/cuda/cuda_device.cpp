@@ -196,6 +196,13 @@ std::unique_ptr<DeviceTask> CudaDevice::merge(std::span<const DeviceTask* const>
   return merge_cuda_tasks(of_cuda);
 }
 
+// Tables come from pageable memory: cudaMemcpy() returns once they are staged, and the rest happens on the default
+// stream, for which streams that don't block it don't wait.
+void CudaDevice::settle() {
+  use();
+  check(cudaStreamSynchronize(nullptr), "tables on their way to the device");
+}
+
 void CudaDevice::synchronize(DeviceStream stream) {
   use();
   check(cudaStreamSynchronize(native(stream)), "a step on the device");

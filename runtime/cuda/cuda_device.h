@@ -39,6 +39,7 @@ class CudaDevice final : public Device {
                                       std::vector<cpu::Matrix> arguments) override;
   void launch(DeviceStream stream, const DeviceTask& task) override;
   std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) override;
+  void settle() override;
   void synchronize(DeviceStream stream) override;
   void synchronize(DeviceEvent event) override;
   bool done(DeviceEvent event) override { return passed(event); }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -78,8 +79,9 @@ NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, World& world) : world
   const ncclResult_t result = ncclCommInitRankConfig(&communicator_, world.size(), id, rank_, &config);
   try {
     wait(result, "ncclCommInitRankConfig");
+    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
   } catch (...) {
-    abort();
+    abort_alone();
     throw;
   }
 }
@@ -97,25 +99,28 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_
       if (Clock::now() > limit) throw PeerLost("NCCL: ncclCommSplit: the other ranks didn't come");
     }
     wait(ncclInProgress, "ncclCommSplit");
+    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
   } catch (...) {
-    abort();
+    abort_alone();
     throw;
   }
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (communicator_ == nullptr) return;
+  if (!finish()) abort_alone();
+}
+
+bool NcclCommunicator::finish() noexcept {
+  if (communicator_ == nullptr) return true;
   // Waits for what is in flight on all ranks, for ever where one is lost: hence the limit.
   ncclResult_t result = ncclCommFinalize(communicator_);
   const Clock::time_point limit = Clock::now() + kPeersLeave;
   for (Backoff backoff; result == ncclInProgress && Clock::now() < limit; backoff.pause()) {
     if (ncclCommGetAsyncError(communicator_, &result) != ncclSuccess) break;
   }
-  if (result == ncclSuccess) {
-    ncclCommDestroy(std::exchange(communicator_, nullptr));
-  } else {
-    abort();
-  }
+  if (result != ncclSuccess) return false;
+  ncclCommDestroy(std::exchange(communicator_, nullptr));
+  return true;
 }
 
 void NcclCommunicator::enqueue(const CollectiveCall& call, cudaStream_t stream) {
@@ -149,8 +154,18 @@ void NcclCommunicator::check() {
   check(state, "a collective");
 }
 
-void NcclCommunicator::abort() noexcept {
-  if (communicator_ != nullptr) ncclCommAbort(std::exchange(communicator_, nullptr));
+void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators) noexcept {
+  // Within a group each call ends its collectives at once, and none frees anything before the group's end.
+  ncclGroupStart();
+  for (NcclCommunicator* const each : communicators) {
+    if (each->communicator_ != nullptr) ncclCommAbort(std::exchange(each->communicator_, nullptr));
+  }
+  ncclGroupEnd();
+}
+
+void NcclCommunicator::abort_alone() noexcept {
+  NcclCommunicator* const own = this;
+  abort({&own, 1});
 }
 
 void NcclCommunicator::wait(ncclResult_t result, const char* what) {
@@ -189,8 +204,18 @@ NcclTransport::NcclTransport(World& world, std::optional<Grid> grid, CudaDevice&
 }
 
 NcclTransport::~NcclTransport() {
-  if (std::uncaught_exceptions() > 0) stop();  // the others may not come to say goodbye
-  for (auto& channel : channels_) channel.reset();
+  // After a failure the others may not come to say goodbye.
+  const bool over = std::uncaught_exceptions() == 0 && std::ranges::all_of(communicators(), &NcclCommunicator::finish);
+  if (!over) stop();
+}
+
+std::vector<NcclCommunicator*> NcclTransport::communicators() const {
+  std::vector<NcclCommunicator*> all;
+  for (const auto& channel : channels_) {
+    if (channel != nullptr) all.push_back(channel.get());
+  }
+  if (all_ != nullptr) all.push_back(all_.get());
+  return all;
 }
 
 void NcclTransport::join(Channel channel) {
@@ -199,6 +224,15 @@ void NcclTransport::join(Channel channel) {
   const std::int64_t color = grid_ ? group_color(*grid_, channel, world_.rank()) : 0;
   device_.use();
   communicator = std::make_unique<NcclCommunicator>(*all_, static_cast<int>(color));
+}
+
+// The world's communicator, from which the others are split, carries nothing and connects to nobody.
+std::int64_t NcclTransport::device_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& channel : channels_) {
+    if (channel != nullptr && channel->ranks() > 1) bytes += kNcclCommunicatorBytes;
+  }
+  return bytes;
 }
 
 // NCCL works on the plans' own buffers.
@@ -222,10 +256,7 @@ void NcclTransport::check() {
 }
 
 void NcclTransport::stop() noexcept {
-  for (const auto& channel : channels_) {
-    if (channel != nullptr) channel->abort();
-  }
-  if (all_ != nullptr) all_->abort();
+  NcclCommunicator::abort(communicators());
 }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(World& world, std::optional<Grid> grid, Device& device) {

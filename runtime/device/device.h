@@ -94,6 +94,9 @@ class Device {
   /// One task that does what these do, with the same bits, where that takes less time; null: there is none. They are
   /// bound, outlive the result, and none touches what another writes.
   virtual std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) = 0;
+  /// Blocks until the tables that prepare() and merge() send to the device have arrived there. Before the first launch
+  /// of what they made: no stream waits for them by itself.
+  virtual void settle() = 0;
 
   /// Blocks until the stream has done all that was enqueued on it. Throws RuntimeFault when the device failed, or when
   /// a kernel met an input that it can't work with (a token outside of the vocabulary).
@@ -103,7 +106,8 @@ class Device {
   /// Whether the device has come past the event's last record: for those who have something else to look at while they
   /// wait. Throws RuntimeFault when the device failed. Before results are used, synchronize().
   virtual bool done(DeviceEvent event) = 0;
-  /// The same. Any thread may ask, beside anything but add_event(); the device does nothing because somebody asks.
+  /// The same. Any thread may ask, beside anything but add_event(); the device does nothing because somebody asks. An
+  /// event that was last recorded in a capture must not be asked about: that spoils the capture.
   virtual bool passed(DeviceEvent event) = 0;
   /// Between two timed events that have passed.
   virtual std::int64_t elapsed_ns(DeviceEvent from, DeviceEvent to) = 0;

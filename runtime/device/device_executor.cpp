@@ -41,10 +41,11 @@ Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const Plan> plan) {
   const std::lock_guard lock(impl.mutex);
   if (impl.prepared) throw std::logic_error("plans are loaded before the first run");
   DeviceTeam::Impl::Rank& rank = impl.ranks[rank_];
-  expect_device_memory(*impl.device, {rank.state->bytes(), plan->scratch_bytes, impl.options.memory_bytes});
   for (const StreamPlan& stream : plan->streams) {
     if (impl.transport != nullptr && !stream.stream.compute) impl.transport->join(stream.stream.channel);
   }
+  const std::int64_t buffers = impl.transport != nullptr ? impl.transport->device_bytes() : 0;
+  expect_device_memory(*impl.device, {rank.state->bytes(), plan->scratch_bytes, impl.options.memory_bytes, buffers});
   rank.arena_bytes = std::max(rank.arena_bytes, plan->scratch_bytes);
   rank.plans.push_back(std::make_unique<DeviceTeam::Impl::LoadedPlan>());
   rank.plans.back()->plan = std::move(plan);

@@ -9,12 +9,14 @@
 namespace weft {
 
 void expect_device_memory(const Device& device, const DeviceNeed& need) {
-  if (need.may_take == 0 || need.state + need.scratch <= need.may_take) return;
+  const std::int64_t needed = need.state + need.scratch + need.buffers;
+  if (need.may_take == 0 || needed <= need.may_take) return;
   const auto gib = [](std::int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); };
   const DeviceMemory memory = device.memory();
   std::string found = fmt::format("a rank needs at least {} of {}: {} of parameters, optimizer state and inputs",
-                                  gib(need.state + need.scratch), device.name(), gib(need.state));
+                                  gib(needed), device.name(), gib(need.state));
   if (need.scratch > 0) found += fmt::format(", {} of activations, gradients and workspaces", gib(need.scratch));
+  if (need.buffers > 0) found += fmt::format(", about {} of communicators' buffers", gib(need.buffers));
   throw UserError(found,
                   fmt::format("at most {}, its share of what is free (the device has {} in all)", gib(need.may_take),
                               gib(memory.total)),

@@ -8,12 +8,13 @@
 
 namespace weft {
 
-/// What one rank needs of its device, and what it may take. Kernels' private scratch and the libraries' own memory come
-/// on top: they are known only once tasks are prepared.
+/// What one rank needs of its device, and what it may take. Kernels' private scratch and the other libraries' own
+/// memory come on top: they are known only once tasks are prepared.
 struct DeviceNeed {
   std::int64_t state = 0;     // parameters, optimizer state, inputs, caches
   std::int64_t scratch = 0;   // the plan's arena: activations, gradients, workspaces
   std::int64_t may_take = 0;  // 0: as much as there is
+  std::int64_t buffers = 0;   // of communicators, estimated: DeviceTransport::device_bytes()
 };
 
 /// Throws UserError naming the sizes and what needs less.

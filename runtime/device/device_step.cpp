@@ -126,6 +126,9 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
     if (known.plan == plan_index && known.ranks == of_ranks) return known.graph;
   }
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
+  // The capture records events that the last step's marks stand for, and a watchdog that asked about one would spoil
+  // it.
+  marks.clear();
   device->begin_capture(origin);
   enqueue(plan_index, of_ranks, false);
   captured.push_back({plan_index, of_ranks, device->end_capture(origin)});
@@ -157,7 +160,7 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   replay_due_at.store(replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
   running.store(true, std::memory_order_release);
   for (const std::size_t r : of_ranks) ++ranks[r].plans[plan_index]->runs;
-  marks.begin_step();
+  marks.clear();
   marking = long_step ? Marking::all : Marking::signals;
   try {
     if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));

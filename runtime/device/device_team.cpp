@@ -169,6 +169,7 @@ void DeviceTeam::Impl::prepare() {
     for (DeviceEvent& delivered : rank.delivered) delivered = device->add_event(false);
   }
   if (transport != nullptr) transport->prepare(*device, calls);
+  device->settle();
   prepared = true;
 }
 

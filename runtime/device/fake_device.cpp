@@ -92,6 +92,7 @@ struct Event {
   std::uint64_t recorded = 0;                       // tickets: the last record enqueued
   std::uint64_t passed = 0;                         // and the last one that ran
   std::map<std::uint64_t, VectorClock> clock = {};  // of each record, when it ran
+  bool captured = false;                            // last recorded in a capture
   std::int64_t time = 0;
 };
 
@@ -128,8 +129,11 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   void record(DeviceEvent event, DeviceStream stream) override {
+    const bool captured = capturing_ && at(stream).capturing;
     enqueue(stream, {Work::Kind::record, "record", {}, {}, event.index(), next_ticket(event.index())});
-    if (capturing_) captured_events_.push_back(event.index());
+    if (captured) captured_events_.push_back(event.index());
+    const std::lock_guard lock(events_mutex_);
+    events_[event.index()].captured = captured;
   }
 
   void wait(DeviceStream stream, DeviceEvent event) override {
@@ -182,11 +186,13 @@ class FakeDeviceImpl final : public FakeDevice {
     scratch_.worker_bytes = std::max(scratch_.worker_bytes, scratch.worker_bytes);
     scratch_.shared_bytes = std::max(scratch_.shared_bytes, scratch.shared_bytes);
     reserved_ = false;
+    settled_ = false;
     return prepared;
   }
 
   void launch(DeviceStream stream, const DeviceTask& task) override {
     ++counts_.launches;
+    if (!settled_) complain("a task is launched before its tables have arrived");
     const auto& fake = static_cast<const FakeTask&>(task);
     Work work;
     work.name = fake.name;
@@ -199,8 +205,11 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) override {
+    settled_ = false;
     return std::make_unique<FakeMergedTask>(tasks);
   }
+
+  void settle() override { settled_ = true; }
 
   void synchronize(DeviceStream stream) override {
     run_until([&] { return at(stream).queue.empty(); });
@@ -209,6 +218,7 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   void synchronize(DeviceEvent event) override {
+    expect_not_captured(event);
     const Event& awaited = events_[event.index()];
     // A deadlock leaves nothing to be run.
     run_until([&] { return awaited.passed == awaited.recorded || idle(); });
@@ -224,6 +234,7 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   bool passed(DeviceEvent event) override {
+    expect_not_captured(event);
     const std::lock_guard lock(events_mutex_);
     return events_[event.index()].passed == events_[event.index()].recorded;
   }
@@ -237,6 +248,7 @@ class FakeDeviceImpl final : public FakeDevice {
 
   void begin_capture(DeviceStream origin) override {
     capturing_ = true;
+    spoiled_ = false;
     captured_.emplace_back();
     at(origin).capturing = true;
     capture_members_ = {origin};
@@ -263,6 +275,10 @@ class FakeDeviceImpl final : public FakeDevice {
       at(member).capturing = false;
     }
     capturing_ = false;
+    if (spoiled_) {
+      captured_.back().clear();
+      throw RuntimeFault("the capture was spoiled by a question about one of its events");
+    }
     return DeviceGraph(captured_.size() - 1);
   }
 
@@ -321,6 +337,14 @@ class FakeDeviceImpl final : public FakeDevice {
 
   void complain(std::string what) {
     if (fault_.empty()) fault_ = std::move(what);
+  }
+
+  // As CUDA: cudaErrorCapturedEvent, and the capture that is under way is of no use any more.
+  void expect_not_captured(DeviceEvent event) {
+    const std::lock_guard lock(events_mutex_);
+    if (!events_[event.index()].captured) return;
+    if (capturing_) spoiled_ = true;
+    throw RuntimeFault("a question about an event that a capture recorded");
   }
 
   void enqueue(DeviceStream stream, Work work) {
@@ -441,14 +465,14 @@ class FakeDeviceImpl final : public FakeDevice {
   AccessLog log_;
   cpu::Workers workers_{1};
   cpu::Scratch scratch_;
-  bool reserved_ = false;
+  bool reserved_ = false, settled_ = true;
   std::string fault_;
   FakeDeviceCounts counts_;
   Fingerprint order_;
   VectorClock host_clock_;
   std::int64_t now_ = 0;
 
-  bool capturing_ = false;
+  std::atomic<bool> capturing_ = false, spoiled_ = false;  // passed() may come from another thread
   std::vector<DeviceStream> capture_members_;
   std::vector<std::size_t> captured_events_;
   std::vector<std::vector<std::pair<DeviceStream, Work>>> captured_;  // by graph

@@ -17,7 +17,9 @@ namespace weft {
 ///  - a wait for an event that was never recorded: on a GPU it orders nothing;
 ///  - bytes that two pieces of work touch, one of them writing, with no order between them;
 ///  - a stream that can never go on, or waits for a value longer than `patience`;
-///  - a capture whose streams aren't joined to its origin.
+///  - a capture whose streams aren't joined to its origin;
+///  - a task launched before settle().
+/// A question about an event that a capture recorded throws at once; end_capture() then throws as well.
 ///
 ///   auto device = make_fake_device({.seed = 7});
 ///   device->copy(a, x, y, n);

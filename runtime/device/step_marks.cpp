@@ -13,7 +13,7 @@ void StepMarks::add_stream(DeviceStream stream, std::size_t rank, std::string na
   lanes_.push_back({stream, rank, std::move(name), {}, 0});
 }
 
-void StepMarks::begin_step() {
+void StepMarks::clear() {
   const std::lock_guard lock(mutex_);
   for (Lane& lane : lanes_) {
     lane.marks.clear();

@@ -15,7 +15,7 @@ namespace weft {
 
 /// One thread enqueues; any thread asks.
 ///
-///   marks.begin_step();
+///   marks.clear();
 ///   device.record(event, stream);
 ///   marks.add(stream, event, task.name);
 ///   …                                           // meanwhile, a watchdog:
@@ -27,8 +27,9 @@ class StepMarks {
 
   /// Once a stream, before its first mark.
   void add_stream(DeviceStream stream, std::size_t rank, std::string name);
-  /// What the last step left is forgotten.
-  void begin_step();
+  /// What the last step left is forgotten, and its events are not asked about again: from here on they may be recorded
+  /// anew, in a capture as well.
+  void clear();
   /// The event was just recorded on the stream, behind the task. It isn't recorded again in this step, and the name
   /// lives as long as the plan.
   void add(DeviceStream stream, DeviceEvent event, std::string_view task);

@@ -1,6 +1,7 @@
 // How the collectives of a rank that has a device of its own, or a share of one, reach the ranks of other executors.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,9 @@ class DeviceTransport {
   /// Makes the channel's group; a second time, nothing. Collective over the world: every rank joins the same channels
   /// in the same order. Throws PeerLost, RuntimeFault.
   virtual void join(Channel channel) = 0;
+  /// Memory of the device that the joined channels take for themselves, beside the plans' buffers, as soon as they are
+  /// used: an estimate.
+  virtual std::int64_t device_bytes() const { return 0; }
   /// Once, behind all joins and before the first enqueue(): memory and events for what the plans will ask for. All
   /// that is enqueued later is one of these calls, of one plan at a time; where a step can't be enqueued ahead, the end
   /// of the one before was awaited.

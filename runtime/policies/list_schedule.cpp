@@ -26,7 +26,7 @@ ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const P
       cost_(costs.ns),
       limit_(direction == Direction::forward ? options.memory_limit : 0),
       memory_(graph),
-      progress_(graph, costs, options, streams_) {
+      running_(graph, costs, options, streams_) {
   const std::size_t tasks = graph.tasks().size();
   resource_.resize(tasks, 0);
   in_edges_.resize(tasks, 0);
@@ -83,7 +83,7 @@ double ListScheduler::run() {
   missing_ = in_edges_;
   for (auto& ready : ready_) ready.clear();
   for (auto& waiting : waiting_) waiting.clear();
-  progress_.reset();
+  running_.reset();
   const bool limited = limit_ > 0;
   if (limited || watches_memory_) memory_.reset();
   if (limited) {
@@ -99,13 +99,13 @@ double ListScheduler::run() {
   while (true) {
     // Of what starts at one time collectives come first; compute streams stand before theirs.
     for (std::size_t s = computes; s < streams_.size(); ++s) {
-      if (progress_.idle(s)) start_something(s);
+      if (running_.idle(s)) start_something(s);
     }
     for (std::size_t s = 0; s < computes; ++s) {
-      if (progress_.idle(s)) start_something(s);
+      if (running_.idle(s)) start_something(s);
     }
-    progress_.settle(now_);
-    const double next = progress_.next();
+    running_.settle(now_);
+    const double next = running_.next();
     if (next == std::numeric_limits<double>::infinity()) {
       if (!limited) return now_;
       if (release_all_held() && !std::exchange(tried_all, true)) continue;
@@ -115,7 +115,7 @@ double ListScheduler::run() {
     tried_all = false;
     now_ = next;
     for (std::size_t s = 0; s < streams_.size(); ++s) {
-      if (!progress_.idle(s) && progress_.finish(s) == next) finish(s);
+      if (!running_.idle(s) && running_.finish(s) == next) finish(s);
     }
   }
 }
@@ -222,14 +222,14 @@ void ListScheduler::start(std::size_t stream, std::uint32_t task, std::uint32_t 
     wait_for_freed_memory(stream, task);
   }
   if (limit_ > 0 || watches_memory_) memory_.start(task);
-  progress_.start(stream, task, now_);
+  running_.start(stream, task, now_);
   sequence_.push_back(task);
   stream_of_[task] = static_cast<std::uint32_t>(stream);
   reason_[task] = reason;
 }
 
 void ListScheduler::finish(std::size_t stream) {
-  const std::uint32_t task = progress_.end(stream);
+  const std::uint32_t task = running_.end(stream);
   finish_[task] = now_;
   if (limit_ > 0) {
     const std::size_t front = memory_.front();
@@ -283,7 +283,7 @@ std::vector<ListScheduler::Blocked> ListScheduler::blocked() const {
 std::optional<double> ListScheduler::end_of_collectives() const {
   std::optional<double> end;
   for (std::size_t s = 0; s < streams_.size(); ++s) {
-    if (!progress_.idle(s) && !streams_[s].compute) end = std::max(end.value_or(0), progress_.finish(s));
+    if (!running_.idle(s) && !streams_[s].compute) end = std::max(end.value_or(0), running_.finish(s));
   }
   return end;
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/policies/memory_forecast.h"
-#include "runtime/policies/progress.h"
+#include "runtime/policies/running_tasks.h"
 #include "runtime/policy.h"
 
 namespace weft {
@@ -84,7 +84,7 @@ class ListScheduler {
   void watch_memory() { watches_memory_ = true; }
 
  private:
-  static constexpr std::uint32_t kIdle = Progress::kIdle;
+  static constexpr std::uint32_t kIdle = RunningTasks::kIdle;
   enum Reason : std::uint32_t { kAlone, kHeld, kOverLimit, kFirstRule };
 
   struct Ready {
@@ -118,7 +118,7 @@ class ListScheduler {
   ListChooser* chooser_ = nullptr;
   MemoryForecast memory_;
   double now_ = 0;
-  Progress progress_;
+  RunningTasks running_;
   std::vector<std::uint32_t> resource_of_stream_;
   std::vector<std::vector<Ready>> ready_;         // by resource: a heap, or with a chooser a list
   std::vector<std::set<std::uint32_t>> waiting_;  // by resource: ready tasks that didn't fit when they were tried

@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "runtime/policies/progress.h"
+#include "runtime/policies/running_tasks.h"
 
 namespace weft {
 
@@ -58,22 +58,22 @@ Timetable timetable_of(const Graph& graph, const Order& order, const TaskCosts& 
   std::vector<std::vector<std::uint32_t>> queues(streams);
   for (const Placement& placement : order.sequence) queues[placement.stream.index()].push_back(placement.task.value);
 
-  Progress progress(graph, costs, options, order.streams);
+  RunningTasks running(graph, costs, options, order.streams);
   std::vector<std::size_t> next(streams, 0);
   std::size_t done = 0;
   for (double now = 0; done < tasks;) {
     for (std::size_t s = 0; s < streams; ++s) {
-      if (!progress.idle(s) || next[s] == queues[s].size() || missing[queues[s][next[s]]] > 0) continue;
+      if (!running.idle(s) || next[s] == queues[s].size() || missing[queues[s][next[s]]] > 0) continue;
       const std::uint32_t task = queues[s][next[s]++];
       table.start[task] = now;
-      progress.start(s, task, now);
+      running.start(s, task, now);
     }
-    progress.settle(now);
-    now = progress.next();
+    running.settle(now);
+    now = running.next();
     if (now == std::numeric_limits<double>::infinity()) throw std::logic_error("an order comes to a standstill");
     for (std::size_t s = 0; s < streams; ++s) {
-      if (progress.idle(s) || progress.finish(s) != now) continue;
-      const std::uint32_t task = progress.end(s);
+      if (running.idle(s) || running.finish(s) != now) continue;
+      const std::uint32_t task = running.end(s);
       table.finish[task] = now;
       ++done;
       for (std::uint32_t i = begin[task]; i < begin[task + 1]; ++i) --missing[targets[i]];

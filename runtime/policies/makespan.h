@@ -22,8 +22,8 @@ struct Timetable {
 /// task; the sequence must be topological. Takes O(tasks + edges).
 Timetable timetable_of(const Graph& graph, const Order& order, std::span<const double> cost);
 
-/// The same with the contention that the options know (progress.h): what the simulator finds of ranks that are alike,
-/// where the order's plan waits for nothing but these edges. Takes O(tasks · streams + edges).
+/// The same with the contention that the options know (running_tasks.h): what the simulator finds of ranks that are
+/// alike, where the order's plan waits for nothing but these edges. Takes O(tasks · streams + edges).
 Timetable timetable_of(const Graph& graph, const Order& order, const TaskCosts& costs, const PolicyOptions& options);
 
 inline double makespan_of(const Graph& graph, const Order& order, std::span<const double> cost) {

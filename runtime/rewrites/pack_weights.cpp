@@ -26,17 +26,17 @@ cpu::GemmShape shape_of(const Gemm& op) {
   return {op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate};
 }
 
-bool reads_packed_weight(const Graph& graph, const Task& task) {
+bool reads_packed_weight(const Graph& graph, const Task& task, cpu::PackedUnit bf16) {
   const auto* gemm = std::get_if<Gemm>(&task.operation);
   if (gemm == nullptr || gemm->packed_b || task.accesses.size() <= kC) return false;
   const auto tensor = [&](std::size_t i) -> const Tensor& { return graph.tensor(task.accesses[i].view.tensor); };
   const Role role = tensor(kB).role;
   if (role != Role::parameter && role != Role::gathered) return false;
-  return cpu::default_gemm_method(shape_of(*gemm), tensor(kA).dtype, tensor(kC).dtype).engine ==
+  return cpu::default_gemm_method(shape_of(*gemm), tensor(kA).dtype, tensor(kC).dtype, bf16).engine ==
          cpu::GemmMethod::Engine::packed;
 }
 
-std::vector<Packing> packings_of(const Graph& graph) {
+std::vector<Packing> packings_of(const Graph& graph, cpu::PackedUnit bf16) {
   std::vector<Packing> packings;
   const auto key_of = [](const View& b, const Gemm& op) {
     return std::tuple(b.tensor, b.offset, b.rows, b.cols, b.row_stride, op.n, op.k, op.trans_b);
@@ -44,7 +44,7 @@ std::vector<Packing> packings_of(const Graph& graph) {
   std::map<decltype(key_of(View(), Gemm())), std::size_t> places;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
-    if (!reads_packed_weight(graph, task)) continue;
+    if (!reads_packed_weight(graph, task, bf16)) continue;
     const auto& gemm = std::get<Gemm>(task.operation);
     const View& weight = task.accesses[kB].view;
     const auto [place, fresh] = places.try_emplace(key_of(weight, gemm), packings.size());
@@ -57,14 +57,15 @@ std::vector<Packing> packings_of(const Graph& graph) {
 }  // namespace
 
 std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights& rewrite) {
+  const cpu::PackedUnit bf16 = rewrite.bf16.value_or(cpu::widest_bf16_unit());
   const TensorUses uses(graph);
   GraphDraft draft(graph);
   std::vector<std::pair<std::size_t, Task>> packs;  // with the task that each stands before
-  for (const auto& [weight, shape, readers] : packings_of(graph)) {
+  for (const auto& [weight, shape, readers] : packings_of(graph, bf16)) {
     if (static_cast<std::int64_t>(readers.size()) < rewrite.uses) continue;
     if (uses.written_between(graph, weight, readers.front(), readers.back())) continue;
     const std::int64_t elements = cpu::packed_b_elements(shape);
-    const DType dtype = cpu::packed_b_dtype(graph.tensor(weight.tensor).dtype);
+    const DType dtype = cpu::packed_b_dtype(cpu::packed_unit(graph.tensor(weight.tensor).dtype, bf16));
     const std::string name = graph.tensor(weight.tensor).name + (shape.trans_b ? ".packed_t" : ".packed");
     const TensorId id = draft.add_tensor({name, dtype, {elements}, Role::workspace});
     const View packed{id, 0, 1, elements, elements};

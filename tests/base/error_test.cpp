@@ -14,7 +14,7 @@ TEST(UserError, SaysWhatWasFoundExpectedAndHowToFixIt) {
 
 TEST(UserError, QuotesHostileNamesHarmlessly) {
   EXPECT_STREQ(UserError("tensor '\x1b[2J\xc2\x9b\x7f' twice\nindeed", "", "").what(),
-               "tensor '\\x1b[2J\\xc2\x9b\\x7f' twice\nindeed");
+               "tensor '\\x1b[2J\\u009b\\u007f' twice\nindeed");
   const std::string message = UserError("begin" + std::string(1'000'000, 'x') + "end", "", "give less").what();
   EXPECT_LT(message.size(), 2200U);
   EXPECT_TRUE(message.starts_with("beginxxx"));

@@ -19,6 +19,25 @@ TEST(ParseJson, ReadsDocuments) {
   EXPECT_EQ(parse_json(R"({"a": {"b": [1, {"b": 2}]}, "b": 3})", "the file")["a"]["b"][1]["b"], 2);
 }
 
+TEST(ParseJson, ReadsWhatWasWritten) {
+  for (const char* text : {"null", "true", "-1", "18446744073709551615", "1.5", "\"a\"", "[]", "{}", "[[],{}]",
+                           R"({"a":[1,{"b":null}],"c":{"d":[true,false],"e":""}})"}) {
+    EXPECT_EQ(parse_json(text, "the file").dump(), text);
+  }
+}
+
+// As in the header of a file of many tensors. Half an hour, if reading a value looked at all that were read before it.
+TEST(ParseJson, TheWorkForAMemberIsTheSameHoweverManyThereAre) {
+  constexpr int kMembers = 400'000;
+  std::string text = "{";
+  for (int i = 0; i < kMembers; ++i) {
+    const std::string number = std::to_string(i);
+    text += (i == 0 ? "\"" : ",\"") + number + R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,)" + number + "]}";
+  }
+  EXPECT_EQ(parse_json(text + "}", "the file").size(), kMembers);
+  EXPECT_TRUE(has_parts(refusal(text + ",\"7\":{}}"), {"the key \"7\" twice"}));
+}
+
 TEST(ParseJson, RefusesAKeyTwiceInOneObject) {
   EXPECT_TRUE(has_parts(refusal(R"({"a": 1, "b": 2, "a": 3})"), {"the file has the key \"a\" twice"}));
   EXPECT_TRUE(has_parts(refusal(R"({"x": [{"a": {}}, {"b": {}, "b": 0}]})"), {"\"b\" twice"}));

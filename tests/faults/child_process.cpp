@@ -34,7 +34,7 @@ std::string read(const std::filesystem::path& path) {
 }
 
 /// In the child, between fork and exec.
-bool apply(const Surroundings& surroundings) {
+bool apply(const ChildSurroundings& surroundings) {
   if (::chdir(surroundings.folder.c_str()) != 0) return false;
   if (surroundings.file_bytes) {
     const rlimit limit{*surroundings.file_bytes, *surroundings.file_bytes};
@@ -47,7 +47,7 @@ bool apply(const Surroundings& surroundings) {
 
 }  // namespace
 
-ChildProcess::ChildProcess(std::vector<std::string> command, const Surroundings& surroundings)
+ChildProcess::ChildProcess(std::vector<std::string> command, const ChildSurroundings& surroundings)
     : output_(std::tmpfile(), &std::fclose), errors_(std::tmpfile(), &std::fclose) {
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());
@@ -124,6 +124,15 @@ bool wait_until(const std::function<bool()>& done) {
   return true;
 }
 
+bool trains(ChildProcess& child, const std::string& run_dir) {
+  const bool waited = wait_until([&] {
+    std::error_code none;
+    const auto size = std::filesystem::file_size(std::filesystem::path(run_dir) / "metrics.jsonl", none);
+    return (!none && size > 0) || !child.running();
+  });
+  return waited && child.running();
+}
+
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more) {
   std::vector<std::string> command = {WEFT_EXECUTABLE,
                                       "train",
@@ -146,7 +155,7 @@ std::vector<std::string> tiny_training(const std::string& run_dir, const std::ve
                                       "2",
                                       "--threads",
                                       "1",
-                                      "--eval-batches",
+                                      "--eval-sequences",
                                       "1",
                                       "--trace-steps",
                                       "0"};

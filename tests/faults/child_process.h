@@ -15,7 +15,7 @@
 namespace weft {
 
 /// Where a child runs, and what it is denied, as a user or a small disk would be.
-struct Surroundings {
+struct ChildSurroundings {
   std::string folder = ".";
   std::optional<std::uint64_t> file_bytes = {};  // writing beyond fails with EFBIG
   bool as_nobody = false;                        // runs as another user; only root can do that
@@ -35,7 +35,7 @@ struct Ending {
 ///   EXPECT_EQ(child.wait().signal, SIGKILL);
 class ChildProcess {
  public:
-  explicit ChildProcess(std::vector<std::string> command, const Surroundings& surroundings = {});
+  explicit ChildProcess(std::vector<std::string> command, const ChildSurroundings& surroundings = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -62,6 +62,9 @@ class ChildProcess {
 
 /// Asks `done` again and again; false if a minute passed before it said true.
 bool wait_until(const std::function<bool()>& done);
+
+/// Waits until a training run has done a step; false if it ended before.
+bool trains(ChildProcess& child, const std::string& run_dir);
 
 /// `weft train` on a model so small that starting it takes most of the time, followed by `more`.
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more);

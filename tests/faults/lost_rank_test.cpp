@@ -19,13 +19,9 @@ class LostRank : public ::testing::Test {
     const std::string run_dir = folder_.path("run").string();
     job_ = std::make_unique<ChildProcess>(
         under_mpirun(2, tiny_training(run_dir, {"--steps", "100000000", "--watchdog", "2"}), mpirun_options));
-    const bool trains = wait_until([&] {
-      std::error_code none;
-      const auto size = std::filesystem::file_size(folder_.path("run/metrics.jsonl"), none);
-      return (!none && size > 0) || !job_->running();
-    });
+    const bool training = trains(*job_, run_dir);
     const auto second = job_->descendant("OMPI_COMM_WORLD_RANK=1");
-    ASSERT_TRUE(trains && second) << job_->errors();
+    ASSERT_TRUE(training && second) << job_->errors();
     second_ = *second;
   }
   void TearDown() override {

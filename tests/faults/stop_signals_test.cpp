@@ -19,15 +19,6 @@ namespace {
 
 class StopSignal : public ::testing::TestWithParam<int> {
  protected:
-  /// Whether some steps were done.
-  bool trains(ChildProcess& child) const {
-    return wait_until([&] {
-             std::error_code none;
-             const auto size = std::filesystem::file_size(folder_.path("run/metrics.jsonl"), none);
-             return (!none && size > 0) || !child.running();
-           }) &&
-           child.running();
-  }
   const TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
 };
@@ -38,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Both, StopSignal, ::testing::Values(SIGTERM, SIGINT),
 TEST_P(StopSignal, SavesAndLeaves) {
   for (const std::string save_every : {"0", "1"}) {
     ChildProcess child(tiny_training(run_dir_, {"--steps", "100000000", "--save-every", save_every}));
-    ASSERT_TRUE(trains(child)) << child.errors();
+    ASSERT_TRUE(trains(child, run_dir_)) << child.errors();
     child.send(GetParam());
     ASSERT_EQ(child.wait().exit_code, 0) << child.errors();
     EXPECT_TRUE(has_parts(child.output(), {"by a signal behind step " + std::to_string(loaded_step(run_dir_))}));
@@ -48,7 +39,7 @@ TEST_P(StopSignal, SavesAndLeaves) {
 
 TEST_P(StopSignal, OfAllRanksAtOnceSavesOnce) {
   ChildProcess child(tiny_training(run_dir_, {"--steps", "100000000", "--ranks", "2"}));
-  ASSERT_TRUE(trains(child)) << child.errors();
+  ASSERT_TRUE(trains(child, run_dir_)) << child.errors();
   child.send(GetParam());
   ASSERT_EQ(child.wait().exit_code, 0) << child.errors();
   EXPECT_EQ(complete_checkpoints(run_dir_).size(), 1U);
@@ -64,7 +55,7 @@ class LongEvaluation : public ::testing::Test {
     folder_.write("held-out", text);
   }
   std::vector<std::string> training(std::vector<std::string> more) const {
-    more.insert(more.end(), {"--val-data", folder_.path("held-out").string(), "--eval-batches", "0", "--steps",
+    more.insert(more.end(), {"--val-data", folder_.path("held-out").string(), "--eval-sequences", "0", "--steps",
                              "100000000", "--watchdog", "0"});
     return tiny_training(run_dir_, more);
   }
@@ -133,7 +124,7 @@ TEST_F(LongEvaluation, OfACheckpointEndsWithoutALoss) {
   ChildProcess run(tiny_training(run_dir_, {"--steps", "1"}));
   ASSERT_EQ(run.wait().exit_code, 0) << run.errors();
   ChildProcess child({WEFT_EXECUTABLE, "eval", run_dir_, "--val-data", folder_.path("held-out").string(),
-                      "--eval-batches", "0", "--ranks", "2"});
+                      "--eval-sequences", "0", "--ranks", "2"});
   ASSERT_TRUE(wait_until([&] { return catches_sigterm(child.id()) || !child.running(); }));
   child.send(SIGTERM);
   const Ending ending = child.wait(std::chrono::seconds(30));

@@ -5,9 +5,9 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
   ModelConfig model;
-  if (!fuzz::accepted([&] { model = model_from_hf_config(fuzz::text_of(data, size), "config.json"); })) return 0;
+  if (!fuzz::accepted([&] { model = read_hf_config(fuzz::text_of(data, size), "config.json").model; })) return 0;
   const std::string text = hf_config_json(model, DType::f32);
-  const ModelConfig again = model_from_hf_config(text, "written.json");
+  const ModelConfig again = read_hf_config(text, "written.json").model;
   fuzz::require(hf_config_json(again, DType::f32) == text, "a model that differs when it is read back:\n" + text);
   return 0;
 }

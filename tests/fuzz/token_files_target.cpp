@@ -1,12 +1,18 @@
-// Text and token files. The first byte chooses: text or .bin, the vocabulary and the length of a sequence. Accepted
-// tokens are inside of the vocabulary, and there are enough for a sequence.
+// Text and token files. The first byte chooses: text or .bin, the vocabulary, the length of a sequence, the width of
+// bare ids, and whether the bytes are one file, held-out data too, or a folder of two files. Accepted tokens are inside
+// of the vocabulary, there are enough for a sequence, and every byte of a bare file is in one of them.
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
 #include "train/token_source.h"
 
 namespace {
+
+using weft::TokenWidth;
 
 void check_ids(const weft::TokenStream& stream, std::int64_t vocab) {
   std::vector<std::int32_t> ids(stream.size());
@@ -15,17 +21,36 @@ void check_ids(const weft::TokenStream& stream, std::int64_t vocab) {
   weft::fuzz::require(inside, "an id outside of the vocabulary");
 }
 
+/// A folder with a file to train on and, as its name says, one that is held out.
+std::string write_folder(const weft::fuzz::InputFolder& folder, const std::string& ending, std::string_view bytes) {
+  static const bool made = std::filesystem::create_directory(folder.path() / "set");
+  weft::fuzz::require(made, "no folder for two files");
+  // One file of the folder may not stay as the other ending's call left it.
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "set")) {
+    std::filesystem::remove(entry.path());
+  }
+  const std::size_t cut = bytes.size() / 8 * 4;
+  folder.write("set/train" + ending, bytes.substr(0, cut));
+  folder.write("set/x_val_0" + ending, bytes.substr(cut));
+  return (folder.path() / "set").string();
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
   if (size == 0) return 0;
   static const fuzz::InputFolder folder;
+  constexpr std::array kWidths = {TokenWidth::automatic, TokenWidth::u16, TokenWidth::u32, TokenWidth::automatic};
   const unsigned choice = data[0];
+  const std::string ending = (choice & 1U) != 0 ? ".txt" : ".bin";
+  const std::string_view bytes = fuzz::text_of(data + 1, size - 1);
+  const bool in_folder = (choice & 64U) != 0;
   TokenSourceOptions options;
-  options.data = folder.write((choice & 1U) != 0 ? "data.txt" : "data.bin", fuzz::text_of(data + 1, size - 1)).string();
-  options.vocab = (choice & 2U) != 0 ? 50257 : 257;
+  options.data = in_folder ? write_folder(folder, ending, bytes) : folder.write("data" + ending, bytes).string();
+  options.vocab = (choice & 128U) != 0 ? 128256 : (choice & 2U) != 0 ? 50257 : 257;
   options.seq_len = (choice & 4U) != 0 ? 1 : 16;
+  options.width = kWidths.at((choice >> 4U) & 3U);
   if ((choice & 8U) != 0) options.val_data = options.data;
   fuzz::accepted([&] {
     const TokenSource source = TokenSource::open(options);
@@ -33,6 +58,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::require(source.held_out().size() >= 2, "too few held-out tokens accepted");
     check_ids(source.train(), options.vocab);
     check_ids(source.held_out(), options.vocab);
+    fuzz::require(TokenSource::open(options).digest() == source.digest(), "another digest of the same files");
+    const std::uint64_t tokens = source.train().size() + source.held_out().size();
+    fuzz::require(tokens <= 2 * (size + 2), "more tokens than bytes");
   });
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/runtime/device/watched_device.h"
 
 namespace weft {
 namespace {
@@ -76,6 +77,18 @@ TEST_F(CudaGrid, AGraphReplaysTheSameBits) {
     const GridRun run = small_run(Family::gpt2, DType::bf16, grid);
     expect_equal(run_grid(on_gpu(run, true)), run_grid(on_gpu(run)));
   }
+}
+
+TEST_F(CudaGrid, ALookDuringACaptureHarmsNothing) {
+  const GridRun run = small_run(Family::gpt2, DType::bf16, grid_of(1, 1, 1, 2));
+  int looks = 0;
+  GridRun watched = run;
+  watched.make_executor = [&](World& world, const State& state) {
+    return testing::watched_executor(
+        world, state, run.step.grid, [] { return make_cuda_device(0); }, looks);
+  };
+  expect_equal(run_grid(watched), run_grid(on_gpu(run)));
+  EXPECT_EQ(looks, 1);
 }
 
 }  // namespace

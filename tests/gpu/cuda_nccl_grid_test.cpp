@@ -86,6 +86,25 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
   EXPECT_EQ(run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
 }
 
+// What fits but for the buffers of its communicators is refused before the first step.
+TEST_F(CudaNcclGrid, BuffersCountAsMemory) {
+  const GridRun run = small_run(Family::gpt2, DType::f32, grid_of(1, 2, 1, 2));
+  const auto exit_code_with = [&](std::int64_t memory_bytes) {
+    GridRun limited = run;
+    limited.make_executor = [grid = run.step.grid, memory_bytes](World& world, const State& state) {
+      const DeviceExecutorOptions options{.memory_bytes = memory_bytes};
+      auto device = make_cuda_device(world.rank());
+      auto transport = make_nccl_transport(world, grid, *device);
+      auto team = std::make_shared<DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
+      return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+    };
+    return run_grid(limited).exit_code;
+  };
+  constexpr std::int64_t kRest = std::int64_t{64} << 20;
+  EXPECT_EQ(exit_code_with(2 * kNcclCommunicatorBytes + kRest), 2) << "three channels are used: y, data and world";
+  EXPECT_EQ(exit_code_with(3 * kNcclCommunicatorBytes + kRest), 0);
+}
+
 // Sums go around rings, so they are the local ones but for rounding.
 TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
   for (const Family family : {Family::gpt2, Family::llama}) {
@@ -104,6 +123,33 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
   const GridOutcome first = run_grid(on_gpus(run));
   expect_equal_under_policies(on_gpus(run), first);
   expect_equal(run_grid(on_gpus(run, true)), first);
+}
+
+// Collectives on two channels wait for a peer that never comes, and neither may keep the other from being given up.
+TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
+  const Grid grid = grid_of(2, 1, 1, 2);
+  std::ostringstream errors;
+  const auto body = [&](World& world) {
+    CudaDevice device(world.rank());
+    constexpr std::int64_t kCount = 4;
+    std::byte* const memory = device.allocate(kCount * 8);
+    NcclTransport transport(world, grid, device);
+    for (const Channel channel : {Channel::x, Channel::data}) {
+      transport.join(channel);
+      const DeviceStream stream = device.add_stream("collectives", StreamPriority::high);
+      std::byte* const out = memory + (channel == Channel::x ? 0 : kCount * 4);
+      if (world.rank() == 0) {
+        transport.enqueue(device, channel, stream,
+                          {CollectiveKind::all_reduce, DType::i32, kCount, 0, nullptr, out, nullptr});
+      }
+    }
+    transport.stop();
+    const DeviceStream after = device.add_stream("after", StreamPriority::normal);
+    device.copy(after, memory, memory + kCount * 4, kCount * 4);
+    EXPECT_NO_THROW(device.synchronize(after));
+    return 0;
+  };
+  EXPECT_EQ(run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
 }
 
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {

@@ -288,6 +288,8 @@ TEST(DumpDot, EdgesShowWhyTheyExist) {
   EXPECT_TRUE(contains(dot, "t2 -> t3 [tooltip=\"policy\", style=dotted, color=\"#7B3294\""));
   EXPECT_TRUE(
       contains(dot, "t3 -> t0 [tooltip=\"memory reuse of y\", style=dashed, color=\"#bbbbbb\", constraint=false"));
+  EXPECT_TRUE(contains(dot, edges_text(graph.edges().size(), added.size())));
+  EXPECT_EQ(edges_text(680, 1), "680 edges and 1 that the plan adds");
   EXPECT_TRUE(contains(dot, "shape=component"));
   EXPECT_TRUE(contains(dot, "on data\\nexposed 1 ms\""));
   EXPECT_TRUE(contains(dot, "stream compute0"));

@@ -92,9 +92,10 @@ struct Reference {
 };
 
 // q, k and v are column windows of one QKV matrix, as after a fused projection; so are their gradients.
-void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
-  SCOPED_TRACE(::testing::Message() << to_string(dtype) << " batch " << shape.batch << " seq " << shape.seq << " heads "
-                                    << shape.heads << "/" << shape.kv_heads << " dim " << shape.head_dim);
+void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double scale) {
+  SCOPED_TRACE(::testing::Message() << to_string(dtype) << " by " << to_string(bf16) << " batch " << shape.batch
+                                    << " seq " << shape.seq << " heads " << shape.heads << "/" << shape.kv_heads
+                                    << " dim " << shape.head_dim);
   const std::int64_t rows = shape.batch * shape.seq;
   const std::int64_t q_cols = shape.heads * shape.head_dim, kv_cols = shape.kv_heads * shape.head_dim;
   const Reference reference{shape};
@@ -113,17 +114,17 @@ void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
   Tensor out(dtype, rows, q_cols, 2), lse(DType::f32, 1, shape.batch * shape.heads * shape.seq);
   const AttentionTensors tensors{qkv.columns(0, q_cols), qkv.columns(q_cols, kv_cols),
                                  qkv.columns(q_cols + kv_cols, kv_cols), out.view(), lse.view()};
-  testing::run_on_one_and_three_threads(attention_forward_scratch(shape, dtype), {&out, &lse},
-                                        [&](Workers& workers) { attention_forward(workers, shape, tensors); });
+  testing::run_on_one_and_three_threads(attention_forward_scratch(shape, dtype, bf16), {&out, &lse},
+                                        [&](Workers& workers) { attention_forward(workers, shape, tensors, bf16); });
   const auto [expected_out, expected_lse] = reference.forward(q, k, v);
-  testing::expect_close(out.values(), expected_out, testing::attention_tolerance(dtype), "out");
+  testing::expect_close(out.values(), expected_out, testing::attention_tolerance(dtype, bf16), "out");
   testing::expect_close(lse.values(), expected_lse, {1e-5, 1e-5}, "lse");
 
   Tensor dout = Tensor::random(dtype, rows, q_cols, 4, 1.0, 5);
   const AttentionGradients gradients{dout.view(), dqkv.columns(0, q_cols), dqkv.columns(q_cols, kv_cols),
                                      dqkv.columns(q_cols + kv_cols, kv_cols)};
-  testing::run_on_one_and_three_threads(attention_backward_scratch(shape, dtype), {&dqkv}, [&](Workers& workers) {
-    attention_backward(workers, shape, tensors, gradients);
+  testing::run_on_one_and_three_threads(attention_backward_scratch(shape, dtype, bf16), {&dqkv}, [&](Workers& workers) {
+    attention_backward(workers, shape, tensors, gradients, bf16);
   });
   const auto [dq, dk, dv] = reference.backward(q, k, v, dout.values());
   Values expected;
@@ -135,6 +136,12 @@ void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
   // bf16: delta comes from the rounded output, an error of 2⁻⁹ of |dout||out| that the other rows don't have.
   const double absolute = dtype == DType::bf16 ? 2e-2 * scale : 5e-5;
   testing::expect_close(dqkv.values(), expected, testing::tolerance_of(dtype, absolute), "dqkv");
+}
+
+// By fp32, and in bf16 by the CPU's pairs too.
+void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
+  check(dtype, PackedUnit::f32, shape, scale);
+  if (dtype == DType::bf16 && has_unit(PackedUnit::pairs)) check(dtype, PackedUnit::pairs, shape, scale);
 }
 
 class Attention : public testing::ForFloatTypes {};

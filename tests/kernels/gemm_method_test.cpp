@@ -70,15 +70,16 @@ TEST(GemmMethod, OtherSpellingsAreRefused) {
 }
 
 TEST(GemmMethod, TheDefaultStandsFirstAndAllCanRun) {
-  for (DType inputs : {DType::f32, DType::bf16}) {
+  for (const auto& [inputs, bf16] :
+       {std::pair{DType::f32, PackedUnit::f32}, {DType::bf16, PackedUnit::f32}, {DType::bf16, widest_bf16_unit()}}) {
     for (const GemmShape& shape : {GemmShape{1, 1, 1}, GemmShape{1, 50257, 768, false, true}, GemmShape{37, 51, 29},
                                    GemmShape{1024, 768, 3072, false, true}, GemmShape{50257, 768, 1024, true, false},
                                    GemmShape{256, 50257, 768, false, true}}) {
-      const std::vector<GemmMethod> methods = gemm_methods(shape, inputs, inputs);
+      const std::vector<GemmMethod> methods = gemm_methods(shape, inputs, inputs, bf16);
       const auto trace = ::testing::Message() << shape.m << "x" << shape.n << "x" << shape.k;
       ASSERT_FALSE(methods.empty()) << trace;
       EXPECT_LE(methods.size(), 30U) << trace;
-      EXPECT_EQ(methods.front(), default_gemm_method(shape, inputs, inputs)) << trace;
+      EXPECT_EQ(methods.front(), default_gemm_method(shape, inputs, inputs, bf16)) << trace;
       for (const GemmMethod& method : methods) {
         EXPECT_EQ(std::ranges::count(methods, method), 1) << trace << " " << to_string(method);
         EXPECT_TRUE(can_run(method, shape, inputs, inputs)) << trace << " " << to_string(method);
@@ -96,6 +97,28 @@ TEST(GemmMethod, WhereTheLibraryLagsThePackedEngineIsTheDefault) {
   EXPECT_EQ(engine({256, 768, 50257}), Engine::packed) << "many rows of B";
   EXPECT_EQ(engine({256, 2048, 50257, true}), Engine::sgemm);
   EXPECT_EQ(engine({16, 768, 768, false, true}), Engine::packed) << "B transposed";
+}
+
+// The library would convert a slice's operands first and then pack them.
+TEST(GemmMethod, WhatIsConvertedIsPackedOnce) {
+  for (const GemmShape& shape : {GemmShape{64, 768, 768, false, true}, GemmShape{1024, 768, 3072},
+                                 GemmShape{3072, 768, 1024, true}, GemmShape{50257, 768, 64, true}}) {
+    EXPECT_EQ(default_gemm_method(shape, DType::bf16, DType::bf16, PackedUnit::f32).engine, Engine::packed);
+  }
+  EXPECT_EQ(default_gemm_method({4, 768, 768, false, true}, DType::bf16, DType::bf16, PackedUnit::f32).engine,
+            Engine::sgemm);
+}
+
+// How fp32 is multiplied doesn't depend on what multiplies bf16.
+TEST(GemmMethod, Fp32StaysWhatItIs) {
+  for (const GemmShape& shape :
+       {GemmShape{256, 768, 3072}, GemmShape{256, 2048, 3072}, GemmShape{16, 8, 8, false, true}}) {
+    for (const auto& [name, unit] : kPackedUnits) {
+      EXPECT_EQ(default_gemm_method(shape, DType::f32, DType::f32, unit),
+                default_gemm_method(shape, DType::f32, DType::f32))
+          << name;
+    }
+  }
 }
 
 std::vector<std::string> layouts_of(const GemmShape& shape, DType inputs, Engine engine) {

@@ -214,7 +214,7 @@ TEST_F(PackedProducts, BPackedBeforehandGivesTheSameBits) {
         Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
         const PackedGemm usual(shape, product.arguments(), 8, 96, types.unit);
         // Guarded on both sides by what the packing must not touch.
-        const DType packed_dtype = types.unit == PackedUnit::f32 ? DType::f32 : DType::bf16;
+        const DType packed_dtype = packed_b_dtype(types.unit);
         const auto bytes = static_cast<std::size_t>(packed_b_elements(shape)) * size_of(packed_dtype);
         std::vector<float> packed(bytes / sizeof(float) + 32, -7.0F);
         auto* begin = reinterpret_cast<std::byte*>(packed.data() + 16);
@@ -259,14 +259,23 @@ TEST_F(PackedProducts, ScratchStaysSmall) {
   }
 }
 
-// What a CPU packs to, and that what B becomes has the dtype for it.
-TEST(PackedUnits, FollowTheCpu) {
-  EXPECT_EQ(packed_unit(DType::f32), PackedUnit::f32);
-  EXPECT_EQ(packed_unit(DType::bf16), bf16_in_amx() && kHasAmx ? PackedUnit::amx
-                                      : bf16_in_pairs()        ? PackedUnit::pairs
-                                                               : PackedUnit::f32);
-  EXPECT_EQ(packed_b_dtype(DType::f32), DType::f32);
-  EXPECT_EQ(packed_b_dtype(DType::bf16) == DType::bf16, packed_unit(DType::bf16) != PackedUnit::f32);
+// The packed method of a product takes the unit that it is told, whatever is the CPU's widest.
+TEST_F(PackedProducts, AreThoseOfTheUnitThatIsAskedFor) {
+  const GemmShape shape{70, 50, 90, false, true};
+  for (const Types& types : all_types()) {
+    if (!has_unit(types.unit)) continue;
+    SCOPED_TRACE(to_string(types.unit));
+    EXPECT_EQ(packed_b_dtype(types.unit), types.unit == PackedUnit::f32 ? DType::f32 : DType::bf16);
+    Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
+    const PackedGemm expected(shape, product.arguments(), 64, 96, types.unit);
+    const PreparedGemm gemm(shape, same.arguments(), {Engine::packed, 64, 96}, types.unit);
+    Workers workers(1);
+    workers.reserve(expected.scratch());
+    workers.reserve(gemm.scratch());
+    expected.run(workers);
+    gemm.run(workers);
+    EXPECT_EQ(same.c.bytes(), product.c.bytes());
+  }
 }
 
 }  // namespace

@@ -137,9 +137,9 @@ inline Tolerance tolerance_of(DType dtype, double absolute = 1e-5) {
   return dtype == DType::bf16 ? Tolerance{0x1p-8, absolute} : Tolerance{1e-5, absolute};
 }
 
-/// Of attention's output. Where the CPU multiplies pairs of bf16, probabilities are rounded, too: 2⁻⁹ of Σ p|v|.
-inline Tolerance attention_tolerance(DType dtype) {
-  return tolerance_of(dtype, dtype == DType::bf16 && bf16_in_pairs() ? 0x1p-9 : 1e-5);
+/// Of attention's output. Where pairs of bf16 are multiplied, probabilities are rounded, too: 2⁻⁹ of Σ p|v|.
+inline Tolerance attention_tolerance(DType dtype, PackedUnit bf16 = widest_bf16_unit()) {
+  return tolerance_of(dtype, dtype == DType::bf16 && bf16 == PackedUnit::pairs ? 0x1p-9 : 1e-5);
 }
 
 inline void expect_close(const Values& actual, const Values& expected, const Tolerance& tolerance,

@@ -11,9 +11,9 @@
 #include "ops/lower.h"
 #include "runtime/comm/local.h"
 #include "runtime/program.h"
-#include "train/checkpoint.h"
 #include "train/parameter_state.h"
 #include "train/safetensors.h"
+#include "train/saved_model.h"
 #include "train/weights.h"
 
 namespace weft {
@@ -150,7 +150,7 @@ ParityCase load_parity_case(const std::filesystem::path& folder) {
   const auto number = [&](const char* key) { return std::stof(file.metadata().at(key)); };
   ParityCase c;
   c.folder = folder;
-  c.model = read_model_config(folder);
+  c.model = read_saved_model(folder).model;
   c.tokens = read_integers(file, "tokens");
   c.targets = read_integers(file, "targets");
   const std::vector<std::uint64_t>& shape = file.find("tokens")->shape;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
@@ -134,6 +135,20 @@ TEST(PlanTogether, TheTableOfProductsIsPartOfTheFingerprint) {
   EXPECT_NE(fingerprints[0], fingerprints[2]);
   EXPECT_EQ(fingerprints[2], fingerprints[3]);
   EXPECT_NE(fingerprints[2], fingerprints[4]);
+}
+
+// Whichever unit it is: ranks may have different ones as their widest.
+TEST(PlanTogether, WhatMultipliesBf16IsPartOfTheFingerprint) {
+  const auto graph = two_layers(64);
+  std::set<std::uint64_t> fingerprints;
+  run_ranks(1, [&](World& world) {
+    const GemmTuning none, floats({}, cpu::PackedUnit::f32), pairs({}, cpu::PackedUnit::pairs);
+    for (const GemmTuning* tuning : {&none, &floats, &pairs, &pairs}) {
+      fingerprints.insert(plan_together(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+    }
+    return 0;
+  });
+  EXPECT_EQ(fingerprints.size(), 3U);
 }
 
 // A plan that is unsafe never comes out. The policy here gives orders that no executor may run.

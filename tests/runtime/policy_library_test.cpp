@@ -18,6 +18,13 @@ std::string library(const std::string& name) {
   return fmt::format("{}/{}.so", WEFT_POLICY_LIBRARIES, name);
 }
 
+/// Of a text that the command line names.
+std::unique_ptr<Policy> named_policy(const std::string& text) {
+  TrustedLibraries libraries;
+  libraries.trust(text);
+  return make_policy(text, libraries);
+}
+
 std::shared_ptr<const Graph> toy_step() {
   testing::ToyGraph toy;
   const View x = toy.tensor("x", 64), y = toy.tensor("y", 64, Role::parameter);
@@ -38,13 +45,13 @@ void expect_refusal(const Action& action, const std::string& part) {
 }
 
 TEST(PolicyLibrary, TheExampleGivesSafePlans) {
-  const auto policy = make_policy(library("mine"));
+  const auto policy = named_policy(library("mine"));
   EXPECT_EQ(policy->name(), library("mine"));
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed);
     const Plan plan = plan_alone(graph, *policy);
     EXPECT_TRUE(check_plan(plan).empty());
-    EXPECT_EQ(policy->order(*graph, {}), make_policy(library("mine"))->order(*graph, {}));
+    EXPECT_EQ(policy->order(*graph, {}), named_policy(library("mine"))->order(*graph, {}));
   }
   const Plan plan = plan_alone(toy_step(), *policy);
   EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason), "the longest way to the end of the step");
@@ -52,7 +59,7 @@ TEST(PolicyLibrary, TheExampleGivesSafePlans) {
 
 TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
   const auto graph = toy_step();
-  const auto policy = make_policy(library("modes") + ":good");
+  const auto policy = named_policy(library("modes") + ":good");
   EXPECT_EQ(policy->name(), library("modes") + ":good");
   const Order order = policy->order(*graph, {});
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason), "because it is first");
@@ -74,16 +81,16 @@ TEST(PolicyLibrary, WrongAnswersAreRefusedInWordsForTheAuthor) {
         Case{"backwards", "goes against an edge"}, Case{"stream", "streams[1] = 0 (compute0) can't run task 'r'"},
         Case{"no-stream", "streams[0] = 99 can't run task 'a'"}, Case{"reason", "reasons[0] = 3"},
         Case{"edge", "its edge from task 1 to task 0"}, Case{"edge-out", "its edge from task 0 to task 3"}}) {
-    const auto policy = make_policy(library("modes") + ":" + wrong.mode);
+    const auto policy = named_policy(library("modes") + ":" + wrong.mode);
     expect_refusal([&] { policy->order(*graph, {}); }, wrong.part);
   }
 }
 
 TEST(PolicyLibrary, OtherLibrariesAreRefusedWhenLoaded) {
-  expect_refusal([] { make_policy(library("other_version")); }, "compiled for version 2 of the interface");
-  expect_refusal([] { make_policy(library("other_size")); }, "set size to sizeof(weft_policy)");
-  expect_refusal([] { make_policy(library("no_entry")); }, "it exports no function weft_policy_entry");
-  expect_refusal([] { make_policy("./nowhere.so:x=1"); }, "can't load the policy ./nowhere.so");
+  expect_refusal([] { named_policy(library("other_version")); }, "compiled for version 2 of the interface");
+  expect_refusal([] { named_policy(library("other_size")); }, "set size to sizeof(weft_policy)");
+  expect_refusal([] { named_policy(library("no_entry")); }, "it exports no function weft_policy_entry");
+  expect_refusal([] { named_policy("./nowhere.so:x=1"); }, "can't load the policy ./nowhere.so");
 }
 
 }  // namespace

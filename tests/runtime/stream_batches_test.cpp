@@ -13,7 +13,7 @@ namespace {
 std::string text_of(const Plan& plan, std::size_t stream) {
   const StreamBatches batches(plan, StreamId(stream));
   std::string text;
-  for (const Batch& batch : batches.batches()) {
+  for (const StreamBatch& batch : batches.batches()) {
     for (const StreamWait& wait : batches.waits(batch)) {
       text += "(" + std::to_string(wait.stream) + ":" + std::to_string(wait.entries) + ")";
     }
@@ -65,7 +65,7 @@ TEST(StreamBatches, HoldAllThatThePlanSays) {
       const auto& entries = plan.streams[s].entries;
       const StreamBatches batches(plan, StreamId(s));
       std::uint32_t next = 0;
-      for (const Batch& batch : batches.batches()) {
+      for (const StreamBatch& batch : batches.batches()) {
         ASSERT_EQ(batch.begin, next);
         ASSERT_LT(batch.begin, batch.end);
         next = batch.end;

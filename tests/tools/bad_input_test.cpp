@@ -92,10 +92,17 @@ TEST(BadInput, Data) {
       {"binary.txt", text + std::string(1, '\0') + text, {}, {"isn't text: it has a NUL byte at 4000"}},
       {"short.txt", "too short", {}, {"has 10 tokens to train on", "129 or more"}},
       {"short_held_out.txt", std::string(9, 'a'), {"--seq-len", "4"}, {"0 held-out tokens"}},
-      {"vocabulary.txt", text, {"--model.vocab", "256"}, {"a vocabulary of 256", "257 or more"}},
+      {"vocabulary.txt", text, {"--model.vocab", "256"}, {"vocabulary.txt' is text", "--model.vocab 257"}},
+      {"vocabulary.txt", text, {"--model", "gpt2-124m"}, {"a vocabulary of 50257", "--model.vocab 257"}},
+      {"rows.jsonl", R"({"text": ")" + text + "\"}\n", {}, {"rows.jsonl' is a file of JSON"}},
+      {"array.bin", "\x93NUMPY" + text, {}, {"array.bin' is a NumPy array"}},
+      {"ids.bin", token_file(0, 0, 0, 2000, 4, 5).substr(1024), {}, {"--data-dtype u32"}},
       {"ids16.bin", token_file(20240520, 1, 2000, 2000, 2, 257), {}, {"token 0 has id 257", "ids below 257"}},
       {"ids32.bin", token_file(20240801, 7, 2000, 2000, 4, 0xffffffff), {}, {"token 0 has id 4294967295"}},
-      {"bare_ids.bin", std::string(4000, '\xff'), {"--model.vocab", "50257"}, {"token 0 has id 65535", "below 50257"}},
+      {"bare_ids.bin",
+       std::string(4000, '\xff'),
+       {"--model.vocab", "50257"},
+       {"token 0 has id 65535", "token 0 has id 4294967295", "below 50257"}},
       {"truncated.bin",
        token_file(20240520, 1, 2000, 1999, 2, 1),
        {},
@@ -207,7 +214,7 @@ TEST(BadInput, Checkpoints) {
   const TemporaryFolder folder;
   const CommandResult good = run_weft(
       {"train", "--model.layers", "1", "--model.hidden", "16", "--model.heads", "2", "--seq-len", "8", "--global-batch",
-       "1", "--steps", "1", "--eval-batches", "1", "--trace-steps", "0", "--run-dir", "good"},
+       "1", "--steps", "1", "--eval-sequences", "1", "--trace-steps", "0", "--run-dir", "good"},
       folder.path().string());
   ASSERT_EQ(good.exit_code, 0) << good.errors;
   const std::string step = "good/checkpoints/step_00000001/";
@@ -260,7 +267,7 @@ TEST(BadInput, Checkpoints) {
   fs::remove(folder.path("bad/optimizer.safetensors"));
   expect_refused(folder, {"train", "good/config.toml", "--run-dir", "run", "--resume", "bad"},
                  {"optimizer.safetensors"});
-  expect_refused(folder, {"train", "--run-dir", "run", "--resume", step}, {"for this model"});
+  expect_refused(folder, {"train", "--run-dir", "run", "--resume", step, "--model", "tiny"}, {"model.layers = 4"});
   expect_refused(folder, {"train", "--run-dir", "run", "--resume", "missing"}, {"'missing' doesn't exist"});
   expect_refused(folder, {"train", "--run-dir", "run", "--resume", "good/config.toml"}, {"no complete checkpoint"});
   expect_refused(folder, {"eval", "."}, {"holds no complete checkpoint"});
@@ -340,7 +347,8 @@ TEST(BadInput, Flags) {
       {{"--model.hidden", "100", "--model.heads", "3"}, {"set model.heads to one of 1, 2, 4, 5"}},
       {{"--model.family", "llama", "--model.heads", "8", "--model.kv-heads", "3"}, {"set model.kv-heads to one of"}},
       {{"--model", "tinny"}, {"did you mean --model tiny?"}},
-      {{"--model", "llama-8b", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"}, {"need at least", "memory"}},
+      {{"--model", "llama-8b", "--data", "ids.bin", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"},
+       {"need at least", "memory"}},
       {{"--model.layers", "10000", "--model.hidden", "1000000"}, {"a model of"}},
       {{"--global-batch", "16777216"}, {"activations of"}},
       {{"--global-batch", "16777216", "--micro-batch", "1"}, {"16777216 micro-batches"}},
@@ -356,6 +364,7 @@ TEST(BadInput, Flags) {
   };
   for (const Case& bad : cases) {
     const TemporaryFolder folder;
+    folder.write("ids.bin", token_file(20240801, 7, 2000, 2000, 4, 1));
     Arguments arguments{"train", "--run-dir", "run"};
     arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
     expect_refused(folder, arguments, bad.parts);

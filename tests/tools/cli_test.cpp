@@ -74,6 +74,8 @@ TEST(Cli, NoCommandShowsTheHelp) {
 
 TEST(Cli, UnknownFlagNamesTheNearest) {
   expect_refused({"train", "--stpes", "5"}, {"unknown flag --stpes", "did you mean --steps?"});
+  expect_refused({"train", "--eval-batches", "5"}, {"unknown flag --eval-batches", "did you mean --eval-sequences?"});
+  expect_refused({"eval", "run", "--eval_batches=5"}, {"did you mean --eval-sequences?"});
   expect_refused({"train", "--global-batches=5"}, {"did you mean --global-batch?"});
   expect_refused({"eval", "runs/a", "--jsn"}, {"did you mean --json?"});
   expect_refused({"--versoin"}, {"did you mean --version?"});
@@ -81,6 +83,27 @@ TEST(Cli, UnknownFlagNamesTheNearest) {
 
 TEST(Cli, UnknownCommandNamesTheNearest) {
   expect_refused({"trian", "--steps", "5"}, {"unknown command \"trian\"", "did you mean train?"});
+}
+
+TEST(Cli, TheFirstWordIsACommand) {
+  expect_refused({"foo", "train"}, {"unknown command \"foo\""});
+  expect_refused({"foo", "--help"}, {"unknown command \"foo\""});
+  expect_refused({"--foo", "train"}, {"weft: unknown flag --foo"});
+  expect_refused({"train", "eval"}, {"eval can't be read"});
+  expect_refused({"help", "trian"}, {"did you mean train?"});
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"help"}, {"help", "train"}, {"help", "trace", "diff"}}) {
+    const CommandResult help = run_weft(words);
+    EXPECT_EQ(help.exit_code, 0);
+    std::vector<std::string> flag(words.begin() + 1, words.end());
+    flag.emplace_back("--help");
+    EXPECT_EQ(help.output, run_weft(flag).output);
+  }
+}
+
+TEST(Cli, NegativeSeedsAreRefused) {
+  expect_refused({"generate", "runs/a", "--seed", "-1"}, {"--seed"});
+  expect_refused({"train", "--seed", "-1"}, {"--seed = -1 is out of range"});
 }
 
 TEST(Cli, MissingAndUnexpectedArguments) {

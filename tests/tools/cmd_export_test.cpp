@@ -29,7 +29,7 @@ class ExportCommand : public ::testing::Test {
   void train(const std::string& run_dir, const std::vector<std::string>& more) const {
     std::vector<std::string> words = {
         "train",           "--run-dir", run_dir,          "--quiet", "--data",      "text.txt", "--model.layers", "1",
-        "--model.hidden",  "16",        "--model.heads",  "4",       "--model.ffn", "24",       "--model.vocab",  "259",
+        "--model.hidden",  "16",        "--model.heads",  "4",       "--model.ffn", "24",       "--model.vocab",  "257",
         "--model.context", "16",        "--global-batch", "4",       "--threads",   "1",        "--trace-steps",  "0",
         "--steps",         "2",         "--save-every",   "1"};
     words.insert(words.end(), more.begin(), more.end());

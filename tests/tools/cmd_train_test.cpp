@@ -293,5 +293,35 @@ TEST_F(TrainCommand, DryRunWritesNothing) {
   }
 }
 
+// -- the run itself as the configuration
+// --------------------------------------------------------------------------------
+
+TEST_F(TrainCommand, ARunGoesOnByItsNameAlone) {
+  ASSERT_EQ(train("run", {"--steps", "4", "--lr", "0.01", "--schedule", "constant"}).exit_code, 0);
+  ASSERT_EQ(train("whole", {"--steps", "6", "--lr", "0.01", "--schedule", "constant"}).exit_code, 0);
+  const CommandResult result =
+      run_weft({"train", "--resume", "run", "--steps", "6", "--json"}, folder_.path().string());
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto json = nlohmann::json::parse(result.output);
+  EXPECT_EQ(json.at("run_dir"), "run");
+  EXPECT_EQ(json.at("first_step"), 4);
+  EXPECT_EQ(json.at("steps_done"), 6);
+  EXPECT_TRUE(arrays("run", 6) == arrays("whole", 6));
+}
+
+TEST_F(TrainCommand, AResumedRunKeepsTheSizesOfItsModel) {
+  ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
+  for (const auto& [flag, value] : {std::pair("--model.heads", "2"), std::pair("--model.norm-eps", "1e-3"),
+                                    std::pair("--model.family", "llama"), std::pair("--model", "small")}) {
+    const CommandResult refused =
+        run_weft({"train", "--resume", "run", "--steps", "6", flag, value}, folder_.path().string());
+    EXPECT_EQ(refused.exit_code, 2) << flag;
+  }
+  const CommandResult warned =
+      run_weft({"train", "--resume", "run", "--steps", "3", "--seed", "9"}, folder_.path().string());
+  EXPECT_EQ(warned.exit_code, 0) << warned.errors;
+  EXPECT_TRUE(contains(warned.errors, "weft: warning: seed = 9")) << warned.errors;
+}
+
 }  // namespace
 }  // namespace weft

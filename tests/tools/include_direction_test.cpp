@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/tools/source_files.h"
 
 namespace weft {
 namespace {
@@ -52,31 +53,14 @@ std::vector<std::string> violations(const std::string& folder, const std::string
   return found;
 }
 
-std::string read(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::vector<fs::path> sources(const std::string& folder) {
-  static const std::set<std::string> endings{".h", ".cpp", ".cu", ".cuh"};
-  std::vector<fs::path> list;
-  const fs::path root = fs::path(WEFT_SOURCE_DIR) / folder;
-  if (!fs::exists(root)) return list;
-  for (const auto& entry : fs::recursive_directory_iterator(root)) {
-    if (entry.is_regular_file() && endings.contains(entry.path().extension().string())) list.push_back(entry.path());
-  }
-  return list;
-}
-
 TEST(IncludeDirection, HoldsInEveryFolder) {
   for (const auto& [folder, allowed] : allowed_includes()) {
-    const std::vector<fs::path> files = sources(folder);
+    const std::vector<fs::path> files = testing::source_files(folder);
     EXPECT_FALSE(files.empty()) << folder;
     for (const fs::path& file : files) {
-      const std::string name = fs::relative(file, WEFT_SOURCE_DIR).string();
-      for (const std::string& violation : violations(folder, name, read(file))) ADD_FAILURE() << violation;
+      for (const std::string& violation : violations(folder, testing::source_name(file), testing::source_text(file))) {
+        ADD_FAILURE() << violation;
+      }
     }
   }
 }
@@ -99,10 +83,10 @@ TEST(IncludeDirection, AcceptsWhatIsBelowAndOutside) {
 
 TEST(FileSize, NoSourceHoldsTwoConcepts) {
   for (const std::string folder : {"base", "graph", "kernels", "ops", "runtime", "train", "tools", "tests", "bench"}) {
-    for (const fs::path& file : sources(folder)) {
-      const std::string text = read(file);
+    for (const fs::path& file : testing::source_files(folder)) {
+      const std::string text = testing::source_text(file);
       const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-      EXPECT_LE(lines, kMostLines) << fs::relative(file, WEFT_SOURCE_DIR).string();
+      EXPECT_LE(lines, kMostLines) << testing::source_name(file);
     }
   }
 }

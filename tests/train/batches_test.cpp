@@ -3,28 +3,31 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <set>
 
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
+#include "tests/train/written_tokens.h"
 
 namespace weft {
 namespace {
 
 /// Tokens 0, 1, 2, …, so that a token is its position.
-class Counting {
+class Counting : public WrittenTokens {
  public:
-  explicit Counting(std::size_t count) : ids_(count) {
-    std::iota(ids_.begin(), ids_.end(), 0U);
-    stream_.append({TokenEncoding::u32, reinterpret_cast<const std::byte*>(ids_.data()), count, false});
-  }
-  const TokenStream& stream() const { return stream_; }
+  explicit Counting(std::size_t count) : WrittenTokens(ids(count)) {}
 
  private:
-  std::vector<std::uint32_t> ids_;
-  TokenStream stream_;
+  static std::vector<std::uint32_t> ids(std::size_t count) {
+    std::vector<std::uint32_t> ids(count);
+    std::iota(ids.begin(), ids.end(), 0U);
+    return ids;
+  }
 };
 
 TEST(Permuted, IsAPermutationOfEverySize) {
@@ -109,6 +112,34 @@ TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
       }
     }
   }
+}
+
+// The thread reads a step ahead: what it meets there ends no process and no step but the one that needs it.
+TEST(BatchLoader, AFileThatLosesItsTokensFailsTheStepThatNeedsThem) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  BatchLoader loader(data.stream(), plan, {0, 1, 1, 2}, 0);
+  loader.next(0);
+  const Batch batch = loader.next(1);
+  const std::vector<std::int32_t> tokens(batch.tokens.begin(), batch.tokens.end());
+  std::filesystem::resize_file(data.path(), 0);
+  const auto fault = [&](std::int64_t step) { return message_of<RuntimeFault>([&] { loader.next(step); }); };
+  // Step 2 may have been read before the file was cut.
+  std::string message = fault(2);
+  if (message.empty()) message = fault(3);
+  EXPECT_TRUE(has_parts(message, {data.path().string(), "has 0 bytes", "had 2000"}));
+  EXPECT_EQ(fault(4), message);
+}
+
+TEST(BatchLoader, GoesOnFromAStepOnceTheTokensAreBack) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  const std::string content = TemporaryFolder::read(data.path());
+  std::filesystem::resize_file(data.path(), 0);
+  BatchLoader loader(data.stream(), plan, {0, 1, 1, 2}, 5);
+  EXPECT_THROW(loader.next(5), RuntimeFault);
+  std::ofstream(data.path(), std::ios::binary) << content;
+  EXPECT_EQ(static_cast<std::uint64_t>(loader.next(7).tokens[0]), plan.window_begin(14));
 }
 
 std::vector<std::int32_t> step_tokens(const TokenStream& stream, const BatchPlan& plan, std::int64_t ranks,
@@ -205,15 +236,25 @@ TEST(EvalBatches, EachTargetCountsOnceOnAnyNumberOfRanks) {
   }
 }
 
-TEST(EvalBatches, ALimitTakesTheFirstTargets) {
-  const Counting data(100);
-  const BatchShare share{0, 2, 1, 2};  // 32 targets in a micro-batch of each rank
-  const EvalBatches batches(data.stream(), 8, share, 2);
-  EXPECT_EQ(batches.size(), 2);
-  EXPECT_EQ(batches.targets(), 64U);
-  const auto count = covered(batches, data.stream(), 8, share, 2);
-  EXPECT_EQ(std::accumulate(count.begin(), count.begin() + 65, 0), 64);
-  EXPECT_EQ(EvalBatches(data.stream(), 8, share, 50).size(), 4);
+TEST(EvalBatches, ALimitTakesTheFirstSequencesHoweverTheyAreCut) {
+  const Counting data(100);  // 99 targets: 12 windows of 8, and 3 more
+  struct Limit {
+    std::int64_t sequences;
+    std::uint64_t targets;
+  };
+  for (const Limit& limit : {Limit{1, 8}, Limit{5, 40}, Limit{7, 56}, Limit{12, 96}, Limit{13, 99}, Limit{50, 99}}) {
+    for (const std::int64_t ranks : {1, 2, 3}) {
+      for (const std::int64_t micro_batch : {1, 2, 4}) {
+        const BatchShare share{0, ranks, 1, micro_batch};
+        const EvalBatches batches(data.stream(), 8, share, limit.sequences);
+        ASSERT_EQ(batches.targets(), limit.targets);
+        EXPECT_EQ(batches.size(), (std::min<std::int64_t>(limit.sequences, 13) - 1) / (ranks * micro_batch) + 1);
+        std::vector<int> expected(100, 0);
+        std::fill_n(expected.begin() + 1, limit.targets, 1);
+        EXPECT_EQ(covered(batches, data.stream(), 8, share, limit.sequences), expected);
+      }
+    }
+  }
 }
 
 TEST(EvalBatches, RefusesTooFewTokens) {

@@ -77,7 +77,6 @@ TEST_P(Checkpoint, IsAlsoAFolderOfWeights) {
     ModelArrays loaded(model_, dtype_, 0);
     load_parameters(from, model_, loaded.mutable_states());
     EXPECT_EQ(first_difference(arrays_, loaded, false), "") << from;
-    EXPECT_EQ(read_model_config(from).parameters(), model_.parameters()) << from;
   }
 }
 
@@ -257,18 +256,6 @@ TEST_P(Damage, AFaultWhileWritingLeavesTheLastCheckpoint) {
       message_of<RuntimeFault>([&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); }),
       {"step_00000001' can't be written", "Not a directory"}));
   EXPECT_EQ(load(good), "");
-}
-
-TEST(ReadModelConfig, FromHuggingFaceFolders) {
-  const TemporaryFolder folder;
-  const ModelConfig model = small_model(Family::llama, false);
-  save_weights(folder.path(), model, ModelArrays(model, DType::f32, 1).states());
-  EXPECT_EQ(read_model_config(folder.path()).parameters(), model.parameters());
-  EXPECT_EQ(read_model_config(folder.path("model.safetensors")).family, Family::llama);
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { read_model_config(folder.path("none")); }), {"none"}));
-  std::filesystem::remove(folder.path("config.json"));
-  EXPECT_TRUE(
-      has_parts(message_of<UserError>([&] { read_model_config(folder.path()); }), {"config.json' doesn't exist"}));
 }
 
 }  // namespace

@@ -167,6 +167,16 @@ TEST(ConfigResolve, ContradictionsAreRefused) {
   EXPECT_TRUE(contains(refused(both), "leave one out"));
 }
 
+TEST(ConfigResolve, RewritesOfLayersThatTheModelLacksAreRefused) {
+  RunConfig config;
+  config.rewrites = "recompute=0-99";
+  EXPECT_TRUE(contains(refused(config), "recompute=0-99 names layer 99; expected layers 0 to 3")) << refused(config);
+  config.rewrites = "reshard=4";
+  EXPECT_TRUE(contains(refused(config), "reshard=4 names layer 4"));
+  config.rewrites = "recompute=0-3;reshard";
+  resolve(config, 0);
+}
+
 TEST(ConfigResolve, SizesGivenInCodeStayWithACustomName) {
   RunConfig config;
   config.model_name = "custom";

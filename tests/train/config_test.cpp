@@ -69,6 +69,14 @@ TEST(Config, UnknownKeyNamesTheNearest) {
   EXPECT_TRUE(contains(refused_key("model.hiden", "1"), "did you mean model.hidden?"));
 }
 
+TEST(Config, AFormerKeyNamesTheOneInItsPlace) {
+  EXPECT_EQ(key_in_place_of("eval-batches"), "eval-sequences");
+  EXPECT_EQ(key_in_place_of("eval-sequences"), "");
+  for (const std::string value : {"0", "1"}) {
+    EXPECT_TRUE(contains(refused_key("eval_batches", value), "set eval-sequences")) << value;
+  }
+}
+
 TEST(Config, WrongTypesAreRefused) {
   EXPECT_TRUE(contains(refused_key("steps", "ten"), "steps = \"ten\" is not an integer"));
   EXPECT_TRUE(contains(refused_key("steps", "10.5"), "is not an integer"));

@@ -69,6 +69,18 @@ TEST(ConfigToml, UnknownKeyNamesLineAndNearest) {
   EXPECT_TRUE(contains(refused("[model]\nlayer = 2\n"), "did you mean model.layers?"));
 }
 
+// Older builds wrote every key into the configurations that they stored.
+TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
+  RunConfig config;
+  load_toml_text(config, "eval-batches = 0\neval_batches = 0\nsteps = 7\n", "run.toml");
+  EXPECT_EQ(config.steps, 7);
+  EXPECT_EQ(config.eval_sequences, 0);
+  const std::string message = refused("steps = 3\neval-batches = 4\n");
+  EXPECT_TRUE(contains(message, "run.toml line 2: eval-batches")) << message;
+  EXPECT_TRUE(contains(message, "set eval-sequences")) << message;
+  EXPECT_TRUE(contains(refused("eval-batches = \"0\"\n"), "eval-batches"));
+}
+
 TEST(ConfigToml, WrongTypeNamesLineAndType) {
   const std::string message = refused("\nsteps = \"3\"\n");
   EXPECT_TRUE(contains(message, "run.toml line 2: steps is text; expected integer")) << message;

@@ -87,7 +87,7 @@ TEST_P(DataParallel, ThreadsChangeNoBitWhereWorkIsCut) {
   config.micro_batch = 3;
   config.ranks = 2;
   config.steps = 2;
-  config.eval_batches = 1;
+  config.eval_sequences = 2;
   const RunOutcome expected = train_run(config);
   for (const std::int64_t threads : {2, 3}) {
     config.threads = threads;

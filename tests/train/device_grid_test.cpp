@@ -6,6 +6,7 @@
 #include "runtime/device/fake_device.h"
 #include "runtime/device/staged_transport.h"
 #include "runtime/policy.h"
+#include "tests/runtime/device/watched_device.h"
 #include "tests/train/grid_run.h"
 
 namespace weft {
@@ -128,6 +129,18 @@ TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
     EXPECT_EQ(many.drains - few.drains, 4);
     EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 6 : 0);
   }
+}
+
+TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
+  const GridRun run = tiny_run(grid_of(1, 1, 1, 2), 6);
+  int looks = 0;
+  GridRun watched = run;
+  watched.make_executor = [&](World& world, const State& state) {
+    return testing::watched_executor(
+        world, state, run.step.grid, [] { return make_fake_device(); }, looks);
+  };
+  expect_equal(run_grid(watched), run_grid(run));
+  EXPECT_EQ(looks, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,

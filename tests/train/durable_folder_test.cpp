@@ -57,6 +57,17 @@ TEST(DurableFolder, BeginsEmptyAfterAKill) {
   EXPECT_EQ(entries(made.path()), 0);
 }
 
+TEST(DurableFolder, ALinkUnderItsTemporaryNameIsNotFilled) {
+  const TemporaryFolder folder;
+  folder.write("victim/precious", "");
+  std::filesystem::create_directory_symlink(folder.path("victim"), folder.path(".writing_it"));
+  DurableFolder made(folder.path("it"));
+  write_durable(made.path() / "new", "new");
+  made.commit();
+  EXPECT_EQ(entries(folder.path("victim")), 1);
+  EXPECT_EQ(entries(folder.path("it")), 1);
+}
+
 TEST(DurableFolder, AFaultNamesTheFolder) {
   const TemporaryFolder folder;
   folder.write("file", "");

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "ops/lower.h"
+#include "ops/sharding.h"
 #include "runtime/comm/launch.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/reference_transformer.h"
+#include "tests/train/written_tokens.h"
 #include "train/initial_weights.h"
+#include "train/training_state.h"
 
 namespace weft {
 namespace {
@@ -22,23 +25,34 @@ constexpr std::int64_t kSeqLen = 8;
 class EvaluationFamilies : public ::testing::TestWithParam<Family> {
  protected:
   EvaluationFamilies() {
-    // 75 bytes below 19: 74 targets, in windows of 8 that no number of ranks divides.
-    for (int i = 0; i < 75; ++i) text_.push_back(static_cast<std::byte>(i * i % 19));
-    stream_.append({TokenEncoding::bytes, text_.data(), text_.size(), false});
+    // 75 ids below 19: 74 targets, in windows of 8 that no number of ranks divides.
+    for (std::uint32_t i = 0; i < 75; ++i) ids_.push_back(i * i % 19);
+    written_ = std::make_unique<WrittenTokens>(ids_);
   }
 
-  Evaluation evaluate_on(int ranks, std::int64_t micro_batch, std::int64_t limit = 0) const {
-    std::vector<Evaluation> results(static_cast<std::size_t>(ranks));
-    const int code = run_ranks(ranks, [&](World& world) {
+  static Grid of_data(std::int64_t ranks) {
+    Grid grid;
+    grid.data = ranks;
+    return grid;
+  }
+
+  Evaluation evaluate_on(const Grid& grid, std::int64_t micro_batch, std::int64_t limit = 0) const {
+    std::vector<Evaluation> results(static_cast<std::size_t>(grid.ranks()));
+    const int code = run_ranks(static_cast<int>(grid.ranks()), [&](World& world) {
       StepConfig step;
       step.micro_batch = micro_batch;
       step.seq_len = kSeqLen;
-      step.grid.data = ranks;
-      Program program(world, {{"eval", lower_eval(model_, step)}}, {});
-      for (const ParameterSpec& spec : model_parameters(model_)) {
-        initialize_parameter(wide(spec), 3, DType::f32, program.state().data(spec.name), nullptr);
+      step.grid = grid;
+      const Coordinates at = coordinates_of(grid, world.rank());
+      Program program(world, {{"eval", lower_eval(model_, step)}}, {.grid = grid});
+      std::vector<ParameterSpec> specs = model_parameters(model_);
+      for (ParameterSpec& spec : specs) spec = wide(spec);
+      for (const ParameterShard& shard : shard_parameters(model_, specs, grid, at)) {
+        initialize_parameter(shard, 3, DType::f32, program.state().data(shard.spec->name), nullptr);
       }
-      const EvalBatches batches(stream_, kSeqLen, {world.rank(), ranks, 1, micro_batch}, limit);
+      set_coordinates(program.state(), grid, at);
+      const BatchShare share{batch_rank(grid, at), grid.batch_ranks(), 1, micro_batch};
+      const EvalBatches batches(written_->stream(), kSeqLen, share, limit);
       results[static_cast<std::size_t>(world.rank())] = evaluate(program, batches);
       return 0;
     });
@@ -56,8 +70,8 @@ class EvaluationFamilies : public ::testing::TestWithParam<Family> {
   }
 
   const ModelConfig model_ = tiny_model(GetParam());
-  std::vector<std::byte> text_;
-  TokenStream stream_;
+  std::vector<std::uint32_t> ids_;
+  std::unique_ptr<const WrittenTokens> written_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, EvaluationFamilies, ::testing::Values(Family::gpt2, Family::llama),
@@ -73,9 +87,9 @@ TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
     parameters[spec.name] = std::move(matrix);
   }
   std::vector<std::int32_t> tokens(80, 0), targets(80, -1);  // ten windows, the last one cut short
-  for (std::size_t i = 0; i + 1 < text_.size(); ++i) {
-    tokens[i] = static_cast<std::int32_t>(text_[i]);
-    targets[i] = static_cast<std::int32_t>(text_[i + 1]);
+  for (std::size_t i = 0; i + 1 < ids_.size(); ++i) {
+    tokens[i] = static_cast<std::int32_t>(ids_[i]);
+    targets[i] = static_cast<std::int32_t>(ids_[i + 1]);
   }
   const double expected = ReferenceTransformer(model_, kSeqLen).loss(parameters, tokens, targets);
   struct Cut {
@@ -83,16 +97,27 @@ TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
     std::int64_t micro_batch;
   };
   for (const Cut& cut : {Cut{1, 1}, Cut{1, 3}, Cut{1, 16}, Cut{2, 1}, Cut{2, 4}, Cut{3, 2}, Cut{4, 1}}) {
-    const Evaluation found = evaluate_on(cut.ranks, cut.micro_batch);
+    const Evaluation found = evaluate_on(of_data(cut.ranks), cut.micro_batch);
     EXPECT_NEAR(found.loss, expected, 1e-6 * expected) << cut.ranks << " ranks, micro-batch " << cut.micro_batch;
     EXPECT_EQ(found.targets, 74U);
   }
 }
 
-TEST_P(EvaluationFamilies, ALimitEvaluatesTheFirstTokensOnly) {
-  EXPECT_EQ(evaluate_on(2, 1, 2).targets, 32U);
-  EXPECT_EQ(evaluate_on(1, 2, 2).targets, 32U);
-  EXPECT_NEAR(evaluate_on(2, 1, 2).loss, evaluate_on(1, 4, 1).loss, 1e-6);
+// Five sequences, which 2 ranks and micro-batches of 2 and 4 don't divide.
+TEST_P(EvaluationFamilies, ALimitEvaluatesTheSameSequencesOnEveryGrid) {
+  Grid cut_weights;
+  cut_weights.z = 2;
+  const Evaluation expected = evaluate_on(Grid{}, 1, 5);
+  EXPECT_EQ(expected.targets, 40U);
+  EXPECT_NE(expected.loss, evaluate_on(Grid{}, 1, 6).loss);
+  for (const Grid& grid : {Grid{}, of_data(2), cut_weights}) {
+    for (const std::int64_t micro_batch : {1, 2, 4}) {
+      const Evaluation found = evaluate_on(grid, micro_batch, 5);
+      EXPECT_EQ(found.targets, expected.targets) << to_string(grid) << ", micro-batch " << micro_batch;
+      EXPECT_NEAR(found.loss, expected.loss, 1e-6 * expected.loss)
+          << to_string(grid) << ", micro-batch " << micro_batch;
+    }
+  }
 }
 
 // Ranks ask at moments of their own; all end after the batch before which one of them wanted to.

@@ -23,7 +23,7 @@ constexpr const char* kLlama = R"({"model_type": "llama", "vocab_size": 128256, 
                    "original_max_position_embeddings": 8192}})";
 
 ModelConfig read(const std::string& text) {
-  return model_from_hf_config(text, "config.json");
+  return read_hf_config(text, "config.json").model;
 }
 
 /// The config with one key set.
@@ -125,7 +125,51 @@ TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", 128)), {"head_dim is 128", "2048 / 32"}));
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "linear"}, {"factor", 2}})),
                         {"type is \"linear\"", "llama3"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "qwen2")), {"model_type is qwen2", "gpt2 or llama"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "gelu")), {"activation_function is \"gelu\""}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}})), {"\"yarn\""}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"rope_type", "llama3"}})), {"has no factor"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "mlp_bias", true)), {"mlp_bias is true"}));
+}
+
+TEST(HfConfig, RefusesOtherModelTypesByTheirPart) {
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "qwen2")), {"model_type is qwen2", "biases of Q, K and V"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "gemma")), {"model_type is gemma", "1 + weight"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "granite")), {"model_type is granite", "factors"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "phi")), {"model_type is phi", "a part of each head"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "unheard_of")), {"model_type is unheard_of", "mistral"}));
+}
+
+TEST(HfConfig, RefusesFactorsOfOtherFamilies) {
+  for (const char* key : {"embedding_multiplier", "residual_multiplier", "logits_scaling", "partial_rotary_factor"}) {
+    EXPECT_TRUE(has_parts(refusal(with(kLlama, key, 0.5)), {std::string(key) + " is 0.5"})) << key;
+    expect_equal_sizes(read(with(kLlama, key, 1.0)), read(kLlama));
+  }
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "attention_multiplier", 0.1)), {"attention_multiplier is 0.1"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "quantization_config", {{"bits", 4}})), {"quantization_config"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "architectures", {"GPT2ForSequenceClassification"})), {"architectures"}));
+}
+
+TEST(HfConfig, ReadsMistralAndRefusesWindowsShorterThanTheContext) {
+  const std::string mistral = with(kLlama, "model_type", "mistral");
+  EXPECT_TRUE(has_parts(refusal(with(mistral.c_str(), "sliding_window", 16)),
+                        {"sliding_window 16 is shorter than the context 131072"}));
+  EXPECT_TRUE(has_parts(refusal(mistral), {"sliding_window 4096 is shorter"}));  // the class' default
+  expect_equal_sizes(read(with(mistral.c_str(), "sliding_window", nullptr)), read(kLlama));
+  expect_equal_sizes(read(with(mistral.c_str(), "sliding_window", 131072)), read(kLlama));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "layer_types", {"sliding_attention"})), {"layer_types"}));
+}
+
+TEST(HfConfig, RefusesRopeThatIsSaidTwiceInTwoWays) {
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}})),
+                        {"rope_parameters is"}));
+}
+
+TEST(HfConfig, ReadsTheTypeOfTheWeights) {
+  const auto dtype = [](const std::string& text) { return read_hf_config(text, "config.json").dtype; };
+  EXPECT_EQ(dtype(kGpt2), DType::f32);
+  EXPECT_EQ(dtype(with(kGpt2, "torch_dtype", "bfloat16")), DType::bf16);
+  EXPECT_EQ(dtype(with(kGpt2, "dtype", "bfloat16")), DType::bf16);
+  EXPECT_EQ(dtype(with(kGpt2, "dtype", "float16")), DType::f32);
 }
 
 TEST(HfConfig, RefusesNumbersOutOfRange) {

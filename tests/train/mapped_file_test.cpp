@@ -1,11 +1,10 @@
-// Mapping: contents, moves, refusals.
+// Mapping: contents and moves.
 #include "train/mapped_file.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 
-#include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
 namespace weft {
@@ -30,16 +29,6 @@ TEST(MappedFile, ShowsTheBytesOfTheFileAndKeepsTheirPlaceWhenMoved) {
 TEST(MappedFile, AnEmptyFileHasNoBytes) {
   const TemporaryFolder folder;
   EXPECT_TRUE(MappedFile(folder.write("empty", "")).bytes().empty());
-}
-
-TEST(MappedFile, RefusesWhatIsNoFile) {
-  const TemporaryFolder folder;
-  const auto open = [](const std::filesystem::path& path) {
-    return message_of<UserError>([&] { MappedFile file(path); });
-  };
-  EXPECT_TRUE(has_parts(open(folder.path("none")), {"none' doesn't exist"}));
-  EXPECT_TRUE(has_parts(open(folder.path()), {"is a folder"}));
-  EXPECT_TRUE(has_parts(open("/dev/null"), {"'/dev/null' isn't a regular file"}));
 }
 
 }  // namespace

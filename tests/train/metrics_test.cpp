@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -92,6 +93,21 @@ TEST(MetricsFile, ARunThatContinuesDropsWhatItWillRepeat) {
   MetricsFile file(path, 2);
   file.write(example(2));
   EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{0, 1, 2}));
+}
+
+// A run folder may be a stranger's.
+TEST(MetricsFile, ALinkIsNotWrittenThrough) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("metrics.jsonl").string(), victim = folder.write("victim", line(example(0)));
+  std::filesystem::create_symlink(victim, path);
+  MetricsFile file(path, 1);
+  file.write(example(1));
+  EXPECT_EQ(TemporaryFolder::read(victim), line(example(0)));
+  EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{0, 1}));
+  const std::string dangling = folder.path("dangling.jsonl").string(), absent = folder.path("absent").string();
+  std::filesystem::create_symlink(absent, dangling);
+  EXPECT_THROW(MetricsFile(dangling, 0), RuntimeFault);
+  EXPECT_FALSE(std::filesystem::exists(absent));
 }
 
 TEST(MetricsFile, AFullDiskIsAFault) {

@@ -85,6 +85,22 @@ TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
   }
 }
 
+// As floats where bf16 is converted.
+TEST_P(PackedTraining, FollowsWhatMultipliesBf16) {
+  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
+  run.step.dtype = DType::bf16;
+  run.gemm_tuning = std::make_shared<const GemmTuning>(std::vector<GemmChoice>{}, cpu::PackedUnit::f32);
+  const GridOutcome expected = run_grid(run);
+  run.rewrites = "pack-weights=2,fp32";
+  expect_equal(run_grid(run), expected);
+  const auto graph = rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites));
+  EXPECT_GT(packings(*graph), 0);
+  for (const Task& task : graph->tasks()) {
+    if (!std::holds_alternative<PackWeight>(task.operation)) continue;
+    EXPECT_EQ(graph->tensor(task.accesses.back().view.tensor).dtype, DType::f32) << task.name;
+  }
+}
+
 TEST_P(PackedTraining, TogetherWithOtherRewrites) {
   GridRun run = run_of(GetParam(), grid_of(2, 1, 2, 1));
   const GridOutcome expected = run_grid(run);

@@ -41,7 +41,7 @@ RunConfig random_run(const TemporaryFolder& folder, std::mt19937& random) {
   config.seed = static_cast<std::uint64_t>(draw(0, 1'000'000));
   config.steps = 3;
   config.warmup = 1;
-  config.eval_batches = 1;
+  config.eval_sequences = 2;
   config.trace_steps = 0;
   return config;
 }

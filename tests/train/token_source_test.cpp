@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -39,15 +42,16 @@ std::string refusal(const TokenSourceOptions& options) {
 }
 
 TEST(TokenStream, JoinsPartsOfEveryEncoding) {
-  const std::string text = "ab", odd = "?" + words<std::uint16_t>({300, 65535}), wide = words<std::uint32_t>({70000});
-  const auto at = [](const std::string& s, std::size_t offset) {
-    return reinterpret_cast<const std::byte*>(s.data()) + offset;
+  const TemporaryFolder folder;
+  const auto file = [&](std::string_view name, const std::string& content) {
+    return std::make_shared<const InputFile>(folder.write(name, content));
   };
-  TokenStream stream;
-  stream.append({TokenEncoding::bytes, at(text, 0), 2, true});
-  stream.append({TokenEncoding::u16, at(odd, 1), 2, false});
-  stream.append({TokenEncoding::u32, at(wide, 0), 0, false});  // empty: no part
-  stream.append({TokenEncoding::u32, at(wide, 0), 1, true});
+  TokenStream stream(70001);
+  const auto wide = file("wide", words<std::uint32_t>({70000}));
+  stream.append({file("text", "ab"), TokenEncoding::bytes, 0, 2, true});
+  stream.append({file("odd", "?" + words<std::uint16_t>({300, 65535})), TokenEncoding::u16, 1, 2, false});
+  stream.append({wide, TokenEncoding::u32, 0, 0, false});  // empty: no part
+  stream.append({wide, TokenEncoding::u32, 0, 1, true});
   const Ids expected = {'a', 'b', kEnd, 300, 65535, 70000, kEnd};
   ASSERT_EQ(stream.size(), expected.size());
   for (std::size_t begin = 0; begin <= expected.size(); ++begin) {
@@ -63,6 +67,26 @@ TEST(TokenStream, JoinsPartsOfEveryEncoding) {
   EXPECT_THROW(stream.copy(1, UINT64_MAX, ids.data()), std::out_of_range);
 }
 
+TEST(TokenStream, AFileThatChangesIsNamed) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("ids.bin", words(std::vector<std::uint16_t>(10, 1)));
+  TokenStream stream(5);
+  stream.append({std::make_shared<const InputFile>(path), TokenEncoding::u16, 0, 10, false});
+  Ids ids(10);
+  const auto fault = [&] { return message_of<RuntimeFault>([&] { stream.copy(0, 10, ids.data()); }); };
+  EXPECT_EQ(fault(), "");
+  std::vector<std::uint16_t> larger(10, 1);
+  larger[9] = 5;
+  folder.write("ids.bin", words(larger));
+  EXPECT_TRUE(has_parts(fault(), {"ids.bin' was changed", "the id 5"}));
+  std::filesystem::resize_file(path, 11);
+  EXPECT_TRUE(has_parts(fault(), {"ids.bin' was truncated", "has 11 bytes", "had 20"}));
+  // A new file of that name is another one.
+  std::filesystem::remove(path);
+  folder.write("ids.bin", words(std::vector<std::uint16_t>(10, 1)));
+  EXPECT_TRUE(has_parts(fault(), {"has 11 bytes"}));
+}
+
 TEST(TokenSource, HoldsOutTheLastTenthOfEachTextFile) {
   const TemporaryFolder folder;
   folder.write("b.txt", "klmnopqrstuvwxyzABCDE");  // 21 bytes: 2 held out
@@ -75,7 +99,7 @@ TEST(TokenSource, HoldsOutTheLastTenthOfEachTextFile) {
   train.push_back(kEnd);
   EXPECT_EQ(all(source.train()), train);
   EXPECT_EQ(all(source.held_out()), (Ids{'9', kEnd, 'D', 'E', kEnd}));
-  EXPECT_EQ(source.description(), "2 text files, 30 tokens to train on, 5 held out");
+  EXPECT_EQ(source.description(), "2 text files, 30 tokens to train on, 5 held out (the last 10 % of each file)");
   EXPECT_TRUE(source.is_text());
 }
 
@@ -118,9 +142,9 @@ TEST(TokenSource, AFolderLeavesOutLinksCopiesBinariesAndEmptyFiles) {
   const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
   EXPECT_EQ(source.files(), 1U);
   EXPECT_EQ(source.train().size() + source.held_out().size(), 22U);
-  EXPECT_EQ(source.notes(),
-            (std::vector<std::string>{"copy.txt: left out, it equals a.txt", "empty.txt: left out, it is empty",
-                                      "image.png: left out, it has a NUL byte at 3"}));
+  EXPECT_EQ(source.notes(), (std::vector<std::string>{
+                                "below: left out, it is a folder", "copy.txt: left out, it equals a.txt",
+                                "empty.txt: left out, it is empty", "image.png: left out, it has a NUL byte at 3"}));
 }
 
 TEST(TokenSource, ReadsLlmcAndNanoGptFiles) {
@@ -151,7 +175,7 @@ TEST(TokenSource, AFolderOfTokenFiles) {
   folder.write("x_1.bin", words(std::vector<std::uint16_t>(10, 1)));
   folder.write("x_2.bin", words(std::vector<std::uint16_t>(10, 2)));
   EXPECT_EQ(TokenSource::open({folder.path(), "", 257, 4}).description(),
-            "2 token files, 18 tokens to train on, 2 held out");
+            "2 u16 token files, 18 tokens to train on, 2 held out (the last 10 % of each file)");
   folder.write("readme.txt", "text");
   EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"2 .bin files among 3 files", "--data"}));
 }
@@ -161,12 +185,12 @@ TEST(TokenSource, RefusesIdsOutsideTheVocabularyByPosition) {
   std::vector<std::uint16_t> narrow(30, 5);
   narrow[17] = 257;
   EXPECT_TRUE(has_parts(refusal({folder.write("raw.bin", words(narrow)), "", 257, 4}),
-                        {"raw.bin': token 17 has id 257", "below 257"}));
+                        {"raw.bin': read as 16 bits, token 17 has id 257", "token 0 has id 327685", "below 257"}));
+  EXPECT_TRUE(has_parts(refusal({folder.path("raw.bin"), "", 257, 4, TokenWidth::u16}), {"token 17 has id 257"}));
   std::vector<std::uint32_t> wide(30, 5);
   wide[29] = UINT32_MAX;
   EXPECT_TRUE(has_parts(refusal({folder.write("7.bin", llmc_header(20240801, 7, 30) + words(wide)), "", 128256, 4}),
                         {"token 29 has id 4294967295"}));
-  EXPECT_TRUE(has_parts(refusal({folder.write("t.txt", std::string(40, 'a')), "", 256, 4}), {"vocabulary of 256"}));
 }
 
 TEST(TokenSource, RefusesDamagedAndForeignBinFiles) {
@@ -181,6 +205,154 @@ TEST(TokenSource, RefusesDamagedAndForeignBinFiles) {
   EXPECT_TRUE(has_parts(bin(llmc_header(20240326, 3, 30) + body), {"is an llm.c model"}));
   EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, 30).substr(0, 500)), {"truncated: 500 bytes"}));
   EXPECT_TRUE(has_parts(bin(body + "x"), {"61 bytes, an odd number"}));
+}
+
+// Each case says which width "auto" takes, none where it refuses.
+TEST(TokenSource, TheWidthOfBareIdsIsTheOneAtWhichTheyAreInTheVocabulary) {
+  const TemporaryFolder folder;
+  const auto ids = [](std::uint32_t most, std::size_t count, auto word) {
+    std::vector<decltype(word)> values;
+    for (std::uint32_t i = 0; i < count; ++i)
+      values.push_back(static_cast<decltype(word)>((i * 7919 + 5) % (most + 1)));
+    return words(values);
+  };
+  const auto narrow = [&](std::uint32_t most, std::size_t count) { return ids(most, count, std::uint16_t{}); };
+  const auto wide = [&](std::uint32_t most, std::size_t count) { return ids(most, count, std::uint32_t{}); };
+  struct Case {
+    const char* name;
+    std::string content;
+    std::int64_t vocab;
+    bool accepted;  // as u16
+    std::vector<std::string_view> parts;
+  };
+  const std::vector<Case> cases = {
+      {"GPT-2's in 16 bits", narrow(50256, 200), 50257, true, {}},
+      {"an odd number of them", narrow(50256, 201), 50257, true, {}},
+      {"in 16 bits for a larger vocabulary", narrow(50256, 200), 128256, true, {}},
+      {"bytes in 16 bits", narrow(256, 200), 257, true, {}},
+      {"GPT-2's in 32 bits", wide(50256, 200), 50257, false, {"at 16 bits and at 32 bits", "--data-dtype u32"}},
+      {"bytes in 32 bits", wide(255, 200), 257, false, {"at 16 bits and at 32 bits", "--data-dtype u32"}},
+      {"Llama 3's in 32 bits", wide(128255, 200), 128256, false, {"is at most 1", "--data-dtype u32"}},
+      {"in 32 bits beyond the vocabulary", wide(128255, 200), 100000, false, {"at most 1", "--data-dtype u16"}},
+      {"in 16 bits beyond the vocabulary", narrow(50256, 200), 257, false, {"as 16 bits, token 1 has", "--data-dtype"}},
+      {"zeros", std::string(400, '\0'), 50257, false, {"at most 0", "--data-dtype"}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const std::string path = folder.write("ids.bin", c.content);
+    if (!c.accepted) {
+      const std::string message = refusal({path, "", c.vocab, 4});
+      for (const std::string_view part : c.parts) EXPECT_TRUE(has_parts(message, {part}));
+      continue;
+    }
+    const TokenSource source = TokenSource::open({path, "", c.vocab, 4});
+    EXPECT_EQ(source.train().size() + source.held_out().size(), c.content.size() / 2);
+  }
+}
+
+TEST(TokenSource, AWidthThatIsToldIsTaken) {
+  const TemporaryFolder folder;
+  const std::string ids = folder.write("ids.bin", words(std::vector<std::uint32_t>(20, 7)));
+  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u32}).held_out()), (Ids{7, 7}));
+  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u16}).held_out()), (Ids{7, 0, 7, 0}));
+  const std::string odd = folder.write("odd.bin", words(std::vector<std::uint16_t>(21, 7)));
+  EXPECT_TRUE(has_parts(refusal({odd, "", 257, 4, TokenWidth::u32}), {"42 bytes", "4 bytes an id"}));
+  const std::string header =
+      folder.write("header.bin", llmc_header(20240520, 1, 20) + words(std::vector<std::uint16_t>(20, 7)));
+  EXPECT_EQ(TokenSource::open({header, "", 257, 4, TokenWidth::u16}).train().size(), 18U);
+  EXPECT_TRUE(has_parts(refusal({header, "", 257, 4, TokenWidth::u32}), {"ids of 16 bits", "--data-dtype auto"}));
+  EXPECT_TRUE(has_parts(refusal({folder.write("t.txt", "text"), "", 257, 4, TokenWidth::u16}), {"is text"}));
+}
+
+TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
+  const TemporaryFolder folder;
+  const auto shard = [&](const std::string& name, std::uint16_t id, std::uint32_t count) {
+    folder.write(name, llmc_header(20240520, 1, count) + words(std::vector<std::uint16_t>(count, id)));
+  };
+  shard("x_train_000001.bin", 1, 20);
+  shard("x_train_000002.bin", 2, 20);
+  shard("x_val_000000.bin", 3, 20);
+  shard("interval.bin", 4, 20);  // another word
+  const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
+  Ids train(60, 1);
+  std::fill(train.begin(), train.begin() + 20, 4);
+  std::fill(train.begin() + 40, train.end(), 2);
+  EXPECT_EQ(all(source.train()), train);
+  EXPECT_EQ(all(source.held_out()), Ids(20, 3));
+  EXPECT_EQ(source.description(), "4 u16 token files, 60 tokens to train on, 20 held out (1 val file)");
+  EXPECT_EQ(source.notes().size(), 0U);
+
+  // Other held-out data takes its place; it is trained on no more than before.
+  const TemporaryFolder other;
+  const std::string val_data = other.write("v.bin", words(std::vector<std::uint16_t>(6, 5)));
+  const TokenSource replaced = TokenSource::open({folder.path(), val_data, 257, 4});
+  EXPECT_EQ(all(replaced.train()), train);
+  EXPECT_EQ(all(replaced.held_out()), Ids(6, 5));
+  EXPECT_EQ(replaced.notes().size(), 1U);
+  // Of a folder given as held-out data, its val files are.
+  const TokenSource of_folder = TokenSource::open({val_data, folder.path(), 257, 4});
+  EXPECT_EQ(all(of_folder.held_out()), Ids(20, 3));
+  EXPECT_EQ(of_folder.notes().size(), 3U);
+
+  EXPECT_EQ(all(TokenSource::open({folder.path("x_val_000000.bin"), "", 257, 4}).train()), Ids(18, 3));
+  const TemporaryFolder alone;
+  alone.write("val.bin", words(std::vector<std::uint16_t>(20, 5)));
+  EXPECT_TRUE(has_parts(refusal({alone.path(), "", 257, 4}), {"val files alone"}));
+}
+
+TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
+  const TemporaryFolder folder;
+  const std::string text(4000, 'a'), json = R"({"text": "loom"})";
+  struct Case {
+    std::string name, content;
+    std::string_view kind;
+  };
+  const std::vector<Case> cases = {
+      {"a.npy", "\x93NUMPY" + text, "a NumPy array"},
+      {"ids.bin", "\x93NUMPY" + text, "a NumPy array"},
+      {"data-00000-of-00001.arrow", "ARROW1" + text, "an Arrow file"},
+      {"data.txt", words<std::uint32_t>({0xffffffff, 648, 16, 0, 0}) + text, "an Arrow file"},
+      {"rows.parquet", "PAR1" + text, "a Parquet file"},
+      {"rows.bin", "PAR1" + text, "a Parquet file"},
+      {"rows.json", json, "a file of JSON"},
+      {"rows.jsonl", json + "\n" + json + "\n", "a file of JSON"},
+      {"rows", json + "\n" + json + "\n", "a file of JSON"},
+      {"list.txt", " [\n  1,\n  2\n]\n", "a file of JSON"},
+      {"long.txt", "{\"text\": \"" + std::string(100'000, 'a') + "\"}\n" + json, "a file of JSON"},
+      {"text.gz", std::string("\x1f\x8b\x08\0\0\0", 6) + text, "a gzip file"},
+      {"rows.zip", "PK\x03\x04" + text, "a zip archive"},
+      {"w.bin", std::string("\x10\0\0\0\0\0\0\0", 8) + R"({"a":{"dtype":"F)", "a safetensors file"},
+  };
+  for (const Case& c : cases) {
+    const TemporaryFolder of_text;
+    of_text.write("a.txt", text);
+    const std::string path = of_text.write(c.name, c.content);
+    const std::string quoted = "'" + path + "' is ";
+    EXPECT_TRUE(has_parts(refusal({path, "", 257, 4}), {quoted, c.kind}));
+    EXPECT_TRUE(has_parts(refusal({of_text.path(), "", 257, 4}), {quoted, c.kind}));
+  }
+  // A data set of Hugging Face's: a card beside folders of Parquet files.
+  folder.write("README.md", text);
+  folder.write("data/train-00000-of-00001.parquet", "PAR1");
+  EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"data/train-00000-of-00001.parquet"}));
+}
+
+TEST(TokenSource, TextMayBeginLikeJson) {
+  const TemporaryFolder folder;
+  const std::string more(60, 'a');
+  for (const std::string begin :
+       {"[Verse 1]\n", "{\\bf Title}\n", "[1] A footnote.\n", "[1] [2] both\n", "[1, 2", "{ x"}) {
+    EXPECT_EQ(refusal({folder.write("t.txt", begin + more), "", 257, 4}), "") << begin;
+  }
+}
+
+TEST(TokenSource, TextNeedsTheVocabularyOfBytes) {
+  const TemporaryFolder folder;
+  const std::string text = folder.write("t.txt", std::string(400, 'a'));
+  for (const std::int64_t vocab : {256, 258, 50257}) {
+    EXPECT_TRUE(has_parts(refusal({text, "", vocab, 4}),
+                          {"t.txt' is text", "vocabulary of " + std::to_string(vocab), "--model.vocab 257"}));
+  }
 }
 
 TEST(TokenSource, RefusesWhatCannotBeTrainedOn) {

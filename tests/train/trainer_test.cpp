@@ -248,7 +248,7 @@ TEST(Trainer, MaxTimeHasRoomForTheLastEvaluation) {
   config.steps = 100'000'000;
   config.schedule = Schedule::constant;
   config.max_time = 1;
-  config.eval_batches = 2;
+  config.eval_sequences = 2;
   const RunOutcome outcome = train_run(config);
   EXPECT_TRUE(outcome.result.stopped_by_time);
   EXPECT_GT(outcome.result.steps_done, 1);
@@ -280,7 +280,7 @@ TEST(Trainer, SampleFitsAContextOfTwoTokens) {
   RunConfig config = tiny_run(folder, Family::llama);
   config.model.context = 2;
   config.steps = 1;
-  config.eval_batches = 1;
+  config.eval_sequences = 2;
   const RunOutcome outcome = train_run(config);
   EXPECT_EQ(outcome.result.sample.substr(0, 2), "Th");
   EXPECT_GT(outcome.result.sample.size(), 2U);

@@ -9,10 +9,12 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/gpu/emulator/gpu.h"
 
@@ -31,12 +33,33 @@ constexpr std::size_t kAlignment = 512;  // cudaMalloc's
 thread_local cudaError_t last_error = cudaSuccess;
 
 struct Memory {
-  std::map<void*, std::pair<std::size_t, int>> device;  // bytes, and whose
+  std::map<const void*, std::pair<std::size_t, int>> device;  // bytes, and whose
+  std::map<const void*, std::size_t> pinned;
   std::size_t used[kDevices] = {};
+
+  bool on_device(const void* address) const {
+    const auto next = device.upper_bound(address);
+    return next != device.begin() && within(address, std::prev(next)->first, std::prev(next)->second.first);
+  }
+  bool pageable(const void* address) const {
+    const auto next = pinned.upper_bound(address);
+    return !on_device(address) &&
+           (next == pinned.begin() || !within(address, std::prev(next)->first, std::prev(next)->second));
+  }
+
+ private:
+  static bool within(const void* address, const void* begin, std::size_t bytes) {
+    return static_cast<const std::byte*>(address) < static_cast<const std::byte*>(begin) + bytes;
+  }
 };
 Memory& memory() {
   static Memory all;
   return all;
+}
+
+bool staged(const void* to, const void* from) {
+  const std::lock_guard lock(mutex());
+  return memory().on_device(to) && memory().pageable(from);
 }
 
 cudaError_t told(cudaError_t error) {
@@ -62,16 +85,6 @@ CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsi
       stream_of(stream), fmt::format("a wait for the value {}", value),
       [=] { return static_cast<std::int32_t>(flag->load() - value) >= 0; }, [] {});
   return error == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
-}
-
-// On the default stream, which the host then waits for.
-cudaError_t at_once(std::string name, std::function<void()> work) {
-  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
-  const cudaStream_t stream = stream_of(nullptr);
-  if (const cudaError_t error = enqueue(stream, std::move(name), std::move(work)); error != cudaSuccess) {
-    return told(error);
-  }
-  return told(run_until([&] { return idle(stream); }));
 }
 
 }  // namespace
@@ -188,17 +201,36 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned /*flags*/) {
   *to = aligned(bytes);
-  return told(*to != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+  if (*to == nullptr) return told(cudaErrorMemoryAllocation);
+  const std::lock_guard lock(mutex());
+  memory().pinned[*to] = bytes;
+  return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* from) {
+  const std::lock_guard lock(mutex());
+  memory().pinned.erase(from);
   std::free(from);
   return cudaSuccess;
 }
+// On the default stream, which the host waits for. But from pageable memory to a device it waits only until the bytes
+// are staged, and when they arrive, that stream alone knows.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/) {
-  return at_once("a copy", [=] { std::memmove(to, from, bytes); });
+  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  const cudaStream_t stream = stream_of(nullptr);
+  const bool late = staged(to, from);
+  if (!late) enqueue(stream, "a copy", [=] { std::memmove(to, from, bytes); });
+  if (const cudaError_t error = run_until([&] { return idle(stream); }); error != cudaSuccess || !late) {
+    return told(error);
+  }
+  const auto* const begin = static_cast<const std::byte*>(from);
+  return told(enqueue_late(stream, "a staged copy", [to, kept = std::vector<std::byte>(begin, begin + bytes)] {
+    std::memcpy(to, kept.data(), kept.size());
+  }));
 }
+// The host doesn't wait for a fill of device memory.
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  return at_once("a fill", [=] { std::memset(to, value, bytes); });
+  if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
+  return told(enqueue_late(stream_of(nullptr), "a fill", [=] { std::memset(to, value, bytes); }));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
                             cudaStream_t stream) {
@@ -223,7 +255,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const cudaStream_t of = stream_of(stream);
-  if (capturing(of)) return told(cudaErrorStreamCaptureUnsupported);
+  if (const cudaError_t error = may_ask(of); error != cudaSuccess) return told(error);
   return told(run_until([&] { return idle(of); }));
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
@@ -247,11 +279,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(mutex());
+  if (const cudaError_t error = may_ask(event); error != cudaSuccess) return told(error);
   run_one();
   if (state() != cudaSuccess) return told(state());
   return passed(event) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = may_ask(event); error != cudaSuccess) return told(error);
   return told(run_until([&] { return passed(event); }));
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
@@ -266,9 +300,9 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*
   return told(stream == nullptr ? cudaErrorStreamCaptureUnsupported : begin_capture(stream));
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  auto recording = end_capture(stream);
+  std::shared_ptr<const Recording> recording;
   *graph = nullptr;
-  if (recording == nullptr) return told(cudaErrorStreamCaptureUnjoined);
+  if (const cudaError_t error = end_capture(stream, recording); error != cudaSuccess) return told(error);
   *graph = new CUgraph_st{std::move(recording)};
   return cudaSuccess;
 }

@@ -101,6 +101,7 @@ cudaError_t append(cudaStream_t stream, Node node) {
   const std::lock_guard lock(mutex());
   if (state() != cudaSuccess) return state();
   if (stream->capture != nullptr) {
+    if (stream->capture->spoiled) return cudaErrorStreamCaptureInvalidated;
     node.after = stream->last;
     stream->capture->nodes.push_back(std::move(node));
     stream->last = {stream->capture->nodes.size() - 1};
@@ -108,13 +109,6 @@ cudaError_t append(cudaStream_t stream, Node node) {
     stream->queue.push_back({std::move(node)});
   }
   return cudaSuccess;
-}
-
-void fail(cudaError_t error, const std::string& text) {
-  if (gpus().error != cudaSuccess) return;
-  gpus().error = error;
-  gpus().text = text;
-  std::fprintf(stderr, "emulated GPU: %s\n", text.c_str());
 }
 
 struct Candidate {
@@ -128,18 +122,19 @@ bool can_go_on(const Node& node) {
 
 // One of those that can go on.
 bool run_candidate(Gpus& all) {
-  std::vector<Candidate> candidates;
+  std::vector<Candidate> candidates, late;
   for (const auto& stream : all.streams) {
     if (stream->queue.empty()) continue;
     const Entry& entry = stream->queue.front();
     if (!entry.graph) {
-      if (can_go_on(entry.node)) candidates.push_back({stream.get(), 0});
+      if (can_go_on(entry.node)) (entry.node.late ? late : candidates).push_back({stream.get(), 0});
       continue;
     }
     for (const std::size_t node : entry.graph->ready) {
       if (can_go_on(entry.graph->graph->nodes[node])) candidates.push_back({stream.get(), node});
     }
   }
+  if (candidates.empty()) candidates = std::move(late);
   if (candidates.empty()) return false;
   const auto [stream, node] = candidates[all.random() % candidates.size()];
   Entry& entry = stream->queue.front();
@@ -186,18 +181,29 @@ void forget_error() {
   gpus().error = cudaSuccess;
   gpus().text = "no error";
 }
+void fail(cudaError_t error, const std::string& text) {
+  const std::lock_guard lock(mutex());
+  if (gpus().error != cudaSuccess) return;
+  gpus().error = error;
+  gpus().text = text;
+  std::fprintf(stderr, "emulated GPU: %s\n", text.c_str());
+}
 std::string state_text() {
   const std::lock_guard lock(mutex());
   return gpus().text;
 }
 
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work) {
-  return append(stream_of(stream), {std::move(name), nullptr, std::move(work), {}});
+  return append(stream_of(stream), {std::move(name), nullptr, std::move(work)});
+}
+
+cudaError_t enqueue_late(cudaStream_t stream, std::string name, std::function<void()> work) {
+  return append(stream_of(stream), {.name = std::move(name), .ready = nullptr, .work = std::move(work), .late = true});
 }
 
 cudaError_t enqueue_when(cudaStream_t stream, std::string name, std::function<bool()> ready,
                          std::function<void()> work) {
-  return append(stream_of(stream), {std::move(name), std::move(ready), std::move(work), {}});
+  return append(stream_of(stream), {std::move(name), std::move(ready), std::move(work)});
 }
 
 cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, dim3 threads, std::size_t shared_bytes,
@@ -277,10 +283,10 @@ cudaError_t begin_capture(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-std::shared_ptr<const Recording> end_capture(cudaStream_t origin) {
+cudaError_t end_capture(cudaStream_t origin, std::shared_ptr<const Recording>& result) {
   const std::lock_guard lock(mutex());
   const std::shared_ptr<Recording> recording = origin->capture;
-  if (recording == nullptr || recording->origin != origin) return nullptr;
+  if (recording == nullptr || recording->origin != origin) return cudaErrorIllegalState;
   // What the origin's last nodes come after.
   std::vector<bool> joined(recording->nodes.size());
   std::vector<std::size_t> open = origin->last;
@@ -296,11 +302,23 @@ std::shared_ptr<const Recording> end_capture(cudaStream_t origin) {
     member->last.clear();
   }
   --captures_of_thread;
-  return std::ranges::find(joined, false) == joined.end() ? recording : nullptr;
+  if (recording->spoiled) return cudaErrorStreamCaptureInvalidated;
+  if (std::ranges::find(joined, false) != joined.end()) return cudaErrorStreamCaptureUnjoined;
+  result = recording;
+  return cudaSuccess;
 }
 
-bool capturing(cudaStream_t stream) {
-  return stream->capture != nullptr;
+cudaError_t may_ask(cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  if (stream->capture == nullptr) return cudaSuccess;
+  stream->capture->spoiled = true;
+  return cudaErrorStreamCaptureUnsupported;
+}
+cudaError_t may_ask(cudaEvent_t event) {
+  const std::lock_guard lock(mutex());
+  if (event->capture == nullptr) return cudaSuccess;
+  event->capture->spoiled = true;
+  return cudaErrorCapturedEvent;
 }
 bool thread_captures() {
   return captures_of_thread > 0;
@@ -310,7 +328,7 @@ cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> 
   const std::lock_guard lock(mutex());
   if (state() != cudaSuccess) return state();
   if (graph->nodes.empty()) return cudaSuccess;
-  stream->queue.push_back({{"a graph", nullptr, nullptr, {}}, GraphRun(std::move(graph))});
+  stream->queue.push_back({{"a graph", nullptr, nullptr}, GraphRun(std::move(graph))});
   return cudaSuccess;
 }
 
@@ -329,7 +347,7 @@ cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex());
   event->capture = stream->capture;
   event->last = stream->last;
-  if (stream->capture != nullptr) return state();
+  if (stream->capture != nullptr) return stream->capture->spoiled ? cudaErrorStreamCaptureInvalidated : state();
   const std::uint64_t ticket = ++event->state->recorded;
   return enqueue(stream, "an event's record", [state = event->state, ticket] {
     state->passed = ticket;
@@ -340,6 +358,7 @@ cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t wait(cudaStream_t stream, cudaEvent_t event) {
   const std::lock_guard lock(mutex());
   if (event->capture != nullptr) {
+    if (event->capture->spoiled) return cudaErrorStreamCaptureInvalidated;
     if (stream->capture == nullptr) {
       // By this a stream joins the capture.
       if (event->capture->origin->capture != event->capture) return cudaErrorCapturedEvent;

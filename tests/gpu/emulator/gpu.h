@@ -33,6 +33,8 @@ void set_seed(std::uint64_t seed);
 /// Work on a stream (null: the current device's default one), or of the graph that is captured from it. What it throws
 /// is the answer of every later call.
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
+/// Work that nobody but its stream is ordered behind: it runs as late as it may.
+cudaError_t enqueue_late(cudaStream_t stream, std::string name, std::function<void()> work);
 /// Work that begins once `ready` says so; it is asked as long as nothing on the stream stands before it.
 cudaError_t enqueue_when(cudaStream_t stream, std::string name, std::function<bool()> ready,
                          std::function<void()> work);
@@ -48,6 +50,8 @@ cudaError_t run_until(const std::function<bool()>& over);
 /// The first error, or success. Its text says what happened.
 cudaError_t state();
 std::string state_text();
+/// Makes it the first error, unless there is one.
+void fail(cudaError_t error, const std::string& text);
 /// And all that was enqueued: for tests that made an error on purpose.
 void forget_error();
 
@@ -59,7 +63,8 @@ struct Node {
   std::string name;
   std::function<bool()> ready;  // null: always
   std::function<void()> work;
-  std::vector<std::size_t> after;  // in a graph: nodes before it in the list
+  std::vector<std::size_t> after = {};  // in a graph: nodes before it in the list
+  bool late = false;                    // goes on when nothing else can
 };
 
 /// What a capture recorded.
@@ -67,6 +72,7 @@ struct Recording {
   cudaStream_t origin = nullptr;
   std::vector<Node> nodes;
   std::vector<cudaStream_t> members;
+  bool spoiled = false;  // by something that no capture allows
 };
 
 cudaStream_t make_stream(int device, std::string name);
@@ -77,9 +83,12 @@ bool idle(cudaStream_t stream);
 bool idle_device(int device);
 
 cudaError_t begin_capture(cudaStream_t stream);
-/// Null unless every stream that joined the capture is joined to its origin again.
-std::shared_ptr<const Recording> end_capture(cudaStream_t origin);
-bool capturing(cudaStream_t stream);
+/// Fails where the capture was spoiled, and unless every stream that joined it is joined to its origin again.
+cudaError_t end_capture(cudaStream_t origin, std::shared_ptr<const Recording>& recording);
+/// Whether the host may wait for the stream, or ask how far it is: neither a captured stream nor an event that a
+/// capture recorded stands for anything that runs, and who asks spoils the capture.
+cudaError_t may_ask(cudaStream_t stream);
+cudaError_t may_ask(cudaEvent_t event);
 /// Does a stream of this thread's capture? Then functions that touch the whole device are refused.
 bool thread_captures();
 cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> graph);

@@ -83,7 +83,6 @@ TEST_F(EmulatedGpu, AGraphHasTheEdgesOfItsCapture) {
     say(0, 'd');
     void* memory = nullptr;
     EXPECT_EQ(cudaMalloc(&memory, 1), cudaErrorStreamCaptureUnsupported);
-    EXPECT_EQ(cudaStreamSynchronize(streams_[0]), cudaErrorStreamCaptureUnsupported);
     EXPECT_EQ(cudaStreamWaitEvent(streams_[2], events_[0], 0), cudaSuccess);  // joins, and has nothing to do
     cudaGraph_t graph = nullptr;
     EXPECT_EQ(cudaStreamEndCapture(streams_[0], &graph), join ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
@@ -101,6 +100,68 @@ TEST_F(EmulatedGpu, AGraphHasTheEdgesOfItsCapture) {
             }),
             (std::set<std::string>{"<abcd>", "<acbd>"}));
   cudaGraphExecDestroy(executable);
+}
+
+TEST_F(EmulatedGpu, AQuestionSpoilsACapture) {
+  const auto capture = [&](const std::function<void()>& ask) {
+    EXPECT_EQ(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
+    ask();
+    const cudaError_t goes_on = cudaEventRecord(events_[1], streams_[0]);
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(streams_[0], &graph);
+    EXPECT_EQ(goes_on, ended);
+    EXPECT_EQ(graph == nullptr, ended != cudaSuccess);
+    cudaGraphDestroy(graph);
+    return ended;
+  };
+  cudaEventRecord(events_[1], streams_[1]);
+  EXPECT_EQ(capture([&] { EXPECT_EQ(cudaEventSynchronize(events_[1]), cudaSuccess); }), cudaSuccess);
+  EXPECT_EQ(capture([&] { EXPECT_EQ(cudaEventQuery(events_[0]), cudaErrorCapturedEvent); }),
+            cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(capture([&] { EXPECT_EQ(cudaEventSynchronize(events_[0]), cudaErrorCapturedEvent); }),
+            cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(capture([&] { EXPECT_EQ(cudaStreamSynchronize(streams_[0]), cudaErrorStreamCaptureUnsupported); }),
+            cudaErrorStreamCaptureInvalidated);
+  // The event stays what it was until it is recorded anew.
+  EXPECT_EQ(cudaEventQuery(events_[0]), cudaErrorCapturedEvent);
+  cudaEventRecord(events_[0], streams_[0]);
+  EXPECT_EQ(cudaEventSynchronize(events_[0]), cudaSuccess);
+}
+
+// A copy from pageable memory was only staged when cudaMemcpy() returned, and a fill only enqueued.
+TEST_F(EmulatedGpu, TheDefaultStreamAloneKnowsOfStagedCopies) {
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 1), cudaSuccess);
+  char* const on_device = static_cast<char*>(memory);
+  const auto read = [&](int stream) {
+    enqueue(streams_[stream], "a read", [this, on_device] { said_ += *on_device; });
+  };
+  EXPECT_EQ(orders_of([&] {
+              cudaMemset(memory, 'x', 1);
+              cudaStreamSynchronize(nullptr);
+              char pageable = 'a';
+              cudaMemcpy(memory, &pageable, 1, cudaMemcpyHostToDevice);
+              pageable = 'b';  // staged
+              read(0);
+              cudaStreamSynchronize(streams_[0]);
+              cudaStreamSynchronize(nullptr);
+              read(0);
+              cudaMemset(memory, 'c', 1);
+              read(1);
+              cudaStreamSynchronize(streams_[1]);
+            }),
+            (std::set<std::string>{"xaa"}));
+  char back = ' ';
+  EXPECT_EQ(cudaMemcpy(&back, memory, 1, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(back, 'c');
+  void* pinned = nullptr;
+  cudaHostAlloc(&pinned, 1, cudaHostAllocDefault);
+  *static_cast<char*>(pinned) = 'p';
+  EXPECT_EQ(cudaMemcpy(memory, pinned, 1, cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(*on_device, 'p');
+  cudaFreeHost(pinned);
+  cudaFree(memory);
 }
 
 TEST_F(EmulatedGpu, TheFirstFailureAnswersEveryLaterCall) {
@@ -176,6 +237,26 @@ TEST_F(EmulatedNccl, MovesOnceAllHaveCome) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(in_[0], (std::vector<float>{2, 4, 6, 8}));
   EXPECT_EQ(in_[1], (std::vector<float>{20, 40, 60, 80}));
+}
+
+// Each rank gives up its two communicators, and a peer lost on both would let the first wait for the second.
+TEST_F(EmulatedNccl, OneAbortWaitsForTheOthers) {
+  for (const bool grouped : {true, false}) {
+    ncclComm_t children[2][2] = {};
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    for (auto& of_split : children) {
+      for (int rank = 0; rank < 2; ++rank) ncclCommSplit(ranks_[rank], 0, rank, &of_split[rank], &config);
+    }
+    ncclAllReduce(in_[0].data(), in_[0].data(), 4, ncclFloat32, ncclSum, children[0][0], streams_[0]);
+    ncclAllReduce(out_[0].data(), out_[0].data(), 4, ncclFloat32, ncclSum, children[1][0], streams_[1]);
+    if (grouped) ncclGroupStart();
+    EXPECT_EQ(ncclCommAbort(children[0][0]), grouped ? ncclSuccess : ncclUnhandledCudaError);
+    ncclCommAbort(children[1][0]);
+    EXPECT_EQ(ncclGroupEnd(), grouped ? ncclSuccess : ncclInvalidUsage);
+    EXPECT_EQ(cudaStreamSynchronize(streams_[1]), grouped ? cudaSuccess : cudaErrorLaunchTimeout);
+    forget_error();
+    for (auto& of_split : children) ncclCommAbort(of_split[1]);
+  }
 }
 
 TEST_F(EmulatedNccl, RanksMustAgree) {

@@ -164,6 +164,30 @@ void end_split(Group& parent) {
   parent.split = {};
 }
 
+// What a thread aborts in one group; collectives end with ncclCommAbort() itself, memory is given back with the group.
+struct AbortGroup {
+  int depth = 0;
+  std::vector<ncclComm_t> aborted;
+};
+thread_local AbortGroup abort_group;
+
+// Giving back a communicator's memory waits for all that runs on its device (cudaFree). What still stands there, when
+// all has run that can, would wait for collectives of communicators that the calling thread has not aborted: with a
+// peer lost, for ever.
+ncclResult_t reclaim(const std::vector<ncclComm_t>& communicators) {
+  while (run_one()) {
+  }
+  ncclResult_t result = state() == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  for (const ncclComm_t communicator : communicators) {
+    if (result == ncclSuccess && !idle_device(communicator->device)) {
+      fail(cudaErrorLaunchTimeout, "ncclCommAbort waits for a device that waits for a communicator not aborted yet");
+      result = ncclUnhandledCudaError;
+    }
+    delete communicator;
+  }
+  return result;
+}
+
 ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t stream) {
   const std::lock_guard lock(mutex());
   const std::shared_ptr<Group> group = communicator->group;
@@ -245,6 +269,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
   *state = communicator->group->complete() ? ncclSuccess : ncclInProgress;
   return ncclSuccess;
 }
+ncclResult_t ncclCommCount(ncclComm_t communicator, int* count) {
+  const std::lock_guard lock(mutex());
+  *count = communicator->group->expected;
+  return ncclSuccess;
+}
 ncclResult_t ncclCommFinalize(ncclComm_t /*communicator*/) {
   return ncclSuccess;
 }
@@ -255,8 +284,20 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   const std::lock_guard lock(mutex());
   communicator->group->arrivals[static_cast<std::size_t>(communicator->rank)].aborted = true;
-  delete communicator;
+  if (abort_group.depth == 0) return reclaim({communicator});
+  abort_group.aborted.push_back(communicator);
   return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++abort_group.depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (abort_group.depth == 0) return ncclInvalidUsage;
+  if (--abort_group.depth > 0) return ncclSuccess;
+  const std::lock_guard lock(mutex());
+  return reclaim(std::exchange(abort_group.aborted, {}));
 }
 
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,

@@ -44,6 +44,9 @@ TEST(DeviceMemory, WhatDoesNotFitIsRefusedWithItsParts) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
   EXPECT_EQ(refusal(*device, {41 * kGib, 0, 40 * kGib}).find("activations"), std::string::npos);
+  EXPECT_EQ(refusal(*device, {30 * kGib, 9 * kGib, 40 * kGib, kGib}), "");
+  EXPECT_NE(refusal(*device, {30 * kGib, 9 * kGib, 40 * kGib, 2 * kGib}).find("2.00 GiB of communicators"),
+            std::string::npos);
 }
 
 TEST(DeviceMemory, AFakeHasAnEnd) {

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/error.h"
+
 namespace weft {
 namespace {
 
@@ -121,6 +123,22 @@ TEST_F(FakeDeviceTest, FindsACaptureThatIsNotJoined) {
   device->copy(b, z, y, 256);
   device->end_capture(a);
   EXPECT_NE(fault(a).find("isn't joined"), std::string::npos);
+}
+
+TEST_F(FakeDeviceTest, AQuestionSpoilsACapture) {
+  device->record(event, a);
+  device->begin_capture(a);
+  EXPECT_NO_THROW(device->passed(event));  // recorded before
+  device->copy(a, y, x, 256);
+  EXPECT_NO_THROW(device->end_capture(a));
+  device->begin_capture(a);
+  device->record(event, a);
+  EXPECT_THROW(device->passed(event), RuntimeFault);
+  EXPECT_THROW(device->end_capture(a), RuntimeFault);
+  EXPECT_THROW(device->done(event), RuntimeFault) << "until it is recorded anew";
+  device->record(event, a);
+  EXPECT_EQ(fault(a), "");
+  EXPECT_TRUE(device->passed(event));
 }
 
 TEST_F(FakeDeviceTest, SumsInOrder) {

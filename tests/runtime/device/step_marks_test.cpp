@@ -29,7 +29,7 @@ class StepMarksTest : public ::testing::Test {
 };
 
 TEST_F(StepMarksTest, FollowTheDevice) {
-  marks_.begin_step();
+  marks_.clear();
   EXPECT_EQ(marks_.describe(0), "");
   mark(compute_, "a");
   mark(data_, "sum");
@@ -48,13 +48,13 @@ TEST_F(StepMarksTest, FollowTheDevice) {
 
 TEST_F(StepMarksTest, CountOnOverSteps) {
   for (std::uint64_t step = 1; step <= 3; ++step) {
-    marks_.begin_step();
+    marks_.clear();
     mark(compute_, "a");
     device_->synchronize(compute_);
     EXPECT_EQ(marks_.passed(), step);
     EXPECT_EQ(marks_.passed(), step);
   }
-  marks_.begin_step();
+  marks_.clear();
   EXPECT_EQ(marks_.describe(0), "");
   EXPECT_EQ(marks_.passed(), 3U);
 }

@@ -104,7 +104,7 @@ TEST(PackWeights, EachWayRoundIsPackedBeforeItsFirstProduct) {
   EXPECT_FALSE(std::get<Gemm>(task_of(*packed, "mb0.dw").operation).packed_b);
   EXPECT_EQ(testing::waits_for(*packed, "mb1.forward"), Names{"mb0.forward.pack"});
   const Tensor& tensor = packed->tensor(packed->find_tensor("w.packed_t"));
-  EXPECT_EQ(tensor.dtype, cpu::packed_b_dtype(DType::f32));
+  EXPECT_EQ(tensor.dtype, DType::f32);
   EXPECT_EQ(tensor.role, Role::workspace);
   EXPECT_EQ(tensor.elements(), cpu::packed_b_elements({kRows, kOut, kIn, false, true}));
   EXPECT_EQ(rewritten(packed, "pack-weights")->fingerprint(), packed->fingerprint());

@@ -1,4 +1,4 @@
-#include "runtime/policies/progress.h"
+#include "runtime/policies/running_tasks.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,8 +13,8 @@ constexpr std::size_t kKinds = std::variant_size_v<Operation>;
 
 }  // namespace
 
-Progress::Progress(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
-                   std::span<const Stream> streams)
+RunningTasks::RunningTasks(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+                           std::span<const Stream> streams)
     : cost_(costs.ns), cores_(cost_.size(), 0), slots_(streams.size()) {
   std::vector<std::string_view> names(kKinds);
   for (std::size_t i = 0; i < cost_.size(); ++i) {
@@ -48,19 +48,19 @@ Progress::Progress(const Graph& graph, const TaskCosts& costs, const PolicyOptio
   contends_ = contends_ || shared_cores_;
 }
 
-void Progress::reset() {
+void RunningTasks::reset() {
   std::ranges::fill(slots_, Slot());
 }
 
-void Progress::start(std::size_t stream, std::uint32_t task, double now) {
+void RunningTasks::start(std::size_t stream, std::uint32_t task, double now) {
   slots_[stream] = {task, cost_[task], 1, now, now + cost_[task]};
 }
 
-std::uint32_t Progress::end(std::size_t stream) {
+std::uint32_t RunningTasks::end(std::size_t stream) {
   return std::exchange(slots_[stream].task, kIdle);
 }
 
-double Progress::next() const {
+double RunningTasks::next() const {
   double next = std::numeric_limits<double>::infinity();
   for (const Slot& slot : slots_) {
     if (slot.task != kIdle) next = std::min(next, slot.finish);
@@ -68,7 +68,7 @@ double Progress::next() const {
   return next;
 }
 
-void Progress::set_rate(Slot& slot, double rate, double now) {
+void RunningTasks::set_rate(Slot& slot, double rate, double now) {
   if (slot.rate == rate) return;
   slot.remaining = std::max(0.0, slot.remaining - slot.rate * (now - slot.updated));
   slot.updated = now;
@@ -78,7 +78,7 @@ void Progress::set_rate(Slot& slot, double rate, double now) {
                                     : now + slot.remaining / rate;
 }
 
-double Progress::slowdown(std::uint32_t computation) const {
+double RunningTasks::slowdown(std::uint32_t computation) const {
   double factor = 1;
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
     if (slots_[s].task == kIdle) continue;
@@ -87,7 +87,7 @@ double Progress::slowdown(std::uint32_t computation) const {
   return factor;
 }
 
-void Progress::settle(double now) {
+void RunningTasks::settle(double now) {
   if (!contends_) return;
   std::ranges::fill(on_link_, 0);
   for (std::size_t s = computes_; s < slots_.size(); ++s) {

@@ -1,4 +1,4 @@
-#include "runtime/policies/progress.h"
+#include "runtime/policies/running_tasks.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ Contending contending(std::uint64_t seed) {
 }
 
 // With an arena of one tensor after the other no plan waits for memory: the timetable is the simulator's.
-TEST(Progress, TimetablesAreTheSimulators) {
+TEST(RunningTasks, TimetablesAreTheSimulators) {
   int slowed = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Contending c = contending(seed);
@@ -57,7 +57,7 @@ TEST(Progress, TimetablesAreTheSimulators) {
   EXPECT_GE(slowed, 60);
 }
 
-TEST(Progress, AListScheduleKnowsHowLongItsOrderTakes) {
+TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Contending c = contending(seed);
     ListScheduler scheduler(*c.graph, c.costs, c.options);
@@ -67,7 +67,7 @@ TEST(Progress, AListScheduleKnowsHowLongItsOrderTakes) {
   }
 }
 
-TEST(Progress, WithoutContentionItIsTheOtherTimetable) {
+TEST(RunningTasks, WithoutContentionItIsTheOtherTimetable) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Contending c = contending(seed);
     const Order order = make_policy("random")->order(*c.graph, {.compute_streams = 2, .seed = seed});

@@ -18,13 +18,14 @@ namespace weft {
 /// it evenly, computations are slowed down by collectives beside them, and transports take cores from computations.
 /// With options that know no machine and no links each task takes its cost.
 ///
-///   progress.start(0, a, 0);  progress.start(1, c, 0);  progress.settle(0);   // after whatever started or ended
-///   progress.finish(0)                                                        // when a ends if nothing changes
-class Progress {
+///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after whatever started or ended
+///   running.finish(0)                                                    // when a ends if nothing changes
+class RunningTasks {
  public:
   static constexpr std::uint32_t kIdle = UINT32_MAX;
 
-  Progress(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options, std::span<const Stream> streams);
+  RunningTasks(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+               std::span<const Stream> streams);
 
   void reset();
   std::size_t streams() const { return slots_.size(); }

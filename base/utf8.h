@@ -1,0 +1,23 @@
+// Characters of UTF-8 (RFC 3629), one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weft {
+
+struct Utf8Character {
+  std::uint32_t code = 0;
+  std::size_t length = 0;  // bytes; 0: there is none
+};
+
+/// The character that `text` begins with; none where it is empty, or its first bytes are no UTF-8, or break off.
+Utf8Character first_character(std::string_view text);
+
+/// Whether `text` begins with bytes that more of them could make a character.
+bool breaks_off(std::string_view text);
+
+bool is_utf8(std::string_view text);
+
+}  // namespace weft

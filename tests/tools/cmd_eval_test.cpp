@@ -1,0 +1,89 @@
+// `weft eval`, `generate`, `export` and `train --init-from` on folders that transformers saved (see
+// ../reference/make_hf_folders): the loss is theirs without any flag about the model.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/tools/run_command.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+class HuggingFaceFolder : public ::testing::TestWithParam<const char*> {
+ protected:
+  HuggingFaceFolder() { std::filesystem::copy(golden(), folder_.path("model")); }
+
+  static std::string golden() { return std::string(WEFT_SOURCE_DIR) + "/tests/reference/golden/" + GetParam(); }
+  nlohmann::json config() const {
+    return nlohmann::json::parse(TemporaryFolder::read(folder_.path("model/config.json")));
+  }
+  static nlohmann::json expected() { return nlohmann::json::parse(TemporaryFolder::read(golden() + "/expected.json")); }
+  CommandResult weft(const std::vector<std::string>& arguments) const {
+    return run_weft(arguments, folder_.path().string());
+  }
+  /// The result of `weft eval` of a folder on the tokens.
+  nlohmann::json evaluated(const std::string& folder) const {
+    const CommandResult result = weft({"eval", folder, "--val-data", "model/tokens.bin", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.exit_code == 0 ? nlohmann::json::parse(result.output) : nlohmann::json();
+  }
+
+  const TemporaryFolder folder_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, HuggingFaceFolder, ::testing::Values("hf_gpt2", "hf_llama"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(HuggingFaceFolder, HasTheLossOfTransformers) {
+  const nlohmann::json result = evaluated("model");
+  EXPECT_EQ(result.at("targets"), expected().at("targets"));
+  EXPECT_NEAR(result.at("val_loss").get<double>(), expected().at("loss").get<double>(), 1e-6);
+}
+
+TEST_P(HuggingFaceFolder, ExportedOnceMoreHasTheSameLoss) {
+  ASSERT_EQ(weft({"export", "model", "-o", "again"}).exit_code, 0);
+  EXPECT_EQ(evaluated("again").at("val_loss"), evaluated("model").at("val_loss"));
+}
+
+TEST_P(HuggingFaceFolder, GeneratesIds) {
+  const CommandResult result =
+      weft({"generate", "model", "--prompt-ids", "5,7", "--max-tokens", "3", "--temperature", "0", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto json = nlohmann::json::parse(result.output);
+  EXPECT_EQ(json.at("prompt_ids"), nlohmann::json({5, 7}));
+  EXPECT_EQ(json.at("ids").size(), 3U);
+  EXPECT_EQ(weft({"generate", "model", "--prompt", "a"}).exit_code, 2);
+  EXPECT_EQ(weft({"generate", "model", "--prompt-ids", "5,200"}).exit_code, 2);
+}
+
+// A training that starts there has the loss that an evaluation of the folder has.
+TEST_P(HuggingFaceFolder, IsWhereATrainingStarts) {
+  const auto train = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"train",       "--init-from",      "model",   "--data", "model/tokens.bin",
+                                      "--val-data",  "model/tokens.bin", "--steps", "1",      "--json",
+                                      "--save=false"};
+    words.insert(words.end(), more.begin(), more.end());
+    return weft(words);
+  };
+  const CommandResult result = train({"--run-dir", "run"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto json = nlohmann::json::parse(result.output);
+  EXPECT_NEAR(json.at("first_val_loss").get<double>(), expected().at("loss").get<double>(), 1e-6);
+
+  EXPECT_EQ(train({"--run-dir", "other", "--model.heads", "2"}).exit_code, 2);
+  EXPECT_EQ(train({"--run-dir", "other", "--model", "tiny"}).exit_code, 2);
+  auto changed = config();
+  changed["hidden_act"] = changed["activation_function"] = "relu";
+  folder_.write("model/config.json", changed.dump());
+  EXPECT_EQ(train({"--run-dir", "other"}).exit_code, 2);
+  folder_.write("model/config.json", "not json");
+  EXPECT_EQ(train({"--run-dir", "other"}).exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("other")));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,30 @@
+// Ids in a token file of their own, as the stream that a run reads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tests/train/temporary_folder.h"
+#include "train/token_stream.h"
+
+namespace weft {
+
+class WrittenTokens {
+ public:
+  explicit WrittenTokens(const std::vector<std::uint32_t>& ids) {
+    folder_.write(kName, {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(std::uint32_t)});
+    stream_.append({std::make_shared<const InputFile>(path()), TokenEncoding::u32, 0, ids.size(), false});
+  }
+  const TokenStream& stream() const { return stream_; }
+  std::filesystem::path path() const { return folder_.path(kName); }
+
+ private:
+  static constexpr std::string_view kName = "ids.bin";
+  const TemporaryFolder folder_;
+  TokenStream stream_;
+};
+
+}  // namespace weft

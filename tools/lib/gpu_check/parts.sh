@@ -1,0 +1,306 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# The parts of tools/gpu-check in their order, and what each does. A part's function runs in the part's own folder, in a
+# process group of its own; it calls figure for what it measured and skip for what the machine lacks.
+
+readonly parts=(doctor test train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels
+  train-1558m train-1558m-gelu replay-124m streams-124m ahead-124m dropout-124m sanitize-memcheck sanitize-racecheck)
+
+# about PART: what it does. usual_seconds PART: what it takes on an H100, guessed.
+about() {
+  case "$1" in
+    doctor) echo "what the machine and its software are" ;;
+    test) echo "every kernel against the CPU's, training on grids, replayed graphs" ;;
+    train-*-gelu) echo "the same with GELU within products (--fuse-gelu on), tuned so" ;;
+    train-*) echo "training steps, products tuned, one step traced" ;;
+    torch-*) echo "PyTorch's training step (torch.compile), of the same sizes" ;;
+    kernels) echo "every kernel beside a copy, products and attention" ;;
+    replay-*) echo "steps replayed as one CUDA graph" ;;
+    streams-*) echo "steps on two compute streams (policy lhs)" ;;
+    ahead-*) echo "steps each awaited before the next is enqueued: what running ahead saves" ;;
+    dropout-*) echo "steps with dropout 0.1" ;;
+    sanitize-*) echo "compute-sanitizer's ${1#sanitize-} over small kernel tests" ;;
+  esac
+}
+usual_seconds() {
+  if $dry_run; then
+    if [[ "$1" == test ]]; then echo 15; else echo 3; fi
+    return
+  fi
+  case "$1" in
+    doctor) echo 10 ;;
+    train-124m* | kernels) echo 60 ;;
+    torch-124m) echo 80 ;;
+    sanitize-*) echo 100 ;;
+    test | train-*) echo 120 ;;
+    torch-*) echo 150 ;;
+    *) echo 25 ;;
+  esac
+}
+
+# figure NAME VALUE UNIT: one more of this part's results.
+figure() {
+  [[ "$2" =~ ^-?[0-9.]+([eE][-+]?[0-9]+)?$ ]] || { echo "$1: '$2' is no number"; return 1; }
+  printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>figures
+  echo "$1: $2 $3"
+}
+# skip REASON: this part can't be done here.
+skip() {
+  echo "$1" >skipped
+  echo "skipped: $1"
+  exit 0
+}
+
+# shape SIZE: layers, hidden, heads, vocabulary, tokens a sequence, sequences a step.
+shape() {
+  if $dry_run; then
+    case "$1" in
+      124m) echo 1 32 2 512 32 2 ;;
+      774m) echo 2 32 2 512 32 2 ;;
+      *) echo 3 32 2 512 32 1 ;;
+    esac
+    return
+  fi
+  case "$1" in
+    124m) echo 12 768 12 50304 1024 32 ;;
+    774m) echo 36 1280 20 50304 1024 32 ;;
+    1558m) echo 48 1600 25 50304 1024 8 ;;
+  esac
+}
+if $dry_run; then readonly timed_steps=4 tune_rounds=1; else readonly timed_steps=20 tune_rounds=7; fi
+readonly first_steps=5 # not counted: they load kernels
+
+# write_tokens FILE VOCABULARY COUNT: ids that look random, in llm.c's format: 256 ints, then two bytes each. The bytes
+# pass as octal escapes, because awk knows no zero byte.
+write_tokens() {
+  local escapes
+  escapes=$(awk -v vocabulary="$2" -v count="$3" '
+    function byte(value) { printf "\\%03o", value }
+    BEGIN {
+      header[0] = 20240520; header[1] = 1; header[2] = count
+      for (i = 0; i < 256; ++i) {
+        value = header[i] + 0
+        for (b = 0; b < 4; ++b) { byte(value % 256); value = int(value / 256) }
+      }
+      state = 1
+      for (i = 0; i < count; ++i) {
+        state = state * 16807 % 2147483647
+        id = int(state / 7) % vocabulary
+        byte(id % 256); byte(int(id / 256))
+      }
+    }')
+  # shellcheck disable=SC2059  # the format is the bytes
+  printf "$escapes" >"$1"
+}
+
+# model_words SIZE: sets words, the flags of weft that say what a step is.
+model_words() {
+  local layers hidden heads vocabulary tokens sequences
+  read -r layers hidden heads vocabulary tokens sequences <<<"$(shape "$1")"
+  words=(--model custom --model.family=gpt2 "--model.layers=$layers" "--model.hidden=$hidden" "--model.heads=$heads"
+    "--model.kv-heads=$heads" "--model.ffn=$((4 * hidden))" "--model.vocab=$vocabulary" "--model.context=$tokens"
+    --dtype bf16 --device cuda --global-batch "$sequences" --micro-batch "$sequences" --seq-len "$tokens")
+}
+
+# tune TABLE SIZE FLAG...: a table of how products are computed, made once.
+tune() {
+  local table=$1 size=$2
+  shift 2
+  model_words "$size"
+  "$weft" tune "${words[@]}" "$@" --rounds "$tune_rounds" --json -o "$table.new" >tuned.txt
+  mv "$table.new" "$table"
+  # Every product with how often a step computes it.
+  local usual tuned
+  read -r usual tuned <<<"$(tr '{' '\n' <tuned.txt | awk '
+    function number(key) {
+      return match($0, "\"" key "\":[-0-9.e+]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) : 0
+    }
+    /"chosen_ms"/ { usual += number("default_ms") * number("tasks"); tuned += number("chosen_ms") * number("tasks") }
+    END { print usual + 0, tuned + 0 }')"
+  figure "products by default" "$usual" ms
+  figure "products tuned" "$tuned" ms
+}
+
+# train SIZE FLAG...: times training steps. Nothing but the steps: no checkpoints, no sample.
+train() {
+  local size=$1 tokens="$out/tokens-$1.bin"
+  shift
+  model_words "$size"
+  if [[ ! -f "$tokens" ]]; then
+    local vocabulary count=400000
+    vocabulary=$(shape "$size" | cut -d' ' -f4)
+    if $dry_run; then count=4000; fi
+    write_tokens "$tokens.new" "$vocabulary" "$count"
+    mv "$tokens.new" "$tokens"
+  fi
+  rm -rf run
+  "$weft" train "${words[@]}" --data "$tokens" --save=false --steps $((first_steps + timed_steps)) --warmup 0 --clip 0 \
+    --eval-batches 1 --trace-steps 1 --trace-every "$timed_steps" --quiet --run-dir run "$@"
+  "$weft" trace summary run >trace.txt
+  step_figures "$(shape "$size" | awk '{print $5 * $6}')" <run/metrics.jsonl
+}
+
+# step_figures TOKENS: of the metrics' lines, the first steps left out.
+step_figures() {
+  local median least most tflops loss
+  read -r median least most tflops loss <<<"$(awk -v skip="$first_steps" '
+    function number(key) {
+      if (!match($0, "\"" key "\":[-0-9.e+]+")) return "none"
+      return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
+    }
+    NR > skip {
+      ms[++n] = number("step_ms") + 0
+      flops = number("model_tflops") * number("step_ms")
+      loss = number("loss")
+    }
+    END {
+      for (i = 2; i <= n; ++i) {
+        value = ms[i]
+        for (j = i - 1; j >= 1 && ms[j] > value; --j) ms[j + 1] = ms[j]
+        ms[j + 1] = value
+      }
+      median = n % 2 ? ms[(n + 1) / 2] : (ms[n / 2] + ms[n / 2 + 1]) / 2
+      if (n > 0) print median, ms[1], ms[n], flops / median, loss
+    }')"
+  [[ -n "$loss" ]] || { echo "the metrics have no step after the first $first_steps"; return 1; }
+  figure "step" "$median" ms
+  figure "fastest step" "$least" ms
+  figure "slowest step" "$most" ms
+  figure "throughput" "$(awk "BEGIN { print 1e3 * $1 / $median }")" tokens/s
+  figure "model rate" "$tflops" TFLOP/s
+  figure "MFU" "$(awk "BEGIN { print 100 * $tflops / $peak }")" %
+  figure "last loss" "$loss" nats
+}
+
+# value_of PART FIGURE: or nothing.
+value_of() {
+  awk -F'\t' -v name="$2" '$1 == name { print $2 }' "$out/$1/figures" 2>/dev/null || true
+}
+# against PART: this part's step over that part's.
+against() {
+  local own other
+  own=$(value_of "$part" step) other=$(value_of "$1" step)
+  if [[ -n "$own" && -n "$other" ]]; then figure "step over $1's" "$(awk "BEGIN { print $own / $other }")" times; fi
+}
+
+# of_124m FLAG...: another way of running the steps of train-124m, with its table.
+of_124m() {
+  local table="$out/train-124m/tuned.json"
+  [[ -f "$table" ]] || skip "train-124m, whose tuned products it uses, is not done"
+  train 124m --gemm-tuning "$table" "$@"
+  against train-124m
+}
+# The same steps in another order: no bit of the loss may differ.
+expect_loss_of_124m() {
+  local own other
+  own=$(value_of "$part" "last loss") other=$(value_of train-124m "last loss")
+  [[ "$own" == "$other" ]] || { echo "the last loss is $own, and $other in train-124m: not the same bits"; return 1; }
+}
+
+# against_throughput PART: for steps that may be of another size.
+against_throughput() {
+  local own other
+  own=$(value_of "$part" throughput) other=$(value_of "$1" throughput)
+  if [[ -n "$other" ]]; then figure "throughput over $1's" "$(awk "BEGIN { print $own / $other }")" times; fi
+}
+
+# With half of the sequences where all don't fit the memory.
+run_torch() {
+  local layers hidden heads vocabulary tokens sequences all median
+  command -v python3 >/dev/null || skip "python3 is not here"
+  python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>probe.txt ||
+    skip "PyTorch with a GPU is not here: $(tail -n 1 probe.txt | grep . || echo 'it sees no GPU')"
+  read -r layers hidden heads vocabulary tokens all <<<"$(shape "$1")"
+  for sequences in "$all" $((all / 2)); do
+    if python3 "$root/bench/peers/pytorch_gpu_step.py" --layers "$layers" --hidden "$hidden" --heads "$heads" \
+      --vocab "$vocabulary" --context "$tokens" --seq "$tokens" --batch "$sequences" --steps "$timed_steps" \
+      >torch.json 2>torch.errors; then break; fi
+    cat torch.errors
+    grep 'out of memory' torch.errors >/dev/null || return 1
+    echo "out of memory with $sequences sequences"
+    [[ "$sequences" == "$all" ]] || return 1
+  done
+  cat torch.json
+  median=$(tail -n 1 torch.json | sed -n 's/.*"step_ms": *\[\([^]]*\)\].*/\1/p' | tr ',' '\n' | grep . | sort -g |
+    awk '{ ms[NR] = $1 } END { print NR % 2 ? ms[(NR + 1) / 2] : (ms[NR / 2] + ms[NR / 2 + 1]) / 2 }')
+  figure "sequences" "$sequences" "a step"
+  figure "step" "$median" ms
+  figure "throughput" "$(awk "BEGIN { print 1e3 * $tokens * $sequences / $median }")" tokens/s
+  against_throughput "train-$1"
+  against_throughput "train-$1-gelu"
+}
+
+run_kernels() {
+  local words=()
+  if $dry_run; then words=(--quick --filter "layer norm" --tokens 64 --hidden 64); fi
+  "$bench_gpu" ${words[@]+"${words[@]}"} | tee kernels.txt
+  # "gelu forward   0.107 ms   4160 GB/s   97 % of the copy", "gemm qkv dx   0.2 ms   700 TFLOP/s  tuned 0.19 ms …",
+  # "attention …   forward 1.2 ms 307 TFLOP/s, own …; backward 4.3 ms 220 …"
+  awk '
+    function name() { text = substr($0, 1, 34); sub(/ +$/, "", text); return text }
+    / GB\/s/ { rest = substr($0, 35); split(rest, word, " "); print name() "\t" word[3] "\tGB/s" }
+    / % of the copy/ { print name() ", of the copy\t" word[5] "\t%" }
+    / tuned / { rest = substr($0, 35); split(rest, word, " ")
+                print name() "\t" word[3] "\tTFLOP/s"; print name() ", tuned\t" word[8] "\tTFLOP/s" }
+    /^attention/ { rest = substr($0, 35); gsub(/[,;]/, "", rest); split(rest, word, " ")
+                   print name() ", forward\t" word[4] "\tTFLOP/s"; print name() ", backward\t" word[13] "\tTFLOP/s" }
+  ' kernels.txt >kernels.tsv
+  [[ -s kernels.tsv ]] || { echo "bench_gpu printed no line that is understood"; return 1; }
+  local title value unit
+  while IFS=$'\t' read -r title value unit; do figure "$title" "$value" "$unit"; done <kernels.tsv
+}
+
+run_tests() {
+  local filter='*' failed=0
+  if $dry_run; then filter='CudaNccl.*'; fi
+  "$gpu_test" --gtest_brief=1 --gtest_filter="$filter" 2>&1 | tee tests.txt || failed=$?
+  figure "tests passed" "$(awk '/^\[  PASSED  \]/ { n += $4 } END { print n + 0 }' tests.txt)" tests
+  if [[ "$failed" != 0 ]]; then
+    echo "gpu_test failed:$(awk '/^\[  FAILED  \]/ && !seen[$4]++ { printf " %s", $4 }' tests.txt)"
+    return 1
+  fi
+}
+
+run_sanitizer() {
+  command -v compute-sanitizer >/dev/null || skip "compute-sanitizer is not here"
+  compute-sanitizer --tool "$1" --error-exitcode 9 "$gpu_test" --gtest_brief=1 --gtest_filter="$(printf '%s:' \
+    CudaLayouts.TransposeMovesEveryBit CudaTasks.{BiasGradient,NormsOfParts,Rope,Dropout,Decode})" 2>&1 | tee sanitizer.txt
+  figure "errors" "$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p; s/.*RACECHECK SUMMARY:.*(\([0-9]*\) error.*/\1/p' \
+    sanitizer.txt | tail -n 1)" errors
+}
+
+run_doctor() {
+  "$weft" doctor | tee doctor.txt
+  grep -q 'device 0' doctor.txt || { echo "no GPU that can be used"; return 1; }
+  if command -v nvidia-smi >/dev/null; then nvidia-smi -q -i 0; else echo "nvidia-smi is not here"; fi
+}
+
+# do_part PART
+do_part() {
+  local size
+  case "$1" in
+    doctor) run_doctor ;;
+    test) run_tests ;;
+    train-*)
+      size=${1#train-}
+      local gelu=off
+      if [[ "$size" == *-gelu ]]; then gelu=on; fi
+      size=${size%-gelu}
+      tune "$out/$1/tuned.json" "$size" --fuse-gelu "$gelu"
+      train "$size" --fuse-gelu "$gelu" --gemm-tuning "$out/$1/tuned.json"
+      if [[ "$gelu" == on ]]; then against "train-$size"; fi ;;
+    torch-*) run_torch "${1#torch-}" ;;
+    kernels) run_kernels ;;
+    replay-124m)
+      of_124m --cuda-graph=true
+      expect_loss_of_124m ;;
+    streams-124m)
+      of_124m --streams 2 --policy lhs
+      expect_loss_of_124m ;;
+    ahead-124m)
+      # The loop awaits a step that an evaluation follows.
+      of_124m --eval-every 1
+      expect_loss_of_124m ;;
+    dropout-124m) of_124m --dropout 0.1 ;;
+    sanitize-*) run_sanitizer "${1#sanitize-}" ;;
+  esac
+}

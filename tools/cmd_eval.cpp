@@ -80,6 +80,7 @@ int evaluate_model(const EvalOptions& options) {
         TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype,
                            /*held_out_only=*/true});
     expect_same_facts(world, facts_of(source));
+    const ReadShare share = agree_on_weights(world, saved.path);
     const Coordinates at = coordinates_of(config.grid, world.rank());
     const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_sequences);
     const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
@@ -92,8 +93,7 @@ int evaluate_model(const EvalOptions& options) {
                      .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
     const std::vector<ParameterSpec> specs = model_parameters(config.model);
     const auto shards = shard_parameters(config.model, specs, config.grid, at);
-    load_parameters(saved.path, config.model, weights_of(program.state(), shards, config.dtype),
-                    share_reading(world, saved.path));
+    load_parameters(saved.path, config.model, weights_of(program.state(), shards, config.dtype), share);
     set_coordinates(program.state(), config.grid, at);
     const StopSignals signals;
     const Evaluation result = evaluate(program, batches, [] {

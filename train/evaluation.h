@@ -19,7 +19,7 @@ struct Evaluation {
 };
 
 /// Runs the program's graph "eval" on every batch. All ranks get the same result, whatever their number, up to the
-/// rounding of one fp32 sum a batch. `wants_stop` is asked before each batch: when a rank says so, all ranks end behind
+/// rounding of one fp32 sum a batch. `wants_stop` is asked before each batch: when a rank says so, all ranks end after
 /// that batch.
 Evaluation evaluate(Program& program, const EvalBatches& batches,
                     const std::function<StopReasons()>& wants_stop = nullptr);

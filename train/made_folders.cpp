@@ -2,15 +2,13 @@
 
 #include <unistd.h>
 
-#include <ranges>
-
 namespace weft {
 
 namespace fs = std::filesystem;
 
 MadeFolders::~MadeFolders() {
-  for (const fs::path& folder : made_ | std::views::reverse) {
-    if (::rmdir(folder.c_str()) != 0) return;
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
+    if (::rmdir(folder->c_str()) != 0) return;
   }
 }
 
@@ -22,10 +20,10 @@ bool MadeFolders::make(const fs::path& folder, std::error_code& error) {
     if (at.has_filename()) missing.push_back(at);
   }
   bool is_new = false;
-  for (const fs::path& at : missing | std::views::reverse) {
-    is_new = fs::create_directory(at, error);
+  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    is_new = fs::create_directory(*at, error);
     if (error) return false;
-    if (is_new) made_.push_back(at);
+    if (is_new) made_.push_back(*at);
   }
   if (!fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
   return is_new;

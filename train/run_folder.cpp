@@ -108,7 +108,8 @@ std::unique_ptr<RunFolder> claim_run_folder(World& world, RunConfig& config, con
   act_together(world, [&] {
     if (options.overwrite && !config.resume.empty()) {
       throw UserError(fmt::format("--overwrite and resume = {}", config.resume),
-                      "one of them: resume goes on with a run, --overwrite removes it", "leave one out");
+                      "one of them: resume goes on with a run, --overwrite removes it",
+                      "leave one out; --resume \"\" where a file sets it");
     }
     if (world.rank() != 0) return;
     const bool accepted = options.overwrite || goes_on(config);

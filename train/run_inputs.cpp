@@ -7,7 +7,6 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "base/hash.h"
 #include "train/checkpoint.h"
@@ -102,25 +101,29 @@ std::vector<Fact> facts_of(const TokenSource& source) {
           {"data digest", hex(source.digest())}};
 }
 
+ReadShare agree_on_weights(World& world, const std::optional<fs::path>& weights) {
+  const bool from_checkpoint = weights && is_checkpoint(*weights);
+  std::vector<Fact> facts;
+  act_together(world, [&] { facts = checkpoint_facts(from_checkpoint ? weights : std::nullopt); });
+  expect_same_facts(world, facts);
+  // Where it isn't a checkpoint on one rank, it is none on any; and the configuration says whether there is anything.
+  if (!weights) return {};
+  const ReadShare share = share_reading(world, *weights);
+  if (!from_checkpoint) expect_same_facts(world, weight_facts(world, *weights, share));
+  return share;
+}
+
 RunInputs find_run_inputs(World& world, const RunConfig& config) {
   RunInputs inputs;
-  std::vector<Fact> facts;
   act_together(world, [&] {
     inputs.resume_from = checkpoint_to_resume(config);
     inputs.init_from = weights_to_start_from(config);
     if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
-    const bool starts_from_checkpoint = inputs.init_from && is_checkpoint(*inputs.init_from);
-    facts = checkpoint_facts(starts_from_checkpoint ? inputs.init_from : inputs.resume_from);
-    inputs.source = 
+    inputs.source =
         TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype});
   });
-  for (Fact& fact : facts_of(inputs.source)) facts.push_back(std::move(fact));
-  expect_same_facts(world, facts);
-  const std::optional<fs::path>& loaded = inputs.resume_from ? inputs.resume_from : inputs.init_from;
-  if (!loaded) return inputs;
-  inputs.share = share_reading(world, *loaded);
-  // Ranks have agreed on whether this is a checkpoint.
-  if (!is_checkpoint(*loaded)) expect_same_facts(world, weight_facts(world, *loaded, inputs.share));
+  expect_same_facts(world, facts_of(inputs.source));
+  inputs.share = agree_on_weights(world, inputs.resume_from ? inputs.resume_from : inputs.init_from);
   return inputs;
 }
 

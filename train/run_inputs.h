@@ -27,6 +27,10 @@ struct RunInputs {
 /// UserError on every rank where one finds nothing, or something else. Collective over the world.
 RunInputs find_run_inputs(World& world, const RunConfig& config);
 
+/// The part of it that is about `weights`: a checkpoint folder, what load_weights() takes, or none. Returns who shares
+/// the reading of them. Collective over the world.
+ReadShare agree_on_weights(World& world, const std::optional<std::filesystem::path>& weights);
+
 /// Tokens to train on and held out, and the digest of both.
 std::vector<Fact> facts_of(const TokenSource& source);
 

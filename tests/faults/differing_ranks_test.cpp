@@ -149,5 +149,22 @@ TEST_F(DifferingFolders, ByTheirWeights) {
   expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"}, {"weft: error: rank 1: ", "config.json"});
 }
 
+// Checkpoints of one configuration, trained on texts that differed.
+TEST_F(DifferingFolders, ByTheCheckpointThatTheyEvaluate) {
+  std::string other = kText;
+  other[1000] = 'X';
+  folder_.write("1/text", other);
+  for (const char* rank : {"0", "1"}) {
+    ChildProcess one(tiny_training("run", {"--data", "text", "--steps", "1"}), {.folder = folder_.path(rank).string()});
+    ASSERT_EQ(one.wait().exit_code, 0) << one.errors();
+  }
+  folder_.write("1/text", kText);
+  ChildProcess job(two_folders(folder_, {WEFT_EXECUTABLE, "eval", "run"}));
+  EXPECT_EQ(job.wait().exit_code, 2);
+  EXPECT_TRUE(
+      has_parts(job.errors(), {"weft: error: rank 1 has manifest digest = ", ", rank 0 has manifest digest = "}));
+  EXPECT_EQ(job.output(), "");
+}
+
 }  // namespace
 }  // namespace weft

@@ -120,7 +120,7 @@ TEST_P(EvaluationFamilies, ALimitEvaluatesTheSameSequencesOnEveryGrid) {
   }
 }
 
-// Ranks ask at moments of their own; all end behind the batch before which one of them wanted to.
+// Ranks ask at moments of their own; all end after the batch before which one of them wanted to.
 TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
   std::vector<std::byte> text(200, std::byte{1});
   TokenStream stream;

@@ -35,7 +35,7 @@ struct EvalOptions {
 // The run's own configuration, freed of what its ranks and machine decided, with the options on top.
 RunConfig config_of(const CheckpointInfo& info, const EvalOptions& options) {
   RunConfig config;
-  load_toml_text(config, info.config_toml, "the checkpoint's configuration");
+  load_toml_text(config, info.config_toml, "the checkpoint's configuration", options.overrides);
   config.ranks = 0;
   config.grid = Grid{};
   config.zero1 = false;

@@ -258,6 +258,7 @@ TEST_F(TrainCommand, ARunOfAnOlderBuildGoesOn) {
   const CommandResult refused = run_weft({"eval", "run"}, folder);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_TRUE(contains(refused.errors, "set eval-sequences")) << refused.errors;
+  EXPECT_EQ(run_weft({"eval", "run", "--eval-sequences", "8"}, folder).exit_code, 0);
 }
 
 TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {

@@ -88,7 +88,7 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
     text += fmt::format("{:<10} {}\n", name, value);
   };
   if (result.stopped_by_signal || result.stopped_by_time) {
-    line("stopped", fmt::format("by {} behind step {} of {}; go on with: {} train {}/config.toml --resume auto",
+    line("stopped", fmt::format("by {} after step {} of {}; go on with: {} train {}/config.toml --resume auto",
                                 result.stopped_by_signal ? "a signal" : "--max-time", result.steps_done, config.steps,
                                 options.program, config.run_dir));
   }

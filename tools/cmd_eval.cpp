@@ -47,7 +47,7 @@ constexpr std::int64_t kWindow = 1024;
 RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
   RunConfig config;
   if (saved.checkpoint) {
-    load_toml_text(config, saved.checkpoint->config_toml, "the checkpoint's configuration");
+    load_toml_text(config, saved.checkpoint->config_toml, "the checkpoint's configuration", options.overrides);
   } else {
     config.seq_len = std::min(saved.model.context, kWindow);
     config.dtype = saved.dtype;

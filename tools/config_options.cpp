@@ -79,7 +79,7 @@ struct ConfigOptions::Given {
       const std::string run_dir = last(list, "run-dir");
       resume = latest_checkpoint(run_dir) ? run_dir : "";
     }
-    return resume.empty() || !file.empty() ? RunConfig() : config_to_resume(resume);
+    return resume.empty() || !file.empty() ? RunConfig() : config_to_resume(resume, list);
   }
 };
 

@@ -19,6 +19,7 @@
 #include "train/checkpoint.h"
 #include "train/durable_file.h"
 #include "train/mapped_file.h"
+#include "train/toml_key.h"
 
 namespace weft {
 namespace {
@@ -26,6 +27,7 @@ namespace {
 using cpu::PackedUnit;
 using nlohmann::json;
 
+constexpr const char* kKey = "bf16-products";
 constexpr const char* kFormat = "weft-pairs-gain";
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kLargestFile = std::size_t{1} << 16;
@@ -35,8 +37,10 @@ bool computes_in_bf16(const RunConfig& config) {
 }
 
 std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
+  const auto text = text_in_toml(read_checkpoint_info(checkpoint).config_toml, kKey);
+  if (!text) return std::nullopt;
   RunConfig trained;
-  load_toml_text(trained, read_checkpoint_info(checkpoint).config_toml, in_quotes(checkpoint) + ": config");
+  set_key(trained, kKey, *text, in_quotes(checkpoint));
   const bool here = trained.bf16_products && cpu::has_unit(*trained.bf16_products);
   return here ? trained.bf16_products : std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -135,7 +136,10 @@ void apply_command_line(RunConfig& config, std::vector<Setting> settings);
 
 /// Applies a TOML file: top-level keys in kebab-case, sizes under [model]. Throws UserError with line numbers.
 void load_toml(RunConfig& config, const std::string& path);
-void load_toml_text(RunConfig& config, std::string_view text, const std::string& name);
+/// The same for text; `over`: what is applied next, so that a key of older builds may stand in a text that nobody can
+/// change if the one in its place is among it.
+void load_toml_text(RunConfig& config, std::string_view text, const std::string& name,
+                    std::span<const Setting> over = {});
 
 /// The resolved configuration as TOML that load_toml takes back to the same RunConfig.
 std::string dump_toml(const RunConfig& config);

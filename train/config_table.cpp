@@ -344,7 +344,8 @@ std::vector<ConfigEntry> run_entries() {
       boolean("cuda-graph", "with device cuda: replay each step that isn't traced as one CUDA graph",
               &RunConfig::cuda_graph),
       integer("trace-every", "with device cuda: of so many steps one is traced", &RunConfig::trace_every, 1, kMany),
-      text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
+      text("policy", "what orders the step's tasks on streams; a library (./mine.so) only if the command line names it",
+           &RunConfig::policy),
       {"rewrites", ValueKind::text, "text",
        "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
        "ar-to-rs-ag, reshard and recompute=LAYERS, pack-weights=USES, fuse-gelu; and batch-split=PIECES of a "
@@ -353,9 +354,10 @@ std::vector<ConfigEntry> run_entries() {
        set_rewrites, rewrites_text},
       words<WeightPacking>(
           "pack-weights",
-          "with device cpu: weights are put once a step into the order in which products read them, for at most 4 "
-          "bytes of memory an element and pass; the same bits. auto: where enough products read them, up to 134M "
-          "parameters, without memory-limit, machine or a plan file; on: from two products on",
+          "with device cpu: weights are put once a step into the order in which products read them; the same bits. "
+          "Forward and backward pass take 4 bytes of memory a weight each, or 2 in bf16 that pairs or AMX multiply. "
+          "auto: where enough products read them, up to 134M parameters, without memory-limit, machine or a plan file; "
+          "on: from two products on",
           {{"auto", WeightPacking::automatic}, {"on", WeightPacking::on}, {"off", WeightPacking::off}},
           &RunConfig::pack_weights),
       words<bool>(

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <system_error>
 
@@ -71,7 +73,7 @@ constexpr std::size_t kLargestFile = 64 * 1024;
 
 class Reader {
  public:
-  explicit Reader(std::string name) : name_(std::move(name)) {}
+  Reader(std::string name, std::span<const Setting> over) : name_(std::move(name)), over_(over) {}
 
   std::vector<Setting> read(const toml::table& root) {
     for (const auto& [key, node] : root) {
@@ -95,18 +97,27 @@ class Reader {
   }
   void add(const std::string& key, const toml::node& node) {
     const std::string where = source(node);
-    if (const FormerKey* former = former_key(table_name(key)); former && stored_value(node) == former->neutral) return;
+    if (means_nothing(key, node)) return;
     const ConfigEntry& entry = find_entry(key, where);
     settings_.push_back({entry.name, value_text(entry, node, where), where});
   }
 
+  /// A former key at the value where it did nothing, or with the one in its place set over it.
+  bool means_nothing(const std::string& key, const toml::node& node) const {
+    const FormerKey* former = former_key(table_name(key));
+    if (former == nullptr) return false;
+    return stored_value(node) == former->neutral ||
+           std::ranges::any_of(over_, [&](const Setting& setting) { return table_name(setting.key) == former->now; });
+  }
+
   std::string name_;
+  std::span<const Setting> over_;
   std::vector<Setting> settings_;
 };
 
 }  // namespace
 
-void load_toml_text(RunConfig& config, std::string_view text, const std::string& name) {
+void load_toml_text(RunConfig& config, std::string_view text, const std::string& name, std::span<const Setting> over) {
   constexpr const char* kFix = "correct that line; `weft train --dump-config` prints a file to start from";
   if (text.size() > kLargestFile) {
     throw UserError(fmt::format("{} is larger than {} bytes", name, kLargestFile), "a configuration in TOML",
@@ -114,7 +125,7 @@ void load_toml_text(RunConfig& config, std::string_view text, const std::string&
   }
   std::vector<Setting> settings;
   try {
-    settings = Reader(name).read(toml::parse(text, name));
+    settings = Reader(name, over).read(toml::parse(text, name));
   } catch (const toml::parse_error& error) {
     throw UserError(fmt::format("{} line {}: {}", name, error.source().begin.line, error.description()),
                     "TOML: key = value on each line, text in quotes, sizes under [model]", kFix);

@@ -19,7 +19,7 @@ constexpr std::string_view kWriteText = "write its text to a .txt file, or its t
 
 struct Kind {
   std::string_view name;
-  std::string_view begin;   // first bytes; empty: see the endings
+  std::string_view begin;   // first bytes; empty: any
   std::string_view ending;  // of the name, empty: any
   std::string_view fix;
 };
@@ -32,16 +32,13 @@ constexpr std::array kKinds = {
     Kind{"a Parquet file", "PAR1"sv, "", kWriteText},
     Kind{"a Parquet file", "", ".parquet", kWriteText},
     Kind{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
-    Kind{"a file of JSON", "", ".json", kWriteText},
-    Kind{"a file of JSON", "", ".jsonl", kWriteText},
-    Kind{"a file of JSON", "", ".ndjson", kWriteText},
+    Kind{"a JSON file", "", ".json", kWriteText},
+    Kind{"a JSON file", "", ".jsonl", kWriteText},
+    Kind{"a JSON file", "", ".ndjson", kWriteText},
     Kind{"a gzip file", "\x1f\x8b\x08\0"sv, "", kUnpack},
     Kind{"a gzip file", "\x1f\x8b\x08\x08"sv, "", kUnpack},  // with the name of what it holds
     Kind{"a Zstandard file", "\x28\xb5\x2f\xfd"sv, "", kUnpack},
-    Kind{"an xz file",
-         "\xfd"
-         "7zXZ\0"sv,
-         "", kUnpack},
+    Kind{"an xz file", "\xfd\x37zXZ\0"sv, "", kUnpack},
     Kind{"a zip archive", "PK\x03\x04"sv, "", kUnpack},
 };
 
@@ -131,7 +128,7 @@ std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::
   if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", std::string(kWriteText)};
   if (is_safetensors(bytes))
     return ForeignKind{"a safetensors file", "give weights as --init-from; data is text or ids"};
-  if (is_json(bytes, head.size() == kKindBytes)) return ForeignKind{"a file of JSON", std::string(kWriteText)};
+  if (is_json(bytes, head.size() == kKindBytes)) return ForeignKind{"a JSON file", std::string(kWriteText)};
   return std::nullopt;
 }
 

@@ -158,11 +158,11 @@ void take_saved_model(RunConfig& config) {
   if (resumes) take_run_settings(config, *saved.checkpoint);
 }
 
-RunConfig config_to_resume(const std::string& resume) {
+RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over) {
   const fs::path checkpoint = find_checkpoint(resume);
   RunConfig config;
   load_toml_text(config, read_manifest(checkpoint).info.config_toml,
-                 fmt::format("the configuration in {}", in_quotes(checkpoint)));
+                 fmt::format("the configuration in {}", in_quotes(checkpoint)), over);
   config.resume = resume;
   config.init_from.clear();
   config.ranks = 0;                                                     // as many as the grid has, or mpirun's

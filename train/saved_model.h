@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "train/config.h"
@@ -46,7 +47,7 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& confi
 void take_saved_model(RunConfig& config);
 
 /// The configuration of the run that `resume` names, as the base of a command line that gives no file: the run's own,
-/// freed of what only its start was about. `run-dir` becomes the run's folder.
-RunConfig config_to_resume(const std::string& resume);
+/// freed of what only its start was about. `run-dir` becomes the run's folder. `over`: see load_toml_text().
+RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over = {});
 
 }  // namespace weft

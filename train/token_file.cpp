@@ -178,7 +178,7 @@ TokenEncoding bare_width(const InputFile& file, const IdScan& scan, TokenWidth t
 
 }  // namespace
 
-CheckedTokens check_token_file(std::shared_ptr<const InputFile> file, TokenWidth width, std::int64_t vocab) {
+CheckedTokens check_token_file(const std::shared_ptr<const InputFile>& file, TokenWidth width, std::int64_t vocab) {
   const std::string name = in_quotes(file->path());
   std::optional<TokenStream::Part> header = with_header(file);
   const TokenEncoding told = width == TokenWidth::u32 ? TokenEncoding::u32 : TokenEncoding::u16;

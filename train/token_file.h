@@ -24,6 +24,6 @@ struct CheckedTokens {
 ///
 /// Throws UserError, naming the file: of another kind, truncated, of a length that the width doesn't divide, or with an
 /// id outside of the vocabulary (with its position).
-CheckedTokens check_token_file(std::shared_ptr<const InputFile> file, TokenWidth width, std::int64_t vocab);
+CheckedTokens check_token_file(const std::shared_ptr<const InputFile>& file, TokenWidth width, std::int64_t vocab);
 
 }  // namespace weft

@@ -94,7 +94,7 @@ TEST(BadInput, Data) {
       {"short_held_out.txt", std::string(9, 'a'), {"--seq-len", "4"}, {"0 held-out tokens"}},
       {"vocabulary.txt", text, {"--model.vocab", "256"}, {"vocabulary.txt' is text", "--model.vocab 257"}},
       {"vocabulary.txt", text, {"--model", "gpt2-124m"}, {"a vocabulary of 50257", "--model.vocab 257"}},
-      {"rows.jsonl", R"({"text": ")" + text + "\"}\n", {}, {"rows.jsonl' is a file of JSON"}},
+      {"rows.jsonl", R"({"text": ")" + text + "\"}\n", {}, {"rows.jsonl' is a JSON file"}},
       {"array.bin", "\x93NUMPY" + text, {}, {"array.bin' is a NumPy array"}},
       {"ids.bin", token_file(0, 0, 0, 2000, 4, 5).substr(1024), {}, {"--data-dtype u32"}},
       {"ids16.bin", token_file(20240520, 1, 2000, 2000, 2, 257), {}, {"token 0 has id 257", "ids below 257"}},

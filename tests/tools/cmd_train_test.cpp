@@ -18,6 +18,7 @@
 
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
+#include "train/manifest.h"
 
 namespace weft {
 namespace {
@@ -225,6 +226,39 @@ TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
     EXPECT_EQ(nlohmann::json::parse(rest.output).at("first_step"), done);
     EXPECT_EQ(lines_of_metrics(run_dir), static_cast<std::size_t>(done) + 2);
   }
+}
+
+// Older builds stored the key eval-batches, and no data-dtype.
+TEST_F(TrainCommand, ARunOfAnOlderBuildGoesOn) {
+  ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
+  const auto as_before = [](std::string toml, const std::string& eval_batches) {
+    for (const auto& [key, former] : std::map<std::string, std::string>{
+             {"eval-sequences = 0\n", "eval-batches = " + eval_batches + "\n"}, {"data-dtype = \"auto\"\n", ""}}) {
+      const std::size_t at = toml.find(key);
+      EXPECT_NE(at, std::string::npos) << key;
+      if (at != std::string::npos) toml.replace(at, key.size(), former);
+    }
+    return toml;
+  };
+  const auto store_as_before = [&](std::int64_t step, const std::string& eval_batches) {
+    const std::string path = (checkpoint("run", step) / "manifest.json").string();
+    Manifest manifest = parse_manifest(TemporaryFolder::read(path), path);
+    manifest.info.config_toml = as_before(manifest.info.config_toml, eval_batches);
+    folder_.write(path, to_json(manifest));
+  };
+  store_as_before(2, "0");
+  folder_.write("run/config.toml", as_before(TemporaryFolder::read(folder_.path("run/config.toml")), "0"));
+  const std::string folder = folder_.path().string();
+  EXPECT_EQ(run_weft({"eval", "run"}, folder).exit_code, 0);
+  const CommandResult resumed = run_weft({"train", "run/config.toml", "--steps", "3", "--resume", "auto"}, folder);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_FALSE(arrays("run", 3).empty());
+  // Another number counted what eval-sequences doesn't.
+  store_as_before(3, "4");
+  const CommandResult refused = run_weft({"eval", "run"}, folder);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(contains(refused.errors, "set eval-sequences")) << refused.errors;
+  EXPECT_EQ(run_weft({"eval", "run", "--eval-sequences", "8"}, folder).exit_code, 0);
 }
 
 TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {

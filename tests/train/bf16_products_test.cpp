@@ -143,6 +143,30 @@ TEST_F(Bf16Run, GoesOnBitForBitAsItWasTrained) {
   }
 }
 
+// Of another version the rest of a checkpoint's configuration may be unknown.
+TEST_F(Bf16Run, ReadsWhatIsStoredWhateverStandsBesideIt) {
+  const auto chosen = [&](const std::string& name, const std::string& stored) {
+    CheckpointInfo info;
+    info.model = config_.model;
+    info.config_toml = stored;
+    const std::filesystem::path saved = save_checkpoint(folder_.path(name), info, {});
+    std::optional<Bf16Choice> choice;
+    run_ranks(1, [&](World& world) {
+      choice = bf16_of_run(world, config_, saved, [] { return std::optional<double>(2.0); });
+      return 0;
+    });
+    return choice;
+  };
+  EXPECT_EQ(chosen("one", "from-the-future = 3\nbf16-products = \"fp32\"\n"),
+            (Bf16Choice{PackedUnit::f32, Source::stored}));
+  for (const std::string none : {"bf16-products = \"auto\"\n", "bf16-products = 3\n", "steps = 3\n", "", "no toml"}) {
+    EXPECT_EQ(chosen("two" + std::to_string(none.size()), none), (Bf16Choice{PackedUnit::pairs, Source::measured, 2.0}))
+        << none;
+  }
+  if (cpu::has_unit(PackedUnit::amx)) return;
+  EXPECT_EQ(chosen("three", "bf16-products = \"amx\"\n")->source, Source::measured) << "this CPU has none";
+}
+
 TEST_F(Bf16Run, RankZeroDecidesForAll) {
   const RunConfig config = in("run");
   std::atomic<int> measured{0};

@@ -2,6 +2,7 @@
 #include "train/token_source.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -300,6 +301,19 @@ TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
   EXPECT_TRUE(has_parts(refusal({alone.path(), "", 257, 4}), {"val files alone"}));
 }
 
+TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  constexpr rlim_t kFew = 64;
+  if (before.rlim_max <= 4 * kFew) GTEST_SKIP() << "at most " << before.rlim_max << " files may be open";
+  const TemporaryFolder folder;
+  for (rlim_t i = 0; i < 2 * kFew; ++i) folder.write(std::to_string(i), "file " + std::to_string(i));
+  const rlimit few{kFew, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_EQ(TokenSource::open({folder.path(), folder.path("1"), 257, 4}).files(), 2 * kFew + 1);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
   const TemporaryFolder folder;
   const std::string text(4000, 'a'), json = R"({"text": "loom"})";
@@ -314,11 +328,11 @@ TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
       {"data.txt", words<std::uint32_t>({0xffffffff, 648, 16, 0, 0}) + text, "an Arrow file"},
       {"rows.parquet", "PAR1" + text, "a Parquet file"},
       {"rows.bin", "PAR1" + text, "a Parquet file"},
-      {"rows.json", json, "a file of JSON"},
-      {"rows.jsonl", json + "\n" + json + "\n", "a file of JSON"},
-      {"rows", json + "\n" + json + "\n", "a file of JSON"},
-      {"list.txt", " [\n  1,\n  2\n]\n", "a file of JSON"},
-      {"long.txt", "{\"text\": \"" + std::string(100'000, 'a') + "\"}\n" + json, "a file of JSON"},
+      {"rows.json", json, "a JSON file"},
+      {"rows.jsonl", json + "\n" + json + "\n", "a JSON file"},
+      {"rows", json + "\n" + json + "\n", "a JSON file"},
+      {"list.txt", " [\n  1,\n  2\n]\n", "a JSON file"},
+      {"long.txt", "{\"text\": \"" + std::string(100'000, 'a') + "\"}\n" + json, "a JSON file"},
       {"text.gz", std::string("\x1f\x8b\x08\0\0\0", 6) + text, "a gzip file"},
       {"rows.zip", "PK\x03\x04" + text, "a zip archive"},
       {"w.bin", std::string("\x10\0\0\0\0\0\0\0", 8) + R"({"a":{"dtype":"F)", "a safetensors file"},

@@ -92,7 +92,7 @@ TEST_F(UsedRunFolder, DefaultNamesAreNewOnes) {
   command.erase(command.begin() + 2, command.begin() + 4);  // --run-dir
   std::vector<std::unique_ptr<ChildProcess>> runs;
   for (int i = 0; i < 4; ++i) {
-    runs.push_back(std::make_unique<ChildProcess>(command, Surroundings{.folder = folder_.path().string()}));
+    runs.push_back(std::make_unique<ChildProcess>(command, ChildSurroundings{.folder = folder_.path().string()}));
   }
   for (const auto& run : runs) EXPECT_EQ(run->wait().exit_code, 0) << run->errors();
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path("runs")), {}), 4);

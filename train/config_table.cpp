@@ -341,7 +341,8 @@ std::vector<ConfigEntry> run_entries() {
       boolean("cuda-graph", "with device cuda: replay each step that isn't traced as one CUDA graph",
               &RunConfig::cuda_graph),
       integer("trace-every", "with device cuda: of so many steps one is traced", &RunConfig::trace_every, 1, kMany),
-      text("policy", "what orders the step's tasks on streams", &RunConfig::policy),
+      text("policy", "what orders the step's tasks on streams; a library (./mine.so) only if the command line names it",
+           &RunConfig::policy),
       {"rewrites", ValueKind::text, "text",
        "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
        "ar-to-rs-ag, reshard and recompute=LAYERS, pack-weights=USES, fuse-gelu; and batch-split=PIECES of a "

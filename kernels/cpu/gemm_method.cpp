@@ -119,8 +119,8 @@ std::int64_t rows_worth_packing(const GemmShape& shape, DType inputs, PackedUnit
   const PackedUnit unit = packed_unit(inputs, bf16);
   // In AMX tiles it hasn't been measured yet: docs/design.md tells what speaks for it.
   if (unit == PackedUnit::amx) return 64;
-  if (unit == PackedUnit::pairs) return 8;
-  if (inputs == DType::bf16 && kLanes == 16) return 16;
+  // The library would convert a slice's operands and then pack them.
+  if (unit == PackedUnit::pairs || (inputs == DType::bf16 && kLanes == 16)) return 8;
   if (bf16_in_pairs()) {
     // There the library's fp32 lags where B is transposed, where its rows lie a multiple of 8 KB apart and so compete
     // for the same lines of the cache, and where it has very many.

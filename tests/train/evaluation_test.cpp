@@ -122,9 +122,7 @@ TEST_P(EvaluationFamilies, ALimitEvaluatesTheSameSequencesOnEveryGrid) {
 
 // Ranks ask at moments of their own; all end after the batch before which one of them wanted to.
 TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
-  std::vector<std::byte> text(200, std::byte{1});
-  TokenStream stream;
-  stream.append({TokenEncoding::bytes, text.data(), text.size(), false});
+  const WrittenTokens written(std::vector<std::uint32_t>(200, 1));
   const ModelConfig model = tiny_model(Family::gpt2);
   for (const int ranks : {1, 2, 3}) {
     for (const bool by_signal : {true, false}) {
@@ -133,7 +131,7 @@ TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
         step.seq_len = kSeqLen;
         step.grid.data = ranks;
         Program program(world, {{"eval", lower_eval(model, step)}}, {});
-        const EvalBatches batches(stream, kSeqLen, {world.rank(), ranks, 1, 1}, 0);
+        const EvalBatches batches(written.stream(), kSeqLen, {world.rank(), ranks, 1, 1}, 0);
         const auto evaluate_until = [&](std::int64_t last) {
           std::int64_t asked = 0;
           return evaluate(program, batches, [&] {

@@ -6,6 +6,7 @@
 #include "runtime/comm/mpi.h"
 #include "train/device_choice.h"
 #include "train/rank_agreement.h"
+#include "train/run_inputs.h"
 
 namespace weft {
 
@@ -19,6 +20,7 @@ int run_on_ranks(RunConfig config, const std::function<int(World&, const RunConf
   }
   return run_mpi([&](World& world) {
     expect_same_build(world);
+    agree_on_resumed(world, config);
     expect_same_config(world, config);
     act_together(world, [&] {  // a machine may lack a folder that the configuration names
       if (adjust) adjust(config, world.size());

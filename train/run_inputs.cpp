@@ -101,6 +101,23 @@ std::vector<Fact> facts_of(const TokenSource& source) {
           {"data digest", hex(source.digest())}};
 }
 
+void agree_on_resumed(World& world, const RunConfig& config) {
+  const bool in_run_dir = config.resume == "auto";
+  const std::string run_dir = text_of_rank_0(world, config.run_dir);
+  const fs::path from = in_run_dir ? run_dir : config.resume;
+  std::vector<Fact> facts;
+  act_together(world, [&] {
+    std::optional<fs::path> checkpoint;  // where there is none, the rank says so itself later
+    if (!in_run_dir && is_checkpoint(from)) {
+      checkpoint = from;
+    } else if (!from.empty()) {
+      checkpoint = latest_checkpoint(from);
+    }
+    facts = checkpoint_facts(checkpoint);
+  });
+  expect_same_facts(world, facts);
+}
+
 ReadShare agree_on_weights(World& world, const std::optional<fs::path>& weights) {
   const bool from_checkpoint = weights && is_checkpoint(*weights);
   std::vector<Fact> facts;

@@ -22,6 +22,10 @@ struct RunInputs {
   ReadShare share = {};  // of reading the checkpoint or the weights
 };
 
+/// Compares the checkpoint that a configuration goes on from, which may have told a rank the rest of its configuration:
+/// an error about that would name the consequence. Throws and is collective as find_run_inputs().
+void agree_on_resumed(World& world, const RunConfig& config);
+
 /// Opens and finds what a resolved configuration names. Each rank looks for itself; what it found has to be what the
 /// others found, down to digests of data, manifest and weights, before anything is read into the model. Throws the same
 /// UserError on every rank where one finds nothing, or something else. Collective over the world.

@@ -301,7 +301,8 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
                     "a .bin file, whose ids have such a width", "--data-dtype auto, or give a .bin file");
   }
 
-  std::vector<CheckedTokens> files = check_files(path, data, options, source.notes_);
+  std::vector<CheckedTokens> files;
+  if (has_data) files = check_files(path, data, options, source.notes_);
   source.train_ = source.held_out_ = TokenStream(static_cast<std::uint32_t>(options.vocab));
   Fingerprint digest;
   for (const CheckedTokens& file : files) {

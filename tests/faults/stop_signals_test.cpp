@@ -32,7 +32,7 @@ TEST_P(StopSignal, SavesAndLeaves) {
     ASSERT_TRUE(trains(child, run_dir_)) << child.errors();
     child.send(GetParam());
     ASSERT_EQ(child.wait().exit_code, 0) << child.errors();
-    EXPECT_TRUE(has_parts(child.output(), {"by a signal behind step " + std::to_string(loaded_step(run_dir_))}));
+    EXPECT_TRUE(has_parts(child.output(), {"by a signal after step " + std::to_string(loaded_step(run_dir_))}));
     std::filesystem::remove_all(run_dir_);
   }
 }
@@ -82,7 +82,7 @@ TEST_F(LongEvaluation, IsCutShortByASignal) {
     const Ending ending = child.wait(std::chrono::seconds(30));
     ASSERT_TRUE(ending.in_time);
     EXPECT_EQ(ending.exit_code, 0) << child.errors();
-    EXPECT_TRUE(has_parts(child.output(), {"by a signal behind step 1 of 100000000"}));
+    EXPECT_TRUE(has_parts(child.output(), {"by a signal after step 1 of 100000000"}));
     expect_one_step_without_a_held_out_loss();
     std::filesystem::remove_all(run_dir_);
   }
@@ -109,7 +109,7 @@ TEST_F(LongEvaluation, IsCutShortByTheTimeLimit) {
   const Ending ending = child.wait(std::chrono::seconds(30));
   ASSERT_TRUE(ending.in_time);
   EXPECT_EQ(ending.exit_code, 0) << child.errors();
-  EXPECT_TRUE(has_parts(child.output(), {"by --max-time behind step 1 of 100000000"}));
+  EXPECT_TRUE(has_parts(child.output(), {"by --max-time after step 1 of 100000000"}));
   expect_one_step_without_a_held_out_loss();
 }
 

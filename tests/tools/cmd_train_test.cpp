@@ -197,7 +197,7 @@ TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
     kill(*rank, SIGTERM);
     const CommandResult result = result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
-    EXPECT_TRUE(contains(result.output, "by a signal behind step ")) << result.output;
+    EXPECT_TRUE(contains(result.output, "by a signal after step ")) << result.output;
     EXPECT_FALSE(arrays(run_dir, static_cast<std::int64_t>(lines_of_metrics(run_dir))).empty());
   }
 }
@@ -267,7 +267,7 @@ TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
   // Whether the first step ends within a millisecond is the machine's affair.
   const auto done = static_cast<std::int64_t>(lines_of_metrics("run"));
   ASSERT_GE(done, 1) << result.output;
-  EXPECT_TRUE(contains(result.output, "by --max-time behind step " + std::to_string(done) + " of 1000000"))
+  EXPECT_TRUE(contains(result.output, "by --max-time after step " + std::to_string(done) + " of 1000000"))
       << result.output;
   // As it was called, with its path.
   EXPECT_TRUE(contains(result.output, "/weft train run/config.toml --resume auto")) << result.output;

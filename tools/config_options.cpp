@@ -79,7 +79,9 @@ struct ConfigOptions::Given {
       const std::string run_dir = last(list, "run-dir");
       resume = latest_checkpoint(run_dir) ? run_dir : "";
     }
-    return resume.empty() || !file.empty() ? RunConfig() : config_to_resume(resume, list);
+    // A start from weights as well is a contradiction, which is refused as one.
+    const bool starts = resume.empty() || (resume != kResumeAuto && !last(list, "init-from").empty());
+    return starts || !file.empty() ? RunConfig() : config_to_resume(resume, list);
   }
 };
 

@@ -31,7 +31,9 @@ fs::path beside(const fs::path& path, std::string_view prefix) {
 DurableFolder::DurableFolder(fs::path path) : path_(std::move(path)), temporary_(writing_path(path_)) {
   std::error_code error;
   fs::remove_all(temporary_, error);  // left by a run that was killed
-  if (!error || error == std::errc::not_a_directory) fs::create_directories(path_.parent_path(), error);
+  const bool cleared = !error || error == std::errc::not_a_directory;
+  if (cleared) error.clear();
+  if (cleared && path_.has_parent_path()) fs::create_directories(path_.parent_path(), error);
   // Made here and now: a folder or link that somebody else put there meanwhile isn't filled.
   const bool made = !error && fs::create_directory(temporary_, error);
   if (!made) fail(path_, "written", error ? error.message() : "its temporary folder appeared meanwhile");

@@ -165,6 +165,7 @@ RunConfig config_to_resume(const std::string& resume, std::span<const Setting> o
                  fmt::format("the configuration in {}", in_quotes(checkpoint)), over);
   config.resume = resume;
   config.init_from.clear();
+  if (config.micro_batch > 0 && accumulation(config) == 1) config.micro_batch = 0;
   config.ranks = 0;                                                     // as many as the grid has, or mpirun's
   config.threads = 0;                                                   // as this machine has them
   if (config.gemm_tuning != kNoGemmTuning) config.gemm_tuning.clear();  // the checkpoint's

@@ -47,7 +47,8 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& confi
 void take_saved_model(RunConfig& config);
 
 /// The configuration of the run that `resume` names, as the base of a command line that gives no file: the run's own,
-/// freed of what only its start was about. `run-dir` becomes the run's folder. `over`: see load_toml_text().
+/// freed of what only its start was about. `run-dir` becomes the run's folder. `over`: see load_toml_text(). A
+/// micro-batch that was a rank's whole share stays so, whatever the grid is next.
 RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over = {});
 
 }  // namespace weft

@@ -24,6 +24,7 @@
 #include "train/replicas.h"
 #include "train/run_files.h"
 #include "train/stop_signals.h"
+#include "train/time_limit.h"
 #include "train/tokenizer.h"
 #include "train/training_state.h"
 
@@ -47,9 +48,6 @@ bool every(std::int64_t n, std::int64_t step) {
 }
 
 constexpr std::int64_t kSampleTokens = 240;
-
-// Of the time that the first evaluation took, and at most of the time limit: kept for the last evaluation.
-constexpr double kReserve = 1.5, kLargestReserve = 0.1;
 
 // What a sample begins with, as far as the model can see.
 std::string_view sample_prompt(const ModelConfig& model) {
@@ -347,26 +345,24 @@ TrainResult Trainer::run(OldFiles old_files) {
   const auto begin = Clock::now();
   result.first_step = result.steps_done = inputs_.first_step;
   StopReasons stop;  // that the ranks have agreed on
-  double reserve = 0;
-  const auto wants_stop = [&](double seconds_kept) {
-    return StopReasons{StopSignals::received() != 0,
-                       config_.max_time > 0 && seconds_since(begin) > config_.max_time - seconds_kept};
-  };
+  TimeLimit limit(config_.max_time);
   const auto held_out_loss = [&]() -> std::optional<double> {
-    const Evaluation found = evaluate(*program_, *held_out_, [&] { return wants_stop(0); });
+    const auto evaluation_begin = Clock::now();
+    const Evaluation found = evaluate(*program_, *held_out_, [&] {
+      return StopReasons{StopSignals::received() != 0, limit.is_up(seconds_since(begin))};
+    });
     stop.add(found.stop);
     if (!found.complete) {
       say(fmt::format("the evaluation was ended early, after {} of {} batches", found.batches, held_out_->size()));
       return std::nullopt;
     }
+    limit.evaluation_took(seconds_since(evaluation_begin));
     result.val_loss = found.loss;
     result.evaluated_step = result.steps_done;
     return found.loss;
   };
   result.first_val_loss = held_out_loss();
   if (result.first_val_loss) {
-    // Of the time limit, what the last evaluation will take, so that it isn't cut off.
-    reserve = std::min(kReserve * seconds_since(begin), kLargestReserve * config_.max_time);
     say(fmt::format("held-out loss before step {}: {:.4f} nats a token", inputs_.first_step, *result.first_val_loss));
   }
   const auto training_begin = Clock::now();
@@ -387,6 +383,7 @@ TrainResult Trainer::run(OldFiles old_files) {
     }
     result.last_loss = metrics.loss;
     step_ms.push_back(metrics.step_ms);
+    limit.step_took(metrics.step_ms * 1e-3);
     // Whoever sends a signal may not wait long: then the model is saved and nothing else.
     const bool evaluates = every(config_.eval_every, of.step) || (newest && is_last(of.step));
     if (evaluates && !stop.signal) metrics.val_loss = held_out_loss();
@@ -404,7 +401,7 @@ TrainResult Trainer::run(OldFiles old_files) {
     report_checkpoint();
     load_step(step);
     const StartedStep now{step, program_->state().get<float>(names::kScalars)[0]};
-    const bool ahead = start(now, wants_stop(reserve));
+    const bool ahead = start(now, {StopSignals::received() != 0, limit.ends_training(seconds_since(begin))});
     if (under_way) finish(*under_way, false);
     under_way = now;
     if (!ahead || is_last(step) || is_due_after(step)) {

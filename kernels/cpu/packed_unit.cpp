@@ -7,13 +7,6 @@
 
 namespace weft::cpu {
 
-std::string_view to_string(PackedUnit unit) {
-  for (const auto& [name, known] : kPackedUnits) {
-    if (known == unit) return name;
-  }
-  return "?";
-}
-
 bool has_unit(PackedUnit unit) {
   switch (unit) {
     case PackedUnit::f32:

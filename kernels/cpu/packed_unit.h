@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -17,10 +18,13 @@ enum class PackedUnit : std::uint8_t {
   amx,    // the same, multiplied by AMX tiles
 };
 
+/// In the enumeration's order.
 inline constexpr std::array<std::pair<std::string_view, PackedUnit>, 3> kPackedUnits = {
     {{"fp32", PackedUnit::f32}, {"pairs", PackedUnit::pairs}, {"amx", PackedUnit::amx}}};
 
-std::string_view to_string(PackedUnit unit);
+constexpr std::string_view to_string(PackedUnit unit) {
+  return kPackedUnits.at(static_cast<std::size_t>(unit)).first;
+}
 
 /// Whether this build has the unit's code and this CPU runs it.
 bool has_unit(PackedUnit unit);

@@ -1,10 +1,13 @@
 // Weights put once a step into the order in which products read them, instead of once in each product.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "kernels/cpu/packed_gemm.h"
 #include "runtime/rewrites/draft.h"
 #include "runtime/rewrites/duplicate.h"
@@ -58,6 +61,10 @@ std::vector<Packing> packings_of(const Graph& graph, cpu::PackedUnit bf16) {
 
 std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights& rewrite) {
   const cpu::PackedUnit bf16 = rewrite.bf16.value_or(cpu::widest_bf16_unit());
+  if (!cpu::has_unit(bf16)) {
+    throw UserError(fmt::format("rewrite {} on a CPU without {}", to_string(Rewrite(rewrite)), cpu::to_string(bf16)),
+                    "what multiplies bf16 here: `weft doctor` lists it", "write it as in pack-weights=2,fp32");
+  }
   const TensorUses uses(graph);
   GraphDraft draft(graph);
   std::vector<std::pair<std::size_t, Task>> packs;  // with the task that each stands before

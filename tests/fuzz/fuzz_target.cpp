@@ -2,10 +2,11 @@
 
 #include <stdlib.h>
 
-#include <algorithm>
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
+
+#include "base/printable.h"
 
 namespace weft::fuzz {
 
@@ -18,10 +19,7 @@ void check_refusal(const UserError& error) {
   const std::string_view message = error.what();
   require(message.find("\n  fix: ") != std::string_view::npos, "a refusal without a fix: " + std::string(message));
   require(message.size() <= kLongestMessage, "a refusal of " + std::to_string(message.size()) + " bytes");
-  const bool printable = std::all_of(message.begin(), message.end(), [](char c) {
-    return c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
-  });
-  require(printable, "control characters in: " + std::string(message));
+  require(printable(message) == message, "control characters in: " + std::string(message));
 }
 
 InputFolder::InputFolder() {

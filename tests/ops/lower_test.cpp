@@ -172,7 +172,7 @@ TEST_P(LowerFamilies, EvaluationIsAForwardPassWithoutDropoutOrState) {
   step_.grid.data = 4;
   const auto on_four = lower_eval(model_, step_);
   ASSERT_EQ(count_of<AllReduce>(*on_four), 1);
-  EXPECT_EQ(operation<AllReduce>(*on_four, "eval.loss.fwd.all_reduce").count, 2);
+  EXPECT_EQ(operation<AllReduce>(*on_four, "eval.loss.fwd.all_reduce").count, 3);  // loss, targets, votes
 }
 
 TEST_P(LowerFamilies, PrefillFillsTheCachesAndLooksAtOneRow) {

@@ -170,5 +170,17 @@ TEST_F(SavedModels, TheRunItselfIsTheConfigurationToResume) {
   EXPECT_EQ(std::filesystem::path(config.run_dir), folder_.path("run"));
 }
 
+TEST_F(SavedModels, AMicroBatchThatWasTheWholeShareStaysSo) {
+  const auto micro_batch_of = [&](const std::string& stored) {
+    CheckpointInfo info;
+    info.model = model_;
+    info.config_toml = stored;
+    save_checkpoint(folder_.path("other"), info, {});
+    return config_to_resume(folder_.path("other").string()).micro_batch;
+  };
+  EXPECT_EQ(micro_batch_of("global-batch = 8\nmicro-batch = 4\ngrid = \"data=2\"\n"), 0);
+  EXPECT_EQ(micro_batch_of("global-batch = 8\nmicro-batch = 2\ngrid = \"data=2\"\n"), 2);
+}
+
 }  // namespace
 }  // namespace weft

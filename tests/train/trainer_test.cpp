@@ -241,21 +241,6 @@ TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {
   EXPECT_FALSE(metrics_of(config.run_dir).back().contains("val_loss"));
 }
 
-// What is kept of the time is enough for the evaluation at the end.
-TEST(Trainer, MaxTimeHasRoomForTheLastEvaluation) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
-  config.steps = 100'000'000;
-  config.schedule = Schedule::constant;
-  config.max_time = 1;
-  config.eval_sequences = 2;
-  const RunOutcome outcome = train_run(config);
-  EXPECT_TRUE(outcome.result.stopped_by_time);
-  EXPECT_GT(outcome.result.steps_done, 1);
-  EXPECT_EQ(outcome.result.evaluated_step, outcome.result.steps_done);
-  EXPECT_EQ(metrics_of(config.run_dir).back().at("val_loss").get<double>(), outcome.result.val_loss);
-}
-
 TEST(Trainer, AnEarlierRunsFilesMakeRoom) {
   const TemporaryFolder folder;
   RunConfig config = tiny_run(folder, Family::gpt2);

@@ -134,7 +134,7 @@ train() {
   fi
   rm -rf run
   "$weft" train "${words[@]}" --data "$tokens" --save=false --steps $((first_steps + timed_steps)) --warmup 0 --clip 0 \
-    --eval-batches 1 --trace-steps 1 --trace-every "$timed_steps" --quiet --run-dir run "$@"
+    --eval-sequences 1 --trace-steps 1 --trace-every "$timed_steps" --quiet --run-dir run "$@"
   "$weft" trace summary run >trace.txt
   step_figures "$(shape "$size" | awk '{print $5 * $6}')" <run/metrics.jsonl
 }

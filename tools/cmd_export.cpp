@@ -97,8 +97,8 @@ int export_model(const ExportOptions& options) {
   std::map<std::string, FileSummary> files;
   write_folder(folder, [&](const fs::path& temporary) { files = save_weights(temporary, model.model, saved); });
   say("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
-             human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), name_of(model),
-             human_bytes(files.at("model.safetensors").bytes));
+      human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), name_of(model),
+      human_bytes(files.at("model.safetensors").bytes));
   return 0;
 }
 
@@ -132,8 +132,8 @@ int export_chakra(const ExportOptions& options) {
     }
     write_durable(temporary / "groups.json", traces.groups());
   });
-  say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(),
-             written, ranks, report.plan->sequence.size(), report.policy);
+  say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(), written,
+      ranks, report.plan->sequence.size(), report.policy);
   return 0;
 }
 

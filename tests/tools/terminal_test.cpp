@@ -16,7 +16,7 @@ namespace {
 
 /// "" or the first byte of a text that a terminal would take for more than a character.
 std::string steering_byte(const std::string& text) {
-  for (const std::string control : {"\x1b", "\x07", "\x7f", "\xc2\x9b", "\xe2\x80\xae"}) {
+  for (const char* control : {"\x1b", "\x07", "\x7f", "\xc2\x9b", "\xe2\x80\xae"}) {
     if (text.find(control) != std::string::npos) return control;
   }
   return "";

@@ -10,8 +10,7 @@ namespace {
 
 constexpr std::size_t kLongestPart = 2000, kLongestWord = 64;
 
-/// `text` as a terminal may show it, because names out of files are quoted in messages; the middle of what is very long
-/// left out.
+/// `text` as a terminal may show it, because messages quote names out of files. A very long text loses its middle.
 std::string shown(std::string_view text) {
   if (text.size() <= kLongestPart) return printable(text);
   return printable(text.substr(0, kLongestPart / 2)) + " … (" + std::to_string(text.size()) + " bytes) … " +

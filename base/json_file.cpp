@@ -1,4 +1,4 @@
-// One pass, in which the work for a value is the same however many there are.
+// Reads JSON in one pass. Each value takes the same work, whatever the size of its object or list.
 #include "base/json_file.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,8 @@ class Builder {
     open_.pop_back();
     return true;
   }
-  /// Where the next value belongs: nowhere moves what is open, since a list grows only when all within it is closed.
+  /// Puts a value in its place and returns it. The pointers in open_ stay valid: a list grows only while no value
+  /// inside of it is open.
   json& place(json value) {
     if (++values_ > limits_.most_values) {
       throw UserError(fmt::format("{} holds more than {} values", name_, limits_.most_values), "a smaller file",

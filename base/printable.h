@@ -19,7 +19,7 @@ std::string printable(std::string_view text);
 /// printable() of a text that comes in pieces, which may cut characters.
 class PrintableStream {
  public:
-  /// What may be shown now that `bytes` have come.
+  /// Takes the next bytes and returns the text that is complete by now.
   std::string add(std::string_view bytes);
   /// The rest, of a character that broke off.
   std::string finish();

@@ -27,6 +27,7 @@ int run_on_ranks(RunConfig config, const std::function<int(World&, const RunConf
       resolve(config, world.size());
       check_communicator(config, /*launched_by_mpi=*/true);
     });
+    expect_same_model(world, config);
     config.run_dir = text_of_rank_0(world, config.run_dir);
     return body(world, config);
   });

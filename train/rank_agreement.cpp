@@ -116,6 +116,14 @@ void expect_same_config(World& world, const RunConfig& config) {
       {"was started with", "with", "one configuration for all ranks", "give every rank the same file and flags"});
 }
 
+void expect_same_model(World& world, const RunConfig& config) {
+  std::vector<Fact> sizes;
+  for (const ConfigEntry& entry : config_table()) {
+    if (entry.name.starts_with(kModelPrefix)) sizes.push_back({entry.name, entry.get(config)});
+  }
+  expect_same_facts(world, sizes);
+}
+
 void act_together(World& world, const std::function<void()>& act) {
   std::string refusal;
   try {

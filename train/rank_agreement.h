@@ -23,6 +23,9 @@ void expect_same_build(World& world);
 /// is taken, and `threads`, as it changes no result. Ranks of one build only. Collective over the world.
 void expect_same_config(World& world, const RunConfig& config);
 
+/// The same for the model of resolved configurations, whose sizes may come from each rank's own copy of a folder.
+void expect_same_model(World& world, const RunConfig& config);
+
 /// Runs `act` on every rank. Where it throws UserError on any of them, all throw that of the first, so that none waits
 /// for another: with the rank's number, unless all said the same. Collective over the world.
 void act_together(World& world, const std::function<void()>& act);

@@ -45,7 +45,7 @@ bool is_same_file(int fd, const fs::path& path) {
 
 /// Whether a run of this configuration goes on in its run folder.
 bool goes_on(const RunConfig& config) {
-  if (config.resume.empty() || config.resume == "auto") return config.resume == "auto";
+  if (config.resume.empty() || config.resume == kResumeAuto) return !config.resume.empty();
   std::error_code absent;
   return fs::equivalent(find_checkpoint(config.resume).parent_path(), checkpoints_of(config.run_dir), absent);
 }

@@ -102,7 +102,7 @@ std::vector<Fact> facts_of(const TokenSource& source) {
 }
 
 void agree_on_resumed(World& world, const RunConfig& config) {
-  const bool in_run_dir = config.resume == "auto";
+  const bool in_run_dir = config.resume == kResumeAuto;
   const std::string run_dir = text_of_rank_0(world, config.run_dir);
   const fs::path from = in_run_dir ? run_dir : config.resume;
   std::vector<Fact> facts;

@@ -145,6 +145,11 @@ TEST_F(DifferingFolders, ByTheirWeights) {
   folder_.write("1/model.safetensors", weights);
   expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"},
                        {"weft: error: rank 1 has digest of weights = ", ", rank 0 has digest of weights = "});
+  std::string other_sizes = sizes;
+  other_sizes.replace(other_sizes.find("1e-05"), 5, "1e-03");  // layer_norm_epsilon
+  folder_.write("1/config.json", other_sizes);
+  expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"},
+                       {"weft: error: rank 1 has model.norm-eps = 0.001, rank 0 has model.norm-eps = 1e-05"});
   std::filesystem::remove(folder_.path("1/config.json"));
   expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"}, {"weft: error: rank 1: ", "config.json"});
 }

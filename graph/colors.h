@@ -3,23 +3,12 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <string_view>
 
+#include "graph/kind_class.h"
 #include "graph/operation.h"
 
 namespace weft {
-
-enum class KindClass : std::uint8_t {
-  gemm,
-  attention,
-  elementwise,
-  all_gather,
-  reduce_scatter,
-  all_reduce,
-  copy,
-  optimizer
-};
 
 struct KindStyle {
   KindClass kind;
@@ -39,9 +28,6 @@ inline constexpr std::array<KindStyle, 8> kKindStyles = {{
     {KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
     {KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
 }};
-
-/// Norms, activations, embeddings and losses count as elementwise; norm and clipping of gradients as optimizer.
-KindClass kind_class(const Operation& operation);
 
 inline const KindStyle& style_of(KindClass kind) {
   return kKindStyles[static_cast<std::size_t>(kind)];

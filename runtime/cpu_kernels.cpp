@@ -46,7 +46,7 @@ struct Preparation {
   std::span<const Matrix> arguments;
   const GemmTuning* tuning = nullptr;
 
-  cpu::PackedUnit bf16() const { return tuning != nullptr ? tuning->bf16_unit() : cpu::widest_bf16_unit(); }
+  PackedUnit bf16() const { return tuning != nullptr ? tuning->bf16_unit() : cpu::widest_bf16_unit(); }
 
   cpu::PreparedGemm operator()(const Gemm& op) const {
     cpu::GemmArguments gemm{arguments[0], arguments[1], arguments[2], {}};
@@ -67,12 +67,12 @@ struct Preparation {
     return {shape, gemm, method, bf16()};
   }
   // What the tensor's elements say, and of bf16 the CPU's unit if the run's has none.
-  cpu::PackedUnit operator()(const PackWeight&) const {
-    if (arguments.back().dtype == DType::f32) return cpu::PackedUnit::f32;
-    return bf16() != cpu::PackedUnit::f32 ? bf16() : cpu::widest_bf16_unit();
+  PackedUnit operator()(const PackWeight&) const {
+    if (arguments.back().dtype == DType::f32) return PackedUnit::f32;
+    return bf16() != PackedUnit::f32 ? bf16() : cpu::widest_bf16_unit();
   }
-  cpu::PackedUnit operator()(const AttentionForward&) const { return bf16(); }
-  cpu::PackedUnit operator()(const AttentionBackward&) const { return bf16(); }
+  PackedUnit operator()(const AttentionForward&) const { return bf16(); }
+  PackedUnit operator()(const AttentionBackward&) const { return bf16(); }
   std::vector<float> operator()(const Rope& op) const {
     return cpu::rope_frequencies(op.head_dim, op.theta,
                                  {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context});

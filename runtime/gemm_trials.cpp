@@ -1,5 +1,7 @@
 #include "runtime/gemm_trials.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -123,6 +125,12 @@ std::int64_t operand_bytes(const GemmProblem& problem) {
     bytes += extents[i].elements() * static_cast<std::int64_t>(size_of(dtype_of(problem, i)));
   }
   return bytes;
+}
+
+std::string to_string(const GemmTrial& trial) {
+  const std::string product = to_string(trial.problem), usual = brief(trial.usual);
+  if (trial.chosen == trial.usual) return fmt::format("{}: {} stays, best of {}", product, usual, trial.candidates);
+  return fmt::format("{}: {} takes {:.2f} times as long as {}", product, usual, trial.gain, brief(trial.chosen));
 }
 
 GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, const GemmTrialOptions& options) {

@@ -30,7 +30,7 @@ struct GemmTrialOptions {
   double least_gain = 0.03;                        // below which the default stays
   double repeatable = 0.75;                        // of the rounds that the winner has to win
   std::int64_t cache_bytes = 64 << 20;             // what has to be read until no operand is left in a cache
-  cpu::PackedUnit bf16 = cpu::widest_bf16_unit();  // what multiplies bf16 in Weft's own products
+  PackedUnit bf16 = cpu::widest_bf16_unit();  // what multiplies bf16 in Weft's own products
 };
 
 /// Times are seconds: medians, of the geometric mean of a run with cold and with warm caches.
@@ -41,6 +41,9 @@ struct GemmTrial {
   double gain = 1;  // usual / chosen, the median over the rounds of the last meeting
   std::size_t candidates = 0;
 };
+
+/// "256x768x3072 NT f32: sgemm 128x192 takes 1.11 times as long as packed 128x192".
+std::string to_string(const GemmTrial& trial);
 
 /// One candidate's time in one round, cold and warm caches taken together, in seconds.
 using GemmTimer = std::function<double(std::size_t candidate)>;

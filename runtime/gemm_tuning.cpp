@@ -41,7 +41,7 @@ GemmProblem without_layout(const Gemm& op, DType inputs, DType output) {
   return problem;
 }
 
-std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<cpu::PackedUnit> bf16) {
+std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<PackedUnit> bf16) {
   Fingerprint fingerprint;
   fingerprint.add("gemm tuning");
   for (const auto& [p, method] : choices) {
@@ -51,7 +51,7 @@ std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<
     if (p.epilogue != Epilogue::none) fingerprint.add(to_string(p.epilogue));
     fingerprint.add(to_string(method));
   }
-  if (bf16) fingerprint.add(cpu::to_string(*bf16));
+  if (bf16) fingerprint.add(to_string(*bf16));
   return std::max<std::uint64_t>(1, fingerprint.value());
 }
 
@@ -148,7 +148,7 @@ TuningMachine this_machine() {
   return {isa, fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch)};
 }
 
-GemmTuning::GemmTuning(std::vector<GemmChoice> choices, std::optional<cpu::PackedUnit> bf16)
+GemmTuning::GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16)
     : choices_(std::move(choices)), bf16_(bf16) {
   std::ranges::sort(choices_, {}, &GemmChoice::problem);
   const auto twice = std::ranges::adjacent_find(choices_, {}, &GemmChoice::problem);

@@ -77,13 +77,13 @@ class GemmTuning {
   GemmTuning() : GemmTuning(std::vector<GemmChoice>{}) {}
   /// Throws std::logic_error if a problem comes twice. `bf16`: null: the CPU's widest unit, and no part of the
   /// fingerprint.
-  explicit GemmTuning(std::vector<GemmChoice> choices, std::optional<cpu::PackedUnit> bf16 = std::nullopt);
+  explicit GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16 = std::nullopt);
 
   /// Null: the default method. The one is asked by the CPU, the other by a GPU.
   const cpu::GemmMethod* find(const GemmProblem& problem) const;
   const DeviceGemmMethod* find_on_device(const GemmProblem& problem) const;
-  std::optional<cpu::PackedUnit> bf16() const { return bf16_; }
-  cpu::PackedUnit bf16_unit() const { return bf16_ ? *bf16_ : cpu::widest_bf16_unit(); }
+  std::optional<PackedUnit> bf16() const { return bf16_; }
+  PackedUnit bf16_unit() const { return bf16_ ? *bf16_ : cpu::widest_bf16_unit(); }
   /// In the order of the problems.
   std::span<const GemmChoice> choices() const { return choices_; }
   /// Equal for equal choices and units, never 0. Ranks with different ones would compute different bits.
@@ -93,7 +93,7 @@ class GemmTuning {
   const GemmMethod* find_any(const GemmProblem& problem) const;
 
   std::vector<GemmChoice> choices_;
-  std::optional<cpu::PackedUnit> bf16_;
+  std::optional<PackedUnit> bf16_;
   std::uint64_t fingerprint_ = 0;
 };
 

@@ -28,7 +28,7 @@ std::vector<Rewrite> rewrites_of(const std::shared_ptr<const Graph>& graph, cons
 
 Plan plan_alone(std::shared_ptr<const Graph> graph, const Policy& policy, const PolicyOptions& options,
                 std::span<const Rewrite> chosen) {
-  graph = rewrite(graph, rewrites_of(graph, policy, options, chosen));
+  graph = rewrite(graph, rewrites_of(graph, policy, options, chosen), options.weight_layouts);
   const Order order = policy.order(*graph, options);
   return make_plan(std::move(graph), order, policy.name());
 }

@@ -58,7 +58,7 @@ std::string lines_of(const Plan& plan) {
 }
 
 std::string lines_of(const GemmTuning& tuning) {
-  std::string lines = fmt::format("bf16 by {}\n", tuning.bf16() ? cpu::to_string(*tuning.bf16()) : "the widest unit");
+  std::string lines = fmt::format("bf16 by {}\n", tuning.bf16() ? to_string(*tuning.bf16()) : "the widest unit");
   for (const auto& [problem, method] : tuning.choices()) {
     lines += fmt::format("{}: {}\n", to_string(problem), to_string(method));
   }
@@ -156,7 +156,7 @@ std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Gr
   const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
   require_equal(world, products.fingerprint(), products, "table of tuned matrix products",
                 "give all ranks the file of one `weft tune`");
-  graph = rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites));
+  graph = rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites), options.weight_layouts);
   Plan made = make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
   made.fingerprint = with_products(made.fingerprint, products);
   auto plan = std::make_shared<const Plan>(std::move(made));

@@ -26,6 +26,7 @@ struct PolicyOptions {
   /// have equal numbers, on one link (empty: each has a link of its own).
   std::shared_ptr<const Machine> machine = nullptr;
   std::vector<int> link_of_channel = {};
+  const WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: nothing packs weights
 };
 
 /// Two pure functions, from a graph to rewrites of it and from the rewritten graph to an order: equal inputs give equal

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "runtime/cpu_executor.h"
+#include "runtime/cpu_weight_layouts.h"
 #include "runtime/plan_together.h"
 
 namespace weft {
@@ -27,11 +28,13 @@ State state_of(const std::vector<ProgramGraph>& graphs) {
 
 Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
     : world_(world), check_finite_(options.check_finite), state_(state_of(graphs)) {
+  PolicyOptions policy_options = options.policy_options;
+  policy_options.weight_layouts = &cpu_weight_layouts();
   std::vector<Channel> channels;
   for (ProgramGraph& graph : graphs) {
     const std::unique_ptr<Policy> policy =
         make_policy(graph.policy.empty() ? options.policy : graph.policy, options.libraries);
-    auto plan = plan_together(world, std::move(graph.graph), *policy, options.policy_options, options.gemm_tuning.get(),
+    auto plan = plan_together(world, std::move(graph.graph), *policy, policy_options, options.gemm_tuning.get(),
                               options.rewrites);
     for (const StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/colors.h"
 #include "graph/graph.h"
 #include "graph/grid.h"
+#include "graph/kind_class.h"
 #include "runtime/plan.h"
 #include "runtime/trace.h"
 

@@ -92,8 +92,8 @@ PackWeights parse_packing(std::string_view entry, std::string_view value) {
   PackWeights packing{parse_uses(entry, value.substr(0, comma))};
   if (comma == std::string_view::npos) return packing;
   const std::string_view unit = value.substr(comma + 1);
-  const auto* const known = std::ranges::find(cpu::kPackedUnits, unit, [](const auto& each) { return each.first; });
-  if (known == cpu::kPackedUnits.end()) {
+  const auto* const known = std::ranges::find(kPackedUnits, unit, [](const auto& each) { return each.first; });
+  if (known == kPackedUnits.end()) {
     refuse(entry, "for bf16 fp32, pairs or amx", "write it as in pack-weights=2,fp32");
   }
   packing.bf16 = known->second;

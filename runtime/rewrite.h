@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/packed_unit.h"
 #include "graph/graph.h"
-#include "kernels/cpu/packed_unit.h"
 
 namespace weft {
 
@@ -51,7 +51,7 @@ struct RecomputeLayers {
 /// multiplies as it is.
 struct PackWeights {
   std::int64_t uses = 2;
-  std::optional<cpu::PackedUnit> bf16 = {};  // null: the CPU's widest
+  std::optional<PackedUnit> bf16 = {};  // null: the CPU's widest
   friend bool operator==(const PackWeights&, const PackWeights&) = default;
 };
 
@@ -63,6 +63,23 @@ struct FuseGelu {
 
 using Rewrite = std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward,
                              RecomputeLayers, PackWeights, FuseGelu>;
+
+/// Where PackWeight puts a weight for the products that read it.
+struct PackedWeight {
+  std::int64_t elements = 0;
+  DType dtype = DType::f32;
+};
+
+/// What pack-weights asks of the device that a graph is for, since rewrites know no kernels.
+class WeightLayouts {
+ public:
+  virtual ~WeightLayouts() = default;
+  /// Throws UserError where the device lacks what `rewrite` wants bf16 multiplied by.
+  virtual void require(const PackWeights& rewrite) const = 0;
+  /// Of B of a product with inputs and output of these dtypes. Null: it reads its weight as it is.
+  virtual std::optional<PackedWeight> packed(const Gemm& product, DType inputs, DType output,
+                                             const PackWeights& rewrite) const = 0;
+};
 
 bool packs_weights(std::span<const Rewrite> rewrites);
 bool fuses_gelu(std::span<const Rewrite> rewrites);
@@ -80,7 +97,9 @@ std::vector<Rewrite> parse_rewrites(std::string_view text);
 /// The graph with the rewrites applied one after the other: recompute before reshard, so that what runs again reads the
 /// weights that are gathered again, fuse-gelu before all others, which copy what it made, and pack-weights behind them,
 /// which make products or part them. Tasks keep their names, new ones derive theirs from them. What a rewrite finds
-/// nothing to do for stays as it is; runtime/rewrites/rewrites.h says what each takes.
-std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites);
+/// nothing to do for stays as it is; runtime/rewrites/rewrites.h says what each takes. `layouts` are those of the device,
+/// which pack-weights needs: without them it throws std::logic_error.
+std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites,
+                                     const WeightLayouts* layouts = nullptr);
 
 }  // namespace weft

@@ -20,13 +20,14 @@
 #include "train/config.h"
 #include "train/evaluation.h"
 #include "train/gemm_tuning_file.h"
+#include "train/run_gemm_tuning.h"
 #include "train/launch_run.h"
 #include "train/planning.h"
-#include "train/rank_agreement.h"
+#include "runtime/comm/agreement.h"
 #include "train/run_inputs.h"
 #include "train/saved_model.h"
 #include "train/stop_signals.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 #include "train/training_state.h"
 
 namespace weft {

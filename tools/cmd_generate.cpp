@@ -23,10 +23,12 @@
 #include "train/bf16_products.h"
 #include "train/checkpoint.h"
 #include "train/gemm_tuning_file.h"
+#include "train/run_gemm_tuning.h"
 #include "train/generator.h"
 #include "train/saved_model.h"
 #include "train/tokenizer.h"
-#include "train/trainer.h"
+#include "train/training_state.h"
+#include "train/step_config.h"
 
 namespace weft {
 namespace {

@@ -22,7 +22,7 @@
 #include "tools/config_options.h"
 #include "train/durable_file.h"
 #include "train/planning.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 
 namespace weft {
 namespace {

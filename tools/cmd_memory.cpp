@@ -22,7 +22,7 @@
 #include "tools/teller.h"
 #include "train/planning.h"
 #include "train/progress.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 
 namespace weft {
 namespace {

@@ -14,7 +14,7 @@
 #include "tools/config_options.h"
 #include "train/durable_file.h"
 #include "train/planning.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 
 namespace weft {
 namespace {
@@ -26,7 +26,7 @@ int write_plan(RunConfig config, const std::string& output) {
   const auto graph = lower_train(config.model, step_config(config));
   const PolicyOptions options = policy_options(config);
   const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, options, chosen_rewrites(config));
-  const auto rewritten = rewrite(graph, rewrites);
+  const auto rewritten = rewrite(graph, rewrites, options.weight_layouts);
   const Plan plan = make_plan(rewritten, policy->order(*rewritten, options), policy->name());
   write_durable(output, to_json(plan_file_of(plan, to_string(std::span<const Rewrite>(rewrites)))), Named::by_person);
   say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),

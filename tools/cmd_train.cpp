@@ -15,6 +15,7 @@
 #include "train/launch_run.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
+#include "train/run_gemm_tuning.h"
 #include "train/trainer.h"
 
 namespace weft {

@@ -19,7 +19,7 @@
 #include "train/durable_file.h"
 #include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
-#include "train/product_trials.h"
+#include "train/run_gemm_tuning.h"
 
 namespace weft {
 namespace {
@@ -39,7 +39,7 @@ struct TunedProduct {
 
 std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& options) {
   const std::vector<GemmUse> uses = products_of_run(config);
-  ProductTrials trials(config, options.rounds);
+  RunGemmTrials trials(config, options.rounds);
   std::vector<TunedProduct> products;
   for (const GemmUse& use : uses) {
     products.push_back({trials.run(use.problem), use.tasks});

@@ -93,8 +93,8 @@ void check_processor(Checks& checks) {
                       feature.present ? CheckState::ok : CheckState::absent, feature.enables});
   }
   checks.push_back({section, "oneDNN uses", std::string(onednn_isa()), CheckState::ok, "fp32 GEMM"});
-  const cpu::PackedUnit widest = cpu::widest_bf16_unit();
-  checks.push_back(check_bf16(widest, widest == cpu::PackedUnit::pairs ? cpu::pairs_gain() : std::nullopt));
+  const PackedUnit widest = cpu::widest_bf16_unit();
+  checks.push_back(check_bf16(widest, widest == PackedUnit::pairs ? cpu::pairs_gain() : std::nullopt));
 }
 
 /// Cores that hold the logical processors, from the topology files; 0 if there are none.
@@ -274,20 +274,20 @@ std::string_view to_string(CheckState state) {
   return "?";
 }
 
-MachineCheck check_bf16(cpu::PackedUnit widest, std::optional<double> pairs_gain) {
+MachineCheck check_bf16(PackedUnit widest, std::optional<double> pairs_gain) {
   MachineCheck check{"processor", "bf16 GEMM", "in fp32", CheckState::ok, ""};
   const std::string memory = "--dtype bf16 halves the memory of activations";
   switch (cpu::fastest_bf16_unit(widest, pairs_gain)) {
-    case cpu::PackedUnit::amx:
+    case PackedUnit::amx:
       check.value = "AMX";
       check.note = "--dtype bf16 is faster and halves the memory of activations";
       break;
-    case cpu::PackedUnit::pairs:
+    case PackedUnit::pairs:
       check.value = "AVX512_BF16";
       check.note = fmt::format("its pairs are {:.2f} times as fast as fp32: --dtype bf16 is faster and {}",
                                pairs_gain.value_or(0), "halves the memory of activations");
       break;
-    case cpu::PackedUnit::f32:
+    case PackedUnit::f32:
       check.note = memory + "; its products run on fp32 tiles";
       if (pairs_gain) {
         check.note += fmt::format(", because AVX512_BF16's pairs are {:.2f} times as fast as fp32 here", *pairs_gain);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/cpu/packed_unit.h"
+#include "base/packed_unit.h"
 
 namespace weft {
 
@@ -25,7 +25,7 @@ struct MachineCheck {
 
 /// How bf16 is multiplied by a CPU with this widest unit whose pairs, if it has them, are so many times as fast as
 /// fp32.
-MachineCheck check_bf16(cpu::PackedUnit widest, std::optional<double> pairs_gain);
+MachineCheck check_bf16(PackedUnit widest, std::optional<double> pairs_gain);
 
 /// Looks at everything, in the order of the report. Starts a child process that initialises MPI, so that an MPI that
 /// ends its process on errors is reported like anything else.

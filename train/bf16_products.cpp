@@ -15,26 +15,22 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "train/auto_tuning.h"
+#include "train/gemm_tuning_cache.h"
 #include "train/checkpoint.h"
 #include "train/durable_file.h"
 #include "train/mapped_file.h"
+#include "train/step_config.h"
 #include "train/toml_key.h"
 
 namespace weft {
 namespace {
 
-using cpu::PackedUnit;
 using nlohmann::json;
 
 constexpr const char* kKey = "bf16-products";
 constexpr const char* kFormat = "weft-pairs-gain";
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kLargestFile = std::size_t{1} << 16;
-
-bool computes_in_bf16(const RunConfig& config) {
-  return config.dtype == DType::bf16 && config.device == DeviceKind::cpu;
-}
 
 std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
   const auto text = text_in_toml(read_checkpoint_info(checkpoint).config_toml, kKey);
@@ -61,7 +57,7 @@ Bf16Choice choice_of_rank_0(const RunConfig& config, const std::optional<std::fi
                             const std::function<std::optional<double>()>& measure) {
   Bf16Facts facts{cpu::widest_bf16_unit(), config.bf16_products, {}, {}, measure};
   if (facts.asked && !cpu::has_unit(*facts.asked)) {
-    throw UserError(fmt::format("bf16-products = {} on a CPU without {}", cpu::to_string(*facts.asked),
+    throw UserError(fmt::format("bf16-products = {} on a CPU without {}", to_string(*facts.asked),
                                 *facts.asked == PackedUnit::amx ? "AMX" : "AVX512_BF16"),
                     "fp32, or an instruction set that `weft doctor` lists", "--bf16-products auto");
   }
@@ -150,11 +146,6 @@ std::optional<Bf16Choice> bf16_of_run(World& world, const RunConfig& config,
 RunConfig with_bf16(RunConfig config, const std::optional<Bf16Choice>& choice) {
   if (choice) config.bf16_products = choice->unit;
   return config;
-}
-
-std::optional<PackedUnit> bf16_unit_of(const RunConfig& config) {
-  if (!computes_in_bf16(config)) return std::nullopt;
-  return config.bf16_products ? *config.bf16_products : cpu::fastest_bf16_unit();
 }
 
 std::string to_string(const Bf16Choice& choice) {

@@ -40,7 +40,7 @@ struct Bf16Choice {
     kept,      // by a run beside it, on this CPU model
     measured,  // just now
   };
-  cpu::PackedUnit unit = cpu::PackedUnit::f32;
+  PackedUnit unit = PackedUnit::f32;
   Source source = Source::only;
   std::optional<double> pairs_gain = {};  // where it was kept or measured
 
@@ -49,8 +49,8 @@ struct Bf16Choice {
 
 /// What a choice depends on.
 struct Bf16Facts {
-  cpu::PackedUnit widest = cpu::PackedUnit::f32;   // of the CPU
-  std::optional<cpu::PackedUnit> asked, stored;    // which the CPU has
+  PackedUnit widest = PackedUnit::f32;   // of the CPU
+  std::optional<PackedUnit> asked, stored;    // which the CPU has
   std::optional<double> kept;                      // the gain of pairs
   std::function<std::optional<double>()> measure;  // the same; called only where nothing else tells
 };
@@ -66,9 +66,6 @@ std::optional<Bf16Choice> bf16_of_run(World& world, const RunConfig& config,
 
 /// The configuration with that choice as its key.
 RunConfig with_bf16(RunConfig config, const std::optional<Bf16Choice>& choice);
-
-/// What a run of a resolved configuration would choose without checkpoint and kept measurements. Null as above.
-std::optional<cpu::PackedUnit> bf16_unit_of(const RunConfig& config);
 
 /// "pairs (AVX512_BF16), 1.98 times as fast as fp32, as measured".
 std::string to_string(const Bf16Choice& choice);

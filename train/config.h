@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/packed_unit.h"
 #include "graph/grid.h"
-#include "kernels/cpu/packed_unit.h"
 #include "ops/models/model_config.h"
 #include "runtime/trusted_libraries.h"
 
@@ -32,6 +32,11 @@ enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
 inline constexpr const char* kCustomModel = "custom";
 /// As a value of `resume`: the newest checkpoint of run-dir, or a new run where there is none.
 inline constexpr std::string_view kResumeAuto = "auto";
+
+/// The value of the key gemm-tuning that means the default methods, whatever a checkpoint holds.
+inline constexpr std::string_view kNoGemmTuning = "none";
+/// The value that means: tuned at the start, or what a checkpoint holds.
+inline constexpr std::string_view kAutoGemmTuning = "auto";
 
 struct RunConfig {
   // model
@@ -66,7 +71,7 @@ struct RunConfig {
   std::int64_t streams = 1;  // compute streams of a rank
   double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
   std::string gemm_tuning;   // a file of `weft tune`; auto; none: the default methods; empty: also, or the checkpoint's
-  std::optional<cpu::PackedUnit> bf16_products;  // what multiplies bf16 on CPUs; null: see bf16_of_run()
+  std::optional<PackedUnit> bf16_products;  // what multiplies bf16 on CPUs; null: see bf16_of_run()
   bool check_nan = false;                        // look at all that every task writes
   double watchdog = 120;                         // seconds without progress until the run is ended; 0: never
   // data

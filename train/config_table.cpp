@@ -376,16 +376,16 @@ std::vector<ConfigEntry> run_entries() {
            "runs "
            "beside this one; none: the defaults; empty: also, or what the checkpoint was trained with",
            &RunConfig::gemm_tuning),
-      words<std::optional<cpu::PackedUnit>>(
+      words<std::optional<PackedUnit>>(
           "bf16-products",
           "with device cpu and dtype bf16: what multiplies bf16. fp32: vectors, after a conversion; pairs: "
           "AVX512_BF16; "
           "amx: AMX tiles; auto: what the checkpoint was trained with, else AMX, or pairs where they are at least 1.4 "
           "times as fast as fp32",
           {{"auto", std::nullopt},
-           {"fp32", cpu::PackedUnit::f32},
-           {"pairs", cpu::PackedUnit::pairs},
-           {"amx", cpu::PackedUnit::amx}},
+           {"fp32", PackedUnit::f32},
+           {"pairs", PackedUnit::pairs},
+           {"amx", PackedUnit::amx}},
           &RunConfig::bf16_products),
       number("watchdog", "seconds without progress until the run is ended; 0: never", &RunConfig::watchdog, 0, 1e9),
       boolean("check-nan",

@@ -168,7 +168,7 @@ std::string describe_run_json(const RunDescription& run) {
                                 {"fingerprint", fmt::format("{:016x}", plan.fingerprint)}};
   }
   nlohmann::json tuning, bf16_products;
-  if (bf16) bf16_products = cpu::to_string(bf16->unit);
+  if (bf16) bf16_products = to_string(bf16->unit);
   if (tuned != nullptr) tuning = fmt::format("{:016x}", tuned->table.fingerprint());
   nlohmann::json memory = {{"scratch", program.scratch_bytes()}};
   std::int64_t total = program.scratch_bytes();

@@ -16,10 +16,8 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "runtime/device/device_gemm_trials.h"
-#include "train/checkpoint.h"
 #include "train/checksum.h"
 #include "train/mapped_file.h"
-#include "train/rank_agreement.h"
 
 namespace weft {
 namespace {
@@ -158,28 +156,6 @@ TunedGemms tuned_from_json(const json& document, const std::string& name) {
   return tuned;
 }
 
-// Where the table of a run comes from.
-struct Source {
-  std::optional<std::string> text;  // none: the default methods
-  std::string name;
-  bool stored = false;  // by a checkpoint
-};
-
-Source source_of(const std::string& setting, const std::optional<std::filesystem::path>& checkpoint,
-                 const std::function<TunedGemms()>& tune) {
-  if (setting == kNoGemmTuning) return {};
-  const bool automatic = setting == kAutoGemmTuning;
-  if (automatic && !checkpoint) {
-    if (tune == nullptr) throw UserError("--gemm-tuning auto is for training", "a file of `weft tune`, or none", "");
-    return {to_json(tune()), "the table that was just measured", false};
-  }
-  if (!setting.empty() && !automatic) return {read_gemm_tuning_text(setting), in_quotes(setting), false};
-  if (!checkpoint) return {};
-  const std::string stored = read_checkpoint_info(*checkpoint).gemm_tuning;
-  if (stored.empty()) return {};
-  return {stored, in_quotes(*checkpoint / kGemmTuningFile), true};
-}
-
 }  // namespace
 
 std::string to_json(const TunedGemms& tuned) {
@@ -222,31 +198,10 @@ std::string read_gemm_tuning_text(const std::filesystem::path& path) {
 }
 
 std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,
-                                           std::optional<cpu::PackedUnit> bf16) {
+                                           std::optional<PackedUnit> bf16) {
   if (!bf16) return tuned ? std::shared_ptr<const GemmTuning>(tuned, &tuned->table) : nullptr;
   const auto choices = tuned ? tuned->table.choices() : std::span<const GemmChoice>();
   return std::make_shared<const GemmTuning>(std::vector<GemmChoice>(choices.begin(), choices.end()), bf16);
-}
-
-std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,
-                                                     const std::optional<std::filesystem::path>& checkpoint,
-                                                     StoredTuning stored, const std::function<TunedGemms()>& tune) {
-  Source source;
-  if (world.rank() == 0) {
-    source = source_of(setting, checkpoint, tune);
-    try {
-      if (source.text) parse_gemm_tuning(*source.text, source.name);
-    } catch (const UserError&) {
-      if (!source.stored || stored == StoredTuning::required) throw;
-      source.text.reset();
-    }
-  }
-  world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
-  const std::string text = text_of_rank_0(world, source.text.value_or(""));
-  if (text.empty()) return nullptr;
-  // On every rank, because each has a CPU of its own.
-  const std::string name = source.name.empty() ? "the table of tuned matrix products of rank 0" : source.name;
-  return std::make_shared<const TunedGemms>(parse_gemm_tuning(text, name));
 }
 
 }  // namespace weft

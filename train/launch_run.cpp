@@ -5,6 +5,7 @@
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
 #include "train/device_choice.h"
+#include "runtime/comm/agreement.h"
 #include "train/rank_agreement.h"
 #include "train/run_inputs.h"
 

@@ -7,13 +7,13 @@
 
 #include "ops/lower.h"
 #include "runtime/cost_model.h"
+#include "runtime/cpu_weight_layouts.h"
 #include "runtime/plan_alone.h"
 #include "runtime/plan_together.h"
-#include "train/bf16_products.h"
 #include "train/gemm_tuning_file.h"
 #include "train/machine_files.h"
 #include "train/profile_file.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 
 namespace weft {
 namespace {
@@ -30,6 +30,7 @@ PolicyOptions without_costs(const RunConfig& config) {
   options.compute_streams = static_cast<int>(config.streams);
   options.memory_limit = static_cast<std::int64_t>(config.memory_limit * (std::int64_t{1} << 30));
   options.seed = config.seed;
+  options.weight_layouts = &cpu_weight_layouts();
   return options;
 }
 
@@ -83,7 +84,7 @@ PolicyOptions policy_options(const RunConfig& config) {
 std::vector<Rewrite> chosen_rewrites(const RunConfig& config) {
   std::vector<Rewrite> rewrites = parse_rewrites(config.rewrites);
   if (config.fuse_gelu && !fuses_gelu(rewrites)) rewrites.insert(rewrites.begin(), FuseGelu{});
-  const std::optional<cpu::PackedUnit> bf16 = bf16_unit_of(config);
+  const std::optional<PackedUnit> bf16 = bf16_unit_of(config);
   for (Rewrite& rewrite : rewrites) {
     if (auto* packing = std::get_if<PackWeights>(&rewrite)) packing->bf16 = bf16;
   }

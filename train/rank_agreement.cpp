@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "runtime/comm/agreement.h"
 #include "train/config_table.h"
 #include "train/run_files.h"
 
@@ -55,37 +55,6 @@ int visit_executable(dl_phdr_info* object, std::size_t, void* result) {
   return 1;
 }
 
-std::vector<std::string> gather(World& world, const std::string& own) {
-  std::vector<std::string> all;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  return all;
-}
-
-/// How a difference is told: "rank 1 `one` lr = 2, rank 0 `other` lr = 1".
-struct Wording {
-  std::string_view one, other, expected, fix;
-};
-
-void expect_same(World& world, const std::vector<Fact>& facts, const Wording& wording) {
-  std::string own;
-  for (const Fact& fact : facts) own += fact.value + '\0';
-  std::vector<std::vector<std::string>> all;
-  for (const std::string& text : gather(world, own)) {
-    std::vector<std::string>& values = all.emplace_back();
-    for (std::size_t at = 0; at < text.size(); at += values.back().size() + 1) values.emplace_back(text.c_str() + at);
-  }
-  for (std::size_t i = 0; i < facts.size(); ++i) {
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank].at(i) == all[0].at(i)) continue;
-      throw UserError(fmt::format("rank {} {} {} = {}, rank 0 {} {} = {}", rank, wording.one, facts[i].name,
-                                  all[rank][i], wording.other, facts[i].name, all[0][i]),
-                      wording.expected, wording.fix);
-    }
-  }
-}
-
 }  // namespace
 
 std::string build_id() {
@@ -122,33 +91,6 @@ void expect_same_model(World& world, const RunConfig& config) {
     if (entry.name.starts_with(kModelPrefix)) sizes.push_back({entry.name, entry.get(config)});
   }
   expect_same_facts(world, sizes);
-}
-
-void act_together(World& world, const std::function<void()>& act) {
-  std::string refusal;
-  try {
-    act();
-  } catch (const UserError& error) {
-    refusal = error.what();
-  }
-  const std::vector<std::string> all = gather(world, refusal);
-  const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
-  if (first == all.end()) return;
-  const bool alike = std::ranges::all_of(all, [&](const std::string& text) { return text == *first; });
-  throw UserError(alike ? *first : fmt::format("rank {}: {}", first - all.begin(), *first), "", "");
-}
-
-void expect_same_facts(World& world, const std::vector<Fact>& facts) {
-  expect_same(world, facts,
-              {"has", "has", "the same on all ranks",
-               "let all of them see the same files, on a shared disk or as equal copies"});
-}
-
-std::string text_of_rank_0(World& world, const std::string& text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  std::vector<std::byte> bytes(data, data + text.size());
-  world.broadcast(bytes, 0);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace weft

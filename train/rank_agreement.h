@@ -2,9 +2,7 @@
 // compared before anything else, so that a difference is named instead of met as a hang or as wrong numbers.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "runtime/comm/communicator.h"
 #include "train/config.h"
@@ -25,21 +23,5 @@ void expect_same_config(World& world, const RunConfig& config);
 
 /// The same for the model of resolved configurations, whose sizes may come from each rank's own copy of a folder.
 void expect_same_model(World& world, const RunConfig& config);
-
-/// Runs `act` on every rank. Where it throws UserError on any of them, all throw that of the first, so that none waits
-/// for another: with the rank's number, unless all said the same. Collective over the world.
-void act_together(World& world, const std::function<void()>& act);
-
-/// What a rank has found in files that it sees and others may not: {"checkpoint step", "200"}.
-struct Fact {
-  std::string name, value;
-};
-
-/// Throws the same UserError on every rank, naming what differs and both values, unless all have the same facts, of
-/// the same names. Collective over the world.
-void expect_same_facts(World& world, const std::vector<Fact>& facts);
-
-/// Rank 0's text, on every rank.
-std::string text_of_rank_0(World& world, const std::string& text);
 
 }  // namespace weft

@@ -24,7 +24,6 @@
 #include "train/gemm_tuning_file.h"
 #include "train/mapped_file.h"
 #include "train/trace_file.h"
-#include "train/trainer.h"
 
 namespace weft {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "train/checkpoint_folder.h"
 #include "train/mapped_file.h"
-#include "train/rank_agreement.h"
+#include "runtime/comm/agreement.h"
 #include "train/run_files.h"
 
 namespace weft {

@@ -8,7 +8,7 @@
 
 #include "runtime/comm/communicator.h"
 #include "train/config.h"
-#include "train/rank_agreement.h"
+#include "runtime/comm/agreement.h"
 #include "train/read_share.h"
 #include "train/token_source.h"
 

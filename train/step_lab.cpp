@@ -12,7 +12,7 @@
 #include "train/device_choice.h"
 #include "train/gemm_tuning_file.h"
 #include "train/planning.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 #include "train/training_state.h"
 
 namespace weft {

@@ -1,3 +1,4 @@
+#include "train/step_config.h"
 #include "train/trainer.h"
 
 #include <fmt/format.h>
@@ -14,13 +15,13 @@
 #include "base/median.h"
 #include "base/printable.h"
 #include "runtime/trace.h"
-#include "train/auto_tuning.h"
+#include "train/run_gemm_tuning.h"
 #include "train/device_choice.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
 #include "train/memory_check.h"
 #include "train/planning.h"
-#include "train/rank_agreement.h"
+#include "runtime/comm/agreement.h"
 #include "train/replicas.h"
 #include "train/run_files.h"
 #include "train/stop_signals.h"
@@ -55,39 +56,6 @@ std::string_view sample_prompt(const ModelConfig& model) {
 }
 
 }  // namespace
-
-StepConfig step_config(const RunConfig& config) {
-  StepConfig step;
-  step.micro_batch = config.micro_batch;
-  step.seq_len = config.seq_len;
-  step.micro_batches = accumulation(config);
-  step.grid = config.grid;
-  step.dtype = config.dtype;
-  step.reduce_dtype = config.reduce_dtype;
-  step.reshard_after_forward = config.reshard_after_forward;
-  step.zero1 = config.zero1;
-  step.recompute_blocks = config.recompute == Recompute::block;
-  step.dropout = config.dropout;
-  step.beta1 = config.beta1;
-  step.beta2 = config.beta2;
-  step.eps = config.eps;
-  step.weight_decay = config.weight_decay;
-  step.clip = config.clip;
-  return step;
-}
-
-std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
-                                              DType dtype) {
-  std::vector<MutableParameterState> states;
-  for (const ParameterShard& shard : shards) {
-    states.push_back({shard.spec, dtype, state.data(shard.spec->name), nullptr, nullptr, nullptr, &shard});
-  }
-  return states;
-}
-
-BatchShare share_of(const RunConfig& config, const Coordinates& at) {
-  return {batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
-}
 
 Trainer::Trainer(World& world, const RunConfig& config, Console console, const MakeExecutor& make_executor)
     : world_(world),

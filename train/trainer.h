@@ -30,16 +30,6 @@
 
 namespace weft {
 
-/// The shapes of a training step of this configuration (resolved).
-StepConfig step_config(const RunConfig& config);
-
-/// The parameters of a program without their optimizer state, to be loaded. `shards` must outlive the result.
-std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
-                                              DType dtype);
-
-/// A rank's part of the batches: ranks that differ in x and y alone read the same.
-BatchShare share_of(const RunConfig& config, const Coordinates& at);
-
 /// What a run ends with.
 struct TrainResult {
   std::int64_t first_step = 0, steps_done = 0;  // steps [first_step, steps_done) ran

@@ -22,6 +22,15 @@ std::vector<MutableParameterState> training_arrays(const State& state, const std
   return parameters;
 }
 
+std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
+                                              DType dtype) {
+  std::vector<MutableParameterState> states;
+  for (const ParameterShard& shard : shards) {
+    states.push_back({shard.spec, dtype, state.data(shard.spec->name), nullptr, nullptr, nullptr, &shard});
+  }
+  return states;
+}
+
 void initialize_parameters(const std::vector<MutableParameterState>& parameters, std::uint64_t seed) {
   for (const MutableParameterState& parameter : parameters) {
     initialize_parameter(*parameter.shard, seed, parameter.dtype, parameter.data, parameter.master);

@@ -15,6 +15,10 @@ namespace weft {
 std::vector<MutableParameterState> training_arrays(const State& state, const std::vector<ParameterShard>& shards,
                                                    DType dtype);
 
+/// The parameters alone, to be loaded. `shards` must outlive the result.
+std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
+                                              DType dtype);
+
 /// Initial values of parameters, by the configuration's seed.
 void initialize_parameters(const std::vector<MutableParameterState>& parameters, std::uint64_t seed);
 

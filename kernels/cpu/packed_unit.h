@@ -1,30 +1,10 @@
-// What multiplies bf16 in Weft's own kernels: fp32 vectors after a conversion, or the CPU's instructions for bf16.
+// What this build and this CPU can multiply bf16 with (base/packed_unit.h).
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-#include <utility>
-
 #include "base/dtype.h"
+#include "base/packed_unit.h"
 
 namespace weft::cpu {
-
-/// What an element of a packed operand is, and what multiplies it.
-enum class PackedUnit : std::uint8_t {
-  f32,    // a float
-  pairs,  // two bf16 that are neighbours along k, multiplied by vectors (AVX512_BF16)
-  amx,    // the same, multiplied by AMX tiles
-};
-
-/// In the enumeration's order.
-inline constexpr std::array<std::pair<std::string_view, PackedUnit>, 3> kPackedUnits = {
-    {{"fp32", PackedUnit::f32}, {"pairs", PackedUnit::pairs}, {"amx", PackedUnit::amx}}};
-
-constexpr std::string_view to_string(PackedUnit unit) {
-  return kPackedUnits.at(static_cast<std::size_t>(unit)).first;
-}
 
 /// Whether this build has the unit's code and this CPU runs it.
 bool has_unit(PackedUnit unit);

@@ -9,7 +9,7 @@ FilePolicy::FilePolicy(const std::string& path) : path_(path), file_(read_plan_f
   for (const PlanFile::PlacedTask& placed : file_.sequence) tasks_.insert(placed.task);
 }
 
-std::vector<Rewrite> FilePolicy::rewrites(const Graph& graph, const PolicyOptions&) const {
+std::vector<Rewrite> FilePolicy::rewrites(const Graph& graph, const PolicyOptions& options) const {
   if (!concerns(graph)) return {};
   // Some of the file's rewrites may have been asked for by the user too and are done: the rest is what makes the file's
   // tasks of the graph.
@@ -17,7 +17,7 @@ std::vector<Rewrite> FilePolicy::rewrites(const Graph& graph, const PolicyOption
   const auto given = std::make_shared<const Graph>(graph);
   for (std::size_t done = all.size(); done > 0; --done) {
     const std::span<const Rewrite> rest = std::span(all).subspan(done);
-    if (has_the_tasks(*rewrite(given, rest))) return {rest.begin(), rest.end()};
+    if (has_the_tasks(*rewrite(given, rest, options.weight_layouts))) return {rest.begin(), rest.end()};
   }
   return all;
 }

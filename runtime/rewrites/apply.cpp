@@ -1,12 +1,15 @@
 // Each kind of rewrite by the function that does it. Apart from runtime/rewrite.cpp, so that texts of rewrites are read
-// without the graphs and kernels that these functions need.
+// without the graphs that these functions need.
+#include <stdexcept>
+
 #include "base/overloaded.h"
 #include "runtime/rewrite.h"
 #include "runtime/rewrites/rewrites.h"
 
 namespace weft {
 
-std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites) {
+std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites,
+                                     const WeightLayouts* layouts) {
   for (const Rewrite& each : rewrites) {
     graph = std::visit(
         Overloaded{[&](const BucketAllReduces& r) { return bucket_all_reduces(*graph, r); },
@@ -14,7 +17,10 @@ std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::sp
                    [&](const ReduceScatterAllGather&) { return split_into_reduce_scatter_all_gather(*graph); },
                    [&](const ReshardAfterForward& r) { return reshard_after_forward(*graph, r); },
                    [&](const RecomputeLayers& r) { return recompute_layers(*graph, r); },
-                   [&](const PackWeights& r) { return pack_weights(*graph, r); },
+                   [&](const PackWeights& r) {
+                     if (layouts == nullptr) throw std::logic_error("pack-weights for a device that isn't known");
+                     return pack_weights(*graph, r, *layouts);
+                   },
                    [&](const FuseGelu&) { return fuse_gelu(*graph); }},
         each);
   }

@@ -35,7 +35,7 @@ std::shared_ptr<const Graph> recompute_layers(const Graph& graph, const Recomput
 /// one, the same way round; they get its result as their last argument. Only products whose default method is the
 /// packed one count, so the graph depends on the CPU's vectors. A view that is written between its first and its last
 /// product is left alone, and so is what is gathered for fewer products than `rewrite.uses`.
-std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights& rewrite);
+std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights& rewrite, const WeightLayouts& layouts);
 
 /// A product writes a whole matrix, and a GELU of the same layer, micro-batch and phase reads it whole: one task of the
 /// product's name, in its place, writes both. A product without a bias writes a gradient that only GELU's gradient

@@ -24,13 +24,13 @@ void run(const Operation& operation, const std::vector<Matrix>& views, const Gem
 // A run that converts bf16 reads weights that were packed as floats, and those packed as pairs it leaves alone.
 TEST(CpuKernelsBf16, ProductsReadWhatWasPackedForTheirUnit) {
   const std::int64_t m = 70, n = 21, k = 35;
-  const GemmTuning converting({}, cpu::PackedUnit::f32);
+  const GemmTuning converting({}, PackedUnit::f32);
   Tensor a = Tensor::random(DType::bf16, m, k, 1), b = Tensor::random(DType::bf16, n, k, 2);
   Tensor zero(DType::bf16, n, k), c(DType::bf16, m, n);
   run(Gemm{m, n, k, false, true}, {a.view(), b.view(), c.view()}, converting);
   const auto expected = c.bytes();
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    if (dtype == DType::bf16 && cpu::widest_bf16_unit() == cpu::PackedUnit::f32) continue;
+    if (dtype == DType::bf16 && cpu::widest_bf16_unit() == PackedUnit::f32) continue;
     Tensor packed(dtype, 1, cpu::packed_b_elements({m, n, k}));
     run(PackWeight{n, k, true}, {b.view(), packed.view()}, converting);
     Gemm gemm{m, n, k, false, true};
@@ -46,7 +46,7 @@ TEST(CpuKernelsBf16, AttentionTakesTheRunsUnit) {
   const cpu::AttentionShape shape{1, 70, 2, 2, 16};
   const auto tensor = [&](std::uint32_t seed) { return Tensor::random(DType::bf16, 70, 32, seed); };
   Tensor q = tensor(1), k = tensor(2), v = tensor(3), dout = tensor(4);
-  for (const auto& [name, unit] : cpu::kPackedUnits) {
+  for (const auto& [name, unit] : kPackedUnits) {
     if (!cpu::has_unit(unit)) continue;
     Tensor out(DType::bf16, 70, 32), lse(DType::f32, 1, 140), dq = out, dk = out, dv = out;
     Tensor out2 = out, lse2 = lse, dq2 = out, dk2 = out, dv2 = out;

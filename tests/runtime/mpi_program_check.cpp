@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/device/device_executor.h"
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 #include "runtime/device/staged_transport.h"
 #include "runtime/program.h"
 #include "tests/runtime/executable_graph.h"

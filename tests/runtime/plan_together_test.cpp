@@ -142,7 +142,7 @@ TEST(PlanTogether, WhatMultipliesBf16IsPartOfTheFingerprint) {
   const auto graph = two_layers(64);
   std::set<std::uint64_t> fingerprints;
   run_ranks(1, [&](World& world) {
-    const GemmTuning none, floats({}, cpu::PackedUnit::f32), pairs({}, cpu::PackedUnit::pairs);
+    const GemmTuning none, floats({}, PackedUnit::f32), pairs({}, PackedUnit::pairs);
     for (const GemmTuning* tuning : {&none, &floats, &pairs, &pairs}) {
       fingerprints.insert(plan_together(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
     }

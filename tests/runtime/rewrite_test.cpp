@@ -32,8 +32,8 @@ TEST(Rewrite, TextAndBack) {
   EXPECT_EQ(parse_rewrites("bucket=1GB").front(), Rewrite(BucketAllReduces{1 << 30}));
   EXPECT_EQ(parse_rewrites("pack-weights;pack-weights=5"), (std::vector<Rewrite>{PackWeights{2}, PackWeights{5}}));
   EXPECT_EQ(to_string(Rewrite(PackWeights{5})), "pack-weights=5");
-  EXPECT_EQ(parse_rewrites("pack-weights=5,fp32").front(), Rewrite(PackWeights{5, cpu::PackedUnit::f32}));
-  EXPECT_EQ(to_string(Rewrite(PackWeights{5, cpu::PackedUnit::amx})), "pack-weights=5,amx");
+  EXPECT_EQ(parse_rewrites("pack-weights=5,fp32").front(), Rewrite(PackWeights{5, PackedUnit::f32}));
+  EXPECT_EQ(to_string(Rewrite(PackWeights{5, PackedUnit::amx})), "pack-weights=5,amx");
   EXPECT_TRUE(packs_weights(parse_rewrites("bucket;pack-weights")));
   EXPECT_FALSE(packs_weights(parse_rewrites("bucket;reshard")));
   EXPECT_EQ(parse_rewrites("fuse-gelu"), std::vector<Rewrite>{FuseGelu{}});

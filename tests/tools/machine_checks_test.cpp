@@ -6,7 +6,6 @@
 namespace weft {
 namespace {
 
-using cpu::PackedUnit;
 
 bool promises_speed(const MachineCheck& check) {
   return check.note.find("is faster") != std::string::npos;

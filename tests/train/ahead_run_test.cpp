@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "runtime/device/device_executor.h"
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint.h"
 

@@ -1,12 +1,12 @@
 // Tuning at the start of a run: what is measured, what is kept, and that the run's bits come from its own products.
-#include "train/auto_tuning.h"
+#include "train/gemm_tuning_cache.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint.h"
-#include "train/product_trials.h"
+#include "train/run_gemm_tuning.h"
 
 namespace weft {
 namespace {
@@ -33,7 +33,7 @@ class AutoTuning : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  TuningCache cache_{folder_.path("runs/gemm_tuning"), this_machine(), 2};
+  GemmTuningCache cache_{folder_.path("runs/gemm_tuning"), this_machine(), 2};
   std::vector<std::int64_t> measured_;
   std::vector<std::string> lines_;
 };
@@ -75,7 +75,7 @@ TEST_F(AutoTuning, ADamagedFileIsReplaced) {
 }
 
 TEST_F(AutoTuning, MachinesAndThreadsHaveFilesOfTheirOwn) {
-  TuningCache other = cache_;
+  GemmTuningCache other = cache_;
   other.threads = 3;
   EXPECT_NE(other.file(), cache_.file());
   other = cache_;

@@ -1,5 +1,6 @@
 // What multiplies bf16 in a run, with either answer: who decides, what is kept, and that going on takes what is stored.
 #include "train/bf16_products.h"
+#include "train/step_config.h"
 
 #include <gtest/gtest.h>
 
@@ -10,14 +11,13 @@
 
 #include "base/error.h"
 #include "tests/train/tiny_run.h"
-#include "train/auto_tuning.h"
+#include "train/gemm_tuning_cache.h"
 #include "train/checkpoint.h"
 #include "train/planning.h"
 
 namespace weft {
 namespace {
 
-using cpu::PackedUnit;
 using Source = Bf16Choice::Source;
 
 Bf16Facts facts_of(PackedUnit widest, std::optional<double> measured) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/device/device_executor.h"
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 #include "runtime/device/staged_transport.h"
 #include "runtime/policy.h"
 #include "tests/runtime/device/watched_device.h"

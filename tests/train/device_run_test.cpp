@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "runtime/device/device_executor.h"
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 #include "tests/train/grid_run.h"
 #include "train/run_devices.h"
 

@@ -1,5 +1,6 @@
 // Files of tuned products: read back as they were written, and refused when anything about them is wrong.
 #include "train/gemm_tuning_file.h"
+#include "train/run_gemm_tuning.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Profiles measured on in-process ranks: complete, and the same on each of them.
 #include "train/measure_profile.h"
+#include "train/step_config.h"
 
 #include <gtest/gtest.h>
 

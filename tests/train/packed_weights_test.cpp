@@ -13,7 +13,7 @@
 #include "tests/train/grid_run.h"
 #include "train/config.h"
 #include "train/planning.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 
 namespace weft {
 namespace {
@@ -89,7 +89,7 @@ TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
 TEST_P(PackedTraining, FollowsWhatMultipliesBf16) {
   GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
   run.step.dtype = DType::bf16;
-  run.gemm_tuning = std::make_shared<const GemmTuning>(std::vector<GemmChoice>{}, cpu::PackedUnit::f32);
+  run.gemm_tuning = std::make_shared<const GemmTuning>(std::vector<GemmChoice>{}, PackedUnit::f32);
   const GridOutcome expected = run_grid(run);
   run.rewrites = "pack-weights=2,fp32";
   expect_equal(run_grid(run), expected);

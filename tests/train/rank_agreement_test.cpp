@@ -1,4 +1,5 @@
 // Ranks that differ are told how, every one of them the same.
+#include "runtime/comm/agreement.h"
 #include "train/rank_agreement.h"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include "ops/lower.h"
 #include "tests/ops/tiny_model.h"
 #include "train/initial_weights.h"
-#include "train/trainer.h"
+#include "train/step_config.h"
 
 namespace weft {
 namespace {

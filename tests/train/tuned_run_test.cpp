@@ -9,6 +9,8 @@
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/gemm_tuning_file.h"
+#include "train/step_config.h"
+#include "train/run_gemm_tuning.h"
 
 namespace weft {
 namespace {

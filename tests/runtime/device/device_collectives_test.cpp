@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 
 namespace weft {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,5 @@
 // What the fake device finds: missing orders, waits for nothing, deadlocks, captures that aren't joined.
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "runtime/comm/launch.h"
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 #include "tests/runtime/comm/collectives_check.h"
 
 namespace weft {

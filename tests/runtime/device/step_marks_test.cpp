@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 
 namespace weft {
 namespace {

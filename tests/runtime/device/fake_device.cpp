@@ -1,4 +1,4 @@
-#include "runtime/device/fake_device.h"
+#include "tests/runtime/device/fake_device.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,10 @@
-#include "train/auto_tuning.h"
+#include "train/gemm_tuning_cache.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -15,7 +14,6 @@
 #include "base/hash.h"
 #include "train/durable_file.h"
 #include "train/mapped_file.h"
-#include "train/product_trials.h"
 
 namespace weft {
 namespace {
@@ -33,7 +31,7 @@ std::string readable(const std::string& text) {
 
 }  // namespace
 
-std::filesystem::path TuningCache::file() const {
+std::filesystem::path GemmTuningCache::file() const {
   constexpr std::size_t kMostOfIsa = 40;  // a CPU's is a list of features, which the number behind it tells apart
   const std::uint64_t exact = Fingerprint().add(machine.isa).add(machine.library).value();
   const std::string with_threads = threads > 0 ? fmt::format("_{}-threads", threads) : "";
@@ -41,7 +39,7 @@ std::filesystem::path TuningCache::file() const {
                               readable(machine.library), with_threads, exact & 0xffffffffU);
 }
 
-TunedGemms TuningCache::complete(std::span<const GemmUse> products,
+TunedGemms GemmTuningCache::complete(std::span<const GemmUse> products,
                                  const std::function<GemmTrial(const GemmProblem& problem)>& measure,
                                  const std::function<void(const std::string& line)>& tell) const {
   const std::filesystem::path path = file();
@@ -91,17 +89,6 @@ std::filesystem::path tuning_folder(const std::filesystem::path& run_dir) {
   // "runs/one/" names the same folder as "runs/one".
   const std::filesystem::path run = run_dir.has_filename() ? run_dir : run_dir.parent_path();
   return run.parent_path() / "gemm_tuning";
-}
-
-TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell) {
-  const TuningCache cache{tuning_folder(config.run_dir), tuning_machine(config),
-                          config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
-  std::optional<ProductTrials> trials;  // made where something is measured
-  const auto measure = [&](const GemmProblem& problem) {
-    if (!trials) trials.emplace(config, GemmTrialOptions{}.rounds);
-    return trials->run(problem);
-  };
-  return cache.complete(products_of_run(config), measure, tell);
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// `--gemm-tuning auto`: a run tunes its matrix products at the start, unless a run beside it has done so before.
+// Tables of tuned matrix products that runs beside one another share, so that each product is tuned once.
 #pragma once
 
 #include <filesystem>
@@ -7,17 +7,16 @@
 #include <string>
 
 #include "runtime/gemm_trials.h"
-#include "train/config.h"
 #include "train/gemm_tuning_file.h"
 
 namespace weft {
 
-/// Tables of tuned products that runs share: a file for each machine and library version, on CPUs for each number of
+/// A file for each machine and library version, on CPUs for each number of
 /// threads too.
 ///
-///   const TuningCache cache{"runs/gemm_tuning", this_machine(), 2};
+///   const GemmTuningCache cache{"runs/gemm_tuning", this_machine(), 2};
 ///   const TunedGemms tuned = cache.complete(products, measure, tell);
-struct TuningCache {
+struct GemmTuningCache {
   std::filesystem::path folder;
   TuningMachine machine;
   int threads = 1;  // 0: they make no difference
@@ -39,8 +38,5 @@ std::string readable_file_name(const std::string& text);
 
 /// The folder of the cache that runs in `run_dir` and in those beside it share.
 std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
-
-/// For a resolved configuration, with the cache beside its run folder. On one rank, while the others wait.
-TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell);
 
 }  // namespace weft

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace weft {
 namespace {

@@ -3,7 +3,7 @@
 //   bench_draw [MICRO_BATCHES [LAYERS]]     13 micro-batches and 16667 layers if not said
 //
 // First a training step of gpt-80b on y=8, z=128 with every task a box of its own, laid out in blocks and written as
-// SVG (graph/block_layout.h) and as DOT; then a chain of layers of six tasks each, 100 000 in all, as DOT.
+// SVG (inspect/drawing/block_layout.h) and as DOT; then a chain of layers of six tasks each, 100 000 in all, as DOT.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "graph/block_layout.h"
-#include "graph/dump_dot.h"
+#include "inspect/drawing/block_layout.h"
+#include "inspect/drawing/dump_dot.h"
 #include "ops/lower.h"
 
 namespace weft::bench {

@@ -3,7 +3,7 @@
 //
 // All methods of a product and the peak take turns, so that a machine whose speed changes by the minute treats them
 // alike: `of peak` is the median of the ratios of each turn to the peaks right before and after it.
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm/gemm.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>

@@ -14,11 +14,11 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/optimizer.h"
-#include "runtime/cuda/cuda_tasks.h"
-#include "runtime/device/device_gemm_trials.h"
-#include "runtime/device/devices.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/elementwise/optimizer.h"
+#include "runtime/execute/cuda/cuda_tasks.h"
+#include "runtime/execute/device/devices.h"
+#include "runtime/execute/tuning/device_gemm_trials.h"
 
 namespace weft {
 namespace {

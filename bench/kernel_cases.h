@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-#include "kernels/cpu/matrix.h"
+#include "base/buffer.h"
+#include "kernels/cpu/gemm/matrix.h"
 #include "kernels/cpu/parallel.h"
-#include "runtime/buffer.h"
 
 namespace weft::cpu {
 

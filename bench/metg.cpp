@@ -23,7 +23,7 @@
 #include "bench/task_group_replay.h"
 #include "bench/weft_replay.h"
 #include "kernels/cpu/parallel.h"
-#include "runtime/cpu_kernels.h"
+#include "runtime/execute/cpu/cpu_kernels.h"
 
 namespace weft::bench {
 namespace {

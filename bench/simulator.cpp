@@ -6,7 +6,7 @@
 // gradient over data that nobody waits for, in program order on one compute stream and three channels. First one rank
 // for all, links apart; then with links shared, a slowdown and shared cores, so that rates change with every event;
 // then all 64 ranks of a grid with noise. An event is a task's end on one rank.
-#include "runtime/simulator.h"
+#include "runtime/simulate/simulator.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/policy.h"
+#include "runtime/policy/policy.h"
 
 namespace weft::bench {
 namespace {

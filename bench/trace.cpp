@@ -15,9 +15,9 @@
 #include <fstream>
 #include <string>
 
-#include "runtime/byte_source.h"
-#include "runtime/chrome_trace.h"
-#include "runtime/recorded_file.h"
+#include "base/files/byte_source.h"
+#include "inspect/formats/chrome_trace.h"
+#include "inspect/formats/recorded_file.h"
 
 namespace weft::bench {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checker.h"
 #include "runtime/comm/local.h"
-#include "runtime/cpu_executor.h"
-#include "runtime/plan.h"
+#include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/plan/checker.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::bench {
 

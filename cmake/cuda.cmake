@@ -47,10 +47,10 @@ else()
   message(STATUS "GPU: not built: ${weft_cuda_missing}")
 endif()
 
-# Adds the CUDA code to the libraries of kernels and runtime.
+# Adds the CUDA code to the libraries of kernels and executors.
 function(weft_add_cuda)
-  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp)
-  file(GLOB runtime CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cpp)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp)
+  file(GLOB execute CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/execute/cuda/*.cpp)
   add_library(weft_cuda INTERFACE)
   target_include_directories(weft_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
   target_link_libraries(weft_cuda INTERFACE CUDA::cudart_static ${CUDNN_LIBRARY} ${NCCL_LIBRARY})
@@ -58,13 +58,12 @@ function(weft_add_cuda)
   # who looks where it lay here if the loader doesn't know better.
   target_link_options(weft_cuda INTERFACE LINKER:--as-needed)
   get_filename_component(cublas_lt_folder ${CUDA_cublasLt_LIBRARY} DIRECTORY)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/cublas_lt_functions.cpp PROPERTIES
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/gemm/cublas_lt_functions.cpp PROPERTIES
                               COMPILE_DEFINITIONS "WEFT_CUBLASLT_FOLDER=\"${cublas_lt_folder}\"")
   target_sources(weft_kernels PRIVATE ${kernels})
-  target_sources(weft_runtime PRIVATE ${runtime})
-  get_target_property(runtime_sources weft_runtime SOURCES)
-  list(REMOVE_ITEM runtime_sources ${CMAKE_SOURCE_DIR}/runtime/device/no_cuda.cpp)
-  set_property(TARGET weft_runtime PROPERTY SOURCES ${runtime_sources})
+  get_target_property(execute_sources weft_execute SOURCES)
+  list(REMOVE_ITEM execute_sources ${CMAKE_SOURCE_DIR}/runtime/execute/device/no_cuda.cpp)
+  set_property(TARGET weft_execute PROPERTY SOURCES ${execute_sources} ${execute})
   target_link_libraries(weft_kernels PUBLIC weft_cuda)
   # CMake 3.25 knows no flag for CUDA's standard 20, which it takes from C++: not required, it drops it without a word, so
   # it is given as a flag.

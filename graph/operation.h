@@ -26,7 +26,7 @@ struct Gemm {
   Epilogue epilogue = Epilogue::none;
 };
 
-/// B of a Gemm in the order in which the CPU's own matrix product reads it (kernels/cpu/packed_gemm.h): made once
+/// B of a Gemm in the order in which the CPU's own matrix product reads it (kernels/cpu/gemm/packed_gemm.h): made once
 /// for all the products of a step. No device but the CPU has it.
 /// Arguments: B read [k,n], or [n,k] if trans_b; packed write, f32 or bf16, as many elements as this machine asks for.
 struct PackWeight {

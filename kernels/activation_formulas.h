@@ -1,5 +1,5 @@
 // GELU (tanh approximation) and SiLU of one number, with their derivatives, for CUDA kernels and for their fused
-// neighbours; fp32 to a few ulp. The same formulas as kernels/cpu/activation.cpp has for vectors.
+// neighbours; fp32 to a few ulp. The same formulas as kernels/cpu/elementwise/activation.cpp has for vectors.
 #pragma once
 
 #include <cmath>

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "runtime/policy.h"
+#include "base/files/durable_file.h"
+#include "base/text/printable.h"
+#include "runtime/cost/profile_file.h"
+#include "runtime/policy/policy.h"
+#include "study/comparison.h"
+#include "study/comparison_folder.h"
 #include "tools/commands.h"
-#include "tools/comparison.h"
-#include "tools/comparison_folder.h"
 #include "tools/config_options.h"
 #include "tools/teller.h"
-#include "train/durable_file.h"
 #include "train/launch_run.h"
-#include "train/measure_profile.h"
-#include "train/planning.h"
-#include "train/profile_file.h"
-#include "train/step_lab.h"
+#include "train/measure/measure_profile.h"
+#include "train/measure/step_lab.h"
+#include "train/step/planning.h"
 
 namespace weft {
 namespace {

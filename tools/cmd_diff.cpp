@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "base/printable.h"
-#include "runtime/plan_difference.h"
+#include "base/text/printable.h"
+#include "runtime/plan/plan_difference.h"
 #include "tools/commands.h"
 
 namespace weft {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "tools/commands.h"
 #include "tools/machine_checks.h"
 #include "tools/version.h"

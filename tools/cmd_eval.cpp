@@ -11,24 +11,24 @@
 #include <string>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "ops/lower.h"
+#include "runtime/comm/agreement.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/bf16_products.h"
-#include "train/checkpoint.h"
-#include "train/config.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/config/config.h"
+#include "train/config/saved_model.h"
 #include "train/evaluation.h"
-#include "train/gemm_tuning_file.h"
-#include "train/run_gemm_tuning.h"
 #include "train/launch_run.h"
-#include "train/planning.h"
-#include "runtime/comm/agreement.h"
+#include "train/measure/bf16_products.h"
+#include "train/measure/run_gemm_tuning.h"
 #include "train/run_inputs.h"
-#include "train/saved_model.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
 #include "train/stop_signals.h"
-#include "train/step_config.h"
-#include "train/training_state.h"
 
 namespace weft {
 namespace {

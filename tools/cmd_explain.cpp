@@ -9,11 +9,11 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "runtime/explain.h"
+#include "base/text/printable.h"
+#include "runtime/simulate/explain.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/planning.h"
+#include "train/step/planning.h"
 
 namespace weft {
 namespace {

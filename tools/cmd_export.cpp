@@ -14,23 +14,23 @@
 #include <system_error>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/error.h"
-#include "base/printable.h"
-#include "runtime/buffer.h"
-#include "runtime/chakra.h"
-#include "runtime/plan_report.h"
+#include "base/files/durable_file.h"
+#include "base/files/durable_folder.h"
+#include "base/files/free_space.h"
+#include "base/files/made_folders.h"
+#include "base/files/mapped_file.h"
+#include "base/text/printable.h"
+#include "inspect/formats/chakra.h"
+#include "runtime/simulate/plan_report.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/checkpoint.h"
-#include "train/durable_file.h"
-#include "train/durable_folder.h"
-#include "train/free_space.h"
-#include "train/made_folders.h"
-#include "train/mapped_file.h"
-#include "train/planning.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/weights.h"
+#include "train/config/saved_model.h"
 #include "train/progress.h"
-#include "train/saved_model.h"
-#include "train/weights.h"
+#include "train/step/planning.h"
 
 namespace weft {
 namespace {

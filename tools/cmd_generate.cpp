@@ -17,18 +17,18 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "runtime/comm/launch.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tools/commands.h"
-#include "train/bf16_products.h"
-#include "train/checkpoint.h"
-#include "train/gemm_tuning_file.h"
-#include "train/run_gemm_tuning.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/config/saved_model.h"
+#include "train/data/tokenizer.h"
 #include "train/generator.h"
-#include "train/saved_model.h"
-#include "train/tokenizer.h"
-#include "train/training_state.h"
-#include "train/step_config.h"
+#include "train/measure/bf16_products.h"
+#include "train/measure/run_gemm_tuning.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
 
 namespace weft {
 namespace {

@@ -9,20 +9,20 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "graph/block_layout.h"
-#include "graph/dump_dot.h"
-#include "graph/dump_json.h"
-#include "graph/page.h"
-#include "graph/render.h"
-#include "graph/task_choice.h"
+#include "base/files/durable_file.h"
+#include "base/text/printable.h"
+#include "inspect/drawing/block_layout.h"
+#include "inspect/drawing/draw.h"
+#include "inspect/drawing/dump_dot.h"
+#include "inspect/drawing/page.h"
+#include "inspect/drawing/render.h"
+#include "inspect/drawing/task_choice.h"
+#include "inspect/formats/dump_json.h"
 #include "ops/lower.h"
-#include "runtime/draw.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/durable_file.h"
-#include "train/planning.h"
-#include "train/step_config.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft {
 namespace {

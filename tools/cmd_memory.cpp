@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "ops/communication.h"
 #include "ops/lower.h"
 #include "ops/sharding.h"
-#include "runtime/memory_report.h"
-#include "runtime/plan_alone.h"
+#include "runtime/plan/memory_report.h"
+#include "runtime/policy/plan_alone.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/teller.h"
-#include "train/planning.h"
 #include "train/progress.h"
-#include "train/step_config.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft {
 namespace {

@@ -6,15 +6,15 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/files/durable_file.h"
+#include "base/text/printable.h"
 #include "ops/lower.h"
-#include "runtime/plan_alone.h"
-#include "runtime/plan_file.h"
+#include "runtime/plan/plan_file.h"
+#include "runtime/policy/plan_alone.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/durable_file.h"
-#include "train/planning.h"
-#include "train/step_config.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft {
 namespace {

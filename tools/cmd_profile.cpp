@@ -8,14 +8,14 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/files/durable_file.h"
+#include "base/text/printable.h"
+#include "runtime/cost/profile_file.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/teller.h"
-#include "train/durable_file.h"
 #include "train/launch_run.h"
-#include "train/measure_profile.h"
-#include "train/profile_file.h"
+#include "train/measure/measure_profile.h"
 
 namespace weft {
 namespace {

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "graph/text.h"
-#include "runtime/memory_report.h"
-#include "runtime/plan_report.h"
-#include "runtime/recording.h"
-#include "runtime/timeline.h"
+#include "base/files/durable_file.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
+#include "inspect/drawing/timeline.h"
+#include "inspect/formats/trace_file.h"
+#include "runtime/plan/memory_report.h"
+#include "runtime/plan/recording.h"
+#include "runtime/simulate/plan_report.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/trace_input.h"
-#include "train/durable_file.h"
-#include "train/planning.h"
 #include "train/progress.h"
-#include "train/trace_file.h"
+#include "train/step/planning.h"
 
 namespace weft {
 namespace {

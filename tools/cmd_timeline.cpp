@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "graph/render.h"
-#include "runtime/policy.h"
-#include "runtime/timeline.h"
+#include "base/files/durable_file.h"
+#include "base/text/printable.h"
+#include "inspect/drawing/render.h"
+#include "inspect/drawing/timeline.h"
+#include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/trace_input.h"
-#include "train/durable_file.h"
 
 namespace weft {
 namespace {

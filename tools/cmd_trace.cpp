@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "runtime/recorded_file.h"
-#include "runtime/trace_check.h"
-#include "runtime/trace_difference.h"
-#include "runtime/trace_summary.h"
+#include "base/files/durable_file.h"
+#include "base/files/mapped_file.h"
+#include "base/text/printable.h"
+#include "inspect/formats/recorded_file.h"
+#include "inspect/formats/trace_file.h"
+#include "inspect/report/trace_check.h"
+#include "inspect/report/trace_difference.h"
+#include "inspect/report/trace_summary.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/durable_file.h"
-#include "train/mapped_file.h"
-#include "train/planning.h"
-#include "train/trace_file.h"
+#include "train/step/planning.h"
 
 namespace weft {
 namespace {

@@ -8,14 +8,14 @@
 #include <optional>
 #include <string>
 
-#include "base/printable.h"
-#include "runtime/policy.h"
+#include "base/text/printable.h"
+#include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/launch_run.h"
+#include "train/measure/run_gemm_tuning.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
-#include "train/run_gemm_tuning.h"
 #include "train/trainer.h"
 
 namespace weft {

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "runtime/gemm_trials.h"
+#include "base/files/durable_file.h"
+#include "base/text/printable.h"
+#include "runtime/execute/tuning/gemm_trials.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/durable_file.h"
-#include "train/gemm_tuning_file.h"
 #include "train/launch_run.h"
-#include "train/run_gemm_tuning.h"
+#include "train/measure/run_gemm_tuning.h"
 
 namespace weft {
 namespace {

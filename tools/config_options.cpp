@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "train/checkpoint_folder.h"
-#include "train/saved_model.h"
+#include "base/text/printable.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/config/saved_model.h"
 
 namespace weft {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace CLI {
 class App;

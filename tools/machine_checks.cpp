@@ -23,8 +23,8 @@
 
 #include "base/error.h"
 #include "base/shared_library.h"
-#include "kernels/cpu/pair_speed.h"
-#include "runtime/device/devices.h"
+#include "kernels/cpu/gemm/pair_speed.h"
+#include "runtime/execute/device/devices.h"
 
 namespace weft {
 

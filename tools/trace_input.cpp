@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/text.h"
-#include "runtime/recorded_file.h"
-#include "train/planning.h"
-#include "train/trace_file.h"
+#include "base/text/text.h"
+#include "inspect/formats/recorded_file.h"
+#include "inspect/formats/trace_file.h"
+#include "train/step/planning.h"
 
 namespace weft {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "graph/grid.h"
-#include "runtime/plan_report.h"
-#include "runtime/recording.h"
-#include "train/config.h"
+#include "runtime/plan/recording.h"
+#include "runtime/simulate/plan_report.h"
+#include "train/config/config.h"
 
 namespace weft {
 

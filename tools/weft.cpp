@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace weft {
 namespace {

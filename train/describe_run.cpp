@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "ops/communication.h"
-#include "runtime/memory_report.h"
+#include "runtime/plan/memory_report.h"
 #include "train/progress.h"
 
 namespace weft {

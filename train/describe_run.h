@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "runtime/program.h"
-#include "train/bf16_products.h"
-#include "train/config.h"
-#include "train/gemm_tuning_file.h"
+#include "runtime/execute/program.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/config/config.h"
+#include "train/data/token_source.h"
+#include "train/measure/bf16_products.h"
 #include "train/run_devices.h"
-#include "train/token_source.h"
 
 namespace weft {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "runtime/program.h"
-#include "train/batches.h"
+#include "runtime/execute/program.h"
+#include "train/data/batches.h"
 #include "train/stop_votes.h"
 
 namespace weft {

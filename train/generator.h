@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/models/model_config.h"
-#include "runtime/program.h"
+#include "runtime/execute/program.h"
 #include "train/sampler.h"
 
 namespace weft {

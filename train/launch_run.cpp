@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "runtime/comm/agreement.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
-#include "train/device_choice.h"
-#include "runtime/comm/agreement.h"
 #include "train/rank_agreement.h"
 #include "train/run_inputs.h"
+#include "train/step/device_choice.h"
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace weft {
 
@@ -18,7 +18,7 @@ double least_host_bytes(const RunConfig& config);
 double least_training_bytes(const RunConfig& config);
 
 /// Throws UserError if `ranks` ranks in one process need more than `memory_bytes`, the machine's memory,
-/// as far as that is what they need; what a GPU has, its executor asks (runtime/device/device_memory.h).
+/// as far as that is what they need; what a GPU has, its executor asks (runtime/execute/device/device_memory.h).
 void check_memory(const RunConfig& config, std::int64_t ranks, double memory_bytes);
 
 /// Bytes of memory of this machine.

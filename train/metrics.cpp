@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/durable_file.h"
-#include "train/mapped_file.h"
+#include "base/files/durable_file.h"
+#include "base/files/mapped_file.h"
 
 namespace weft {
 namespace {

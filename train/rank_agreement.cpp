@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/comm/agreement.h"
-#include "train/config_table.h"
+#include "train/config/config_table.h"
 #include "train/run_files.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/comm/communicator.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace weft {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
-#include "runtime/executor.h"
+#include "runtime/execute/executor.h"
 
 namespace weft {
 

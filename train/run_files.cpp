@@ -13,17 +13,17 @@
 #include <utility>
 
 #include "base/error.h"
-#include "graph/drawing.h"
-#include "graph/render.h"
-#include "runtime/draw.h"
-#include "runtime/recording.h"
-#include "runtime/timeline.h"
-#include "train/checkpoint_folder.h"
-#include "train/durable_file.h"
-#include "train/durable_folder.h"
-#include "train/gemm_tuning_file.h"
-#include "train/mapped_file.h"
-#include "train/trace_file.h"
+#include "base/files/durable_file.h"
+#include "base/files/durable_folder.h"
+#include "base/files/mapped_file.h"
+#include "inspect/drawing/draw.h"
+#include "inspect/drawing/drawing.h"
+#include "inspect/drawing/render.h"
+#include "inspect/drawing/timeline.h"
+#include "inspect/formats/trace_file.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "runtime/plan/recording.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
-#include "runtime/plan.h"
-#include "runtime/trace.h"
-#include "train/config.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/trace.h"
+#include "train/config/config.h"
 
 namespace weft {
 

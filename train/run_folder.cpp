@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/checkpoint_folder.h"
-#include "train/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "runtime/comm/agreement.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run_files.h"
 
 namespace weft {

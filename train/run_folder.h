@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/files/made_folders.h"
 #include "runtime/comm/communicator.h"
-#include "train/config.h"
-#include "train/made_folders.h"
+#include "train/config/config.h"
 
 namespace weft {
 

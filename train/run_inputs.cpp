@@ -8,12 +8,12 @@
 #include <span>
 #include <string>
 
+#include "base/files/checksum.h"
+#include "base/files/mapped_file.h"
 #include "base/hash.h"
-#include "train/checkpoint.h"
-#include "train/checksum.h"
-#include "train/mapped_file.h"
-#include "train/saved_model.h"
-#include "train/weights.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/weights.h"
+#include "train/config/saved_model.h"
 
 namespace weft {
 namespace {

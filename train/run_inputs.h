@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/comm/communicator.h"
-#include "train/config.h"
 #include "runtime/comm/agreement.h"
-#include "train/read_share.h"
-#include "train/token_source.h"
+#include "runtime/comm/communicator.h"
+#include "train/checkpoint/read_share.h"
+#include "train/config/config.h"
+#include "train/data/token_source.h"
 
 namespace weft {
 

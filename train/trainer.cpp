@@ -1,4 +1,3 @@
-#include "train/step_config.h"
 #include "train/trainer.h"
 
 #include <fmt/format.h>
@@ -13,21 +12,22 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "base/printable.h"
-#include "runtime/trace.h"
-#include "train/run_gemm_tuning.h"
-#include "train/device_choice.h"
+#include "base/text/printable.h"
+#include "runtime/comm/agreement.h"
+#include "runtime/plan/trace.h"
+#include "train/checkpoint/replicas.h"
+#include "train/data/tokenizer.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
+#include "train/measure/run_gemm_tuning.h"
 #include "train/memory_check.h"
-#include "train/planning.h"
-#include "runtime/comm/agreement.h"
-#include "train/replicas.h"
 #include "train/run_files.h"
+#include "train/step/device_choice.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
 #include "train/stop_signals.h"
 #include "train/time_limit.h"
-#include "train/tokenizer.h"
-#include "train/training_state.h"
 
 namespace weft {
 namespace {

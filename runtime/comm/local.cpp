@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/elementwise/reduce.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
 

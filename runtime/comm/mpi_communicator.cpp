@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/elementwise/reduce.h"
 
 namespace weft {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft {
 

@@ -10,8 +10,8 @@
 #include "tests/faults/child_process.h"
 #include "tests/faults/loaded_checkpoint.h"
 #include "tests/train/temporary_folder.h"
-#include "train/checkpoint.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace weft {
 namespace {

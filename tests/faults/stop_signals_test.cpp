@@ -12,7 +12,7 @@
 #include "tests/faults/child_process.h"
 #include "tests/faults/loaded_checkpoint.h"
 #include "tests/train/temporary_folder.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace weft::fuzz {
 

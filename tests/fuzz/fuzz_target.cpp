@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace weft::fuzz {
 

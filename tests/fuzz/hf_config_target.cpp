@@ -1,6 +1,6 @@
 // Hugging Face's config.json: what is accepted is written as a config.json that is read back to the same sizes.
 #include "tests/fuzz/fuzz_target.h"
-#include "train/hf_config.h"
+#include "train/checkpoint/hf_config.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

@@ -1,6 +1,6 @@
 // Manifests of checkpoints: an accepted one names a model that is one, and is written as a manifest that is read back.
 #include "tests/fuzz/fuzz_target.h"
-#include "train/manifest.h"
+#include "train/checkpoint/manifest.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

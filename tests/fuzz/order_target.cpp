@@ -4,9 +4,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "runtime/checker.h"
-#include "runtime/order.h"
-#include "runtime/plan.h"
+#include "runtime/plan/checker.h"
+#include "runtime/plan/order.h"
+#include "runtime/plan/plan.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/runtime/random_graph.h"
 

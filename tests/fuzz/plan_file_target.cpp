@@ -2,8 +2,8 @@
 // order or is refused.
 #include <memory>
 
-#include "runtime/plan_difference.h"
-#include "runtime/plan_file.h"
+#include "runtime/plan/plan_difference.h"
+#include "runtime/plan/plan_file.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/runtime/random_graph.h"
 

@@ -1,10 +1,10 @@
 // Profiles: an accepted one is written as one that is read back, and its costs of any graph are times.
 #include <cmath>
 
-#include "runtime/cost_model.h"
+#include "runtime/cost/cost_model.h"
+#include "runtime/cost/profile_file.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/runtime/random_graph.h"
-#include "train/profile_file.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

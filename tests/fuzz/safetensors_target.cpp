@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;

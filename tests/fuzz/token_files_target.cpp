@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "train/token_source.h"
+#include "train/data/token_source.h"
 
 namespace {
 

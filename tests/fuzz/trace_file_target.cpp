@@ -1,9 +1,9 @@
 // Traces: an accepted one is written as one that is read back equal, and gives summaries, checks and pictures.
-#include "runtime/chrome_trace.h"
-#include "runtime/perfetto_trace.h"
-#include "runtime/recorded_file.h"
-#include "runtime/trace_check.h"
-#include "runtime/trace_summary.h"
+#include "inspect/formats/chrome_trace.h"
+#include "inspect/formats/perfetto_trace.h"
+#include "inspect/formats/recorded_file.h"
+#include "inspect/report/trace_check.h"
+#include "inspect/report/trace_summary.h"
 #include "tests/fuzz/fuzz_target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

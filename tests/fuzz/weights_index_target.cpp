@@ -1,8 +1,8 @@
 // The index of sharded weights, beside one shard that it may name: an empty one, so that an index that names it alone
 // is accepted for a model without parameters.
 #include "tests/fuzz/fuzz_target.h"
-#include "train/safetensors.h"
-#include "train/weights.h"
+#include "train/checkpoint/safetensors.h"
+#include "train/checkpoint/weights.h"
 
 namespace {
 

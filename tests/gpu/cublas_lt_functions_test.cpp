@@ -1,5 +1,5 @@
 // Where cuBLASLt is looked for and what is said when it isn't there. Needs the library, but no GPU.
-#include "kernels/cuda/cublas_lt_functions.h"
+#include "kernels/cuda/gemm/cublas_lt_functions.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
-#include "tests/runtime/device/watched_device.h"
+#include "tests/runtime/execute/device/watched_device.h"
 
 namespace weft {
 namespace {

@@ -8,11 +8,11 @@
 #include <random>
 #include <stdexcept>
 
-#include "kernels/cuda/gemm.h"
-#include "kernels/cuda/transpose.h"
-#include "runtime/cuda/cuda_tasks.h"
-#include "runtime/device/device_gemm_layouts.h"
-#include "runtime/device/device_gemm_trials.h"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/gemm/transpose.h"
+#include "runtime/execute/cuda/cuda_tasks.h"
+#include "runtime/execute/tuning/device_gemm_layouts.h"
+#include "runtime/execute/tuning/device_gemm_trials.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/kernels/reference.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/comm/launch.h"
-#include "runtime/cuda/nccl_transport.h"
+#include "runtime/execute/cuda/nccl_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
 

@@ -1,6 +1,6 @@
 // Every operation on the GPU against the CPU's kernel: fresh random inputs, poisoned outputs, several shapes and both
 // float types.
-#include "runtime/cuda/cuda_tasks.h"
+#include "runtime/execute/cuda/cuda_tasks.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <random>
 
-#include "runtime/cpu_kernels.h"
+#include "runtime/execute/cpu/cpu_kernels.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/kernels/reference.h"
 

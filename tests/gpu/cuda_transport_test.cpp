@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "runtime/comm/local.h"
-#include "runtime/cuda/nccl_transport.h"
-#include "runtime/device/staged_transport.h"
+#include "runtime/execute/cuda/nccl_transport.h"
+#include "runtime/execute/device/staged_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
 

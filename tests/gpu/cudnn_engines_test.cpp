@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
 
 namespace weft::cuda {
 namespace {

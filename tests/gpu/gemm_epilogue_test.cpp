@@ -1,5 +1,5 @@
 // Which products have their epilogue in the library's product; CudaTasks.GemmWithGelu compares what they compute.
-#include "kernels/cuda/gemm_epilogue.h"
+#include "kernels/cuda/gemm/gemm_epilogue.h"
 
 #include <gtest/gtest.h>
 

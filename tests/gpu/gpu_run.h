@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/device/device_executor.h"
-#include "runtime/device/devices.h"
+#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/devices.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/train/grid_run.h"
 

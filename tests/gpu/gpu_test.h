@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/launch.h"
-#include "runtime/device/devices.h"
+#include "runtime/execute/device/devices.h"
 
 namespace weft {
 

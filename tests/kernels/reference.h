@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "kernels/cpu/gemm_method.h"
-#include "kernels/cpu/matrix.h"
+#include "kernels/cpu/gemm/gemm_method.h"
+#include "kernels/cpu/gemm/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu::testing {

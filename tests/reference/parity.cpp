@@ -10,11 +10,11 @@
 
 #include "ops/lower.h"
 #include "runtime/comm/local.h"
-#include "runtime/program.h"
-#include "train/parameter_state.h"
-#include "train/safetensors.h"
-#include "train/saved_model.h"
-#include "train/weights.h"
+#include "runtime/execute/program.h"
+#include "train/checkpoint/parameter_state.h"
+#include "train/checkpoint/safetensors.h"
+#include "train/checkpoint/weights.h"
+#include "train/config/saved_model.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/reference/parity.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace {
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/hash.h"
 #include "graph/graph.h"
 #include "kernels/cpu/parallel.h"
-#include "runtime/buffer.h"
-#include "runtime/cpu_kernels.h"
-#include "runtime/state.h"
+#include "runtime/execute/cpu/cpu_kernels.h"
+#include "runtime/execute/state.h"
 #include "tests/runtime/random_graph.h"
 
 namespace weft::testing {

@@ -14,11 +14,11 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
-#include "runtime/device/device_executor.h"
-#include "tests/runtime/device/fake_device.h"
-#include "runtime/device/staged_transport.h"
-#include "runtime/program.h"
+#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/staged_transport.h"
+#include "runtime/execute/program.h"
 #include "tests/runtime/executable_graph.h"
+#include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/odd_world.h"
 
 namespace weft {

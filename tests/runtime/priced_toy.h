@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/plan_report.h"
+#include "runtime/simulate/plan_report.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::testing {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "runtime/policies/random.h"
-#include "runtime/policy.h"
+#include "runtime/policy/builtin/random.h"
+#include "runtime/policy/policy.h"
 
 namespace weft::testing {
 

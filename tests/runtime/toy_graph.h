@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::testing {
 

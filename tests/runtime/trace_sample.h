@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/plan.h"
-#include "runtime/trace.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/trace.h"
 
 namespace weft::testing_sample {
 

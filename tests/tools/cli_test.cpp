@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/run_command.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace weft {
 namespace {

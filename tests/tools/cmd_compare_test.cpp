@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "runtime/policy.h"
+#include "runtime/policy/policy.h"
 #include "tests/tools/small_step.h"
 
 namespace weft {

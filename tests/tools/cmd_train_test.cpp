@@ -18,7 +18,7 @@
 
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
-#include "train/manifest.h"
+#include "train/checkpoint/manifest.h"
 
 namespace weft {
 namespace {

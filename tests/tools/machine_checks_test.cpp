@@ -6,7 +6,6 @@
 namespace weft {
 namespace {
 
-
 bool promises_speed(const MachineCheck& check) {
   return check.note.find("is faster") != std::string::npos;
 }

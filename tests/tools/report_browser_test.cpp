@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "runtime/report_page.h"
+#include "inspect/report/report_page.h"
 #include "tests/faults/child_process.h"
 #include "tests/tools/small_step.h"
 

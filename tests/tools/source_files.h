@@ -31,7 +31,7 @@ inline std::string source_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// As people name it: "runtime/plan.h".
+/// As people name it: "runtime/plan/plan.h".
 inline std::string source_name(const std::filesystem::path& path) {
   return std::filesystem::relative(path, WEFT_SOURCE_DIR).string();
 }

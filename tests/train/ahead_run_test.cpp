@@ -9,10 +9,10 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/device/device_executor.h"
-#include "tests/runtime/device/fake_device.h"
+#include "runtime/execute/device/device_executor.h"
+#include "tests/runtime/execute/device/fake_device.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft {
 namespace {

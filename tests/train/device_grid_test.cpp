@@ -2,11 +2,11 @@
 // once. The bits are the CPU executor's, no byte is touched without an order, and nothing waits for ever.
 #include <gtest/gtest.h>
 
-#include "runtime/device/device_executor.h"
-#include "tests/runtime/device/fake_device.h"
-#include "runtime/device/staged_transport.h"
-#include "runtime/policy.h"
-#include "tests/runtime/device/watched_device.h"
+#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/staged_transport.h"
+#include "runtime/policy/policy.h"
+#include "tests/runtime/execute/device/fake_device.h"
+#include "tests/runtime/execute/device/watched_device.h"
 #include "tests/train/grid_run.h"
 
 namespace weft {

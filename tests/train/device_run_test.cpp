@@ -7,8 +7,8 @@
 #include <sstream>
 #include <thread>
 
-#include "runtime/device/device_executor.h"
-#include "tests/runtime/device/fake_device.h"
+#include "runtime/execute/device/device_executor.h"
+#include "tests/runtime/execute/device/fake_device.h"
 #include "tests/train/grid_run.h"
 #include "train/run_devices.h"
 

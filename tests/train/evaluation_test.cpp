@@ -14,8 +14,8 @@
 #include "tests/ops/tiny_model.h"
 #include "tests/train/reference_transformer.h"
 #include "tests/train/written_tokens.h"
-#include "train/initial_weights.h"
-#include "train/training_state.h"
+#include "train/step/initial_weights.h"
+#include "train/step/training_state.h"
 
 namespace weft {
 namespace {

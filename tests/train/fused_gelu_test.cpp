@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "tests/train/grid_run.h"
-#include "train/config.h"
-#include "train/planning.h"
+#include "train/config/config.h"
+#include "train/step/planning.h"
 
 namespace weft {
 namespace {

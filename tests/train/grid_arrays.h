@@ -9,7 +9,7 @@
 
 #include "base/philox.h"
 #include "ops/sharding.h"
-#include "train/parameter_state.h"
+#include "train/checkpoint/parameter_state.h"
 
 namespace weft {
 

@@ -12,9 +12,9 @@
 #include "tests/train/grid_arrays.h"
 #include "tests/train/model_arrays.h"
 #include "tests/train/temporary_folder.h"
-#include "train/checkpoint.h"
-#include "train/checkpoint_writer.h"
-#include "train/weights.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_writer.h"
+#include "train/checkpoint/weights.h"
 
 namespace weft {
 namespace {

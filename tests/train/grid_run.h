@@ -18,9 +18,9 @@
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/comm/launch.h"
-#include "runtime/gemm_trials.h"
-#include "runtime/program.h"
-#include "train/initial_weights.h"
+#include "runtime/execute/program.h"
+#include "runtime/execute/tuning/gemm_trials.h"
+#include "train/step/initial_weights.h"
 
 namespace weft {
 

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "graph/analysis.h"
-#include "runtime/checker.h"
-#include "runtime/policy.h"
+#include "runtime/plan/checker.h"
+#include "runtime/policy/policy.h"
 #include "tests/train/grid_run.h"
 
 namespace weft {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "runtime/comm/launch.h"
-#include "train/config.h"
+#include "train/config/config.h"
 #include "train/trainer.h"
 
 namespace weft {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/models/model_config.h"
-#include "train/parameter_state.h"
+#include "train/checkpoint/parameter_state.h"
 
 namespace weft {
 

@@ -10,10 +10,10 @@
 
 #include "ops/lower.h"
 #include "runtime/comm/local.h"
-#include "runtime/program.h"
+#include "runtime/execute/program.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/reference_transformer.h"
-#include "train/initial_weights.h"
+#include "train/step/initial_weights.h"
 
 namespace weft {
 namespace {

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cpu/gemm_method.h"
-#include "runtime/plan_alone.h"
+#include "kernels/cpu/gemm/gemm_method.h"
+#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/policy/plan_alone.h"
 #include "tests/train/grid_run.h"
-#include "train/config.h"
-#include "train/planning.h"
-#include "train/step_config.h"
+#include "train/config/config.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft {
 namespace {
@@ -62,7 +63,7 @@ std::int64_t packings(const Graph& graph) {
 }
 
 std::int64_t packings(const GridRun& run) {
-  return packings(*rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites)));
+  return packings(*rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites), &cpu_weight_layouts()));
 }
 
 class PackedTraining : public ::testing::TestWithParam<Family> {};
@@ -93,7 +94,7 @@ TEST_P(PackedTraining, FollowsWhatMultipliesBf16) {
   const GridOutcome expected = run_grid(run);
   run.rewrites = "pack-weights=2,fp32";
   expect_equal(run_grid(run), expected);
-  const auto graph = rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites));
+  const auto graph = rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites), &cpu_weight_layouts());
   EXPECT_GT(packings(*graph), 0);
   for (const Task& task : graph->tasks()) {
     if (!std::holds_alternative<PackWeight>(task.operation)) continue;

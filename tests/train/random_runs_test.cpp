@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/policy.h"
+#include "runtime/policy/policy.h"
 #include "tests/train/tiny_run.h"
 
 namespace weft {

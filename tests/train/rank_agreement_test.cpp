@@ -1,5 +1,4 @@
 // Ranks that differ are told how, every one of them the same.
-#include "runtime/comm/agreement.h"
 #include "train/rank_agreement.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/comm/agreement.h"
 #include "runtime/comm/local.h"
 #include "tests/train/temporary_folder.h"
 

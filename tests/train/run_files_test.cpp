@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/render.h"
+#include "inspect/drawing/render.h"
 #include "ops/lower.h"
 #include "runtime/comm/launch.h"
-#include "runtime/program.h"
+#include "runtime/execute/program.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/toy_graph.h"
 #include "tests/train/temporary_folder.h"

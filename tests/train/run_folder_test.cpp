@@ -10,7 +10,7 @@
 #include "runtime/comm/launch.h"
 #include "tests/train/temporary_folder.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run_files.h"
 
 namespace weft {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "runtime/comm/local.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft {
 namespace {

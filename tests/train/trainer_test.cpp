@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint.h"
-#include "train/schedule.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/step/schedule.h"
 
 namespace weft {
 namespace {

@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "base/error.h"
-#include "runtime/gemm_trials.h"
+#include "runtime/execute/tuning/gemm_trials.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/evaluation.h"
-#include "train/gemm_tuning_file.h"
-#include "train/step_config.h"
-#include "train/run_gemm_tuning.h"
+#include "train/measure/run_gemm_tuning.h"
+#include "train/step/step_config.h"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/train/temporary_folder.h"
-#include "train/token_stream.h"
+#include "train/data/token_stream.h"
 
 namespace weft {
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/cuda/cublas_lt_functions.h"
+#include "kernels/cuda/gemm/cublas_lt_functions.h"
 #include "tests/gpu/emulator/gpu.h"
 
 struct cublasLtContext {};

@@ -16,7 +16,7 @@
 #include "runtime/comm/local.h"
 #include "runtime/comm/mpi.h"
 #include "runtime/comm/mpi_communicator.h"
-#include "runtime/watchdog.h"
+#include "runtime/execute/watchdog.h"
 #include "tests/runtime/comm/collectives_check.h"
 #include "tests/runtime/forwarding_world.h"
 

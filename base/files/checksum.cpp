@@ -1,0 +1,66 @@
+// CRC-32C by the processor's instruction where the build has SSE 4.2, else by table.
+#include "base/files/checksum.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#ifdef __SSE4_2__
+#include <nmmintrin.h>
+#endif
+
+namespace weft {
+namespace {
+
+#ifdef __SSE4_2__
+
+std::uint32_t extend(std::uint32_t state, std::span<const std::byte> bytes) {
+  const std::byte* at = bytes.data();
+  std::size_t left = bytes.size();
+  std::uint64_t wide = state;
+  for (; left >= sizeof(std::uint64_t); left -= sizeof(std::uint64_t), at += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    wide = _mm_crc32_u64(wide, word);
+  }
+  state = static_cast<std::uint32_t>(wide);
+  for (; left > 0; --left, ++at) state = _mm_crc32_u8(state, static_cast<unsigned char>(*at));
+  return state;
+}
+
+#else
+
+constexpr std::array<std::uint32_t, 256> make_table() {
+  constexpr std::uint32_t kReversedPolynomial = 0x82f63b78U;
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < table.size(); ++i) {
+    std::uint32_t value = i;
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1U) != 0 ? kReversedPolynomial : 0U);
+    table[i] = value;
+  }
+  return table;
+}
+
+std::uint32_t extend(std::uint32_t state, std::span<const std::byte> bytes) {
+  static constexpr std::array<std::uint32_t, 256> kTable = make_table();
+  for (const std::byte byte : bytes) {
+    state = (state >> 8) ^ kTable[(state ^ static_cast<std::uint32_t>(byte)) & 0xffU];
+  }
+  return state;
+}
+
+#endif
+
+}  // namespace
+
+Crc32c& Crc32c::add(std::span<const std::byte> bytes) {
+  state_ = extend(state_, bytes);
+  return *this;
+}
+
+std::string Crc32c::text() const {
+  return fmt::format("{:08x}", value());
+}
+
+}  // namespace weft

@@ -1,0 +1,208 @@
+// The write, fsync, rename sequence over POSIX calls, whose errors carry the name of what failed.
+#include "base/files/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/durable_folder.h"
+#include "base/files/mapped_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, std::string_view what) {
+  const std::string reason = std::strerror(errno);
+  throw RuntimeFault(in_quotes(path) + " can't be " + std::string(what) + ": " + reason);
+}
+
+constexpr int kMostLinks = 40;     // as the system follows at most
+constexpr int kMostWriters = 100;  // of one file at a time, and strangers' files under their temporary names
+
+/// The n-th name for what is being written of `path`; short enough for the longest names.
+fs::path temporary_name(const fs::path& path, int n) {
+  constexpr std::size_t kLongest = 230;
+  const std::string name = std::string(kWritingPrefix) + path.filename().string().substr(0, kLongest);
+  return path.parent_path() / (n == 0 ? name : name + "." + std::to_string(n));
+}
+
+/// Whether the file that is open still bears the name.
+bool bears(int fd, const fs::path& name) {
+  struct stat open_file {};
+  struct stat named {};
+  return ::fstat(fd, &open_file) == 0 && ::lstat(name.c_str(), &named) == 0 && open_file.st_ino == named.st_ino &&
+         open_file.st_dev == named.st_dev;
+}
+
+/// Removes what a killed writer left under a temporary name: a file of this user that nobody holds locked. False: it
+/// is something else, or somebody is writing.
+bool remove_abandoned(const fs::path& name) {
+  const int fd = ::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT;
+  struct stat found {};
+  const bool ours = ::fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == ::geteuid();
+  const bool removed = ours && ::flock(fd, LOCK_EX | LOCK_NB) == 0 && bears(fd, name) && ::unlink(name.c_str()) == 0;
+  ::close(fd);
+  return removed;
+}
+
+/// Opens a new file for what will be `path`, locked as long as it is open. -1: something stands under that name, and
+/// stays untouched.
+int create_exclusively(const fs::path& name, const fs::path& path) {
+  const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    if (errno == EEXIST) return -1;
+    fail(path, "created");
+  }
+  // Where the file system knows no locks, nobody takes another's file for an abandoned one either.
+  const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!taken && bears(fd, name)) return fd;
+  ::close(fd);  // another writer took it for an abandoned one before it was locked
+  return -1;
+}
+
+/// What a person's path stands for.
+struct Place {
+  fs::path path;                  // behind all links
+  std::optional<int> descriptor;  // of this process: /dev/stdout, /dev/fd/3
+  bool special = false;           // no file: a device, a pipe
+};
+
+/// The descriptor of this process that /proc/self/fd/3 names, whatever links lead to that folder.
+std::optional<int> descriptor_of(const fs::path& path) {
+  std::error_code none;
+  const fs::path own = fs::canonical("/proc/self/fd", none);
+  if (none || fs::canonical(path.parent_path(), none) != own || none) return std::nullopt;
+  const std::string digits = path.filename().string();
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size() ? std::optional(number) : std::nullopt;
+}
+
+Place place_of(fs::path path) {
+  std::error_code none;
+  // What such a link shows can't be opened by that name: "pipe:[4711]".
+  for (int i = 0; i < kMostLinks; ++i) {
+    if (const std::optional<int> descriptor = descriptor_of(path)) return {std::move(path), descriptor, false};
+    if (!fs::is_symlink(path, none)) break;
+    path = path.parent_path() / fs::read_symlink(path, none);
+  }
+  const bool special = fs::is_other(path, none);
+  return {std::move(path), std::nullopt, special};
+}
+
+}  // namespace
+
+DurableFile::DurableFile(fs::path path, Named named) : path_(std::move(path)) {
+  if (named == Named::by_person) {
+    Place place = place_of(path_);
+    if (place.descriptor || place.special) {
+      std::fflush(stdout);  // what was printed before comes before
+      fd_ = place.descriptor ? ::fcntl(*place.descriptor, F_DUPFD_CLOEXEC, 0)
+                             : ::open(place.path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+      if (fd_ < 0) fail(path_, "opened");
+      return;
+    }
+    path_ = std::move(place.path);
+  }
+  for (int n = 0; n < kMostWriters && fd_ < 0; ++n) {
+    temporary_ = temporary_name(path_, n);
+    fd_ = create_exclusively(temporary_, path_);
+    if (fd_ < 0 && remove_abandoned(temporary_)) fd_ = create_exclusively(temporary_, path_);
+  }
+  if (fd_ < 0) throw RuntimeFault(in_quotes(path_) + " can't be created: all temporary names beside it are taken");
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ < 0) return;
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());  // before the lock goes
+  ::close(fd_);
+}
+
+void DurableFile::write(std::span<const std::byte> bytes) {
+  bytes_ += bytes.size();
+  checksum_.add(bytes);
+  while (!bytes.empty()) {
+    constexpr std::size_t kLargest = std::size_t{1} << 30;  // one call transfers less than 2 GiB
+    const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kLargest));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail(path_, "written");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+FileSummary DurableFile::commit() {
+  if (temporary_.empty()) {
+    if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "written");
+    return {bytes_, checksum_.text()};
+  }
+  if (::fsync(fd_) != 0) fail(path_, "synced to disk");
+  // Under its lock, so that nobody takes it for abandoned.
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "put in place");
+  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "put in place");
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
+  return {bytes_, checksum_.text()};
+}
+
+FileSummary write_durable(const fs::path& path, std::string_view text, Named named) {
+  DurableFile file(path, named);
+  file.write(std::as_bytes(std::span(text.data(), text.size())));
+  return file.commit();
+}
+
+bool written_at_once(const fs::path& path) {
+  const Place place = place_of(path);
+  return place.descriptor || place.special;
+}
+
+fs::path behind_links(fs::path path) {
+  return place_of(std::move(path)).path;
+}
+
+void expect_writable(const fs::path& file, std::string_view fix) {
+  const Place place = place_of(file);
+  const fs::path folder = place.path.has_parent_path() ? place.path.parent_path() : ".";
+  std::error_code none;
+  bool fine = false;
+  if (place.descriptor) {
+    const int flags = ::fcntl(*place.descriptor, F_GETFL);
+    fine = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+  } else if (place.special) {
+    fine = ::access(place.path.c_str(), W_OK) == 0;
+  } else {
+    fine = fs::is_directory(folder, none) && !fs::is_directory(place.path, none) && !fs::is_symlink(place.path, none) &&
+           ::access(folder.c_str(), W_OK) == 0;
+  }
+  if (!fine) throw UserError(in_quotes(file) + " can't be written", "a file in a folder that is there", fix);
+}
+
+void sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(folder, "opened");
+  const int result = ::fsync(fd);
+  const int reason = errno;
+  ::close(fd);
+  // Some file systems can't sync a folder (EINVAL); their renames are as durable as they get.
+  if (result != 0 && reason != EINVAL) {
+    errno = reason;
+    fail(folder, "synced to disk");
+  }
+}
+
+}  // namespace weft

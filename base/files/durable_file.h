@@ -1,0 +1,70 @@
+// Files that are either complete or absent: written under a temporary name, synced to disk, then renamed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/files/checksum.h"
+
+namespace weft {
+
+/// What was written: to be compared with what is read back.
+struct FileSummary {
+  std::uint64_t bytes = 0;
+  std::string crc32c;  // eight hexadecimal digits, see Crc32c
+  friend bool operator==(const FileSummary&, const FileSummary&) = default;
+};
+
+/// Whose name a file bears. Files in the folders that Weft fills are Weft's: they take their name, and a link or
+/// whatever else stood there is replaced, never written through. What a person named, with -o say, means what it means
+/// to other tools: links are followed to the file that they stand for, and what is no file (a device, a pipe,
+/// /dev/stdout, /dev/fd/3) is written to as it is.
+enum class Named : std::uint8_t { by_weft, by_person };
+
+/// One file being written. Until commit() nothing exists under its name (or the older file is still there), and a
+/// writer that is abandoned, by an exception say, removes its temporary file. What is no file gets the bytes at once.
+///
+///   DurableFile file("run/manifest.json");
+///   file.write(bytes);
+///   file.commit();
+class DurableFile {
+ public:
+  /// Creates a temporary file beside `path` that no other writer uses, and removes one that a killed writer of `path`
+  /// left. Throws RuntimeFault if that fails.
+  explicit DurableFile(std::filesystem::path path, Named named = Named::by_weft);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  /// Appends. Throws RuntimeFault (a full disk, for example), naming the file.
+  void write(std::span<const std::byte> bytes);
+  /// Syncs, renames to the final name and syncs the folder.
+  FileSummary commit();
+
+ private:
+  std::filesystem::path path_, temporary_;  // no temporary one: written at once
+  int fd_ = -1;
+  std::uint64_t bytes_ = 0;
+  Crc32c checksum_;
+};
+
+/// Writes a whole text file durably.
+FileSummary write_durable(const std::filesystem::path& path, std::string_view text, Named named = Named::by_weft);
+
+/// Whether what a person named is no file, and gets bytes as they come: a device, a pipe, /dev/stdout.
+bool written_at_once(const std::filesystem::path& path);
+
+/// Where a chain of links ends: a path that is no link, and need not exist.
+std::filesystem::path behind_links(std::filesystem::path path);
+
+/// Throws UserError unless what a person named can be written: before minutes of work whose result would be lost.
+void expect_writable(const std::filesystem::path& file, std::string_view fix = "-o with another path");
+
+/// Makes renames inside `folder` survive a power failure.
+void sync_folder(const std::filesystem::path& folder);
+
+}  // namespace weft

@@ -1,0 +1,37 @@
+// A file mapped read-only into memory, so that weights larger than memory are read by page.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "base/files/input_file.h"
+
+namespace weft {
+
+/// For files that are read at once, as checkpoints and profiles are: one that is truncated while it is mapped ends the
+/// process by SIGBUS. What a run reads for as long as it lasts is an InputFile.
+///
+/// Owns one mapping. The bytes stay where they are when the object is moved, so views into them stay valid.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  /// Throws UserError if the path is missing, is a folder, can't be read or isn't a regular file. An empty file is
+  /// fine: it has no bytes.
+  explicit MappedFile(std::filesystem::path path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace weft

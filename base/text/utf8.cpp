@@ -1,0 +1,56 @@
+#include "base/text/utf8.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+unsigned byte_at(std::string_view text, std::size_t at) {
+  return static_cast<unsigned char>(text[at]);
+}
+
+/// Bytes of a character that begins so; 0: none does.
+std::size_t length_by(unsigned first) {
+  return first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+}
+
+/// Not written with more bytes than it takes, no half of a surrogate pair, and within Unicode.
+bool is_character(std::uint32_t code, std::size_t length) {
+  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+  return !overlong && (code < 0xD800 || code >= 0xE000) && code <= 0x10FFFF;
+}
+
+bool goes_on(unsigned byte) {
+  return (byte & 0xC0U) == 0x80;
+}
+
+}  // namespace
+
+Utf8Character first_character(std::string_view text) {
+  if (text.empty()) return {};
+  const unsigned first = byte_at(text, 0);
+  const std::size_t length = length_by(first);
+  if (length == 0 || length > text.size()) return {};
+  std::uint32_t code = length == 1 ? first : first & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if (!goes_on(byte_at(text, i))) return {};
+    code = code << 6 | (byte_at(text, i) & 0x3FU);
+  }
+  return is_character(code, length) ? Utf8Character{code, length} : Utf8Character{};
+}
+
+bool breaks_off(std::string_view text) {
+  if (text.empty() || length_by(byte_at(text, 0)) <= text.size()) return false;
+  return std::all_of(text.begin() + 1, text.end(), [](char c) { return goes_on(static_cast<unsigned char>(c)); });
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = first_character(text).length;
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+}  // namespace weft

@@ -1,0 +1,402 @@
+#include "inspect/drawing/timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text/text.h"
+#include "inspect/drawing/colors.h"
+#include "inspect/report/critical_chain.h"
+
+namespace weft {
+namespace {
+
+double milliseconds(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole <= 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string summary_line(const OverlapSummary& s) {
+  return fmt::format("step {:.2f} ms: computing {:.2f} ms, communicating {:.2f} ms, of which exposed {:.2f} ms",
+                     milliseconds(s.step), milliseconds(s.compute), milliseconds(s.communication),
+                     milliseconds(s.exposed));
+}
+
+// From the first begin to the last end that is to be shown.
+Interval span_of(const RecordedStep& step) {
+  Interval span{step.begin, step.end};
+  for (const TaskTime& time : step.times) {
+    span.begin = std::min(span.begin, time.begin);
+    span.end = std::max(span.end, time.end);
+  }
+  return span;
+}
+
+MemoryPoint peak_of(const std::vector<MemoryPoint>& curve) {
+  MemoryPoint peak;
+  for (const MemoryPoint& point : curve) {
+    if (point.bytes > peak.bytes) peak = point;
+  }
+  return peak;
+}
+
+// The most bytes that are alive within each of `windows` equal parts of the span.
+std::vector<std::int64_t> most_alive(const std::vector<MemoryPoint>& curve, Interval span, std::size_t windows) {
+  std::vector<std::int64_t> most(windows, 0);
+  const auto window = [&](std::int64_t time) {
+    const double share = static_cast<double>(time - span.begin) / static_cast<double>(span.end - span.begin);
+    return std::min(windows - 1, static_cast<std::size_t>(std::max(0.0, share) * static_cast<double>(windows)));
+  };
+  for (std::size_t i = 0; i < curve.size(); ++i) {
+    const std::size_t last = i + 1 < curve.size() ? window(curve[i + 1].time) : windows - 1;
+    for (std::size_t at = window(curve[i].time); at <= last; ++at) most[at] = std::max(most[at], curve[i].bytes);
+  }
+  return most;
+}
+
+std::size_t name_width(const Recording& recording) {
+  std::size_t width = 6;  // "memory"
+  for (const RecordedStream& stream : recording.streams) width = std::max(width, stream.name.size());
+  return width;
+}
+
+}  // namespace
+
+std::string timeline_text(const Recording& recording, const RecordedStep& step, int columns) {
+  const BusyTimes busy = busy_times(recording, step);
+  const Interval span = span_of(step);
+  const std::size_t name = name_width(recording);
+  const std::size_t frame = name + 9;  // "name |cells|  93 %"
+  const std::size_t cells = std::max<std::size_t>(static_cast<std::size_t>(std::max(columns, 40)), frame + 10) - frame;
+  const auto edge = [&](std::size_t cell) {
+    return span.begin + (span.end - span.begin) * static_cast<std::int64_t>(cell) / static_cast<std::int64_t>(cells);
+  };
+
+  std::string out;
+  for (std::size_t i = 0; i < recording.streams.size(); ++i) {
+    const bool compute = recording.streams[i].compute;
+    out += fmt::format("{:<{}} |", recording.streams[i].name, name);
+    for (std::size_t cell = 0; cell < cells; ++cell) {
+      const Intervals window = {{edge(cell), edge(cell + 1)}};
+      const Intervals active = intersection(busy.streams[i], window);
+      const std::int64_t length = total_length(active);
+      if (length == 0) {
+        out += '.';
+      } else if (2 * length < window[0].end - window[0].begin) {
+        out += '+';
+      } else if (compute) {
+        out += '#';
+      } else {
+        out += 2 * total_length(intersection(active, busy.exposed)) >= length ? '!' : '=';
+      }
+    }
+    out += fmt::format("| {:3.0f} %\n", percent(total_length(busy.streams[i]), span.end - span.begin));
+  }
+  const std::vector<MemoryPoint> curve = memory_curve(recording, step);
+  if (const std::int64_t peak = peak_of(curve).bytes; peak > 0 && span.end > span.begin) {
+    out += fmt::format("{:<{}} |", "memory", name);
+    for (const std::int64_t bytes : most_alive(curve, span, cells)) {
+      out += bytes == 0 ? '.' : static_cast<char>('0' + std::min<std::int64_t>(9, bytes * 10 / peak));
+    }
+    out += fmt::format("| {}\n", format_bytes(static_cast<double>(peak)));
+  }
+  return out + summary_line(summarize(recording, step)) +
+         "\n(# computing, = communicating, ! exposed, + busy for less than half of the time, . idle)\n";
+}
+
+namespace {
+
+constexpr double kLeft = 130, kWidth = 1200, kRight = 110;
+constexpr double kRow = 24, kBar = 17, kExposed = 4, kHead = 30, kCurve = 60, kPartTitle = 22, kRankTitle = 16;
+// Bars that are narrower and nearer than this become one.
+constexpr double kPixel = 1;
+
+/// Writes the picture from top to bottom.
+class Timeline {
+ public:
+  explicit Timeline(std::span<const TimelinePart> parts) : parts_(parts), picture_(kLeft + kWidth + kRight, 0) {
+    double height = kHead;
+    for (const TimelinePart& part : parts) {
+      height += kPartTitle;
+      const Recording& recording = *part.recording;
+      for (const RecordedRank& rank : recording.ranks) {
+        if (rank.steps.empty()) continue;
+        const Interval span = span_of(rank.steps.back());
+        length_ = std::max(length_, span.end - begin_of(recording));
+        height += kRankTitle + kRow * static_cast<double>(recording.streams.size()) + kCurve + 14;
+      }
+      length_ = std::max(length_, static_cast<std::int64_t>(part.bound_ns));
+    }
+    bottom_ = height;
+    picture_ = Picture(kLeft + kWidth + kRight, height + 60);
+  }
+
+  Picture picture() {
+    append_axis();
+    double y = kHead;
+    for (const TimelinePart& part : parts_) {
+      picture_.text(10, y + 12, part.title, {.size = 14, .bold = true});
+      const double top = y;
+      y += kPartTitle;
+      for (const RecordedRank& rank : part.recording->ranks) {
+        if (!rank.steps.empty()) y = append_rank(*part.recording, rank, y);
+      }
+      if (part.bound_ns > 0) append_bound(part, top + 4, y - 8);
+    }
+    append_legend(bottom_ + 34);
+    return picture_;
+  }
+
+ private:
+  // Of all ranks' last steps: their clocks agree.
+  static std::int64_t begin_of(const Recording& recording) {
+    std::int64_t begin = INT64_MAX;
+    for (const RecordedRank& rank : recording.ranks) {
+      if (!rank.steps.empty()) begin = std::min(begin, span_of(rank.steps.back()).begin);
+    }
+    return begin;
+  }
+
+  double x(std::int64_t time) const {
+    return kLeft + kWidth * static_cast<double>(time - begin_) / static_cast<double>(length_);
+  }
+
+  // A tick at every 1, 2 or 5 times a power of ten, six to fifteen in all.
+  void append_axis() {
+    const double length = milliseconds(length_);
+    const double power = std::pow(10.0, std::floor(std::log10(length / 6)));
+    const double tick = length / 6 >= 5 * power ? 5 * power : length / 6 >= 2 * power ? 2 * power : power;
+    const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(tick) + 1e-9)));
+    for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) {
+      const double at = kLeft + kWidth * i * tick / length;
+      const std::array<Point, 2> line = {{{at, kHead - 6}, {at, bottom_}}};
+      picture_.line(line, {.stroke = "#e0e0e0"});
+      picture_.text(at, bottom_ + 14, fmt::format("{:.{}f}", i * tick, digits),
+                    {.color = "#555555", .anchor = TextPaint::Anchor::middle});
+    }
+    picture_.text(kLeft + kWidth + 30, bottom_ + 14, "ms", {.color = "#555555"});
+  }
+
+  void append_bound(const TimelinePart& part, double top, double bottom) {
+    begin_ = 0;
+    const double at = x(static_cast<std::int64_t>(part.bound_ns));
+    const std::array<Point, 2> line = {{{at, top}, {at, bottom}}};
+    picture_.begin_group(fmt::format("no policy is faster on this graph: {}", format_time(part.bound_ns)));
+    picture_.line(line, {.stroke = kMarkColor, .width = 2, .dashed = true});
+    picture_.text(at - 4, top + 8, fmt::format("lower bound {}", format_time(part.bound_ns)),
+                  {.color = kMarkColor, .anchor = TextPaint::Anchor::end});
+    picture_.end_group();
+  }
+
+  double append_rank(const Recording& recording, const RecordedRank& rank, double y) {
+    begin_ = begin_of(recording);
+    const RecordedStep& step = rank.steps.back();
+    const BusyTimes busy = busy_times(recording, step);
+    const Interval span = span_of(step);
+    picture_.text(10, y + 8, fmt::format("rank {}", rank.rank), {.bold = true});
+    picture_.text(kLeft, y + 8, summary_line(summarize(recording, step)), {.color = "#555555"});
+    y += kRankTitle;
+    const double first_row = y;
+    std::vector<std::vector<std::uint32_t>> of_stream(recording.streams.size());
+    for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) of_stream[recording.tasks[i].stream].push_back(i);
+    for (std::size_t stream = 0; stream < recording.streams.size(); ++stream, y += kRow) {
+      picture_.text(kLeft - 8, y + 12, recording.streams[stream].name, {.anchor = TextPaint::Anchor::end});
+      picture_.rect(kLeft, y, kWidth, kBar, {.fill = "#f4f4f4"});
+      append_tasks(recording, step, std::move(of_stream[stream]), y);
+      picture_.text(kLeft + kWidth + 8, y + 12,
+                    fmt::format("{:.0f} %", percent(total_length(busy.streams[stream]), span.end - span.begin)),
+                    {.color = "#555555"});
+      if (!recording.streams[stream].compute) {
+        append_exposed(intersection(busy.streams[stream], busy.exposed), y + kBar);
+      }
+    }
+    append_chain(recording, step, first_row);
+    append_memory(recording, step, y);
+    return y + kCurve + 14;
+  }
+
+  void append_tasks(const Recording& recording, const RecordedStep& step, std::vector<std::uint32_t> tasks, double y) {
+    std::sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return std::pair(step.times[a].begin, a) < std::pair(step.times[b].begin, b);
+    });
+    for (std::size_t i = 0; i < tasks.size();) {
+      const TaskTime time = step.times[tasks[i]];
+      std::size_t end = i + 1;
+      if (x(time.end) - x(time.begin) < kPixel) {
+        // The neighbours that are as narrow and as near, up to a few pixels.
+        std::int64_t last = time.end;
+        while (end < tasks.size()) {
+          const TaskTime next = step.times[tasks[end]];
+          if (x(next.end) - x(next.begin) >= kPixel || x(next.begin) - x(last) >= kPixel / 2 ||
+              x(next.end) - x(time.begin) > 3 * kPixel) {
+            break;
+          }
+          last = std::max(last, next.end);
+          ++end;
+        }
+      }
+      const std::span<const std::uint32_t> bar(tasks.data() + i, end - i);
+      bar.size() == 1 ? append_task(recording.tasks[bar.front()], time, y) : append_merged(recording, step, bar, y);
+      i = end;
+    }
+  }
+
+  void append_task(const RecordedTask& task, TaskTime time, double y) {
+    const KindStyle& style = style_of(task.style);
+    kinds_.insert(task.style);
+    const double width = std::max(0.5, x(time.end) - x(time.begin));
+    picture_.begin_group(fmt::format("{}\n{:.3f} to {:.3f} ms, {:.3f} ms", task.name, milliseconds(time.begin - begin_),
+                                     milliseconds(time.end - begin_), milliseconds(time.end - time.begin)));
+    // A border would hide what is narrower than itself.
+    picture_.rect(x(time.begin), y, width, kBar,
+                  {.fill = style.fill, .stroke = width > 4 ? "#ffffff" : "", .width = 0.5});
+    if (width > 5.4 * static_cast<double>(task.name.size()) + 6) {
+      picture_.text(x(time.begin) + 3, y + 12, task.name, {.size = 10, .color = style.text});
+    }
+    picture_.end_group();
+  }
+
+  void append_merged(const Recording& recording, const RecordedStep& step, std::span<const std::uint32_t> tasks,
+                     double y) {
+    std::map<KindClass, std::int64_t> time_of;
+    std::int64_t sum = 0, end = 0;
+    for (const std::uint32_t task : tasks) {
+      const std::int64_t ns = step.times[task].end - step.times[task].begin;
+      time_of[recording.tasks[task].style] += ns;
+      sum += ns;
+      end = std::max(end, step.times[task].end);
+    }
+    const auto most = std::max_element(time_of.begin(), time_of.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    kinds_.insert(most->first);
+    const std::int64_t begin = step.times[tasks.front()].begin;
+    picture_.begin_group(fmt::format("{} tasks, {} to {}\n{:.3f} to {:.3f} ms, busy {:.3f} ms", tasks.size(),
+                                     recording.tasks[tasks.front()].name, recording.tasks[tasks.back()].name,
+                                     milliseconds(begin - begin_), milliseconds(end - begin_), milliseconds(sum)));
+    picture_.rect(x(begin), y, std::max(0.5, x(end) - x(begin)), kBar, {.fill = style_of(most->first).fill});
+    picture_.end_group();
+  }
+
+  void append_exposed(const Intervals& exposed, double y) {
+    for (std::size_t i = 0; i < exposed.size();) {
+      std::size_t end = i + 1;
+      std::int64_t sum = exposed[i].end - exposed[i].begin;
+      while (end < exposed.size() && x(exposed[end].begin) - x(exposed[end - 1].end) < kPixel / 2 &&
+             x(exposed[end].end) - x(exposed[i].begin) < 3 * kPixel) {
+        sum += exposed[end].end - exposed[end].begin;
+        ++end;
+      }
+      picture_.begin_group(fmt::format("exposed {:.3f} ms", milliseconds(sum)));
+      picture_.rect(x(exposed[i].begin), y, std::max(0.5, x(exposed[end - 1].end) - x(exposed[i].begin)), kExposed,
+                    {.fill = kAlarmColor});
+      picture_.end_group();
+      any_exposed_ = true;
+      i = end;
+    }
+  }
+
+  void append_chain(const Recording& recording, const RecordedStep& step, double first_row) {
+    const std::vector<std::uint32_t> chain = critical_chain(recording, step);
+    if (chain.empty()) return;
+    std::vector<Point> points;
+    std::int64_t waited = 0, last_end = step.begin;
+    std::map<std::string, std::int64_t> time_on;
+    const auto add = [&](double px, double py) {
+      // Less than half a pixel of way is none.
+      if (!points.empty() && std::abs(points.back().x - px) + std::abs(points.back().y - py) < kPixel / 2) return;
+      points.push_back({px, py});
+    };
+    for (const std::uint32_t task : chain) {
+      const double y = first_row + kRow * recording.tasks[task].stream + 2;
+      const TaskTime time = step.times[task];
+      add(x(time.begin), y);
+      add(x(time.end), y);
+      waited += std::max<std::int64_t>(0, time.begin - last_end);
+      time_on[recording.streams[recording.tasks[task].stream].name] += time.end - time.begin;
+      last_end = time.end;
+    }
+    if (points.size() < 2) points.push_back({points.front().x + 0.5, points.front().y});
+    std::string told = fmt::format("critical path: {} tasks, waiting {:.3f} ms", chain.size(), milliseconds(waited));
+    for (const auto& [stream, ns] : time_on) told += fmt::format("\n{:.3f} ms on {}", milliseconds(ns), stream);
+    picture_.begin_group(told);
+    picture_.line(points, {.stroke = kAlarmColor, .width = 1.5});
+    picture_.end_group();
+    any_chain_ = true;
+  }
+
+  void append_memory(const Recording& recording, const RecordedStep& step, double y) {
+    const std::vector<MemoryPoint> curve = memory_curve(recording, step);
+    const MemoryPoint peak = peak_of(curve);
+    if (peak.bytes == 0 || x(span_of(step).end) <= x(step.begin)) return;
+    const Interval span = span_of(step);
+    const double left = x(span.begin), right = x(span.end), height = kCurve - 16, base = y + kCurve - 4;
+    const auto windows = static_cast<std::size_t>(std::max(1.0, (right - left) / 2));
+    const std::vector<std::int64_t> most = most_alive(curve, span, windows);
+    std::vector<Point> points = {{left, base}};
+    const double step_width = (right - left) / static_cast<double>(windows);
+    for (std::size_t i = 0; i < windows; ++i) {
+      const double top = base - height * static_cast<double>(most[i]) / static_cast<double>(peak.bytes);
+      if (i > 0 && most[i] == most[i - 1]) {
+        points.back().x = left + step_width * static_cast<double>(i + 1);
+        continue;
+      }
+      points.push_back({left + step_width * static_cast<double>(i), top});
+      points.push_back({left + step_width * static_cast<double>(i + 1), top});
+    }
+    points.push_back({right, base});
+    picture_.text(kLeft - 8, base - 6, "memory", {.anchor = TextPaint::Anchor::end});
+    picture_.begin_group("live scratch bytes");
+    picture_.line(points, {.fill = "#d9ccE3", .stroke = kMarkColor, .width = 0.7});
+    picture_.end_group();
+    const double at = x(peak.time);
+    const std::array<Point, 3> pointer = {
+        {{at, base - height}, {at - 4, base - height - 6}, {at + 4, base - height - 6}}};
+    picture_.line(pointer, {.fill = kMarkColor});
+    const bool on_the_left = at > kLeft + kWidth * 0.7;
+    picture_.text(
+        at + (on_the_left ? -8 : 8), base - height - 1,
+        fmt::format("peak {} of scratch at {:.2f} ms{}{}", format_bytes(static_cast<double>(peak.bytes)),
+                    milliseconds(peak.time - begin_), recording.state_bytes > 0 ? ", beside state of " : "",
+                    recording.state_bytes > 0 ? format_bytes(static_cast<double>(recording.state_bytes)) : ""),
+        {.color = kMarkColor, .anchor = on_the_left ? TextPaint::Anchor::end : TextPaint::Anchor::start});
+  }
+
+  void append_legend(double y) {
+    double at = kLeft;
+    const auto entry = [&](std::string_view name, std::string_view fill, double height) {
+      picture_.rect(at, y - height + 1, 14, height, {.fill = fill});
+      picture_.text(at + 18, y, name);
+      at += 34 + 6.2 * static_cast<double>(name.size());
+    };
+    for (const KindClass kind : kinds_) entry(style_of(kind).name, style_of(kind).fill, 10);
+    if (any_exposed_) entry("exposed communication", kAlarmColor, kExposed);
+    if (any_chain_) entry("critical path (through the bars)", kAlarmColor, 1.5);
+  }
+
+  std::span<const TimelinePart> parts_;
+  Picture picture_;
+  std::int64_t begin_ = 0;   // of the part that is being drawn
+  std::int64_t length_ = 1;  // nothing to show still has an axis
+  double bottom_ = 0;
+  std::set<KindClass> kinds_;
+  bool any_exposed_ = false, any_chain_ = false;
+};
+
+}  // namespace
+
+Picture timeline_picture(std::span<const TimelinePart> parts) {
+  return Timeline(parts).picture();
+}
+
+}  // namespace weft

@@ -1,0 +1,37 @@
+// Recorded steps as a picture: in a terminal, and as SVG or PNG.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "inspect/drawing/picture.h"
+#include "runtime/plan/recording.h"
+
+namespace weft {
+
+/// One row a stream, `columns` characters wide in all (at least 40), then the memory and a line with the sums. A
+/// character stands for what the stream did in that time: # computing, = communicating behind a computation,
+/// ! communicating while nothing computes (exposed), + busy for less than half of it, . idle. Memory: tenths of its
+/// peak, rounded up.
+///
+///   compute0 |######+.########|  88 %
+///   data     |....==!!==+.....|  38 %
+///   memory   |1234678999998421|  12.3 MiB
+std::string timeline_text(const Recording& recording, const RecordedStep& step, int columns = 100);
+
+/// A recording among others in one picture: the last step of each of its ranks.
+struct TimelinePart {
+  std::string title = {};
+  const Recording* recording = nullptr;
+  double bound_ns = 0;  // no policy is faster on this graph; 0: not known
+};
+
+/// Parts below each other on one time axis, each from its step's begin (the clocks of its ranks must agree). One row a
+/// stream and rank: bars in the colours of inspect/drawing/colors.h with the tasks' names as tooltips, exposed
+/// communication as red bars under its row, the critical chain (critical_chain.h) as a red line through the bars, and
+/// on the right how busy each stream was; below each rank its live scratch bytes with their peak; the bound as an
+/// upright line. What is narrower than a pixel is drawn as one bar that says what it stands for, so that the picture
+/// doesn't grow with the number of tasks. Equal input gives equal bytes.
+Picture timeline_picture(std::span<const TimelinePart> parts);
+
+}  // namespace weft

@@ -1,0 +1,360 @@
+#include "inspect/formats/chrome_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "graph/groups.h"
+#include "inspect/formats/viewer_rows.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kPiece = 1 << 16;
+
+/// Formats into a buffer that is handed on when it is full.
+class Writer {
+ public:
+  explicit Writer(const TextSink& sink) : sink_(sink) {}
+  template <class... Values>
+  void put(fmt::format_string<Values...> format, Values&&... values) {
+    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Values>(values)...);
+    if (buffer_.size() > kPiece) flush();
+  }
+  void flush() {
+    sink_(std::string_view(buffer_.data(), buffer_.size()));
+    buffer_.clear();
+  }
+
+ private:
+  const TextSink& sink_;
+  fmt::memory_buffer buffer_;
+};
+
+std::string json_string(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string groups_json(const Recording& recording, int rank) {
+  std::vector<std::string> groups, seen;
+  for (const RecordedTask& task : recording.tasks) {
+    if (task.channel.empty() || std::ranges::find(seen, task.channel) != seen.end()) continue;
+    seen.push_back(task.channel);
+  }
+  std::ranges::sort(seen);
+  for (const std::string& name : seen) {
+    const std::optional<Channel> channel = find_channel(name);
+    if (!channel) continue;
+    const std::vector<std::int64_t> ranks = group_ranks(*recording.grid, *channel, rank);
+    groups.push_back(
+        fmt::format(R"({{"pg_name": "{}", "pg_desc": "{}", "backend_config": "weft", "pg_size": {}, "ranks": "[{}]"}})",
+                    name, name, ranks.size(), fmt::join(ranks, ", ")));
+  }
+  return fmt::format(R"(, "pg_count": {}, "pg_config": [{}])", groups.size(), fmt::join(groups, ", "));
+}
+
+/// What the events don't say or say too often: the plan.
+class TableWriter {
+ public:
+  TableWriter(const Recording& recording, std::int64_t origin, Writer& out)
+      : recording_(recording), origin_(origin), out_(out) {}
+
+  void write() {
+    out_.put("\"weft\": {{\n\"version\": {},\n\"policy\": {},\n\"world\": {},\n", kTraceVersion,
+             json_string(recording_.policy), recording_.world);
+    if (recording_.grid) put_grid(*recording_.grid);
+    out_.put("\"state_bytes\": {},\n\"plan_fingerprint\": \"{:#018x}\",\n\"origin_ns\": {}", recording_.state_bytes,
+             recording_.plan_fingerprint, origin_);
+    list("streams", recording_.streams, [&](const RecordedStream& stream) {
+      out_.put("{{\"name\": {}, \"compute\": {}}}", json_string(stream.name), stream.compute);
+    });
+    list("tasks", recording_.tasks, [&](const RecordedTask& task) { put_task(task); });
+    list("edges", recording_.edges, [&](const RecordedEdge& edge) { put_edge(edge); });
+    list("ranks", recording_.ranks, [&](const RecordedRank& rank) {
+      out_.put("{{\"rank\": {}, \"steps\": [", rank.rank);
+      for (std::size_t i = 0; i < rank.steps.size(); ++i) {
+        const RecordedStep& step = rank.steps[i];
+        out_.put("{}[{}, {}, {}]", i == 0 ? "" : ", ", step.step, step.begin - origin_, step.end - origin_);
+      }
+      out_.put("]}}");
+    });
+    out_.put("\n}},\n");
+  }
+
+ private:
+  template <class Values, class Put>
+  void list(std::string_view name, const Values& values, const Put& put) {
+    out_.put(",\n\"{}\": [", name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      out_.put("{}\n", i == 0 ? "" : ",");
+      put(values[i]);
+    }
+    out_.put("\n]");
+  }
+
+  void put_grid(const Grid& grid) {
+    out_.put("\"grid\": {{\"x\": {}, \"y\": {}, \"z\": {}, \"data\": {}, \"order\": [", grid.x, grid.y, grid.z,
+             grid.data);
+    for (std::size_t i = 0; i < grid.order.size(); ++i) {
+      out_.put("{}\"{}\"", i == 0 ? "" : ", ", to_string(grid.order[i]));
+    }
+    out_.put("]}},\n");
+  }
+
+  void put_task(const RecordedTask& task) {
+    out_.put(
+        "{{\"name\": {}, \"kind\": {}, \"style\": \"{}\", \"stream\": {}, \"phase\": \"{}\", \"layer\": {}, "
+        "\"micro_batch\": {}, \"flops\": {}, \"bytes\": {}, \"network_bytes\": {}, \"allocates\": {}, \"frees\": {}",
+        json_string(task.name), json_string(task.kind), style_of(task.style).name, task.stream, to_string(task.phase),
+        task.layer, task.micro_batch, task.flops, task.bytes, task.network_bytes, task.allocates, task.frees);
+    if (!task.channel.empty()) out_.put(", \"channel\": {}", json_string(task.channel));
+    if (task.group_size != 0) out_.put(", \"group_size\": {}", task.group_size);
+    if (!task.reason.empty()) out_.put(", \"reason\": {}", json_string(task.reason));
+    out_.put("}}");
+  }
+
+  void put_edge(const RecordedEdge& edge) {
+    const std::array<unsigned, 3> more = {static_cast<unsigned>(edge.reason), edge.distance,
+                                          static_cast<unsigned>(edge.kind)};
+    std::size_t count = more.size();
+    while (count > 0 && more[count - 1] == 0) --count;
+    out_.put("[{}, {}{}{}]", edge.from, edge.to, count > 0 ? ", " : "",
+             fmt::join(more.begin(), more.begin() + static_cast<std::ptrdiff_t>(count), ", "));
+  }
+
+  const Recording& recording_;
+  const std::int64_t origin_;
+  Writer& out_;
+};
+
+/// Writes the events of one rank, line by line. Rows of the viewer are thread ids, which must differ between processes,
+/// be above 0 and fit 32 bits.
+class RankWriter {
+ public:
+  RankWriter(const Recording& recording, const std::vector<RecordedWait>& waits, const RecordedRank& rank,
+             const ChromeTraceOptions& options, std::int64_t origin, Writer& out, bool& any)
+      : recording_(recording),
+        waits_(waits),
+        rank_(rank),
+        options_(options),
+        origin_(origin),
+        out_(out),
+        any_(any),
+        rows_(recording.streams.size()) {}
+
+  void write() {
+    metadata("process_name", kStepsRow, fmt::format("\"name\": \"rank {}\"", rank_.rank));
+    metadata("process_sort_index", kStepsRow, fmt::format("\"sort_index\": {}", rank_.rank));
+    row(kStepsRow, 0, "steps");
+    for (std::size_t i = 0; i < recording_.streams.size(); ++i) row(i, i + 1, recording_.streams[i].name);
+    describe_tasks();
+    const RecordedStep* last = nullptr;
+    for (const RecordedStep& step : rank_.steps) {
+      if (last != nullptr && step.step <= last->step) throw std::logic_error("a trace's steps don't rise");
+      write_step(step, last);
+      last = &step;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kStepsRow = 998;                  // behind any stream
+  static constexpr std::int64_t kArrowsOfARank = 1'000'000'000;  // ids differ between ranks
+
+  std::int64_t tid(std::size_t row) const {
+    return std::int64_t{rank_.rank} * 1000 + static_cast<std::int64_t>(row) + 1;
+  }
+
+  void begin_event() {
+    out_.put("{}", any_ ? ",\n" : "\n");
+    any_ = true;
+  }
+
+  void metadata(std::string_view what, std::size_t row, std::string_view arguments) {
+    begin_event();
+    out_.put("{{\"ph\": \"M\", \"name\": \"{}\", \"pid\": {}, \"tid\": {}, \"args\": {{{}}}}}", what, rank_.rank + 1,
+             tid(row), arguments);
+  }
+
+  void row(std::size_t row, std::size_t sort_index, std::string_view name) {
+    metadata("thread_name", row, fmt::format("\"name\": {}", json_string(name)));
+    metadata("thread_sort_index", row, fmt::format("\"sort_index\": {}", sort_index));
+  }
+
+  // What is said of a task is the same in every step.
+  void describe_tasks() {
+    for (const RecordedTask& task : recording_.tasks) {
+      const bool renamed = options_.kineto_names && !task.channel.empty();
+      names_.push_back(json_string(renamed ? std::string(kKinetoCollective) + task.name : task.name));
+      std::string& text = described_.emplace_back(fmt::format(
+          "\"phase\": \"{}\", \"layer\": {}, \"micro_batch\": {}, \"stream\": {}, \"flops\": {:.0f}, \"bytes\": {:.0f}",
+          to_string(task.phase), task.layer, task.micro_batch, task.stream + 1, task.flops, task.bytes));
+      if (!task.channel.empty()) {
+        text += fmt::format(", \"network_bytes\": {:.0f}, \"Collective name\": {}, \"Process Group Name\": {}",
+                            task.network_bytes, json_string(task.kind), json_string(task.channel));
+        text += group_of(task.channel);
+      }
+      if (!task.reason.empty()) text += fmt::format(", \"reason\": {}", json_string(task.reason));
+    }
+  }
+
+  std::string group_of(std::string_view name) {
+    const std::optional<Channel> channel = find_channel(name);
+    if (!recording_.grid || !channel || rank_.rank >= recording_.grid->ranks()) return "";
+    std::string& text = groups_[static_cast<std::size_t>(*channel)];
+    if (!text.empty()) return text;
+    // As many as PyTorch writes: the world of a large simulated cluster stands in every event.
+    constexpr std::size_t kMostRanks = 30;
+    const std::vector<std::int64_t> ranks = group_ranks(*recording_.grid, *channel, rank_.rank);
+    std::vector<std::string> shown;
+    for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) shown.push_back(std::to_string(ranks[i]));
+    if (ranks.size() > kMostRanks) shown.back() = "...";
+    return text = fmt::format(", \"Group size\": {}, \"Process Group Ranks\": \"[{}]\"", ranks.size(),
+                              fmt::join(shown, ", "));
+  }
+
+  void write_step(const RecordedStep& step, const RecordedStep* last) {
+    if (step.begin < origin_) throw std::logic_error("a traced step begins before the trace's origin");
+    slice(kStepsRow, fmt::format("\"ProfilerStep#{}\"", step.step), "user_annotation",
+          steps_.place({step.begin - origin_, step.end - origin_}), fmt::format("\"step\": {}", step.step));
+    std::vector<TaskTime> shown(step.times.size());
+    for (std::size_t i = 0; i < recording_.tasks.size(); ++i) {
+      const RecordedTask& task = recording_.tasks[i];
+      if (step.times[i].begin < step.begin) throw std::logic_error("a traced time lies before its step's begin");
+      const TaskTime measured{step.times[i].begin - origin_, step.times[i].end - origin_};
+      shown[i] = rows_[task.stream].place(measured);
+      arguments_.clear();
+      auto to = std::back_inserter(arguments_);
+      fmt::format_to(to, "\"step\": {}, {}", step.step, described_[i]);
+      if (shown[i].begin > measured.begin) {
+        fmt::format_to(to, ", \"waited_ns\": {}", shown[i].begin - measured.begin);
+      }
+      if (shown[i].end > measured.end) fmt::format_to(to, ", \"grown_ns\": {}", shown[i].end - measured.end);
+      slice(task.stream, names_[i], task.kind, shown[i], std::string_view(arguments_.data(), arguments_.size()));
+    }
+    if (options_.arrows) {
+      for (const RecordedWait& wait : waits_) {
+        if (wait.distance > 0 && (last == nullptr || last->step + wait.distance != step.step)) continue;
+        const TaskTime& from = (wait.distance > 0 ? last_shown_ : shown)[wait.from];
+        if (const auto tail = arrow_tail(from, shown[wait.to])) {
+          arrow(recording_.tasks[wait.from].stream, *tail, recording_.tasks[wait.to].stream, shown[wait.to].begin);
+        }
+      }
+    }
+    if (options_.counters) {
+      counter("scratch memory", "bytes", memory_curve(recording_, step));
+      counter("in flight", "bytes", in_flight_curve(recording_, step));
+    }
+    last_shown_ = std::move(shown);
+  }
+
+  // From whole nanoseconds, without a detour through floating point.
+  void put_microseconds(std::string_view key, std::int64_t ns) {
+    out_.put(", \"{}\": {}.{:03}", key, ns / 1000, ns % 1000);
+  }
+
+  void slice(std::size_t row, std::string_view quoted_name, std::string_view category, const TaskTime& time,
+             std::string_view arguments) {
+    begin_event();
+    out_.put("{{\"ph\": \"X\", \"name\": {}, \"cat\": {}, \"pid\": {}, \"tid\": {}", quoted_name, quoted(category),
+             rank_.rank + 1, tid(row));
+    put_microseconds("ts", time.begin);
+    put_microseconds("dur", time.end - time.begin);
+    out_.put(", \"args\": {{{}}}}}", arguments);
+  }
+
+  void arrow(std::size_t from_row, std::int64_t from, std::size_t to_row, std::int64_t to) {
+    const std::int64_t id = rank_.rank * kArrowsOfARank + ++last_arrow_;
+    const auto end = [&](std::string_view kind, std::size_t row, std::int64_t time) {
+      begin_event();
+      out_.put("{{\"ph\": \"{}\", \"name\": \"wait\", \"cat\": \"wait\", \"id\": {}, \"pid\": {}, \"tid\": {}", kind,
+               id, rank_.rank + 1, tid(row));
+      put_microseconds("ts", time);
+      out_.put("{}}}", kind == "f" ? ", \"bp\": \"e\"" : "");
+    };
+    end("s", from_row, from);
+    end("f", to_row, to);
+  }
+
+  void counter(std::string_view name, std::string_view unit, const std::vector<MemoryPoint>& curve) {
+    std::int64_t shown = -1;
+    for (const MemoryPoint& point : curve) {
+      if (std::exchange(shown, point.bytes) == point.bytes) continue;
+      begin_event();
+      out_.put("{{\"ph\": \"C\", \"name\": \"{}\", \"pid\": {}", name, rank_.rank + 1);
+      put_microseconds("ts", point.time - origin_);
+      out_.put(", \"args\": {{\"{}\": {}}}}}", unit, point.bytes);
+    }
+  }
+
+  // Kinds are few and repeat: the same one mostly stands in the last event.
+  std::string_view quoted(std::string_view kind) {
+    if (kind != kind_) {
+      kind_ = kind;
+      quoted_kind_ = json_string(kind);
+    }
+    return quoted_kind_;
+  }
+
+  const Recording& recording_;
+  const std::vector<RecordedWait>& waits_;
+  const RecordedRank& rank_;
+  const ChromeTraceOptions& options_;
+  const std::int64_t origin_;
+  Writer& out_;
+  bool& any_;                                   // whether an event stands in the text already
+  std::vector<std::string> names_, described_;  // by task, as JSON
+  std::array<std::string, 6> groups_;           // by channel
+  std::vector<ViewerRow> rows_;                 // by stream
+  ViewerRow steps_;
+  std::int64_t last_arrow_ = 0;
+  std::vector<TaskTime> last_shown_;
+  fmt::memory_buffer arguments_;
+  std::string kind_, quoted_kind_ = "\"\"";
+};
+
+}  // namespace
+
+std::int64_t first_begin(const Recording& recording) {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  bool any = false;
+  for (const RecordedRank& rank : recording.ranks) {
+    for (const RecordedStep& step : rank.steps) first = std::min(first, step.begin), any = true;
+  }
+  return any ? first : 0;
+}
+
+void write_chrome_trace(const Recording& recording, const ChromeTraceOptions& options, const TextSink& sink) {
+  const std::int64_t origin = options.origin.value_or(first_begin(recording));
+  const int rank = recording.ranks.empty() ? 0 : recording.ranks.front().rank;
+  Writer out(sink);
+  out.put(
+      "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"weft\", \"rank\": {}, \"world_size\": {}{}}},\n"
+      "\"displayTimeUnit\": \"ms\",\n",
+      rank, recording.world,
+      options.kineto_names && recording.grid && rank < recording.grid->ranks() ? groups_json(recording, rank) : "");
+  TableWriter(recording, origin, out).write();
+  out.put("\"traceEvents\": [");
+  std::vector<RecordedWait> waits;
+  if (options.arrows) waits = waits_between_streams(recording);
+  bool any = false;
+  for (const RecordedRank& traced : recording.ranks) {
+    RankWriter(recording, waits, traced, options, origin, out, any).write();
+  }
+  out.put("\n]}}\n");
+  out.flush();
+}
+
+std::string chrome_trace_json(const Recording& recording, const ChromeTraceOptions& options) {
+  std::string text;
+  write_chrome_trace(recording, options, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,256 @@
+#include "inspect/formats/perfetto_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "inspect/formats/protobuf.h"
+#include "inspect/formats/viewer_rows.h"
+
+namespace weft {
+namespace {
+
+constexpr std::uint32_t kPacketOfTrace = 1;  // Trace.packet
+constexpr std::uint64_t kSequence = 1;       // all packets come from one writer
+constexpr std::uint64_t kTracksOfARank = 1024;
+
+namespace packet {
+constexpr std::uint32_t timestamp = 8, sequence = 10, track_event = 11, interned = 12, flags = 13, descriptor = 60,
+                        first_on_sequence = 87;
+constexpr std::uint64_t state_cleared = 1, needs_state = 2;
+}  // namespace packet
+namespace descriptor {
+constexpr std::uint32_t uuid = 1, name = 2, parent = 5, counter = 8, child_ordering = 11, rank = 12;
+constexpr std::uint64_t explicit_order = 3;
+}  // namespace descriptor
+namespace event {
+constexpr std::uint32_t categories = 3, annotation = 4, type = 9, name = 10, track = 11, counter_value = 30, flows = 47,
+                        ending_flows = 48;
+constexpr std::uint64_t begin = 1, end = 2, counter = 4;
+}  // namespace event
+namespace annotation {
+constexpr std::uint32_t name = 10, integer = 4, number = 5, text = 6;
+}  // namespace annotation
+
+ProtoMessage integer_annotation(std::string_view name, std::int64_t value) {
+  ProtoMessage out;
+  out.text(annotation::name, name).integer(annotation::integer, value);
+  return out;
+}
+
+/// What a name is interned as; 0 stands for none.
+class Names {
+ public:
+  explicit Names(std::uint32_t field) : field_(field) {}
+  std::uint64_t of(const std::string& name) {
+    const auto [found, fresh] = ids_.try_emplace(name, ids_.size() + 1);
+    if (fresh) {
+      ProtoMessage entry;
+      entry.varint(1, found->second).text(2, name);
+      table_.message(field_, entry);
+    }
+    return found->second;
+  }
+  const ProtoMessage& table() const { return table_; }
+
+ private:
+  const std::uint32_t field_;
+  std::map<std::string, std::uint64_t> ids_;
+  ProtoMessage table_;
+};
+
+class PerfettoWriter {
+ public:
+  PerfettoWriter(const Recording& recording, const TextSink& sink)
+      : recording_(recording), sink_(sink), origin_(first_begin(recording)) {}
+
+  void write() {
+    intern_names();
+    waits_ = waits_between_streams(recording_);
+    for (std::size_t i = 0; i < recording_.ranks.size(); ++i) write_rank(recording_.ranks[i], i);
+    flush(true);
+  }
+
+ private:
+  void put(ProtoMessage& body) {
+    body.varint(packet::sequence, kSequence);
+    ProtoMessage framed;
+    framed.message(kPacketOfTrace, body);
+    out_ += framed.bytes();
+    flush(false);
+  }
+
+  void flush(bool all) {
+    constexpr std::size_t kPiece = 1 << 16;
+    if (out_.size() < kPiece && !all) return;
+    sink_(out_);
+    out_.clear();
+  }
+
+  // Names and what is said of tasks once, before all events.
+  void intern_names() {
+    constexpr std::uint32_t kCategories = 1, kEventNames = 2;
+    Names kinds(kCategories), names(kEventNames);
+    for (const RecordedTask& task : recording_.tasks) {
+      kind_of_.push_back(kinds.of(task.kind));
+      name_of_.push_back(names.of(task.name));
+      said_.push_back(describe(task));
+    }
+    step_name_ = names.of("step");
+    step_kind_ = kinds.of("step");
+    ProtoMessage body;
+    body.varint(packet::flags, packet::state_cleared).varint(packet::first_on_sequence, 1);
+    body.text(packet::interned, std::string(kinds.table().bytes()) + std::string(names.table().bytes()));
+    put(body);
+  }
+
+  static ProtoMessage describe(const RecordedTask& task) {
+    ProtoMessage said;
+    const auto text = [&](std::string_view name, std::string_view value) {
+      ProtoMessage one;
+      said.message(event::annotation, one.text(annotation::name, name).text(annotation::text, value));
+    };
+    const auto number = [&](std::string_view name, double value) {
+      ProtoMessage one;
+      said.message(event::annotation, one.text(annotation::name, name).number(annotation::number, value));
+    };
+    text("phase", to_string(task.phase));
+    if (task.layer >= 0) said.message(event::annotation, integer_annotation("layer", task.layer));
+    if (task.micro_batch >= 0) said.message(event::annotation, integer_annotation("micro_batch", task.micro_batch));
+    if (task.flops > 0) number("flops", task.flops);
+    number("bytes", task.bytes);
+    if (!task.channel.empty()) {
+      number("network_bytes", task.network_bytes);
+      text("channel", task.channel);
+      if (task.group_size > 0) said.message(event::annotation, integer_annotation("group_size", task.group_size));
+    }
+    if (!task.reason.empty()) text("reason", task.reason);
+    return said;
+  }
+
+  std::uint64_t track(std::size_t rank, std::uint64_t below) const { return 1 + rank * kTracksOfARank + below; }
+
+  void describe_track(std::uint64_t uuid, std::string_view name, std::uint64_t parent, std::uint64_t place,
+                      bool counter) {
+    ProtoMessage track, body;
+    track.varint(descriptor::uuid, uuid).text(descriptor::name, name);
+    if (parent == 0) {
+      track.varint(descriptor::child_ordering, descriptor::explicit_order);
+    } else {
+      track.varint(descriptor::parent, parent);
+    }
+    track.varint(descriptor::rank, place);
+    if (counter) {
+      constexpr std::uint32_t kUnit = 3;
+      constexpr std::uint64_t kBytes = 3;
+      ProtoMessage unit;
+      track.message(descriptor::counter, unit.varint(kUnit, kBytes));
+    }
+    put(body.message(packet::descriptor, track));
+  }
+
+  void write_rank(const RecordedRank& rank, std::size_t index) {
+    const std::size_t streams = recording_.streams.size();
+    const std::uint64_t root = track(index, 0), steps = track(index, 1), first = track(index, 2);
+    const std::uint64_t memory = first + streams, in_flight = memory + 1;
+    describe_track(root, fmt::format("rank {}", rank.rank), 0, index, false);
+    describe_track(steps, "steps", root, 0, false);
+    for (std::size_t i = 0; i < streams; ++i) describe_track(first + i, recording_.streams[i].name, root, i + 1, false);
+    describe_track(memory, "scratch memory", root, streams + 1, true);
+    describe_track(in_flight, "in flight", root, streams + 2, true);
+    const std::vector<std::vector<TaskTime>> shown = place_tasks(rank);
+    ViewerRow row;
+    for (std::size_t i = 0; i < rank.steps.size(); ++i) {
+      const RecordedStep& step = rank.steps[i];
+      ProtoMessage said;
+      said.message(event::annotation, integer_annotation("step", step.step));
+      slice(steps, row.place({step.begin - origin_, step.end - origin_}), step_kind_, step_name_, said);
+      const bool goes_on = i + 1 < rank.steps.size() && step.step + 1 == rank.steps[i + 1].step;
+      mark_arrows(shown[i], goes_on ? &shown[i + 1] : nullptr);
+      for (std::uint32_t task = 0; task < recording_.tasks.size(); ++task) {
+        ProtoMessage body = said_[task];
+        for (const std::uint64_t id : leaving_[task]) body.fixed64(event::flows, id);
+        for (const std::uint64_t id : arriving_[task]) body.fixed64(event::ending_flows, id);
+        slice(first + recording_.tasks[task].stream, shown[i][task], kind_of_[task], name_of_[task], body);
+      }
+      counter(memory, memory_curve(recording_, step));
+      counter(in_flight, in_flight_curve(recording_, step));
+    }
+  }
+
+  std::vector<std::vector<TaskTime>> place_tasks(const RecordedRank& rank) const {
+    std::vector<std::vector<TaskTime>> shown;
+    std::vector<ViewerRow> rows(recording_.streams.size());
+    const RecordedStep* last = nullptr;
+    for (const RecordedStep& step : rank.steps) {
+      if (last != nullptr && step.step <= last->step) throw std::logic_error("a trace's steps don't rise");
+      last = &step;
+      std::vector<TaskTime>& times = shown.emplace_back(step.times);
+      for (std::size_t i = 0; i < times.size(); ++i) {
+        if (times[i].begin < step.begin) throw std::logic_error("a traced time lies before its step's begin");
+        times[i] = rows[recording_.tasks[i].stream].place({times[i].begin - origin_, times[i].end - origin_});
+      }
+    }
+    return shown;
+  }
+
+  // Arrows of a step, and those into the next one, whose heads wait for it.
+  void mark_arrows(const std::vector<TaskTime>& shown, const std::vector<TaskTime>* next) {
+    leaving_.assign(shown.size(), {});
+    arriving_ = std::exchange(arriving_later_, {});
+    arriving_.resize(shown.size());
+    arriving_later_.resize(shown.size());
+    for (const RecordedWait& wait : waits_) {
+      const std::vector<TaskTime>* const heads = wait.distance == 0 ? &shown : next;
+      if (heads == nullptr || !arrow_tail(shown[wait.from], (*heads)[wait.to])) continue;
+      const std::uint64_t id = ++last_arrow_;
+      leaving_[wait.from].push_back(id);
+      (wait.distance == 0 ? arriving_ : arriving_later_)[wait.to].push_back(id);
+    }
+  }
+
+  void put_event(std::int64_t time, const ProtoMessage& what) {
+    ProtoMessage body;
+    body.integer(packet::timestamp, time).varint(packet::flags, packet::needs_state).message(packet::track_event, what);
+    put(body);
+  }
+
+  void slice(std::uint64_t track, const TaskTime& time, std::uint64_t kind, std::uint64_t name, ProtoMessage begin) {
+    begin.varint(event::type, event::begin).varint(event::track, track);
+    put_event(time.begin, begin.varint(event::categories, kind).varint(event::name, name));
+    ProtoMessage end;
+    put_event(time.end, end.varint(event::type, event::end).varint(event::track, track));
+  }
+
+  void counter(std::uint64_t track, const std::vector<MemoryPoint>& curve) {
+    std::int64_t shown = -1;
+    for (const MemoryPoint& point : curve) {
+      if (std::exchange(shown, point.bytes) == point.bytes) continue;
+      ProtoMessage value;
+      value.varint(event::type, event::counter).varint(event::track, track);
+      put_event(point.time - origin_, value.integer(event::counter_value, point.bytes));
+    }
+  }
+
+  const Recording& recording_;
+  const TextSink& sink_;
+  const std::int64_t origin_;
+  std::string out_;
+  std::vector<RecordedWait> waits_;
+  std::vector<std::uint64_t> kind_of_, name_of_;  // by task: interned
+  std::vector<ProtoMessage> said_;                // by task: annotations
+  std::uint64_t step_kind_ = 0, step_name_ = 0, last_arrow_ = 0;
+  std::vector<std::vector<std::uint64_t>> leaving_, arriving_, arriving_later_;  // by task: arrows
+};
+
+}  // namespace
+
+void write_perfetto_trace(const Recording& recording, const TextSink& sink) {
+  PerfettoWriter(recording, sink).write();
+}
+
+}  // namespace weft

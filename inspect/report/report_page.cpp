@@ -1,0 +1,218 @@
+#include "inspect/report/report_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "base/files/byte_source.h"
+#include "base/text/base64.h"
+#include "base/text/text.h"
+#include "inspect/drawing/timeline.h"
+#include "inspect/report/loss_chart.h"
+#include "inspect/report/report_assets.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kMostPlainBytes = 2'000'000;
+
+/// A drawing as part of a page: without what stands before its <svg>, and without comments.
+std::string inline_svg(const std::string& svg) {
+  const std::size_t begin = svg.find("<svg");
+  if (begin == std::string::npos) throw std::logic_error("a drawing that isn't SVG");
+  std::string out;
+  for (std::size_t at = begin; at < svg.size();) {
+    const std::size_t comment = svg.find("<!--", at);
+    out.append(svg, at, comment == std::string::npos ? std::string::npos : comment - at);
+    if (comment == std::string::npos) break;
+    const std::size_t end = svg.find("-->", comment);
+    if (end == std::string::npos) throw std::logic_error("a drawing with an open comment");
+    at = end + 3;
+  }
+  return out;
+}
+
+std::string packed(const std::string& text) {
+  std::string out;
+  GzipPacker packer([&](std::string_view piece) { out += piece; });
+  packer.write(text);
+  packer.finish();
+  return out;
+}
+
+/// Writes the page from top to bottom.
+class Html {
+ public:
+  explicit Html(const ReportPage& page) : page_(page) {}
+
+  std::string text() {
+    head();
+    for (const ReportTable& table : page_.leading) section(table);
+    timeline();
+    graph();
+    for (std::size_t i = 0; i < page_.trailing.size(); ++i) {
+      if (page_.trailing[i].folded) continue;
+      section(page_.trailing[i]);
+    }
+    folded();
+    losses();
+    out_ += "</main>\n<div id=\"weft-tip\" role=\"tooltip\" hidden></div>\n<script>\n\"use strict\";{\n";
+    out_ += report_script();
+    out_ += "}\n</script>\n</body>\n</html>\n";
+    return std::move(out_);
+  }
+
+ private:
+  template <class... T>
+  void append(fmt::format_string<T...> format, T&&... arguments) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<T>(arguments)...);
+  }
+
+  void head() {
+    const std::string title = xml_escaped(page_.title);
+    out_ =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        "script-src 'unsafe-inline'; img-src data:\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+    append("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n", title, report_style());
+    append("<header><h1>{}</h1><span class=\"soft\">{}</span>", title, xml_escaped(page_.subtitle));
+    out_ +=
+        "<span class=\"right live\"><button type=\"button\" id=\"weft-theme\" title=\"light or dark\">dark</button>"
+        "</span></header>\n<main>\n<p id=\"weft-trouble\" role=\"alert\" hidden></p>\n";
+    // Before everything that bears the names of tasks, so that none of them can take its id.
+    const std::string data = report_data(page_);
+    const bool compress = data.size() > kMostPlainBytes;
+    append("<script type=\"application/json\" id=\"weft-data\" data-form=\"{}\">", compress ? "gzip" : "plain");
+    out_ += compress ? base64(packed(data)) : data;
+    out_ += "</script>\n";
+    if (page_.facts.empty()) return;
+    out_ += "<ul class=\"facts\">\n";
+    for (const ReportFact& fact : page_.facts) {
+      append("<li><b>{}</b><span>{}</span></li>\n", xml_escaped(fact.value), xml_escaped(fact.label));
+    }
+    out_ += "</ul>\n";
+  }
+
+  void timeline() {
+    out_ +=
+        "<section aria-label=\"timeline\"><h2>Timeline</h2>\n<div class=\"live\">\n<div class=\"tools\">"
+        "<input id=\"weft-search\" type=\"search\" placeholder=\"search tasks  ( / )\" aria-label=\"search tasks by "
+        "name\" spellcheck=\"false\"><span id=\"weft-found\" class=\"soft\" role=\"status\"></span>"
+        "<button type=\"button\" id=\"weft-fit\" title=\"the last step, then all of it (f)\">fit</button>"
+        "<button type=\"button\" id=\"weft-critical\" aria-pressed=\"false\" title=\"from the last task back along "
+        "what "
+        "arrived last, on each rank (c)\">critical path</button><span id=\"weft-legend\" class=\"legend\"></span>"
+        "<span class=\"key\"><i></i>exposed communication</span>";
+    bool bounds = false;
+    for (const ReportView& view : page_.views) bounds = bounds || !view.bounds.empty();
+    if (bounds) out_ += "<span class=\"key\"><i class=\"bound\"></i>lower bound</span>";
+    out_ +=
+        "</div>\n<canvas id=\"weft-map\" aria-hidden=\"true\"></canvas>\n"
+        "<div><canvas id=\"weft-canvas\" tabindex=\"0\" role=\"application\" aria-label=\"timeline: arrows pan, plus "
+        "and "
+        "minus zoom, f fits, slash searches, brackets go to the task before and behind\" "
+        "aria-describedby=\"weft-details\"></canvas></div>\n"
+        "<canvas id=\"weft-memory\" role=\"img\" aria-label=\"memory over time\"></canvas>\n"
+        "<p class=\"help soft\"><kbd>←</kbd> <kbd>→</kbd> pan, <kbd>+</kbd> <kbd>−</kbd> or the wheel zoom, "
+        "<kbd>↑</kbd> <kbd>↓</kbd> scroll, <kbd>f</kbd> fit, <kbd>/</kbd> search (<kbd>Enter</kbd> next), "
+        "<kbd>[</kbd> <kbd>]</kbd> task before and behind, <kbd>c</kbd> critical path, <kbd>Esc</kbd> unpin. Hover "
+        "shows "
+        "what a task waits for (red: the input that arrived last) and what waits for it (dashed); a click pins.</p>\n"
+        "<div id=\"weft-details\" aria-live=\"polite\" hidden></div>\n</div>\n";
+    if (!page_.timeline_note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(page_.timeline_note));
+    std::vector<TimelinePart> parts;
+    for (const ReportView& view : page_.views) {
+      double bound = 0;
+      for (const ReportBound& each : view.bounds) bound = std::max(bound, each.ns);
+      parts.push_back({view.name, &view.recording, bound});
+    }
+    out_ += "<div class=\"still\">\n" + inline_svg(timeline_picture(parts).svg()) + "</div>\n</section>\n";
+  }
+
+  void graph() {
+    if (page_.graph_svg.empty() && page_.graph_note.empty()) return;
+    out_ += "<section aria-label=\"graph\"><h2>Graph</h2>\n";
+    if (!page_.graph_note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(page_.graph_note));
+    if (!page_.graph_svg.empty()) {
+      out_ +=
+          "<div class=\"tools live\"><button type=\"button\" id=\"weft-closer\" aria-label=\"zoom in\">+</button>"
+          "<button type=\"button\" id=\"weft-farther\" aria-label=\"zoom out\">−</button><button type=\"button\" "
+          "id=\"weft-graph-fit\">fit</button><span class=\"soft\">a click selects the task in the "
+          "timeline</span></div>\n";
+      append("<div id=\"weft-graph\" data-view=\"{}\" role=\"group\" aria-label=\"the step's graph\">\n{}\n</div>\n",
+             xml_escaped(page_.graph_view), inline_svg(page_.graph_svg));
+    }
+    out_ += "</section>\n";
+  }
+
+  void cell(const ReportTable& table, const ReportCell& cell, std::size_t column) {
+    const bool words = column < table.words || column + table.trailing_words >= table.heads.size();
+    append("<td{}>", words ? " class=\"text\"" : "");
+    const std::string text = xml_escaped(cell.text);
+    if (cell.task.empty()) {
+      out_ += text;
+    } else {
+      append("<button type=\"button\" data-view=\"{}\" data-task=\"{}\">{}</button>", xml_escaped(table.view),
+             xml_escaped(cell.task), text);
+    }
+    out_ += "</td>";
+  }
+
+  void content(const ReportTable& table) {
+    if (!table.note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(table.note));
+    if (table.rows.empty()) return;
+    out_ += "<div class=\"wide\"><table>\n<thead><tr>";
+    for (std::size_t i = 0; i < table.heads.size(); ++i) {
+      const bool words = i < table.words || i + table.trailing_words >= table.heads.size();
+      append("<th scope=\"col\"{}>{}</th>", words ? " class=\"text\"" : "", xml_escaped(table.heads[i]));
+    }
+    out_ += "</tr></thead>\n<tbody>\n";
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      out_ += table.best == r ? "<tr class=\"best\">" : "<tr>";
+      for (std::size_t i = 0; i < table.rows[r].size(); ++i) cell(table, table.rows[r][i], i);
+      out_ += "</tr>\n";
+    }
+    out_ += "</tbody></table></div>\n";
+  }
+
+  void section(const ReportTable& table) {
+    append("<section><h2>{}</h2>\n", xml_escaped(table.title));
+    content(table);
+    out_ += "</section>\n";
+  }
+
+  void folded() {
+    bool any = false;
+    for (const ReportTable& table : page_.trailing) {
+      if (!table.folded) continue;
+      if (!any) out_ += "<section><h2>By policy</h2>\n";
+      any = true;
+      append("<details><summary>{}</summary>\n", xml_escaped(table.title));
+      content(table);
+      out_ += "</details>\n";
+    }
+    if (any) out_ += "</section>\n";
+  }
+
+  void losses() {
+    const std::string svg = loss_svg(page_.losses);
+    if (!svg.empty()) append("<section aria-label=\"loss\"><h2>Loss</h2>\n{}</section>\n", svg);
+  }
+
+  const ReportPage& page_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string report_html(const ReportPage& page) {
+  if (page.views.empty()) throw std::logic_error("a report without a recording");
+  return Html(page).text();
+}
+
+}  // namespace weft

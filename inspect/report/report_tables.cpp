@@ -1,0 +1,187 @@
+#include "inspect/report/report_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "train/progress.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+std::string percent(double share) {
+  const std::string text = fmt::format("{:.1f}", 100 * share);
+  return text == "-0.0" ? "0.0" : text;
+}
+
+std::string ms_text(std::int64_t ns) {
+  return fmt::format("{:.3f}", static_cast<double>(ns) * 1e-6);
+}
+
+/// A number of `entry`, or "-" where there is none.
+template <class Text>
+std::string number(const json& entry, const char* key, Text text) {
+  const auto found = entry.find(key);
+  return found == entry.end() ? "-" : text(found->template get<double>());
+}
+
+}  // namespace
+
+ReportTable policies_table(const json& comparison) {
+  ReportTable table{.title = "Policies",
+                    .heads = {"policy", "step ms", "speed-up", "gap %", "hidden %", "exposed ms", "overlap %",
+                              "contention ms", "memory"}};
+  if (comparison.contains("least_bound_ms")) {
+    table.note = fmt::format(
+        "No order can take less than {:.2f} ms. Gap: above the bound of the policy's own graph; hidden: of the time "
+        "between the serial step and the least bound, how much the policy saves.",
+        comparison.at("least_bound_ms").get<double>());
+  }
+  const json& policies = comparison.at("policies");
+  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
+  const bool timed = std::ranges::any_of(policies, [](const json& entry) { return entry.contains("planning_ms"); });
+  if (timed) table.heads.emplace_back("planning ms");
+  const bool measured = std::ranges::any_of(policies, [](const json& entry) { return entry.contains("measured"); });
+  if (measured) table.heads.insert(table.heads.end(), {"measured ms", "error %"});
+  double least = 0;
+  for (const json& entry : policies) {
+    std::vector<ReportCell> row = {{entry.at("policy").get<std::string>()}};
+    if (entry.contains("refused")) {
+      row.emplace_back("no plan");
+      row.resize(table.heads.size());
+      table.rows.push_back(std::move(row));
+      continue;
+    }
+    double step = entry.at("step_ms").get<double>();
+    row.emplace_back(ms(step));
+    row.emplace_back(number(entry, "speed_up", [](double value) { return fmt::format("{:.3f}", value); }));
+    row.emplace_back(number(entry, "gap", percent));
+    row.emplace_back(number(entry, "hidden", percent));
+    row.emplace_back(number(entry, "exposed_ms", ms));
+    row.emplace_back(number(entry, "overlap", percent));
+    row.emplace_back(number(entry, "contention_ms", ms));
+    row.emplace_back(
+        number(entry, "memory_bytes", [](double bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }));
+    if (timed) {
+      row.emplace_back(number(entry, "planning_ms", [](double value) { return fmt::format("{:.1f}", value); }));
+    }
+    if (measured) {
+      const json& times = entry.at("measured");
+      step = times.at("median_ms").get<double>();
+      row.emplace_back(ms(step));
+      row.emplace_back(percent(times.at("simulated_error").get<double>()));
+    }
+    if (!table.best || step < least) table.best = table.rows.size(), least = step;
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+ReportTable exposed_table(const Recording& recording, const std::string& view) {
+  struct Sum {
+    std::int64_t tasks = 0, busy = 0, exposed = 0, worst = -1;
+    std::string worst_task;
+  };
+  const RecordedStep& step = recording.ranks.front().steps.back();
+  const BusyTimes busy = busy_times(recording, step);
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+    const RecordedTask& task = recording.tasks[i];
+    if (task.channel.empty()) continue;
+    const Intervals one = {{step.times[i].begin, step.times[i].end}};
+    // Exposed intervals rise and don't touch, so the few that the task meets lie side by side.
+    const auto first = std::ranges::upper_bound(busy.exposed, one.front().begin, {}, &Interval::end);
+    const auto last = std::ranges::lower_bound(busy.exposed, one.front().end, {}, &Interval::begin);
+    std::int64_t exposed = 0;
+    for (auto at = first; at < last; ++at) {
+      exposed += std::min(at->end, one.front().end) - std::max(at->begin, one.front().begin);
+    }
+    Sum& sum = sums[{task.channel, task.kind}];
+    ++sum.tasks;
+    sum.busy += one.front().end - one.front().begin;
+    sum.exposed += exposed;
+    if (exposed > sum.worst) sum.worst = exposed, sum.worst_task = task.name;
+  }
+  ReportTable table{.title = "Exposed communication by axis and kind",
+                    .note = fmt::format("Of rank {}, step {}: communication while nothing computes. A task's name "
+                                        "selects it in the timeline.",
+                                        recording.ranks.front().rank, step.step),
+                    .view = view,
+                    .words = 2,
+                    .trailing_words = 1,
+                    .heads = {"axis", "kind", "tasks", "busy ms", "exposed ms", "overlap %", "most exposed"}};
+  if (sums.empty()) table.note = "This step doesn't communicate.";
+  for (const auto& [key, sum] : sums) {
+    const double overlap = sum.busy == 0 ? 0 : 1 - static_cast<double>(sum.exposed) / static_cast<double>(sum.busy);
+    table.rows.push_back({{key.first},
+                          {key.second},
+                          {fmt::format("{}", sum.tasks)},
+                          {ms_text(sum.busy)},
+                          {ms_text(sum.exposed)},
+                          {percent(overlap)},
+                          {sum.worst > 0 ? sum.worst_task : "", sum.worst > 0 ? sum.worst_task : ""}});
+  }
+  return table;
+}
+
+json causes_json(const Graph& graph, const Explanation& explanation) {
+  json list = json::array();
+  for (const ExposureGroup& group : explanation.groups) {
+    const ExposedCollective& worst = explanation.collectives[group.members.front()];
+    const Task& task = graph.task(worst.task);
+    json entry = {{"because", worst.because},
+                  {"cause", to_string(worst.cause)},
+                  {"exposed_ns", group.exposed_ns},
+                  {"kind", fmt::format("{} on {}", kind_name(task.operation), to_string(*channel_of(task.operation)))},
+                  {"members", group.members.size()},
+                  {"name", group.name},
+                  {"worst", task.name},
+                  {"worst_ns", worst.exposed_ns}};
+    if (!worst.remedies.empty() && worst.remedies.front().gain_ns > 0) {
+      entry["remedy"] = worst.remedies.front().what;
+      entry["gain_ns"] = worst.remedies.front().gain_ns;
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+ReportTable causes_table(const json& causes, const std::string& view) {
+  ReportTable table{
+      .title = "Why communication is exposed",
+      .view = view,
+      .words = 2,
+      .trailing_words = 3,
+      .heads = {"collectives", "kind", "count", "exposed ms", "cause", "of the worst", "what would hide it"}};
+  constexpr std::size_t kMostRows = 40;
+  double rest = 0;
+  for (const json& entry : causes) {
+    if (table.rows.size() == kMostRows) {
+      rest += entry.at("exposed_ns").get<double>();
+      continue;
+    }
+    std::string remedy = "nothing that was tried";
+    if (entry.contains("remedy")) {
+      remedy = fmt::format("{}: −{:.3f} ms", entry.at("remedy").get<std::string>(),
+                           entry.at("gain_ns").get<double>() * 1e-6);
+    }
+    table.rows.push_back({{entry.at("name").get<std::string>(), entry.at("worst").get<std::string>()},
+                          {entry.at("kind").get<std::string>()},
+                          {fmt::format("{}", entry.at("members").get<std::int64_t>())},
+                          {fmt::format("{:.3f}", entry.at("exposed_ns").get<double>() * 1e-6)},
+                          {entry.at("cause").get<std::string>()},
+                          {entry.at("because").get<std::string>()},
+                          {std::move(remedy)}});
+  }
+  if (causes.empty()) table.note = "No collective is exposed for long enough to matter.";
+  if (rest > 0)
+    table.note = fmt::format("{} more with {:.3f} ms aren't listed.", causes.size() - kMostRows, rest * 1e-6);
+  return table;
+}
+
+}  // namespace weft

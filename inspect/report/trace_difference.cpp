@@ -1,0 +1,133 @@
+#include "inspect/report/trace_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <utility>
+
+namespace weft {
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::ranges::max_element(values.begin(), middle)) / 2;
+}
+
+constexpr std::array<const char*, 5> kSums = {"step", "computing", "communicating", "exposed", "idle"};
+
+struct Medians {
+  std::array<double, kSums.size()> sums{};
+  std::map<std::string, double> kinds;
+  std::vector<double> tasks;
+};
+
+Medians medians_of(const Recording& recording) {
+  std::array<std::vector<double>, kSums.size()> sums;
+  std::map<std::string, std::vector<double>> kinds;
+  std::vector<std::vector<double>> tasks(recording.tasks.size());
+  for (const RecordedRank& rank : recording.ranks) {
+    for (const RecordedStep& step : rank.steps) {
+      const OverlapSummary overlap = summarize(recording, step);
+      const std::array<std::int64_t, kSums.size()> values = {overlap.step, overlap.compute, overlap.communication,
+                                                             overlap.exposed,
+                                                             overlap.step - overlap.compute - overlap.exposed};
+      for (std::size_t i = 0; i < values.size(); ++i) sums[i].push_back(static_cast<double>(values[i]));
+      std::map<std::string, double> of_kind;
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const auto length = static_cast<double>(step.times[i].end - step.times[i].begin);
+        of_kind[recording.tasks[i].kind] += length;
+        tasks[i].push_back(length);
+      }
+      for (const auto& [kind, sum] : of_kind) kinds[kind].push_back(sum);
+    }
+  }
+  Medians out;
+  for (std::size_t i = 0; i < sums.size(); ++i) out.sums[i] = median(std::move(sums[i]));
+  for (auto& [kind, values] : kinds) out.kinds[kind] = median(std::move(values));
+  for (auto& values : tasks) out.tasks.push_back(median(std::move(values)));
+  return out;
+}
+
+void sort_by_change(std::vector<ValueChange>& values) {
+  std::ranges::stable_sort(values, std::greater(), [](const ValueChange& v) { return std::abs(v.change()); });
+}
+
+std::string line(const ValueChange& value) {
+  const std::string relative =
+      value.a > 0 ? fmt::format("{:+.1f} %", 100 * value.change() / value.a) : std::string("new");
+  return fmt::format("  {:<40} {:>10.3f} {:>10.3f} {:>+10.3f}  {}\n", value.name, value.a * 1e-6, value.b * 1e-6,
+                     value.change() * 1e-6, value.change() == 0 ? "" : relative);
+}
+
+std::string names_text(const std::vector<std::string>& names, std::string_view which, std::size_t most) {
+  if (names.empty()) return "";
+  std::string text = fmt::format("\n{} tasks are only in {}:\n", names.size(), which);
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += "  " + names[i] + "\n";
+  if (names.size() > most) text += "  …\n";
+  return text;
+}
+
+}  // namespace
+
+TraceDifference compare_recordings(const Recording& a, const Recording& b) {
+  const Medians of_a = medians_of(a), of_b = medians_of(b);
+  TraceDifference out;
+  out.policy_a = a.policy, out.policy_b = b.policy;
+  for (std::size_t i = 0; i < kSums.size(); ++i) out.sums.push_back({kSums[i], of_a.sums[i], of_b.sums[i]});
+  std::map<std::string, ValueChange> kinds;
+  for (const auto& [kind, time] : of_a.kinds) kinds[kind].a = time;
+  for (const auto& [kind, time] : of_b.kinds) kinds[kind].b = time;
+  for (auto& [kind, value] : kinds) out.kinds.push_back({kind, value.a, value.b});
+  sort_by_change(out.kinds);
+  std::unordered_map<std::string_view, std::size_t> in_b;
+  for (std::size_t i = 0; i < b.tasks.size(); ++i) in_b.emplace(b.tasks[i].name, i);
+  std::vector<bool> met(b.tasks.size(), false);
+  for (std::size_t i = 0; i < a.tasks.size(); ++i) {
+    const auto found = in_b.find(a.tasks[i].name);
+    if (found == in_b.end()) {
+      out.only_a.push_back(a.tasks[i].name);
+      continue;
+    }
+    met[found->second] = true;
+    out.tasks.push_back({a.tasks[i].name, of_a.tasks[i], of_b.tasks[found->second]});
+  }
+  for (std::size_t i = 0; i < met.size(); ++i) {
+    if (!met[i]) out.only_b.push_back(b.tasks[i].name);
+  }
+  sort_by_change(out.tasks);
+  return out;
+}
+
+std::string difference_text(const TraceDifference& difference, std::size_t most) {
+  std::string text = fmt::format("a: policy {}, b: policy {}; medians over ranks and steps, in ms\n\n",
+                                 difference.policy_a, difference.policy_b);
+  const std::string head = fmt::format("{:>10} {:>10} {:>10}\n", "a", "b", "b - a");
+  text += fmt::format("  {:<40} {}", "sums", head);
+  for (const ValueChange& value : difference.sums) text += line(value);
+  text += fmt::format("\n  {:<40} {}", "kinds, all tasks of a step", head);
+  for (const ValueChange& value : difference.kinds) text += line(value);
+  if (!difference.tasks.empty()) text += fmt::format("\n  {:<40} {}", "tasks that changed most", head);
+  for (std::size_t i = 0; i < std::min(most, difference.tasks.size()); ++i) text += line(difference.tasks[i]);
+  return text + names_text(difference.only_a, "a", most) + names_text(difference.only_b, "b", most);
+}
+
+nlohmann::ordered_json difference_json(const TraceDifference& difference) {
+  const auto list = [](const std::vector<ValueChange>& values) {
+    nlohmann::ordered_json out = nlohmann::ordered_json::array();
+    for (const ValueChange& value : values) out.push_back({{"name", value.name}, {"a_ns", value.a}, {"b_ns", value.b}});
+    return out;
+  };
+  return {{"policy_a", difference.policy_a}, {"policy_b", difference.policy_b}, {"sums", list(difference.sums)},
+          {"kinds", list(difference.kinds)}, {"tasks", list(difference.tasks)}, {"only_a", difference.only_a},
+          {"only_b", difference.only_b}};
+}
+
+}  // namespace weft

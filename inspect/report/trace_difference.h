@@ -1,0 +1,34 @@
+// Two recordings side by side: what became slower, and what that did to the step.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/recording.h"
+
+namespace weft {
+
+/// Medians over all traced ranks and steps, in nanoseconds; `a` and `b` are the two recordings'.
+struct ValueChange {
+  std::string name;
+  double a = 0, b = 0;
+  double change() const { return b - a; }
+};
+
+struct TraceDifference {
+  std::string policy_a, policy_b;
+  std::vector<ValueChange> sums;   // step, computing, communicating, exposed, idle
+  std::vector<ValueChange> kinds;  // of a step's sum by kind; greatest change first
+  std::vector<ValueChange> tasks;  // in both; greatest change first
+  std::vector<std::string> only_a, only_b;
+};
+
+TraceDifference compare_recordings(const Recording& a, const Recording& b);
+
+/// With at most `most` tasks of each sort.
+std::string difference_text(const TraceDifference& difference, std::size_t most);
+nlohmann::ordered_json difference_json(const TraceDifference& difference);
+
+}  // namespace weft

@@ -1,0 +1,221 @@
+#include "inspect/report/trace_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text/text.h"
+
+namespace weft {
+namespace {
+
+double milliseconds(std::int64_t ns) {
+  return static_cast<double>(ns) * 1e-6;
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// Times of the tasks that `name_of` gives one name; those without a name are left out.
+template <class NameOf>
+std::vector<KindTimes> times_by(const Recording& recording, const RecordedStep& step, const Intervals& compute,
+                                const NameOf& name_of) {
+  std::map<std::string, KindTimes> by_name;
+  std::map<std::string, Intervals> busy;
+  for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+    const RecordedTask& task = recording.tasks[i];
+    const std::string& name = name_of(task);
+    if (name.empty()) continue;
+    KindTimes& of = by_name[name];
+    of.name = name;
+    ++of.tasks;
+    of.flops += task.flops;
+    of.network_bytes += task.network_bytes;
+    of.busy += std::max<std::int64_t>(0, step.times[i].end - step.times[i].begin);
+    if (!recording.streams[task.stream].compute) busy[name].push_back({step.times[i].begin, step.times[i].end});
+  }
+  std::vector<KindTimes> all;
+  for (auto& [name, of] : by_name) {
+    if (const auto found = busy.find(name); found != busy.end()) {
+      of.exposed = total_length(difference(merged(std::move(found->second)), compute));
+    }
+    all.push_back(std::move(of));
+  }
+  return all;
+}
+
+std::vector<Stall> stalls_of(const Recording& recording, const RecordedStep* before, const RecordedStep& step,
+                             std::size_t most) {
+  struct Last {
+    std::optional<std::uint32_t> task;
+    std::int64_t end = INT64_MIN;
+  };
+  std::vector<Last> last(recording.tasks.size());
+  for (const RecordedEdge& edge : recording.edges) {
+    if (edge.kind != EdgeKind::completes_before || (edge.distance > 0 && before == nullptr)) continue;
+    const std::int64_t end = (edge.distance > 0 ? before : &step)->times[edge.from].end;
+    if (end > last[edge.to].end) last[edge.to] = {edge.from, end};
+  }
+  std::vector<Stall> stalls;
+  std::vector<std::int64_t> free_from(recording.streams.size(), step.begin);
+  for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) {
+    const std::uint32_t stream = recording.tasks[i].stream;
+    const TaskTime& time = step.times[i];
+    if (recording.streams[stream].compute && time.begin > free_from[stream]) {
+      stalls.push_back({.stream = stream,
+                        .begin = free_from[stream],
+                        .end = time.begin,
+                        .task = i,
+                        .last = last[i].task,
+                        .last_end = last[i].task ? last[i].end : 0});
+    }
+    free_from[stream] = std::max(free_from[stream], time.end);
+  }
+  std::ranges::stable_sort(stalls, std::greater(), &Stall::length);
+  if (stalls.size() > most) stalls.resize(most);
+  return stalls;
+}
+
+std::string kinds_text(const std::vector<KindTimes>& kinds, std::int64_t step, std::string_view title) {
+  std::string text =
+      fmt::format("  {:<22} {:>7} {:>10} {:>7} {:>10}  {}\n", title, "tasks", "ms", "step %", "exposed", "work");
+  for (const KindTimes& kind : kinds) {
+    text += fmt::format("  {:<22} {:>7} {:>10.3f} {:>7.1f} {:>10}  {}\n", kind.name, kind.tasks,
+                        milliseconds(kind.busy), 100 * share(kind.busy, step),
+                        kind.network_bytes > 0 ? fmt::format("{:.3f}", milliseconds(kind.exposed)) : "",
+                        kind.network_bytes > 0 ? format_bytes(kind.network_bytes) : format_flops(kind.flops));
+  }
+  return text;
+}
+
+std::string stall_text(const Recording& recording, const Stall& stall, std::int64_t begin) {
+  std::string why = "has no dependencies: the stream itself was late";
+  if (stall.last) {
+    const RecordedTask& last = recording.tasks[*stall.last];
+    // Who ended before the stall began didn't cause it.
+    why = stall.last_end > stall.begin
+              ? fmt::format("waited for {} on {}", last.name, recording.streams[last.stream].name)
+              : fmt::format("was ready: {} had ended {:.3f} ms before", last.name,
+                            milliseconds(stall.end - stall.last_end));
+  }
+  return fmt::format("  {:>9.3f} ms at {:>9.3f}  {}: {} {}\n", milliseconds(stall.length()),
+                     milliseconds(stall.begin - begin), recording.streams[stall.stream].name,
+                     recording.tasks[stall.task].name, why);
+}
+
+const RecordedStep* step_before(const RecordedRank& rank, const RecordedStep& step) {
+  const auto at = static_cast<std::size_t>(&step - rank.steps.data());
+  return at > 0 && rank.steps[at - 1].step + 1 == step.step ? &rank.steps[at - 1] : nullptr;
+}
+
+}  // namespace
+
+StepSummary summarize_step(const Recording& recording, const RecordedRank& rank, const RecordedStep& step,
+                           std::size_t stalls) {
+  const BusyTimes busy = busy_times(recording, step);
+  StepSummary out{.rank = rank.rank,
+                  .overlap = summarize(busy, {step.begin, step.end}),
+                  .number = step.step,
+                  .idle = 0,
+                  .kinds = times_by(
+                      recording, step, busy.compute, [](const RecordedTask& t) -> auto& { return t.kind; }),
+                  .channels = times_by(
+                      recording, step, busy.compute, [](const RecordedTask& t) -> auto& { return t.channel; }),
+                  .stream_busy = {},
+                  .stalls = stalls_of(recording, step_before(rank, step), step, stalls)};
+  out.idle = out.overlap.step - out.overlap.compute - out.overlap.exposed;
+  for (const Intervals& stream : busy.streams) out.stream_busy.push_back(share(total_length(stream), out.overlap.step));
+  std::ranges::stable_sort(out.kinds, std::greater(), &KindTimes::busy);
+  return out;
+}
+
+TraceSummary summarize_trace(const Recording& recording, bool all_steps, std::size_t stalls) {
+  TraceSummary summary;
+  for (const RecordedRank& rank : recording.ranks) {
+    for (const RecordedStep& step : rank.steps) {
+      if (!all_steps && &step != &rank.steps.back()) continue;
+      summary.steps.push_back(summarize_step(recording, rank, step, stalls));
+    }
+  }
+  return summary;
+}
+
+std::string summary_text(const Recording& recording, const TraceSummary& summary) {
+  std::string text = fmt::format("policy {}, {} ranks, {} tasks and {} edges a step\n", recording.policy,
+                                 recording.world, recording.tasks.size(), recording.edges.size());
+  for (const StepSummary& of : summary.steps) {
+    const OverlapSummary& sums = of.overlap;
+    text += fmt::format(
+        "\nrank {}, step {}: {:.3f} ms\n"
+        "  computing {:.3f} ms, communicating {:.3f} ms, of which exposed {:.3f} ms; {:.1f} % overlapped; idle {:.3f} "
+        "ms\n",
+        of.rank, of.number, milliseconds(sums.step), milliseconds(sums.compute), milliseconds(sums.communication),
+        milliseconds(sums.exposed), 100 * sums.overlap_fraction(), milliseconds(of.idle));
+    text += "  busy:";
+    for (std::size_t i = 0; i < of.stream_busy.size(); ++i) {
+      text += fmt::format(" {} {:.1f} %{}", recording.streams[i].name, 100 * of.stream_busy[i],
+                          i + 1 < of.stream_busy.size() ? "," : "\n");
+    }
+    text += "\n" + kinds_text(of.kinds, sums.step, "kind");
+    if (!of.channels.empty()) text += "\n" + kinds_text(of.channels, sums.step, "channel");
+    if (of.stalls.empty()) continue;
+    const auto& times = *std::ranges::find(recording.ranks, of.rank, &RecordedRank::rank);
+    const auto& step = *std::ranges::find(times.steps, of.number, &RecordedStep::step);
+    text += "\n  longest stalls of compute streams, and what came last\n";
+    for (const Stall& stall : of.stalls) text += stall_text(recording, stall, step.begin);
+  }
+  return text;
+}
+
+nlohmann::ordered_json summary_json(const Recording& recording, const TraceSummary& summary) {
+  using nlohmann::ordered_json;
+  ordered_json json = {{"policy", recording.policy},
+                       {"world", recording.world},
+                       {"tasks", recording.tasks.size()},
+                       {"edges", recording.edges.size()},
+                       {"steps", ordered_json::array()}};
+  const auto kinds_json = [](const std::vector<KindTimes>& kinds) {
+    ordered_json list = ordered_json::array();
+    for (const KindTimes& kind : kinds) {
+      list.push_back({{"name", kind.name},
+                      {"tasks", kind.tasks},
+                      {"busy_ns", kind.busy},
+                      {"exposed_ns", kind.exposed},
+                      {"flops", kind.flops},
+                      {"network_bytes", kind.network_bytes}});
+    }
+    return list;
+  };
+  for (const StepSummary& of : summary.steps) {
+    ordered_json stalls = ordered_json::array(), busy = ordered_json::object();
+    for (const Stall& stall : of.stalls) {
+      stalls.push_back(
+          {{"stream", recording.streams[stall.stream].name},
+           {"begin_ns", stall.begin},
+           {"length_ns", stall.length()},
+           {"task", recording.tasks[stall.task].name},
+           {"last_dependency", stall.last ? ordered_json(recording.tasks[*stall.last].name) : ordered_json()},
+           {"last_end_ns", stall.last ? ordered_json(stall.last_end) : ordered_json()}});
+    }
+    for (std::size_t i = 0; i < of.stream_busy.size(); ++i) busy[recording.streams[i].name] = of.stream_busy[i];
+    json["steps"].push_back({{"rank", of.rank},
+                             {"step", of.number},
+                             {"step_ns", of.overlap.step},
+                             {"compute_ns", of.overlap.compute},
+                             {"communication_ns", of.overlap.communication},
+                             {"exposed_ns", of.overlap.exposed},
+                             {"overlap_fraction", of.overlap.overlap_fraction()},
+                             {"idle_ns", of.idle},
+                             {"stream_busy", busy},
+                             {"kinds", kinds_json(of.kinds)},
+                             {"channels", kinds_json(of.channels)},
+                             {"stalls", stalls}});
+  }
+  return json;
+}
+
+}  // namespace weft

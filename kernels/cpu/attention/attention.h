@@ -1,0 +1,44 @@
+// Causal softmax attention, tiled over query blocks: the scores of one block of one head live in worker scratch, never
+// a seq × seq matrix for a whole batch. The backward pass recomputes the probabilities from the stored log-sum-exp (Dao
+// et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). In bf16, where its pairs are multiplied,
+// probabilities and the scores' gradients are rounded to it before they are multiplied, as GPUs do; all sums are fp32.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/gemm/packed_unit.h"
+#include "kernels/cpu/parallel.h"
+
+namespace weft::cpu {
+
+/// Query head h reads key/value head h / (heads / kv_heads); scores are scaled by 1/√head_dim.
+struct AttentionShape {
+  std::int64_t batch, seq, heads, kv_heads, head_dim;
+
+  std::int64_t group() const { return heads / kv_heads; }
+};
+
+/// q, out [batch·seq, heads·head_dim]; k, v [batch·seq, kv_heads·head_dim], all of one float dtype;
+/// lse f32 [batch·heads·seq]: log Σ exp of the scaled scores.
+struct AttentionTensors {
+  Matrix q, k, v, out, lse;
+};
+
+/// Writes out and lse. `bf16`: what multiplies bf16, pairs or fp32; AMX has no tiles here and counts as fp32.
+void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
+                       PackedUnit bf16 = widest_bf16_unit());
+Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16 = widest_bf16_unit());
+
+/// Shapes and dtype of out, q, k and v.
+struct AttentionGradients {
+  Matrix dout, dq, dk, dv;
+};
+
+/// Reads all tensors and dout, writes dq, dk and dv. Keys' gradients are summed over query heads and blocks in a fixed
+/// order, one worker a KV head.
+void attention_backward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
+                        const AttentionGradients& gradients, PackedUnit bf16 = widest_bf16_unit());
+Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16 = widest_bf16_unit());
+
+}  // namespace weft::cpu

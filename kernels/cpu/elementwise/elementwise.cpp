@@ -1,0 +1,59 @@
+// Add, bias gradient and row selection; see elementwise.h.
+#include "kernels/cpu/elementwise/elementwise.h"
+
+#include "kernels/cpu/chunks.h"
+#include "kernels/cpu/elementwise/column_sums.h"
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+
+void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) {
+  const auto views = common_shape(a, b, out);
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
+      transform(
+          n, elements<T>(views[2], row) + begin, [](Floats left, Floats right) { return left + right; },
+          elements<T>(views[0], row) + begin, elements<T>(views[1], row) + begin);
+    });
+  };
+  with_element_type(run, a, b, out);
+}
+
+void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    ColumnSums<T> sums(workers, dy.rows, dy.cols, 1);
+    // Four rows at a time: one load and store of the partial sums for them all.
+    sums.accumulate([&](std::int64_t first, std::int64_t end, float* partial) {
+      std::int64_t row = first;
+      for (; row + 4 <= end; row += 4) {
+        sums.add_to(
+            partial, [](Floats a, Floats b, Floats c, Floats d) { return (a + b) + (c + d); }, elements<T>(dy, row),
+            elements<T>(dy, row + 1), elements<T>(dy, row + 2), elements<T>(dy, row + 3));
+      }
+      for (; row < end; ++row)
+        sums.add_to(
+            partial, [](Floats a) { return a; }, elements<T>(dy, row));
+    });
+    sums.combine(0, db.f32(), accumulate);
+  };
+  with_element_type(run, dy);
+}
+
+Scratch bias_gradient_scratch(std::int64_t rows, std::int64_t cols) {
+  return column_sums_scratch(rows, cols, 1);
+}
+
+void select_row(Workers& workers, const Matrix& x, std::int64_t index, const Matrix& out) {
+  const std::int64_t row = (index % x.rows + x.rows) % x.rows;
+  const auto copy = [&]<class From>(std::type_identity<From>) {
+    const auto into = [&]<class To>(std::type_identity<To>) {
+      const From* from = elements<From>(x, row);
+      To* to = elements<To>(out);
+      for_vectors(x.cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
+    };
+    with_element_type(into, out);
+  };
+  workers.run(1, [&](std::int64_t) { with_element_type(copy, x); });
+}
+
+}  // namespace weft::cpu

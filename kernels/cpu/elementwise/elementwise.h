@@ -1,0 +1,21 @@
+// Small kernels: sums of two tensors, gradients of biases, the choice of one row.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/parallel.h"
+
+namespace weft::cpu {
+
+/// out = a + b, of one float dtype and equal element counts; out may be a or b.
+void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out);
+
+/// db[cols] (+)= Σ over rows of dy [rows, cols]; db f32.
+void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate);
+Scratch bias_gradient_scratch(std::int64_t rows, std::int64_t cols);
+
+/// out[cols] = row (index mod rows) of x, converted to out's dtype.
+void select_row(Workers& workers, const Matrix& x, std::int64_t index, const Matrix& out);
+
+}  // namespace weft::cpu

@@ -1,0 +1,48 @@
+// Matrix products: C (+)= op(A)·op(B) (+ bias), cut into slices by shape and prepared before the first step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "kernels/cpu/gemm/gemm_method.h"
+#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/parallel.h"
+
+namespace weft::cpu {
+
+struct GemmArguments {
+  Matrix a, b, c;
+  std::optional<Matrix> bias;     // [n], added to every row of C; f32 or bf16
+  std::byte* packed_b = nullptr;  // from pack_gemm_b(): read instead of b, by the packed engine only
+};
+
+/// A product with its buffers and its library handles: run() allocates nothing of ours.
+/// A and B are both f32 (then C is f32) or both bf16 (then C is f32 or bf16); sums are fp32, rounded once.
+/// C overlaps neither A nor B. Throws std::logic_error for other dtypes, and for a method that can_run() refuses.
+class PreparedGemm {
+ public:
+  /// By the default method.
+  PreparedGemm(const GemmShape& shape, const GemmArguments& arguments);
+  /// `bf16`: what the packed engine multiplies bf16 by.
+  PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method,
+               PackedUnit bf16 = widest_bf16_unit());
+  ~PreparedGemm();
+  PreparedGemm(PreparedGemm&&) noexcept;
+  PreparedGemm& operator=(PreparedGemm&&) noexcept;
+
+  Scratch scratch() const;
+  void run(Workers& workers) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One fp32 product on the calling thread, for kernels made of small tiles: C = alpha·op(A)·op(B) + beta·C, row-major
+/// with the given row strides. With beta = 0, C is written only.
+void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+                    const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+                    std::int64_t ldc);
+
+}  // namespace weft::cpu

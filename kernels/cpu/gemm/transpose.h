@@ -1,0 +1,13 @@
+// Transposed copies of matrices.
+#pragma once
+
+#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/parallel.h"
+
+namespace weft::cpu {
+
+/// to[cols, rows] = from[rows, cols], bit for bit; both f32 or both bf16. They don't overlap. Throws std::logic_error
+/// for other dtypes and where the shapes don't fit.
+void transpose(Workers& workers, const Matrix& from, const Matrix& to);
+
+}  // namespace weft::cpu

@@ -1,0 +1,101 @@
+// Softmax cross-entropy; see cross_entropy.h.
+#include "kernels/cpu/loss/cross_entropy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <type_traits>
+
+#include "base/error.h"
+#include "kernels/cpu/chunks.h"
+#include "kernels/cpu/loss/power_sum.h"
+
+namespace weft::cpu {
+namespace {
+
+// x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. Until the sum is known, `powers`
+// holds n floats in load_pair's order, each part's powers relative to its reference, so that each is computed once;
+// it may be x. The sum has the same bits as power_sum's.
+template <class T, class Factor>
+PowerSum replace_by_powers(T* x, float* powers, std::int64_t n, const Factor& factor) {
+  constexpr bool kInPlace = std::is_same_v<T, float>;
+  const PowerParts<T> parts(n);
+  std::array<float, kMostPowerParts> references{};
+  PowerSum sum = begin_power_sum(x, n);
+  parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
+    add_powers(sum, fetching_powers<T>(x + i), part, !kInPlace && PowerParts<T>::in_pairs(part),
+               [&](const auto& f, const auto& in) { return transform_and_sum(part, powers + i, f, in); });
+    references.at(static_cast<std::size_t>(number)) = sum.reference;
+  });
+  parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
+    const float of_part = references.at(static_cast<std::size_t>(number));
+    const float scale = factor(sum) * power(broadcast(of_part), sum.reference)[0];
+    transform(
+        part, x + i, [&](Floats v) { return v * scale; }, powers + i);
+  });
+  return sum;
+}
+
+// Where a row's powers stand until their sum is known.
+float* powers_of(float* x, Workers& /*workers*/) {
+  return x;
+}
+float* powers_of(const bf16* /*x*/, Workers& workers) {
+  return ScratchParts(workers.worker_scratch()).floats(0);
+}
+
+}  // namespace
+
+void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
+                   const Matrix& losses, const Matrix* grad_scale) {
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    for_rows(workers, logits.rows, logits.cols, [&](std::int64_t row) {
+      T* x = elements<T>(logits, row);
+      const std::int64_t target = targets.i32()[row];
+      if (target >= vocab) {
+        throw RuntimeFault(fmt::format("target {} is outside the vocabulary of {}", target, vocab));
+      }
+      if (target < 0) {
+        losses.f32()[row] = 0.0F;
+        if (grad_scale != nullptr) std::fill_n(x, logits.cols, T(0.0F));
+        return;
+      }
+      const auto picked = static_cast<float>(x[target]);
+      const float scale = grad_scale == nullptr ? 0.0F : grad_scale->f32()[0];
+      const PowerSum sum = grad_scale == nullptr
+                               ? power_sum(x, vocab)
+                               : replace_by_powers(x, powers_of(x, workers), vocab,
+                                                   [&](const PowerSum& whole) { return scale / whole.total; });
+      losses.f32()[row] = static_cast<float>(sum.log() - picked);
+      if (grad_scale == nullptr) return;
+      // p − 1 is taken in fp32, before the rounding to T.
+      const float probability = power(broadcast(picked), sum.reference)[0] / sum.total;
+      x[target] = T((probability - 1.0F) * scale);
+      std::fill(x + vocab, x + logits.cols, T(0.0F));
+    });
+  };
+  with_element_type(run, logits);
+}
+
+Scratch cross_entropy_scratch(std::int64_t vocab, DType dtype, bool gradient) {
+  return {gradient && dtype == DType::bf16 ? ScratchParts::bytes(vocab) : 0, 0};
+}
+
+void loss_sum(Workers& workers, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate,
+              bool owner) {
+  workers.run(1, [&](std::int64_t) {
+    double total = 0;
+    std::int64_t counted = 0;
+    for (std::int64_t row = 0; owner && row < count(losses); ++row) {
+      total += losses.f32()[row];
+      counted += targets.i32()[row] >= 0 ? 1 : 0;
+    }
+    float* out = sums.f32();
+    out[0] = static_cast<float>(total + (accumulate ? out[0] : 0.0F));
+    out[1] = static_cast<float>(static_cast<double>(counted) + (accumulate ? out[1] : 0.0F));
+  });
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,142 @@
+// Σ eˣ over a row of logits, for softmax cross-entropy: in parts, each read from memory once, without overflow.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "kernels/cpu/chunks.h"
+#include "kernels/cpu/loss/near_powers.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace weft::cpu {
+
+/// So many logits at a time: when one pass doesn't do, they stand in the first-level cache for the next.
+template <class T>
+inline constexpr std::int64_t kPowerPart = 8192 / sizeof(T);
+inline constexpr std::int64_t kMostPowerParts = 256;
+
+/// Logits at x, while those half a part further on are fetched.
+template <class T>
+Fetching<T> fetching_powers(const T* x) {
+  return {x, x + kPowerPart<T> / 2};
+}
+
+/// The parts of n logits, in order: whole ones, what remains in whole pairs of vectors, and the rest.
+template <class T>
+class PowerParts {
+ public:
+  explicit PowerParts(std::int64_t n)
+      : n_(n), length_(std::max(kPowerPart<T>, round_up(ceil_div(n, kMostPowerParts - 2), kPair))) {}
+
+  static bool in_pairs(std::int64_t part) { return part % kPair == 0; }
+
+  /// Calls visit(first logit, logits, number of the part).
+  template <class Visit>
+  void visit(const Visit& visit) const {
+    for (std::int64_t i = 0, p = 0, part = 0; i < n_; i += part, ++p) {
+      part = std::min(length_, n_ - i);
+      if (part > kPair) part -= part % kPair;
+      visit(i, part, p);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kPair = 2 * kLanes;
+  std::int64_t n_, length_;
+};
+
+/// eˣ⁻ʳ for x − r ≤ 88.
+[[gnu::always_inline]] inline Floats power(Floats x, float reference) {
+  return softmax_exp(x - reference);
+}
+
+/// Σ eˣ as total·e^reference. The reference is a logit, and subtracted before anything is rounded: logits may be
+/// thousands, and their differences small. It needn't be the largest: it moves only to logits so far above it that the
+/// sum might overflow.
+struct PowerSum {
+  float reference = std::numeric_limits<float>::lowest(), total = 0.0F;
+  float largest = -std::numeric_limits<float>::infinity();
+
+  /// Whether the reference had to move for logits up to `most`.
+  bool make_room_for(float most) {
+    constexpr float kFarAbove = 40.0F;
+    largest = std::max(largest, most);
+    if (!(most > reference + kFarAbove)) return false;  // nor if all are −inf
+    total *= power(broadcast(reference), most)[0];
+    reference = most;
+    return true;
+  }
+  double log() const { return std::log(total) + static_cast<double>(reference); }
+};
+
+/// A sum before anything is added, whose reference is near that of the whole row: the largest of its first logits.
+template <class T>
+PowerSum begin_power_sum(const T* x, std::int64_t n) {
+  constexpr std::int64_t kFirst = 256;
+  PowerSum sum;
+  sum.make_room_for(max_of(x, std::min(kFirst, n)));
+  return sum;
+}
+
+#if defined(__AVX512BW__)
+/// Adds n logits to a sum if all are near its reference, as they usually are; returns whether they were. See
+/// add_powers().
+template <bool kNegative, class Pass>
+bool add_near_powers(PowerSum& sum, const Fetching<bf16>& x, const Pass& pass) {
+  Bf16Extremes<kNegative> extremes(bf16(sum.largest));
+  const float more = pass(NearPowers(sum.reference), Watching<kNegative>{x, extremes});
+  const std::optional<float> most = extremes.largest();
+  if (!most || extremes.may_be_below(sum.reference - NearPowers::kFarthest) || sum.make_room_for(*most)) return false;
+  sum.total += more;
+  return true;
+}
+template <class Pass>
+bool add_near_powers(PowerSum& sum, const Fetching<bf16>& x, const Pass& pass) {
+  if (!(std::abs(sum.reference) <= NearPowers::kMost)) return false;
+  return sum.largest < 0.0F ? add_near_powers<true>(sum, x, pass) : add_near_powers<false>(sum, x, pass);
+}
+#endif
+
+/// Adds n elements of x to a sum; `pass(f, x)` gives Σ f(x). `optimistic`: their powers are taken before it is seen
+/// whether the reference has to move, and once more if so. Then x must outlive a pass, and n be a multiple of 2·kLanes.
+template <class T, class Pass>
+void add_powers(PowerSum& sum, const Fetching<T>& x, std::int64_t n, bool optimistic, const Pass& pass) {
+#if defined(__AVX512BW__)
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (optimistic && add_near_powers(sum, x, pass)) return;
+    optimistic = false;
+  }
+#endif
+  if (optimistic) {
+    Floats most = broadcast(sum.largest);
+    const auto powers = [&most, reference = sum.reference](Floats v) {
+      most = max(v, most);
+      return softmax_power(v - reference);
+    };
+    const float more = pass(powers, x);
+    if (!sum.make_room_for(largest(most))) {
+      sum.total += more;
+      return;
+    }
+  } else {
+    sum.make_room_for(max_of(x.now, n));
+  }
+  sum.total += pass([reference = sum.reference](Floats v) { return softmax_power(v - reference); }, x);
+}
+
+template <class T>
+PowerSum power_sum(const T* x, std::int64_t n) {
+  PowerSum sum = begin_power_sum(x, n);
+  const PowerParts<T> parts(n);
+  parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t /*number*/) {
+    add_powers(sum, fetching_powers(x + i), part, PowerParts<T>::in_pairs(part),
+               [&](const auto& f, const auto& in) { return sum_of(part, f, in); });
+  });
+  return sum;
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,29 @@
+// Causal softmax attention on the GPU without cuDNN: the fallback where that can't serve a shape, and what it is
+// compared with. f32 is exact fp32 arithmetic. See kernels/cpu/attention/attention.h for the meaning of the arguments.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/attention/attention.h"
+#include "kernels/cuda/launch.h"
+
+namespace weft::cuda {
+
+using cpu::AttentionGradients;
+using cpu::AttentionShape;
+using cpu::AttentionTensors;
+
+/// Head dimensions beyond are refused (std::logic_error).
+inline constexpr std::int64_t kLargestHeadDim = 256;
+
+/// Writes out and lse.
+void attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
+std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape);
+
+/// Reads all tensors and dout, writes dq, dk and dv. No atomics: sums are taken in an order that only the shape
+/// decides.
+void attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
+                        const AttentionGradients& gradients);
+std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape);
+
+}  // namespace weft::cuda

@@ -1,0 +1,134 @@
+// Attention over a cache; see attention_decode.h. A block takes one head of one sequence and goes over the positions in
+// tiles, with a running maximum (Milakov and Gimelshein 2018, arXiv:1805.02867).
+#include <cmath>
+
+#include "kernels/cuda/attention/attention_decode.h"
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/pieces.cuh"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kThreads = 256;  // also the positions of a tile: each thread weighs one
+constexpr int kWarps = kThreads / kWarp;
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kPieceThreads)
+    cache_store_kernel(Stream<const T> x, Stream<T> cache, std::int64_t seq, std::int64_t context, std::int64_t per_row,
+                       std::int64_t items) {
+  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kPieceThreads + threadIdx.x;
+  if (item >= items) return;
+  const Place place = place_of(item, per_row), of = place_of(place.row, seq);
+  T* to = cache.data + (of.row * context + of.piece) * cache.stride + place.piece * kWidth;
+  *reinterpret_cast<Raw<T, kWidth>*>(to) = fetch<T, kWidth>(x.data + place.row * x.stride + place.piece * kWidth);
+}
+
+template <class T>
+struct DecodeStreams {
+  Stream<const T> q, k, v;
+  Stream<T> k_cache, v_cache, out;
+};
+
+// `groups` groups of threads share a tile's positions when they are weighed: each adds up its own output, sums[group].
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    attention_decode_kernel(DecodeShape shape, const std::int64_t* position_at, DecodeStreams<T> tensors, float scale,
+                            int groups, Fault* fault) {
+  float* const query = dynamic_shared<float>();
+  __shared__ float scores[kThreads], shared[kWarp];
+  const std::int64_t position = *position_at, dim = shape.head_dim;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
+  if (position < 0 || position >= shape.context) {
+    if (thread == 0) report(fault, Fault::position_outside_table);
+    return;
+  }
+  float* sums = query + dim;
+  const std::int64_t sequence = blockIdx.x / shape.heads, head = blockIdx.x % shape.heads;
+  const std::int64_t group_size = shape.heads / shape.kv_heads, kv_head = head / group_size;
+  const T* new_key = tensors.k.data + sequence * tensors.k.stride + kv_head * dim;
+  const T* new_value = tensors.v.data + sequence * tensors.v.stride + kv_head * dim;
+  T* keys = tensors.k_cache.data + sequence * shape.context * tensors.k_cache.stride + kv_head * dim;
+  T* values = tensors.v_cache.data + sequence * shape.context * tensors.v_cache.stride + kv_head * dim;
+  // One of the heads that share a key stores it; none reads it from the cache, where it may not be yet.
+  if (head % group_size == 0) {
+    for (std::int64_t i = thread; i < dim; i += kThreads) {
+      keys[position * tensors.k_cache.stride + i] = new_key[i];
+      values[position * tensors.v_cache.stride + i] = new_value[i];
+    }
+  }
+  for (std::int64_t i = thread; i < dim; i += kThreads) {
+    query[i] = to_float(tensors.q.data[sequence * tensors.q.stride + head * dim + i]);
+  }
+  for (std::int64_t i = thread; i < groups * dim; i += kThreads) sums[i] = 0.0F;
+  const int per_group = kThreads / groups, group = thread / per_group;
+  float top = -INFINITY, total = 0.0F;
+  for (std::int64_t first = 0; first <= position; first += kThreads) {
+    const int count = static_cast<int>(min(static_cast<std::int64_t>(kThreads), position + 1 - first));
+    __syncthreads();  // the query is there; the last tile's scores are done with
+    for (int i = warp; i < count; i += kWarps) {
+      const T* key = first + i == position ? new_key : keys + (first + i) * tensors.k_cache.stride;
+      float product = 0.0F;
+      for (std::int64_t d = lane; d < dim; d += kWarp) product += query[d] * to_float(key[d]);
+      product = warp_sum(product);
+      if (lane == 0) scores[i] = scale * product;
+    }
+    __syncthreads();
+    const float score = thread < count ? scores[thread] : -INFINITY;
+    const float new_top = fmaxf(top, block_max(score, shared));
+    const float weight = thread < count ? expf(score - new_top) : 0.0F;
+    const float keep = first == 0 ? 0.0F : expf(top - new_top);
+    scores[thread] = weight;
+    total = total * keep + block_sum(weight, shared);  // its barriers also show every weight to all
+    top = new_top;
+    for (std::int64_t d = thread - group * per_group; d < dim; d += per_group) {
+      float sum = sums[group * dim + d] * keep;
+      for (int i = group; i < count; i += groups) {
+        const T* value = first + i == position ? new_value : values + (first + i) * tensors.v_cache.stride;
+        sum += scores[i] * to_float(value[d]);
+      }
+      sums[group * dim + d] = sum;
+    }
+  }
+  __syncthreads();
+  T* out = tensors.out.data + sequence * tensors.out.stride + head * dim;
+  for (std::int64_t d = thread; d < dim; d += kThreads) {
+    float sum = 0.0F;
+    for (int g = 0; g < groups; ++g) sum += sums[g * dim + d];
+    out[d] = from_float<T>(sum / total);
+  }
+}
+
+}  // namespace
+
+void cache_store(const Launch& launch, std::int64_t batch, std::int64_t seq, std::int64_t context, const Matrix& x,
+                 const Matrix& cache) {
+  require_one_type(x, cache);
+  if (batch == 0 || seq == 0 || x.cols == 0) return;
+  with_float_type(x.dtype, [&]<class T>(T*) {
+    with_width<T>(vectorizable(x) && vectorizable(cache), [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      const std::int64_t per_row = x.cols / kWidth, items = batch * seq * per_row;
+      start("cache_store", launch, cache_store_kernel<T, kWidth>, blocks_for(items, kPieceThreads), kPieceThreads, 0,
+            stream_of<const T>(x), stream_of<T>(cache), seq, context, per_row, items);
+    });
+  });
+}
+
+void attention_decode(const Launch& launch, const DecodeShape& shape, const std::int64_t* position,
+                      const DecodeTensors& tensors) {
+  require_one_type(tensors.q, tensors.k, tensors.v, tensors.k_cache, tensors.v_cache, tensors.out);
+  if (shape.batch == 0 || shape.heads == 0 || shape.head_dim == 0) return;
+  with_float_type(tensors.q.dtype, [&]<class T>(T*) {
+    const DecodeStreams<T> streams{stream_of<const T>(tensors.q), stream_of<const T>(tensors.k),
+                                   stream_of<const T>(tensors.v), stream_of<T>(tensors.k_cache),
+                                   stream_of<T>(tensors.v_cache), stream_of<T>(tensors.out)};
+    int groups = 1;  // a power of two, so that groups are of equal size
+    while (groups < kWarps && 2 * groups * shape.head_dim <= kThreads) groups *= 2;
+    const auto bytes = static_cast<std::size_t>((groups + 1) * shape.head_dim) * sizeof(float);
+    const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    start("attention_decode", launch, attention_decode_kernel<T>, static_cast<unsigned>(shape.batch * shape.heads),
+          kThreads, bytes, shape, position, streams, scale, groups, launch.fault);
+  });
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,404 @@
+// Attention in bf16 on tensor cores, for head dimensions 64 and 128: the tiles of FlashAttention-2 (Dao 2023,
+// arXiv:2307.08691), a warp a few rows of 16. Probabilities never leave a warp's registers. Row statistics are fp32.
+#include <cmath>
+
+#include "kernels/cuda/attention/attention_mma.cuh"
+#include "kernels/cuda/attention/attention_parts.cuh"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * kWarp;
+constexpr float kLog2E = 1.4426950408889634F;
+
+using Element = __nv_bfloat16;
+
+// Rows that a block owns, 16·kM a warp, and rows that it goes through: as many as registers hold.
+template <int kMTiles, int kOtherRows>
+struct Sizes {
+  static constexpr int kM = kMTiles, kWarpRows = 16 * kM, kOwned = kWarps * kWarpRows, kOther = kOtherRows;
+};
+template <int kDim>
+using ForwardSizes = Sizes<2, kDim == 64 ? 64 : 32>;
+template <int kDim>
+using QuerySizes = Sizes<kDim == 64 ? 2 : 1, kDim == 64 ? 32 : 64>;
+template <int kDim>
+using KeySizes = Sizes<kDim == 64 ? 2 : 1, 32>;
+
+__device__ inline int warp_number() {
+  return static_cast<int>(threadIdx.x) / kWarp;
+}
+// Of the warp's row tiles this thread has rows row_of(m, 0) and row_of(m, 1).
+__device__ inline int row_of(int m, int half) {
+  return 16 * m + 8 * half + static_cast<int>(threadIdx.x) % kWarp / 4;
+}
+// Of column tile n it has this column and the next.
+__device__ inline int column_of(int n) {
+  return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2;
+}
+
+// Over the four threads that share rows.
+__device__ inline float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 2));
+}
+__device__ inline float row_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffU, x, 1);
+  return x + __shfl_xor_sync(0xffffffffU, x, 2);
+}
+
+template <int kM>
+struct Softmax {
+  float largest[kM][2], total[kM][2];  // of unscaled scores; the thread's part of the sum
+
+  __device__ Softmax() {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      largest[m][0] = largest[m][1] = -INFINITY;
+      total[m][0] = total[m][1] = 0.0F;
+    }
+  }
+
+  // Scores become exp(scale·(score − largest)); earlier sums are corrected. `scale` counts in log2.
+  template <int kTiles, int kOutTiles>
+  __device__ void add(float (&scores)[kM][kTiles][4], float scale, float (&sums)[kM][kOutTiles][4]) {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = largest[m][half];
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+          top = fmaxf(top, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
+        }
+        top = row_max(top);
+        const float correction = exp2f((largest[m][half] - top) * scale), offset = top * scale;
+        float sum = total[m][half] * correction;
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+          for (int i = 2 * half; i < 2 * half + 2; ++i) {
+            scores[m][n][i] = exp2f(fmaf(scores[m][n][i], scale, -offset));
+            sum += scores[m][n][i];
+          }
+        }
+        largest[m][half] = top;
+        total[m][half] = sum;
+#pragma unroll
+        for (int n = 0; n < kOutTiles; ++n) {
+          sums[m][n][2 * half] *= correction;
+          sums[m][n][2 * half + 1] *= correction;
+        }
+      }
+    }
+  }
+};
+
+// --- forward
+
+template <int kDim>
+constexpr int forward_elements() {
+  return (ForwardSizes<kDim>::kOwned + 4 * ForwardSizes<kDim>::kOther) * kTileStride<kDim>;
+}
+
+// One tile of queries of one head, over the tiles of keys that it sees; the next tile is copied meanwhile.
+template <int kDim>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(AttentionProblem problem, ForwardArguments<Element> arguments) {
+  using Size = ForwardSizes<kDim>;
+  constexpr int kM = Size::kM, kKeys = Size::kOther, kTile = kKeys * kTileStride<kDim>;
+  auto* const shared = dynamic_shared<uint4>();
+  Element* queries = reinterpret_cast<Element*>(shared);
+  Element* keys = queries + Size::kOwned * kTileStride<kDim>;  // two tiles
+  Element* values = keys + 2 * kTile;                          // two tiles
+
+  const TileOfHead index(problem.batch, problem.heads);
+  // The last tile sees the most keys and goes first, so that the blocks end together.
+  const int block_query = (tiles_of(problem.seq, Size::kOwned) - 1 - index.tile) * Size::kOwned;
+  const int present = min(Size::kOwned, problem.seq - block_query), kv_head = index.head / problem.group();
+  const auto copy_tile = [&](int tile) {
+    const int first = tile * kKeys, rows = min(kKeys, problem.seq - first);
+    copy_rows<kKeys, kDim, kThreads>(arguments.k.at(problem, index.sequence, kv_head, first), arguments.k.stride, rows,
+                                     keys + tile % 2 * kTile);
+    copy_rows<kKeys, kDim, kThreads>(arguments.v.at(problem, index.sequence, kv_head, first), arguments.v.stride, rows,
+                                     values + tile % 2 * kTile);
+  };
+  copy_rows<Size::kOwned, kDim, kThreads>(arguments.q.at(problem, index.sequence, index.head, block_query),
+                                          arguments.q.stride, present, queries);
+  copy_tile(0);
+  commit_copies();
+
+  const int warp_row = warp_number() * Size::kWarpRows, first_query = block_query + warp_row;
+  const float scale = problem.scale * kLog2E;
+  Accumulators<kM, kDim> sums;
+  clear(sums);
+  Softmax<kM> softmax;
+  const int tiles = tiles_of(block_query + present, kKeys);
+  for (int tile = 0; tile < tiles; ++tile) {
+    if (tile + 1 < tiles) copy_tile(tile + 1);
+    commit_copies();  // of nothing behind the last tile: the count below holds all the same
+    wait_for_copies<1>();
+    __syncthreads();
+    const int first_key = tile * kKeys;
+    if (first_key < first_query + Size::kWarpRows) {  // some query of this warp sees some key
+      Accumulators<kM, kKeys> scores;
+      multiply<kDim>(queries + warp_row * kTileStride<kDim>, keys + tile % 2 * kTile, scores);
+      if (first_key + kKeys - 1 > first_query) {
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+#pragma unroll
+          for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              if (first_key + column_of(n) + i % 2 > first_query + row_of(m, i / 2)) scores[m][n][i] = -INFINITY;
+            }
+          }
+        }
+      }
+      softmax.add(scores, scale, sums);
+      add_products<kDim>(scores, values + tile % 2 * kTile, sums);
+    }
+    __syncthreads();  // before the next copies overwrite what this tile was
+  }
+
+  float factors[kM][2];
+  float* lse = arguments.lse + problem.statistics(index.sequence, index.head);
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float total = row_sum(softmax.total[m][half]);
+      const int query = first_query + row_of(m, half);
+      factors[m][half] = 1.0F / total;
+      if (query < problem.seq && threadIdx.x % 4 == 0) {
+        lse[query] = softmax.largest[m][half] * problem.scale + logf(total);
+      }
+    }
+  }
+  write_rows<kDim>(sums, factors, present - warp_row,
+                   arguments.out.at(problem, index.sequence, index.head, first_query), arguments.out.stride);
+}
+
+// --- backward
+
+template <int kDim>
+constexpr int query_elements() {
+  return (2 * QuerySizes<kDim>::kOwned + 4 * QuerySizes<kDim>::kOther) * kTileStride<kDim>;
+}
+template <int kDim>
+constexpr std::size_t key_bytes() {
+  return (2 * KeySizes<kDim>::kOwned + 4 * KeySizes<kDim>::kOther) * kTileStride<kDim> * sizeof(Element) +
+         4 * KeySizes<kDim>::kOther * sizeof(float);
+}
+
+// dq of one tile of queries of one head: dq = scale·Σ dS·k with dS = P·(dout·vᵀ − delta), P = exp(scores − lse).
+template <int kDim>
+__global__ void __launch_bounds__(kThreads)
+    query_gradients_kernel(AttentionProblem problem, BackwardArguments<Element> arguments) {
+  using Size = QuerySizes<kDim>;
+  constexpr int kM = Size::kM, kKeys = Size::kOther, kTile = kKeys * kTileStride<kDim>;
+  auto* const shared = dynamic_shared<uint4>();
+  Element* q = reinterpret_cast<Element*>(shared);
+  Element* dout = q + Size::kOwned * kTileStride<kDim>;
+  Element* keys = dout + Size::kOwned * kTileStride<kDim>;  // two tiles
+  Element* values = keys + 2 * kTile;                       // two tiles
+
+  const TileOfHead index(problem.batch, problem.heads);
+  const int block_query = (tiles_of(problem.seq, Size::kOwned) - 1 - index.tile) * Size::kOwned;
+  const int present = min(Size::kOwned, problem.seq - block_query), kv_head = index.head / problem.group();
+  const auto copy_tile = [&](int tile) {
+    const int first = tile * kKeys, rows = min(kKeys, problem.seq - first);
+    copy_rows<kKeys, kDim, kThreads>(arguments.k.at(problem, index.sequence, kv_head, first), arguments.k.stride, rows,
+                                     keys + tile % 2 * kTile);
+    copy_rows<kKeys, kDim, kThreads>(arguments.v.at(problem, index.sequence, kv_head, first), arguments.v.stride, rows,
+                                     values + tile % 2 * kTile);
+  };
+  copy_rows<Size::kOwned, kDim, kThreads>(arguments.q.at(problem, index.sequence, index.head, block_query),
+                                          arguments.q.stride, present, q);
+  copy_rows<Size::kOwned, kDim, kThreads>(arguments.dout.at(problem, index.sequence, index.head, block_query),
+                                          arguments.dout.stride, present, dout);
+  copy_tile(0);
+  commit_copies();
+
+  const int warp_row = warp_number() * Size::kWarpRows, first_query = block_query + warp_row;
+  const float scale = problem.scale * kLog2E;
+  float lse[kM][2], delta[kM][2];  // lse in log2
+  const std::int64_t statistics = problem.statistics(index.sequence, index.head);
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int query = first_query + row_of(m, half);
+      lse[m][half] = query < problem.seq ? arguments.lse[statistics + query] * kLog2E : 0.0F;
+      delta[m][half] = query < problem.seq ? arguments.delta[statistics + query] : 0.0F;
+    }
+  }
+
+  Accumulators<kM, kDim> sums;
+  clear(sums);
+  const int tiles = tiles_of(block_query + present, kKeys);
+  for (int tile = 0; tile < tiles; ++tile) {
+    if (tile + 1 < tiles) copy_tile(tile + 1);
+    commit_copies();
+    wait_for_copies<1>();
+    __syncthreads();
+    const int first_key = tile * kKeys;
+    if (first_key < first_query + Size::kWarpRows) {
+      const Element* k = keys + tile % 2 * kTile;
+      Accumulators<kM, kKeys> scores, gradients;
+      multiply<kDim>(q + warp_row * kTileStride<kDim>, k, scores);
+      multiply<kDim>(dout + warp_row * kTileStride<kDim>, values + tile % 2 * kTile, gradients);
+      const bool diagonal = first_key + kKeys - 1 > first_query || first_query + Size::kWarpRows > problem.seq;
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int query = first_query + row_of(m, i / 2);
+            const bool seen = !diagonal || (query < problem.seq && first_key + column_of(n) + i % 2 <= query);
+            const float p = seen ? exp2f(fmaf(scores[m][n][i], scale, -lse[m][i / 2])) : 0.0F;
+            gradients[m][n][i] = seen ? p * (gradients[m][n][i] - delta[m][i / 2]) : 0.0F;
+          }
+        }
+      }
+      add_products<kDim>(gradients, k, sums);
+    }
+    __syncthreads();
+  }
+
+  float factors[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) factors[m][0] = factors[m][1] = problem.scale;
+  write_rows<kDim>(sums, factors, present - warp_row, arguments.dq.at(problem, index.sequence, index.head, first_query),
+                   arguments.dq.stride);
+}
+
+// dk and dv of one tile of keys of one KV head: rows of its products are keys, columns queries, so that both gradients'
+// sums stay with a warp. Goes through the query heads of the group, and their queries from the diagonal on, in order.
+template <int kDim>
+__global__ void __launch_bounds__(kThreads)
+    key_gradients_kernel(AttentionProblem problem, BackwardArguments<Element> arguments) {
+  using Size = KeySizes<kDim>;
+  constexpr int kM = Size::kM, kQueries = Size::kOther, kTile = kQueries * kTileStride<kDim>;
+  static_assert(Size::kOwned % kQueries == 0 && 2 * kQueries <= kThreads);
+  auto* const shared = dynamic_shared<uint4>();
+  Element* k = reinterpret_cast<Element*>(shared);
+  Element* v = k + Size::kOwned * kTileStride<kDim>;
+  Element* queries = v + Size::kOwned * kTileStride<kDim>;          // two tiles
+  Element* douts = queries + 2 * kTile;                             // two tiles
+  float* statistics = reinterpret_cast<float*>(douts + 2 * kTile);  // twice lse and delta
+
+  const TileOfHead index(problem.batch, problem.kv_heads);
+  const int block_key = index.tile * Size::kOwned, present = min(Size::kOwned, problem.seq - block_key);
+  // Step s is tile s mod `tiles`, counted from the diagonal, of head s / `tiles` of the group.
+  const int tiles = tiles_of(problem.seq - block_key, kQueries), steps = tiles * problem.group();
+  const auto copy_step = [&](int step) {
+    const int head = index.head * problem.group() + step / tiles, first = block_key + step % tiles * kQueries;
+    const int rows = min(kQueries, problem.seq - first), thread = static_cast<int>(threadIdx.x);
+    copy_rows<kQueries, kDim, kThreads>(arguments.q.at(problem, index.sequence, head, first), arguments.q.stride, rows,
+                                        queries + step % 2 * kTile);
+    copy_rows<kQueries, kDim, kThreads>(arguments.dout.at(problem, index.sequence, head, first), arguments.dout.stride,
+                                        rows, douts + step % 2 * kTile);
+    if (thread < 2 * kQueries) {
+      const float* from =
+          (thread < kQueries ? arguments.lse : arguments.delta) + problem.statistics(index.sequence, head) + first;
+      const int row = thread % kQueries;
+      copy_async<4>(statistics + step % 2 * 2 * kQueries + thread, from + (row < rows ? row : 0), row < rows);
+    }
+  };
+  copy_rows<Size::kOwned, kDim, kThreads>(arguments.k.at(problem, index.sequence, index.head, block_key),
+                                          arguments.k.stride, present, k);
+  copy_rows<Size::kOwned, kDim, kThreads>(arguments.v.at(problem, index.sequence, index.head, block_key),
+                                          arguments.v.stride, present, v);
+  copy_step(0);
+  commit_copies();
+
+  const int warp_row = warp_number() * Size::kWarpRows, first_key = block_key + warp_row;
+  const float scale = problem.scale * kLog2E;
+  Accumulators<kM, kDim> dk, dv;
+  clear(dk);
+  clear(dv);
+  for (int step = 0; step < steps; ++step) {
+    if (step + 1 < steps) copy_step(step + 1);
+    commit_copies();
+    wait_for_copies<1>();
+    __syncthreads();
+    const int first_query = block_key + step % tiles * kQueries;
+    if (first_key < first_query + kQueries) {  // some query sees some key of this warp
+      const Element* q = queries + step % 2 * kTile;
+      const Element* dout = douts + step % 2 * kTile;
+      const float* lse = statistics + step % 2 * 2 * kQueries;
+      const float* delta = lse + kQueries;
+      Accumulators<kM, kQueries> p, ds;
+      multiply<kDim>(k + warp_row * kTileStride<kDim>, q, p);
+      multiply<kDim>(v + warp_row * kTileStride<kDim>, dout, ds);
+      const bool diagonal = first_key + Size::kWarpRows - 1 > first_query || first_query + kQueries > problem.seq;
+#pragma unroll
+      for (int n = 0; n < kQueries / 8; ++n) {
+#pragma unroll
+        for (int column = 0; column < 2; ++column) {
+          const int query = first_query + column_of(n) + column;
+          const float query_lse = lse[column_of(n) + column] * kLog2E, query_delta = delta[column_of(n) + column];
+#pragma unroll
+          for (int m = 0; m < kM; ++m) {
+#pragma unroll
+            for (int i = column; i < 4; i += 2) {
+              const bool seen = !diagonal || (query < problem.seq && first_key + row_of(m, i / 2) <= query);
+              p[m][n][i] = seen ? exp2f(fmaf(p[m][n][i], scale, -query_lse)) : 0.0F;
+              ds[m][n][i] = seen ? p[m][n][i] * (ds[m][n][i] - query_delta) : 0.0F;
+            }
+          }
+        }
+      }
+      add_products<kDim>(p, dout, dv);
+      add_products<kDim>(ds, q, dk);
+    }
+    __syncthreads();
+  }
+
+  float factors[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) factors[m][0] = factors[m][1] = 1.0F;
+  write_rows<kDim>(dv, factors, present - warp_row, arguments.dv.at(problem, index.sequence, index.head, first_key),
+                   arguments.dv.stride);
+#pragma unroll
+  for (int m = 0; m < kM; ++m) factors[m][0] = factors[m][1] = problem.scale;
+  write_rows<kDim>(dk, factors, present - warp_row, arguments.dk.at(problem, index.sequence, index.head, first_key),
+                   arguments.dk.stride);
+}
+
+template <int kDim>
+void forward(const Launch& launch, const AttentionProblem& problem, const ForwardArguments<Element>& arguments) {
+  const int blocks = tiles_of(problem.seq, ForwardSizes<kDim>::kOwned) * problem.batch * problem.heads;
+  start("attention forward on tensor cores", launch, forward_kernel<kDim>, static_cast<unsigned>(blocks), kThreads,
+        forward_elements<kDim>() * sizeof(Element), problem, arguments);
+}
+
+template <int kDim>
+void backward(const Launch& launch, const AttentionProblem& problem, const BackwardArguments<Element>& arguments) {
+  const int key_blocks = tiles_of(problem.seq, KeySizes<kDim>::kOwned) * problem.batch * problem.kv_heads;
+  const int query_blocks = tiles_of(problem.seq, QuerySizes<kDim>::kOwned) * problem.batch * problem.heads;
+  start("attention backward of keys on tensor cores", launch, key_gradients_kernel<kDim>,
+        static_cast<unsigned>(key_blocks), kThreads, key_bytes<kDim>(), problem, arguments);
+  start("attention backward of queries on tensor cores", launch, query_gradients_kernel<kDim>,
+        static_cast<unsigned>(query_blocks), kThreads, query_elements<kDim>() * sizeof(Element), problem, arguments);
+}
+
+}  // namespace
+
+void mma_attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors) {
+  const AttentionProblem problem(shape);
+  const ForwardArguments<Element> arguments(tensors);
+  shape.head_dim == 64 ? forward<64>(launch, problem, arguments) : forward<128>(launch, problem, arguments);
+}
+
+void mma_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
+                            const AttentionGradients& gradients, const float* delta) {
+  const AttentionProblem problem(shape);
+  const BackwardArguments<Element> arguments(tensors, gradients, delta);
+  shape.head_dim == 64 ? backward<64>(launch, problem, arguments) : backward<128>(launch, problem, arguments);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,97 @@
+// What the two implementations of attention share: their common view of a problem, and how heads' rows are found.
+// attention.cu chooses between them.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/device.cuh"
+
+namespace weft::cuda {
+
+/// A shape as kernels take it: fewer registers than 64-bit numbers.
+struct AttentionProblem {
+  int batch, seq, heads, kv_heads, head_dim;
+  float scale;
+
+  explicit AttentionProblem(const AttentionShape& shape)
+      : batch(static_cast<int>(shape.batch)),
+        seq(static_cast<int>(shape.seq)),
+        heads(static_cast<int>(shape.heads)),
+        kv_heads(static_cast<int>(shape.kv_heads)),
+        head_dim(static_cast<int>(shape.head_dim)),
+        scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {}
+
+  __host__ __device__ int group() const { return heads / kv_heads; }
+  /// Where lse and delta of a head begin.
+  __device__ std::int64_t statistics(int sequence, int head) const {
+    return (static_cast<std::int64_t>(sequence) * heads + head) * seq;
+  }
+};
+
+/// The rows of all heads of all sequences.
+template <class T>
+struct HeadRows {
+  T* data;
+  std::int64_t stride;
+
+  explicit HeadRows(const Matrix& matrix) : data(static_cast<T*>(matrix.data)), stride(matrix.row_stride) {}
+
+  __device__ T* at(const AttentionProblem& problem, int sequence, int head, int row) const {
+    return data + (static_cast<std::int64_t>(sequence) * problem.seq + row) * stride +
+           static_cast<std::int64_t>(head) * problem.head_dim;
+  }
+};
+
+/// Forward: q, k, v and out, lse. Backward also: dout, delta = rowsum(dout·out) laid out as lse is, and dq, dk, dv.
+template <class T>
+struct ForwardArguments {
+  HeadRows<T> q, k, v, out;
+  float* lse;
+
+  explicit ForwardArguments(const AttentionTensors& tensors)
+      : q(tensors.q), k(tensors.k), v(tensors.v), out(tensors.out), lse(tensors.lse.f32()) {}
+};
+template <class T>
+struct BackwardArguments {
+  HeadRows<T> q, k, v, dout, dq, dk, dv;
+  const float *lse, *delta;
+
+  BackwardArguments(const AttentionTensors& tensors, const AttentionGradients& gradients, const float* row_sums)
+      : q(tensors.q),
+        k(tensors.k),
+        v(tensors.v),
+        dout(gradients.dout),
+        dq(gradients.dq),
+        dk(gradients.dk),
+        dv(gradients.dv),
+        lse(tensors.lse.f32()),
+        delta(row_sums) {}
+};
+
+/// The tile, sequence and head that a block works on: blocks of one tile of all heads are neighbours.
+struct TileOfHead {
+  int tile, sequence, head;
+
+  __device__ TileOfHead(int batch, int heads)
+      : tile(static_cast<int>(blockIdx.x) / (batch * heads)),
+        sequence(static_cast<int>(blockIdx.x) % (batch * heads) / heads),
+        head(static_cast<int>(blockIdx.x) % heads) {}
+};
+
+__host__ __device__ constexpr int tiles_of(int rows, int tile) {
+  return (rows + tile - 1) / tile;
+}
+
+/// Any head dimension, fp32 arithmetic: attention_tiled.cu.
+void tiled_attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
+void tiled_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
+                              const AttentionGradients& gradients, const float* delta);
+
+/// bf16 of head dimension 64 or 128 on tensor cores: attention_mma.cu. Rows must be vectorizable().
+void mma_attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
+void mma_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
+                            const AttentionGradients& gradients, const float* delta);
+
+}  // namespace weft::cuda

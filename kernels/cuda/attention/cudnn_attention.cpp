@@ -1,0 +1,310 @@
+// The graphs of operations that cuDNN's engines for flash attention recognise, and their plans; see cudnn_attention.h.
+// The engines match the graph as a pattern: which operations, in which order, with which types inside.
+#include "kernels/cuda/attention/cudnn_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace weft::cuda {
+namespace {
+
+using Dims = CudnnGraph::Dims;
+using Tensor = CudnnGraph::Tensor;
+
+// Ids of what the caller gives at each run.
+enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kDelta, kScale, kMinusInfinity, kOne };
+
+// [batch, heads, seq, head_dim] in rows of `stride` elements.
+Dims matrix_dims(const AttentionLayout& layout, std::int64_t heads) {
+  return {layout.batch, heads, layout.seq, layout.head_dim};
+}
+
+Dims matrix_strides(const AttentionLayout& layout, std::int64_t stride) {
+  return {layout.seq * stride, layout.head_dim, stride, 1};
+}
+
+Dims score_dims(const AttentionLayout& layout) {
+  return {layout.batch, layout.heads, layout.seq, layout.seq};
+}
+
+Dims row_dims(const AttentionLayout& layout) {
+  return {layout.batch, layout.heads, layout.seq, 1};
+}
+
+// The same elements with rows for columns.
+Dims transposed(const Dims& dims) {
+  return {dims[0], dims[1], dims[3], dims[2]};
+}
+
+const Tensor& matrix(CudnnGraph& graph, const AttentionLayout& layout, Id id, std::int64_t heads, std::int64_t stride) {
+  return graph.memory(id, CUDNN_DATA_BFLOAT16, matrix_dims(layout, heads), matrix_strides(layout, stride));
+}
+
+const Tensor& transposed_matrix(CudnnGraph& graph, const AttentionLayout& layout, Id id, std::int64_t heads,
+                                std::int64_t stride) {
+  return graph.memory(id, CUDNN_DATA_BFLOAT16, transposed(matrix_dims(layout, heads)),
+                      transposed(matrix_strides(layout, stride)));
+}
+
+const Tensor& rows_in_memory(CudnnGraph& graph, const AttentionLayout& layout, Id id) {
+  const Dims dims = row_dims(layout);
+  return graph.memory(id, CUDNN_DATA_FLOAT, dims, CudnnGraph::packed(dims));
+}
+
+// −∞ for the scores of keys that come after the query.
+const Tensor& causal(CudnnGraph& graph, const AttentionLayout& layout, const Tensor& scores) {
+  const Dims dims = score_dims(layout);
+  const Tensor& row = graph.index(scores, 2, graph.inner(CUDNN_DATA_INT32, dims));
+  const Tensor& column = graph.index(scores, 3, graph.inner(CUDNN_DATA_INT32, dims));
+  const Tensor& mask = graph.pointwise(CUDNN_POINTWISE_CMP_GE, row, column, graph.inner(CUDNN_DATA_BOOLEAN, dims));
+  return graph.select(mask, scores, graph.scalar(kMinusInfinity), graph.inner(CUDNN_DATA_FLOAT, dims));
+}
+
+CudnnGraph forward_graph(const AttentionLayout& layout) {
+  CudnnGraph graph;
+  const Dims scores_shape = score_dims(layout), rows_shape = row_dims(layout);
+  const auto scores = [&]() -> const Tensor& { return graph.inner(CUDNN_DATA_FLOAT, scores_shape); };
+  const auto rows = [&]() -> const Tensor& { return graph.inner(CUDNN_DATA_FLOAT, rows_shape); };
+  const Tensor& q = matrix(graph, layout, kQ, layout.heads, layout.q_stride);
+  const Tensor& kt = transposed_matrix(graph, layout, kK, layout.kv_heads, layout.k_stride);
+  const Tensor& v = matrix(graph, layout, kV, layout.kv_heads, layout.v_stride);
+
+  const Tensor& scaled =
+      graph.pointwise(CUDNN_POINTWISE_MUL, graph.matmul(q, kt, scores()), graph.scalar(kScale), scores());
+  const Tensor& masked = causal(graph, layout, scaled);
+  const Tensor& largest = graph.reduce(CUDNN_REDUCE_TENSOR_MAX, masked, rows());
+  const Tensor& less = graph.pointwise(CUDNN_POINTWISE_SUB, masked, largest, scores());
+  const Tensor& exponentials = graph.pointwise(CUDNN_POINTWISE_EXP, less, scores());
+  const Tensor& sum = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, exponentials, rows());
+  const Tensor& log_sum = graph.pointwise(CUDNN_POINTWISE_LOG, sum, rows());
+  graph.pointwise(CUDNN_POINTWISE_ADD, largest, log_sum, rows_in_memory(graph, layout, kLse));
+  const Tensor& p =
+      graph.pointwise(CUDNN_POINTWISE_DIV, exponentials, sum, graph.inner(CUDNN_DATA_BFLOAT16, scores_shape));
+  graph.matmul(p, v, matrix(graph, layout, kOut, layout.heads, layout.out_stride));
+  return graph;
+}
+
+// Writes aᵀ·b, where a is scores, to a matrix of the keys. Where several query heads share a key/value head, each has
+// its own product first, and these are added.
+void multiply_to_keys(CudnnGraph& graph, const AttentionLayout& layout, const Tensor& a, const Tensor& b, Id id,
+                      std::int64_t stride) {
+  // The reshape transposes by strides only and, as the products want their inputs, rounds to bf16.
+  const Dims shape = score_dims(layout);
+  const Tensor& at =
+      graph.reshape(a, graph.inner(CUDNN_DATA_BFLOAT16, transposed(shape), transposed(CudnnGraph::packed(shape))));
+  const Tensor& result = matrix(graph, layout, id, layout.kv_heads, stride);
+  if (layout.heads == layout.kv_heads) {
+    graph.matmul(at, b, result);
+    return;
+  }
+  const Tensor& each = graph.matmul(at, b, graph.inner(CUDNN_DATA_BFLOAT16, matrix_dims(layout, layout.heads)));
+  graph.reduce(CUDNN_REDUCE_TENSOR_ADD, each, result);
+}
+
+CudnnGraph backward_graph(const AttentionLayout& layout) {
+  CudnnGraph graph;
+  const Dims scores_shape = score_dims(layout), rows_shape = row_dims(layout);
+  const auto scores = [&]() -> const Tensor& { return graph.inner(CUDNN_DATA_FLOAT, scores_shape); };
+  const auto rows = [&]() -> const Tensor& { return graph.inner(CUDNN_DATA_FLOAT, rows_shape); };
+  const Tensor& q = matrix(graph, layout, kQ, layout.heads, layout.q_stride);
+  const Tensor& kt = transposed_matrix(graph, layout, kK, layout.kv_heads, layout.k_stride);
+  const Tensor& vt = transposed_matrix(graph, layout, kV, layout.kv_heads, layout.v_stride);
+  const Tensor& out = matrix(graph, layout, kOut, layout.heads, layout.out_stride);
+  const Tensor& dout = matrix(graph, layout, kDout, layout.heads, layout.dout_stride);
+  const Tensor& lse = rows_in_memory(graph, layout, kLse);
+  const Tensor& scale = graph.scalar(kScale);
+
+  // delta = Σ dout·out of every row. The pattern has a factor here, for dropout.
+  const Tensor& products =
+      graph.pointwise(CUDNN_POINTWISE_MUL, dout, out, graph.inner(CUDNN_DATA_FLOAT, matrix_dims(layout, layout.heads)));
+  const Tensor& sums = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, products, rows());
+  const Tensor& delta =
+      graph.pointwise(CUDNN_POINTWISE_MUL, sums, graph.scalar(kOne), rows_in_memory(graph, layout, kDelta));
+
+  // The probabilities again, and dV = Pᵀ·dout.
+  const Tensor& scaled = graph.pointwise(CUDNN_POINTWISE_MUL, graph.matmul(q, kt, scores()), scale, scores());
+  const Tensor& less = graph.pointwise(CUDNN_POINTWISE_SUB, scaled, lse, scores());
+  const Tensor& p = graph.pointwise(CUDNN_POINTWISE_EXP, causal(graph, layout, less), scores());
+  multiply_to_keys(graph, layout, p, dout, kDv, layout.dv_stride);
+
+  // dS = P·(dout·Vᵀ − delta)·scale, and dK = dSᵀ·Q.
+  const Tensor& dp = graph.matmul(dout, vt, scores());
+  const Tensor& centered = graph.pointwise(CUDNN_POINTWISE_SUB, dp, delta, scores());
+  const Tensor& weighted = graph.pointwise(CUDNN_POINTWISE_MUL, centered, p, scores());
+  const Tensor& ds =
+      graph.pointwise(CUDNN_POINTWISE_MUL, weighted, scale, graph.inner(CUDNN_DATA_BFLOAT16, scores_shape));
+  multiply_to_keys(graph, layout, ds, q, kDk, layout.dk_stride);
+
+  // dQ = dS·K, where K is Kᵀ seen the other way round.
+  const Tensor& k = graph.reshape(kt, graph.inner(CUDNN_DATA_BFLOAT16, transposed(kt.dims), transposed(kt.strides)));
+  graph.matmul(ds, k, matrix(graph, layout, kDq, layout.heads, layout.dq_stride));
+  return graph;
+}
+
+CudnnGraph make_graph(const AttentionLayout& layout, bool backward) {
+  return backward ? backward_graph(layout) : forward_graph(layout);
+}
+
+struct Choice {
+  CudnnEngine engine;
+  CudnnDescriptor plan;
+};
+
+// The first deterministic engine whose plan compiles.
+std::optional<Choice> choose(std::vector<CudnnEngine> engines, const CudnnTarget& target, std::string* why) {
+  std::string reason = "no engine supports the graph";
+  for (CudnnEngine& engine : engines) {
+    if (!engine.deterministic) {
+      reason = "an engine is not deterministic";
+      continue;
+    }
+    try {
+      CudnnDescriptor plan = make_cudnn_plan(engine, target);
+      return Choice{std::move(engine), std::move(plan)};
+    } catch (const CudnnError& error) {
+      reason = error.what();
+    }
+  }
+  if (why != nullptr) *why = reason;
+  return std::nullopt;
+}
+
+constexpr std::int64_t kWorkspaceAlignment = 256;
+
+// What the graphs promise of every address (CudnnGraph::memory).
+constexpr std::int64_t kAlignment = 16;
+
+bool is_aligned(const AttentionLayout& layout) {
+  const auto strides = {layout.q_stride,    layout.k_stride,  layout.v_stride,  layout.out_stride,
+                        layout.dout_stride, layout.dq_stride, layout.dk_stride, layout.dv_stride};
+  return std::all_of(strides.begin(), strides.end(), [](std::int64_t stride) {
+    return stride * static_cast<std::int64_t>(size_of(DType::bf16)) % kAlignment == 0;
+  });
+}
+
+}  // namespace
+
+CudnnAttention::CudnnAttention(CudnnHandle& handle, const AttentionLayout& layout, bool backward, CudnnGraph graph,
+                               CudnnEngine engine, CudnnDescriptor plan)
+    : handle_(&handle),
+      backward_(backward),
+      scale_(1.0F / std::sqrt(static_cast<float>(layout.head_dim))),
+      minus_infinity_(-std::numeric_limits<float>::infinity()),
+      delta_bytes_(0),
+      plan_bytes_(workspace_bytes_of(plan)),
+      graph_(std::move(graph)),
+      engine_(std::move(engine)),
+      plan_(std::move(plan)) {
+  if (!backward) return;
+  const std::int64_t bytes = layout.batch * layout.heads * layout.seq * static_cast<std::int64_t>(sizeof(float));
+  delta_bytes_ = (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
+std::unique_ptr<CudnnAttention> CudnnAttention::make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
+                                                     std::string* why) {
+  if (!is_aligned(layout)) {
+    if (why != nullptr) *why = "rows don't begin at multiples of 16 bytes";
+    return nullptr;
+  }
+  try {
+    const CudnnTarget target(handle);
+    CudnnGraph graph = make_graph(layout, backward);
+    graph.finalize(target);
+    std::optional<Choice> choice = choose(propose_engines(graph, target), target, why);
+    if (!choice) return nullptr;
+    return std::unique_ptr<CudnnAttention>(new CudnnAttention(handle, layout, backward, std::move(graph),
+                                                              std::move(choice->engine), std::move(choice->plan)));
+  } catch (const CudnnError& error) {
+    if (!error.unsupported()) throw;
+    if (why != nullptr) *why = error.what();
+    return nullptr;
+  }
+}
+
+std::unique_ptr<CudnnAttention> CudnnAttention::forward(CudnnHandle& handle, const AttentionLayout& layout,
+                                                        std::string* why) {
+  return make(handle, layout, false, why);
+}
+
+std::unique_ptr<CudnnAttention> CudnnAttention::backward(CudnnHandle& handle, const AttentionLayout& layout,
+                                                         std::string* why) {
+  return make(handle, layout, true, why);
+}
+
+CudnnAttention::Bound CudnnAttention::bind(const AttentionPointers& pointers) const {
+  std::vector<std::int64_t> ids;
+  std::vector<const void*> values;
+  const auto give_host = [&](Id id, const float* value) {
+    ids.push_back(id);
+    values.push_back(value);
+  };
+  const auto give = [&](Id id, const void* value) {
+    if (reinterpret_cast<std::uintptr_t>(value) % kAlignment != 0) {
+      throw std::logic_error("cuda::CudnnAttention: a buffer that isn't 16-byte aligned");
+    }
+    ids.push_back(id);
+    values.push_back(value);
+  };
+  give(kQ, pointers.q);
+  give(kK, pointers.k);
+  give(kV, pointers.v);
+  give(kOut, pointers.out);
+  give(kLse, pointers.lse);
+  give_host(kScale, &scale_);
+  give_host(kMinusInfinity, &minus_infinity_);
+  if (backward_) {
+    give(kDout, pointers.dout);
+    give(kDq, pointers.dq);
+    give(kDk, pointers.dk);
+    give(kDv, pointers.dv);
+    give(kDelta, pointers.workspace);
+    give_host(kOne, &one_);
+  }
+  void* workspace = plan_bytes_ > 0 ? pointers.workspace + delta_bytes_ : nullptr;
+
+  CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, std::ssize(values), values.data());
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+  pack.finalize("binding attention to its buffers");
+  return {*this, std::move(pack)};
+}
+
+void CudnnAttention::Bound::run(cudaStream_t stream) const {
+  attention_->handle_->use(stream);
+  check_cudnn(cudnnBackendExecute(attention_->handle_->get(), attention_->plan_.get(), pack_.get()),
+              attention_->backward_ ? "attention_backward" : "attention_forward");
+}
+
+EngineCount cudnn_engines(const AttentionLayout& layout, bool backward, std::string_view device_properties_json) {
+  const CudnnTarget target(device_properties_json);
+  CudnnGraph graph = make_graph(layout, backward);
+  graph.finalize(target);
+  EngineCount count{.operations = graph.operations()};
+  for (const CudnnEngine& engine : propose_engines(graph, target)) {
+    ++count.engines;
+    if (engine.deterministic && ++count.deterministic == 1) count.workspace_bytes = workspace_bytes_of(engine);
+  }
+  return count;
+}
+
+std::string_view h100_properties() {
+  return R"({"cudaDeviceId":0,"deviceVer":900,"driverVer":13000,"deviceId":0,)"
+         R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+         R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
+         R"("maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,)"
+         R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,)"
+         R"("supportCoopLaunch":1,"smClockRateKHz":1980000,"memClockRateKHz":2619000,"l2CacheSize":52428800,)"
+         R"("deviceName":"NVIDIA H100 80GB HBM3","totalGlobalMem":85000000000})";
+}
+
+}  // namespace weft::cuda

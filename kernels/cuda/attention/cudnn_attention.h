@@ -1,0 +1,109 @@
+// Causal bf16 attention by cuDNN's fused kernels: one compiled plan a layout and direction. Both directions repeat bit
+// for bit. The fallback and the oracle are our own kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kernels/cuda/attention/cudnn_descriptor.h"
+
+namespace weft::cuda {
+
+/// Query head h reads key/value head h / (heads / kv_heads); scores are scaled by 1/√head_dim. Strides are those of
+/// rows, in elements: q, out, dout and dq are windows of [batch·seq, heads·head_dim], k, v, dk and dv of
+/// [batch·seq, kv_heads·head_dim], and a window of a wider matrix (Q|K|V) has that matrix's stride. The forward pass
+/// ignores the gradients' strides. Rows must begin at multiples of 16 bytes.
+struct AttentionLayout {
+  std::int64_t batch, seq, heads, kv_heads, head_dim;
+  std::int64_t q_stride, k_stride, v_stride, out_stride;
+  std::int64_t dout_stride = 0, dq_stride = 0, dk_stride = 0, dv_stride = 0;
+
+  auto operator<=>(const AttentionLayout&) const = default;
+};
+
+/// Device memory, 16-byte aligned (`workspace`: 256). The forward pass reads q, k and v and writes out and lse, the
+/// backward pass reads those five and dout and writes dq, dk and dv.
+/// lse: f32 [batch·heads·seq], log Σ exp of the scaled scores, as AttentionForward's.
+struct AttentionPointers {
+  std::byte* workspace = nullptr;
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* out = nullptr;
+  float* lse = nullptr;
+  const void* dout = nullptr;
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+
+class CudnnAttention {
+ public:
+  /// The plan with a set of buffers: run() allocates nothing. Must not outlive the CudnnAttention that made it.
+  class Bound {
+   public:
+    void run(cudaStream_t stream) const;
+
+   private:
+    friend class CudnnAttention;
+    Bound(const CudnnAttention& attention, CudnnDescriptor pack) : attention_(&attention), pack_(std::move(pack)) {}
+    const CudnnAttention* attention_;
+    CudnnDescriptor pack_;
+  };
+
+  /// Null if cuDNN has no deterministic engine for the layout on the handle's device; then `why`, if given, says what
+  /// it objected to. Takes a second or so of CPU time. The handle must outlive what is made.
+  static std::unique_ptr<CudnnAttention> forward(CudnnHandle& handle, const AttentionLayout& layout,
+                                                 std::string* why = nullptr);
+  static std::unique_ptr<CudnnAttention> backward(CudnnHandle& handle, const AttentionLayout& layout,
+                                                  std::string* why = nullptr);
+
+  CudnnAttention(const CudnnAttention&) = delete;
+  CudnnAttention& operator=(const CudnnAttention&) = delete;
+
+  /// For the backward pass: Σ dout·out of every row (f32 [batch·heads·seq]) at the beginning, then cuDNN's own, which
+  /// grows with batch·heads·seq² in its deterministic engines of Hopper (2 bytes each).
+  std::int64_t workspace_bytes() const { return delta_bytes_ + plan_bytes_; }
+
+  /// Throws std::logic_error for a buffer that isn't aligned as AttentionPointers says.
+  Bound bind(const AttentionPointers& pointers) const;
+
+  /// The same once, for tests: bind() and run().
+  void run(cudaStream_t stream, const AttentionPointers& pointers) const { bind(pointers).run(stream); }
+
+ private:
+  CudnnAttention(CudnnHandle& handle, const AttentionLayout& layout, bool backward, CudnnGraph graph,
+                 CudnnEngine engine, CudnnDescriptor plan);
+  static std::unique_ptr<CudnnAttention> make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
+                                              std::string* why);
+
+  CudnnHandle* handle_;
+  bool backward_;
+  // What the graph's scalars are; cuDNN keeps pointers to them.
+  float scale_, minus_infinity_, one_ = 1.0F;
+  std::int64_t delta_bytes_, plan_bytes_;
+  // A plan refers to what it was made of.
+  CudnnGraph graph_;
+  CudnnEngine engine_;
+  CudnnDescriptor plan_;
+};
+
+/// What cuDNN would offer on a device that isn't there, for tests without a GPU.
+struct EngineCount {
+  std::size_t engines = 0, deterministic = 0;
+  std::size_t operations = 0;        // of the graph
+  std::int64_t workspace_bytes = 0;  // of the first deterministic engine
+};
+
+/// `device_properties_json`: h100_properties(), or another text with the same fields. Throws CudnnError if cuDNN
+/// refuses the graph itself. An engine counts only if cuDNN can load libcuda.so.1 and libnvrtc: without a driver, load
+/// the toolkit's lib64/stubs/libcuda.so by dlopen(…, RTLD_NOW | RTLD_GLOBAL) before; its name inside is libcuda.so.1.
+EngineCount cudnn_engines(const AttentionLayout& layout, bool backward, std::string_view device_properties_json);
+
+/// A description of an H100 SXM as cuDNN 9 reads it.
+std::string_view h100_properties();
+
+}  // namespace weft::cuda

@@ -1,0 +1,44 @@
+// Add and row selection; see elementwise.h.
+#include "kernels/cpu/chunks.h"
+#include "kernels/cuda/elementwise/elementwise.h"
+#include "kernels/cuda/pieces.cuh"
+
+namespace weft::cuda {
+namespace {
+
+struct Sum {
+  __device__ void operator()(const float (&in)[2], float (&out)[1]) const { out[0] = in[0] + in[1]; }
+};
+
+template <class From, class To>
+__global__ void select_row_kernel(const From* x, std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                                  const std::int64_t* index, To* out) {
+  const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (col >= cols) return;
+  const std::int64_t row = (*index % rows + rows) % rows;
+  out[col] = from_float<To>(to_float(x[row * stride + col]));
+}
+
+}  // namespace
+
+void add(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& out) {
+  require_one_type(a, b, out);
+  const auto views = cpu::common_shape(a, b, out);
+  with_float_type(a.dtype, [&]<class T>(T*) {
+    const Streams<T, 2, 1> streams{{stream_of<const T>(views[0]), stream_of<const T>(views[1])},
+                                   {stream_of<T>(views[2])}};
+    transform(launch, "add", views[0].rows, views[0].cols, streams, Sum{});
+  });
+}
+
+void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index, const Matrix& out) {
+  if (x.rows == 0 || x.cols == 0) return;
+  with_float_type(x.dtype, [&]<class From>(From*) {
+    with_float_type(out.dtype, [&]<class To>(To*) {
+      start("select_row", launch, select_row_kernel<From, To>, blocks_for(x.cols, kPieceThreads), kPieceThreads, 0,
+            data_of<const From>(x), x.rows, x.cols, x.row_stride, index, data_of<To>(out));
+    });
+  });
+}
+
+}  // namespace weft::cuda

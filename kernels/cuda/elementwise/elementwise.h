@@ -1,0 +1,16 @@
+// Sums of two tensors and the choice of one row, on a GPU; see kernels/cpu/elementwise/elementwise.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/launch.h"
+
+namespace weft::cuda {
+
+/// out = a + b, of one float dtype and equal element counts; out may be a or b.
+void add(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& out);
+
+/// out[cols] = row (*index mod rows) of x, converted to out's dtype. `index` is device memory.
+void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index, const Matrix& out);
+
+}  // namespace weft::cuda

@@ -1,0 +1,328 @@
+// Embedding look-ups and their gradients; see embedding.h. For a gradient without atomics the rows are sorted by token,
+// which keeps their order within a token. A token's rows then are a range of the sorted rows: a thread adds a range's
+// column from its first row to its last. Where a token covers whole blocks of kRun sorted rows, these are added up
+// first, side by side.
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+#include <stdexcept>
+#include <type_traits>
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/elementwise/embedding.h"
+#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/wide.cuh"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kUnroll = 4;  // pieces of a thread, all fetched before any is stored
+constexpr int kRun = 32;
+constexpr int kColumnThreads = 256;
+constexpr int kColumns = 4;  // of a thread where rows are aligned: neighbours' fp32 numbers are neighbours
+
+// The row of a token in its table; -1 if another shard has it, or if there is a fault, which is reported.
+__device__ std::int64_t row_of(std::int64_t token, std::int64_t table_rows, const std::int64_t* coordinate,
+                               Fault* fault, bool& ok) {
+  const std::int64_t row = coordinate != nullptr ? token - *coordinate * table_rows : token;
+  const bool held = row >= 0 && row < table_rows;
+  ok = token >= 0 && (held || coordinate != nullptr);
+  if (!ok) report(fault, Fault::token_outside_table);
+  return ok && held ? row : -1;
+}
+
+template <class T, int kWidth, bool kPositions>
+__global__ void __launch_bounds__(kPieceThreads)
+    embedding_forward_kernel(const std::int32_t* tokens, Stream<const T> wte, std::int64_t wte_rows,
+                             Stream<const T> wpe, std::int64_t wpe_rows, std::int64_t seq_len,
+                             const std::int64_t* offset, Stream<T> out, const std::int64_t* coordinate,
+                             std::int64_t per_row, std::int64_t items, Fault* fault) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kPieceThreads * kUnroll) + threadIdx.x;
+  const std::int64_t first_place = kPositions && offset != nullptr ? *offset : 0;
+  Place of_items[kUnroll];
+  std::int32_t of_rows[kUnroll];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const std::int64_t item = first + u * kPieceThreads;
+    if (item >= items) continue;
+    of_items[u] = place_of(item, per_row);
+    of_rows[u] = tokens[of_items[u].row];
+  }
+  Raw<T, kWidth> raw[kUnroll], position[kUnroll];
+  T* places[kUnroll] = {};
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (first + u * kPieceThreads >= items) continue;
+    const Place place = of_items[u];
+    const std::int64_t col = place.piece * kWidth;
+    bool ok = false;
+    const std::int64_t row = row_of(of_rows[u], wte_rows, coordinate, fault, ok);
+    if (!ok) continue;
+    raw[u] = position[u] = Raw<T, kWidth>{};
+    if (row >= 0) {
+      if constexpr (kPositions) {
+        const std::int64_t at = first_place + place_of(place.row, seq_len).piece;
+        if (at < 0 || at >= wpe_rows) {
+          report(fault, Fault::position_outside_table);
+          continue;
+        }
+        position[u] = fetch<T, kWidth>(wpe.data + at * wpe.stride + col);
+      }
+      raw[u] = fetch<T, kWidth>(wte.data + row * wte.stride + col);
+    }
+    places[u] = out.data + place.row * out.stride + col;
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (places[u] == nullptr) continue;
+    float values[kWidth];
+    unpack<T, kWidth>(raw[u], values);
+    if constexpr (kPositions) {
+      float more[kWidth];
+      unpack<T, kWidth>(position[u], more);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values[i] += more[i];
+    }
+    put<T, kWidth>(places[u], values);
+  }
+}
+
+// Scratch of embedding_backward: parts of one area, each 256-byte aligned.
+struct Sorting {
+  static constexpr std::int64_t kAlignment = 256;
+
+  std::uint32_t *tokens, *sorted_tokens;  // rows of the table; one past its end: of no row
+  std::int32_t *rows, *sorted_rows;
+  std::int32_t* begins;  // [vocab + 1]: where each token's sorted rows begin
+  float* runs;           // sums of whole runs, [⌊rows/kRun⌋, cols]
+  std::byte* temporary;
+  std::size_t temporary_bytes;
+  std::int64_t bytes = 0;
+
+  Sorting(std::int64_t count, std::int64_t cols, std::int64_t vocab, std::byte* base) {
+    const auto part = [&]<class Number>(Number*& pointer, std::int64_t n) {
+      pointer = base != nullptr ? reinterpret_cast<Number*>(base + bytes) : nullptr;
+      bytes += (n * static_cast<std::int64_t>(sizeof(Number)) + kAlignment - 1) / kAlignment * kAlignment;
+    };
+    part(tokens, count);
+    part(sorted_tokens, count);
+    part(rows, count);
+    part(sorted_rows, count);
+    part(begins, vocab + 1);
+    part(runs, count / kRun * cols);
+    temporary_bytes = 0;
+    check(sort(nullptr, temporary_bytes, count, vocab, nullptr), "embedding_backward: size of the sort");
+    part(temporary, static_cast<std::int64_t>(temporary_bytes));
+  }
+
+  cudaError_t sort(void* area, std::size_t& area_bytes, std::int64_t count, std::int64_t vocab,
+                   cudaStream_t stream) const {
+    const int bits = std::bit_width(static_cast<std::uint64_t>(vocab));
+    return cub::DeviceRadixSort::SortPairs(area, area_bytes, tokens, sorted_tokens, rows, sorted_rows,
+                                           static_cast<int>(count), 0, bits, stream);
+  }
+};
+
+__global__ void __launch_bounds__(kPieceThreads)
+    number_rows_kernel(const std::int32_t* tokens, std::int64_t count, std::int64_t vocab,
+                       const std::int64_t* coordinate, std::uint32_t* keys, std::int32_t* rows, Fault* fault) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kPieceThreads + threadIdx.x;
+  if (i >= count) return;
+  bool ok = false;
+  const std::int64_t row = row_of(tokens[i], vocab, coordinate, fault, ok);
+  keys[i] = static_cast<std::uint32_t>(row >= 0 ? row : vocab);
+  rows[i] = static_cast<std::int32_t>(i);
+}
+
+// begins[v] = the number of tokens below v, by bisection.
+__global__ void __launch_bounds__(kPieceThreads)
+    find_begins_kernel(const std::uint32_t* sorted, std::int64_t count, std::int64_t vocab, std::int32_t* begins) {
+  const std::int64_t v = static_cast<std::int64_t>(blockIdx.x) * kPieceThreads + threadIdx.x;
+  if (v > vocab) return;
+  std::int64_t low = 0, high = count;
+  while (low < high) {
+    const std::int64_t middle = (low + high) / 2;
+    if (static_cast<std::int64_t>(sorted[middle]) < v) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  begins[v] = static_cast<std::int32_t>(low);
+}
+
+template <int kWidth>
+__device__ void add_to(float (&sums)[kWidth], const float (&more)[kWidth]) {
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) sums[i] += more[i];
+}
+
+// sums += from(first), ..., from(count - 1), in this order: kBatch of them are on their way at once, of the last ones
+// half as many, and so on.
+template <int kBatch, class T, int kWidth, class From>
+__device__ void add_all(std::int64_t first, std::int64_t count, const From& from, float (&sums)[kWidth]) {
+#pragma unroll 1
+  for (; first + kBatch <= count; first += kBatch) {
+    float values[kBatch][kWidth];
+#pragma unroll
+    for (int u = 0; u < kBatch; ++u) load(static_cast<const T*>(from(first + u)), values[u]);
+#pragma unroll
+    for (int u = 0; u < kBatch; ++u) add_to(sums, values[u]);
+  }
+  if constexpr (kBatch > 1) add_all<kBatch / 2, T>(first, count, from, sums);
+}
+
+// sums += the column of sorted rows [begin, end), in their order.
+template <class T, int kWidth>
+__device__ void add_rows(const Stream<const T>& dout, const std::int32_t* rows, std::int64_t begin, std::int64_t end,
+                         std::int64_t col, float (&sums)[kWidth]) {
+  add_all<8, T>(
+      begin, end, [&](std::int64_t i) { return dout.data + rows[i] * dout.stride + col; }, sums);
+}
+
+// Block (r, c): part c of the columns of run r's sum, if one token has the whole run.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kColumnThreads)
+    add_runs_kernel(Stream<const T> dout, std::int64_t cols, std::int64_t vocab, const std::uint32_t* sorted_tokens,
+                    const std::int32_t* sorted_rows, float* runs) {
+  const std::int64_t run = blockIdx.x, begin = run * kRun;
+  const std::uint32_t token = sorted_tokens[begin];
+  if (token != sorted_tokens[begin + kRun - 1] || token >= vocab) return;
+  const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kWidth;
+  if (col >= cols) return;
+  float sums[kWidth] = {};
+  add_rows<T, kWidth>(dout, sorted_rows, begin, begin + kRun, col, sums);
+  store(runs + run * cols + col, sums);
+}
+
+// Block (v, c): part c of the columns of token v's gradient.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kColumnThreads)
+    add_tokens_kernel(Stream<const T> dout, std::int64_t cols, const std::int32_t* begins,
+                      const std::int32_t* sorted_rows, const float* runs, Stream<float> dwte, bool accumulate) {
+  const std::int64_t token = blockIdx.x, begin = begins[token], end = begins[token + 1];
+  const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kWidth;
+  if (col >= cols || (accumulate && begin == end)) return;
+  float* const to = dwte.data + token * dwte.stride + col;
+  float sums[kWidth] = {};
+  if (accumulate) load(to, sums);
+  const std::int64_t first_run = (begin + kRun - 1) / kRun, end_run = end / kRun;
+  if (first_run < end_run) {
+    add_rows<T, kWidth>(dout, sorted_rows, begin, first_run * kRun, col, sums);
+    add_all<4, float>(
+        first_run, end_run, [&](std::int64_t run) { return runs + run * cols + col; }, sums);
+    add_rows<T, kWidth>(dout, sorted_rows, end_run * kRun, end, col, sums);
+  } else {
+    add_rows<T, kWidth>(dout, sorted_rows, begin, end, col, sums);
+  }
+  store(to, sums);
+}
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kColumnThreads)
+    position_backward_kernel(Stream<const T> dout, std::int64_t rows, std::int64_t cols, std::int64_t seq_len,
+                             Stream<float> dwpe, bool accumulate) {
+  const std::int64_t place = blockIdx.x;
+  const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kWidth;
+  if (col >= cols || (accumulate && place >= seq_len)) return;
+  float* to = dwpe.data + place * dwpe.stride + col;
+  float sums[kWidth] = {};
+  if (accumulate) load(to, sums);
+  if (place < seq_len) {
+    const std::int64_t sequences = (rows - place + seq_len - 1) / seq_len;
+    const T* const from = dout.data + place * dout.stride + col;
+    add_all<8, T>(
+        0, sequences, [&](std::int64_t i) { return from + i * seq_len * dout.stride; }, sums);
+  }
+  store(to, sums);
+}
+
+// Blocks of columns for `rows` rows of `pieces` pieces each, cut into equal parts.
+struct ColumnGrid {
+  dim3 blocks;
+  unsigned threads;
+
+  ColumnGrid(std::int64_t rows, std::int64_t pieces) {
+    const unsigned parts = blocks_for(pieces, kColumnThreads);
+    threads = blocks_for(blocks_for(pieces, parts), kWarp) * kWarp;
+    blocks = dim3(static_cast<unsigned>(rows), blocks_for(pieces, threads));
+  }
+};
+
+// Calls body(integral_constant of the columns of a thread).
+template <class Body>
+void with_columns(bool wide, const Body& body) {
+  if (wide) {
+    body(std::integral_constant<int, kColumns>{});
+  } else {
+    body(std::integral_constant<int, 1>{});
+  }
+}
+
+}  // namespace
+
+void embedding_forward(const Launch& launch, const Matrix& tokens, const Matrix& wte, const Matrix* wpe,
+                       std::int64_t seq_len, const std::int64_t* offset, const Matrix& out,
+                       const std::int64_t* coordinate) {
+  if (out.rows == 0 || out.cols == 0) return;
+  const Matrix& table = wpe != nullptr ? *wpe : wte;
+  require_one_type(wte, table, out);
+  with_float_type(wte.dtype, [&]<class T>(T*) {
+    with_width<T>(vectorizable(wte) && vectorizable(table) && vectorizable(out), [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      const std::int64_t per_row = out.cols / kWidth, items = out.rows * per_row;
+      const auto kernel =
+          wpe != nullptr ? embedding_forward_kernel<T, kWidth, true> : embedding_forward_kernel<T, kWidth, false>;
+      start("embedding_forward", launch, kernel, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0,
+            tokens.i32(), stream_of<const T>(wte), wte.rows, stream_of<const T>(table), table.rows, seq_len, offset,
+            stream_of<T>(out), coordinate, per_row, items, launch.fault);
+    });
+  });
+}
+
+void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix& dout, const Matrix& dwte,
+                        bool accumulate, const std::int64_t* coordinate) {
+  const std::int64_t count = dout.rows, cols = dwte.cols, vocab = dwte.rows;
+  if (vocab == 0 || cols == 0) return;
+  Sorting sorting(count, cols, vocab, launch.scratch);
+  if (count > 0) {
+    start("embedding_backward: rows", launch, number_rows_kernel, blocks_for(count, kPieceThreads), kPieceThreads, 0,
+          tokens.i32(), count, vocab, coordinate, sorting.tokens, sorting.rows, launch.fault);
+    check(sorting.sort(sorting.temporary, sorting.temporary_bytes, count, vocab, launch.stream),
+          "embedding_backward: sort");
+  }
+  start("embedding_backward: begins", launch, find_begins_kernel, blocks_for(vocab + 1, kPieceThreads), kPieceThreads,
+        0, sorting.sorted_tokens, count, vocab, sorting.begins);
+  with_float_type(dout.dtype, [&]<class T>(T*) {
+    with_columns(vectorizable(dout) && vectorizable(dwte), [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      if (count >= kRun) {
+        const ColumnGrid grid(count / kRun, cols / kWidth);
+        start("embedding_backward: runs", launch, add_runs_kernel<T, kWidth>, grid.blocks, grid.threads, 0,
+              stream_of<const T>(dout), cols, vocab, sorting.sorted_tokens, sorting.sorted_rows, sorting.runs);
+      }
+      const ColumnGrid grid(vocab, cols / kWidth);
+      start("embedding_backward: tokens", launch, add_tokens_kernel<T, kWidth>, grid.blocks, grid.threads, 0,
+            stream_of<const T>(dout), cols, sorting.begins, sorting.sorted_rows, sorting.runs, stream_of<float>(dwte),
+            accumulate);
+    });
+  });
+}
+
+std::int64_t embedding_backward_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t vocab) {
+  return Sorting(rows, cols, vocab, nullptr).bytes;
+}
+
+void position_backward(const Launch& launch, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
+                       bool accumulate) {
+  if (dwpe.rows == 0 || dwpe.cols == 0) return;
+  with_float_type(dout.dtype, [&]<class T>(T*) {
+    with_columns(vectorizable(dout) && vectorizable(dwpe), [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      const ColumnGrid grid(dwpe.rows, dwpe.cols / kWidth);
+      start("position_backward", launch, position_backward_kernel<T, kWidth>, grid.blocks, grid.threads, 0,
+            stream_of<const T>(dout), dout.rows, dwpe.cols, seq_len, stream_of<float>(dwpe), accumulate);
+    });
+  });
+}
+
+}  // namespace weft::cuda

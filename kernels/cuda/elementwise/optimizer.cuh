@@ -1,0 +1,161 @@
+// The work of one block of the optimizer's kernels, shared by those of one tensor and those of many.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/chunks.h"
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/elementwise/optimizer.h"
+#include "kernels/cuda/wide.cuh"
+#include "kernels/optimizer_formula.h"
+
+namespace weft::cuda {
+
+// fp32 elements of one 16-byte access.
+inline constexpr int kWidth = 4;
+inline constexpr int kThreads = 256;
+
+// How many partial sums x is cut into: a function of its size alone, at most eight blocks for each of an H100's
+// multiprocessors.
+inline std::int64_t sum_blocks(std::int64_t n) {
+  return std::min<std::int64_t>(1056, blocks_for(n, kThreads * kWidth * 4));
+}
+
+/// What one tensor's sum of squares reads and writes.
+struct SumSquaresOf {
+  const float* x;
+  std::int64_t row_stride;
+  Items items;
+  const std::int64_t* replica;  // null, or a sum that counts only where it is 0
+  double* sums;                 // of each of `blocks`
+  float* partial;
+  int blocks;
+};
+
+/// Block `block` of the tensor's.
+__device__ inline void sum_squares_block(const SumSquaresOf& of, int block, double* shared) {
+  const float* const x = of.x;
+  const std::int64_t row_stride = of.row_stride;
+  const Items& items = of.items;
+  if (of.replica != nullptr && *of.replica != 0) return;
+  const std::int64_t first = static_cast<std::int64_t>(block) * kThreads + threadIdx.x;
+  const std::int64_t step = static_cast<std::int64_t>(of.blocks) * kThreads;
+  double total = 0.0;
+  const std::int64_t vectors = items.rows * items.vectors;
+#pragma unroll 4
+  for (std::int64_t i = first; i < vectors; i += step) {
+    const std::int64_t row = items.rows > 1 ? i / items.vectors : 0;
+    float v[kWidth];
+    load(x + row * row_stride + (i - row * items.vectors) * kWidth, v);
+    total += static_cast<double>((v[0] * v[0] + v[1] * v[1]) + (v[2] * v[2] + v[3] * v[3]));
+  }
+  // What vectors leave of each row: everything if there are none.
+  const std::int64_t singles = items.per_row - items.vectors, begin = items.vectors * kWidth;
+#pragma unroll 4
+  for (std::int64_t i = first; i < items.rows * singles; i += step) {
+    const std::int64_t row = items.rows > 1 ? i / singles : 0;
+    const double value = x[row * row_stride + begin + (i - row * singles)];
+    total += value * value;
+  }
+  total = block_sum(total, shared);
+  if (threadIdx.x == 0) of.sums[block] = total;
+}
+
+/// One block, behind all of sum_squares_block().
+__device__ inline void finish_sum_squares(const SumSquaresOf& of, double* shared) {
+  double total = 0.0;
+  if (of.replica == nullptr || *of.replica == 0) {
+    for (int i = threadIdx.x; i < of.blocks; i += kThreads) total += of.sums[i];
+  }
+  total = block_sum(total, shared);
+  if (threadIdx.x == 0) *of.partial = static_cast<float>(total);
+}
+
+/// What one tensor's update reads and writes.
+template <class T>
+struct AdamWOf {
+  T* param;
+  const float* grad;
+  float *m, *v, *master;  // master: or null
+  std::int64_t param_stride, grad_stride, m_stride, v_stride, master_stride;
+  Items items;
+  std::int64_t count;
+  AdamWSettings settings;
+  const float *scalars, *norm_and_factor;
+};
+
+/// Block `block` of the tensor's, a thread an item.
+template <class T>
+__device__ inline void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
+  const std::int64_t item = block * kThreads + threadIdx.x;
+  if (item >= t.count) return;
+  const Items& items = t.items;
+  const AdamWSettings& settings = t.settings;
+  const float *const scalars = t.scalars, *const norm_and_factor = t.norm_and_factor;
+  const AdamWNumbers numbers{settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
+                             scalars[0],     scalars[1],     scalars[2],   norm_and_factor[1]};
+  visit<kWidth>(items, item, [&](auto width, std::int64_t row, std::int64_t column) {
+    constexpr int kHere = decltype(width)::value;
+    T* const param = t.param + row * t.param_stride + column;
+    float* const to_m = t.m + row * t.m_stride + column;
+    float* const to_v = t.v + row * t.v_stride + column;
+    float* const master = t.master != nullptr ? t.master + row * t.master_stride + column : nullptr;
+    float weight[kHere], grad[kHere], m[kHere], v[kHere];
+    load(t.grad + row * t.grad_stride + column, grad);
+    load(to_m, m);
+    load(to_v, v);
+    if (master != nullptr) {
+      load(master, weight);
+    } else {
+      load(param, weight);
+    }
+#pragma unroll
+    for (int i = 0; i < kHere; ++i) {
+      const AdamWElement after = adamw_update(numbers, {weight[i], m[i], v[i]}, grad[i]);
+      weight[i] = after.weight, m[i] = after.m, v[i] = after.v;
+    }
+    store(to_m, m);
+    store(to_v, v);
+    if (master != nullptr) store(master, weight);
+    store(param, weight);
+  });
+}
+
+/// The arguments of the functions of optimizer.h, as kernels take them. `sums`: scratch of the tensor's blocks.
+inline SumSquaresOf sum_squares_of(const Matrix& x, const Matrix& partial, const std::int64_t* replica, double* sums) {
+  const Matrix view = cpu::common_shape(x)[0];
+  return {view.f32(),
+          view.row_stride,
+          items_of(view.rows, view.cols, kWidth, loads_vectors(view, kWidth)),
+          replica,
+          sums,
+          partial.f32(),
+          static_cast<int>(sum_blocks(cpu::count(view)))};
+}
+
+template <class T>
+AdamWOf<T> adamw_of(const AdamWSettings& settings, const AdamWStep& step, const Matrix& param, const Matrix& grad,
+                    const Matrix& m, const Matrix& v, const Matrix* master) {
+  const auto views = cpu::common_shape(param, grad, m, v, master != nullptr ? *master : m);
+  bool wide = true;
+  for (const Matrix& view : views) wide = wide && loads_vectors(view, kWidth);
+  const Items items = items_of(views[0].rows, views[0].cols, kWidth, wide);
+  return {static_cast<T*>(views[0].data),
+          views[1].f32(),
+          views[2].f32(),
+          views[3].f32(),
+          master != nullptr ? views[4].f32() : nullptr,
+          views[0].row_stride,
+          views[1].row_stride,
+          views[2].row_stride,
+          views[3].row_stride,
+          views[4].row_stride,
+          items,
+          items.count(),
+          settings,
+          step.scalars.f32(),
+          step.norm_and_factor.f32()};
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,144 @@
+// Many tensors in one launch; see optimizer_batch.h.
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/elementwise/optimizer.cuh"
+#include "kernels/cuda/elementwise/optimizer_batch.h"
+
+namespace weft::cuda {
+namespace {
+
+// Which block of which tensor a block of the launch is.
+struct BlockOf {
+  std::uint32_t tensor, block;
+};
+
+// Bytes on the device, copied there once.
+class DeviceTable {
+ public:
+  template <class T>
+  explicit DeviceTable(const std::vector<T>& values) {
+    if (values.empty()) return;
+    check(cudaMalloc(&memory_, values.size() * sizeof(T)), "cudaMalloc");
+    check(cudaMemcpy(memory_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  DeviceTable() = default;
+  ~DeviceTable() { cudaFree(memory_); }
+  DeviceTable(DeviceTable&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  DeviceTable& operator=(DeviceTable&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(memory_);
+  }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+// Every block of every tensor, one tensor after the other.
+class BlockTable {
+ public:
+  void add(std::int64_t blocks) {
+    for (std::int64_t b = 0; b < blocks; ++b) blocks_.push_back({tensors_, static_cast<std::uint32_t>(b)});
+    ++tensors_;
+  }
+  unsigned size() const { return static_cast<unsigned>(blocks_.size()); }
+  unsigned tensors() const { return tensors_; }
+  DeviceTable on_device() const { return DeviceTable(blocks_); }
+
+ private:
+  std::vector<BlockOf> blocks_;
+  std::uint32_t tensors_ = 0;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    sum_squares_batch_kernel(const SumSquaresOf* tensors, const BlockOf* blocks) {
+  __shared__ double shared[kWarp];
+  const BlockOf at = blocks[blockIdx.x];
+  sum_squares_block(tensors[at.tensor], static_cast<int>(at.block), shared);
+}
+
+__global__ void __launch_bounds__(kThreads) finish_sum_squares_batch_kernel(const SumSquaresOf* tensors) {
+  __shared__ double shared[kWarp];
+  finish_sum_squares(tensors[blockIdx.x], shared);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) adamw_batch_kernel(const AdamWOf<T>* tensors, const BlockOf* blocks) {
+  const BlockOf at = blocks[blockIdx.x];
+  adamw_block(tensors[at.tensor], at.block);
+}
+
+}  // namespace
+
+struct SumSquaresBatch::Impl {
+  BlockTable table;
+  DeviceTable tensors, blocks, sums;
+};
+
+SumSquaresBatch::SumSquaresBatch(std::span<const SumSquaresArguments> tensors) : impl_(std::make_unique<Impl>()) {
+  std::int64_t all = 0;
+  for (const SumSquaresArguments& of : tensors) all += sum_blocks(cpu::count(of.x));
+  impl_->sums = DeviceTable(std::vector<double>(static_cast<std::size_t>(all)));
+  double* sums = impl_->sums.as<double>();
+  std::vector<SumSquaresOf> list;
+  for (const SumSquaresArguments& of : tensors) {
+    list.push_back(sum_squares_of(of.x, of.partial, of.replica, sums));
+    impl_->table.add(list.back().blocks);
+    sums += list.back().blocks;
+  }
+  impl_->tensors = DeviceTable(list);
+  impl_->blocks = impl_->table.on_device();
+}
+
+SumSquaresBatch::~SumSquaresBatch() = default;
+
+void SumSquaresBatch::run(const Launch& launch) const {
+  const auto* const tensors = impl_->tensors.as<SumSquaresOf>();
+  if (impl_->table.size() > 0) {
+    start("sum_squares_batch", launch, sum_squares_batch_kernel, impl_->table.size(), kThreads, 0, tensors,
+          impl_->blocks.as<BlockOf>());
+  }
+  start("finish_sum_squares_batch", launch, finish_sum_squares_batch_kernel, impl_->table.tensors(), kThreads, 0,
+        tensors);
+}
+
+struct AdamWBatch::Impl {
+  DType dtype = DType::f32;
+  BlockTable table;
+  DeviceTable tensors, blocks;
+};
+
+AdamWBatch::AdamWBatch(std::span<const AdamWArguments> tensors) : impl_(std::make_unique<Impl>()) {
+  impl_->dtype = tensors.front().param.dtype;
+  with_float_type(impl_->dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    std::vector<AdamWOf<T>> list;
+    for (const AdamWArguments& of : tensors) {
+      if (of.param.dtype != impl_->dtype) throw std::logic_error("a batch of parameters of different dtypes");
+      list.push_back(adamw_of<T>(of.settings, of.step, of.param, of.grad, of.m, of.v, of.master));
+      impl_->table.add(blocks_for(list.back().count, kThreads));
+    }
+    impl_->tensors = DeviceTable(list);
+  });
+  impl_->blocks = impl_->table.on_device();
+}
+
+AdamWBatch::~AdamWBatch() = default;
+
+void AdamWBatch::run(const Launch& launch) const {
+  if (impl_->table.size() == 0) return;
+  with_float_type(impl_->dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    start("adamw_batch", launch, adamw_batch_kernel<T>, impl_->table.size(), kThreads, 0,
+          impl_->tensors.as<AdamWOf<T>>(), impl_->blocks.as<BlockOf>());
+  });
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,348 @@
+// Matrix products by cuBLASLt; see gemm.h.
+// cuBLASLt's matrices are column-major, so ours are, unmoved, the transposed ones: it is told to compute
+// Cᵀ = op(B)ᵀ·op(A)ᵀ, with n rows and m columns, and its "A" is our B.
+#include "kernels/cuda/gemm/gemm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/cuda/gemm/cublas_lt_functions.h"
+#include "kernels/cuda/gemm/transpose.h"
+
+namespace weft::cuda {
+namespace {
+
+static_assert(sizeof(GemmAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
+
+void check_cublas(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw RuntimeFault(fmt::format("cuBLASLt: {}: {}", what, cublas_lt().status_name(status)));
+}
+
+cublasLtMatmulAlgo_t to_library(const GemmAlgorithm& algorithm) {
+  cublasLtMatmulAlgo_t to{};
+  std::copy(algorithm.data.begin(), algorithm.data.end(), std::begin(to.data));
+  return to;
+}
+
+GemmAlgorithm from_library(const cublasLtMatmulAlgo_t& algorithm) {
+  GemmAlgorithm to;
+  std::copy(std::begin(algorithm.data), std::end(algorithm.data), to.data.begin());
+  return to;
+}
+
+cudaDataType_t library_type(DType dtype) {
+  return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+std::uint32_t library_epilogue(const GemmKey& key) {
+  switch (key.epilogue) {
+    case Epilogue::none:
+      break;
+    case Epilogue::gelu:
+      return key.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return key.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool is_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16;
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::logic_error(fmt::format("cuda::PreparedGemm: {}", what));
+}
+
+// The largest power of two up to 256, cuBLASLt's default, that divides the address and the distance of rows.
+std::uint32_t alignment_of(const Matrix& matrix) {
+  const auto row_bytes = static_cast<std::uintptr_t>(matrix.row_stride) * size_of(matrix.dtype);
+  const auto bits = reinterpret_cast<std::uintptr_t>(matrix.data) | (matrix.rows > 1 ? row_bytes : 0) | 256U;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+cublasLtMatrixLayoutOpaque_t layout_of(const Matrix& matrix) {
+  // A single row may have any stride; cuBLASLt wants it to be a row's length at least.
+  const std::int64_t stride = std::max(matrix.row_stride, matrix.cols);
+  cublasLtMatrixLayoutOpaque_t layout{};
+  check_cublas(
+      cublas_lt().init_layout(&layout, sizeof(layout), library_type(matrix.dtype),
+                              static_cast<std::uint64_t>(matrix.cols), static_cast<std::uint64_t>(matrix.rows), stride),
+      "cublasLtMatrixLayoutInit");
+  return layout;
+}
+
+template <class Value>
+void set(cublasLtMatmulDescOpaque_t& descriptor, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+  check_cublas(cublas_lt().set_descriptor(&descriptor, attribute, &value, sizeof(value)),
+               "cublasLtMatmulDescSetAttribute");
+}
+
+template <class Value>
+void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const Value& value) {
+  check_cublas(cublas_lt().set_preference(&preference, attribute, &value, sizeof(value)),
+               "cublasLtMatmulPreferenceSetAttribute");
+}
+
+cpu::GemmShape shape_of(const GemmKey& key) {
+  return {key.m, key.n, key.k, key.trans_a, key.trans_b, key.accumulate};
+}
+
+// The matrix as the key has it: rows × cols, whatever window of the same memory the caller calls it.
+Matrix shaped(const Matrix& matrix, bool transposed, std::int64_t rows, std::int64_t cols) {
+  Matrix as = matrix;
+  as.rows = transposed ? cols : rows;
+  as.cols = transposed ? rows : cols;
+  require(as.rows <= 1 || as.row_stride >= as.cols, "rows that overlap");
+  return as;
+}
+
+void check_arguments(const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c, const Matrix* bias) {
+  require(key.m >= 0 && key.n >= 0 && key.k >= 0, "a negative size");
+  require(is_float(key.inputs) && is_float(key.output), "not a float dtype");
+  require(key.inputs == DType::bf16 || key.output == DType::f32, "f32 inputs with a bf16 output");
+  require(a.dtype == key.inputs && b.dtype == key.inputs && c.dtype == key.output, "other dtypes than the key's");
+  require(key.strides == std::array{a.row_stride, b.row_stride, c.row_stride}, "other strides than the key's");
+  require(key.has_bias == (bias != nullptr), "has_bias isn't the key's");
+  if (bias == nullptr) return;
+  require(bias->rows * bias->cols == key.n, "the bias isn't of n elements");
+  require(bias->rows == 1 || (bias->cols == 1 && bias->row_stride == 1), "the bias isn't contiguous");
+  require(bias->dtype == key.output, "cuBLASLt adds a bias of C's dtype only");
+  require(key.k > 0, "cuBLASLt adds no bias to an empty sum");
+}
+
+}  // namespace
+
+std::string to_hex(const GemmAlgorithm& algorithm) {
+  std::string text;
+  for (const std::uint64_t word : algorithm.data) text += fmt::format("{:016x}", word);
+  return text;
+}
+
+std::optional<GemmAlgorithm> parse_hex(std::string_view text) {
+  constexpr std::size_t kDigits = 16;
+  GemmAlgorithm algorithm;
+  if (text.size() != kDigits * algorithm.data.size()) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char digit = text[i];
+    const bool decimal = digit >= '0' && digit <= '9';
+    if (!decimal && (digit < 'a' || digit > 'f')) return std::nullopt;
+    std::uint64_t& word = algorithm.data[i / kDigits];
+    word = word << 4U | static_cast<std::uint64_t>(decimal ? digit - '0' : digit - 'a' + 10);
+  }
+  return algorithm;
+}
+
+CublasLt::CublasLt() {
+  cublasLtHandle_t handle = nullptr;
+  check_cublas(cublas_lt().create(&handle), "cublasLtCreate");
+  handle_ = handle;
+}
+
+CublasLt::~CublasLt() {
+  cublas_lt().destroy(static_cast<cublasLtHandle_t>(handle_));
+}
+
+std::size_t CublasLt::version() {
+  return cublas_lt().version();
+}
+
+struct PreparedGemm::Impl {
+  GemmKey key;
+  Matrix a, b, c;
+  cpu::GemmCopies copies;
+  Matrix a_shown, b_shown;  // to cuBLASLt: a and b, or without data the copies
+  cublasLtHandle_t handle;
+  bool empty;  // nothing to multiply: the rest is unused
+  cublasLtMatmulDescOpaque_t descriptor{};
+  cublasLtMatrixLayoutOpaque_t a_layout{}, b_layout{}, c_layout{};
+  cublasLtMatmulAlgo_t algorithm{};
+
+  Impl(const CublasLt& library, const GemmKey& wanted, const Matrix& a_matrix, const Matrix& b_matrix,
+       const Matrix& c_matrix, const Matrix* bias, GemmLayout layout, const Matrix* second)
+      : key(wanted),
+        a(shaped(a_matrix, key.trans_a, key.m, key.k)),
+        b(shaped(b_matrix, key.trans_b, key.k, key.n)),
+        c(shaped(c_matrix, false, key.m, key.n)),
+        copies(cpu::copies_for(layout, shape_of(key), key.inputs)),
+        a_shown(copies.a ? copies.a->matrix : a),
+        b_shown(copies.b ? copies.b->matrix : b),
+        handle(static_cast<cublasLtHandle_t>(library.get())),
+        empty(key.m == 0 || key.n == 0 || key.k == 0) {
+    if (empty) return;
+    const cpu::GemmShape shown = cpu::shown_as(layout, shape_of(key));
+    check_cublas(cublas_lt().init_descriptor(&descriptor, sizeof(descriptor), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                 "cublasLtMatmulDescInit");
+    set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, shown.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, shown.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (bias != nullptr) {
+      const void* pointer = bias->data;
+      set(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
+      set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(bias->dtype));
+    }
+    if (second != nullptr) {
+      // Transposed like C, so its rows are the library's columns. Its dtype is by default C's.
+      const void* pointer = second->data;
+      set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointer);
+      set<std::int64_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::max(second->row_stride, second->cols));
+    }
+    set<std::uint32_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key));
+    a_layout = layout_of(a_shown);
+    b_layout = layout_of(b_shown);
+    c_layout = layout_of(c);
+  }
+
+  std::vector<cublasLtMatmulAlgo_t> candidates(int most) {
+    std::vector<cublasLtMatmulAlgo_t> found;
+    if (empty || most <= 0) return found;
+    cublasLtMatmulPreferenceOpaque_t preference{};
+    check_cublas(cublas_lt().init_preference(&preference, sizeof(preference)), "cublasLtMatmulPreferenceInit");
+    set<std::uint64_t>(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspace);
+    // Pieces of k are added out of place, never by whoever comes first. With a bias or an epilogue k stays whole: some
+    // of the library's ways to split it round the product before they add the bias.
+    const bool whole = key.has_bias || key.epilogue != Epilogue::none;
+    set<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                       whole ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b_shown));
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a_shown));
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c));
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c));
+
+    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
+    int count = 0;
+    const cublasStatus_t status = cublas_lt().heuristic(handle, &descriptor, &b_layout, &a_layout, &c_layout, &c_layout,
+                                                        &preference, most, results.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return found;
+    // What some versions say of dtypes that an epilogue isn't made for.
+    if (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != Epilogue::none) return found;
+    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    results.resize(static_cast<std::size_t>(count));
+    for (const auto& result : results) {
+      if (result.state == CUBLAS_STATUS_SUCCESS) found.push_back(result.algo);
+    }
+    return found;
+  }
+
+  // cublasLtMatmulAlgoCheck knows no addresses. No algorithm needs more than the 16 bytes of the widest access.
+  bool alignment_suffices(const cublasLtMatmulAlgo_t& wanted) const {
+    constexpr std::uint32_t kWidest = 16;
+    const auto suffices = [&](cublasLtMatmulAlgoCapAttributes_t attribute, const Matrix& matrix) {
+      if (alignment_of(matrix) >= kWidest) return true;
+      std::uint32_t needed = 1;
+      std::size_t written = 0;
+      const cublasStatus_t status = cublas_lt().capability(&wanted, attribute, &needed, sizeof(needed), &written);
+      return status != CUBLAS_STATUS_SUCCESS || needed <= alignment_of(matrix);
+    };
+    return suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, b_shown) &&
+           suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES, a_shown) &&
+           suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES, c) && suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES, c);
+  }
+
+  // The operand, or its copy, made behind the library's part of the scratch memory.
+  static const void* show(const Launch& launch, const Matrix& operand, const std::optional<cpu::GemmCopy>& copy) {
+    if (!copy) return operand.data;
+    Matrix to = copy->matrix;
+    to.data = launch.scratch + kGemmWorkspace + copy->offset;
+    transpose(launch, operand, to);
+    return to.data;
+  }
+
+  // The library's functions take descriptors that aren't const, and leave them as they are.
+  cublasStatus_t multiply(const Launch& launch) {
+    static constexpr float kOne = 1.0F, kZero = 0.0F;
+    const void* const left = show(launch, a, copies.a);
+    const void* const right = show(launch, b, copies.b);
+    return cublas_lt().matmul(handle, &descriptor, &kOne, right, &b_layout, left, &a_layout,
+                              key.accumulate ? &kOne : &kZero, c.data, &c_layout, c.data, &c_layout, &algorithm,
+                              launch.scratch, static_cast<std::size_t>(kGemmWorkspace), launch.stream);
+  }
+};
+
+PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b,
+                           const Matrix& c, const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout) {
+  check_arguments(key, a, b, c, bias);
+  require(key.epilogue == Epilogue::none, "an epilogue: see with_epilogue()");
+  require(cpu::layout_fits(layout, shape_of(key), key.inputs), "a layout that needs no copies, or too large ones");
+  impl_ = std::make_unique<Impl>(library, key, a, b, c, bias, layout, nullptr);
+  if (impl_->empty) return;
+  if (algorithm != nullptr) {
+    use(*algorithm);
+    return;
+  }
+  const auto found = impl_->candidates(1);
+  if (found.empty()) {
+    require(bias == nullptr, "no algorithm of cuBLASLt adds this bias");
+    throw RuntimeFault(fmt::format("cuBLASLt: no algorithm for a product of {}×{}×{} ({} to {})", key.m, key.n, key.k,
+                                   to_string(key.inputs), to_string(key.output)));
+  }
+  impl_->algorithm = found.front();
+}
+
+PreparedGemm::PreparedGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+std::optional<PreparedGemm> PreparedGemm::with_epilogue(const CublasLt& library, const GemmKey& key, const Matrix& a,
+                                                        const Matrix& b, const Matrix& c, const Matrix* bias,
+                                                        const Matrix& second, const GemmAlgorithm* algorithm) {
+  check_arguments(key, a, b, c, bias);
+  require(key.epilogue != Epilogue::none && !key.accumulate, "no epilogue, or one of an added product");
+  require(bias == nullptr || key.epilogue == Epilogue::gelu, "a bias before GELU's gradient");
+  require(second.dtype == c.dtype && second.rows == key.m && second.cols == key.n, "a second matrix that isn't like C");
+  auto impl = std::make_unique<Impl>(library, key, a, b, c, bias, GemmLayout::own, &second);
+  require(!impl->empty, "an epilogue of an empty product");
+  // Asked even if there is an algorithm: whether the epilogue is the library's isn't the table's choice.
+  const auto found = impl->candidates(1);
+  if (found.empty()) return std::nullopt;
+  impl->algorithm = found.front();
+  PreparedGemm product(std::move(impl));
+  if (algorithm != nullptr) product.use(*algorithm);
+  return product;
+}
+
+PreparedGemm::~PreparedGemm() = default;
+PreparedGemm::PreparedGemm(PreparedGemm&&) noexcept = default;
+PreparedGemm& PreparedGemm::operator=(PreparedGemm&&) noexcept = default;
+
+std::int64_t PreparedGemm::scratch_bytes() const {
+  return kGemmWorkspace + impl_->copies.bytes;
+}
+
+void PreparedGemm::run(const Launch& launch) const {
+  if (!impl_->empty) {
+    check_cublas(impl_->multiply(launch), "cublasLtMatmul");
+    return;
+  }
+  const Matrix& c = impl_->c;
+  if (impl_->key.accumulate || c.rows == 0 || c.cols == 0) return;
+  const std::size_t element = size_of(c.dtype);
+  const auto width = static_cast<std::size_t>(c.cols) * element;
+  const auto pitch = static_cast<std::size_t>(std::max(c.row_stride, c.cols)) * element;
+  check(cudaMemset2DAsync(c.data, pitch, 0, width, static_cast<std::size_t>(c.rows), launch.stream), "gemm");
+}
+
+std::vector<GemmAlgorithm> PreparedGemm::candidates(int most) const {
+  std::vector<GemmAlgorithm> found;
+  for (const cublasLtMatmulAlgo_t& algorithm : impl_->candidates(most)) found.push_back(from_library(algorithm));
+  return found;
+}
+
+void PreparedGemm::use(const GemmAlgorithm& algorithm) {
+  if (impl_->empty) return;
+  const cublasLtMatmulAlgo_t wanted = to_library(algorithm);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status =
+      cublas_lt().check_algorithm(impl_->handle, &impl_->descriptor, &impl_->b_layout, &impl_->a_layout,
+                                  &impl_->c_layout, &impl_->c_layout, &wanted, &result);
+  require(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt refuses the algorithm");
+  require(result.workspaceSize <= static_cast<std::size_t>(kGemmWorkspace), "the algorithm needs more workspace");
+  require(impl_->alignment_suffices(wanted), "the algorithm needs buffers of a larger alignment");
+  impl_->algorithm = wanted;
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,68 @@
+// The gradient of a softmax loss over a row of logits, written in their place by one block: of a whole vocabulary and
+// of a part of one.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/loss/power_sums.cuh"
+#include "kernels/cuda/pieces.cuh"
+
+namespace weft::cuda {
+
+/// What a row's gradient of cross-entropy is made of: exp(x − reference)·factor, but at_target in the column of the
+/// target (−1: in none).
+struct SoftmaxGradient {
+  float reference, factor;
+  std::int64_t target;
+  float at_target;
+};
+
+/// Writes it over the row's logits, from the first `tokens` of them (in shared memory `stage` if kStaged, as
+/// power_sum() left them), and zeros behind them up to `cols`. All of the block's threads take part.
+template <class T, int kWidth, bool kStaged>
+__device__ inline void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::int64_t cols, std::int64_t tokens,
+                                              const SoftmaxGradient& of) {
+  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
+  for (std::int64_t first = threadIdx.x; first < pieces; first += kRowBatch * stride) {
+    Raw<T, kWidth> raw[kRowBatch];
+#pragma unroll
+    for (int u = 0; u < kRowBatch; ++u) {
+      const std::int64_t piece = first + u * stride;
+      raw[u] = Raw<T, kWidth>{};
+      if (piece * kWidth >= tokens) continue;
+      if constexpr (kStaged) {
+        raw[u] = stage[piece];
+      } else {
+        raw[u] = fetch<T, kWidth>(x + piece * kWidth);
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kRowBatch; ++u) {
+      const std::int64_t piece = first + u * stride, col = piece * kWidth;
+      if (piece >= pieces) continue;
+      float values[kWidth];
+      unpack<T, kWidth>(raw[u], values);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values[i] = power(values[i], of.reference) * of.factor;
+      if (of.target >= col && of.target < col + kWidth) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) values[i] = col + i == of.target ? of.at_target : values[i];
+      }
+      if (col + kWidth > tokens) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) values[i] = col + i < tokens ? values[i] : 0.0F;
+      }
+      put<T, kWidth>(x + col, values);
+    }
+  }
+}
+
+/// The gradient of a row without a target.
+template <class T, int kWidth>
+__device__ inline void write_zeros(T* x, std::int64_t cols) {
+  const float zeros[kWidth] = {};
+  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
+  for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) put<T, kWidth>(x + piece * kWidth, zeros);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,208 @@
+// The kernels of layer and RMS normalisation, of whole rows and of parts of rows; see norm_rows.cuh.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/norm/norm_rows.cuh"
+
+namespace weft::cuda::norm {
+
+struct Moments {
+  float mean, squares;  // squares: Σ (x − mean)²
+};
+
+template <bool kCentered, class T, int kVectors, int kWidth>
+__device__ inline Moments moments_of(Row<T, kVectors, kWidth>& row, float share, float* shared) {
+  constexpr bool kWarps = !kOneWarp<kVectors>;
+  Moments moments{0.0F, 0.0F};
+  if constexpr (kCentered) {
+    float sum = 0.0F;
+    row.visit([&](int, const auto& values) {
+#pragma unroll
+      for (const float value : values) sum += value;
+    });
+    moments.mean = team_sum<kWarps>(sum, shared) * share;
+  }
+  float squares = 0.0F;
+  row.visit([&](int, const auto& values) {
+#pragma unroll
+    for (const float value : values) squares += (value - moments.mean) * (value - moments.mean);
+  });
+  moments.squares = team_sum<kWarps>(squares, shared);
+  return moments;
+}
+
+/// Statistics of parts of rows of `cols` columns, in the order of parts. All parts have as many columns, so that the
+/// p-th joins p others of its size.
+template <bool kCentered>
+__device__ inline Moments combined(const float* statistics, std::int64_t parts, std::int64_t rows, std::int64_t row,
+                                   int cols) {
+  Moments all{0.0F, 0.0F};
+  if constexpr (kCentered) {
+    all = {statistics[row * 2], statistics[row * 2 + 1]};
+    for (std::int64_t p = 1; p < parts; ++p) {
+      const float* part = statistics + (p * rows + row) * 2;
+      const auto before = static_cast<float>(p);
+      const float delta = part[0] - all.mean, share = 1.0F / (before + 1.0F);
+      all.mean += delta * share;
+      all.squares += part[1] + delta * delta * (static_cast<float>(cols) * before * share);
+    }
+  } else {
+    for (std::int64_t p = 0; p < parts; ++p) all.squares += statistics[p * rows + row];
+  }
+  return all;
+}
+
+template <class T>
+struct Forward {
+  const T* x;
+  std::int64_t x_stride;
+  const T *weight, *bias;  // bias: null if not centered
+  T* y;
+  std::int64_t y_stride;
+  float *mean, *rstd;       // mean: null if not centered
+  const float* statistics;  // of the parts, or null: those of the row itself
+  std::int64_t parts, rows;
+  int cols;
+  float share, eps;  // share: of a column in the whole row's mean
+};
+
+/// A block's threads, and how many blocks a multiprocessor's registers should have room for: beside what it holds of
+/// its row, a thread needs nearly forty. Left alone, the compiler would take many more, and too few rows would be on
+/// their way from memory.
+inline constexpr unsigned kForwardThreads = 256;
+template <int kVectors>
+inline constexpr int forward_threads = kOneWarp<kVectors> ? static_cast<int>(kForwardThreads) : kMostThreads;
+template <class T, int kVectors>
+inline constexpr int forward_blocks = kOneWarp<kVectors> ? 65536 / static_cast<int>(kForwardThreads) /
+                                                               (38 + kVectors * 4 * Packed<T>::kWords)
+                                                         : 1;
+
+// y may be x: a thread writes a piece after the last time that anybody reads it.
+template <class T, bool kCentered, bool kOfParts, int kVectors, int kWidth>
+__global__ void __launch_bounds__(forward_threads<kVectors>, forward_blocks<T, kVectors>)
+    forward_kernel(const Forward<T> f) {
+  __shared__ float shared[kMostWarps];
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const bool present = index < f.rows;
+  if (kOneWarp<kVectors> && !present) return;
+  Row<T, kVectors, kWidth> row(f.x + index * f.x_stride, present ? f.cols : 0);
+  Moments moments{0.0F, 0.0F};
+  if constexpr (kOfParts) {
+    if (present) moments = combined<kCentered>(f.statistics, f.parts, f.rows, index, f.cols);
+  } else {
+    moments = moments_of<kCentered>(row, f.share, shared);
+  }
+  if (!present) return;
+  const float m = moments.mean;
+  const float s = rsqrtf(moments.squares * f.share + f.eps);
+  // Before the row: no load of a weight may be moved up past these stores, to where registers are short.
+  if (threadIdx.x == 0) {
+    if constexpr (kCentered) f.mean[index] = m;
+    f.rstd[index] = s;
+  }
+  row.visit_and_store(f.y + index * f.y_stride, [&](int column, auto& values) {
+    float weight[kWidth];
+    load(f.weight + column, weight);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) values[i] = (values[i] - m) * s * weight[i];
+    if constexpr (kCentered) {
+      float bias[kWidth];
+      load(f.bias + column, bias);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values[i] += bias[i];
+    }
+  });
+}
+
+template <class T, bool kCentered, int kVectors, int kWidth>
+__global__ void __launch_bounds__(forward_threads<kVectors>, forward_blocks<T, kVectors>)
+    statistics_kernel(const T* x, std::int64_t x_stride, std::int64_t rows, int cols, float share, float* statistics) {
+  __shared__ float shared[kMostWarps];
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const bool present = index < rows;
+  if (kOneWarp<kVectors> && !present) return;
+  Row<T, kVectors, kWidth> row(x + index * x_stride, present ? cols : 0);
+  const Moments moments = moments_of<kCentered>(row, share, shared);
+  if (!present || threadIdx.x != 0) return;
+  float* out = statistics + index * (kCentered ? 2 : 1);
+  if constexpr (kCentered) *out++ = moments.mean;
+  *out = moments.squares;
+}
+
+/// Calls body(Number<vectors a thread>{}, Number<width>{}, teams) with how teams hold rows of `cols` columns, once.
+template <class Body>
+void with_held_rows(std::int64_t cols, bool wide, const Body& body) {
+  if (!wide) return body(Number<0>{}, Number<1>{}, teams_for((cols + 3) / 4, kForwardThreads));
+  const std::int64_t vectors = (cols + kVector - 1) / kVector;
+  const auto of_one_warp = [&](auto number) { body(number, Number<kVector>{}, teams_for(kWarp, kForwardThreads)); };
+  switch ((vectors + kWarp - 1) / kWarp) {
+    case 0:
+    case 1:
+      return of_one_warp(Number<1>{});
+    case 2:
+      return of_one_warp(Number<2>{});
+    case 3:
+      return of_one_warp(Number<3>{});
+    case 5:
+      return of_one_warp(Number<5>{});
+    case 6:
+      return of_one_warp(Number<6>{});
+    case 7:
+      return of_one_warp(Number<7>{});
+    case 8:
+      return of_one_warp(Number<8>{});
+    default:
+      break;
+  }
+  const Teams teams = teams_for((vectors + kTeamVectors - 1) / kTeamVectors, kForwardThreads);
+  if (vectors <= std::int64_t{teams.across} * kTeamVectors) {
+    body(Number<kTeamVectors>{}, Number<kVector>{}, teams);
+  } else {
+    body(Number<0>{}, Number<kVector>{}, teams);
+  }
+}
+
+struct ForwardTensors {
+  const Matrix &x, &weight;
+  const Matrix* bias;  // null: not centered
+  const Matrix& y;
+  const Matrix* mean;  // null: not centered
+  const Matrix& rstd;
+  const Matrix* statistics;  // of `parts` parts; null: of whole rows
+  std::int64_t parts;
+};
+
+template <bool kCentered, bool kOfParts>
+void forward(const Launch& launch, float eps, const ForwardTensors& t) {
+  const Matrix& bias = kCentered ? *t.bias : t.weight;
+  require_same_dtype(t.x, t.weight, bias, t.y);
+  if (t.x.rows == 0) return;
+  const bool wide = vectorizable(t.x) && vectorizable(t.weight) && vectorizable(bias) && vectorizable(t.y);
+  with_float_type(t.x.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Forward<T> f{};
+    f.x = static_cast<const T*>(t.x.data), f.x_stride = t.x.row_stride;
+    f.weight = static_cast<const T*>(t.weight.data);
+    f.y = static_cast<T*>(t.y.data), f.y_stride = t.y.row_stride;
+    f.rstd = t.rstd.f32();
+    if constexpr (kCentered) f.bias = static_cast<const T*>(bias.data), f.mean = t.mean->f32();
+    if constexpr (kOfParts) f.statistics = t.statistics->f32();
+    f.parts = t.parts, f.rows = t.x.rows, f.cols = static_cast<int>(t.x.cols), f.eps = eps;
+    f.share = 1.0F / static_cast<float>(t.parts * t.x.cols);
+    const auto run = [&](auto vectors, auto width, const Teams& teams) {
+      start("norm_forward", launch,
+            forward_kernel<T, kCentered, kOfParts, decltype(vectors)::value, decltype(width)::value>,
+            teams.blocks(f.rows), teams.threads(), 0, f);
+    };
+    if constexpr (kOfParts) {
+      with_passing_rows(t.x.cols, wide, run);
+    } else {
+      with_held_rows(t.x.cols, wide, run);
+    }
+  });
+}
+
+}  // namespace weft::cuda::norm

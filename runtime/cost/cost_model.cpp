@@ -1,0 +1,243 @@
+#include "runtime/cost/cost_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/overloaded.h"
+#include "graph/analysis.h"
+
+namespace weft {
+namespace {
+
+constexpr double kNanoseconds = 1e9;
+constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+
+double to_double(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+DType dtype_of(const Graph& graph, const Task& task) {
+  return task.accesses.empty() ? DType::f32 : graph.tensor(task.accesses.front().view.tensor).dtype;
+}
+
+/// What a collective moves, whatever carries it: bytes of the whole array, and how often it goes around the ring.
+struct Movement {
+  std::int64_t ranks = 1;
+  double bytes = 0;
+  double rounds = 1;  // all-reduce: 2
+  bool all_reduce = false, broadcast = false;
+};
+
+Movement movement_of(const Operation& operation, double element_bytes) {
+  return std::visit(Overloaded{
+                        [&](const AllReduce& o) {
+                          return Movement{o.ranks, to_double(o.count) * element_bytes, 2, true, false};
+                        },
+                        [&](const ReduceScatter& o) {
+                          return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
+                        },
+                        [&](const AllGather& o) {
+                          return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
+                        },
+                        [&](const Broadcast& o) {
+                          return Movement{o.ranks, to_double(o.count) * element_bytes, 1, false, true};
+                        },
+                        [](const auto&) { return Movement{}; },
+                    },
+                    operation);
+}
+
+/// `count` ranks from rank 0 on.
+GroupSpan span_of_first(const Machine& machine, std::int64_t count) {
+  GroupSpan span;
+  span.ranks = count;
+  span.nodes = (count + machine.devices_per_node - 1) / machine.devices_per_node;
+  span.per_node = std::min(count, machine.devices_per_node);
+  return span;
+}
+
+double node_bandwidth(const Machine& machine, std::int64_t ranks, std::int64_t stride) {
+  for (const NodeGroup& group : machine.node_groups) {
+    if (group.ranks == ranks && group.stride == stride) return group.bandwidth;
+  }
+  if (machine.pair_bandwidth == 0) return machine.node.bandwidth;
+  return std::min(machine.node.bandwidth, machine.pair_bandwidth * to_double(std::max<std::int64_t>(ranks - 1, 1)));
+}
+
+// Of one group: its part of what the node's ports carry.
+double network_bandwidth(const Machine& machine, const GroupSpan& span) {
+  return machine.network.bandwidth * machine.network_ports /
+         to_double(std::min(span.sharing, machine.devices_per_node));
+}
+
+/// Seconds that bytes take on one link: `large` if its usual protocol carries them, `small` if its other one does.
+struct Times {
+  double large = 0, small = 0;
+};
+
+Times on_link(const Link& link, double bytes, double bandwidth) {
+  // The other protocol's rate is that of a rank alone, and falls where the link is shared.
+  const double small = std::min(link.small_bandwidth, bandwidth);
+  return {link.setup + bytes / bandwidth, small > 0 ? bytes / small : link.setup + bytes / bandwidth};
+}
+
+double ring(const Machine& machine, const GroupSpan& span, const Movement& move) {
+  const double n = to_double(span.ranks), crossings = span.within_node() ? 0 : to_double(span.nodes - 1);
+  const double steps = n - 1;
+  const double latency =
+      move.rounds * ((steps - crossings) * machine.node.latency + crossings * machine.network.latency);
+  const double sent = move.broadcast ? move.bytes : move.rounds * (n - 1) / n * move.bytes;
+  const Times times =
+      on_link(span.within_node() ? machine.node : machine.network, sent, group_bandwidth(machine, span));
+  return latency + std::min(times.large, times.small);
+}
+
+double tree_latency(const Machine& machine, const GroupSpan& span) {
+  if (span.within_node()) return 2 * std::ceil(std::log2(to_double(span.ranks))) * machine.node.latency;
+  return 2 * (to_double(span.per_node - 1) * machine.node.latency +
+              std::ceil(std::log2(to_double(span.nodes))) * machine.network.latency);
+}
+
+double tree(const Machine& machine, const GroupSpan& span, const Movement& move) {
+  const Times times =
+      on_link(span.within_node() ? machine.node : machine.network, 2 * move.bytes, group_bandwidth(machine, span));
+  return tree_latency(machine, span) + std::min(times.large, times.small);
+}
+
+double hierarchical(const Machine& machine, const GroupSpan& span, const Movement& move) {
+  const double g = to_double(span.per_node), nodes = to_double(span.nodes);
+  const double inside = 2 * (g - 1) / g * move.bytes / node_bandwidth(machine, span.per_node, span.stride);
+  // All g members of a node send their part at once: together they have the group's part of the ports.
+  const Times times = on_link(machine.network, 2 * (nodes - 1) / nodes * move.bytes, network_bandwidth(machine, span));
+  return tree_latency(machine, span) + inside + std::min(times.large, times.small);
+}
+
+class AnalyticCosts final : public CostModel {
+ public:
+  AnalyticCosts(const Machine& machine, const Grid& grid) : machine_(machine) {
+    for (std::size_t i = 0; i < kChannels; ++i) spans_.at(i) = group_span(machine, grid, static_cast<Channel>(i));
+  }
+
+  TaskCosts costs(const Graph& graph) const override {
+    TaskCosts costs;
+    costs.ns.reserve(graph.tasks().size());
+    costs.cpu_ns.reserve(graph.tasks().size());
+    for (const Task& task : graph.tasks()) {
+      const Work work = work_of(graph, task);
+      if (const Channel* channel = channel_of(task.operation)) {
+        GroupSpan span = spans_.at(static_cast<std::size_t>(*channel));
+        // A graph that wasn't made for this grid.
+        if (const auto ranks = movement_of(task.operation, 0).ranks; ranks != span.ranks) {
+          span = span_of_first(machine_, ranks);
+        }
+        const double element_bytes = to_double(static_cast<std::int64_t>(size_of(dtype_of(graph, task))));
+        costs.ns.push_back(collective_seconds(machine_, span, task.operation, element_bytes) * kNanoseconds);
+        costs.cpu_ns.push_back(std::min(costs.ns.back(), work.network_bytes * machine_.transport_cpu * kNanoseconds));
+      } else {
+        costs.ns.push_back(computation_seconds(task.operation, work, dtype_of(graph, task)) * kNanoseconds);
+        costs.cpu_ns.push_back(0);
+      }
+    }
+    return costs;
+  }
+
+  double computation_seconds(const Operation& operation, const Work& work, DType dtype) const {
+    double arithmetic = work.flops / machine_.flops(dtype);
+    if (const Gemm* gemm = std::get_if<Gemm>(&operation)) {
+      arithmetic *=
+          1 + machine_.gemm_half / to_double(std::max<std::int64_t>(1, std::min({gemm->m, gemm->n, gemm->k})));
+    }
+    return machine_.task_overhead + std::max(arithmetic, work.bytes / machine_.memory_bandwidth);
+  }
+
+  std::string source() const override { return "machine " + machine_.name; }
+
+ private:
+  Machine machine_;
+  std::array<GroupSpan, kChannels> spans_;
+};
+
+/// The operation of a calibration point; elements are bytes.
+Operation operation_of(const CalibrationPoint& point) {
+  const auto bytes = static_cast<std::int64_t>(point.bytes), part = bytes / point.ranks;
+  if (point.kind == "all_reduce") return AllReduce{Channel::world, point.ranks, bytes};
+  if (point.kind == "all_gather") return AllGather{Channel::world, point.ranks, part};
+  if (point.kind == "reduce_scatter") return ReduceScatter{Channel::world, point.ranks, part};
+  if (point.kind == "broadcast") return Broadcast{Channel::world, point.ranks, bytes, 0};
+  return Gemm{point.m, point.n, point.k};
+}
+
+}  // namespace
+
+GroupSpan group_span(const Machine& machine, const Grid& grid, Channel channel) {
+  GroupSpan worst;
+  worst.ranks = group_size(grid, channel);
+  if (channel != Channel::world) {
+    for (const Axis axis : grid.order) {
+      if (axis == axis_of(channel)) break;
+      worst.stride *= grid.on(axis);
+    }
+  }
+  if (worst.ranks == 1) return worst;
+  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> members;  // by group, by node
+  std::map<std::int64_t, std::set<std::int64_t>> groups;                 // by node
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+    const std::int64_t group = group_color(grid, channel, rank), node = rank / machine.devices_per_node;
+    ++members[group][node];
+    groups[node].insert(group);
+  }
+  for (const auto& [group, nodes] : members) {
+    const auto spanned = static_cast<std::int64_t>(nodes.size());
+    worst.nodes = std::max(worst.nodes, spanned);
+    for (const auto& [node, count] : nodes) worst.per_node = std::max(worst.per_node, count);
+  }
+  for (const auto& [node, inside] : groups) {
+    worst.sharing = std::max(worst.sharing, static_cast<std::int64_t>(inside.size()));
+  }
+  return worst;
+}
+
+double group_bandwidth(const Machine& machine, const GroupSpan& span) {
+  const double inside = node_bandwidth(machine, span.within_node() ? span.ranks : span.per_node, span.stride);
+  if (span.within_node()) return inside;
+  const double network = network_bandwidth(machine, span);
+  return span.per_node == 1 ? network : std::min(inside, network);
+}
+
+double collective_seconds(const Machine& machine, const GroupSpan& span, const Operation& operation,
+                          double element_bytes) {
+  if (span.ranks == 1) return 0;
+  const Movement move = movement_of(operation, element_bytes);
+  double seconds = ring(machine, span, move);
+  if (move.all_reduce) {
+    seconds = std::min(seconds, tree(machine, span, move));
+    if (!span.within_node() && span.per_node > 1) seconds = std::min(seconds, hierarchical(machine, span, move));
+  }
+  return seconds;
+}
+
+double predicted_seconds(const Machine& machine, const CalibrationPoint& point) {
+  const Operation operation = operation_of(point);
+  if (is_collective(operation)) {
+    return collective_seconds(machine, span_of_first(machine, point.ranks), operation, 1);
+  }
+  return AnalyticCosts(machine, Grid())
+      .computation_seconds(operation, work_of(operation, static_cast<double>(size_of(point.dtype))), point.dtype);
+}
+
+std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const Grid& grid) {
+  return std::make_unique<AnalyticCosts>(machine, grid);
+}
+
+const CostModel& default_cost_model() {
+  static const AnalyticCosts model{Machine(), Grid()};
+  return model;
+}
+
+}  // namespace weft

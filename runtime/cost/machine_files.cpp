@@ -1,0 +1,42 @@
+#include "runtime/cost/machine_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace weft {
+namespace fs = std::filesystem;
+
+std::vector<fs::path> machine_folders() {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(program.parent_path().parent_path() / "share" / "weft" / "machines");
+  folders.emplace_back(WEFT_MACHINES);
+  return folders;
+}
+
+Machine find_machine(const std::string& name_or_path, const std::vector<fs::path>& folders) {
+  const bool path = name_or_path.ends_with(".toml") || name_or_path.find('/') != std::string::npos;
+  if (path) return load_machine(name_or_path);
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      if (entry->path().extension() != ".toml") continue;
+      if (entry->path().stem() == name_or_path) return load_machine(entry->path().string());
+      names.push_back(entry->path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const std::string nearest = nearest_name(name_or_path, names);
+  throw UserError(fmt::format("unknown machine \"{}\"", name_or_path), "one of " + join(names) + ", or a TOML file",
+                  nearest.empty() ? std::string("give the path of a file as docs/machines.md describes it")
+                                  : fmt::format("did you mean --machine {}?", nearest));
+}
+
+}  // namespace weft

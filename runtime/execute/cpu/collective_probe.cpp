@@ -1,0 +1,169 @@
+#include "runtime/execute/cpu/collective_probe.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/median.h"
+#include "runtime/comm/backoff.h"
+#include "runtime/execute/task_arguments.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A compute thread looks at the network between chunks of its task once so much time has passed, as in the executor.
+constexpr std::chrono::microseconds kPollInterval(100);
+
+// Of the collectives in one run of the computation, at least about so much.
+constexpr double kLeastSeconds = 40e-3;
+
+// The computation lasts so many times as long as the collectives beside it.
+constexpr double kLonger = 1.5;
+
+// Rates that are measured minutes apart differ by so much on machines that others use too.
+constexpr double kNoise = 0.1;
+// A computation goes on at least at this rate: below it, what is measured is how long the last chunk waits.
+constexpr double kLeastRate = 0.1;
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Runs it `times` times and returns how many seconds that took; `progress` is called between its chunks, and behind
+/// them until it returns true.
+template <class Progress>
+double run(ProbeComputation& computation, std::int64_t times, const Progress& progress) {
+  bool done = false;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point last = begin;
+  computation.set_progress_hook([&] {
+    if (done || Clock::now() - last < kPollInterval) return;
+    done = progress();
+    last = Clock::now();
+  });
+  for (std::int64_t i = 0; i < times; ++i) computation.run();
+  computation.set_progress_hook({});
+  const double seconds = since(begin);
+  for (Backoff backoff; !done; backoff.pause()) done = progress();
+  return seconds;
+}
+
+class Probe {
+ public:
+  Probe(World& world, Communicator& group, const CollectiveCall& call, ProbeComputation& computation)
+      : world_(world), group_(group), call_(call), computation_(computation) {}
+
+  CollectiveTimes measure(int rounds) {
+    const auto compute = [&] { computation_.run(); };
+    const auto communicate = [&] { run_blocking(group_, call_); };
+    compute();                  // touches its memory
+    from_barrier(communicate);  // the first one opens connections
+    const double first = from_barrier(communicate), once = from_barrier(compute);
+    // Short ones several times, one behind the other, as in a step: what they take would drown in disturbances.
+    const auto repeats = static_cast<int>(std::clamp(std::max(kLeastSeconds, once / kLonger) / first, 1.0, 64.0));
+    const std::int64_t times = 1 + static_cast<std::int64_t>(kLonger * first * repeats / once);
+    std::vector<double> alone, beside;
+    // Whatever disturbs a run makes it longer: the least is what it takes.
+    double computing = std::numeric_limits<double>::infinity(), together = computing;
+    for (int round = 0; round < rounds; ++round) {
+      world_.barrier();
+      const Clock::time_point begin = Clock::now();
+      double finished = 0;
+      int ended = 0;
+      group_.start(call_);
+      const double slowed = run(computation_, times, [&] {
+        while (group_.progress()) {
+          if (++ended == repeats) {
+            finished = since(begin);
+            return true;
+          }
+          group_.start(call_);
+        }
+        return false;
+      });
+      beside.push_back(slowest(finished) / repeats);
+      together = std::min(together, slowest(slowed));
+      computing = std::min(computing, from_barrier([&] { run(computation_, times, [] { return true; }); }));
+      alone.push_back(from_barrier(communicate));
+    }
+    // Collectives that outlast the computation have slowed it for that part of their time.
+    const double part = std::clamp(together / (median(beside) * repeats), 0.1, 1.0);
+    const double slows_by = std::max(0.0, together - computing) / repeats / part;
+    return {median(alone) * 1e9, median(beside) * 1e9, slows_by * 1e9};
+  }
+
+ private:
+  double slowest(double value) {
+    double greatest = value;
+    for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(value))) {
+      greatest = std::max(greatest, std::bit_cast<double>(bits));
+    }
+    return greatest;
+  }
+
+  template <class Function>
+  double from_barrier(const Function& function) {
+    world_.barrier();
+    const Clock::time_point begin = Clock::now();
+    function();
+    return slowest(since(begin));
+  }
+
+  World& world_;
+  Communicator& group_;
+  CollectiveCall call_;
+  ProbeComputation& computation_;
+};
+
+}  // namespace
+
+ProbeComputation::ProbeComputation(const Graph& graph, const Task& task, int threads) {
+  std::map<TensorId, std::byte*> begin;
+  std::vector<cpu::Matrix> arguments;
+  for (const Access& access : task.accesses) {
+    const TensorId tensor = access.view.tensor;
+    const auto [found, is_new] = begin.try_emplace(tensor, nullptr);
+    if (is_new) found->second = memory_.emplace_back(graph.tensor(tensor).bytes()).data();
+    arguments.push_back(matrix_of(graph, access.view, found->second));
+  }
+  prepare(task.operation, std::move(arguments), threads);
+}
+
+ProbeComputation ProbeComputation::product(int threads) {
+  constexpr std::int64_t kSize = 512;
+  ProbeComputation computation;
+  std::vector<cpu::Matrix> arguments;
+  for (int i = 0; i < 3; ++i) {
+    std::byte* const data = computation.memory_.emplace_back(kSize * kSize * 4).data();
+    arguments.push_back({data, kSize, kSize, kSize, DType::f32});
+  }
+  computation.prepare(Gemm{.m = kSize, .n = kSize, .k = kSize, .trans_b = true}, std::move(arguments), threads);
+  return computation;
+}
+
+void ProbeComputation::prepare(const Operation& operation, std::vector<cpu::Matrix> arguments, int threads) {
+  task_.emplace(operation, std::move(arguments));
+  workers_ = std::make_unique<cpu::Workers>(threads);
+  workers_->reserve(task_->scratch());
+}
+
+CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call,
+                                 ProbeComputation& computation, int rounds) {
+  return Probe(world, group, call, computation).measure(rounds);
+}
+
+double slowdown_factor(const CollectiveTimes& product, const CollectiveTimes& task) {
+  const auto rate = [](const CollectiveTimes& times) {
+    return times.beside > 0 ? std::max(kLeastRate, 1 - times.slows_by / times.beside) : 1;
+  };
+  const double factor = rate(product) / rate(task);
+  return factor < 1 + kNoise ? 1 : factor;
+}
+
+}  // namespace weft

@@ -1,0 +1,85 @@
+// Runs plans on the CPU: one thread a compute stream with its workers, collectives progressed while tasks compute.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/grid.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/executor.h"
+#include "runtime/execute/state.h"
+#include "runtime/execute/tuning/gemm_tuning.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/trace.h"
+
+namespace weft {
+
+/// The communicators of one rank, by channel; null where the plan's graph has no collective.
+class CommunicatorSet {
+ public:
+  /// One group a channel, by group_color(). Collective over the world: every rank makes the same channels in the same
+  /// order.
+  CommunicatorSet(World& world, std::span<const Channel> channels, const Grid& grid);
+  /// Every group is the world.
+  CommunicatorSet(World& world, std::span<const Channel> channels);
+  Communicator* on(Channel channel) const { return communicators_[static_cast<std::size_t>(channel)].get(); }
+
+ private:
+  CommunicatorSet(World& world, std::span<const Channel> channels, const std::function<std::int64_t(Channel)>& color);
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+};
+
+struct CpuExecutorOptions {
+  int rank = 0;
+  int threads = 1;              // workers of each compute stream
+  std::int64_t kept_steps = 1;  // traces kept: the last so many steps of each plan; with 0 no time is taken
+  bool check_finite = false;    // look for NaN and infinity in all that each task writes, workspaces excepted
+  std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // null: the default methods
+};
+
+/// One rank's executor. A stream's completion is a counter: waiting for entry e of stream s means waiting until s has
+/// passed e. Compute threads advance the collectives between their tasks, between the slices of a task, and while they
+/// wait; nothing else does, so no core is spent on polling.
+///
+///   CpuExecutor executor(state, CommunicatorSet(world, channels), {.threads = 2});
+///   const auto train = executor.load(plan);
+///   executor.run(train);                         // one step
+///   summarize(*plan, executor.last_trace(train));
+///
+/// After the first run of a plan nothing is allocated and no lock is taken.
+class CpuExecutor final : public Executor {
+ public:
+  /// `state` must outlive the executor. It owns its communicators, because peers may read the buffers of a collective
+  /// that a failure left in flight until its communicator is destroyed.
+  CpuExecutor(const State& state, CommunicatorSet communicators, const CpuExecutorOptions& options);
+  ~CpuExecutor() override;
+  CpuExecutor(const CpuExecutor&) = delete;
+  CpuExecutor& operator=(const CpuExecutor&) = delete;
+
+  PlanHandle load(std::shared_ptr<const Plan> plan) override;
+  /// Runs the whole step.
+  bool start(PlanHandle plan, std::int64_t step) override;
+  void finish() override {}
+  const StepTrace& last_trace(PlanHandle plan) const override;
+  std::int64_t last_step_ns(PlanHandle plan) const override;
+  std::vector<StepTrace> traces(PlanHandle plan) const override;
+  const std::optional<NonFiniteResult>& non_finite() const override;
+
+  /// Ends the threads; no run may follow. Destroying the executor does the same.
+  void stop();
+
+  std::int64_t scratch_bytes() const override;
+  ExecutorStatus status() const override;
+  std::string describe() const override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft

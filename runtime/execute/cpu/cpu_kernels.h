@@ -1,0 +1,52 @@
+// Where operations meet CPU kernels: one overload an operation, so that an operation without a kernel doesn't compile.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/operation.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/parallel.h"
+#include "runtime/execute/tuning/gemm_tuning.h"
+
+namespace weft {
+
+/// What a worker and a stream must reserve (Workers::reserve) before a task runs.
+using KernelScratch = cpu::Scratch;
+
+/// A computation made ready to run: its operation with resolved addresses and prepared library handles, so that run()
+/// looks nothing up and allocates nothing.
+///
+///   PreparedTask task(Add{n}, {a, b, out});
+///   workers.reserve(task.scratch());
+///   task.run(workers);                      // out = a + b, as often as wanted
+class PreparedTask {
+ public:
+  /// `arguments` are the task's accesses in the order that graph/operation.h gives. Contiguous arguments may come in
+  /// any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
+  /// collectives, which communicators run. Matrix products use the methods of `tuning`, if given, and they and
+  /// attention its unit for bf16, else the CPU's widest.
+  PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments, const GemmTuning* tuning = nullptr);
+
+  void run(cpu::Workers& workers) const { kernel_->run(workers); }
+  KernelScratch scratch() const { return kernel_->scratch(); }
+
+ private:
+  // Of one operation's type, its arguments behind it in the same piece of memory: a step of many small tasks is bound
+  // by how fast it reads what they are.
+  struct Kernel {
+    virtual ~Kernel() = default;
+    virtual void run(cpu::Workers& workers) const = 0;
+    virtual KernelScratch scratch() const = 0;
+    static void operator delete(void* memory) { ::operator delete(memory); }
+  };
+  template <class Op>
+  class KernelOf;
+
+  std::unique_ptr<const Kernel> kernel_;
+};
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+#include "runtime/execute/cpu/cpu_weight_layouts.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "kernels/cpu/gemm/packed_gemm.h"
+
+namespace weft {
+namespace {
+
+PackedUnit unit_of(const PackWeights& rewrite) {
+  return rewrite.bf16.value_or(cpu::widest_bf16_unit());
+}
+
+class CpuWeightLayouts final : public WeightLayouts {
+ public:
+  void require(const PackWeights& rewrite) const override {
+    const PackedUnit bf16 = unit_of(rewrite);
+    if (cpu::has_unit(bf16)) return;
+    throw UserError(fmt::format("rewrite {} on a CPU without {}", to_string(Rewrite(rewrite)), to_string(bf16)),
+                    "what multiplies bf16 here: `weft doctor` lists it", "write it as in pack-weights=2,fp32");
+  }
+
+  std::optional<PackedWeight> packed(const Gemm& product, DType inputs, DType output,
+                                     const PackWeights& rewrite) const override {
+    const PackedUnit bf16 = unit_of(rewrite);
+    const cpu::GemmShape shape{product.m, product.n, product.k, product.trans_a, product.trans_b, product.accumulate};
+    if (cpu::default_gemm_method(shape, inputs, output, bf16).engine != cpu::GemmMethod::Engine::packed) {
+      return std::nullopt;
+    }
+    return PackedWeight{cpu::packed_b_elements(shape), cpu::packed_b_dtype(cpu::packed_unit(inputs, bf16))};
+  }
+};
+
+}  // namespace
+
+const WeightLayouts& cpu_weight_layouts() {
+  static const CpuWeightLayouts layouts;
+  return layouts;
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// Where operations meet CUDA kernels: one overload an operation, so that an operation without a kernel doesn't compile.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/operation.h"
+#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/execute/device/device.h"
+#include "runtime/execute/tuning/gemm_tuning.h"
+
+namespace weft {
+
+/// A product on matrices of device memory, as cuBLASLt is asked for it: with the strides that they have.
+cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> arguments);
+
+/// The handles of one device, and what takes long to make and is shared by tasks of equal shape.
+class CudaLibraries {
+ public:
+  cuda::CublasLt& cublas() { return cublas_; }
+  const GemmTuning* tuning() const { return tuning_.get(); }
+
+  /// cuDNN's plan for the layout; null where it has none, and then Weft's own kernels run.
+  const cuda::CudnnAttention* attention(const cuda::AttentionLayout& layout, bool backward);
+
+  /// Numbers that kernels read, copied to the device once.
+  const float* constants(const std::vector<float>& values);
+
+  /// `tuning`: the algorithms of products; others use the library's first guess. Null: all do.
+  explicit CudaLibraries(std::shared_ptr<const GemmTuning> tuning = nullptr) : tuning_(std::move(tuning)) {}
+  ~CudaLibraries();
+  CudaLibraries(const CudaLibraries&) = delete;
+  CudaLibraries& operator=(const CudaLibraries&) = delete;
+
+ private:
+  struct AttentionKey {
+    cuda::AttentionLayout layout;
+    bool backward;
+    auto operator<=>(const AttentionKey&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
+  };
+
+  std::shared_ptr<const GemmTuning> tuning_;
+  cuda::CublasLt cublas_;
+  cuda::CudnnHandle cudnn_;
+  std::map<AttentionKey, std::unique_ptr<cuda::CudnnAttention>> attention_;
+  std::map<std::vector<float>, float*> constants_;
+};
+
+/// A computation with its device addresses. run() enqueues and allocates nothing.
+class CudaTask : public DeviceTask {
+ public:
+  virtual void run(cudaStream_t stream, cuda::Fault* fault) const = 0;
+  /// What it was prepared from.
+  virtual Operation operation() const = 0;
+  virtual std::span<const cpu::Matrix> arguments() const = 0;
+};
+
+/// `arguments` are the task's accesses in device memory, in the order that graph/operation.h gives. Throws
+/// std::logic_error as fitted_arguments() does.
+std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, std::vector<cpu::Matrix> arguments,
+                                            CudaLibraries& libraries);
+
+/// One task for updates, or for sums of squares, of many parameters; null for other tasks, and where they don't go
+/// together.
+std::unique_ptr<CudaTask> merge_cuda_tasks(std::span<const CudaTask* const> tasks);
+
+}  // namespace weft

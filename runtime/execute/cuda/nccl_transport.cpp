@@ -1,0 +1,266 @@
+#include "runtime/execute/cuda/nccl_transport.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/comm/backoff.h"
+#include "runtime/comm/slices.h"
+#include "runtime/execute/device/devices.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kPeersCome{120};  // to a start, a split, a first collective
+constexpr std::chrono::seconds kPeersLeave{10};
+
+// NCCL 2.28 takes these from the environment alone, once, at the first call that looks at them. What a user has set
+// stays.
+void set_environment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // The same bits in every run: which algorithm and protocol NCCL finds fastest may change from run to run, and trees
+    // and switches that add have other orders of summation than rings.
+    setenv("NCCL_ALGO", "Ring", /*overwrite=*/0);
+    setenv("NCCL_PROTO", "Simple", /*overwrite=*/0);
+    // Kernels of several communicators start in the order in which the host enqueued them, which is the plan's on all
+    // ranks: in another order on each, they could wait for each other for ever.
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
+  });
+}
+
+// Calls return at once and go on in the background, so that a lost peer leaves no thread inside of NCCL.
+ncclConfig_t non_blocking() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.splitShare = 0;  // with shared resources only one of parent and children may be in use
+  return config;
+}
+
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::i32:
+      return ncclInt32;
+    case DType::i64:
+      return ncclInt64;
+  }
+  throw std::logic_error("a collective of an unknown type");
+}
+
+[[noreturn]] void fail(ncclResult_t result, const char* what, ncclComm_t communicator) {
+  const char* const detail = ncclGetLastError(communicator);
+  const std::string text =
+      fmt::format("NCCL: {}: {}{}{}", what, ncclGetErrorString(result),
+                  detail == nullptr || *detail == '\0' ? "" : ": ", detail == nullptr ? "" : detail);
+  if (result == ncclRemoteError) throw PeerLost(text);
+  throw RuntimeFault(text);
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, World& world) : world_(world), rank_(world.rank()) {
+  ncclConfig_t config = non_blocking();
+  const ncclResult_t result = ncclCommInitRankConfig(&communicator_, world.size(), id, rank_, &config);
+  try {
+    wait(result, "ncclCommInitRankConfig");
+    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
+  } catch (...) {
+    abort_alone();
+    throw;
+  }
+}
+
+NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_(parent.world_), rank_(parent.rank_) {
+  ncclConfig_t config = non_blocking();
+  const ncclResult_t result = ncclCommSplit(parent.communicator_, color, parent.rank_, &communicator_, &config);
+  try {
+    // A thread of NCCL's makes the child, which exists some time after the call and may be used once it says so itself.
+    parent.wait(result, "ncclCommSplit");
+    const Clock::time_point limit = Clock::now() + kPeersCome;
+    for (Backoff backoff; std::atomic_ref(communicator_).load() == nullptr; backoff.pause()) {
+      parent.check();
+      world_.expect_peers();
+      if (Clock::now() > limit) throw PeerLost("NCCL: ncclCommSplit: the other ranks didn't come");
+    }
+    wait(ncclInProgress, "ncclCommSplit");
+    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
+  } catch (...) {
+    abort_alone();
+    throw;
+  }
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (!finish()) abort_alone();
+}
+
+bool NcclCommunicator::finish() noexcept {
+  if (communicator_ == nullptr) return true;
+  // Waits for what is in flight on all ranks, for ever where one is lost: hence the limit.
+  ncclResult_t result = ncclCommFinalize(communicator_);
+  const Clock::time_point limit = Clock::now() + kPeersLeave;
+  for (Backoff backoff; result == ncclInProgress && Clock::now() < limit; backoff.pause()) {
+    if (ncclCommGetAsyncError(communicator_, &result) != ncclSuccess) break;
+  }
+  if (result != ncclSuccess) return false;
+  ncclCommDestroy(std::exchange(communicator_, nullptr));
+  return true;
+}
+
+void NcclCommunicator::enqueue(const CollectiveCall& call, cudaStream_t stream) {
+  if (communicator_ == nullptr) throw std::logic_error("a collective on a communicator that was aborted");
+  const auto count = static_cast<std::size_t>(call.count);
+  const ncclDataType_t type = type_of(call.dtype);
+  const std::string what = describe(call);
+  ncclResult_t result = ncclInvalidArgument;
+  switch (call.kind) {
+    case CollectiveKind::all_reduce:
+      result = ncclAllReduce(call.out, call.out, count, type, ncclSum, communicator_, stream);
+      break;
+    case CollectiveKind::reduce_scatter:
+      result = ncclReduceScatter(call.in, call.out, count, type, ncclSum, communicator_, stream);
+      break;
+    case CollectiveKind::all_gather:
+      result = ncclAllGather(call.in, call.out, count, type, communicator_, stream);
+      break;
+    case CollectiveKind::broadcast:
+      result = ncclBroadcast(call.out, call.out, count, type, static_cast<int>(call.root), communicator_, stream);
+      break;
+  }
+  // What is enqueued on the stream next must stand behind the kernel, which a thread of NCCL's launches.
+  wait(result, what.c_str());
+}
+
+void NcclCommunicator::check() {
+  if (communicator_ == nullptr) throw std::logic_error("a communicator that was aborted");
+  ncclResult_t state = ncclSuccess;
+  check(ncclCommGetAsyncError(communicator_, &state), "ncclCommGetAsyncError");
+  check(state, "a collective");
+}
+
+void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators) noexcept {
+  // Within a group each call ends its collectives at once, and none frees anything before the group's end.
+  ncclGroupStart();
+  for (NcclCommunicator* const each : communicators) {
+    if (each->communicator_ != nullptr) ncclCommAbort(std::exchange(each->communicator_, nullptr));
+  }
+  ncclGroupEnd();
+}
+
+void NcclCommunicator::abort_alone() noexcept {
+  NcclCommunicator* const own = this;
+  abort({&own, 1});
+}
+
+void NcclCommunicator::wait(ncclResult_t result, const char* what) {
+  const Clock::time_point limit = Clock::now() + kPeersCome;
+  check(result, what);
+  for (Backoff backoff; result == ncclInProgress; backoff.pause()) {
+    check(ncclCommGetAsyncError(communicator_, &result), what);
+    check(result, what);
+    world_.expect_peers();
+    if (Clock::now() > limit) {
+      throw PeerLost(fmt::format("NCCL: {}: the other ranks didn't come within {} s", what, kPeersCome.count()));
+    }
+  }
+}
+
+void NcclCommunicator::check(ncclResult_t result, const char* what) {
+  if (result != ncclSuccess && result != ncclInProgress) fail(result, what, communicator_);
+}
+
+NcclTransport::NcclTransport(World& world, std::optional<Grid> grid, CudaDevice& device)
+    : world_(world), grid_(grid), device_(device) {
+  set_environment();
+  std::vector<std::byte> bytes(sizeof(ncclUniqueId));
+  if (world.rank() == 0) {
+    ncclUniqueId id{};
+    if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
+      fail(result, "ncclGetUniqueId", nullptr);
+    }
+    std::memcpy(bytes.data(), &id, sizeof id);
+  }
+  world.broadcast(bytes, 0);
+  ncclUniqueId id{};
+  std::memcpy(&id, bytes.data(), sizeof id);
+  device.use();
+  all_ = std::make_unique<NcclCommunicator>(id, world);
+}
+
+NcclTransport::~NcclTransport() {
+  // After a failure the others may not come to say goodbye.
+  const bool over = std::uncaught_exceptions() == 0 && std::ranges::all_of(communicators(), &NcclCommunicator::finish);
+  if (!over) stop();
+}
+
+std::vector<NcclCommunicator*> NcclTransport::communicators() const {
+  std::vector<NcclCommunicator*> all;
+  for (const auto& channel : channels_) {
+    if (channel != nullptr) all.push_back(channel.get());
+  }
+  if (all_ != nullptr) all.push_back(all_.get());
+  return all;
+}
+
+void NcclTransport::join(Channel channel) {
+  auto& communicator = channels_[static_cast<std::size_t>(channel)];
+  if (communicator != nullptr) return;
+  const std::int64_t color = grid_ ? group_color(*grid_, channel, world_.rank()) : 0;
+  device_.use();
+  communicator = std::make_unique<NcclCommunicator>(*all_, static_cast<int>(color));
+}
+
+// The world's communicator, from which the others are split, carries nothing and connects to nobody.
+std::int64_t NcclTransport::device_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& channel : channels_) {
+    if (channel != nullptr && channel->ranks() > 1) bytes += kNcclCommunicatorBytes;
+  }
+  return bytes;
+}
+
+// NCCL works on the plans' own buffers.
+void NcclTransport::prepare(Device& /*device*/, std::span<const ChannelCalls> /*plans*/) {}
+
+// Streams wait for other GPUs, not for this host.
+void NcclTransport::begin_step(bool /*loads*/) {}
+
+void NcclTransport::enqueue(Device& /*device*/, Channel channel, DeviceStream stream, const CollectiveCall& call) {
+  const auto& communicator = channels_[static_cast<std::size_t>(channel)];
+  if (communicator == nullptr) throw std::logic_error("a collective on a channel that nobody joined");
+  communicator->enqueue(call, device_.native(stream));
+}
+
+void NcclTransport::check() {
+  // NCCL learns of a lost rank from its sockets alone: a kernel that reads a peer's memory waits for ever.
+  world_.expect_peers();
+  for (const auto& channel : channels_) {
+    if (channel != nullptr) channel->check();
+  }
+}
+
+void NcclTransport::stop() noexcept {
+  NcclCommunicator::abort(communicators());
+}
+
+std::unique_ptr<DeviceTransport> make_nccl_transport(World& world, std::optional<Grid> grid, Device& device) {
+  return std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device));
+}
+
+}  // namespace weft

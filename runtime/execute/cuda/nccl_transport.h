@@ -1,0 +1,98 @@
+// Collectives between GPUs: NCCL, one communicator a process group, on the streams of the plan.
+#pragma once
+
+#include <nccl.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/grid.h"
+#include "runtime/execute/cuda/cuda_device.h"
+#include "runtime/execute/device/transport.h"
+
+namespace weft {
+
+/// An NCCL communicator with one owner. It never blocks for longer than a limit, and is gone after an error.
+class NcclCommunicator {
+ public:
+  /// Collective over the world, which must outlive it and whose ranks have the same `id`. The current device becomes
+  /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the others don't come within two minutes;
+  /// PeerLost as soon as one has given up.
+  NcclCommunicator(const ncclUniqueId& id, World& world);
+  /// Ranks of one color become a group, in the parent's order; collective over the parent.
+  NcclCommunicator(NcclCommunicator& parent, int color);
+  /// finish(), or else abort().
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  int ranks() const { return ranks_; }
+
+  /// Enqueues one collective; comes back when the stream has it. Throws PeerLost, RuntimeFault.
+  void enqueue(const CollectiveCall& call, cudaStream_t stream);
+  /// Throws what went wrong in the background: PeerLost, RuntimeFault.
+  void check();
+  /// Waits some seconds for the others, then says goodbye; false: they didn't come, and abort() is what is left.
+  bool finish() noexcept;
+  /// Ends what is in flight on all of them and frees them; nothing may follow. Of one process at once: NCCL waits for
+  /// the device when it frees one, and the device may be waiting within another.
+  static void abort(std::span<NcclCommunicator* const> communicators) noexcept;
+
+ private:
+  // Until the last call is through; `result` is what it returned.
+  void wait(ncclResult_t result, const char* what);
+  void check(ncclResult_t result, const char* what);
+  void abort_alone() noexcept;
+
+  World& world_;
+  ncclComm_t communicator_ = nullptr;
+  int rank_ = 0, ranks_ = 0;
+};
+
+/// Device memory that NCCL 2.28 takes for a communicator of two ranks or more, estimated from its source, not measured.
+/// A ring has a connection for receiving and one for sending a channel, each rounded up to 2 MiB (CUDA_IPC_MIN in
+/// comm.h). The first holds the buffers of all three protocols (computeBuffSizes() in init.cc: 4 MiB for Simple, which
+/// is NCCL_BUFFSIZE, 512 KiB for LL, 4800 KiB for LL128), the second next to nothing (transport/p2p.cc). How many
+/// channels there are depends on the links; 16 is what NVLink of a Hopper node gets, PCIe gets fewer.
+inline constexpr std::int64_t kNcclChannels = 16;
+inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 20) + (2 << 20));
+
+/// One rank a GPU. Bits: NCCL's ring on one topology repeats itself, but adds in another order than the other
+/// communicators and rounds after every addition.
+class NcclTransport final : public DeviceTransport {
+ public:
+  /// Collective over the world. `world` and `device` must outlive the transport. Throws RuntimeFault.
+  NcclTransport(World& world, std::optional<Grid> grid, CudaDevice& device);
+  ~NcclTransport() override;
+  NcclTransport(const NcclTransport&) = delete;
+  NcclTransport& operator=(const NcclTransport&) = delete;
+
+  std::string_view name() const override { return "nccl"; }
+  /// Graphs must be destroyed before the transport: NCCL waits for them.
+  bool can_be_captured() const override { return true; }
+  bool can_run_ahead() const override { return true; }
+  void join(Channel channel) override;
+  std::int64_t device_bytes() const override;
+  void prepare(Device& device, std::span<const ChannelCalls> plans) override;
+  void begin_step(bool loads) override;
+  void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) override;
+  void check() override;
+  void stop() noexcept override;
+
+ private:
+  static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+  // Children before their parent.
+  std::vector<NcclCommunicator*> communicators() const;
+
+  World& world_;
+  std::optional<Grid> grid_;
+  CudaDevice& device_;
+  std::unique_ptr<NcclCommunicator> all_;  // outlives those split from it
+  std::array<std::unique_ptr<NcclCommunicator>, kChannels> channels_;
+};
+
+}  // namespace weft

@@ -1,0 +1,122 @@
+#include "runtime/execute/device/device_collectives.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "runtime/comm/slices.h"
+
+namespace weft {
+namespace {
+
+struct Bytes {
+  std::size_t element;
+
+  std::byte* at(void* data, std::int64_t index) const {
+    return static_cast<std::byte*>(data) + index * static_cast<std::int64_t>(element);
+  }
+  const std::byte* at(const void* data, std::int64_t index) const {
+    return static_cast<const std::byte*>(data) + index * static_cast<std::int64_t>(element);
+  }
+  std::int64_t of(std::int64_t count) const { return count * static_cast<std::int64_t>(element); }
+};
+
+bool same_collective(const CollectiveCall& a, const CollectiveCall& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.root == b.root;
+}
+
+// Member `rank` fetches `count` elements, at `offset` of everybody's buffer, into its workspace and adds them in rank
+// order.
+void fetch_and_sum(Device& device, std::span<const GroupMember> members, std::size_t rank, std::int64_t offset,
+                   std::int64_t count, void* out) {
+  const GroupMember& own = members[rank];
+  const Bytes bytes{size_of(own.call.dtype)};
+  const bool in_place = own.call.kind == CollectiveKind::all_reduce;
+  std::vector<const void*> sources;
+  std::int64_t fetched = 0;
+  for (std::size_t peer = 0; peer < members.size(); ++peer) {
+    const void* const buffer = in_place ? members[peer].call.out : members[peer].call.in;
+    const std::byte* const from = bytes.at(buffer, offset);
+    if (peer == rank) {
+      sources.push_back(from);
+      continue;
+    }
+    std::byte* const to = bytes.at(own.call.workspace, fetched);
+    fetched += count;
+    device.copy(own.stream, to, from, bytes.of(count));
+    sources.push_back(to);
+  }
+  device.sum(own.stream, sources, out, count, own.call.dtype);
+}
+
+}  // namespace
+
+DeviceGroup::DeviceGroup(Device& device, std::size_t size) {
+  for (auto* events : {&ready_, &reduced_, &finished_}) {
+    for (std::size_t i = 0; i < size; ++i) events->push_back(device.add_event(false));
+  }
+}
+
+void DeviceGroup::meet(Device& device, std::span<const GroupMember> members, std::vector<DeviceEvent>& events) const {
+  for (std::size_t i = 0; i < members.size(); ++i) device.record(events[i], members[i].stream);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    for (std::size_t peer = 0; peer < members.size(); ++peer) {
+      if (peer != i) device.wait(members[i].stream, events[peer]);
+    }
+  }
+}
+
+void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) {
+  const CollectiveCall& first = members.front().call;
+  if (members.size() != ready_.size()) throw std::logic_error("a collective of other members than its group's");
+  for (const GroupMember& member : members) {
+    if (!same_collective(member.call, first)) throw std::logic_error("the members' collectives differ");
+  }
+  const auto size = static_cast<int>(members.size());
+  const Bytes bytes{size_of(first.dtype)};
+  meet(device, members, ready_);
+  switch (first.kind) {
+    case CollectiveKind::all_reduce: {
+      if (size == 1) break;
+      for (std::size_t r = 0; r < members.size(); ++r) {
+        const Slice slice = slice_of(first, size, static_cast<int>(r));
+        if (slice.count > 0) {
+          fetch_and_sum(device, members, r, slice.begin, slice.count, bytes.at(members[r].call.out, slice.begin));
+        }
+      }
+      meet(device, members, reduced_);
+      for (std::size_t r = 0; r < members.size(); ++r) {
+        for (std::size_t peer = 0; peer < members.size(); ++peer) {
+          const Slice slice = slice_of(first, size, static_cast<int>(peer));
+          if (peer == r || slice.count == 0) continue;
+          device.copy(members[r].stream, bytes.at(members[r].call.out, slice.begin),
+                      bytes.at(static_cast<const void*>(members[peer].call.out), slice.begin), bytes.of(slice.count));
+        }
+      }
+      break;
+    }
+    case CollectiveKind::reduce_scatter:
+      for (std::size_t r = 0; r < members.size(); ++r) {
+        fetch_and_sum(device, members, r, static_cast<std::int64_t>(r) * first.count, first.count, members[r].call.out);
+      }
+      break;
+    case CollectiveKind::all_gather:
+      for (std::size_t r = 0; r < members.size(); ++r) {
+        for (std::size_t peer = 0; peer < members.size(); ++peer) {
+          std::byte* const to = bytes.at(members[r].call.out, static_cast<std::int64_t>(peer) * first.count);
+          if (to == members[peer].call.in) continue;  // it stands where it belongs
+          device.copy(members[r].stream, to, members[peer].call.in, bytes.of(first.count));
+        }
+      }
+      break;
+    case CollectiveKind::broadcast:
+      for (std::size_t r = 0; r < members.size(); ++r) {
+        if (static_cast<std::int64_t>(r) == first.root) continue;
+        device.copy(members[r].stream, members[r].call.out, members[static_cast<std::size_t>(first.root)].call.out,
+                    bytes.of(first.count));
+      }
+      break;
+  }
+  meet(device, members, finished_);
+}
+
+}  // namespace weft

@@ -1,0 +1,182 @@
+#include "runtime/execute/device/device_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/execute/device/device_memory.h"
+#include "runtime/execute/device/device_team_impl.h"
+
+namespace weft {
+
+DeviceTeam::DeviceTeam(std::unique_ptr<Device> device, int ranks, std::optional<Grid> grid,
+                       const DeviceExecutorOptions& options, std::unique_ptr<DeviceTransport> transport)
+    : impl_(std::make_unique<Impl>(std::move(device), ranks, grid, options, std::move(transport))) {}
+
+DeviceTeam::~DeviceTeam() = default;
+
+Device& DeviceTeam::device() {
+  return *impl_->device;
+}
+
+DeviceExecutor::DeviceExecutor(std::shared_ptr<DeviceTeam> team, World& world, const State& state)
+    : team_(std::move(team)),
+      world_(world),
+      rank_(team_->impl_->transport != nullptr ? 0 : static_cast<std::size_t>(world.rank())) {
+  DeviceTeam::Impl& impl = *team_->impl_;
+  const std::lock_guard lock(impl.mutex);
+  DeviceTeam::Impl::Rank& rank = impl.ranks.at(rank_);
+  expect_device_memory(*impl.device, {state.bytes(), 0, impl.options.memory_bytes});
+  rank.state = &state;
+  rank.device_state = impl.device->allocate(std::max<std::int64_t>(state.bytes(), kDeviceAlignment));
+}
+
+DeviceExecutor::~DeviceExecutor() = default;
+
+Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const Plan> plan) {
+  DeviceTeam::Impl& impl = *team_->impl_;
+  const std::lock_guard lock(impl.mutex);
+  if (impl.prepared) throw std::logic_error("plans are loaded before the first run");
+  DeviceTeam::Impl::Rank& rank = impl.ranks[rank_];
+  for (const StreamPlan& stream : plan->streams) {
+    if (impl.transport != nullptr && !stream.stream.compute) impl.transport->join(stream.stream.channel);
+  }
+  const std::int64_t buffers = impl.transport != nullptr ? impl.transport->device_bytes() : 0;
+  expect_device_memory(*impl.device, {rank.state->bytes(), plan->scratch_bytes, impl.options.memory_bytes, buffers});
+  rank.arena_bytes = std::max(rank.arena_bytes, plan->scratch_bytes);
+  rank.plans.push_back(std::make_unique<DeviceTeam::Impl::LoadedPlan>());
+  rank.plans.back()->plan = std::move(plan);
+  return rank.plans.size() - 1;
+}
+
+bool DeviceExecutor::start(PlanHandle plan, std::int64_t step) {
+  DeviceTeam::Impl& impl = *team_->impl_;
+  const bool together = !impl.ranks[rank_].plans.at(plan)->plan->collectives.empty() || !impl.prepared;
+  const bool alone = impl.ranks.size() == 1 || !together;
+  auto& loaded = *impl.ranks[rank_].plans[plan];
+  if (loaded.runs == kSettling) loaded.long_steps = slowest_last_step(plan) > impl.options.long_step_ns;
+  Started started;
+  if (alone) {
+    const std::lock_guard lock(impl.mutex);
+    started = impl.start(plan, {rank_}, step);
+  } else {
+    run_for_all([&] {
+      std::vector<std::size_t> all(impl.ranks.size());
+      for (std::size_t r = 0; r < all.size(); ++r) all[r] = r;
+      impl.started = impl.start(plan, all, step);
+    });
+    started = *impl.started;
+  }
+  under_way_.push_back({plan, alone, started.copy});
+  return started.ahead;
+}
+
+void DeviceExecutor::finish() {
+  DeviceTeam::Impl& impl = *team_->impl_;
+  if (under_way_.empty()) throw std::logic_error("no step was started");
+  const UnderWay oldest = under_way_.front();
+  under_way_.pop_front();
+  if (oldest.alone) {
+    const std::lock_guard lock(impl.mutex);
+    impl.finish(rank_);
+  } else {
+    run_for_all([&] { impl.finish(0); });
+  }
+  impl.deliver(rank_, oldest.plan, oldest.copy);
+}
+
+// Ranks with devices of their own have to agree on what they start ahead.
+std::int64_t DeviceExecutor::slowest_last_step(PlanHandle plan) const {
+  const DeviceTeam::Impl& impl = *team_->impl_;
+  const auto& loaded = *impl.ranks[rank_].plans[plan];
+  if (impl.transport == nullptr || loaded.plan->collectives.empty()) return loaded.last_step_ns;
+  const auto all = world_.all_gather(static_cast<std::uint64_t>(loaded.last_step_ns));
+  return static_cast<std::int64_t>(std::ranges::max(all));
+}
+
+// Rank 0 does it, between two barriers: the others have written their inputs, and read nothing of the team's meanwhile.
+void DeviceExecutor::run_for_all(const std::function<void()>& body) {
+  DeviceTeam::Impl& impl = *team_->impl_;
+  world_.barrier();
+  if (rank_ == 0) {
+    const std::lock_guard lock(impl.mutex);
+    try {
+      body();
+    } catch (...) {
+      impl.failure = std::current_exception();
+    }
+  }
+  world_.barrier();
+  if (impl.failure == nullptr) return;
+  if (rank_ == 0) std::rethrow_exception(impl.failure);
+  throw PeerLost("rank 0, which runs the device for all ranks, has failed");
+}
+
+const StepTrace& DeviceExecutor::last_trace(PlanHandle plan) const {
+  const auto& loaded = *team_->impl_->ranks[rank_].plans.at(plan);
+  if (loaded.traces.empty()) throw std::logic_error("no step of this plan was traced");
+  return loaded.traces.back();
+}
+
+std::int64_t DeviceExecutor::last_step_ns(PlanHandle plan) const {
+  return team_->impl_->ranks[rank_].plans.at(plan)->last_step_ns;
+}
+
+std::vector<StepTrace> DeviceExecutor::traces(PlanHandle plan) const {
+  return team_->impl_->ranks[rank_].plans.at(plan)->traces;
+}
+
+const std::optional<NonFiniteResult>& DeviceExecutor::non_finite() const {
+  return team_->impl_->ranks[rank_].non_finite;
+}
+
+void DeviceExecutor::state_to_device() {
+  const std::lock_guard lock(team_->impl_->mutex);
+  team_->impl_->move_state(team_->impl_->ranks[rank_], true);
+}
+
+void DeviceExecutor::state_to_host() {
+  const std::lock_guard lock(team_->impl_->mutex);
+  team_->impl_->move_state(team_->impl_->ranks[rank_], false);
+}
+
+ExecutorPlace DeviceExecutor::runs_on() const {
+  const DeviceTeam::Impl& impl = *team_->impl_;
+  return {impl.device->name(), impl.device->identity(),
+          impl.transport == nullptr ? "local" : std::string(impl.transport->name())};
+}
+
+std::int64_t DeviceExecutor::scratch_bytes() const {
+  const DeviceTeam::Impl::Rank& rank = team_->impl_->ranks[rank_];
+  return rank.arena_bytes + rank.kernel_bytes;
+}
+
+// The watchdog's view of a step: marks, which a captured one doesn't have; it is given twice the time that the last
+// took.
+ExecutorStatus DeviceTeam::Impl::status() {
+  if (steady_now() < replay_due_at.load()) looks_at_replay.fetch_add(1, std::memory_order_relaxed);
+  return {running.load(std::memory_order_acquire),
+          completed.load(std::memory_order_relaxed) + marks.passed() + looks_at_replay.load(std::memory_order_relaxed)};
+}
+
+std::string DeviceTeam::Impl::describe(std::size_t rank) {
+  if (!running.load(std::memory_order_acquire)) return "between steps";
+  const double seconds = static_cast<double>(steady_now() - begun_at.load()) * 1e-9;
+  std::string text = fmt::format("the device is running a step, for {:.1f} s", seconds);
+  if (replay_due_at.load() != 0) return text + ", as one captured graph";
+  const std::string streams = marks.describe(rank);
+  return streams.empty() ? text : text + "; " + streams;
+}
+
+ExecutorStatus DeviceExecutor::status() const {
+  return team_->impl_->status();
+}
+
+std::string DeviceExecutor::describe() const {
+  return fmt::format("rank {}: {}", world_.rank(), team_->impl_->describe(rank_));
+}
+
+}  // namespace weft

@@ -1,0 +1,100 @@
+// Runs plans on a device: one host thread enqueues the tasks of all of a process' ranks in plan order, and events on
+// the device order them where the plan waits.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/grid.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/device/device.h"
+#include "runtime/execute/device/transport.h"
+#include "runtime/execute/executor.h"
+#include "runtime/execute/state.h"
+
+namespace weft {
+
+struct DeviceExecutorOptions {
+  std::int64_t kept_steps = 1;    // traces kept of each plan
+  std::int64_t trace_every = 16;  // of so many steps one is traced, with an event before and behind each task
+  std::int64_t memory_bytes = 0;  // of the device that each rank may take; 0: as much as there is
+  bool graphs = false;            // replay a step that isn't traced as one graph
+  // A plan whose second step took longer shows where it stands, and isn't started ahead.
+  std::int64_t long_step_ns = 100'000'000;
+};
+
+/// The ranks of one process that share a device. Each keeps its state and its scratch arena there; collectives between
+/// them are copies. A step ends when all streams of all ranks have come to their end, so steps don't overlap, but the
+/// next may be enqueued before: results are looked at while it runs.
+///
+///   auto team = std::make_shared<DeviceTeam>(make_cuda_device(0), grid, 2, options);
+///   DeviceExecutor executor(team, world, state);     // on each rank's thread
+///   const auto train = executor.load(plan);
+///   executor.run(train);
+class DeviceTeam {
+ public:
+  /// `grid`: the process groups of the ranks; left out, every channel is the world. With a `transport` the team is one
+  /// rank, and so is that of each other rank of the world.
+  DeviceTeam(std::unique_ptr<Device> device, int ranks, std::optional<Grid> grid, const DeviceExecutorOptions& options,
+             std::unique_ptr<DeviceTransport> transport = nullptr);
+  ~DeviceTeam();
+  DeviceTeam(const DeviceTeam&) = delete;
+  DeviceTeam& operator=(const DeviceTeam&) = delete;
+
+  Device& device();
+
+ private:
+  friend class DeviceExecutor;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Makes a team once for all ranks of a local world; every rank calls it and gets the same one.
+std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make);
+
+/// One rank's view of its team. Runs of plans with collectives are collective over the world: rank 0 enqueues for all.
+/// With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends run() with PeerLost.
+/// What start() answers for a plan with collectives is the same on all ranks.
+class DeviceExecutor final : public Executor {
+ public:
+  /// `world` and `state` must outlive the executor. The state's tensors get their places on the device. Throws
+  /// UserError where they, and in load() they and a plan's scratch, are more than the rank may take.
+  DeviceExecutor(std::shared_ptr<DeviceTeam> team, World& world, const State& state);
+  ~DeviceExecutor() override;
+
+  PlanHandle load(std::shared_ptr<const Plan> plan) override;
+  bool start(PlanHandle plan, std::int64_t step) override;
+  void finish() override;
+  const StepTrace& last_trace(PlanHandle plan) const override;
+  std::int64_t last_step_ns(PlanHandle plan) const override;
+  std::vector<StepTrace> traces(PlanHandle plan) const override;
+  const std::optional<NonFiniteResult>& non_finite() const override;
+  void state_to_device() override;
+  void state_to_host() override;
+  ExecutorPlace runs_on() const override;
+  std::int64_t device_bytes() const override { return team_->device().allocated_bytes(); }
+  std::int64_t scratch_bytes() const override;
+  ExecutorStatus status() const override;
+  std::string describe() const override;
+
+ private:
+  // A step that was started and isn't finished.
+  struct UnderWay {
+    PlanHandle plan;
+    bool alone;
+    std::size_t copy;  // of the downloads
+  };
+  std::int64_t slowest_last_step(PlanHandle plan) const;
+  void run_for_all(const std::function<void()>& body);
+
+  std::shared_ptr<DeviceTeam> team_;
+  World& world_;
+  std::size_t rank_;
+  std::deque<UnderWay> under_way_;
+};
+
+}  // namespace weft

@@ -1,0 +1,32 @@
+// Whether what ranks keep on a device fits it, asked before anything is allocated there.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/execute/device/device.h"
+
+namespace weft {
+
+/// What one rank needs of its device, and what it may take. Kernels' private scratch and the other libraries' own
+/// memory come on top: they are known only once tasks are prepared.
+struct DeviceNeed {
+  std::int64_t state = 0;     // parameters, optimizer state, inputs, caches
+  std::int64_t scratch = 0;   // the plan's arena: activations, gradients, workspaces
+  std::int64_t may_take = 0;  // 0: as much as there is
+  std::int64_t buffers = 0;   // of communicators, estimated: DeviceTransport::device_bytes()
+};
+
+/// Throws UserError naming the sizes and what needs less.
+void expect_device_memory(const Device& device, const DeviceNeed& need);
+
+/// One rank's view of a device, as it tells all others.
+struct DeviceView {
+  std::uint64_t device = 0;  // Device::identity()
+  std::int64_t free = 0;     // bytes, once the rank's own context was there
+};
+
+/// What rank `rank` may take: ranks of one device share evenly what the last of them to look found free.
+std::int64_t memory_share(std::span<const DeviceView> views, std::size_t rank);
+
+}  // namespace weft

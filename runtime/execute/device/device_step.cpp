@@ -1,0 +1,315 @@
+// One step of a team: what is enqueued in which order, how its end is awaited, and what is kept of it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "runtime/execute/device/device_team_impl.h"
+
+namespace weft {
+
+std::int64_t steady_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void DeviceTeam::Impl::destroy_graphs() {
+  for (const Captured& graph : captured) device->destroy(graph.graph);
+  captured.clear();
+}
+
+// Enqueues the tasks of one step of some ranks, between their inputs and their results. With `timed`, an event stands
+// before and behind every task.
+void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed) {
+  const DeviceStream origin = ranks[of_ranks.front()].compute.front();
+  device->record(step_begin, origin);
+  for (const std::size_t r : of_ranks) {
+    const Rank& rank = ranks[r];
+    const Plan& plan = *rank.plans[plan_index]->plan;
+    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+      const DeviceStream stream = device_stream(rank, plan, StreamId(s));
+      if (stream != origin) device->wait(stream, step_begin);
+    }
+  }
+  const std::size_t steps = ranks[of_ranks.front()].plans[plan_index]->steps.size();
+  for (std::size_t i = 0; i < steps; ++i) {
+    if (ranks[of_ranks.front()].plans[plan_index]->steps[i].task != nullptr) {
+      for (const std::size_t r : of_ranks) launch(ranks[r], *ranks[r].plans[plan_index], i, timed);
+    } else {
+      launch_collective(plan_index, i, timed);
+    }
+  }
+  for (const std::size_t r : of_ranks) {
+    const Rank& rank = ranks[r];
+    const Plan& plan = *rank.plans[plan_index]->plan;
+    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+      const DeviceStream stream = device_stream(rank, plan, StreamId(s));
+      if (stream == origin) continue;
+      device->record(rank.stream_ends[s], stream);
+      device->wait(origin, rank.stream_ends[s]);
+    }
+  }
+}
+
+void DeviceTeam::Impl::before(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
+  const DeviceStep& step = loaded.steps[i];
+  const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
+  for (const DeviceEvent event : step.waits) device->wait(stream, event);
+  if (timed) device->record(rank.timed_events[2 * i], stream);
+}
+
+void DeviceTeam::Impl::after(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
+  const DeviceStep& step = loaded.steps[i];
+  const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
+  if (timed) device->record(rank.timed_events[2 * i + 1], stream);
+  const TaskId task = loaded.plan->sequence[i];
+  if (step.signal.valid()) {
+    device->record(step.signal, stream);
+    mark(stream, step.signal, *loaded.plan, task);
+  } else if (marking == Marking::all && step.mark.valid()) {
+    device->record(step.mark, stream);
+    mark(stream, step.mark, *loaded.plan, task);
+  }
+}
+
+void DeviceTeam::Impl::mark(DeviceStream stream, DeviceEvent event, const Plan& plan, TaskId task) {
+  if (marking != Marking::none) marks.add(stream, event, plan.graph->task(task).name);
+}
+
+void DeviceTeam::Impl::launch(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
+  const DeviceStep& step = loaded.steps[i];
+  // A trace shows each task, so a traced step runs each.
+  if (!timed && step.part_of_merged) return;
+  before(rank, loaded, i, timed);
+  const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
+  device->push_range(loaded.plan->graph->task(loaded.plan->sequence[i]).name);
+  const bool merged = !timed && step.merged != nullptr;
+  device->launch(stream, merged ? *step.merged : *step.task);
+  device->pop_range();
+  after(rank, loaded, i, timed);
+  if (merged && step.merged_signal.valid()) {
+    device->record(step.merged_signal, stream);
+    mark(stream, step.merged_signal, *loaded.plan, loaded.plan->sequence[i]);
+  }
+}
+
+// All ranks take part: plans with collectives are run by all of them together.
+void DeviceTeam::Impl::launch_collective(std::size_t plan_index, std::size_t i, bool timed) {
+  const LoadedPlan& of_first = *ranks.front().plans[plan_index];
+  const Channel channel = of_first.plan->streams[of_first.steps[i].stream.index()].stream.channel;
+  const auto c = static_cast<std::size_t>(channel);
+  device->push_range(of_first.plan->graph->task(of_first.plan->sequence[i]).name);
+  if (transport != nullptr) {
+    before(ranks.front(), of_first, i, timed);
+    const DeviceStep& step = of_first.steps[i];
+    transport->enqueue(*device, channel, device_stream(ranks.front(), *of_first.plan, step.stream), step.call);
+    after(ranks.front(), of_first, i, timed);
+  }
+  for (std::size_t g = 0; g < groups[c].size(); ++g) {
+    std::vector<GroupMember> group;
+    for (const std::size_t r : members[c][g]) {
+      const LoadedPlan& loaded = *ranks[r].plans[plan_index];
+      before(ranks[r], loaded, i, timed);
+      group.push_back({device_stream(ranks[r], *loaded.plan, loaded.steps[i].stream), loaded.steps[i].call});
+    }
+    groups[c][g]->enqueue(*device, group);
+    for (const std::size_t r : members[c][g]) after(ranks[r], *ranks[r].plans[plan_index], i, timed);
+  }
+  device->pop_range();
+}
+
+DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector<std::size_t>& of_ranks) {
+  for (const Captured& known : captured) {
+    if (known.plan == plan_index && known.ranks == of_ranks) return known.graph;
+  }
+  const DeviceStream origin = ranks[of_ranks.front()].compute.front();
+  // The capture records events that the last step's marks stand for, and a watchdog that asked about one would spoil
+  // it.
+  marks.clear();
+  device->begin_capture(origin);
+  enqueue(plan_index, of_ranks, false);
+  captured.push_back({plan_index, of_ranks, device->end_capture(origin)});
+  return captured.back().graph;
+}
+
+// What surrounds the tasks isn't part of a captured graph, because the copies change from step to step.
+Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
+  if (!prepared) prepare();
+  Rank& leader = ranks[of_ranks.front()];
+  if (leader.under_way.size() == kMostUnderWay) throw std::logic_error("a third step, with none of two finished");
+  LoadedPlan& first = *leader.plans.at(plan_index);
+  // The first step is traced so that there is a trace at once, the second because the first loads kernels meanwhile.
+  const std::int64_t every = std::max<std::int64_t>(1, options.trace_every);
+  const bool timed = options.kept_steps > 0 && (first.runs < 2 || first.runs % every == every - 1);
+  // Libraries may allocate in their first calls, which no capture allows.
+  const bool first_run = first.runs == 0, replay = options.graphs && !timed && !first_run;
+  // Of a long step one wants to see where it stands, and marks are those of one step; to such a step the moment in
+  // which the device has no work is nothing. How long a plan's first steps take, nobody knows.
+  const bool long_step = first.runs < kSettling || first.long_steps;
+  const bool possible = transport == nullptr || transport->can_run_ahead();
+  const bool ahead = possible && of_ranks.size() == ranks.size() && !timed && !long_step;
+  const DeviceStream origin = leader.compute.front();
+  marking = Marking::none;
+  const DeviceGraph graph = replay ? graph_of(plan_index, of_ranks) : DeviceGraph();
+  UnderWay& now = leader.under_way.emplace_back(
+      UnderWay{plan_index, of_ranks, leader.begun++, steady_now(), !leader.under_way.empty(), 0});
+  begun_at.store(now.begin);
+  replay_due_at.store(replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
+  running.store(true, std::memory_order_release);
+  for (const std::size_t r : of_ranks) ++ranks[r].plans[plan_index]->runs;
+  marks.clear();
+  marking = long_step ? Marking::all : Marking::signals;
+  try {
+    if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
+    if (timed) device->record(step_begin_time, origin);
+    enqueue_uploads(plan_index, of_ranks, now.copy());
+    if (replay) {
+      device->launch(origin, graph);
+    } else {
+      enqueue(plan_index, of_ranks, timed);
+    }
+    enqueue_downloads(plan_index, of_ranks, now);
+  } catch (...) {
+    give_up();
+    throw;
+  }
+  if (!ahead) {
+    await(now);
+    if (timed) {
+      for (const std::size_t r : of_ranks) keep_trace(ranks[r], *ranks[r].plans[plan_index], step, now);
+    }
+  }
+  return {now.copy(), ahead};
+}
+
+// A copy stream brings the inputs while the step before computes; the step takes them from there.
+void DeviceTeam::Impl::enqueue_uploads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks,
+                                       std::size_t copy) {
+  const Rank& leader = ranks[of_ranks.front()];
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.uploads;
+    for (const TransferBlock::Part& part : block.parts) {
+      std::memcpy(block.copies[copy].pinned + part.offset, part.host, static_cast<std::size_t>(part.bytes));
+    }
+    device->copy(leader.inputs, block.copies[copy].staging, block.copies[copy].pinned, block.bytes);
+  }
+  const DeviceStream origin = leader.compute.front();
+  device->record(leader.uploaded, leader.inputs);
+  device->wait(origin, leader.uploaded);
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.uploads;
+    for (const TransferBlock::Part& part : block.parts) {
+      device->copy(origin, part.device, block.copies[copy].staging + part.offset, part.bytes);
+    }
+  }
+}
+
+// The results are set aside, from where a copy stream brings them while the step behind computes.
+void DeviceTeam::Impl::enqueue_downloads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks,
+                                         const UnderWay& step) {
+  const Rank& leader = ranks[of_ranks.front()];
+  const DeviceStream origin = leader.compute.front();
+  const DeviceEvent end = leader.end_of(step.number);
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.downloads;
+    for (const TransferBlock::Part& part : block.parts) {
+      device->copy(origin, block.copies[step.copy()].staging + part.offset, part.device, part.bytes);
+    }
+  }
+  device->record(end, origin);
+  device->wait(leader.results, end);
+  for (const std::size_t r : of_ranks) {
+    const TransferBlock& block = ranks[r].plans[plan_index]->transfers.downloads;
+    device->copy(leader.results, block.copies[step.copy()].pinned, block.copies[step.copy()].staging, block.bytes);
+  }
+  device->record(leader.delivered[step.copy()], leader.results);
+}
+
+// A second time, nothing.
+void DeviceTeam::Impl::await(UnderWay& step) {
+  if (step.ns > 0) return;
+  const Rank& leader = ranks[step.ranks.front()];
+  try {
+    const DeviceEvent delivered = leader.delivered[step.copy()];
+    if (transport != nullptr) wait_for(*device, delivered, *transport);
+    device->synchronize(delivered);
+  } catch (...) {
+    give_up();
+    throw;
+  }
+  // When the host comes to see it says nothing of steps that follow one another.
+  step.ns = step.follows ? device->elapsed_ns(leader.end_of(step.number - 1), leader.end_of(step.number))
+                         : steady_now() - step.begin;
+  step.ns = std::max<std::int64_t>(step.ns, 1);
+  for (const std::size_t r : step.ranks) ranks[r].plans[step.plan]->last_step_ns = step.ns;
+}
+
+// Of the oldest step that the rank leads. Its results are in pinned memory then.
+void DeviceTeam::Impl::finish(std::size_t leader) {
+  std::deque<UnderWay>& under_way = ranks[leader].under_way;
+  if (under_way.empty()) throw std::logic_error("no step was started");
+  await(under_way.front());
+  under_way.pop_front();
+  if (under_way.empty()) running.store(false, std::memory_order_release);
+  completed.fetch_add(1, std::memory_order_relaxed);
+}
+
+void DeviceTeam::Impl::deliver(std::size_t rank, std::size_t plan_index, std::size_t copy) const {
+  const TransferBlock& block = ranks[rank].plans[plan_index]->transfers.downloads;
+  for (const TransferBlock::Part& part : block.parts) {
+    std::memcpy(part.host, block.copies[copy].pinned + part.offset, static_cast<std::size_t>(part.bytes));
+  }
+}
+
+// A peer is lost, and streams may wait for it: they are let go, and come to their end.
+void DeviceTeam::Impl::give_up() {
+  running.store(false, std::memory_order_release);
+  if (transport == nullptr) return;
+  destroy_graphs();
+  transport->stop();
+  for (const auto* streams : {&ranks.front().compute, &ranks.front().channel}) {
+    for (const DeviceStream stream : *streams) {
+      try {
+        if (stream.valid()) device->synchronize(stream);
+      } catch (const std::exception&) {  // what came first is on its way to the caller
+      }
+    }
+  }
+}
+
+void DeviceTeam::Impl::keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, const UnderWay& done) {
+  const Rank& leader = ranks[done.ranks.front()];
+  const DeviceEvent end = leader.end_of(done.number);
+  StepTrace trace;
+  trace.step = step;
+  trace.begin = done.begin;
+  trace.end = trace.begin + std::max<std::int64_t>(device->elapsed_ns(step_begin_time, end), 1);
+  for (const StreamPlan& stream : loaded.plan->streams) trace.times.emplace_back(stream.entries.size());
+  for (std::size_t i = 0; i < loaded.steps.size(); ++i) {
+    const DeviceStep& of = loaded.steps[i];
+    TaskTime& time = trace.times[of.stream.index()][of.entry];
+    time.begin = trace.begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i]);
+    time.end = trace.begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i + 1]);
+  }
+  if (static_cast<std::int64_t>(loaded.traces.size()) == options.kept_steps) {
+    loaded.traces.erase(loaded.traces.begin());
+  }
+  loaded.traces.push_back(std::move(trace));
+}
+
+// Between steps: the whole state in either direction.
+void DeviceTeam::Impl::move_state(const Rank& rank, bool to_device) {
+  if (!state_stream.valid()) state_stream = device->add_stream("state", StreamPriority::normal);
+  std::byte* const host = rank.state->begin();
+  if (to_device) {
+    device->copy(state_stream, rank.device_state, host, rank.state->bytes());
+  } else {
+    device->copy(state_stream, host, rank.device_state, rank.state->bytes());
+  }
+  device->synchronize(state_stream);
+}
+
+}  // namespace weft

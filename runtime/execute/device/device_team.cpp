@@ -1,0 +1,215 @@
+// Making the plans of a team ready: streams, places in memory, tasks, events, and neighbours that run as one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "graph/groups.h"
+#include "runtime/execute/device/device_team_impl.h"
+#include "runtime/execute/task_arguments.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kTasksToAMark = 4;
+
+}  // namespace
+
+DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<Grid> g, const DeviceExecutorOptions& o,
+                       std::unique_ptr<DeviceTransport> t)
+    : device(std::move(d)),
+      transport(std::move(t)),
+      grid(g),
+      options(o),
+      ranks(static_cast<std::size_t>(count)),
+      marks(*device) {
+  if (transport != nullptr && count != 1) throw std::logic_error("a transport is one rank's");
+  if (transport != nullptr && options.graphs && !transport->can_be_captured()) {
+    throw std::logic_error(fmt::format("{} collectives in a graph", transport->name()));
+  }
+  step_begin = device->add_event(false);
+  step_begin_time = device->add_event(true);
+  groups.resize(kChannels);
+  members.resize(kChannels);
+}
+
+// A transport's communicators must outlive the graphs that hold its collectives.
+DeviceTeam::Impl::~Impl() {
+  destroy_graphs();
+}
+
+std::vector<std::vector<std::size_t>> DeviceTeam::Impl::groups_on(Channel channel) const {
+  std::vector<std::vector<std::size_t>> result;
+  if (!grid) {
+    result.emplace_back();
+    for (std::size_t r = 0; r < ranks.size(); ++r) result.back().push_back(r);
+    return result;
+  }
+  for (const auto& group : groups_of(*grid, channel)) result.emplace_back(group.begin(), group.end());
+  return result;
+}
+
+DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const Stream& stream,
+                                         std::size_t compute_index) {
+  const std::string name = fmt::format("rank{}.{}", index, stream.name);
+  if (stream.compute) {
+    while (rank.compute.size() <= compute_index) {
+      rank.compute.push_back(device->add_stream(name, StreamPriority::normal));
+      marks.add_stream(rank.compute.back(), index, stream.name);
+      rank.scratch_bytes.push_back(0);
+    }
+    return rank.compute[compute_index];
+  }
+  DeviceStream& found = rank.channel[static_cast<std::size_t>(stream.channel)];
+  if (!found.valid()) {
+    found = device->add_stream(name, StreamPriority::high);
+    marks.add_stream(found, index, stream.name);
+  }
+  return found;
+}
+
+DeviceStream DeviceTeam::Impl::device_stream(const Rank& rank, const Plan& plan, StreamId id) const {
+  const Stream& stream = plan.streams[id.index()].stream;
+  return stream.compute ? rank.compute[id.index()] : rank.channel[static_cast<std::size_t>(stream.channel)];
+}
+
+std::byte* DeviceTeam::Impl::place(const Rank& rank, const Plan& plan, const View& view) const {
+  const Tensor& tensor = plan.graph->tensor(view.tensor);
+  if (!is_state(tensor.role)) return rank.arena + plan.offset[view.tensor.index()];
+  return rank.device_state + rank.state->offset(tensor.name);
+}
+
+void DeviceTeam::Impl::prepare_plan(Rank& rank, LoadedPlan& loaded) {
+  const Plan& plan = *loaded.plan;
+  std::vector<std::vector<DeviceEvent>> event_of(plan.streams.size());
+  std::size_t used = 0, marked = 0;
+  for (std::size_t s = 0; s < plan.streams.size(); ++s) event_of[s].resize(plan.streams[s].entries.size());
+  const std::size_t first_channel = calls.size();
+  for (std::size_t c = 0; c < kChannels; ++c) calls.push_back({static_cast<Channel>(c), {}});
+  for (const StreamPlan& stream : plan.streams) {
+    for (const Entry& entry : stream.entries) {
+      for (const Wait& wait : entry.waits) {
+        DeviceEvent& event = event_of[wait.stream.index()][wait.entry];
+        if (wait.distance > 0 || event.valid()) continue;  // steps don't overlap
+        if (used == rank.events.size()) rank.events.push_back(device->add_event(false));
+        event = rank.events[used++];
+      }
+    }
+  }
+  for (const TaskId id : plan.sequence) {
+    const Position at = plan.position[id.index()];
+    const StreamPlan& stream = plan.streams[at.stream.index()];
+    const Task& task = plan.graph->task(id);
+    DeviceStep step;
+    step.stream = at.stream;
+    step.entry = at.entry;
+    std::vector<cpu::Matrix> arguments;
+    for (const Access& access : task.accesses) {
+      arguments.push_back(matrix_of(*plan.graph, access.view, place(rank, plan, access.view)));
+    }
+    if (stream.stream.compute) {
+      step.touches = touches_of(task, arguments);
+      step.task = device->prepare(*plan.graph, task, std::move(arguments));
+      auto& bytes = rank.scratch_bytes[at.stream.index()];
+      bytes = std::max(bytes, step.task->scratch_bytes());
+    } else {
+      step.call = collective_call(*plan.graph, task, arguments);
+      calls[first_channel + static_cast<std::size_t>(stream.stream.channel)].calls.push_back(step.call);
+    }
+    for (const Wait& wait : stream.entries[at.entry].waits) {
+      if (wait.distance == 0) step.waits.push_back(event_of[wait.stream.index()][wait.entry]);
+    }
+    step.signal = event_of[at.stream.index()][at.entry];
+    if (!step.signal.valid() && (step.task == nullptr || loaded.steps.size() % kTasksToAMark == 0)) {
+      if (marked == rank.mark_events.size()) rank.mark_events.push_back(device->add_event(false));
+      step.mark = rank.mark_events[marked++];
+    }
+    loaded.steps.push_back(std::move(step));
+  }
+  loaded.transfers = find_transfers(*plan.graph, *rank.state, rank.device_state, *device);
+}
+
+void DeviceTeam::Impl::prepare() {
+  for (std::size_t index = 0; index < ranks.size(); ++index) {
+    Rank& rank = ranks[index];
+    if (rank.state == nullptr) throw std::logic_error("every rank of a team joins it before the first run");
+    rank.arena = device->allocate(std::max<std::int64_t>(rank.arena_bytes, kDeviceAlignment));
+    std::size_t most_entries = 0, most_streams = 0;
+    for (auto& loaded : rank.plans) {
+      std::size_t compute_index = 0, entries = 0;
+      for (const StreamPlan& stream : loaded->plan->streams) {
+        stream_of(rank, index, stream.stream, compute_index);
+        compute_index += stream.stream.compute ? 1 : 0;
+        entries += stream.entries.size();
+        if (!stream.stream.compute && transport == nullptr) add_group(stream.stream.channel);
+      }
+      most_entries = std::max(most_entries, entries);
+      most_streams = std::max(most_streams, loaded->plan->streams.size());
+      prepare_plan(rank, *loaded);
+    }
+    for (const std::int64_t bytes : rank.scratch_bytes) {
+      rank.scratch.push_back(device->allocate(std::max<std::int64_t>(device_aligned(bytes), kDeviceAlignment)));
+      rank.kernel_bytes += device_aligned(bytes);
+    }
+    for (auto& loaded : rank.plans) {
+      for (DeviceStep& step : loaded->steps) {
+        if (step.task != nullptr) step.task->bind(rank.scratch[step.stream.index()]);
+      }
+      merge_neighbours(*loaded);
+    }
+    if (options.kept_steps > 0) {
+      for (std::size_t i = 0; i < 2 * most_entries; ++i) rank.timed_events.push_back(device->add_event(true));
+    }
+    for (std::size_t i = 0; i < most_streams; ++i) rank.stream_ends.push_back(device->add_event(false));
+    rank.inputs = device->add_stream(fmt::format("rank{}.inputs", index), StreamPriority::normal);
+    rank.results = device->add_stream(fmt::format("rank{}.results", index), StreamPriority::normal);
+    rank.uploaded = device->add_event(false);
+    for (DeviceEvent& end : rank.end_times) end = device->add_event(true);
+    for (DeviceEvent& delivered : rank.delivered) delivered = device->add_event(false);
+  }
+  if (transport != nullptr) transport->prepare(*device, calls);
+  device->settle();
+  prepared = true;
+}
+
+// Lets the device run neighbours of a stream as one task, where it has one that is faster.
+void DeviceTeam::Impl::merge_neighbours(LoadedPlan& loaded) const {
+  const Plan& plan = *loaded.plan;
+  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+    if (!plan.streams[s].stream.compute) continue;
+    std::vector<DeviceStep*> steps;
+    std::vector<Neighbour> entries;
+    for (DeviceStep& step : loaded.steps) {
+      if (step.stream != StreamId(s)) continue;
+      const TaskId task = plan.streams[s].entries[step.entry].task;
+      steps.push_back(&step);
+      entries.push_back({plan.graph->task(task).operation.index(), !step.waits.empty(), step.signal.valid(),
+                         std::exchange(step.touches, {})});
+    }
+    for (const NeighbourRun& run : runs_of_neighbours(entries)) {
+      const std::span<DeviceStep* const> members(steps.begin() + static_cast<std::ptrdiff_t>(run.begin),
+                                                 run.end - run.begin);
+      merge(members);
+    }
+  }
+}
+
+void DeviceTeam::Impl::merge(std::span<DeviceStep* const> members) const {
+  std::vector<const DeviceTask*> parts;
+  for (const DeviceStep* step : members) parts.push_back(step->task.get());
+  DeviceStep& first = *members.front();
+  first.merged = device->merge(parts);
+  if (first.merged == nullptr) return;
+  first.merged_signal = members.back()->signal;
+  for (DeviceStep* step : members.subspan(1)) step->part_of_merged = true;
+}
+
+void DeviceTeam::Impl::add_group(Channel channel) {
+  const auto c = static_cast<std::size_t>(channel);
+  if (!groups[c].empty()) return;
+  members[c] = groups_on(channel);
+  for (const auto& group : members[c]) groups[c].push_back(std::make_unique<DeviceGroup>(*device, group.size()));
+}
+
+}  // namespace weft

@@ -1,0 +1,43 @@
+// The devices of this machine, whether this program was built with CUDA or not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/grid.h"
+
+namespace weft {
+
+class Device;           // runtime/execute/device/device.h
+class GemmTuning;       // runtime/execute/tuning/gemm_tuning.h
+class DeviceTransport;  // runtime/execute/device/transport.h
+class World;            // runtime/comm/communicator.h
+
+/// What `weft doctor` tells of the GPU part.
+struct DeviceReport {
+  bool built = false;                  // with CUDA
+  std::vector<std::string> libraries;  // "CUDA 13.0", "cuBLASLt 13.1.0", …
+  std::vector<std::string> devices;    // "NVIDIA H100 80GB HBM3, 79.1 GiB, 132 multiprocessors"
+  std::string unusable;                // a library that doesn't load: where it was looked for, and why; empty: all do
+  std::string missing;                 // why there is no device: "no CUDA driver"; empty: there is one
+};
+
+DeviceReport report_devices();
+
+/// Throws UserError saying what is missing, a device or a library, and how to run without it.
+void expect_cuda_device();
+
+/// The same, and RuntimeFault when the device can't be used. `tuning`: algorithms of matrix products; null: defaults.
+std::unique_ptr<Device> make_cuda_device(int ordinal, const std::shared_ptr<const GemmTuning>& tuning = nullptr);
+
+/// Device::identity() without opening the device; 0: there is no such device.
+std::uint64_t device_identity(int ordinal);
+
+/// The collectives of a rank that has this GPU for itself. Collective over the world, which must outlive the transport,
+/// as must the device. Throws RuntimeFault naming NCCL's reason, UserError in a program without CUDA.
+std::unique_ptr<DeviceTransport> make_nccl_transport(World& world, std::optional<Grid> grid, Device& device);
+
+}  // namespace weft

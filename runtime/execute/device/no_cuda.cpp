@@ -1,0 +1,49 @@
+// The devices of a program that was built without CUDA: none.
+#include "base/error.h"
+#include "runtime/execute/device/device.h"
+#include "runtime/execute/device/devices.h"
+#include "runtime/execute/device/transport.h"
+#include "runtime/execute/tuning/device_gemm_trials.h"
+
+namespace weft {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw UserError("device cuda: this program was built without CUDA", "a build that found a CUDA toolkit",
+                  "install one and build again (cmake -DGPU=ON says what it misses), or use --device cpu");
+}
+
+}  // namespace
+
+DeviceReport report_devices() {
+  DeviceReport report;
+  report.missing = "built without CUDA: no CUDA toolkit was found";
+  return report;
+}
+
+void expect_cuda_device() {
+  refuse();
+}
+
+std::unique_ptr<Device> make_cuda_device(int /*ordinal*/, const std::shared_ptr<const GemmTuning>& /*tuning*/) {
+  refuse();
+}
+
+TuningMachine device_tuning_machine() {
+  return {"no GPU", "cuBLASLt, which this program was built without"};
+}
+
+std::unique_ptr<DeviceGemmTrials> make_device_gemm_trials(const GemmTrialOptions& /*options*/) {
+  refuse();
+}
+
+std::uint64_t device_identity(int /*ordinal*/) {
+  return 0;
+}
+
+std::unique_ptr<DeviceTransport> make_nccl_transport(World& /*world*/, std::optional<Grid> /*grid*/,
+                                                     Device& /*device*/) {
+  refuse();
+}
+
+}  // namespace weft

@@ -1,0 +1,43 @@
+// What travels between host and device with every run of a plan.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/execute/device/device.h"
+#include "runtime/execute/state.h"
+
+namespace weft {
+
+/// Steps take turns with so many copies: the host prepares one, and the device fetches it, while a step uses the other.
+inline constexpr std::size_t kTransferCopies = 2;
+
+/// Tensors of the state that travel together, packed one behind the other in pinned memory and, the same, in a place on
+/// the device, so that a copy stream moves them while the step before or behind computes.
+struct TransferBlock {
+  struct Part {
+    std::byte* host = nullptr;
+    std::byte* device = nullptr;  // where the step's tasks have it
+    std::int64_t offset = 0, bytes = 0;
+  };
+  struct Copy {
+    std::byte* pinned = nullptr;
+    std::byte* staging = nullptr;
+  };
+  std::vector<Part> parts;
+  std::int64_t bytes = 0;
+  std::array<Copy, kTransferCopies> copies = {};
+};
+
+struct Transfers {
+  TransferBlock uploads, downloads;
+};
+
+/// Scalars and inputs that the graph's tasks touch go to the device before a run; what tasks write of them comes back.
+/// `device_state` is where the state begins on the device.
+Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device);
+
+}  // namespace weft

@@ -1,0 +1,11 @@
+#include "runtime/execute/device/transport.h"
+
+#include "runtime/comm/backoff.h"
+
+namespace weft {
+
+void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport) {
+  for (Backoff backoff; !device.done(event); backoff.pause()) transport.check();
+}
+
+}  // namespace weft

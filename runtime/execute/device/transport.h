@@ -1,0 +1,72 @@
+// How the collectives of a rank that has a device of its own, or a share of one, reach the ranks of other executors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/operation.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/device/device.h"
+
+namespace weft {
+
+/// The collectives of one plan on one channel, in their order; addresses are the device's.
+struct ChannelCalls {
+  Channel channel;
+  std::vector<CollectiveCall> calls;
+};
+
+/// One rank's end of all channels. One thread calls, the one that uses the device; what threads a transport has of its
+/// own, end with stop().
+///
+///   transport->join(Channel::data);                       // every rank, every channel of its plans
+///   transport->prepare(device, calls);
+///   transport->enqueue(device, Channel::data, stream, call);
+///   while (!device.done(event)) transport->check();       // a lost peer throws instead of standing still
+class DeviceTransport {
+ public:
+  virtual ~DeviceTransport() = default;
+
+  /// "staged", "nccl".
+  virtual std::string_view name() const = 0;
+  /// Whether enqueue() may stand within a capture, whose graph replays the collective.
+  virtual bool can_be_captured() const = 0;
+  /// Whether a step may be enqueued while the one before it is under way.
+  virtual bool can_run_ahead() const = 0;
+
+  /// Makes the channel's group; a second time, nothing. Collective over the world: every rank joins the same channels
+  /// in the same order. Throws PeerLost, RuntimeFault.
+  virtual void join(Channel channel) = 0;
+  /// Memory of the device that the joined channels take for themselves, beside the plans' buffers, as soon as they are
+  /// used: an estimate.
+  virtual std::int64_t device_bytes() const { return 0; }
+  /// Once, behind all joins and before the first enqueue(): memory and events for what the plans will ask for. All
+  /// that is enqueued later is one of these calls, of one plan at a time; where a step can't be enqueued ahead, the end
+  /// of the one before was awaited.
+  virtual void prepare(Device& device, std::span<const ChannelCalls> plans) = 0;
+
+  /// Before the collectives of a step. One that `loads` launches kernels for the first time, for which CUDA may wait
+  /// until nothing runs: then no stream may wait for the host, and enqueue() blocks where it has to.
+  virtual void begin_step(bool loads) = 0;
+
+  /// Enqueues one collective on the stream, behind what is there. Returns without waiting for it, if not without
+  /// waiting for a peer's first call. The members of a channel's group enqueue in the same order. Throws PeerLost,
+  /// RuntimeFault.
+  virtual void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) = 0;
+
+  /// Throws what has happened to the collectives enqueued so far, PeerLost or RuntimeFault, and PeerLost as soon as
+  /// another rank has given up, whether or not a collective has come to miss it.
+  virtual void check() = 0;
+
+  /// Gives up the collectives that aren't complete: the streams go on behind them, with nothing of use in the buffers.
+  /// Ends the transport's threads; only destruction may follow. Destruction does the same where collectives are left.
+  virtual void stop() noexcept = 0;
+};
+
+/// Blocks until the device has come past the event, and looks at the transport meanwhile: throws what check() and
+/// Device::done() throw.
+void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport);
+
+}  // namespace weft

@@ -1,0 +1,98 @@
+// Who runs plans: what the executors of all devices have in common, seen from one rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+#include "runtime/plan/trace.h"
+
+namespace weft {
+
+class State;
+class World;
+
+/// A task that wrote a NaN or an infinity.
+struct NonFiniteResult {
+  TaskId task;
+  std::string text;  // "task 'L0.mlp.up' wrote a NaN or an infinity to 'L0.mlp.up.out' at [3, 17]"
+};
+
+/// Where an executor's steps run.
+struct ExecutorPlace {
+  std::string device = {};        // "NVIDIA H100 80GB HBM3"; empty: the host's processors
+  std::uint64_t identity = 0;     // tells devices of all nodes apart
+  std::string communicator = {};  // what moves collectives there: "local", "staged", "nccl"
+};
+
+/// Where the streams of a rank stand: what a watchdog compares and reports.
+struct ExecutorStatus {
+  bool running = false;
+  std::uint64_t completed = 0;  // grows with every entry that completes
+};
+
+/// One rank's plans, made ready and run. Plans share one scratch arena, so all loads come before the first run.
+///
+///   const auto train = executor.load(plan);
+///   executor.run(train);                         // one step
+///   summarize(*plan, executor.last_trace(train));
+class Executor {
+ public:
+  using PlanHandle = std::size_t;
+
+  virtual ~Executor() = default;
+
+  /// Resolves every pointer of the plan and prepares its kernels.
+  virtual PlanHandle load(std::shared_ptr<const Plan> plan) = 0;
+
+  /// Runs one step and waits for all of its streams, even when it throws. `step` is what the trace is labelled with.
+  /// Throws PeerLost or RuntimeFault when a collective fails; no run may follow.
+  void run(PlanHandle plan, std::int64_t step = 0) {
+    start(plan, step);
+    finish();
+  }
+
+  /// The first half of run(): takes the inputs and scalars that the state holds now. True: the step is on its way, and
+  /// another may be started before finish(), so that the device has work while the host looks at results.
+  virtual bool start(PlanHandle plan, std::int64_t step) = 0;
+  /// Waits for the oldest step that was started. From here on the state holds its results, and nothing older.
+  virtual void finish() = 0;
+
+  /// Of the last traced step that ended well; std::logic_error before the first, and when no steps are kept. Valid
+  /// until the plan runs again. Not beside a run.
+  virtual const StepTrace& last_trace(PlanHandle plan) const = 0;
+  /// How long the last step took, traced or not.
+  virtual std::int64_t last_step_ns(PlanHandle plan) const = 0;
+  /// The traces kept, oldest first.
+  virtual std::vector<StepTrace> traces(PlanHandle plan) const = 0;
+
+  /// Of the tasks that wrote a NaN or an infinity in the last run, the first in program order, where results are
+  /// checked. What follows it is computed all the same.
+  virtual const std::optional<NonFiniteResult>& non_finite() const = 0;
+
+  /// What the host wrote into the state reaches the device, which reads it from the next run on, and back. Inputs and
+  /// scalars travel with every run; these are for parameters. Nothing to do where host and device share memory.
+  virtual void state_to_device() {}
+  virtual void state_to_host() {}
+
+  virtual ExecutorPlace runs_on() const { return {}; }
+  /// Bytes on the device of all ranks that share it; 0 where that is the host's memory.
+  virtual std::int64_t device_bytes() const { return 0; }
+  /// Bytes of the scratch arena and of kernels' private scratch.
+  virtual std::int64_t scratch_bytes() const = 0;
+
+  /// Safe to call from any thread.
+  virtual ExecutorStatus status() const = 0;
+  /// "rank 1: compute0 waits for data to pass … before …; data: in flight …": safe to call from any thread.
+  virtual std::string describe() const = 0;
+};
+
+/// Called once, collectively over the world; the state outlives the result.
+using MakeExecutor = std::function<std::unique_ptr<Executor>(World& world, const State& state)>;
+
+}  // namespace weft

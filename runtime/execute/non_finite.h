@@ -1,0 +1,15 @@
+// Finds NaNs and infinities in what a task wrote or a checkpoint is about to keep.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/cpu/gemm/matrix.h"
+
+namespace weft {
+
+/// The first element, counted row-major within the window, that is a NaN or an infinity; nothing for integers. Reads
+/// each element once, at the speed of memory.
+std::optional<std::int64_t> first_non_finite(const cpu::Matrix& matrix);
+
+}  // namespace weft

@@ -1,0 +1,176 @@
+#include "runtime/execute/plan_together.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "graph/operation_fields.h"
+#include "runtime/plan/checker.h"
+#include "runtime/plan/collective_signature.h"
+#include "runtime/plan/order.h"
+#include "runtime/policy/plan_alone.h"
+
+namespace weft {
+namespace {
+
+// One line a tensor and a task, so that two ranks' graphs can be compared by line.
+std::string lines_of(const Graph& graph) {
+  std::string lines;
+  for (const Tensor& tensor : graph.tensors()) {
+    lines += fmt::format("tensor {} {} {} [{}]\n", tensor.name, to_string(tensor.role), to_string(tensor.dtype),
+                         fmt::join(tensor.shape, ", "));
+  }
+  const auto value_text = []<class T>(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      return std::string(to_string(value));
+    } else {
+      return fmt::format("{}", value);
+    }
+  };
+  for (const Task& task : graph.tasks()) {
+    lines += fmt::format("task {} {}", task.name, kind_name(task.operation));
+    for_each_field(task.operation, [&](std::string_view name, const auto& value) {
+      lines += fmt::format(" {}={}", name, value_text(value));
+    });
+    for (const Access& access : task.accesses) {
+      const View& view = access.view;
+      lines += fmt::format(", {} {} of {}: {}+{}x{}/{}", access.mode == AccessMode::read ? "reads" : "writes",
+                           view.elements(), graph.tensor(view.tensor).name, view.offset, view.rows, view.cols,
+                           view.row_stride);
+    }
+    lines += '\n';
+  }
+  return lines;
+}
+
+std::string lines_of(const Plan& plan) {
+  std::string lines;
+  for (const TaskId task : plan.collectives) lines += to_string(signature_of(*plan.graph, task)) + "\n";
+  return lines;
+}
+
+std::string lines_of(const GemmTuning& tuning) {
+  std::string lines = fmt::format("bf16 by {}\n", tuning.bf16() ? to_string(*tuning.bf16()) : "the widest unit");
+  for (const auto& [problem, method] : tuning.choices()) {
+    lines += fmt::format("{}: {}\n", to_string(problem), to_string(method));
+  }
+  return lines;
+}
+
+std::string line_at(std::string_view lines, std::size_t begin) {
+  if (begin >= lines.size()) return "nothing more";
+  return fmt::format("'{}'", lines.substr(begin, lines.find('\n', begin) - begin));
+}
+
+// Where two ranks' lines part first. Every rank gets the same text.
+std::string first_difference(World& world, const std::string& lines) {
+  const auto all = world.all_gather_bytes(std::as_bytes(std::span(lines)));
+  const auto text = [&](std::size_t rank) {
+    return std::string_view(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+  };
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const std::string_view ours = text(0), theirs = text(rank);
+    if (ours == theirs) continue;
+    const auto same = static_cast<std::size_t>(
+        std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first - ours.begin());
+    const std::size_t newline = ours.substr(0, same).rfind('\n');
+    const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
+    return fmt::format("line {}: rank {} has {} where rank 0 has {}",
+                       1 + std::count(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(begin), '\n'), rank,
+                       line_at(theirs, begin), line_at(ours, begin));
+  }
+  return "they read the same, the difference is deeper";
+}
+
+// Throws on all ranks if one of them holds another value. `described` is what to compare then: a graph or a plan.
+template <class Described>
+void require_equal(World& world, std::uint64_t value, const Described& described, std::string_view what,
+                   std::string_view fix) {
+  const std::vector<std::uint64_t> values = world.all_gather(value);
+  const auto other = std::find_if(values.begin(), values.end(), [&](std::uint64_t v) { return v != values.front(); });
+  if (other == values.end()) return;
+  const std::string difference = first_difference(world, lines_of(described));
+  throw RuntimeFault(fmt::format("rank {} has another {} than rank 0 ({:016x}, {:016x}); {}\n  fix: {}",
+                                 other - values.begin(), what, *other, values.front(), difference, fix));
+}
+
+// What rank 0 answers; what it refuses as bad input is refused on every rank.
+template <class Decide>
+std::vector<std::byte> bytes_of_rank_0(World& world, const Decide& decide) {
+  enum class Answer : std::uint8_t { decision, refusal };
+  std::vector<std::byte> bytes;
+  if (world.rank() == 0) {
+    try {
+      bytes = decide();
+      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::decision)});
+    } catch (const UserError& error) {
+      const std::string_view message = error.what();
+      const auto text = std::as_bytes(std::span(message));
+      bytes.assign(text.begin(), text.end());
+      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::refusal)});
+    }
+  }
+  world.broadcast(bytes, 0);
+  const auto answer = static_cast<Answer>(bytes.back());
+  bytes.pop_back();
+  if (answer == Answer::refusal) {
+    throw UserError(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "", "");
+  }
+  return bytes;
+}
+
+Order order_of_rank_0(World& world, const Graph& graph, const Policy& policy, const PolicyOptions& options) {
+  return decode_order(bytes_of_rank_0(world, [&] { return encode(policy.order(graph, options)); }), graph);
+}
+
+std::vector<Rewrite> rewrites_of_rank_0(World& world, const std::shared_ptr<const Graph>& graph, const Policy& policy,
+                                        const PolicyOptions& options, std::span<const Rewrite> chosen) {
+  const std::vector<std::byte> bytes = bytes_of_rank_0(world, [&] {
+    const std::string text = to_string(std::span<const Rewrite>(rewrites_of(graph, policy, options, chosen)));
+    const auto characters = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(characters.begin(), characters.end());
+  });
+  return parse_rewrites({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace
+
+std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& products) {
+  if (products.choices().empty() && !products.bf16()) return plan_fingerprint;
+  return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
+}
+
+std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
+                                          const PolicyOptions& options, const GemmTuning* tuning,
+                                          std::span<const Rewrite> rewrites) {
+  require_equal(world, graph->fingerprint(), *graph, "graph",
+                "start all ranks with the same configuration and the same binary");
+  const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
+  require_equal(world, products.fingerprint(), products, "table of tuned matrix products",
+                "give all ranks the file of one `weft tune`");
+  graph = rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites), options.weight_layouts);
+  Plan made = make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
+  made.fingerprint = with_products(made.fingerprint, products);
+  auto plan = std::make_shared<const Plan>(std::move(made));
+
+  require_equal(world, plan->collective_fingerprint, *plan, "order of collectives",
+                "start all ranks with the same binary");
+  require_equal(world, plan->fingerprint, *plan, "plan", "start all ranks with the same binary");
+  const std::vector<Violation> violations = check_plan(*plan);
+  if (!violations.empty()) {
+    std::string text = fmt::format("the plan of policy '{}' is not safe:", policy.name());
+    for (const Violation& violation : violations) text += "\n  " + violation.message;
+    throw RuntimeFault(text);
+  }
+  return plan;
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// One plan for all ranks: rank 0 decides, everybody rebuilds, checks and compares.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/tuning/gemm_tuning.h"
+#include "runtime/plan/plan.h"
+#include "runtime/policy/policy.h"
+
+namespace weft {
+
+/// A plan's fingerprint with a table of tuned products; the plan's own if the table is empty and names no unit for
+/// bf16.
+std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& products);
+
+/// Collective over the world. Rank 0 decides on rewrites (those chosen by the user and the policy's), runs the policy
+/// and broadcasts rewrites and order; each rank rewrites its graph and makes the plan, checks it, and compares
+/// fingerprints with all others, so that costs or libraries that differ between ranks can't lead to different
+/// schedules. A table of tuned products becomes part of the plan's fingerprint. Throws on every rank: RuntimeFault when
+/// the graphs differ (ranks started with different configurations), the tables or the orders of collectives do, naming
+/// rank and first difference, and when the checker refuses the plan; UserError when the policy refuses its options.
+std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
+                                          const PolicyOptions& options, const GemmTuning* tuning = nullptr,
+                                          std::span<const Rewrite> rewrites = {});
+
+}  // namespace weft

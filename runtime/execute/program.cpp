@@ -1,0 +1,108 @@
+#include "runtime/execute/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/plan_together.h"
+
+namespace weft {
+namespace {
+
+// Seconds that other ranks get to report where they are stuck before the first reporter ends the run.
+constexpr double kReportGrace = 2;
+
+State state_of(const std::vector<ProgramGraph>& graphs) {
+  std::vector<const Graph*> pointers;
+  for (const ProgramGraph& graph : graphs) pointers.push_back(graph.graph.get());
+  return State(pointers);
+}
+
+}  // namespace
+
+Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
+    : world_(world), check_finite_(options.check_finite), state_(state_of(graphs)) {
+  PolicyOptions policy_options = options.policy_options;
+  policy_options.weight_layouts = &cpu_weight_layouts();
+  std::vector<Channel> channels;
+  for (ProgramGraph& graph : graphs) {
+    const std::unique_ptr<Policy> policy =
+        make_policy(graph.policy.empty() ? options.policy : graph.policy, options.libraries);
+    auto plan = plan_together(world, std::move(graph.graph), *policy, policy_options, options.gemm_tuning.get(),
+                              options.rewrites);
+    for (const StreamPlan& stream : plan->streams) {
+      if (!stream.stream.compute) channels.push_back(stream.stream.channel);
+    }
+    entries_.push_back({std::move(graph.name), std::move(plan), 0});
+  }
+  if (options.grid && options.grid->ranks() != world.size()) throw std::logic_error("a grid of other ranks");
+  if (options.make_executor) {
+    executor_ = options.make_executor(world, state_);
+  } else {
+    executor_ = std::make_unique<CpuExecutor>(
+        state_, options.grid ? CommunicatorSet(world, channels, *options.grid) : CommunicatorSet(world, channels),
+        CpuExecutorOptions{.rank = world.rank(),
+                           .threads = options.threads,
+                           .kept_steps = options.kept_steps,
+                           .check_finite = options.check_finite,
+                           .gemm_tuning = options.gemm_tuning});
+  }
+  for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
+  if (options.watchdog_seconds > 0) {
+    // Between steps nothing has to move: a counter of its own keeps the watchdog quiet.
+    const auto progress = [executor = executor_.get(), idle = std::uint64_t{0}]() mutable {
+      const ExecutorStatus status = executor->status();
+      return status.running ? status.completed : ++idle;
+    };
+    watchdog_ = std::make_unique<Watchdog>(
+        options.watchdog_seconds, progress,
+        report_and_exit([executor = executor_.get()] { return executor->describe(); }, world, kReportGrace));
+  }
+}
+
+bool Program::start(std::string_view name, std::int64_t step) {
+  const Entry& found = entry(name);
+  const bool ahead = executor_->start(found.handle, step);
+  started_.push_back({&found, step});
+  return ahead;
+}
+
+void Program::finish() {
+  if (started_.empty()) throw std::logic_error("no step was started");
+  const Started oldest = started_.front();
+  started_.pop_front();
+  executor_->finish();
+  if (check_finite_) refuse_non_finite(*oldest.entry, oldest.step);
+}
+
+void Program::refuse_non_finite(const Entry& of, std::int64_t step) {
+  const auto& found = executor_->non_finite();
+  // Graphs without collectives may run on one rank alone.
+  if (!of.plan->collectives.empty()) {
+    constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+    const auto tasks = world_.all_gather(found ? found->task.index() : kNone);
+    const auto first = std::ranges::min_element(tasks);
+    if (*first == kNone) return;
+    if (first - tasks.begin() != world_.rank()) world_.barrier();  // until that rank has ended the run
+  }
+  if (found) throw RuntimeFault(fmt::format("{}, step {}: {}", of.name, step, found->text));
+}
+
+bool Program::contains(std::string_view name) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
+}
+
+const Program::Entry& Program::entry(std::string_view name) const {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
+  if (found == entries_.end()) throw std::logic_error(fmt::format("the program has no graph '{}'", name));
+  return *found;
+}
+
+}  // namespace weft

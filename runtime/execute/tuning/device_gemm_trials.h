@@ -1,0 +1,23 @@
+// Finds the fastest algorithm of a GPU's library for a matrix product, by running the candidates.
+#pragma once
+
+#include <memory>
+
+#include "runtime/execute/tuning/gemm_trials.h"
+
+namespace weft {
+
+/// The GPU's name and the version of its library; "no GPU" where there is none.
+TuningMachine device_tuning_machine();
+
+class DeviceGemmTrials {
+ public:
+  virtual ~DeviceGemmTrials() = default;
+  /// Allocates the product's operands on the device for as long as it takes.
+  virtual GemmTrial run(const GemmProblem& problem) = 0;
+};
+
+/// Throws UserError where there is no GPU.
+std::unique_ptr<DeviceGemmTrials> make_device_gemm_trials(const GemmTrialOptions& options);
+
+}  // namespace weft

@@ -1,0 +1,219 @@
+#include "runtime/execute/tuning/gemm_trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "base/buffer.h"
+#include "base/median.h"
+#include "kernels/cpu/gemm/gemm.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMostScreeningRounds = 3;
+constexpr std::size_t kFinalists = 4;  // the default included
+constexpr double kWarmSeconds = 4e-4;  // of repeated runs
+constexpr int kMostRepeats = 100;
+
+// times[candidate][round] of those that take part. Each round begins with another.
+std::map<std::size_t, std::vector<double>> meet(std::span<const std::size_t> candidates, int rounds,
+                                                const GemmTimer& timer) {
+  std::map<std::size_t, std::vector<double>> times;
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const std::size_t candidate = candidates[(i + static_cast<std::size_t>(round)) % candidates.size()];
+      times[candidate].push_back(timer(candidate));
+    }
+  }
+  return times;
+}
+
+std::vector<double> ratios(const std::vector<double>& usual, const std::vector<double>& other) {
+  std::vector<double> result;
+  for (std::size_t i = 0; i < usual.size(); ++i) result.push_back(usual[i] / other[i]);
+  return result;
+}
+
+struct Extent {
+  std::int64_t rows, cols, stride;
+  std::int64_t elements() const { return (rows - 1) * stride + cols; }
+};
+
+std::array<Extent, 3> extents_of(const GemmProblem& p) {
+  const auto extent = [&](std::size_t i, std::int64_t rows, std::int64_t cols) {
+    return Extent{rows, cols, std::max(cols, p.strides[i])};
+  };
+  return {p.trans_a ? extent(0, p.k, p.m) : extent(0, p.m, p.k), p.trans_b ? extent(1, p.n, p.k) : extent(1, p.k, p.n),
+          extent(2, p.m, p.n)};
+}
+
+DType dtype_of(const GemmProblem& problem, std::size_t operand) {
+  return operand == 2 ? problem.output : problem.inputs;
+}
+
+// Small numbers of both signs, so that sums stay where floats have their digits.
+void fill(const cpu::Matrix& matrix, std::int64_t elements) {
+  std::uint32_t state = 12345;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    state = state * 1664525U + 1013904223U;
+    const float value = (static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F) * 0.1F;
+    if (matrix.dtype == DType::bf16) {
+      matrix.b16()[i] = bf16(value);
+    } else {
+      matrix.f32()[i] = value;
+    }
+  }
+}
+
+// The operands of one product.
+class Operands {
+ public:
+  explicit Operands(const GemmProblem& problem) {
+    const auto extents = extents_of(problem);
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      matrices_[i] = add(extents[i], dtype_of(problem, i));
+    }
+    if (problem.has_bias) bias_ = add({1, problem.n, problem.n}, problem.inputs);
+  }
+
+  cpu::GemmArguments arguments() const { return {matrices_[0], matrices_[1], matrices_[2], bias_}; }
+
+ private:
+  cpu::Matrix add(const Extent& extent, DType dtype) {
+    buffers_.emplace_back(extent.elements() * static_cast<std::int64_t>(size_of(dtype)));
+    const cpu::Matrix matrix{buffers_.back().data(), extent.rows, extent.cols, extent.stride, dtype};
+    fill(matrix, extent.elements());
+    return matrix;
+  }
+
+  std::vector<Buffer> buffers_;
+  std::array<cpu::Matrix, 3> matrices_;
+  std::optional<cpu::Matrix> bias_;
+};
+
+}  // namespace
+
+std::vector<GemmUse> products_of(std::span<const Graph* const> graphs) {
+  std::vector<GemmUse> uses;
+  std::map<GemmProblem, std::size_t> places;
+  for (const Graph* graph : graphs) {
+    for (const Task& task : graph->tasks()) {
+      if (!std::holds_alternative<Gemm>(task.operation)) continue;
+      const GemmProblem problem = problem_of(*graph, task);
+      const auto [place, fresh] = places.try_emplace(problem, uses.size());
+      if (fresh) uses.push_back({problem, 0});
+      ++uses[place->second].tasks;
+    }
+  }
+  return uses;
+}
+
+std::int64_t operand_bytes(const GemmProblem& problem) {
+  const auto extents = extents_of(problem);
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    bytes += extents[i].elements() * static_cast<std::int64_t>(size_of(dtype_of(problem, i)));
+  }
+  return bytes;
+}
+
+std::string to_string(const GemmTrial& trial) {
+  const std::string product = to_string(trial.problem), usual = brief(trial.usual);
+  if (trial.chosen == trial.usual) return fmt::format("{}: {} stays, best of {}", product, usual, trial.candidates);
+  return fmt::format("{}: {} takes {:.2f} times as long as {}", product, usual, trial.gain, brief(trial.chosen));
+}
+
+GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, const GemmTrialOptions& options) {
+  std::vector<std::size_t> field(candidates);
+  std::iota(field.begin(), field.end(), std::size_t{0});
+  if (candidates > kFinalists) {
+    const auto screened = meet(field, std::min(kMostScreeningRounds, options.rounds), timer);
+    // The best of few runs, not their median: one that was disturbed says nothing about the method.
+    const auto fastest = [&](std::size_t i) { return *std::ranges::min_element(screened.at(i)); };
+    std::sort(field.begin() + 1, field.end(), [&](std::size_t a, std::size_t b) { return fastest(a) < fastest(b); });
+    field.resize(kFinalists);
+  }
+  GemmVerdict verdict;
+  if (candidates > 1) {
+    const auto finals = meet(field, options.rounds, timer);
+    double best = 0;
+    for (std::size_t i : field) {
+      const double gain = median(ratios(finals.at(0), finals.at(i)));
+      if (gain > best) best = gain, verdict.chosen = i;
+    }
+    if (best <= 1 + options.least_gain) verdict.chosen = 0;
+  }
+  const std::vector<std::size_t> pair =
+      verdict.chosen == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{0, verdict.chosen};
+  const auto again = meet(pair, options.rounds, timer);
+  const std::vector<double> gains = ratios(again.at(0), again.at(verdict.chosen));
+  const auto won = std::ranges::count_if(gains, [](double gain) { return gain > 1; });
+  const bool stays = median(gains) <= 1 + options.least_gain ||
+                     static_cast<double>(won) < options.repeatable * static_cast<double>(gains.size());
+  if (stays) verdict.chosen = 0;
+  verdict.usual_seconds = median(again.at(0));
+  verdict.chosen_seconds = median(again.at(verdict.chosen));
+  verdict.gain = median(ratios(again.at(0), again.at(verdict.chosen)));
+  return verdict;
+}
+
+GemmTrials::GemmTrials(cpu::Workers& workers, const GemmTrialOptions& options)
+    : workers_(workers),
+      options_(options),
+      evicting_(static_cast<std::size_t>(options.cache_bytes) / sizeof(float), 1.0F) {}
+
+void GemmTrials::empty_caches() {
+  constexpr std::int64_t kChunk = 1 << 16;  // elements
+  const auto size = static_cast<std::int64_t>(evicting_.size());
+  const auto touch = [&](std::int64_t chunk) {
+    for (std::int64_t i = chunk * kChunk; i < std::min(size, (chunk + 1) * kChunk); ++i) {
+      evicting_[static_cast<std::size_t>(i)] += 1.0F;
+    }
+  };
+  workers_.run((size + kChunk - 1) / kChunk, touch);
+}
+
+GemmTrial GemmTrials::run(const GemmProblem& problem) {
+  const std::vector<cpu::GemmMethod> methods =
+      cpu::gemm_methods(problem.shape(), problem.inputs, problem.output, options_.bf16);
+  const Operands operands(problem);
+  std::vector<cpu::PreparedGemm> prepared;
+  cpu::Scratch scratch;
+  for (const cpu::GemmMethod& method : methods) {
+    prepared.emplace_back(problem.shape(), operands.arguments(), method, options_.bf16);
+    const cpu::Scratch one = prepared.back().scratch();
+    scratch.worker_bytes = std::max(scratch.worker_bytes, one.worker_bytes);
+    scratch.shared_bytes = std::max(scratch.shared_bytes, one.shared_bytes);
+  }
+  workers_.reserve(scratch);
+
+  const auto seconds = [&](std::size_t candidate, int repeats) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < repeats; ++i) prepared[candidate].run(workers_);
+    return std::chrono::duration<double>(Clock::now() - begin).count() / repeats;
+  };
+  // Operands that no cache holds are always cold.
+  const bool fits_cache = operand_bytes(problem) < options_.cache_bytes;
+  const GemmTimer timer = [&](std::size_t candidate) {
+    if (fits_cache) empty_caches();
+    const double cold = seconds(candidate, 1);
+    if (!fits_cache) return cold;
+    const int repeats = std::clamp(static_cast<int>(kWarmSeconds / cold), 1, kMostRepeats);
+    return std::sqrt(cold * seconds(candidate, repeats));
+  };
+  const GemmVerdict verdict = choose_candidate(methods.size(), timer, options_);
+  return {problem,      methods.front(), methods[verdict.chosen], verdict.usual_seconds, verdict.chosen_seconds,
+          verdict.gain, methods.size()};
+}
+
+}  // namespace weft

@@ -1,0 +1,78 @@
+// Finds the fastest method for a matrix product by running the candidates.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/gemm/gemm_method.h"
+#include "kernels/cpu/parallel.h"
+#include "runtime/execute/tuning/gemm_tuning.h"
+
+namespace weft {
+
+/// How often a graph's step runs a product.
+struct GemmUse {
+  GemmProblem problem;
+  std::int64_t tasks = 0;
+};
+
+/// The distinct products of some graphs, in the order of their first tasks.
+std::vector<GemmUse> products_of(std::span<const Graph* const> graphs);
+
+/// Bytes of A, B and C, with what lies between their rows.
+std::int64_t operand_bytes(const GemmProblem& problem);
+
+struct GemmTrialOptions {
+  int rounds = 11;                            // in which the finalists meet, and again the winner and the default
+  double least_gain = 0.03;                   // below which the default stays
+  double repeatable = 0.75;                   // of the rounds that the winner has to win
+  std::int64_t cache_bytes = 64 << 20;        // what has to be read until no operand is left in a cache
+  PackedUnit bf16 = cpu::widest_bf16_unit();  // what multiplies bf16 in Weft's own products
+};
+
+/// Times are seconds: medians, of the geometric mean of a run with cold and with warm caches.
+struct GemmTrial {
+  GemmProblem problem;
+  GemmMethod usual, chosen;  // equal if nothing else is faster beyond doubt
+  double usual_seconds = 0, chosen_seconds = 0;
+  double gain = 1;  // usual / chosen, the median over the rounds of the last meeting
+  std::size_t candidates = 0;
+};
+
+/// "256x768x3072 NT f32: sgemm 128x192 takes 1.11 times as long as packed 128x192".
+std::string to_string(const GemmTrial& trial);
+
+/// One candidate's time in one round, cold and warm caches taken together, in seconds.
+using GemmTimer = std::function<double(std::size_t candidate)>;
+
+/// Screens `candidates` (the first is the default), lets the best meet over the rounds, and the winner meet the default
+/// once more on its own: who is best of many by chance isn't a second time. `timer` is called for one candidate after
+/// the other, so that all see the same machine. Returns the index of the method to use and what was measured of it.
+struct GemmVerdict {
+  std::size_t chosen = 0;
+  double usual_seconds = 0, chosen_seconds = 0, gain = 1;
+};
+GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, const GemmTrialOptions& options);
+
+/// Tries all methods for products, one after the other, on the workers of a step.
+///
+///   GemmTrials trials(workers, options);
+///   const GemmTrial trial = trials.run(problem);
+class GemmTrials {
+ public:
+  GemmTrials(cpu::Workers& workers, const GemmTrialOptions& options);
+  /// Allocates the product's operands for as long as it takes.
+  GemmTrial run(const GemmProblem& problem);
+
+ private:
+  void empty_caches();
+
+  cpu::Workers& workers_;
+  const GemmTrialOptions options_;
+  std::vector<float> evicting_;
+};
+
+}  // namespace weft

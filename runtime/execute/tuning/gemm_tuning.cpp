@@ -1,0 +1,174 @@
+#include "runtime/execute/tuning/gemm_tuning.h"
+
+#include <dnnl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "base/hash.h"
+
+namespace weft {
+namespace {
+
+const std::string kOnDevice = "cublaslt ";
+
+struct Stored {
+  std::int64_t rows, cols;
+};
+
+std::array<Stored, 3> stored_shapes(const Gemm& op) {
+  return {op.trans_a ? Stored{op.k, op.m} : Stored{op.m, op.k}, op.trans_b ? Stored{op.n, op.k} : Stored{op.k, op.n},
+          Stored{op.m, op.n}};
+}
+
+// Of rows that touch, and of a single one, it is the number of columns; so is that of a contiguous argument in another
+// shape, which a kernel takes as the operation's.
+std::int64_t stride_of(Stored stored, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  const bool same_shape = rows == stored.rows && cols == stored.cols;
+  return stored.rows <= 1 || !same_shape ? stored.cols : stride;
+}
+
+GemmProblem without_layout(const Gemm& op, DType inputs, DType output) {
+  GemmProblem problem;
+  problem.m = op.m, problem.n = op.n, problem.k = op.k;
+  problem.trans_a = op.trans_a, problem.trans_b = op.trans_b;
+  problem.accumulate = op.accumulate, problem.has_bias = op.has_bias;
+  problem.inputs = inputs, problem.output = output;
+  problem.epilogue = op.epilogue;
+  return problem;
+}
+
+std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<PackedUnit> bf16) {
+  Fingerprint fingerprint;
+  fingerprint.add("gemm tuning");
+  for (const auto& [p, method] : choices) {
+    for (const std::int64_t size : {p.m, p.n, p.k, p.strides[0], p.strides[1], p.strides[2]}) fingerprint.add(size);
+    for (const bool flag : {p.trans_a, p.trans_b, p.accumulate, p.has_bias}) fingerprint.add(flag);
+    for (const DType dtype : {p.inputs, p.output}) fingerprint.add(to_string(dtype));
+    if (p.epilogue != Epilogue::none) fingerprint.add(to_string(p.epilogue));
+    fingerprint.add(to_string(method));
+  }
+  if (bf16) fingerprint.add(to_string(*bf16));
+  return std::max<std::uint64_t>(1, fingerprint.value());
+}
+
+}  // namespace
+
+std::string to_string(const GemmMethod& method) {
+  if (const auto* on_device = std::get_if<DeviceGemmMethod>(&method)) {
+    return (kOnDevice + on_device->algorithm).append(cpu::layout_suffix(on_device->layout));
+  }
+  return cpu::to_string(std::get<cpu::GemmMethod>(method));
+}
+
+std::string brief(const GemmMethod& method) {
+  const auto* on_device = std::get_if<DeviceGemmMethod>(&method);
+  if (on_device == nullptr) return to_string(method);
+  const std::uint64_t hash = Fingerprint().add(on_device->algorithm).value();
+  return fmt::format("{}#{:08x}{}", kOnDevice, hash >> 32, cpu::layout_suffix(on_device->layout));
+}
+
+std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
+  if (!text.starts_with(kOnDevice)) {
+    const auto method = cpu::parse_gemm_method(text);
+    return method ? std::optional<GemmMethod>(*method) : std::nullopt;
+  }
+  text.remove_prefix(kOnDevice.size());
+  const cpu::GemmLayout layout = cpu::take_layout_suffix(text);
+  constexpr std::size_t kDigits = 128;
+  if (text.size() != kDigits || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  return DeviceGemmMethod{std::string(text), layout};
+}
+
+std::string to_string(const GemmProblem& problem) {
+  const auto& [m, n, k, trans_a, trans_b, accumulate, has_bias, inputs, output, strides, epilogue] = problem;
+  std::string text =
+      fmt::format("{}x{}x{} {}{} {}", m, n, k, trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', to_string(inputs));
+  if (inputs != output) text += fmt::format(" to {}", to_string(output));
+  if (has_bias) text += ", bias";
+  if (accumulate) text += ", added";
+  if (epilogue != Epilogue::none) text += fmt::format(", {}", to_string(epilogue));
+  const auto shapes = stored_shapes({m, n, k, trans_a, trans_b});
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (strides[i] != shapes[i].cols) text += fmt::format(", {} {} apart", "ABC"[i], strides[i]);
+  }
+  return text;
+}
+
+GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> arguments) {
+  GemmProblem problem = without_layout(operation, arguments[0].dtype, arguments[2].dtype);
+  const auto shapes = stored_shapes(operation);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    problem.strides[i] = stride_of(shapes[i], arguments[i].rows, arguments[i].cols, arguments[i].row_stride);
+  }
+  return problem;
+}
+
+GemmProblem problem_of(const Graph& graph, const Task& task) {
+  const auto& operation = std::get<Gemm>(task.operation);
+  const auto view = [&](std::size_t i) -> const View& { return task.accesses[i].view; };
+  const auto dtype = [&](std::size_t i) { return graph.tensor(view(i).tensor).dtype; };
+  GemmProblem problem = without_layout(operation, dtype(0), dtype(2));
+  const auto shapes = stored_shapes(operation);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    problem.strides[i] = stride_of(shapes[i], view(i).rows, view(i).cols, view(i).row_stride);
+  }
+  return problem;
+}
+
+TuningMachine this_machine() {
+  std::string isa;
+#if defined(__x86_64__)
+  isa = "x86-64";
+  const auto add = [&](bool present, std::string_view name) {
+    if (present) isa += fmt::format(" {}", name);
+  };
+  add(__builtin_cpu_supports("avx2") != 0, "avx2");
+  add(__builtin_cpu_supports("fma") != 0, "fma");
+  add(__builtin_cpu_supports("avx512f") != 0, "avx512f");
+  add(__builtin_cpu_supports("avx512bw") != 0, "avx512bw");
+  add(__builtin_cpu_supports("avx512dq") != 0, "avx512dq");
+  add(__builtin_cpu_supports("avx512vl") != 0, "avx512vl");
+  add(__builtin_cpu_supports("avx512vnni") != 0, "avx512vnni");
+  add(__builtin_cpu_supports("avx512bf16") != 0, "avx512bf16");
+#elif defined(__aarch64__)
+  isa = "aarch64";
+#else
+  isa = "another";
+#endif
+  if (cpu::bf16_in_amx()) isa += " amx-bf16";
+  // The library can be held below what the CPU has.
+  isa += fmt::format(", library level {:#x}", static_cast<unsigned>(dnnl_get_effective_cpu_isa()));
+  const dnnl_version_t* version = dnnl_version();
+  return {isa, fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch)};
+}
+
+GemmTuning::GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16)
+    : choices_(std::move(choices)), bf16_(bf16) {
+  std::ranges::sort(choices_, {}, &GemmChoice::problem);
+  const auto twice = std::ranges::adjacent_find(choices_, {}, &GemmChoice::problem);
+  if (twice != choices_.end()) {
+    throw std::logic_error(fmt::format("two methods for the product {}", to_string(twice->problem)));
+  }
+  fingerprint_ = fingerprint_of(choices_, bf16_);
+}
+
+const GemmMethod* GemmTuning::find_any(const GemmProblem& problem) const {
+  const auto found = std::ranges::lower_bound(choices_, problem, {}, &GemmChoice::problem);
+  return found != choices_.end() && found->problem == problem ? &found->method : nullptr;
+}
+
+const cpu::GemmMethod* GemmTuning::find(const GemmProblem& problem) const {
+  return std::get_if<cpu::GemmMethod>(find_any(problem));
+}
+
+const DeviceGemmMethod* GemmTuning::find_on_device(const GemmProblem& problem) const {
+  return std::get_if<DeviceGemmMethod>(find_any(problem));
+}
+
+}  // namespace weft

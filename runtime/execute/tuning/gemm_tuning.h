@@ -1,0 +1,100 @@
+// Which method computes each matrix product, as `weft tune` has measured it: by shape, layout and dtypes.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernels/cpu/gemm/gemm_method.h"
+#include "kernels/cpu/gemm/matrix.h"
+
+namespace weft {
+
+/// A matrix product as far as its speed goes.
+struct GemmProblem {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
+  DType inputs = DType::f32, output = DType::f32;
+  std::array<std::int64_t, 3> strides = {};  // elements between the rows of A, B and C as they are stored
+  Epilogue epilogue = Epilogue::none;        // the CPU's products are asked for without
+
+  auto operator<=>(const GemmProblem&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
+  cpu::GemmShape shape() const { return {m, n, k, trans_a, trans_b, accumulate}; }
+};
+
+/// "256x2304x768 NT f32, bias, C 2304 apart": for tables and messages. Strides are named where rows don't touch.
+std::string to_string(const GemmProblem& problem);
+
+/// Of a prepared task: A, B and C are the first three arguments, in the operation's shapes.
+GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> arguments);
+/// Of a task in a graph, whose operation is a Gemm: equal to that of the task as it is prepared.
+GemmProblem problem_of(const Graph& graph, const Task& task);
+
+/// What a measured choice is good for, besides the product.
+struct TuningMachine {
+  std::string isa;      // features of the CPU, and the level that the library uses
+  std::string library;  // "oneDNN 2.6.3"
+  friend bool operator==(const TuningMachine&, const TuningMachine&) = default;
+};
+
+TuningMachine this_machine();
+
+/// An algorithm of a GPU's library (cuBLASLt), as the library itself writes it down (128 hexadecimal digits), and the
+/// layout that the library is shown.
+struct DeviceGemmMethod {
+  std::string algorithm;
+  cpu::GemmLayout layout = cpu::GemmLayout::own;
+  bool operator==(const DeviceGemmMethod&) const = default;
+};
+
+using GemmMethod = std::variant<cpu::GemmMethod, DeviceGemmMethod>;
+
+/// "sgemm 128x768 nn", "cublaslt 00… nn": what parse_gemm_method() takes back, and nothing else.
+std::string to_string(const GemmMethod& method);
+std::optional<GemmMethod> parse_gemm_method(std::string_view text);
+/// For tables that people read: of an algorithm's 128 digits a hash, "cublaslt #9a9da6ba nn".
+std::string brief(const GemmMethod& method);
+
+struct GemmChoice {
+  GemmProblem problem;
+  GemmMethod method;
+};
+
+/// Choices for products, others use the default method; and what multiplies bf16 in Weft's own products and in
+/// attention. Immutable.
+///
+///   const GemmTuning tuning({{problem, method}});
+///   if (const cpu::GemmMethod* method = tuning.find(problem)) …
+class GemmTuning {
+ public:
+  GemmTuning() : GemmTuning(std::vector<GemmChoice>{}) {}
+  /// Throws std::logic_error if a problem comes twice. `bf16`: null: the CPU's widest unit, and no part of the
+  /// fingerprint.
+  explicit GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16 = std::nullopt);
+
+  /// Null: the default method. The one is asked by the CPU, the other by a GPU.
+  const cpu::GemmMethod* find(const GemmProblem& problem) const;
+  const DeviceGemmMethod* find_on_device(const GemmProblem& problem) const;
+  std::optional<PackedUnit> bf16() const { return bf16_; }
+  PackedUnit bf16_unit() const { return bf16_ ? *bf16_ : cpu::widest_bf16_unit(); }
+  /// In the order of the problems.
+  std::span<const GemmChoice> choices() const { return choices_; }
+  /// Equal for equal choices and units, never 0. Ranks with different ones would compute different bits.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  const GemmMethod* find_any(const GemmProblem& problem) const;
+
+  std::vector<GemmChoice> choices_;
+  std::optional<PackedUnit> bf16_;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace weft

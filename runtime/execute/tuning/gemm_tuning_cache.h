@@ -1,0 +1,42 @@
+// Tables of tuned matrix products that runs beside one another share, so that each product is tuned once.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "runtime/execute/tuning/gemm_trials.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+
+namespace weft {
+
+/// A file for each machine and library version, on CPUs for each number of
+/// threads too.
+///
+///   const GemmTuningCache cache{"runs/gemm_tuning", this_machine(), 2};
+///   const TunedGemms tuned = cache.complete(products, measure, tell);
+struct GemmTuningCache {
+  std::filesystem::path folder;
+  TuningMachine machine;
+  int threads = 1;  // 0: they make no difference
+
+  std::filesystem::path file() const;
+
+  /// The choices for these products and no others, so that what other runs add changes no fingerprint. Those that the
+  /// file lacks are measured and added to it; a file that can't be used is replaced. `tell` gets a line before
+  /// the first measurement and one after each. Throws UserError where the file can't be written, before anything is
+  /// measured.
+  TunedGemms complete(std::span<const GemmUse> products,
+                      const std::function<GemmTrial(const GemmProblem& problem)>& measure,
+                      const std::function<void(const std::string& line)>& tell) const;
+};
+
+/// Letters, digits and dots of a text, other characters as single hyphens, and a number that tells it from others like
+/// it.
+std::string readable_file_name(const std::string& text);
+
+/// The folder of the cache that runs in `run_dir` and in those beside it share.
+std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
+
+}  // namespace weft

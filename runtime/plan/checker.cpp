@@ -1,0 +1,454 @@
+#include "runtime/plan/checker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "runtime/plan/checker_replay.h"
+#include "runtime/plan/collective_signature.h"
+
+namespace weft {
+namespace {
+
+/// Violations up to a limit, in words.
+class Report {
+ public:
+  explicit Report(std::size_t limit) : limit_(limit) {}
+  bool full() const { return violations_.size() >= limit_; }
+  bool empty() const { return violations_.empty(); }
+  void add(Violation::Kind kind, std::string message) {
+    if (!full()) violations_.push_back({kind, std::move(message)});
+  }
+  std::vector<Violation> take() && { return std::move(violations_); }
+
+ private:
+  std::size_t limit_;
+  std::vector<Violation> violations_;
+};
+
+const std::string& task_name(const Plan& plan, TaskId task) {
+  return plan.graph->task(task).name;
+}
+
+std::string placed(const Plan& plan, TaskId task) {
+  return fmt::format("{} ({})", task_name(plan, task),
+                     plan.streams[plan.position[task.index()].stream.index()].stream.name);
+}
+
+// ---- structure: everything that the later checks index by ----
+
+void check_sizes(const Plan& plan, Report& report) {
+  const auto demand = [&](std::string_view what, std::size_t found, std::size_t expected) {
+    if (found == expected) return;
+    report.add(Violation::Kind::structure, fmt::format("plan.{} has {} items; expected {}", what, found, expected));
+  };
+  const auto collectives = static_cast<std::size_t>(
+      std::ranges::count_if(plan.graph->tasks(), [](const Task& task) { return is_collective(task.operation); }));
+  demand("position", plan.position.size(), plan.graph->tasks().size());
+  demand("sequence", plan.sequence.size(), plan.graph->tasks().size());
+  demand("offset", plan.offset.size(), plan.graph->tensors().size());
+  demand("collectives", plan.collectives.size(), collectives);
+}
+
+void check_streams(const Plan& plan, Report& report) {
+  std::array<const std::string*, static_cast<std::size_t>(Channel::world) + 1> owner{};
+  for (const StreamPlan& stream : plan.streams) {
+    if (stream.stream.compute) continue;
+    const std::string*& first = owner[static_cast<std::size_t>(stream.stream.channel)];
+    if (first != nullptr) {
+      report.add(Violation::Kind::structure,
+                 fmt::format("streams {} and {} are both of channel {}: its collectives have no one order", *first,
+                             stream.stream.name, to_string(stream.stream.channel)));
+    }
+    first = &stream.stream.name;
+  }
+}
+
+void check_wait(const Plan& plan, const StreamPlan& stream, const Entry& entry, const Wait& wait, Report& report) {
+  const std::string at = fmt::format("{} ({})", task_name(plan, entry.task), stream.stream.name);
+  if (wait.stream.index() >= plan.streams.size()) {
+    report.add(Violation::Kind::structure,
+               fmt::format("{} waits for stream {} of {}", at, wait.stream.value, plan.streams.size()));
+    return;
+  }
+  const StreamPlan& other = plan.streams[wait.stream.index()];
+  if (wait.entry >= other.entries.size() || wait.distance > 1) {
+    report.add(Violation::Kind::structure,
+               fmt::format("{} waits for entry {} of {} at distance {}, which has {} entries", at, wait.entry,
+                           other.stream.name, wait.distance, other.entries.size()));
+  } else if (!other.entries[wait.entry].signals) {
+    report.add(Violation::Kind::structure,
+               fmt::format("{} waits for entry {} of {}, which doesn't signal", at, wait.entry, other.stream.name));
+  }
+}
+
+void check_entries(const Plan& plan, Report& report) {
+  const std::size_t tasks = plan.graph->tasks().size();
+  std::vector<const StreamPlan*> seen(tasks);
+  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+    const StreamPlan& stream = plan.streams[s];
+    for (std::uint32_t e = 0; e < stream.entries.size(); ++e) {
+      const Entry& entry = stream.entries[e];
+      if (entry.task.index() >= tasks) {
+        report.add(Violation::Kind::structure, fmt::format("entry {} of {} names no task", e, stream.stream.name));
+        continue;
+      }
+      const std::string& name = task_name(plan, entry.task);
+      if (const StreamPlan*& first = seen[entry.task.index()]; first != nullptr) {
+        report.add(Violation::Kind::structure,
+                   fmt::format("{} runs twice: on {} and on {}", name, first->stream.name, stream.stream.name));
+      } else {
+        first = &stream;
+      }
+      const Position& position = plan.position[entry.task.index()];
+      if (position.stream != StreamId(s) || position.entry != e) {
+        report.add(Violation::Kind::structure,
+                   fmt::format("{} is entry {} of {}, but plan.position says otherwise", name, e, stream.stream.name));
+      }
+      const Channel* channel = channel_of(plan.graph->task(entry.task).operation);
+      if (channel == nullptr ? !stream.stream.compute : stream.stream.compute || stream.stream.channel != *channel) {
+        report.add(Violation::Kind::structure,
+                   fmt::format("{} is on stream {}, but belongs on {}", name, stream.stream.name,
+                               channel == nullptr ? std::string("a compute stream")
+                                                  : fmt::format("the stream of channel {}", to_string(*channel))));
+      }
+      for (const Wait& wait : entry.waits) check_wait(plan, stream, entry, wait, report);
+    }
+  }
+  for (std::size_t i = 0; i < tasks; ++i) {
+    if (seen[i] == nullptr) {
+      report.add(Violation::Kind::structure, fmt::format("{} is on no stream", plan.graph->tasks()[i].name));
+    }
+  }
+}
+
+void check_lists(const Plan& plan, Report& report) {
+  const std::size_t tasks = plan.graph->tasks().size();
+  std::vector<TaskId> expected;
+  std::vector<bool> seen(tasks);
+  for (const TaskId task : plan.sequence) {
+    if (task.index() >= tasks || seen[task.index()]) {
+      report.add(Violation::Kind::structure, "plan.sequence is no permutation of the tasks");
+      return;
+    }
+    seen[task.index()] = true;
+    if (is_collective(plan.graph->task(task).operation)) expected.push_back(task);
+  }
+  if (expected != plan.collectives) {
+    report.add(Violation::Kind::structure, "plan.collectives isn't the subsequence of collectives of plan.sequence");
+  }
+}
+
+void check_offsets(const Plan& plan, Report& report) {
+  std::vector<bool> used(plan.offset.size());
+  for (const Task& task : plan.graph->tasks()) {
+    for (const Access& access : task.accesses) used[access.view.tensor.index()] = true;
+  }
+  for (std::size_t i = 0; i < plan.offset.size(); ++i) {
+    const Tensor& tensor = plan.graph->tensors()[i];
+    const std::int64_t offset = plan.offset[i];
+    if (is_state(tensor.role)) {
+      if (offset == kNoOffset) continue;
+      report.add(Violation::Kind::structure,
+                 fmt::format("tensor {} outlives the step, but has a place in the scratch arena", tensor.name));
+    } else if (used[i] && (offset < 0 || offset % 64 != 0 || offset + tensor.bytes() > plan.scratch_bytes)) {
+      report.add(Violation::Kind::structure,
+                 fmt::format("tensor {} takes {} bytes at offset {}; expected a multiple of 64 inside the arena of {} "
+                             "bytes",
+                             tensor.name, tensor.bytes(), offset, plan.scratch_bytes));
+    }
+  }
+}
+
+// ---- order: every hazard between accesses, and every edge ----
+
+/// Demands that one task happens before another, and reports each missing order once.
+class OrderCheck {
+ public:
+  OrderCheck(const Plan& plan, const Replay& replay, Report& report) : plan_(plan), replay_(replay), report_(report) {}
+
+  template <class Words>
+  void demand(TaskId from, TaskId to, std::uint8_t distance, Words&& why) {
+    if (replay_.before(from, to, distance) || report_.full()) return;
+    if (!reported_.insert({from, to, distance}).second) return;
+    report_.add(Violation::Kind::missing_wait,
+                fmt::format("wait missing: {} {}, but neither {}'s order nor a wait makes {}{} complete first",
+                            placed(plan_, to), why(), stream_name(to), task_name(plan_, from),
+                            distance == 0 ? "" : " of the step before"));
+  }
+  std::string by(TaskId task, std::uint8_t distance) const {
+    return placed(plan_, task) + (distance == 0 ? "" : " in the step before");
+  }
+
+ private:
+  const std::string& stream_name(TaskId task) const {
+    return plan_.streams[plan_.position[task.index()].stream.index()].stream.name;
+  }
+
+  const Plan& plan_;
+  const Replay& replay_;
+  Report& report_;
+  std::set<std::tuple<TaskId, TaskId, std::uint8_t>> reported_;
+};
+
+/// Replays the accesses of two steps in program order and demands, tensor by tensor, that accesses which conflict run
+/// in that order. An access that a later write covers is forgotten: who conflicts with it conflicts with that write.
+class HazardCheck {
+ public:
+  HazardCheck(const Plan& plan, OrderCheck& order) : plan_(plan), order_(order), touched_(plan.offset.size()) {}
+
+  void run() {
+    for (std::uint8_t step = 0; step < 2; ++step) {
+      for (std::size_t i = 0; i < plan_.graph->tasks().size(); ++i) visit(TaskId(i), step);
+    }
+  }
+
+ private:
+  struct Touch {
+    TaskId task;
+    std::uint8_t step;
+    View view;
+  };
+  struct Touched {
+    std::vector<Touch> readers, writers;
+  };
+
+  void visit(TaskId task, std::uint8_t step) {
+    const std::span<const Access> accesses = plan_.graph->task(task).accesses;
+    if (step == 1) {
+      for (const Access& access : accesses) {
+        const Touched& touched = touched_[access.view.tensor.index()];
+        const std::string& tensor = plan_.graph->tensor(access.view.tensor).name;
+        const bool reads = access.mode != AccessMode::write;
+        compare(
+            task, access.view, touched.writers, [&] { return (reads ? "reads " : "overwrites ") + tensor; },
+            "written by");
+        if (access.mode == AccessMode::read) continue;
+        compare(
+            task, access.view, touched.readers, [&] { return "overwrites " + tensor; }, "read by");
+      }
+    }
+    for (const Access& access : accesses) {
+      Touched& touched = touched_[access.view.tensor.index()];
+      const Touch touch{task, step, access.view};
+      if (access.mode == AccessMode::read) {
+        touched.readers.push_back(touch);
+        continue;
+      }
+      const auto covered = [&](const Touch& old) {
+        return !(old.task == task && old.step == step) && covers(access.view, old.view);
+      };
+      std::erase_if(touched.readers, covered);
+      std::erase_if(touched.writers, covered);
+      touched.writers.push_back(touch);
+    }
+  }
+
+  template <class Words>
+  void compare(TaskId task, const View& view, const std::vector<Touch>& others, Words&& what, std::string_view how) {
+    for (const Touch& other : others) {
+      const auto distance = static_cast<std::uint8_t>(1 - other.step);
+      if ((other.task == task && distance == 0) || !overlaps(other.view, view)) continue;
+      order_.demand(other.task, task, distance,
+                    [&] { return fmt::format("{}, {} {}", what(), how, order_.by(other.task, distance)); });
+    }
+  }
+
+  const Plan& plan_;
+  OrderCheck& order_;
+  std::vector<Touched> touched_;  // by tensor
+};
+
+void check_edges(std::span<const Edge> edges, const Plan& plan, OrderCheck& order, Report& report) {
+  for (const Edge& edge : edges) {
+    if (edge.from.index() >= plan.position.size() || edge.to.index() >= plan.position.size() || edge.distance > 1) {
+      report.add(Violation::Kind::structure, "an added edge names no task, or a distance above 1");
+      continue;
+    }
+    order.demand(edge.from, edge.to, edge.distance, [&] {
+      return fmt::format("has an edge ({}{}) from {}", to_string(edge.reason),
+                         edge.tensor.index() < plan.offset.size() ? " of " + plan.graph->tensor(edge.tensor).name : "",
+                         order.by(edge.from, edge.distance));
+    });
+  }
+}
+
+// ---- memory: tensors that share bytes take turns ----
+
+class MemoryCheck {
+ public:
+  MemoryCheck(const Plan& plan, const Replay& replay, Report& report)
+      : plan_(plan), replay_(replay), report_(report), streams_(plan.streams.size()), users_(plan.offset.size()) {
+    for (const TaskId task : plan.sequence) {
+      for (const Access& access : plan.graph->task(task).accesses) {
+        std::vector<TaskId>& users = users_[access.view.tensor.index()];
+        if (users.empty() || users.back() != task) users.push_back(task);
+      }
+    }
+    last_.assign(users_.size() * streams_, 0);
+    earliest_.assign(users_.size() * streams_, std::numeric_limits<std::uint32_t>::max());
+    for (std::size_t tensor = 0; tensor < users_.size(); ++tensor) {
+      for (const TaskId user : users_[tensor]) {
+        const Position& at = plan.position[user.index()];
+        std::uint32_t& last = last_[tensor * streams_ + at.stream.index()];
+        last = std::max(last, at.entry + 1);
+        for (std::size_t s = 0; s < streams_; ++s) {
+          std::uint32_t& earliest = earliest_[tensor * streams_ + s];
+          earliest = std::min(earliest, replay.clock(user, s));
+        }
+      }
+    }
+  }
+
+  /// Sweeps over the arena and compares every two tensors that share a byte.
+  void run() {
+    std::vector<std::size_t> tensors;
+    for (std::size_t i = 0; i < users_.size(); ++i) {
+      if (!is_state(plan_.graph->tensors()[i].role) && bytes(i) > 0 && !users_[i].empty()) tensors.push_back(i);
+    }
+    std::ranges::stable_sort(tensors, {}, [&](std::size_t i) { return plan_.offset[i]; });
+    std::vector<std::size_t> open;  // tensors that reach beyond the sweep's place
+    for (const std::size_t tensor : tensors) {
+      std::erase_if(open,
+                    [&](std::size_t other) { return plan_.offset[other] + bytes(other) <= plan_.offset[tensor]; });
+      for (const std::size_t other : open) compare(other, tensor);
+      open.push_back(tensor);
+      if (report_.full()) return;
+    }
+  }
+
+ private:
+  std::int64_t bytes(std::size_t tensor) const { return plan_.graph->tensors()[tensor].bytes(); }
+
+  /// Is every access of `a` complete before any access of `b`, of the same step or the next one?
+  bool done(std::size_t a, std::size_t b, std::uint8_t distance) const {
+    for (std::size_t s = 0; s < streams_; ++s) {
+      const std::uint32_t last = last_[a * streams_ + s];
+      if (last != 0 && replay_.first(s, distance == 0 ? 1 : 0) + last > earliest_[b * streams_ + s]) return false;
+    }
+    return true;
+  }
+
+  void compare(std::size_t a, std::size_t b) {
+    if (done(a, b, 0)) return demand(b, a, 1);
+    if (done(b, a, 0)) return demand(a, b, 1);
+    // Neither comes first: name what is in the way of the order that the sequence intends.
+    const auto place = [&](std::size_t tensor) { return std::ranges::find(plan_.sequence, users_[tensor].front()); };
+    if (place(a) <= place(b)) return demand(a, b, 0);
+    demand(b, a, 0);
+  }
+
+  void demand(std::size_t a, std::size_t b, std::uint8_t distance) {
+    if (done(a, b, distance)) return;
+    for (const TaskId user_of_b : users_[b]) {
+      for (const TaskId user_of_a : users_[a]) {
+        if (replay_.before(user_of_a, user_of_b, distance)) continue;
+        report_.add(Violation::Kind::memory_overlap,
+                    fmt::format("memory overlap: tensors {} and {} share bytes, but {} may still use {}{} when {} "
+                                "starts to use {}",
+                                place_of(a), place_of(b), placed(plan_, user_of_a), name(a),
+                                distance == 0 ? "" : " of the step before", placed(plan_, user_of_b), name(b)));
+        return;
+      }
+    }
+  }
+
+  const std::string& name(std::size_t tensor) const { return plan_.graph->tensors()[tensor].name; }
+  std::string place_of(std::size_t tensor) const {
+    return fmt::format("{} (bytes {} to {})", name(tensor), plan_.offset[tensor],
+                       plan_.offset[tensor] + bytes(tensor) - 1);
+  }
+
+  const Plan& plan_;
+  const Replay& replay_;
+  Report& report_;
+  std::size_t streams_;
+  std::vector<std::vector<TaskId>> users_;  // by tensor, in the sequence
+  std::vector<std::uint32_t> last_;         // [tensor][stream]: number of the last entry that uses it, plus 1
+  std::vector<std::uint32_t> earliest_;     // [tensor][stream]: least clock of its users, over two steps
+};
+
+// ---- collectives ----
+
+void check_collective_order(const Plan& plan, Report& report) {
+  std::vector<std::size_t> place(plan.position.size());
+  for (std::size_t i = 0; i < plan.collectives.size(); ++i) place[plan.collectives[i].index()] = i;
+  bool in_order = true;
+  for (const StreamPlan& stream : plan.streams) {
+    if (stream.stream.compute) continue;
+    for (std::size_t e = 1; e < stream.entries.size(); ++e) {
+      const TaskId earlier = stream.entries[e - 1].task, later = stream.entries[e].task;
+      if (place[earlier.index()] < place[later.index()]) continue;
+      in_order = false;
+      report.add(Violation::Kind::collective_order,
+                 fmt::format("collectives out of order: {} runs {} before {}, but plan.collectives has them the other "
+                             "way round",
+                             stream.stream.name, task_name(plan, earlier), task_name(plan, later)));
+    }
+  }
+  if (!in_order) return;
+  if (const Replay replay(plan, Replay::Issue::in_collective_order); !replay.complete()) {
+    report.add(Violation::Kind::collective_order,
+               "the total order of collectives can't be issued: " + replay.deadlock());
+  }
+}
+
+}  // namespace
+
+std::vector<Violation> check_plan(const Plan& plan, std::size_t limit) {
+  Report report(limit);
+  if (plan.graph == nullptr) {
+    report.add(Violation::Kind::structure, "the plan has no graph");
+    return std::move(report).take();
+  }
+  check_sizes(plan, report);
+  if (!report.empty()) return std::move(report).take();
+  check_streams(plan, report);
+  check_entries(plan, report);
+  check_lists(plan, report);
+  check_offsets(plan, report);
+  if (!report.empty()) return std::move(report).take();
+
+  const Replay replay(plan, Replay::Issue::by_stream);
+  if (!replay.complete()) {
+    report.add(Violation::Kind::deadlock, "deadlock: " + replay.deadlock());
+    return std::move(report).take();
+  }
+  check_collective_order(plan, report);
+  OrderCheck order(plan, replay, report);
+  HazardCheck(plan, order).run();
+  check_edges(plan.graph->edges(), plan, order, report);
+  check_edges(plan.added_edges, plan, order, report);
+  MemoryCheck(plan, replay, report).run();
+  return std::move(report).take();
+}
+
+std::vector<Violation> check_collectives_across_ranks(std::span<const Plan* const> plans) {
+  std::vector<Violation> violations;
+  if (plans.empty()) return violations;
+  const auto signature = [&](std::size_t rank, std::size_t i) -> std::optional<CollectiveSignature> {
+    const Plan& plan = *plans[rank];
+    if (i >= plan.collectives.size()) return std::nullopt;
+    return signature_of(*plan.graph, plan.collectives[i]);
+  };
+  const auto words = [](const std::optional<CollectiveSignature>& s) { return s ? to_string(*s) : "nothing more"; };
+  for (std::size_t rank = 1; rank < plans.size(); ++rank) {
+    const std::size_t length = std::max(plans[0]->collectives.size(), plans[rank]->collectives.size());
+    for (std::size_t i = 0; i < length; ++i) {
+      const auto ours = signature(0, i), theirs = signature(rank, i);
+      if (ours == theirs) continue;
+      violations.push_back(
+          {Violation::Kind::collective_order,
+           fmt::format("rank {} issues {} where rank 0 issues {} (position {})", rank, words(theirs), words(ours), i)});
+      break;
+    }
+  }
+  return violations;
+}
+
+}  // namespace weft

@@ -1,0 +1,62 @@
+// The checker's own account of what happens before what: two steps of a plan, run symbolically.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+
+namespace weft {
+
+/// Runs two consecutive steps entry by entry: an entry starts when the one before it in its stream is done and all its
+/// waits hold, and then is done at once. What is still standing at the end is deadlocked. Each entry keeps a clock: how
+/// many entries of every stream are certainly complete when it starts. Shares no code with the planner, so that a
+/// mistake there can't hide itself here. The plan's ids and indices must be valid.
+class Replay {
+ public:
+  enum class Issue : std::uint8_t {
+    by_stream,            // streams advance independently of each other
+    in_collective_order,  // besides, a collective starts only when all before it in the total order have started
+  };
+
+  Replay(const Plan& plan, Issue issue);
+
+  bool complete() const { return stuck_.empty(); }
+  /// Streams whose next entry can't start, and the two steps' entries that they did.
+  std::span<const Position> stuck() const { return stuck_; }
+  /// "compute0 stands at b, which waits for a on data; data stands at …", following one circle of waits.
+  std::string deadlock() const;
+
+  /// How many of stream `stream`'s entries, counted from the beginning of the first step, are complete when `task` of
+  /// the second step starts.
+  std::uint32_t clock(TaskId task, std::size_t stream) const {
+    return clocks_[(tasks_ + task.index()) * streams_ + stream];
+  }
+  /// Is `from` complete before `to` starts, `from` being of the same step or, at distance 1, of the step before?
+  bool before(TaskId from, TaskId to, std::uint8_t distance) const {
+    const Position& at = plan_.position[from.index()];
+    return clock(to, at.stream.index()) > first(at.stream.index(), distance == 0 ? 1 : 0) + at.entry;
+  }
+  /// The number of a stream's first entry of a step.
+  std::uint32_t first(std::size_t stream, std::uint32_t step) const {
+    return step * static_cast<std::uint32_t>(plan_.streams[stream].entries.size());
+  }
+
+ private:
+  void run(Issue issue);
+  const Entry& entry(std::size_t stream, std::uint32_t number) const;
+  /// The first wait of the entry that doesn't hold yet, or null.
+  const Wait* pending(std::size_t stream, std::uint32_t number) const;
+  /// The count that a stream must reach for `wait` of an entry of `step`; 0 for one of the step before the first.
+  std::uint32_t target(const Wait& wait, std::uint32_t step) const;
+
+  const Plan& plan_;
+  std::size_t tasks_, streams_;
+  std::vector<std::uint32_t> done_;    // by stream: entries complete, over both steps
+  std::vector<std::uint32_t> clocks_;  // [step][task][stream]
+  std::vector<Position> stuck_;
+};
+
+}  // namespace weft

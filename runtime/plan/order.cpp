@@ -1,0 +1,146 @@
+#include "runtime/plan/order.h"
+
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x31464557;  // "WEF1" in memory: the format's version is its last digit
+
+class Writer {
+ public:
+  template <class T>
+  void put(T value) {
+    const auto* first = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), first, first + sizeof value);
+  }
+  void put_size(std::size_t size) { put(static_cast<std::uint32_t>(size)); }
+  void put(const std::string& text) {
+    put_size(text.size());
+    const auto* first = reinterpret_cast<const std::byte*>(text.data());
+    bytes_.insert(bytes_.end(), first, first + text.size());
+  }
+  std::vector<std::byte> take() && { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T get() {
+    require(sizeof(T));
+    T value;
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  /// A count of items of at least `item_bytes` each: a corrupt one is refused before anything is allocated.
+  std::size_t get_count(std::size_t item_bytes) {
+    const std::size_t count = get<std::uint32_t>();
+    if (count > (bytes_.size() - at_) / item_bytes) fail("it is cut short");
+    return count;
+  }
+  std::string get_text() {
+    const std::size_t size = get_count(1);
+    std::string text(reinterpret_cast<const char*>(bytes_.data()) + at_, size);
+    at_ += size;
+    return text;
+  }
+  /// An index into `size` items.
+  std::uint32_t get_index(std::size_t size, const char* what) {
+    const auto index = get<std::uint32_t>();
+    if (index >= size) {
+      fail("it names " + std::string(what) + " " + std::to_string(index) + " of " + std::to_string(size));
+    }
+    return index;
+  }
+  template <class Enum>
+  Enum get_enum(Enum last, const char* what) {
+    const auto value = get<std::uint8_t>();
+    if (value > static_cast<std::uint8_t>(last)) fail("unknown " + std::string(what));
+    return static_cast<Enum>(value);
+  }
+  void finish() const {
+    if (at_ != bytes_.size()) fail("bytes are left over");
+  }
+  [[noreturn]] static void fail(const std::string& why) { throw std::runtime_error("malformed order: " + why); }
+
+ private:
+  void require(std::size_t size) const {
+    if (bytes_.size() - at_ < size) fail("it is cut short");
+  }
+
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::byte> encode(const Order& order) {
+  Writer out;
+  out.put(kMagic);
+  out.put_size(order.streams.size());
+  for (const Stream& stream : order.streams) {
+    out.put(stream.name);
+    out.put(static_cast<std::uint8_t>(stream.compute));
+    out.put(static_cast<std::uint8_t>(stream.channel));
+  }
+  out.put_size(order.reasons.size());
+  for (const std::string& reason : order.reasons) out.put(reason);
+  out.put_size(order.sequence.size());
+  for (const Placement& placement : order.sequence) {
+    out.put(placement.task.value);
+    out.put(placement.stream.value);
+    out.put(placement.reason);
+  }
+  out.put_size(order.added_edges.size());
+  for (const Edge& edge : order.added_edges) {
+    out.put(edge.from.value);
+    out.put(edge.to.value);
+    out.put(static_cast<std::uint8_t>(edge.kind));
+    out.put(static_cast<std::uint8_t>(edge.reason));
+    out.put(edge.distance);
+    out.put(edge.tensor.value);
+  }
+  return std::move(out).take();
+}
+
+Order decode_order(std::span<const std::byte> bytes, const Graph& graph) {
+  Reader in(bytes);
+  if (in.get<std::uint32_t>() != kMagic) Reader::fail("these bytes are no order of this version");
+  Order order;
+  order.streams.resize(in.get_count(6));
+  for (Stream& stream : order.streams) {
+    stream.name = in.get_text();
+    stream.compute = in.get_enum(std::uint8_t{1}, "kind of stream") != 0;
+    stream.channel = in.get_enum(Channel::world, "channel");
+  }
+  order.reasons.resize(in.get_count(4));
+  for (std::string& reason : order.reasons) reason = in.get_text();
+  order.sequence.resize(in.get_count(12));
+  for (Placement& placement : order.sequence) {
+    placement.task = TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
+    placement.stream = StreamId(std::size_t{in.get_index(order.streams.size(), "stream")});
+    placement.reason = in.get_index(order.reasons.size(), "reason");
+  }
+  order.added_edges.resize(in.get_count(15));
+  for (Edge& edge : order.added_edges) {
+    edge.from = TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
+    edge.to = TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
+    edge.kind = in.get_enum(EdgeKind::issued_before, "kind of edge");
+    edge.reason = in.get_enum(EdgeReason::policy, "reason of an edge");
+    edge.distance = in.get_enum(std::uint8_t{1}, "distance of an edge");
+    edge.tensor.value = in.get<std::uint32_t>();
+    if (edge.tensor.valid() && edge.tensor.index() >= graph.tensors().size()) Reader::fail("it names no tensor");
+  }
+  in.finish();
+  return order;
+}
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// What a policy decides: which stream each task runs on, one total order of all tasks, and extra edges.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/plan/stream.h"
+
+namespace weft {
+
+/// The stream of a task and why it stands where it stands.
+struct Placement {
+  TaskId task;
+  StreamId stream;
+  std::uint32_t reason = 0;  // index into Order::reasons
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// A topological order of the graph. A stream's queue is its subsequence; the collectives' subsequence is their one
+/// total order, the same on every rank.
+struct Order {
+  std::vector<Stream> streams;
+  std::vector<Placement> sequence;
+  std::vector<Edge> added_edges;  // reason = policy
+  std::vector<std::string> reasons;
+  friend bool operator==(const Order&, const Order&) = default;
+};
+
+/// Bytes of an order: rank 0 plans and broadcasts these, so that one decision reaches all ranks.
+std::vector<std::byte> encode(const Order& order);
+
+/// The order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, or name a task, stream,
+/// tensor or reason that doesn't exist in `graph` or in the order. make_plan checks the rest.
+Order decode_order(std::span<const std::byte> bytes, const Graph& graph);
+
+}  // namespace weft

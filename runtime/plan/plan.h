@@ -1,0 +1,67 @@
+// The plan: the immutable result of compiling a graph under a policy. The executors, the simulator, the drawings and
+// the checker all take this object.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/plan/order.h"
+#include "runtime/plan/stream.h"
+
+namespace weft {
+
+/// "Stream `stream` has completed its entry `entry` of this step (distance 0) or of the step before (distance 1)."
+struct Wait {
+  StreamId stream;
+  std::uint32_t entry = 0;
+  std::uint8_t distance = 0;
+  friend bool operator==(const Wait&, const Wait&) = default;
+};
+
+struct Entry {
+  TaskId task;
+  std::vector<Wait> waits;   // minimal: none is implied by stream order and the other waits
+  bool signals = false;      // some other stream waits for this entry
+  std::uint32_t reason = 0;  // index into Plan::reasons
+};
+
+struct StreamPlan {
+  Stream stream;
+  std::vector<Entry> entries;
+};
+
+/// Where a task runs.
+struct Position {
+  StreamId stream;
+  std::uint32_t entry = 0;
+};
+
+inline constexpr std::int64_t kNoOffset = -1;
+
+struct Plan {
+  std::shared_ptr<const Graph> graph;
+  std::string policy;
+  std::vector<StreamPlan> streams;
+  std::vector<Position> position;        // by task
+  std::vector<std::int64_t> offset;      // by tensor: byte offset in the scratch arena; kNoOffset for state,
+                                         // 0 for scratch that no task accesses, which takes no bytes
+  std::int64_t scratch_bytes = 0;        // the arena's size
+  std::int64_t sum_of_tensor_bytes = 0;  // what the scratch tensors would take side by side, aligned
+  std::vector<TaskId> sequence;          // the policy's total order
+  std::vector<TaskId> collectives;       // the subsequence of collectives
+  std::vector<Edge> added_edges;         // by the policy and by the memory planner
+  std::vector<std::string> reasons;
+  std::uint64_t fingerprint = 0;             // graph, order, offsets, waits; and tuned products (plan_together.h)
+  std::uint64_t collective_fingerprint = 0;  // the order of collectives alone: what ranks must agree on
+};
+
+/// Orders, plans memory (plan_memory.h) and computes minimal waits (plan_waits.h). Throws std::logic_error when the
+/// order is no topological order of the graph and its own edges, or puts a task on a stream that it doesn't belong on
+/// (a policy's bug, named by task).
+Plan make_plan(std::shared_ptr<const Graph> graph, const Order& order, std::string policy_name);
+
+}  // namespace weft

@@ -1,0 +1,299 @@
+#include "runtime/plan/plan_memory.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <ranges>
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t align(std::int64_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+
+/// A scratch tensor that takes bytes.
+struct Item {
+  TensorId tensor;
+  std::int64_t bytes = 0;
+};
+
+/// When each scratch tensor is in use, sorted by first use, with the clocks that tell "done with a" before "starts b".
+class Lifetimes {
+ public:
+  Lifetimes(const Plan& plan, const HappensBefore& order);
+
+  std::span<const Item> items() const { return items_; }
+
+  /// Is every access of item i over before any access of item j starts, in the same step?
+  bool done_before(std::size_t i, std::size_t j) const {
+    return done_before(last_.data() + i * stride_, known_now_.data() + j * stride_);
+  }
+
+  /// May items i and j never share a byte? What happens before also comes first in the sequence, so only the earlier
+  /// of the two can be done first.
+  bool conflict(std::size_t i, std::size_t j) const { return i < j ? !done_before(i, j) : !done_before(j, i); }
+
+  /// By item: behind the last one that may conflict with it. From there on all start when it is done.
+  std::vector<std::uint32_t> spell_ends() const;
+
+  /// Entries of each stream that access item i: the last one's number plus 1, or 0.
+  std::span<const std::uint32_t> last(std::size_t i) const { return {last_.data() + i * stride_, streams_}; }
+
+ private:
+  static constexpr std::size_t kLanes = 8;  // clocks are padded, so that they compare in whole vector registers
+
+  bool done_before(const std::uint32_t* last, const std::uint32_t* known) const {
+    bool late = false;
+    for (std::size_t s = 0; s < stride_; ++s) late |= last[s] > known[s];
+    return !late;
+  }
+
+  std::size_t streams_, stride_;
+  std::vector<Item> items_;
+  std::vector<std::uint32_t> last_, known_now_;  // [item][stream]
+};
+
+Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
+    : streams_(plan.streams.size()), stride_((streams_ + kLanes - 1) / kLanes * kLanes) {
+  const Graph& graph = *plan.graph;
+  std::vector<std::uint32_t> item_of(graph.tensors().size(), kNobody);
+  for (const TaskId task : plan.sequence) {  // items come sorted by first use
+    const Position position = plan.position[task.index()];
+    const std::span<const std::uint32_t> known = order.known(task);
+    for (const Access& access : graph.task(task).accesses) {
+      const TensorId id = access.view.tensor;
+      const Tensor& tensor = graph.tensor(id);
+      if (is_state(tensor.role) || tensor.bytes() == 0) continue;
+      std::uint32_t& item = item_of[id.index()];
+      if (item == kNobody) {
+        item = static_cast<std::uint32_t>(items_.size());
+        items_.push_back({id, align(tensor.bytes())});
+        last_.resize(last_.size() + stride_, 0);
+        known_now_.resize(known_now_.size() + stride_, kNobody);
+      }
+      std::uint32_t& last = last_[item * stride_ + position.stream.index()];
+      last = std::max(last, position.entry + 1);
+      for (std::size_t s = 0; s < streams_; ++s) {
+        const auto length = static_cast<std::uint32_t>(plan.streams[s].entries.size());
+        std::uint32_t& now = known_now_[item * stride_ + s];
+        now = std::min(now, known[s] > length ? known[s] - length : 0);
+      }
+    }
+  }
+}
+
+std::vector<std::uint32_t> Lifetimes::spell_ends() const {
+  const auto items = static_cast<std::uint32_t>(items_.size());
+  std::vector<std::uint32_t> least = known_now_;  // [item][stream]: what it and all behind it know; never falls
+  for (std::size_t i = items > 0 ? items - 1 : 0; i-- > 0;) {
+    for (std::size_t s = 0; s < stride_; ++s) {
+      least[i * stride_ + s] = std::min(least[i * stride_ + s], least[(i + 1) * stride_ + s]);
+    }
+  }
+  std::vector<std::uint32_t> ends(items);
+  for (std::uint32_t item = 0; item < items; ++item) {
+    std::uint32_t first = item + 1, last = items;  // done before all from `last` on
+    while (first < last) {
+      const std::uint32_t other = first + (last - first) / 2;
+      if (done_before(last_.data() + item * stride_, least.data() + other * stride_)) {
+        last = other;
+      } else {
+        first = other + 1;
+      }
+    }
+    ends[item] = last;
+  }
+  return ends;
+}
+
+struct Layout {
+  std::vector<std::int64_t> offset;  // by item
+  std::int64_t bytes = 0;
+};
+
+/// A range of bytes that an item took.
+struct Placed {
+  std::int64_t begin, end;
+  std::uint32_t item, spell_end;
+};
+
+/// Finds the placed items that an item may conflict with, without looking at all of them. An item's spell lasts from
+/// its number to that of the first item from which on all start when it is done: items whose spells don't meet don't
+/// conflict. Numbers are cut into blocks; a block knows whose spell begins in it, and whose reaches into it.
+class PlacedItems {
+ public:
+  explicit PlacedItems(const Lifetimes& lifetimes)
+      : lifetimes_(lifetimes),
+        spell_end_(lifetimes.spell_ends()),
+        begin_here_((spell_end_.size() + kBlock - 1) / kBlock),
+        meet_here_(begin_here_.size()) {}
+
+  void add(std::uint32_t item, std::int64_t offset) {
+    const Placed placed = {offset, offset + lifetimes_.items()[item].bytes, item, spell_end_[item]};
+    begin_here_[item / kBlock].push_back(placed);
+    for (std::size_t block = item / kBlock; block <= last_block(item); ++block) {
+      std::vector<Placed>& here = meet_here_[block];
+      here.insert(std::ranges::upper_bound(here, placed.begin, {}, &Placed::begin), placed);
+    }
+  }
+
+  /// Those that an item conflicts with, by begin; valid until the next call. Such a one begins in the item's spell, or
+  /// reaches to where it begins.
+  std::span<const Placed> conflicts_of(std::uint32_t item) {
+    conflicts_.clear();
+    const std::size_t own_block = item / kBlock;
+    const auto look_at = [&](const Placed& other) {
+      const bool meet = other.item < spell_end_[item] && other.spell_end > item;
+      if (meet && lifetimes_.conflict(item, other.item)) conflicts_.push_back(other);
+    };
+    std::ranges::for_each(meet_here_[own_block], look_at);
+    const std::size_t sorted = conflicts_.size();
+    for (std::size_t block = own_block + 1; block <= last_block(item); ++block) {
+      std::ranges::for_each(begin_here_[block], look_at);
+    }
+    if (conflicts_.size() > sorted) std::ranges::sort(conflicts_, {}, &Placed::begin);
+    return conflicts_;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 128;
+
+  std::size_t last_block(std::uint32_t item) const { return (spell_end_[item] - 1) / kBlock; }
+
+  const Lifetimes& lifetimes_;
+  std::vector<std::uint32_t> spell_end_;         // by item: behind the last that may conflict with it
+  std::vector<std::vector<Placed>> begin_here_;  // by block
+  std::vector<std::vector<Placed>> meet_here_;   // by block, sorted by begin
+  std::vector<Placed> conflicts_;
+};
+
+/// Best fit: each item goes to the smallest gap between the placed items that it conflicts with.
+Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
+  PlacedItems placed(lifetimes);
+  Layout layout{std::vector<std::int64_t>(order.size()), 0};
+  for (const std::uint32_t item : order) {
+    const std::int64_t bytes = lifetimes.items()[item].bytes;
+    std::int64_t cursor = 0, best = -1, best_gap = std::numeric_limits<std::int64_t>::max();
+    for (const Placed& other : placed.conflicts_of(item)) {
+      const std::int64_t gap = other.begin - cursor;
+      if (gap >= bytes && gap < best_gap) {
+        best = cursor;
+        best_gap = gap;
+      }
+      cursor = std::max(cursor, other.end);
+    }
+    layout.offset[item] = best < 0 ? cursor : best;
+    layout.bytes = std::max(layout.bytes, layout.offset[item] + bytes);
+    placed.add(item, layout.offset[item]);
+  }
+  return layout;
+}
+
+Layout best_layout(const Lifetimes& lifetimes) {
+  std::vector<std::uint32_t> order(lifetimes.items().size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  Layout by_first_use = place(lifetimes, order);
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::uint32_t i) { return lifetimes.items()[i].bytes; });
+  if (std::ranges::is_sorted(order)) return by_first_use;
+  Layout by_size = place(lifetimes, order);
+  return by_first_use.bytes < by_size.bytes ? std::move(by_first_use) : std::move(by_size);
+}
+
+/// First and last occupant of a range of bytes over a step; the same one where only one tensor ever lies.
+struct Occupants {
+  std::uint32_t first, last;
+};
+
+/// Every pair of first and last occupants, once. Paints the items over the arena by first use: those that share a byte
+/// follow one another under the order, so it is enough to know who comes first and who last.
+std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layout) {
+  std::map<std::int64_t, Occupants> ranges = {{0, {kNobody, kNobody}}};  // by begin; each ends where the next begins
+  const auto split = [&](std::int64_t at) {
+    const auto next = ranges.lower_bound(at);
+    if (next != ranges.end() && next->first == at) return next;
+    return ranges.emplace_hint(next, at, std::prev(next)->second);
+  };
+  for (std::uint32_t item = 0; item < layout.offset.size(); ++item) {
+    const auto end = split(layout.offset[item] + lifetimes.items()[item].bytes);
+    for (auto range = split(layout.offset[item]); range != end; ++range) {
+      if (range->second.first == kNobody) range->second.first = item;
+      range->second.last = item;
+    }
+  }
+  std::vector<Occupants> result;
+  for (const auto& [begin, range] : ranges) {
+    if (range.first != kNobody) result.push_back(range);
+  }
+  const auto pair_of = [](const Occupants& o) { return std::pair(o.first, o.last); };
+  const auto same = [&](const Occupants& a, const Occupants& b) { return pair_of(a) == pair_of(b); };
+  std::ranges::sort(result, {}, pair_of);
+  result.erase(std::unique(result.begin(), result.end(), same), result.end());
+  return result;
+}
+
+/// The tasks that may be the first to touch an item in a step: none of them happens after another access of it.
+std::vector<std::vector<TaskId>> first_users(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes) {
+  std::vector<std::vector<TaskId>> users(lifetimes.items().size());
+  std::vector<std::uint32_t> item_of(plan.graph->tensors().size(), kNobody);
+  for (std::uint32_t i = 0; i < users.size(); ++i) item_of[lifetimes.items()[i].tensor.index()] = i;
+  const auto comes_after = [&](TaskId task, TaskId other) {
+    const Position at = plan.position[other.index()];
+    const std::size_t passed = plan.streams[at.stream.index()].entries.size() + at.entry;
+    return task == other || order.known(task)[at.stream.index()] > passed;
+  };
+  for (const TaskId task : plan.sequence) {
+    for (const Access& access : plan.graph->task(task).accesses) {
+      const std::uint32_t item = item_of[access.view.tensor.index()];
+      if (item == kNobody) continue;
+      const auto follows = [&](TaskId other) { return comes_after(task, other); };
+      if (std::ranges::none_of(users[item], follows)) users[item].push_back(task);
+    }
+  }
+  return users;
+}
+
+/// The edges of distance 1 that make a step's last occupants finish before the next step's first ones start.
+std::vector<Edge> boundary_edges(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes,
+                                 const Layout& layout) {
+  const std::vector<std::vector<TaskId>> users = first_users(plan, order, lifetimes);
+  std::vector<Edge> edges;
+  for (const Occupants& pair : occupants(lifetimes, layout)) {
+    const std::span<const std::uint32_t> last = lifetimes.last(pair.last);
+    for (const TaskId user : users[pair.first]) {
+      const std::span<const std::uint32_t> known = order.known(user);
+      for (std::size_t s = 0; s < last.size(); ++s) {
+        if (last[s] <= known[s]) continue;
+        edges.push_back({plan.streams[s].entries[last[s] - 1].task, user, EdgeKind::completes_before,
+                         EdgeReason::memory, 1, lifetimes.items()[pair.first].tensor});
+      }
+    }
+  }
+  return edges;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order) {
+  const Graph& graph = *plan.graph;
+  const Lifetimes lifetimes(plan, order);
+  const Layout layout = best_layout(lifetimes);
+  MemoryPlan memory;
+  memory.offset.resize(graph.tensors().size(), kNoOffset);
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
+    if (!is_state(graph.tensors()[i].role)) memory.offset[i] = 0;
+  }
+  for (std::size_t i = 0; i < layout.offset.size(); ++i) {
+    const Item& item = lifetimes.items()[i];
+    memory.offset[item.tensor.index()] = layout.offset[i];
+    memory.sum_of_tensor_bytes += item.bytes;
+  }
+  memory.scratch_bytes = layout.bytes;
+  memory.edges = boundary_edges(plan, order, lifetimes, layout);
+  return memory;
+}
+
+}  // namespace weft

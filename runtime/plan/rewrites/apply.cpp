@@ -1,0 +1,30 @@
+// Each kind of rewrite by the function that does it. Apart from runtime/plan/rewrite.cpp, so that texts of rewrites are
+// read without the graphs that these functions need.
+#include <stdexcept>
+
+#include "base/overloaded.h"
+#include "runtime/plan/rewrite.h"
+#include "runtime/plan/rewrites/rewrites.h"
+
+namespace weft {
+
+std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites,
+                                     const WeightLayouts* layouts) {
+  for (const Rewrite& each : rewrites) {
+    graph = std::visit(
+        Overloaded{[&](const BucketAllReduces& r) { return bucket_all_reduces(*graph, r); },
+                   [&](const SplitAllReduces& r) { return split_all_reduces(*graph, r); },
+                   [&](const ReduceScatterAllGather&) { return split_into_reduce_scatter_all_gather(*graph); },
+                   [&](const ReshardAfterForward& r) { return reshard_after_forward(*graph, r); },
+                   [&](const RecomputeLayers& r) { return recompute_layers(*graph, r); },
+                   [&](const PackWeights& r) {
+                     if (layouts == nullptr) throw std::logic_error("pack-weights for a device that isn't known");
+                     return pack_weights(*graph, r, *layouts);
+                   },
+                   [&](const FuseGelu&) { return fuse_gelu(*graph); }},
+        each);
+  }
+  return graph;
+}
+
+}  // namespace weft

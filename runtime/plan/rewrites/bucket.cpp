@@ -1,0 +1,215 @@
+// Buckets of all-reduces: fewer, larger messages over tensors that lie side by side.
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <unordered_set>
+#include <utility>
+
+#include "runtime/plan/rewrites/draft.h"
+#include "runtime/plan/rewrites/rewrites.h"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;  // bytes: where kernels and messages like their operands to begin
+
+bool aligned(const Tensor& tensor) {
+  return tensor.bytes() % kAlignment == 0;
+}
+
+// What the task reduces on the channel, if others may join it.
+std::optional<View> reduced_range(const Graph& graph, const Task& task, Channel channel) {
+  const AllReduce* reduce = plain_all_reduce(task);
+  if (reduce == nullptr || reduce->channel != channel) return {};
+  const View& view = task.accesses[0].view;
+  if (is_state(graph.tensor(view.tensor).role)) return {};
+  return view;
+}
+
+// Members reduce whole tensors, or parts of one tensor that lie side by side (the tensors that another channel's bucket
+// joined).
+struct Bucket {
+  std::vector<std::size_t> members;  // tasks
+  std::int64_t bytes = 0;
+  bool whole = true;
+  bool has_unaligned = false;       // of whole tensors
+  std::int64_t begin = 0, end = 0;  // of parts: elements
+};
+
+// Walks the tasks of a graph once and puts them in an order in which the members of each bucket can be one task.
+class BucketMaker {
+ public:
+  BucketMaker(const Graph& graph, Channel channel, std::int64_t bytes)
+      : graph_(graph), channel_(channel), bytes_(bytes), waits_for_(graph.tasks().size(), 0) {}
+
+  std::shared_ptr<const Graph> run() {
+    for (std::size_t i = 0; i < graph_.tasks().size(); ++i) visit(i);
+    close();
+    return draft_of_order();
+  }
+
+ private:
+  const Task& task(std::size_t i) const { return graph_.tasks()[i]; }
+
+  void visit(std::size_t i) {
+    const bool waits = open_ && mark(i);
+    const Channel* channel = channel_of(task(i).operation);
+    if (channel == nullptr || *channel != channel_) {
+      (open_ ? behind_ : order_).push_back(i);
+      return;
+    }
+    const auto range = reduced_range(graph_, task(i), channel_);
+    if (open_ && !waits && range && !joined_.contains(range->tensor) && fits(i, *range)) {
+      join(i, *range);
+      return;
+    }
+    close();
+    if (!range || joined_.contains(range->tensor)) {
+      order_.push_back(i);
+      return;
+    }
+    open_.emplace();
+    open_->whole = is_whole(*range);
+    open_->begin = open_->end = range->offset;
+    ++number_;
+    join(i, *range);
+  }
+
+  // Does the task wait for a member of the open bucket, directly or not?
+  bool mark(std::size_t i) {
+    const auto edges = graph_.in_edges(TaskId(i));
+    if (std::ranges::any_of(
+            edges, [&](const Edge& edge) { return edge.distance == 0 && waits_for_[edge.from.index()] == number_; })) {
+      waits_for_[i] = number_;
+      return true;
+    }
+    return false;
+  }
+
+  bool is_whole(const View& range) const { return range.elements() == graph_.tensor(range.tensor).elements(); }
+
+  std::int64_t bytes_of(const View& range) const {
+    return range.elements() * static_cast<std::int64_t>(size_of(graph_.tensor(range.tensor).dtype));
+  }
+
+  bool fits(std::size_t i, const View& range) const {
+    const Task &first = task(open_->members.front()), &other = task(i);
+    const TensorId tensor = first.accesses[0].view.tensor;
+    const Tensor &ours = graph_.tensor(tensor), &theirs = graph_.tensor(range.tensor);
+    if (first.phase != other.phase || first.micro_batch != other.micro_batch || ours.dtype != theirs.dtype ||
+        ours.role != theirs.role ||
+        std::get<AllReduce>(first.operation).ranks != std::get<AllReduce>(other.operation).ranks ||
+        open_->bytes + bytes_of(range) > bytes_ || open_->whole != is_whole(range)) {
+      return false;
+    }
+    if (open_->whole) return aligned(theirs) || !open_->has_unaligned;
+    return tensor == range.tensor && (range.offset == open_->end || range.end() == open_->begin);
+  }
+
+  void join(std::size_t i, const View& range) {
+    waits_for_[i] = number_;
+    open_->members.push_back(i);
+    open_->bytes += bytes_of(range);
+    open_->has_unaligned = open_->has_unaligned || !aligned(graph_.tensor(range.tensor));
+    open_->begin = std::min(open_->begin, range.offset);
+    open_->end = std::max(open_->end, range.end());
+    // The bucket stands here now: what waits for it goes behind it, the rest stays before it.
+    for (const std::size_t between : behind_) {
+      (waits_for_[between] == number_ ? moved_ : order_).push_back(between);
+    }
+    behind_.clear();
+  }
+
+  void close() {
+    if (!open_) return;
+    order_.push_back(open_->members.back());
+    order_.insert(order_.end(), moved_.begin(), moved_.end());
+    order_.insert(order_.end(), behind_.begin(), behind_.end());
+    moved_.clear();
+    behind_.clear();
+    if (open_->members.size() > 1) {
+      for (const std::size_t member : open_->members) joined_.insert(task(member).accesses[0].view.tensor);
+      buckets_.push_back(std::move(*open_));
+    }
+    open_.reset();
+  }
+
+  std::shared_ptr<const Graph> draft_of_order() {
+    GraphDraft draft(graph_);
+    std::vector<std::pair<TensorId, std::int64_t>> place(graph_.tensors().size());
+    for (std::size_t i = 0; i < place.size(); ++i) place[i] = {TensorId(i), 0};
+    for (const Bucket& bucket : buckets_) merge(draft, bucket, place);
+    std::vector<Task> tasks;
+    for (const std::size_t i : order_) {
+      Task& moved = tasks.emplace_back(std::move(draft.tasks()[i]));
+      for (Access& access : moved.accesses) {
+        if (access.view.tensor.index() >= place.size()) continue;  // of a bucket
+        const auto [tensor, offset] = place[access.view.tensor.index()];
+        access.view.tensor = tensor;
+        access.view.offset += offset;
+      }
+    }
+    draft.tasks() = std::move(tasks);
+    return std::move(draft).build();
+  }
+
+  void merge(GraphDraft& draft, const Bucket& bucket, std::vector<std::pair<TensorId, std::int64_t>>& place) const {
+    if (!bucket.whole) {
+      const TensorId tensor = task(bucket.members.front()).accesses[0].view.tensor;
+      become_bucket(draft, bucket, {tensor, bucket.begin, 1, bucket.end - bucket.begin, bucket.end - bucket.begin});
+      return;
+    }
+    std::vector<TensorId> tensors;
+    for (const std::size_t member : bucket.members) tensors.push_back(task(member).accesses[0].view.tensor);
+    std::stable_partition(tensors.begin(), tensors.end(), [&](TensorId id) { return aligned(graph_.tensor(id)); });
+    Tensor merged = graph_.tensor(tensors.front());
+    std::int64_t count = 0;
+    for (const TensorId id : tensors) {
+      place[id.index()].second = count;
+      count += graph_.tensor(id).elements();
+    }
+    merged.name += ".bucket";
+    merged.shape = {count};
+    const TensorId whole = draft.add_tensor(std::move(merged));
+    for (const TensorId id : tensors) place[id.index()].first = whole;
+    become_bucket(draft, bucket, {whole, 0, 1, count, count});
+  }
+
+  // The last member becomes the bucket; the others are in no order any more.
+  void become_bucket(GraphDraft& draft, const Bucket& bucket, const View& range) const {
+    Task& reduce = draft.tasks()[bucket.members.back()];
+    auto& operation = std::get<AllReduce>(reduce.operation);
+    operation.count = range.elements();
+    const std::int64_t work = all_reduce_workspace(operation.count, operation.ranks);
+    reduce.name = draft.fresh_task_name(reduce.name + ".bucket");
+    const DType dtype = draft.tensor(range.tensor).dtype;
+    const TensorId workspace = draft.add_tensor({reduce.name + ".workspace", dtype, {work}, Role::workspace});
+    reduce.accesses = {read_write(range), write({workspace, 0, 1, work, work})};
+  }
+
+  const Graph& graph_;
+  const Channel channel_;
+  const std::int64_t bytes_;
+  std::vector<std::size_t> order_;
+  std::optional<Bucket> open_;
+  std::uint32_t number_ = 0;              // of the open bucket, from 1 on
+  std::vector<std::uint32_t> waits_for_;  // by task: the last bucket that it waits for or is in
+  std::vector<std::size_t> behind_;       // tasks behind the last member of the open bucket
+  std::vector<std::size_t> moved_;        // tasks before it that wait for an earlier member
+  std::vector<Bucket> buckets_;
+  std::unordered_set<TensorId> joined_;  // a tensor moves once; reduced again, it is reduced alone
+};
+
+}  // namespace
+
+std::shared_ptr<const Graph> bucket_all_reduces(const Graph& graph, const BucketAllReduces& rewrite) {
+  std::set<Channel> channels;
+  for (const Task& task : graph.tasks()) {
+    if (const auto* reduce = std::get_if<AllReduce>(&task.operation)) channels.insert(reduce->channel);
+  }
+  auto bucketed = std::make_shared<const Graph>(graph);
+  for (const Channel channel : channels) bucketed = BucketMaker(*bucketed, channel, rewrite.bytes).run();
+  return bucketed;
+}
+
+}  // namespace weft

@@ -1,0 +1,82 @@
+#include "runtime/plan/rewrites/duplicate.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/plan/rewrites/draft.h"
+
+namespace weft {
+
+TensorUses::TensorUses(const Graph& graph) : readers(graph.tensors().size()), writers(graph.tensors().size()) {
+  const auto note = [](std::vector<std::size_t>& tasks, std::size_t task) {
+    if (tasks.empty() || tasks.back() != task) tasks.push_back(task);
+  };
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    for (const Access& access : graph.tasks()[i].accesses) {
+      const std::size_t tensor = access.view.tensor.index();
+      if (access.mode != AccessMode::write) note(readers[tensor], i);
+      if (access.mode != AccessMode::read) note(writers[tensor], i);
+    }
+  }
+}
+
+bool TensorUses::written_between(const Graph& graph, const View& view, std::size_t after, std::size_t before) const {
+  const auto& tasks = writers[view.tensor.index()];
+  for (auto at = std::ranges::upper_bound(tasks, after); at != tasks.end() && *at < before; ++at) {
+    for (const Access& access : graph.tasks()[*at].accesses) {
+      if (access.mode != AccessMode::read && access.view.tensor == view.tensor && overlaps(access.view, view)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::shared_ptr<const Graph> duplicate(const Graph& graph, std::vector<Duplication> duplications) {
+  GraphDraft draft(graph);
+  std::ranges::stable_sort(duplications, {}, &Duplication::before);
+  std::vector<std::vector<Task>> copies(duplications.size());
+  for (std::size_t d = 0; d < duplications.size(); ++d) {
+    const Duplication& duplication = duplications[d];
+    std::unordered_map<TensorId, TensorId> own;
+    for (const std::size_t source : duplication.sources) {
+      for (const Access& access : graph.tasks()[source].accesses) {
+        const TensorId id = access.view.tensor;
+        if (access.mode == AccessMode::read || own.contains(id)) continue;
+        Tensor again = graph.tensor(id);
+        again.name += duplication.suffix;
+        own.emplace(id, draft.add_tensor(std::move(again)));
+      }
+    }
+    const auto redirect = [&](Task& task) {
+      for (Access& access : task.accesses) {
+        if (const auto found = own.find(access.view.tensor); found != own.end()) access.view.tensor = found->second;
+      }
+    };
+    for (const std::size_t source : duplication.sources) {
+      Task& copy = copies[d].emplace_back(graph.tasks()[source]);
+      redirect(copy);
+      copy.name = draft.fresh_task_name(copy.name + duplication.suffix);
+      copy.phase = duplication.phase;
+      copy.micro_batch = duplication.micro_batch;
+    }
+    for (const std::size_t reader : duplication.readers) redirect(draft.tasks()[reader]);
+  }
+  std::vector<Task> tasks;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < draft.tasks().size(); ++i) {
+    for (; next < duplications.size() && duplications[next].before == i; ++next) {
+      std::ranges::move(copies[next], std::back_inserter(tasks));
+    }
+    tasks.push_back(std::move(draft.tasks()[i]));
+  }
+  draft.tasks() = std::move(tasks);
+  return std::move(draft).build();
+}
+
+bool names_layer(const std::vector<std::int32_t>& layers, std::int32_t layer) {
+  return layers.empty() || std::ranges::find(layers, layer) != layers.end();
+}
+
+}  // namespace weft

@@ -1,0 +1,108 @@
+// GELU as the epilogue of the product that it reads, and its gradient as that of the product that it reads.
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "runtime/plan/rewrites/draft.h"
+#include "runtime/plan/rewrites/duplicate.h"
+#include "runtime/plan/rewrites/rewrites.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kC = 2;  // of a Gemm
+
+bool one_pass(const Task& a, const Task& b) {
+  return a.layer == b.layer && a.micro_batch == b.micro_batch && a.phase == b.phase;
+}
+
+class GeluFusion {
+ public:
+  explicit GeluFusion(const Graph& graph) : graph_(graph), uses_(graph), draft_(graph) {}
+
+  std::shared_ptr<const Graph> run() && {
+    for (std::size_t i = 0; i < graph_.tasks().size(); ++i) {
+      const Operation& operation = graph_.tasks()[i].operation;
+      if (std::holds_alternative<GeluForward>(operation)) fuse_forward(i);
+      if (std::holds_alternative<GeluBackward>(operation)) fuse_backward(i);
+    }
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < draft_.tasks().size(); ++i) {
+      if (!fused_.contains(i)) tasks.push_back(std::move(draft_.tasks()[i]));
+    }
+    draft_.tasks() = std::move(tasks);
+    return std::move(draft_).build();
+  }
+
+ private:
+  // Task i: x read, y write.
+  void fuse_forward(std::size_t i) {
+    const std::vector<Access>& accesses = graph_.tasks()[i].accesses;
+    const View &x = accesses[0].view, &y = accesses[1].view;
+    Task* const product = product_of(x, i);
+    if (product == nullptr || !std::get<Gemm>(product->operation).has_bias || !fits(y, x, i)) return;
+    add_epilogue(*product, Epilogue::gelu, write(y));
+    fused_.insert(i);
+  }
+
+  // Task i: x read, dy read, dx write. The product comes to read x, so that has to be there by then.
+  void fuse_backward(std::size_t i) {
+    const std::vector<Access>& accesses = graph_.tasks()[i].accesses;
+    const View &x = accesses[0].view, &dy = accesses[1].view, &dx = accesses[2].view;
+    Task* const product = product_of(dy, i);
+    if (product == nullptr || std::get<Gemm>(product->operation).has_bias || !fits(dx, dy, i)) return;
+    const std::size_t place = uses_.writers[dy.tensor.index()].front();
+    if (uses_.readers[dy.tensor.index()].size() > 1 || !whole(x) || x.tensor == dy.tensor) return;
+    if (uses_.written_between(graph_, x, place, i)) return;
+    product->accesses[kC] = write(dx);
+    add_epilogue(*product, Epilogue::gelu_gradient, read(x));
+    fused_.insert(i);
+  }
+
+  // The product that alone writes the matrix, all of it, if `reader` reads all of it in the same pass and the product
+  // can have an epilogue.
+  Task* product_of(const View& matrix, std::size_t reader) {
+    const auto& writers = uses_.writers[matrix.tensor.index()];
+    if (writers.size() != 1 || writers.front() >= reader || !whole(matrix)) return nullptr;
+    Task& task = draft_.tasks()[writers.front()];
+    const auto* gemm = std::get_if<Gemm>(&task.operation);
+    if (gemm == nullptr || gemm->accumulate || gemm->epilogue != Epilogue::none) return nullptr;
+    if (!one_pass(task, graph_.tasks()[reader])) return nullptr;
+    const Access& c = task.accesses[kC];
+    const bool all = c.view.tensor == matrix.tensor && c.mode == AccessMode::write && whole(c.view);
+    return all && gemm->m * gemm->n == matrix.elements() ? &task : nullptr;
+  }
+
+  // Can the product of `like` write `result`, which task i writes, in its own place? Then nobody may see it before i.
+  bool fits(const View& result, const View& like, std::size_t i) const {
+    const Tensor &to = graph_.tensor(result.tensor), &from = graph_.tensor(like.tensor);
+    const auto first = [](const std::vector<std::size_t>& tasks) { return tasks.empty() ? SIZE_MAX : tasks.front(); };
+    const std::size_t index = result.tensor.index();
+    return whole(result) && result.elements() == like.elements() && to.dtype == from.dtype &&
+           to.role == Role::activation && from.role == Role::activation &&
+           std::min(first(uses_.readers[index]), first(uses_.writers[index])) == i;
+  }
+
+  bool whole(const View& view) const {
+    return view.offset == 0 && view.contiguous() && view.elements() == graph_.tensor(view.tensor).elements();
+  }
+
+  static void add_epilogue(Task& product, Epilogue epilogue, const Access& access) {
+    auto& gemm = std::get<Gemm>(product.operation);
+    gemm.epilogue = epilogue;
+    product.accesses.insert(product.accesses.begin() + (gemm.has_bias ? 4 : 3), access);
+  }
+
+  const Graph& graph_;
+  TensorUses uses_;
+  GraphDraft draft_;
+  std::unordered_set<std::size_t> fused_;  // tasks that products do now
+};
+
+}  // namespace
+
+std::shared_ptr<const Graph> fuse_gelu(const Graph& graph) {
+  return GeluFusion(graph).run();
+}
+
+}  // namespace weft

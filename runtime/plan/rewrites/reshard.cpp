@@ -1,0 +1,45 @@
+// Weights gathered once more by each pass that reads them: more messages, and no gathered weight outlives a pass.
+#include <map>
+#include <utility>
+
+#include "runtime/plan/rewrites/duplicate.h"
+#include "runtime/plan/rewrites/rewrites.h"
+
+namespace weft {
+
+std::shared_ptr<const Graph> reshard_after_forward(const Graph& graph, const ReshardAfterForward& rewrite) {
+  const TensorUses uses(graph);
+  std::vector<Duplication> duplications;
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    if (graph.tensors()[t].role != Role::gathered || uses.writers[t].size() != 1) continue;
+    const std::size_t gather = uses.writers[t].front();
+    const Task& task = graph.tasks()[gather];
+    if (!std::holds_alternative<AllGather>(task.operation) || task.phase != Phase::forward ||
+        !names_layer(rewrite.layers, task.layer)) {
+      continue;
+    }
+    // In the order of their first readers; the pass that stands first keeps the gather that is there.
+    std::vector<std::pair<std::pair<std::int32_t, Phase>, std::vector<std::size_t>>> passes;
+    bool in_backward = false;
+    for (const std::size_t reader : uses.readers[t]) {
+      const Task& reading = graph.tasks()[reader];
+      const std::pair pass(reading.micro_batch, reading.phase);
+      in_backward = in_backward || reading.phase == Phase::backward;
+      auto known = passes.begin();
+      while (known != passes.end() && known->first != pass) ++known;
+      if (known == passes.end()) known = passes.insert(known, {pass, {}});
+      known->second.push_back(reader);
+    }
+    if (!in_backward) continue;
+    for (std::size_t p = 0; p < passes.size(); ++p) {
+      auto& [pass, readers] = passes[p];
+      if (p == 0 && pass.second == Phase::forward) continue;
+      if (uses.written_between(graph, task.accesses[0].view, gather, readers.front())) continue;
+      const std::size_t before = readers.front();
+      duplications.push_back({{gather}, std::move(readers), before, ".again", pass.second, pass.first});
+    }
+  }
+  return duplicate(graph, std::move(duplications));
+}
+
+}  // namespace weft

@@ -1,0 +1,61 @@
+// What really happened: begin and end of every task on every stream of one rank, and what that says about overlap.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/intervals.h"
+#include "runtime/plan/plan.h"
+
+namespace weft {
+
+/// Times are nanoseconds of std::chrono::steady_clock. For a collective, `begin` is when it was started with all of its
+/// inputs ready, `end` when its completion was seen.
+struct TaskTime {
+  std::int64_t begin = 0, end = 0;
+  friend bool operator==(const TaskTime&, const TaskTime&) = default;
+};
+
+/// One step of one rank, indexed like the plan: times[stream][entry].
+struct StepTrace {
+  std::int64_t step = 0;
+  std::int64_t begin = 0, end = 0;
+  std::vector<std::vector<TaskTime>> times;
+};
+
+/// When one rank was busy in a step, each kind's intervals merged. exposed = communicating while no computation runs.
+struct BusyTimes {
+  Intervals compute, communication, exposed;
+  std::vector<Intervals> streams;  // by stream
+};
+
+/// Throws std::logic_error if the trace has other streams or entries than the plan.
+void check_shape(const Plan& plan, const StepTrace& trace);
+
+/// Of when each stream had work, and which streams compute.
+BusyTimes busy_times(std::vector<Intervals> streams, const std::vector<bool>& compute);
+
+/// Throws std::logic_error as check_shape() does.
+BusyTimes busy_times(const Plan& plan, const StepTrace& trace);
+
+/// Interval sums of one step on one rank, in nanoseconds; overlapped = communicating while a computation runs, so that
+/// exposed + overlapped = communication.
+struct OverlapSummary {
+  std::int64_t step = 0, compute = 0, communication = 0, exposed = 0, overlapped = 0;
+  /// overlapped / communication, in [0, 1]; 0 when nothing communicates.
+  double overlap_fraction() const {
+    return communication == 0 ? 0.0 : static_cast<double>(overlapped) / static_cast<double>(communication);
+  }
+};
+
+OverlapSummary summarize(const BusyTimes& busy, Interval step);
+OverlapSummary summarize(const Plan& plan, const StepTrace& trace);
+
+/// Consecutive steps of one rank.
+struct RankTrace {
+  int rank = 0;
+  std::vector<StepTrace> steps;
+};
+
+}  // namespace weft

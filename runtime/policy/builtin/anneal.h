@@ -1,0 +1,42 @@
+// Policy `anneal`: searches the priorities of a list schedule by simulated annealing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/policy/policy.h"
+#include "runtime/policy/policy_parameters.h"
+#include "runtime/policy/scheduling/list_schedule.h"
+
+namespace weft {
+
+/// What a search found.
+struct Annealed {
+  std::vector<double> priority;  // by task
+  double first = 0, best = 0;    // makespans of the list schedules by the given and by this priority; best ≤ first
+};
+
+/// `moves` times: changes priorities, schedules again, and keeps the change if the makespan isn't longer, else with
+/// probability exp(−Δ/θ); θ begins at 0.2 % of the best makespan and shrinks by 0.05 % a move (Kirkpatrick, Gelatt and
+/// Vecchi, "Optimization by simulated annealing", 1983). A change shifts all tasks of a pass of one micro-batch, or of
+/// one of its layers, or it moves 1 to 4 tasks: drawn from all, or such as their stream kept waiting on the path that
+/// took longest, above the task that ran instead.
+Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed);
+
+/// Starts from the order of critical-path, swept (sweep.h), and without a memory limit is never longer than it by
+/// makespan.h. `iterations`: moves, of which each
+/// costs one list schedule; `seed`: by default the options'.
+class AnnealPolicy final : public Policy {
+ public:
+  AnnealPolicy() = default;
+  explicit AnnealPolicy(PolicyParameters& parameters);
+  std::string name() const override { return "anneal"; }
+  Order order(const Graph& graph, const PolicyOptions& options) const override;
+
+ private:
+  std::int64_t iterations_ = 500;
+  std::optional<std::uint64_t> seed_;
+};
+
+}  // namespace weft

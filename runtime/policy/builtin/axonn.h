@@ -1,0 +1,33 @@
+// Policy `axonn`: the overlap of AxoNN, switch by switch.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/policy/policy.h"
+#include "runtime/policy/policy_parameters.h"
+
+namespace weft {
+
+/// Program order on one compute stream. A collective starts when the computations issued before it are done, and the
+/// next task waits for it, except (Singh et al., "Democratizing AI: Open-source Scalable LLM Training on GPU-based
+/// Supercomputers", SC24; AxoNN's intra_layer/overlap_communication.py):
+/// - `oar`: the reduction of an input gradient over x or y is waited for behind the same layer's weight and bias
+///   gradients;
+/// - `ors`: reductions of gradients over z are waited for at the end of the backward pass;
+/// - `oag`: in the forward pass the gather of a weight over z is issued when the weight `lookahead` gathers before it
+///   is used first, and waited for where its own weight is.
+/// Reductions over the data axis follow behind the backward pass, one after the other, and block. AxoNN reduces over z
+/// in each micro-batch; Weft's graphs do it once a step, in the last.
+class AxonnPolicy final : public Policy {
+ public:
+  AxonnPolicy() = default;
+  explicit AxonnPolicy(PolicyParameters& parameters);
+  std::string name() const override { return "axonn"; }
+  Order order(const Graph& graph, const PolicyOptions& options) const override;
+
+ private:
+  bool oar_ = true, ors_ = true, oag_ = true;
+  std::int64_t lookahead_ = 1;  // gathers
+};
+
+}  // namespace weft

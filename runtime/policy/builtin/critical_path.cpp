@@ -1,0 +1,18 @@
+#include "runtime/policy/builtin/critical_path.h"
+
+#include "runtime/policy/scheduling/list_schedule.h"
+#include "runtime/policy/scheduling/within_limit.h"
+
+namespace weft {
+
+Order CriticalPathPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+  const TaskCosts costs = costs_of(graph, options);
+  const auto order_under = [&](const PolicyOptions& limited) {
+    ListScheduler scheduler(graph, costs, limited);
+    scheduler.run(upward_rank(graph, costs.ns));
+    return scheduler.order("the longest path to the end of the step");
+  };
+  return order_within_limit(graph, options, order_under).order;
+}
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// Policy `ddp-bucket`: gradients are reduced over the data axis in buckets, as PyTorch's DistributedDataParallel does.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/policy/policy.h"
+#include "runtime/policy/policy_parameters.h"
+
+namespace weft {
+
+/// Gradients fill buckets in the order in which the backward pass completes them (Li et al., "PyTorch Distributed:
+/// Experiences on Accelerating Data Parallel Training", VLDB 2020). A bucket holds at most `bucket-mb` MiB, the first
+/// one, which can leave early, `first-mb`; a larger gradient has one to itself. When the last gradient of a bucket is
+/// there, its reductions are issued side by side, in the order of buckets; the update waits for all of them. The rest
+/// is as in `program`. As a rewrite, neighbouring all-reduces become one message of at most `bucket-mb`.
+class DdpBucketPolicy final : public Policy {
+ public:
+  DdpBucketPolicy() = default;
+  explicit DdpBucketPolicy(PolicyParameters& parameters);
+  std::string name() const override { return "ddp-bucket"; }
+  std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const override;
+  Order order(const Graph& graph, const PolicyOptions& options) const override;
+
+ private:
+  std::int64_t bucket_bytes_ = 25 << 20, first_bytes_ = 1 << 20;
+};
+
+}  // namespace weft

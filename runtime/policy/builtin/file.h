@@ -1,0 +1,34 @@
+// "file:PATH": replays a plan file.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "runtime/plan/plan_file.h"
+#include "runtime/policy/policy.h"
+
+namespace weft {
+
+/// The file's order, of the graph that its rewrites make. Graphs that share no task with the file (a run has some
+/// beside the training step) are ordered as by `program`.
+class FilePolicy final : public Policy {
+ public:
+  /// Throws UserError like read_plan_file().
+  explicit FilePolicy(const std::string& path);
+
+  std::string name() const override { return "file:" + path_; }
+  std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const override;
+  /// Throws UserError like order_of().
+  Order order(const Graph& graph, const PolicyOptions& options) const override;
+
+ private:
+  bool concerns(const Graph& graph) const;
+  bool has_the_tasks(const Graph& graph) const;
+
+  std::string path_;
+  PlanFile file_;
+  std::unordered_set<std::string> tasks_;
+};
+
+}  // namespace weft

@@ -1,0 +1,85 @@
+#include "runtime/policy/builtin/fsdp.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/policy/scheduling/arrangement.h"
+
+namespace weft {
+namespace {
+
+enum class Cause : std::uint8_t { none, ahead, behind, limiter, reduction };
+
+struct Anchor {
+  TaskId task;  // the last computation of the unit that must be done; invalid: of none
+  Cause cause = Cause::none;
+};
+
+bool reduces_gradient(const Task& task) {
+  const Channel* channel = channel_of(task.operation);
+  return channel != nullptr && task.phase == Phase::backward &&
+         (*channel == Channel::z_scatter || *channel == Channel::data);
+}
+
+}  // namespace
+
+FsdpPolicy::FsdpPolicy(PolicyParameters& parameters)
+    : post_(parameters.word("backward", "pre", {"pre", "post"}) == "post"),
+      reshard_(parameters.truth("reshard", true)),
+      forward_depth_(parameters.integer("forward-depth", 1, 0, 1 << 20)),
+      backward_depth_(parameters.integer("backward-depth", 1, 0, 1 << 20)),
+      max_gathered_(parameters.integer("max-gathered", 2, 1, 1 << 20)) {}
+
+std::vector<Rewrite> FsdpPolicy::rewrites(const Graph& graph, const PolicyOptions&) const {
+  const auto kept_for_backward = [&](const Edge& edge) {
+    return edge.distance == 0 && edge.reason == EdgeReason::read_after_write && is_gather(graph.task(edge.from)) &&
+           graph.task(edge.from).phase == Phase::forward && graph.task(edge.to).phase == Phase::backward;
+  };
+  if (!reshard_ || std::ranges::none_of(graph.edges(), kept_for_backward)) return {};
+  return {ReshardAfterForward{}};
+}
+
+Order FsdpPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+  Arrangement arrangement(graph);
+  std::vector<Anchor> anchors(graph.tasks().size());
+  std::vector<TaskId> last_of_unit;  // computation, of the unit or of those before it
+  std::int64_t done = -1;            // the unit that the next gather waits for
+  for (const Visit& visit : visits_of(graph)) {
+    const auto unit = static_cast<std::int64_t>(last_of_unit.size());
+    const bool backward = visit.phase == Phase::backward, post = backward && post_;
+    const std::int64_t ahead = unit - (backward ? backward_depth_ : forward_depth_) - (post ? 0 : 1);
+    const std::int64_t limiter = unit - max_gathered_;
+    last_of_unit.push_back(last_of_unit.empty() ? TaskId() : last_of_unit.back());
+    for (std::size_t i = visit.first; i < visit.end; ++i) {
+      const Task& task = graph.tasks()[i];
+      if (!is_collective(task.operation)) last_of_unit.back() = TaskId(i);
+      if (reduces_gradient(task)) anchors[i].cause = Cause::reduction;
+      if (!is_gather(task)) continue;
+      done = std::max(done, std::min(unit - 1, std::max(ahead, limiter)));  // gathers stay in the order of units
+      Cause cause = post ? Cause::behind : Cause::ahead;
+      if (limiter > ahead) cause = Cause::limiter;
+      anchors[i] = {done < 0 ? TaskId() : last_of_unit[static_cast<std::size_t>(done)], cause};
+      if (anchors[i].task.valid()) arrangement.behind(TaskId(i), anchors[i].task);
+      if (!anchors[i].task.valid()) arrangement.before(TaskId(i), TaskId(std::size_t{0}));
+    }
+  }
+  Order order = program_order(graph, options, arrangement.sequence());
+  const auto first = static_cast<std::uint32_t>(order.reasons.size());
+  order.reasons.push_back(fmt::format("gathered ahead: {} layers in the forward, {} in the backward pass",
+                                      forward_depth_, backward_depth_));
+  order.reasons.push_back(fmt::format("gathered {} layers ahead, behind that layer's gradients", backward_depth_));
+  order.reasons.push_back(fmt::format("limiter: at most {} layers are gathered and not passed yet", max_gathered_));
+  order.reasons.emplace_back("gradient reduced behind the rest of the backward pass");
+  EdgeAdder edges(order);
+  for (Placement& placement : order.sequence) {
+    const Anchor& anchor = anchors[placement.task.index()];
+    if (anchor.cause == Cause::none) continue;
+    placement.reason = first + static_cast<std::uint32_t>(anchor.cause) - 1;
+    if (anchor.task.valid()) edges.add(anchor.task, placement.task);
+  }
+  return order;
+}
+
+}  // namespace weft

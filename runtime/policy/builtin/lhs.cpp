@@ -1,0 +1,115 @@
+#include "runtime/policy/builtin/lhs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/policy/scheduling/within_limit.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kDefaultRules = "memory+release+critical+unlock+consumer+program";
+
+}  // namespace
+
+RuleChooser::RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector<LhsRule> rules)
+    : rules_(std::move(rules)), rank_(upward_rank(graph, costs.ns)) {
+  const std::size_t tasks = graph.tasks().size();
+  near_.assign(tasks, std::numeric_limits<double>::infinity());
+  communication_.assign(tasks, 0);
+  consumer_.assign(tasks, std::numeric_limits<std::uint32_t>::max());
+  for (const Task& task : graph.tasks()) collective_.push_back(is_collective(task.operation) ? 1 : 0);
+  for (std::size_t i = tasks; i-- > 0;) {  // edges lead to higher numbers: those are settled
+    for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
+      const Edge& edge = graph.edges()[index];
+      if (edge.distance != 0) continue;
+      const std::size_t to = edge.to.index();
+      near_[i] = std::min(near_[i], collective_[to] != 0 ? 0 : costs.ns[to] + near_[to]);
+      communication_[i] = std::max(communication_[i], communication_[to] + (collective_[to] != 0 ? costs.ns[to] : 0));
+      consumer_[i] = std::min(consumer_[i], edge.to.value);
+    }
+    near_[i] += costs.ns[i];
+  }
+}
+
+std::vector<std::string> RuleChooser::reasons() const {
+  std::vector<std::string> reasons;
+  for (const LhsRule rule : rules_) reasons.emplace_back(reason_of(rule));
+  return reasons;
+}
+
+double RuleChooser::value(LhsRule rule, std::uint32_t task, const ListScheduler& state) const {
+  const bool collective = collective_[task] != 0;
+  switch (rule) {
+    case LhsRule::memory:
+      if (state.memory_limit() <= 0 || 2 * state.memory().live() <= state.memory_limit()) return 0;
+      [[fallthrough]];
+    case LhsRule::less_memory:
+      return static_cast<double>(state.memory().frees(task) - state.memory().adds(task));
+    case LhsRule::release: {
+      double sum = 0;
+      for (const std::uint32_t next : state.successors(task)) {
+        if (collective_[next] != 0 && state.missing(next) == 1) sum += state.cost(next);
+      }
+      return sum;
+    }
+    case LhsRule::near:
+      return collective ? 0 : -near_[task];
+    case LhsRule::communication:
+      return communication_[task];
+    case LhsRule::hide: {
+      const auto end = state.end_of_collectives();
+      return collective || !end ? 0 : -std::abs(*end - state.now() - state.cost(task));
+    }
+    case LhsRule::critical:
+      return rank_[task];
+    case LhsRule::unlock: {
+      const auto next = state.successors(task);
+      return static_cast<double>(std::ranges::count_if(next, [&](std::uint32_t n) { return state.missing(n) == 1; }));
+    }
+    case LhsRule::consumer:
+      return collective ? -static_cast<double>(consumer_[task]) : 0;
+    case LhsRule::program:
+      return -static_cast<double>(task);
+  }
+  return 0;
+}
+
+ListChooser::Choice RuleChooser::choose(std::span<const std::uint32_t> ready, const ListScheduler& state) {
+  best_.resize(ready.size());
+  for (std::uint32_t i = 0; i < best_.size(); ++i) best_[i] = i;
+  std::uint32_t decided = 0;
+  for (std::uint32_t r = 0; r < rules_.size() && best_.size() > 1; ++r) {
+    double most = -std::numeric_limits<double>::infinity();
+    next_.clear();
+    for (const std::uint32_t i : best_) {
+      const double own = value(rules_[r], ready[i], state);
+      if (own > most) next_.clear();
+      if (own < most) continue;
+      most = own;
+      next_.push_back(i);
+    }
+    if (next_.size() < best_.size()) decided = r;
+    best_.swap(next_);
+  }
+  return {best_.front(), decided};
+}
+
+LhsPolicy::LhsPolicy() : rules_(parse_lhs_rules(kDefaultRules)) {}
+
+LhsPolicy::LhsPolicy(PolicyParameters& parameters) : rules_(lhs_rules(parameters.text("rules", kDefaultRules))) {}
+
+Order LhsPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+  const TaskCosts costs = costs_of(graph, options);
+  const auto order_under = [&](const PolicyOptions& limited) {
+    ListScheduler scheduler(graph, costs, limited);
+    if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
+    RuleChooser chooser(graph, costs, rules_);
+    scheduler.run(chooser);
+    return scheduler.order(chooser);
+  };
+  return order_within_limit(graph, options, order_under).order;
+}
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+// Policy `lhs`: a latency-hiding list schedule by an ordered list of rules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/policy/policy.h"
+#include "runtime/policy/policy_parameters.h"
+#include "runtime/policy/scheduling/lhs_rules.h"
+#include "runtime/policy/scheduling/list_schedule.h"
+
+namespace weft {
+
+/// The first rule by which the winner differs from the last task that was as good until then is its recorded reason.
+class RuleChooser final : public ListChooser {
+ public:
+  RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector<LhsRule> rules);
+  std::vector<std::string> reasons() const override;
+  Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) override;
+
+ private:
+  double value(LhsRule rule, std::uint32_t task, const ListScheduler& state) const;
+
+  std::vector<LhsRule> rules_;
+  std::vector<double> rank_, near_, communication_;  // by task
+  std::vector<std::uint32_t> consumer_;              // by task: the first that an edge leads to
+  std::vector<char> collective_;
+  std::vector<std::uint32_t> best_, next_;  // of a choice: indices into `ready`
+};
+
+/// `rules`: their list, in order, or the file that has it (lhs_rules.h). Whatever it says, the memory limit is kept as
+/// in list_schedule.h.
+class LhsPolicy final : public Policy {
+ public:
+  LhsPolicy();
+  explicit LhsPolicy(std::string_view rules) : rules_(parse_lhs_rules(rules)) {}
+  explicit LhsPolicy(PolicyParameters& parameters);
+  std::string name() const override { return "lhs"; }
+  Order order(const Graph& graph, const PolicyOptions& options) const override;
+
+ private:
+  std::vector<LhsRule> rules_;
+};
+
+}  // namespace weft

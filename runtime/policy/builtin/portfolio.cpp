@@ -1,0 +1,157 @@
+#include "runtime/policy/builtin/portfolio.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/plan/plan.h"
+#include "runtime/policy/builtin/anneal.h"
+#include "runtime/policy/builtin/axonn.h"
+#include "runtime/policy/builtin/critical_path.h"
+#include "runtime/policy/builtin/ddp_bucket.h"
+#include "runtime/policy/builtin/fsdp.h"
+#include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/program.h"
+#include "runtime/policy/builtin/random.h"
+#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/builtin/sweep.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/within_limit.h"
+
+namespace weft {
+namespace {
+
+constexpr int kSweeps = 30;  // from each of the orders to begin with
+
+struct Candidate {
+  std::string name;
+  Order order;
+  double makespan = 0;             // nanoseconds
+  std::int64_t scratch_bytes = 0;  // of its plan; 0 without a memory limit
+};
+
+/// Weighs orders of one graph.
+class Judge {
+ public:
+  Judge(const Graph& graph, const PolicyOptions& options)
+      : graph_(graph),
+        borrowed_(std::shared_ptr<void>(), &graph),
+        options_(options),
+        costs_(costs_of(graph, options)) {}
+
+  const TaskCosts& costs() const { return costs_; }
+  bool limited() const { return options_.memory_limit > 0; }
+  bool fits(const Candidate& candidate) const { return !limited() || candidate.scratch_bytes <= options_.memory_limit; }
+  double makespan(const Order& order) const { return timetable_of(graph_, order, costs_, options_).makespan; }
+  Candidate weigh(std::string name, Order order) const {
+    Candidate candidate{std::move(name), std::move(order), 0, 0};
+    candidate.makespan = makespan(candidate.order);
+    if (limited()) candidate.scratch_bytes = make_plan(borrowed_, candidate.order, candidate.name).scratch_bytes;
+    return candidate;
+  }
+  /// By the largest priority, as far below the limit as it takes.
+  Candidate weigh(std::string name, std::span<const double> priority, const std::string& rule) const {
+    LimitedOrder found = order_within_limit(
+        graph_, options_,
+        [&](const PolicyOptions& limited) {
+          ListScheduler scheduler(graph_, costs_, limited);
+          scheduler.run(priority);
+          return scheduler.order(rule);
+        },
+        list_limit_);
+    const double time = makespan(found.order);
+    return {std::move(name), std::move(found.order), time, found.scratch_bytes};
+  }
+  /// The limit under which list schedules keep to the options'.
+  std::int64_t list_limit() const { return list_limit_; }
+  void find_list_limit() {
+    if (!limited()) return;
+    const std::vector<double> rank = upward_rank(graph_, costs_.ns);
+    list_limit_ = order_within_limit(graph_, options_, [&](const PolicyOptions& under) {
+                    ListScheduler scheduler(graph_, costs_, under);
+                    scheduler.run(rank);
+                    return scheduler.order("");
+                  }).limit;
+  }
+
+ private:
+  const Graph& graph_;
+  std::shared_ptr<const Graph> borrowed_;
+  PolicyOptions options_;
+  TaskCosts costs_;
+  std::int64_t list_limit_ = options_.memory_limit;
+};
+
+/// Priorities that start tasks in the order in which they start in another order.
+std::vector<double> as_in(const Graph& graph, const Judge& judge, const PolicyOptions& options, const Order& order) {
+  std::vector<double> priority = timetable_of(graph, order, judge.costs(), options).start;
+  for (double& value : priority) value = -value;
+  return priority;
+}
+
+}  // namespace
+
+std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
+  std::vector<Member> members;
+  members.push_back({"critical-path", std::make_unique<CriticalPathPolicy>()});
+  members.push_back({"lhs", std::make_unique<LhsPolicy>()});
+  const std::string_view other = "memory+communication+critical";
+  members.push_back({fmt::format("lhs:rules={}", other), std::make_unique<LhsPolicy>(other)});
+  members.push_back({"program", std::make_unique<ProgramPolicy>()});
+  for (const int depth : {4, 2, 1, 0}) {
+    members.push_back({fmt::format("program:depth={}", depth), std::make_unique<ProgramPolicy>(depth)});
+  }
+  members.push_back({"fsdp", std::make_unique<FsdpPolicy>()});
+  members.push_back({"ddp-bucket", std::make_unique<DdpBucketPolicy>()});
+  members.push_back({"axonn", std::make_unique<AxonnPolicy>()});
+  members.push_back({"random", std::make_unique<RandomPolicy>()});
+  members.push_back({"serial", std::make_unique<SerialPolicy>()});
+  return members;
+}
+
+PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
+    : budget_(parameters.integer("budget", 600, 0, 100'000'000)), seed_(seed_parameter(parameters)) {}
+
+Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+  Judge judge(graph, options);
+  Candidate best;
+  bool found = false;
+  const auto enter = [&](Candidate candidate) {
+    const bool fits = judge.fits(candidate);
+    const bool better = fits ? !found || candidate.makespan < best.makespan
+                             : !found && (best.name.empty() || candidate.scratch_bytes < best.scratch_bytes);
+    if (better) best = std::move(candidate);
+    found = found || fits;
+  };
+  const std::vector<Member> all = members();
+  for (const Member& member : all) enter(judge.weigh(member.name, member.policy->order(graph, options)));
+  std::string why = fmt::format("the shortest of {} orders", all.size());
+  if (!found) {
+    why = fmt::format("no order keeps the limit of {} bytes; of {} this one takes the least", options.memory_limit,
+                      all.size());
+  } else if (budget_ > 0) {
+    judge.find_list_limit();
+    PolicyOptions limited = options;
+    limited.memory_limit = judge.list_limit();
+    ListScheduler forward(graph, judge.costs(), limited),
+        backward(graph, judge.costs(), limited, ListScheduler::Direction::backward);
+    const Swept swept = std::min(sweep(forward, backward, upward_rank(graph, judge.costs().ns), kSweeps),
+                                 sweep(forward, backward, as_in(graph, judge, options, best.order), kSweeps),
+                                 [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
+    enter(judge.weigh("sweeps", swept.priority, "the largest priority, as found by sweeps"));
+    const bool from_sweeps = best.name == "sweeps";
+    const Annealed searched = anneal(forward, from_sweeps ? swept.priority : as_in(graph, judge, options, best.order),
+                                     budget_, seed_.value_or(options.seed));
+    const Swept again = sweep(forward, backward, searched.priority, kSweeps);
+    enter(judge.weigh("sweeps", again.priority, "the largest priority, as found by sweeps behind the search"));
+    enter(judge.weigh("anneal from " + best.name, searched.priority,
+                      fmt::format("the largest priority, as found in {} moves", budget_)));
+  }
+  for (std::string& reason : best.order.reasons) {
+    reason = fmt::format("{} ({}, {:.3f} ms): {}", best.name, why, best.makespan / 1e6, reason);
+  }
+  return std::move(best.order);
+}
+
+}  // namespace weft

@@ -1,0 +1,17 @@
+// Policy `serial`: program order, one task at a time on all streams. The baseline that every overlap is measured from.
+#pragma once
+
+#include "runtime/policy/policy.h"
+
+namespace weft {
+
+/// Nothing ever runs beside a collective: each task waits for the one before it in program order, and a step's first
+/// task for the last one of the step before. Uses one compute stream whatever the options say, as a second one could
+/// never be busy at the same time.
+class SerialPolicy final : public Policy {
+ public:
+  std::string name() const override { return "serial"; }
+  Order order(const Graph& graph, const PolicyOptions& options) const override;
+};
+
+}  // namespace weft

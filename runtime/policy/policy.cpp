@@ -1,0 +1,98 @@
+#include "runtime/policy/policy.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "runtime/cost/cost_model.h"
+#include "runtime/policy/builtin/anneal.h"
+#include "runtime/policy/builtin/axonn.h"
+#include "runtime/policy/builtin/critical_path.h"
+#include "runtime/policy/builtin/ddp_bucket.h"
+#include "runtime/policy/builtin/file.h"
+#include "runtime/policy/builtin/fsdp.h"
+#include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/portfolio.h"
+#include "runtime/policy/builtin/program.h"
+#include "runtime/policy/builtin/random.h"
+#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/policy_library.h"
+#include "runtime/policy/policy_parameters.h"
+
+namespace weft {
+namespace {
+
+template <class P>
+std::unique_ptr<Policy> make(PolicyParameters& parameters) {
+  return std::make_unique<P>(parameters);
+}
+
+template <class P>
+std::unique_ptr<Policy> make_plain(PolicyParameters&) {
+  return std::make_unique<P>();
+}
+
+struct Factory {
+  std::string_view name;
+  std::unique_ptr<Policy> (*make)(PolicyParameters&);
+};
+
+constexpr std::array kFactories = {
+    Factory{"serial", make_plain<SerialPolicy>},
+    Factory{"program", make<ProgramPolicy>},
+    Factory{"axonn", make<AxonnPolicy>},
+    Factory{"ddp-bucket", make<DdpBucketPolicy>},
+    Factory{"fsdp", make<FsdpPolicy>},
+    Factory{"critical-path", make_plain<CriticalPathPolicy>},
+    Factory{"lhs", make<LhsPolicy>},
+    Factory{"random", make<RandomPolicy>},
+    Factory{"anneal", make<AnnealPolicy>},
+    Factory{"portfolio", make<PortfolioPolicy>},
+};
+
+}  // namespace
+
+std::vector<Rewrite> Policy::rewrites(const Graph&, const PolicyOptions&) const {
+  return {};
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Factory& factory : kFactories) names.emplace_back(factory.name);
+  return names;
+}
+
+std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries) {
+  const std::string_view wanted = name.substr(0, name.find(':'));
+  const std::string rest(name.substr(std::min(name.size(), wanted.size() + 1)));
+  if (wanted == "file") return std::make_unique<FilePolicy>(rest);
+  if (const std::string_view library = library_of(name); !library.empty()) {
+    if (!libraries.contains(library)) {
+      throw UserError(
+          "policy " + std::string(library) + " is code, which is loaded only where the command line names it",
+          "a built-in policy or a plan file, where a file names the policy",
+          "if you trust that library, add --policy " + std::string(name));
+    }
+    return load_policy_library(std::string(library), rest);
+  }
+  for (const Factory& factory : kFactories) {
+    if (factory.name != wanted) continue;
+    PolicyParameters parameters(std::string(wanted), rest);
+    std::unique_ptr<Policy> policy = factory.make(parameters);
+    parameters.finish();
+    return policy;
+  }
+  const std::vector<std::string> names = policy_names();
+  const std::string nearest = nearest_name(wanted, names);
+  std::string fix = nearest.empty() ? "choose one of them" : "write \"" + nearest + "\"";
+  if (wanted.find_first_of(",; ") != std::string_view::npos) {
+    fix = "name one; `weft compare` takes several, each a word of its own: --policies serial program";
+  }
+  throw UserError("unknown policy \"" + std::string(wanted) + "\"", "one of " + join(names), fix);
+}
+
+TaskCosts costs_of(const Graph& graph, const PolicyOptions& options) {
+  return options.cost_model != nullptr ? options.cost_model->costs(graph) : default_cost_model().costs(graph);
+}
+
+}  // namespace weft

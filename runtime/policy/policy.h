@@ -1,0 +1,55 @@
+// The interface of scheduling policies and the list of built-in ones.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/cost/costs.h"
+#include "runtime/cost/machine.h"
+#include "runtime/plan/order.h"
+#include "runtime/plan/rewrite.h"
+#include "runtime/policy/trusted_libraries.h"
+
+namespace weft {
+
+/// What a policy may know beside the graph.
+struct PolicyOptions {
+  int compute_streams = 1;
+  std::int64_t memory_limit = 0;                          // bytes of scratch that the plan may take; 0: no limit
+  std::uint64_t seed = 0;                                 // of policies that draw
+  std::shared_ptr<const CostModel> cost_model = nullptr;  // null: default_cost_model()
+  /// What contends, as in the simulator: computations with collectives beside them (null: never), and channels that
+  /// have equal numbers, on one link (empty: each has a link of its own).
+  std::shared_ptr<const Machine> machine = nullptr;
+  std::vector<int> link_of_channel = {};
+  const WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: nothing packs weights
+};
+
+/// Two pure functions, from a graph to rewrites of it and from the rewritten graph to an order: equal inputs give equal
+/// results, on every rank and every day.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual std::string name() const = 0;
+  /// What to change in the graph before it is ordered (runtime/plan/rewrite.h); by default nothing.
+  virtual std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const;
+  /// Of the rewritten graph. Throws UserError on options out of range.
+  virtual Order order(const Graph& graph, const PolicyOptions& options) const = 0;
+};
+
+/// The names that `--policy` takes.
+std::vector<std::string> policy_names();
+
+/// By name, with parameters behind a colon: "axonn:oar=off". "file:PATH" replays a plan file, "PATH.so:parameters" asks
+/// a shared library (runtime/policy/policy_library.h), which has to be one of `libraries`. Throws UserError naming the
+/// nearest policy or parameter, or the flag that loads a library.
+std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});
+
+/// The costs of a graph as the options say.
+TaskCosts costs_of(const Graph& graph, const PolicyOptions& options);
+
+}  // namespace weft

@@ -1,0 +1,101 @@
+#include "runtime/policy/policy_parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+template <class T>
+bool parse(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+PolicyParameters::PolicyParameters(std::string policy, std::string_view text) : policy_(std::move(policy)) {
+  while (!text.empty()) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      throw UserError(fmt::format("policy {}: \"{}\" is no parameter", policy_, entry),
+                      "NAME=VALUE, separated by commas", fmt::format("write {}:NAME=VALUE", policy_));
+    }
+    const std::string name(entry.substr(0, equals));
+    if (!given_.emplace(name, entry.substr(equals + 1)).second) {
+      throw UserError(fmt::format("policy {}: {} is given twice", policy_, name), "each parameter once",
+                      "leave one out");
+    }
+  }
+}
+
+const std::string* PolicyParameters::find(const std::string& name) {
+  known_.push_back(name);
+  const auto found = given_.find(name);
+  return found == given_.end() ? nullptr : &found->second;
+}
+
+void PolicyParameters::refuse(const std::string& name, std::string_view expected) const {
+  throw UserError(fmt::format("policy {}: {}={}", policy_, name, given_.at(name)), expected, "");
+}
+
+std::int64_t PolicyParameters::integer(const std::string& name, std::int64_t fallback, std::int64_t least,
+                                       std::int64_t most) {
+  const std::string* value = find(name);
+  if (value == nullptr) return fallback;
+  std::int64_t result = 0;
+  if (!parse(*value, result) || result < least || result > most) {
+    refuse(name, fmt::format("an integer from {} to {}", least, most));
+  }
+  return result;
+}
+
+double PolicyParameters::number(const std::string& name, double fallback, double least, double most) {
+  const std::string* value = find(name);
+  if (value == nullptr) return fallback;
+  double result = 0;
+  if (!parse(*value, result) || !std::isfinite(result) || result < least || result > most) {
+    refuse(name, fmt::format("a number from {} to {}", least, most));
+  }
+  return result;
+}
+
+bool PolicyParameters::truth(const std::string& name, bool fallback) {
+  const std::string* value = find(name);
+  if (value == nullptr) return fallback;
+  if (*value == "true" || *value == "on") return true;
+  if (*value != "false" && *value != "off") refuse(name, "true or false");
+  return false;
+}
+
+std::string PolicyParameters::word(const std::string& name, std::string_view fallback,
+                                   const std::vector<std::string>& accepted) {
+  const std::string* value = find(name);
+  if (value == nullptr) return std::string(fallback);
+  if (std::ranges::find(accepted, *value) == accepted.end()) refuse(name, "one of " + join(accepted));
+  return *value;
+}
+
+std::string PolicyParameters::text(const std::string& name, std::string_view fallback) {
+  const std::string* value = find(name);
+  return value == nullptr ? std::string(fallback) : *value;
+}
+
+void PolicyParameters::finish() const {
+  for (const auto& [name, value] : given_) {
+    if (std::ranges::find(known_, name) != known_.end()) continue;
+    const std::string nearest = nearest_name(name, known_);
+    throw UserError(fmt::format("policy {} has no parameter \"{}\"", policy_, name),
+                    known_.empty() ? std::string("none: it takes no parameters") : "one of " + join(known_),
+                    nearest.empty() ? "leave it out" : fmt::format("write \"{}\"", nearest));
+  }
+}
+
+}  // namespace weft

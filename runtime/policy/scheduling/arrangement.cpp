@@ -1,0 +1,113 @@
+#include "runtime/policy/scheduling/arrangement.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+
+namespace weft {
+namespace {
+
+ProgramReason side_gradient(const Task& task) {
+  if (task.phase != Phase::backward) return ProgramReason::program_order;
+  if (const auto* gemm = std::get_if<Gemm>(&task.operation); gemm != nullptr && gemm->trans_a) {
+    return ProgramReason::weight_gradient;
+  }
+  if (std::holds_alternative<BiasGradient>(task.operation)) return ProgramReason::bias_gradient;
+  if (std::holds_alternative<EmbeddingBackward>(task.operation)) return ProgramReason::embedding_gradient;
+  if (std::holds_alternative<PositionBackward>(task.operation)) return ProgramReason::embedding_gradient;
+  return ProgramReason::program_order;
+}
+
+TensorId written_tensor(const Task& task) {
+  for (const Access& access : task.accesses) {
+    if (access.mode != AccessMode::read) return access.view.tensor;
+  }
+  return TensorId();
+}
+
+}  // namespace
+
+std::vector<Visit> visits_of(const Graph& graph) {
+  std::vector<Visit> visits;
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    const Task& task = graph.tasks()[i];
+    const auto same = [&](const Visit& visit) {
+      return visit.layer == task.layer && visit.micro_batch == task.micro_batch && visit.phase == task.phase;
+    };
+    if (visits.empty() || !same(visits.back())) visits.push_back({i, i, task.layer, task.micro_batch, task.phase});
+    visits.back().end = i + 1;
+  }
+  return visits;
+}
+
+Arrangement::Arrangement(const Graph& graph) : graph_(graph), key_(graph.tasks().size()) {
+  for (std::size_t i = 0; i < key_.size(); ++i) key_[i] = 3 * i + 1;
+}
+
+std::vector<TaskId> Arrangement::sequence() const {
+  std::vector<std::uint64_t> key = key_;
+  std::vector<TaskId> sequence(key.size());
+  // Edges are sorted by target and go to higher numbers: a task's key is final before it is passed on.
+  for (const Edge& edge : graph_.edges()) {
+    if (edge.distance == 0) key[edge.to.index()] = std::max(key[edge.to.index()], key[edge.from.index()]);
+  }
+  for (std::size_t i = 0; i < key.size(); ++i) sequence[i] = TaskId(i);
+  std::ranges::sort(sequence,
+                    [&](TaskId a, TaskId b) { return std::tuple(key[a.index()], a) < std::tuple(key[b.index()], b); });
+  return sequence;
+}
+
+Order program_order(const Graph& graph, const PolicyOptions& options, std::span<const TaskId> sequence) {
+  Order order;
+  order.streams = streams_of(graph, options.compute_streams);
+  order.reasons = {"program order", "issued in place, waited for where its result is used",
+                   "weight gradient: off the chain of input gradients",
+                   "bias gradient: off the chain of input gradients",
+                   "embedding gradient: off the chain of input gradients"};
+  const auto side_streams = static_cast<std::size_t>(options.compute_streams) - 1;
+  std::unordered_map<TensorId, StreamId> stream_of_gradient;
+  order.sequence.reserve(sequence.size());
+  for (const TaskId id : sequence) {
+    const Task& task = graph.task(id);
+    Placement placement{id, StreamId(std::size_t{0}), 0};
+    if (const Channel* channel = channel_of(task.operation)) {
+      placement.stream = stream_of_channel(order.streams, *channel);
+      placement.reason = static_cast<std::uint32_t>(ProgramReason::in_place);
+    } else if (is_side_gradient(task) && side_streams > 0) {
+      const StreamId next(1 + stream_of_gradient.size() % side_streams);
+      placement.stream = stream_of_gradient.try_emplace(written_tensor(task), next).first->second;
+      placement.reason = static_cast<std::uint32_t>(side_gradient(task));
+    }
+    order.sequence.push_back(placement);
+  }
+  return order;
+}
+
+bool is_side_gradient(const Task& task) {
+  return side_gradient(task) != ProgramReason::program_order;
+}
+
+bool is_gather(const Task& task) {
+  const auto* gather = std::get_if<AllGather>(&task.operation);
+  return gather != nullptr && gather->channel == Channel::z_gather;
+}
+
+bool is_data_reduction(const Task& task) {
+  const Channel* channel = channel_of(task.operation);
+  return channel != nullptr && *channel == Channel::data && task.phase == Phase::backward &&
+         (std::holds_alternative<AllReduce>(task.operation) || std::holds_alternative<ReduceScatter>(task.operation));
+}
+
+EdgeAdder::EdgeAdder(Order& order) : order_(order), position_(order.sequence.size()) {
+  for (std::size_t i = 0; i < order.sequence.size(); ++i) position_[order.sequence[i].task.index()] = i;
+}
+
+bool EdgeAdder::add(TaskId from, TaskId to, EdgeKind kind) {
+  const std::size_t a = position_[from.index()], b = position_[to.index()];
+  if (a >= b) return false;
+  if (order_.sequence[a].stream == order_.sequence[b].stream) return true;  // the queue says so
+  order_.added_edges.push_back({from, to, kind, EdgeReason::policy, 0, TensorId()});
+  return true;
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// How long an order takes: the yardstick by which policies that search compare orders.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/cost/costs.h"
+#include "runtime/plan/order.h"
+#include "runtime/policy/policy.h"
+
+namespace weft {
+
+/// One step, by task, in the unit of the costs.
+struct Timetable {
+  std::vector<double> start, finish;
+  double makespan = 0;  // when the last task is done
+};
+
+/// Each stream runs its queue one task at a time, each as soon as its edges of distance 0, the graph's and the added
+/// ones, allow. As in a plan, an edge issued_before between two streams waits for completion. `cost` has a value a
+/// task; the sequence must be topological. Takes O(tasks + edges).
+Timetable timetable_of(const Graph& graph, const Order& order, std::span<const double> cost);
+
+/// The same with the contention that the options know (running_tasks.h): what the simulator finds of ranks that are
+/// alike, where the order's plan waits for nothing but these edges. Takes O(tasks · streams + edges).
+Timetable timetable_of(const Graph& graph, const Order& order, const TaskCosts& costs, const PolicyOptions& options);
+
+inline double makespan_of(const Graph& graph, const Order& order, std::span<const double> cost) {
+  return timetable_of(graph, order, cost).makespan;
+}
+
+}  // namespace weft

@@ -1,0 +1,116 @@
+#include "runtime/policy/scheduling/running_tasks.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kKinds = std::variant_size_v<Operation>;
+
+}  // namespace
+
+RunningTasks::RunningTasks(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+                           std::span<const Stream> streams)
+    : cost_(costs.ns), cores_(cost_.size(), 0), slots_(streams.size()) {
+  std::vector<std::string_view> names(kKinds);
+  for (std::size_t i = 0; i < cost_.size(); ++i) {
+    const Operation& operation = graph.tasks()[i].operation;
+    kind_.push_back(static_cast<std::uint16_t>(operation.index()));
+    names[kind_.back()] = kind_name(operation);
+    if (cost_[i] > 0) cores_[i] = costs.cpu_ns[i] / cost_[i];
+  }
+  std::map<int, std::size_t> dense;
+  for (const Stream& stream : streams) {
+    computes_ += stream.compute ? 1 : 0;
+    const auto channel = static_cast<std::size_t>(stream.channel);
+    const int link = stream.compute                    ? -1
+                     : options.link_of_channel.empty() ? static_cast<int>(channel)
+                                                       : options.link_of_channel.at(channel);
+    link_.push_back(stream.compute ? 0 : dense.emplace(link, dense.size()).first->second);
+  }
+  on_link_.resize(dense.size());
+  contends_ = dense.size() < streams.size() - computes_;
+  slowdown_.assign(kKinds * kKinds, 1);
+  if (options.machine == nullptr) return;
+  for (std::size_t a = 0; a < kKinds; ++a) {
+    for (std::size_t b = 0; b < kKinds; ++b) {
+      if (names[a].empty() || names[b].empty()) continue;
+      slowdown_[a * kKinds + b] = options.machine->slowdown(names[a], names[b]);
+      contends_ = contends_ || slowdown_[a * kKinds + b] != 1;
+    }
+  }
+  shared_cores_ = options.machine->shared_cores;
+  machine_cores_ = options.machine->cores;
+  contends_ = contends_ || shared_cores_;
+}
+
+void RunningTasks::reset() {
+  std::ranges::fill(slots_, Slot());
+}
+
+void RunningTasks::start(std::size_t stream, std::uint32_t task, double now) {
+  slots_[stream] = {task, cost_[task], 1, now, now + cost_[task]};
+}
+
+std::uint32_t RunningTasks::end(std::size_t stream) {
+  return std::exchange(slots_[stream].task, kIdle);
+}
+
+double RunningTasks::next() const {
+  double next = std::numeric_limits<double>::infinity();
+  for (const Slot& slot : slots_) {
+    if (slot.task != kIdle) next = std::min(next, slot.finish);
+  }
+  return next;
+}
+
+void RunningTasks::set_rate(Slot& slot, double rate, double now) {
+  if (slot.rate == rate) return;
+  slot.remaining = std::max(0.0, slot.remaining - slot.rate * (now - slot.updated));
+  slot.updated = now;
+  slot.rate = rate;
+  slot.finish = slot.remaining == 0 ? now
+                : rate == 0         ? std::numeric_limits<double>::infinity()
+                                    : now + slot.remaining / rate;
+}
+
+double RunningTasks::slowdown(std::uint32_t computation) const {
+  double factor = 1;
+  for (std::size_t s = computes_; s < slots_.size(); ++s) {
+    if (slots_[s].task == kIdle) continue;
+    factor = std::max(factor, slowdown_[kind_[computation] * kKinds + kind_[slots_[s].task]]);
+  }
+  return factor;
+}
+
+void RunningTasks::settle(double now) {
+  if (!contends_) return;
+  std::ranges::fill(on_link_, 0);
+  for (std::size_t s = computes_; s < slots_.size(); ++s) {
+    if (slots_[s].task != kIdle) ++on_link_[link_[s]];
+  }
+  double taken = 0, wanted = 0;  // cores
+  for (std::size_t s = computes_; shared_cores_ && s < slots_.size(); ++s) {
+    if (slots_[s].task != kIdle) taken += cores_[slots_[s].task] / on_link_[link_[s]];
+  }
+  const double granted = taken > machine_cores_ ? machine_cores_ / taken : 1;
+  for (std::size_t s = computes_; s < slots_.size(); ++s) {
+    if (slots_[s].task != kIdle) set_rate(slots_[s], granted / on_link_[link_[s]], now);
+  }
+  double share = 1;
+  if (shared_cores_) {
+    for (std::size_t s = 0; s < computes_; ++s) {
+      if (slots_[s].task != kIdle) wanted += machine_cores_ / static_cast<double>(computes_);
+    }
+    if (wanted > 0) share = std::min(1.0, std::max(0.0, machine_cores_ - taken * granted) / wanted);
+  }
+  for (std::size_t s = 0; s < computes_; ++s) {
+    if (slots_[s].task != kIdle) set_rate(slots_[s], share / slowdown(slots_[s].task), now);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+// What runs on the streams of one rank at a time, and how fast: the contention of runtime/simulate/simulator.h, for
+// policies that weigh thousands of orders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/cost/costs.h"
+#include "runtime/plan/stream.h"
+#include "runtime/policy/policy.h"
+
+namespace weft {
+
+/// One task a stream. Rates follow the simulator's rules, for ranks that are all alike: collectives on one link share
+/// it evenly, computations are slowed down by collectives beside them, and transports take cores from computations.
+/// With options that know no machine and no links each task takes its cost.
+///
+///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after whatever started or ended
+///   running.finish(0)                                                    // when a ends if nothing changes
+class RunningTasks {
+ public:
+  static constexpr std::uint32_t kIdle = UINT32_MAX;
+
+  RunningTasks(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+               std::span<const Stream> streams);
+
+  void reset();
+  std::size_t streams() const { return slots_.size(); }
+  bool idle(std::size_t stream) const { return slots_[stream].task == kIdle; }
+  std::uint32_t task(std::size_t stream) const { return slots_[stream].task; }
+  double finish(std::size_t stream) const { return slots_[stream].finish; }
+
+  void start(std::size_t stream, std::uint32_t task, double now);
+  /// Ends what runs on the stream, and returns it.
+  std::uint32_t end(std::size_t stream);
+  /// Sets the rates of what runs now.
+  void settle(double now);
+  /// The next time at which a task ends; infinity when nothing runs.
+  double next() const;
+
+ private:
+  struct Slot {
+    std::uint32_t task = kIdle;
+    double remaining = 0, rate = 1, updated = 0, finish = 0;  // in ns alone; 1: as if alone
+  };
+
+  double slowdown(std::uint32_t computation) const;
+  static void set_rate(Slot& slot, double rate, double now);
+
+  std::vector<double> cost_, cores_;  // by task; the cores that a collective's transport takes
+  std::vector<std::uint16_t> kind_;   // by task: Operation::index()
+  std::vector<std::size_t> link_;     // by stream; of communication streams
+  std::size_t computes_ = 0;          // streams of computations, which come first
+  std::vector<double> slowdown_;      // [computation's kind][collective's kind]
+  bool contends_ = false, shared_cores_ = false;
+  double machine_cores_ = 1;
+  std::vector<Slot> slots_;
+  std::vector<int> on_link_;
+};
+
+}  // namespace weft

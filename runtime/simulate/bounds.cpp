@@ -1,0 +1,90 @@
+#include "runtime/simulate/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+#include "graph/analysis.h"
+
+namespace weft {
+namespace {
+
+double sum_of(std::span<const TaskId> tasks, std::span<const double> values) {
+  return std::accumulate(tasks.begin(), tasks.end(), 0.0,
+                         [&](double sum, TaskId task) { return sum + values[task.index()]; });
+}
+
+double contention_bound(const Graph& graph, const TaskCosts& costs, const Machine& machine, double computing,
+                        const std::map<int, std::vector<TaskId>>& links) {
+  std::set<std::string_view> computations;
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    const Operation& operation = graph.tasks()[i].operation;
+    if (!is_collective(operation) && costs.ns[i] > 0) computations.insert(kind_name(operation));
+  }
+  std::map<std::string_view, double> least;  // slowdown by kind of collective
+  const auto slowdown = [&](std::string_view collective) {
+    const auto [found, is_new] = least.try_emplace(collective, std::numeric_limits<double>::infinity());
+    for (const std::string_view kind : computations) {
+      if (is_new) found->second = std::min(found->second, machine.slowdown(kind, collective));
+    }
+    return found->second;
+  };
+  double most = 0;
+  for (const auto& [link, tasks] : links) {
+    double lost = 0;
+    for (const TaskId task : tasks) {
+      const double factor = slowdown(kind_name(graph.task(task).operation));
+      if (std::isfinite(factor)) lost += costs.ns[task.index()] * (1 - 1 / factor);
+    }
+    most = std::max(most, lost);
+  }
+  return most > 0 ? computing + most : 0;
+}
+
+}  // namespace
+
+double Bounds::best() const {
+  return std::max({critical_path, work, one_machine, energy, contention});
+}
+
+Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& machine, int compute_streams,
+                    const std::vector<int>& link_of_channel) {
+  if (costs.ns.size() != graph.tasks().size() || costs.cpu_ns.size() != graph.tasks().size() || compute_streams < 1) {
+    throw std::logic_error("bounds need a cost for each task and a compute stream");
+  }
+  std::vector<TaskId> computations;
+  std::map<int, std::vector<TaskId>> links;
+  double transport = 0;  // core-nanoseconds
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    if (const Channel* channel = channel_of(graph.tasks()[i].operation)) {
+      const auto number = static_cast<std::size_t>(*channel);
+      links[link_of_channel.empty() ? static_cast<int>(number) : link_of_channel.at(number)].emplace_back(i);
+      transport += costs.cpu_ns[i];
+    } else {
+      computations.emplace_back(i);
+    }
+  }
+  const CriticalPath path = critical_path(graph, costs.ns);
+  Bounds bounds;
+  bounds.critical_path = bounds.one_machine = path.length;
+  const auto resource = [&](std::span<const TaskId> tasks, std::span<const double> time) {
+    bounds.work = std::max(bounds.work, sum_of(tasks, time));
+    bounds.one_machine = std::max(bounds.one_machine, one_machine_bound(tasks, time, path));
+  };
+  for (const auto& [link, tasks] : links) resource(tasks, costs.ns);
+  std::vector<double> shared = costs.ns;
+  for (double& ns : shared) ns /= compute_streams;
+  resource(computations, shared);
+  // A computation of one of k streams uses cores/k (runtime/simulate/simulator.h).
+  if (machine.shared_cores) bounds.energy = sum_of(computations, shared) + transport / machine.cores;
+  bounds.contention = contention_bound(graph, costs, machine, sum_of(computations, shared), links);
+  return bounds;
+}
+
+}  // namespace weft

@@ -1,0 +1,36 @@
+// Lower bounds on the time of a step: what no policy can beat on one graph.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/cost/costs.h"
+#include "runtime/cost/machine.h"
+
+namespace weft {
+
+/// All in nanoseconds. They use the graph's own edges alone, anti-dependencies on one tensor included (an update in
+/// place is part of the mathematics), and none of a policy or a memory plan; so they hold for every order of the graph.
+/// All but `contention` hold for costs without contention, which only lengthens. Bounds of simulate() without noise.
+struct Bounds {
+  double critical_path = 0;  // LB1: max of head + cost + tail
+  double work = 0;           // LB2: max over resources of their tasks' time
+  double one_machine = 0;    // LB3: max over resources of the preemptive optimum with heads and tails (Carlier 1982);
+                             // never below LB1 and LB2
+  double energy = 0;  // LB4: Σ cost · use / capacity, of the cores that computations and transport share; 0 where
+                      // they share none
+  /// LB5: Σ cost of the computations + Σ cost·(1 − 1/slowdown) of a link's collectives, the greatest over links: for as
+  /// long as a link is busy, computations go at 1/slowdown at best, the least that the machine has for the collective
+  /// and any computation of the graph. 0 where nothing is slowed down.
+  double contention = 0;
+  double best() const;
+};
+
+/// Resources are the computations, of which `compute_streams` run at a time, and each link: `link_of_channel` as for
+/// the simulator, channels with equal numbers being one resource; empty: each channel has a link of its own. k streams
+/// count as one that is k times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k + min
+/// tail(S). Throws std::logic_error if the costs are of another graph.
+Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& machine, int compute_streams,
+                    const std::vector<int>& link_of_channel);
+
+}  // namespace weft

@@ -1,0 +1,86 @@
+#include "runtime/simulate/plan_report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <limits>
+
+#include "base/error.h"
+#include "runtime/plan/checker.h"
+#include "runtime/plan/memory_report.h"
+#include "runtime/policy/plan_alone.h"
+
+namespace weft {
+namespace {
+
+void make_plan(PlanReport& report, const PlanningProblem& problem) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::unique_ptr<Policy> policy = make_policy(report.policy, problem.libraries);
+  report.plan = std::make_shared<const Plan>(plan_alone(problem.graph, *policy, problem.options, problem.rewrites));
+  report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  const std::vector<Violation> violations = check_plan(*report.plan, 1);
+  if (!violations.empty()) throw std::runtime_error("not safe: " + violations.front().message);
+  report.memory_bytes = memory_report(*report.plan).total();
+}
+
+}  // namespace
+
+SimulationOptions simulation_options(const PlanningProblem& problem) {
+  SimulationOptions options = problem.simulation;
+  options.grid = problem.grid;
+  if (options.link_of_channel.empty()) options.link_of_channel = links_of_channels(problem.machine, problem.grid);
+  return options;
+}
+
+void simulate_again(PlanReport& report, const PlanningProblem& problem) {
+  const Graph& graph = *report.plan->graph;
+  report.costs = costs_of(graph, problem.options);
+  const SimulationOptions options = simulation_options(problem);
+  report.simulation = simulate(*report.plan, report.costs, problem.machine, options);
+  report.bounds =
+      lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
+  report.overlap = summarize(*report.plan, report.step());
+  report.channels = channel_times(*report.plan, report.step());
+  report.compute_alone_ns = report.communication_alone_ns = 0;
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    const bool communicates = is_collective(graph.tasks()[i].operation);
+    (communicates ? report.communication_alone_ns : report.compute_alone_ns) += report.costs.ns[i];
+  }
+}
+
+std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step) {
+  const BusyTimes busy = busy_times(plan, step);
+  std::vector<ChannelTimes> channels;
+  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
+    if (plan.streams[i].stream.compute) continue;
+    channels.push_back({plan.streams[i].stream.name, static_cast<double>(total_length(busy.streams[i])),
+                        static_cast<double>(total_length(difference(busy.streams[i], busy.compute)))});
+  }
+  return channels;
+}
+
+PlanReport report_plan(const PlanningProblem& problem, const std::string& policy) {
+  PlanReport report;
+  report.policy = policy;
+  try {
+    make_plan(report, problem);
+    simulate_again(report, problem);
+  } catch (const std::exception& error) {
+    report.refusal = error.what();
+  }
+  return report;
+}
+
+double least_bound(std::span<const PlanReport> reports) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const PlanReport& report : reports) {
+    if (report.planned()) least = std::min(least, report.bounds.best());
+  }
+  return least;
+}
+
+double hidden_share(double step_ns, double serial_ns, double bound_ns) {
+  return serial_ns > bound_ns ? (serial_ns - step_ns) / (serial_ns - bound_ns) : 0;
+}
+
+}  // namespace weft

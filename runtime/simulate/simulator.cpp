@@ -1,0 +1,456 @@
+#include "runtime/simulate/simulator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numbers>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "runtime/cost/cost_model.h"
+#include "runtime/simulate/event_queue.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+void check_options(const Plan& plan, const TaskCosts& costs, const SimulationOptions& options) {
+  const auto require = [](bool holds, std::string_view what, double found, std::string_view expected) {
+    if (!holds) throw UserError(fmt::format("{} = {} in a simulation", what, found), expected, "give it in that range");
+  };
+  require(options.steps >= 1, "steps", options.steps, "at least 1");
+  require(options.noise >= 0 && options.noise <= 10, "noise", options.noise, "from 0 to 10");
+  require(options.slow_rank > 0 && std::isfinite(options.slow_rank), "slow rank", options.slow_rank, "above 0");
+  require(options.grid.ranks() >= 1, "ranks", static_cast<double>(options.grid.ranks()), "at least 1");
+  const std::size_t tasks = plan.graph->tasks().size();
+  if (costs.ns.size() != tasks || costs.cpu_ns.size() != tasks ||
+      (!costs.beside_ns.empty() && costs.beside_ns.size() != tasks)) {
+    throw std::logic_error(fmt::format("{} costs for {} tasks", costs.ns.size(), tasks));
+  }
+  if (!options.link_of_channel.empty() && options.link_of_channel.size() != kChannels) {
+    throw std::logic_error(fmt::format("{} links for {} channels", options.link_of_channel.size(), kChannels));
+  }
+}
+
+/// An entry of a stream, with all that its simulation needs in one place.
+struct FlatEntry {
+  std::uint32_t task = 0, first_wait = 0, waits = 0;
+  std::uint16_t kind = 0;  // Operation::index()
+  double ns = 0, cpu = 0;  // alone; cores that its transport takes then
+  double beside = 1;       // rate of a collective while computations run
+};
+
+struct FlatStream {
+  std::vector<FlatEntry> entries;
+  bool compute = true;
+  std::size_t channel = 0;
+  std::size_t link = 0;
+  std::vector<std::vector<std::uint32_t>> groups;  // of a communication stream: members, in rank order
+  std::vector<std::uint32_t> group_of;             // by rank
+};
+
+/// What a stream of a rank is doing.
+enum class Doing : std::uint8_t { blocked, arrived, running, drained };
+
+struct SlotState {
+  std::uint32_t next = 0;  // entries before it are done; the stream is at this one
+  Doing doing = Doing::blocked;
+  double begin = 0;
+  // Of a computation, or of a collective at its group's first member:
+  double alone = 0, remaining = 0, rate = 0, updated = 0;  // in ns of work alone; rate 1: as if alone
+  double share = 1;                                        // of a collective: the rate that this rank could do
+  std::uint32_t arrivals = 0;                              // of a collective, at the first member
+};
+
+class Simulator {
+ public:
+  Simulator(const Plan& plan, const TaskCosts& costs, const Machine& machine, const SimulationOptions& options)
+      : plan_(plan),
+        machine_(machine),
+        options_(options),
+        alike_(options.noise == 0 && options.slow_rank == 1),
+        ranks_(alike_ ? 1 : static_cast<std::size_t>(options.grid.ranks())),
+        streams_(plan.streams.size()),
+        slots_(ranks_ * streams_),
+        queue_(slots_.size()) {
+    flatten(costs);
+    make_slowdowns();
+    if (options.noise > 0) {
+      sigma_ = std::sqrt(std::log1p(options.noise * options.noise));
+      mean_ = -sigma_ * sigma_ / 2;  // of the logarithm, so that the factor's mean is 1
+    }
+  }
+
+  Simulation run() {
+    Simulation result;
+    const std::size_t traced =
+        options_.traced_ranks <= 0 ? ranks_ : std::min(ranks_, static_cast<std::size_t>(options_.traced_ranks));
+    result.ranks.resize(traced);
+    for (std::size_t rank = 0; rank < traced; ++rank) result.ranks[rank].rank = static_cast<int>(rank);
+    ranks_result_ = &result.ranks;
+    for (step_ = 0; step_ < options_.steps; ++step_) {
+      const double begin = now_;
+      run_step();
+      result.step_ns = now_ - begin;
+      for (SimulatedRank& rank : result.ranks) {
+        rank.steps.back().begin = std::llround(begin);
+        rank.steps.back().end = std::llround(now_);
+      }
+    }
+    result.events = events_;
+    return result;
+  }
+
+ private:
+  // ---- the plan as flat arrays
+
+  void flatten(const TaskCosts& costs) {
+    const std::vector<int> links =
+        options_.link_of_channel.empty() ? links_of_channels(machine_, options_.grid) : options_.link_of_channel;
+    std::map<int, std::size_t> dense;
+    flat_.resize(streams_);
+    for (std::size_t s = 0; s < streams_; ++s) {
+      const StreamPlan& stream = plan_.streams[s];
+      FlatStream& flat = flat_[s];
+      flat.compute = stream.stream.compute;
+      if (flat.compute) {
+        ++compute_streams_;
+      } else {
+        flat.channel = static_cast<std::size_t>(stream.stream.channel);
+        flat.link = dense.emplace(links.at(flat.channel), dense.size()).first->second;
+        make_groups(flat, stream.stream.channel);
+      }
+      for (const Entry& entry : stream.entries) {
+        const std::size_t task = entry.task.index();
+        const auto first = static_cast<std::uint32_t>(waits_.size());
+        for (const Wait& wait : entry.waits) {
+          if (wait.distance == 0) waits_.push_back({static_cast<std::uint32_t>(wait.stream.index()), wait.entry});
+        }
+        const double ns = costs.ns[task];
+        const double cpu = machine_.shared_cores && ns > 0 ? costs.cpu_ns[task] / ns : 0;
+        flat.entries.push_back({static_cast<std::uint32_t>(task), first,
+                                static_cast<std::uint32_t>(waits_.size()) - first,
+                                static_cast<std::uint16_t>(plan_.graph->task(entry.task).operation.index()), ns, cpu});
+        if (!costs.beside_ns.empty() && costs.beside_ns[task] > ns)
+          flat.entries.back().beside = ns / costs.beside_ns[task];
+      }
+    }
+    links_ = dense.size();
+    on_link_.resize(links_);
+  }
+
+  void make_groups(FlatStream& flat, Channel channel) const {
+    flat.group_of.resize(ranks_);
+    std::map<std::int64_t, std::uint32_t> by_color;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const std::int64_t color = alike_ ? 0 : group_color(options_.grid, channel, static_cast<std::int64_t>(rank));
+      const auto [found, is_new] = by_color.emplace(color, static_cast<std::uint32_t>(flat.groups.size()));
+      if (is_new) flat.groups.emplace_back();
+      flat.group_of[rank] = found->second;
+      flat.groups[found->second].push_back(static_cast<std::uint32_t>(rank));
+    }
+  }
+
+  void make_slowdowns() {
+    kinds_ = std::variant_size_v<Operation>;
+    slowdown_.assign(kinds_ * kinds_, 1.0);
+    std::vector<std::string_view> names(kinds_);
+    for (const Task& task : plan_.graph->tasks()) names[task.operation.index()] = kind_name(task.operation);
+    for (std::size_t a = 0; a < kinds_; ++a) {
+      for (std::size_t b = 0; b < kinds_; ++b) {
+        if (!names[a].empty() && !names[b].empty()) slowdown_[a * kinds_ + b] = machine_.slowdown(names[a], names[b]);
+      }
+    }
+  }
+
+  // ---- one step
+
+  void run_step() {
+    left_ = 0;
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      const bool empty = flat_[slot % streams_].entries.empty();
+      slots_[slot] = SlotState{};
+      slots_[slot].doing = empty ? Doing::drained : Doing::blocked;
+      left_ += flat_[slot % streams_].entries.size();
+    }
+    for (SimulatedRank& rank : *ranks_result_) {
+      StepTrace& trace = rank.steps.emplace_back();
+      trace.step = step_;
+      trace.times.resize(streams_);
+      for (std::size_t s = 0; s < streams_; ++s) trace.times[s].resize(flat_[s].entries.size());
+      rank.contention_ns = 0;
+    }
+    for (std::size_t rank = 0; rank < ranks_; ++rank) advance(rank, false);
+    while (!queue_.empty() && queue_.time() < kNever) {
+      now_ = queue_.time();
+      finish(queue_.first());
+    }
+    if (left_ > 0) throw RuntimeFault(standstill());
+  }
+
+  bool ready(std::size_t rank, const FlatEntry& entry) const {
+    for (std::uint32_t i = entry.first_wait; i < entry.first_wait + entry.waits; ++i) {
+      if (slots_[rank * streams_ + waits_[i].stream].next <= waits_[i].entry) return false;
+    }
+    return true;
+  }
+
+  /// Starts whatever can start on a rank; `changed`: something just ended there.
+  void advance(std::size_t rank, bool changed) {
+    for (std::size_t s = 0; s < streams_; ++s) {
+      SlotState& state = slots_[rank * streams_ + s];
+      if (state.doing != Doing::blocked) continue;
+      const FlatEntry& entry = flat_[s].entries[state.next];
+      if (!ready(rank, entry)) continue;
+      state.begin = now_;
+      if (flat_[s].compute) {
+        state.doing = Doing::running;
+        begin_work(rank * streams_ + s, alone(rank, s, entry));
+        changed = true;
+      } else {
+        state.doing = Doing::arrived;
+        const std::vector<std::uint32_t>& members = members_of(rank, s);
+        SlotState& lead = slots_[members.front() * streams_ + s];
+        if (++lead.arrivals == members.size()) start_collective(members, s);
+      }
+    }
+    if (changed) settle(rank);
+  }
+
+  void start_collective(const std::vector<std::uint32_t>& members, std::size_t s) {
+    SlotState& lead = slots_[members.front() * streams_ + s];
+    lead.arrivals = 0;
+    for (const std::uint32_t rank : members) {
+      slots_[rank * streams_ + s].doing = Doing::running;
+      slots_[rank * streams_ + s].share = 1;
+    }
+    begin_work(members.front() * streams_ + s, alone(members.front(), s, flat_[s].entries[lead.next]));
+    for (const std::uint32_t rank : members) settle(rank);
+  }
+
+  void begin_work(std::size_t slot, double ns) {
+    SlotState& state = slots_[slot];
+    state.alone = state.remaining = ns;
+    state.rate = 1;
+    state.updated = now_;
+    queue_.set(slot, now_ + ns);
+  }
+
+  /// How long an entry takes alone on a rank in this step; of a collective, on its group's first.
+  double alone(std::size_t rank, std::size_t s, const FlatEntry& entry) const {
+    const double ns = rank == 0 && flat_[s].compute ? entry.ns * options_.slow_rank : entry.ns;
+    if (sigma_ == 0) return ns;
+    const PhiloxBlock words = philox_quad(options_.seed, static_cast<std::uint32_t>(step_), entry.task, rank);
+    const double u = (static_cast<double>(words[0]) + 1) * 0x1p-32, v = static_cast<double>(words[1]) * 0x1p-32;
+    const double normal = std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);  // Box and Muller
+    return ns * std::exp(mean_ + sigma_ * normal);
+  }
+
+  void finish(std::size_t slot) {
+    const std::size_t rank = slot / streams_, s = slot % streams_;
+    queue_.remove(slot);
+    if (flat_[s].compute) {
+      complete(rank, s);
+      advance(rank, true);
+      return;
+    }
+    const std::vector<std::uint32_t>& members = members_of(rank, s);
+    for (const std::uint32_t member : members) complete(member, s);
+    for (const std::uint32_t member : members) advance(member, true);
+  }
+
+  void complete(std::size_t rank, std::size_t s) {
+    SlotState& state = slots_[rank * streams_ + s];
+    if (rank < ranks_result_->size()) {
+      SimulatedRank& result = (*ranks_result_)[rank];
+      result.steps.back().times[s][state.next] = {std::llround(state.begin), std::llround(now_)};
+      if (flat_[s].compute) result.contention_ns += std::max(0.0, now_ - state.begin - state.alone);
+    }
+    ++state.next;
+    ++events_;
+    --left_;
+    state.doing = state.next < flat_[s].entries.size() ? Doing::blocked : Doing::drained;
+  }
+
+  const std::vector<std::uint32_t>& members_of(std::size_t rank, std::size_t s) const {
+    return flat_[s].groups[flat_[s].group_of[rank]];
+  }
+
+  // ---- rates
+
+  /// Recomputes the rates of what runs on a rank after something started or ended there.
+  void settle(std::size_t rank) {
+    SlotState* const states = &slots_[rank * streams_];
+    std::fill(on_link_.begin(), on_link_.end(), 0);
+    bool communicating = false, computing = false;
+    for (std::size_t s = 0; s < streams_; ++s) {
+      if (states[s].doing != Doing::running) continue;
+      (flat_[s].compute ? computing : communicating) = true;
+      if (!flat_[s].compute) ++on_link_[flat_[s].link];
+    }
+    if (communicating) {
+      double wanted = 0;  // cores, by all transports
+      for (std::size_t s = 0; s < streams_; ++s) {
+        if (flat_[s].compute || states[s].doing != Doing::running) continue;
+        wanted += flat_[s].entries[states[s].next].cpu / on_link_[flat_[s].link];
+      }
+      const double granted = wanted > machine_.cores ? machine_.cores / wanted : 1;
+      for (std::size_t s = 0; s < streams_; ++s) {
+        if (flat_[s].compute || states[s].doing != Doing::running) continue;
+        // on_link_ may be overwritten below when other ranks settle: only a shared_cores machine does that, and there
+        // computations alone are settled.
+        const double beside = computing ? flat_[s].entries[states[s].next].beside : 1;
+        offer(rank, s, std::min(beside, granted) / on_link_[flat_[s].link]);
+      }
+    }
+    settle_computations(rank);
+  }
+
+  /// `share` is the rate that `rank` can do for its collective on stream s, which goes at the rate of its slowest.
+  void offer(std::size_t rank, std::size_t s, double share) {
+    SlotState& state = slots_[rank * streams_ + s];
+    const double before = state.share;
+    if (share == before) return;
+    state.share = share;
+    const std::vector<std::uint32_t>& members = members_of(rank, s);
+    const std::size_t lead_slot = members.front() * streams_ + s;
+    SlotState& lead = slots_[lead_slot];
+    double rate = std::min(share, lead.rate);
+    if (share > before && before == lead.rate) {
+      rate = share;
+      for (const std::uint32_t member : members) rate = std::min(rate, slots_[member * streams_ + s].share);
+    }
+    if (!set_rate(lead_slot, rate) || !machine_.shared_cores) return;
+    for (const std::uint32_t member : members) {
+      if (member != rank) settle_computations(member);
+    }
+  }
+
+  void settle_computations(std::size_t rank) {
+    const SlotState* const states = &slots_[rank * streams_];
+    int computing = 0;
+    double taken = 0;  // cores
+    for (std::size_t s = 0; s < streams_; ++s) {
+      if (states[s].doing != Doing::running) continue;
+      if (flat_[s].compute) {
+        ++computing;
+      } else if (machine_.shared_cores) {
+        taken += flat_[s].entries[states[s].next].cpu * slots_[members_of(rank, s).front() * streams_ + s].rate;
+      }
+    }
+    if (computing == 0) return;
+    double granted = 1;
+    if (machine_.shared_cores) {
+      const double wanted = machine_.cores * computing / static_cast<double>(compute_streams_);
+      granted = std::min(1.0, std::max(0.0, machine_.cores - taken) / wanted);
+    }
+    for (std::size_t s = 0; s < streams_; ++s) {
+      if (!flat_[s].compute || states[s].doing != Doing::running) continue;
+      const std::size_t kind = flat_[s].entries[states[s].next].kind;
+      double factor = 1;
+      for (std::size_t c = 0; c < streams_; ++c) {
+        if (flat_[c].compute || states[c].doing != Doing::running) continue;
+        factor = std::max(factor, slowdown_[kind * kinds_ + flat_[c].entries[states[c].next].kind]);
+      }
+      set_rate(rank * streams_ + s, granted / factor);
+    }
+  }
+
+  bool set_rate(std::size_t slot, double rate) {
+    SlotState& state = slots_[slot];
+    if (state.rate == rate) return false;
+    state.remaining = std::max(0.0, state.remaining - state.rate * (now_ - state.updated));
+    state.updated = now_;
+    state.rate = rate;
+    queue_.set(slot, state.remaining == 0 ? now_ : rate == 0 ? kNever : now_ + state.remaining / rate);
+    return true;
+  }
+
+  // ---- what to say when nothing goes on
+
+  std::string task_name(std::size_t s, std::size_t entry) const {
+    return fmt::format("'{}' ({})", plan_.graph->task(plan_.streams[s].entries[entry].task).name,
+                       plan_.streams[s].stream.name);
+  }
+
+  std::string standstill() const {
+    std::string text = fmt::format("the plan of policy '{}' comes to a standstill:", plan_.policy);
+    int told = 0;
+    for (std::size_t slot = 0; slot < slots_.size() && told < 8; ++slot) {
+      const std::size_t rank = slot / streams_, s = slot % streams_;
+      const SlotState& state = slots_[slot];
+      if (state.doing == Doing::drained) continue;
+      ++told;
+      text += "\n  ";
+      if (ranks_ > 1) text += fmt::format("rank {}: ", rank);
+      text += task_name(s, state.next);
+      if (state.doing == Doing::blocked) {
+        const FlatEntry& entry = flat_[s].entries[state.next];
+        for (std::uint32_t i = entry.first_wait; i < entry.first_wait + entry.waits; ++i) {
+          if (slots_[rank * streams_ + waits_[i].stream].next > waits_[i].entry) continue;
+          text += " waits for " + task_name(waits_[i].stream, waits_[i].entry);
+          break;
+        }
+      } else if (state.doing == Doing::arrived) {
+        for (const std::uint32_t member : members_of(rank, s)) {
+          const SlotState& other = slots_[member * streams_ + s];
+          if (other.doing == Doing::arrived) continue;
+          text += fmt::format(" waits for rank {}", member);
+          break;
+        }
+      } else {
+        text += " gets no time";
+      }
+    }
+    return text;
+  }
+
+  struct FlatWait {
+    std::uint32_t stream = 0, entry = 0;
+  };
+
+  const Plan& plan_;
+  const Machine& machine_;
+  const SimulationOptions& options_;
+  bool alike_;
+  std::size_t ranks_, streams_;
+  std::vector<SlotState> slots_;  // by rank and stream
+  EventQueue queue_;              // slots that run; of collectives, their first member's
+  std::vector<FlatStream> flat_;
+  std::vector<FlatWait> waits_;
+  std::size_t compute_streams_ = 0, links_ = 0, kinds_ = 0;
+  std::vector<double> slowdown_;  // by kind of computation and of collective
+  std::vector<int> on_link_;      // scratch of settle()
+  double sigma_ = 0, mean_ = 0;
+  int step_ = 0;
+  double now_ = 0;
+  std::size_t left_ = 0;
+  std::int64_t events_ = 0;
+  std::vector<SimulatedRank>* ranks_result_ = nullptr;
+};
+
+}  // namespace
+
+std::vector<int> links_of_channels(const Machine& machine, const Grid& grid) {
+  std::vector<int> links(kChannels, 0);
+  for (std::size_t i = 0; i < kChannels; ++i) {
+    links[i] = group_span(machine, grid, static_cast<Channel>(i)).within_node() ? 0 : 1;
+  }
+  return links;
+}
+
+Simulation simulate(const Plan& plan, const TaskCosts& costs, const Machine& machine,
+                    const SimulationOptions& options) {
+  check_options(plan, costs, options);
+  return Simulator(plan, costs, machine, options).run();
+}
+
+}  // namespace weft

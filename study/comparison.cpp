@@ -1,0 +1,256 @@
+#include "study/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "train/progress.h"
+
+namespace weft {
+namespace {
+
+std::string ms(double ns) {
+  return fmt::format("{:.2f}", ns * 1e-6);
+}
+
+std::string percent(double share) {
+  const std::string text = fmt::format("{:.1f}", 100 * share);
+  return text == "-0.0" ? "0.0" : text;
+}
+
+/// Rows of equal length, the first one the heads; numbers stand right, the first column left.
+std::string table(const std::vector<std::vector<std::string>>& rows, TableStyle style) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  const bool markdown = style == TableStyle::markdown;
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t i = 0; i < rows[r].size(); ++i) {
+      text += markdown ? "| " : (i == 0 ? "" : "  ");
+      text += i == 0 ? fmt::format("{:<{}}", rows[r][i], widths[i]) : fmt::format("{:>{}}", rows[r][i], widths[i]);
+      if (markdown) text += " ";
+    }
+    text += markdown ? "|\n" : "\n";
+    if (!markdown || r != 0) continue;
+    for (std::size_t i = 0; i < widths.size(); ++i) text += i == 0 ? "|---" : "|--:";
+    text += "|\n";
+  }
+  return text;
+}
+
+std::vector<std::string> channels_of(const Comparison& comparison) {
+  std::vector<std::string> names;
+  for (const PlanReport& report : comparison.reports) {
+    for (const ChannelTimes& channel : report.channels) {
+      if (std::ranges::find(names, channel.stream) == names.end()) names.push_back(channel.stream);
+    }
+  }
+  return names;
+}
+
+double exposed_on(const PlanReport& report, const std::string& channel) {
+  const auto found = std::ranges::find(report.channels, channel, &ChannelTimes::stream);
+  return found == report.channels.end() ? 0 : found->exposed_ns;
+}
+
+std::string policies_table(const Comparison& comparison, TableStyle style) {
+  std::vector<std::vector<std::string>> rows = {{"policy", "step ms", "speed-up", "gap %", "hidden %", "exposed ms",
+                                                 "overlap %", "contention ms", "memory", "planning ms"}};
+  const std::vector<std::string> channels = channels_of(comparison);
+  if (channels.size() > 1) {
+    for (const std::string& channel : channels) rows.front().push_back("exp. " + channel);
+  }
+  const bool disturbed = !comparison.disturbed.empty();
+  if (disturbed) rows.front().insert(rows.front().end(), {"noisy ms", "95th % ms", "slow rank ms"});
+  const bool measured = !comparison.measured.empty();
+  if (measured) rows.front().insert(rows.front().end(), {"measured ms", "spread %", "error %", "hidden %"});
+  const PlanReport* serial = comparison.serial();
+  const double bound = comparison.bound_ns();
+  for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
+    const PlanReport& r = comparison.reports[i];
+    if (!r.planned()) continue;
+    rows.push_back({r.policy, ms(r.step_ns()),
+                    serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-", percent(r.gap()),
+                    serial != nullptr ? percent(hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
+                    ms(static_cast<double>(r.overlap.exposed)), percent(r.overlap.overlap_fraction()),
+                    ms(r.simulation.ranks.front().contention_ns),
+                    human_bytes(static_cast<std::uint64_t>(r.memory_bytes)), fmt::format("{:.1f}", r.planning_ms)});
+    if (channels.size() > 1) {
+      for (const std::string& channel : channels) rows.back().push_back(ms(exposed_on(r, channel)));
+    }
+    if (disturbed) {
+      const Robustness& d = comparison.disturbed[i];
+      rows.back().insert(rows.back().end(), {ms(d.median_ns), ms(d.p95_ns), ms(d.slow_rank_ns)});
+    }
+    if (!measured) continue;
+    const MeasuredSteps& steps = comparison.measured[i];
+    const double median = steps.median();
+    const auto serial_at = static_cast<std::size_t>(serial == nullptr ? 0 : serial - comparison.reports.data());
+    rows.back().insert(
+        rows.back().end(),
+        {ms(median), percent((steps.quantile(0.75) - steps.quantile(0.25)) / median), percent(r.step_ns() / median - 1),
+         serial != nullptr ? percent(hidden_share(median, comparison.measured[serial_at].median(), bound)) : "-"});
+  }
+  return table(rows, style);
+}
+
+std::string bounds_text(const Comparison& comparison) {
+  const auto best = std::ranges::min_element(
+      comparison.reports, {}, [](const PlanReport& r) { return r.planned() ? r.bounds.best() : INFINITY; });
+  if (best == comparison.reports.end() || !best->planned()) return "";
+  const Bounds& b = best->bounds;
+  return fmt::format(
+      "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}); computing alone takes {} ms, "
+      "communicating alone {} ms.\n",
+      ms(b.best()), ms(b.critical_path), ms(b.work), ms(b.one_machine),
+      b.energy > 0 ? fmt::format(", cores {}", ms(b.energy)) : "",
+      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "", ms(best->compute_alone_ns),
+      ms(best->communication_alone_ns));
+}
+
+std::string stale_text(const Comparison& comparison) {
+  std::string text;
+  for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
+    const PlanReport& report = comparison.reports[i];
+    if (!report.planned() || comparison.measured[i].median() >= report.bounds.best()) continue;
+    text += fmt::format("profile stale: {} was measured {} ms, below its bound of {} ms\n", report.policy,
+                        ms(comparison.measured[i].median()), ms(report.bounds.best()));
+  }
+  return text;
+}
+
+}  // namespace
+
+double MeasuredSteps::quantile(double share) const {
+  if (ns.empty()) return 0;
+  std::vector<double> sorted = ns;
+  std::ranges::sort(sorted);
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
+}
+
+const PlanReport* Comparison::serial() const {
+  const auto found =
+      std::ranges::find_if(reports, [](const PlanReport& r) { return r.policy == "serial" && r.planned(); });
+  return found == reports.end() ? nullptr : &*found;
+}
+
+double ranked_alike(const Comparison& comparison, double least) {
+  int pairs = 0, alike = 0;
+  for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
+    for (std::size_t j = i + 1; j < comparison.measured.size(); ++j) {
+      const PlanReport &a = comparison.reports[i], &b = comparison.reports[j];
+      if (!a.planned() || !b.planned()) continue;
+      const double x = comparison.measured[i].median(), y = comparison.measured[j].median();
+      if (std::abs(x - y) <= least * std::min(x, y)) continue;
+      ++pairs;
+      if (x < y ? a.step_ns() < b.step_ns() : a.step_ns() > b.step_ns()) ++alike;
+    }
+  }
+  return pairs == 0 ? 1 : static_cast<double>(alike) / pairs;
+}
+
+std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans) {
+  std::ranges::sort(plans, [](const LimitedPlan& a, const LimitedPlan& b) {
+    return std::pair(a.memory_bytes, a.step_ns) < std::pair(b.memory_bytes, b.step_ns);
+  });
+  std::vector<LimitedPlan> front;
+  for (LimitedPlan& plan : plans) {
+    if (front.empty() || plan.step_ns < front.back().step_ns) front.push_back(std::move(plan));
+  }
+  return front;
+}
+
+std::string comparison_text(const Comparison& comparison, TableStyle style) {
+  std::string text = fmt::format("{}\nCosts: {}.\n\n{}\n{}", comparison.title, comparison.source,
+                                 policies_table(comparison, style), bounds_text(comparison));
+  if (!comparison.measured.empty()) {
+    text += fmt::format(
+        "Of the pairs of policies whose measured medians differ by more than 3 %, {:.0f} % are ranked alike by the "
+        "simulator.\n{}",
+        100 * ranked_alike(comparison, 0.03), stale_text(comparison));
+  }
+  for (const PlanReport& report : comparison.reports) {
+    if (!report.planned()) text += fmt::format("{}: no plan: {}\n", report.policy, report.refusal);
+  }
+  if (!comparison.limited.empty()) {
+    std::vector<std::vector<std::string>> rows = {{"policy", "memory", "step ms"}};
+    for (const LimitedPlan& plan : comparison.limited) {
+      rows.push_back({plan.policy, human_bytes(static_cast<std::uint64_t>(plan.memory_bytes)), ms(plan.step_ns)});
+    }
+    text += "\nTime against memory: plans that no other one beats in both.\n" + table(rows, style);
+  }
+  return text;
+}
+
+nlohmann::ordered_json comparison_json(const Comparison& comparison) {
+  using nlohmann::ordered_json;
+  ordered_json json = {{"title", comparison.title}, {"costs", comparison.source}};
+  if (std::isfinite(comparison.bound_ns())) json["least_bound_ms"] = comparison.bound_ns() * 1e-6;
+  const PlanReport* serial = comparison.serial();
+  json["policies"] = ordered_json::array();
+  for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
+    const PlanReport& r = comparison.reports[i];
+    ordered_json entry = {{"policy", r.policy}};
+    if (!r.planned()) {
+      entry["refused"] = r.refusal;
+      json["policies"].push_back(std::move(entry));
+      continue;
+    }
+    entry["step_ms"] = r.step_ns() * 1e-6;
+    entry["gap"] = r.gap();
+    entry["bounds_ms"] = {{"critical_path", r.bounds.critical_path * 1e-6},
+                          {"work", r.bounds.work * 1e-6},
+                          {"one_machine", r.bounds.one_machine * 1e-6},
+                          {"energy", r.bounds.energy * 1e-6},
+                          {"contention", r.bounds.contention * 1e-6}};
+    if (serial != nullptr) {
+      entry["speed_up"] = serial->step_ns() / r.step_ns();
+      entry["hidden"] = hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns());
+    }
+    entry["exposed_ms"] = static_cast<double>(r.overlap.exposed) * 1e-6;
+    entry["communication_ms"] = static_cast<double>(r.overlap.communication) * 1e-6;
+    entry["overlap"] = r.overlap.overlap_fraction();
+    entry["contention_ms"] = r.simulation.ranks.front().contention_ns * 1e-6;
+    entry["memory_bytes"] = r.memory_bytes;
+    entry["planning_ms"] = r.planning_ms;
+    entry["channels"] = ordered_json::object();
+    for (const ChannelTimes& channel : r.channels) {
+      entry["channels"][channel.stream] = {{"busy_ms", channel.busy_ns * 1e-6},
+                                           {"exposed_ms", channel.exposed_ns * 1e-6}};
+    }
+    if (!comparison.disturbed.empty()) {
+      const Robustness& d = comparison.disturbed[i];
+      entry["disturbed"] = {
+          {"median_ms", d.median_ns * 1e-6}, {"p95_ms", d.p95_ns * 1e-6}, {"slow_rank_ms", d.slow_rank_ns * 1e-6}};
+    }
+    if (!comparison.measured.empty()) {
+      const MeasuredSteps& steps = comparison.measured[i];
+      entry["measured"] = {{"steps", steps.ns.size()},
+                           {"median_ms", steps.median() * 1e-6},
+                           {"lower_quartile_ms", steps.quantile(0.25) * 1e-6},
+                           {"upper_quartile_ms", steps.quantile(0.75) * 1e-6},
+                           {"exposed_ms", steps.exposed_ns * 1e-6},
+                           {"communication_ms", steps.communication_ns * 1e-6},
+                           {"simulated_error", r.step_ns() / steps.median() - 1}};
+    }
+    json["policies"].push_back(std::move(entry));
+  }
+  if (!comparison.measured.empty()) json["ranked_alike"] = ranked_alike(comparison, 0.03);
+  if (!comparison.limited.empty()) {
+    json["pareto"] = ordered_json::array();
+    for (const LimitedPlan& plan : comparison.limited) {
+      json["pareto"].push_back(
+          {{"policy", plan.policy}, {"memory_bytes", plan.memory_bytes}, {"step_ms", plan.step_ns * 1e-6}});
+    }
+  }
+  return json;
+}
+
+}  // namespace weft

@@ -1,0 +1,53 @@
+// What `weft compare` shows: policies side by side, simulated and measured, as a table, as Markdown and as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/robustness.h"
+
+namespace weft {
+
+/// Steps of one policy that ran for real, in nanoseconds.
+struct MeasuredSteps {
+  std::vector<double> ns;
+  double exposed_ns = 0, communication_ns = 0;  // means over the steps, of rank 0
+
+  double median() const { return quantile(0.5); }
+  double quantile(double share) const;
+};
+
+/// A policy under a memory limit: what the front of time against memory is made of.
+struct LimitedPlan {
+  std::string policy;
+  std::int64_t limit_bytes = 0, memory_bytes = 0;
+  double step_ns = 0;
+};
+
+struct Comparison {
+  std::string title;   // model, ranks, machine
+  std::string source;  // of the costs
+  std::vector<PlanReport> reports;
+  std::vector<MeasuredSteps> measured;  // by report, or empty
+  std::vector<LimitedPlan> limited;     // by rising memory; empty: not asked for
+  std::vector<Robustness> disturbed;    // by report, or empty
+
+  const PlanReport* serial() const;  // null: not among the policies
+  double bound_ns() const { return least_bound(reports); }
+};
+
+/// Of the pairs of policies whose measured medians differ by more than `least` (relative), the share that the simulator
+/// ranks alike, which it doesn't where its times are equal; 1 without such pairs.
+double ranked_alike(const Comparison& comparison, double least);
+
+/// Plans that no other one beats in both time and memory, by rising memory.
+std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans);
+
+enum class TableStyle : std::uint8_t { terminal, markdown };
+
+std::string comparison_text(const Comparison& comparison, TableStyle style);
+nlohmann::ordered_json comparison_json(const Comparison& comparison);
+
+}  // namespace weft

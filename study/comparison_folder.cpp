@@ -1,0 +1,190 @@
+#include "study/comparison_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "base/files/durable_folder.h"
+#include "base/files/json_file.h"
+#include "inspect/drawing/draw.h"
+#include "inspect/drawing/render.h"
+#include "inspect/formats/recorded_file.h"
+#include "inspect/formats/trace_file.h"
+#include "inspect/report/report_tables.h"
+#include "runtime/simulate/explain.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "weft-comparison";
+constexpr int kVersion = 1;
+
+std::string trace_name(std::size_t view) {
+  return fmt::format("trace_{}.json", view);
+}
+
+std::string text_of(const std::filesystem::path& file, const std::string& expected) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    throw UserError(fmt::format("can't read {}", file.string()), expected, "weft compare … -o FOLDER writes one");
+  }
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid) {
+  DrawingOptions options;
+  options.grid = grid;
+  options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy);
+  kept.graph_view = report.policy;
+  kept.graph_note = fmt::format("As {} runs it, the fastest of these policies.", report.policy);
+  try {
+    kept.graph_svg = render_svg(plan_dot(*report.plan, "graph.dot", options));
+  } catch (const UserError& error) {
+    kept.graph_note = fmt::format("Not drawn: {}", error.what());
+  }
+}
+
+/// It becomes a part of the page, in which drawings have no business with scripts.
+std::string drawing_of(const std::filesystem::path& file) {
+  std::string svg = text_of(file, "a drawing");
+  static const std::regex active("<script|<foreignobject|javascript:|[\\s\"'/]on[a-z]+\\s*=", std::regex::icase);
+  if (svg.find("<svg") == std::string::npos || std::regex_search(svg, active)) {
+    throw UserError(fmt::format("{} isn't a drawing of Weft's", file.string()), "SVG without scripts",
+                    "weft compare … -o FOLDER again");
+  }
+  return svg;
+}
+
+}  // namespace
+
+KeptComparison keep_comparison(const PlanningProblem& problem, const Comparison& comparison,
+                               const std::vector<StepTrace>& measured) {
+  KeptComparison kept;
+  kept.comparison = comparison_json(comparison);
+  std::set<std::string> names;
+  const PlanReport* fastest = nullptr;
+  for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
+    const PlanReport& report = comparison.reports[i];
+    if (!report.planned() || !names.insert(report.policy).second) continue;
+    const SimulatedRank& first = report.simulation.ranks.front();
+    std::vector<RankTrace> traced = {{first.rank, {first.steps.back()}}};
+    if (i < measured.size() && !measured[i].times.empty()) traced = {{0, {measured[i]}}};
+    kept.views.push_back({report.policy,
+                          record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid),
+                          {{"lower bound", report.bounds.best()}}});
+    ExplainOptions options;
+    options.rewrites = false;
+    kept.causes.push_back(causes_json(*report.plan->graph, explain(problem, report, options)));
+    if (fastest == nullptr || report.step_ns() < fastest->step_ns()) fastest = &report;
+  }
+  if (fastest != nullptr) draw_graph(kept, *fastest, problem.grid);
+  return kept;
+}
+
+bool names_folder(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) || (!path.has_extension() && !written_at_once(path));
+}
+
+void expect_comparison_folder(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder)) {
+    expect_writable(folder);
+    return;
+  }
+  const bool ours = std::filesystem::exists(folder / "comparison.json");
+  if (!ours && (!std::filesystem::is_directory(folder) || !std::filesystem::is_empty(folder))) {
+    throw UserError(fmt::format("{} holds other files", folder.string()),
+                    "a new folder, an empty one or one of weft compare", "-o with another name");
+  }
+}
+
+void write_comparison(const std::filesystem::path& folder, const RunConfig& config, const KeptComparison& kept) {
+  DurableFolder writing(behind_links(std::filesystem::absolute(folder)));
+  write_durable(writing.path() / "config.toml", dump_toml(config));
+  json views = json::array();
+  for (std::size_t i = 0; i < kept.views.size(); ++i) {
+    const ReportView& view = kept.views[i];
+    write_chrome_file(writing.path() / trace_name(i), view.recording);
+    json bounds = json::array();
+    for (const ReportBound& bound : view.bounds) bounds.push_back({{"name", bound.name}, {"ns", bound.ns}});
+    views.push_back({{"bounds", std::move(bounds)}, {"causes", kept.causes[i]}, {"policy", view.name}});
+  }
+  const json document = {{"comparison", kept.comparison}, {"format", kFormat},   {"graph_note", kept.graph_note},
+                         {"graph_view", kept.graph_view}, {"version", kVersion}, {"views", std::move(views)}};
+  if (!kept.graph_svg.empty()) write_durable(writing.path() / "graph.svg", kept.graph_svg);
+  write_durable(writing.path() / "comparison.json", document.dump(1) + "\n");
+  writing.commit();
+}
+
+KeptComparison read_comparison(const std::filesystem::path& folder) {
+  const std::string name = (folder / "comparison.json").string();
+  const json document = parse_json(text_of(name, "what weft compare keeps"), name);
+  KeptComparison kept;
+  const char* fix = "weft compare … -o FOLDER again";
+  try {
+    if (document.at("format") != kFormat || document.at("version") != kVersion) {
+      throw UserError(fmt::format("{} is of another format or version", name),
+                      fmt::format("{}, version {}", kFormat, kVersion), fix);
+    }
+    kept.comparison = document.at("comparison");
+    kept.graph_note = document.at("graph_note").get<std::string>();
+    kept.graph_view = document.at("graph_view").get<std::string>();
+    for (const json& entry : document.at("views")) {
+      ReportView view{.name = entry.at("policy").get<std::string>()};
+      for (const json& bound : entry.at("bounds")) {
+        view.bounds.push_back({bound.at("name").get<std::string>(), bound.at("ns").get<double>()});
+      }
+      causes_table(entry.at("causes"), "");  // throws unless it can be read
+      kept.causes.push_back(entry.at("causes"));
+      kept.views.push_back(std::move(view));
+    }
+    policies_table(kept.comparison);
+    (void)kept.comparison.at("title").get<std::string>();
+    (void)kept.comparison.at("costs").get<std::string>();
+  } catch (const json::exception& error) {
+    throw UserError(fmt::format("{}: {}", name, error.what()), "what weft compare keeps", fix);
+  }
+  if (kept.views.empty()) throw UserError(fmt::format("{} has no policy with a plan", name), "one at least", fix);
+  for (std::size_t i = 0; i < kept.views.size(); ++i) {
+    Recording& recording = kept.views[i].recording = read_recording(folder / trace_name(i));
+    if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
+      throw UserError(fmt::format("{} holds no step", (folder / trace_name(i)).string()), "one step", fix);
+    }
+  }
+  if (std::filesystem::exists(folder / "graph.svg")) kept.graph_svg = drawing_of(folder / "graph.svg");
+  return kept;
+}
+
+ReportPage comparison_page(KeptComparison kept) {
+  ReportPage page;
+  page.title = kept.comparison.at("title").get<std::string>();
+  page.subtitle = fmt::format("policies compared; costs: {}", kept.comparison.at("costs").get<std::string>());
+  page.leading.push_back(policies_table(kept.comparison));
+  page.timeline_note =
+      kept.views.size() == 1 ? "One step of rank 0." : "One step of rank 0 under each policy, from the same moment on.";
+  page.graph_svg = std::move(kept.graph_svg);
+  page.graph_note = std::move(kept.graph_note);
+  page.graph_view = std::move(kept.graph_view);
+  for (std::size_t i = 0; i < kept.views.size(); ++i) {
+    const std::string& name = kept.views[i].name;
+    for (ReportTable table : {exposed_table(kept.views[i].recording, name), causes_table(kept.causes[i], name)}) {
+      if (kept.views.size() > 1) {
+        table.title = fmt::format("{}: {}", name, table.title);
+        table.folded = true;
+      }
+      page.trailing.push_back(std::move(table));
+    }
+  }
+  page.views = std::move(kept.views);
+  return page;
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// Buffers: zeroed, aligned, of one owner, and a refusal that names the size.
+#include "base/buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+TEST(Buffer, IsZeroedAndPageAligned) {
+  const Buffer buffer(100'000);
+  EXPECT_EQ(buffer.size(), 100'000);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 4096, 0U);
+  EXPECT_TRUE(std::all_of(buffer.data(), buffer.data() + buffer.size(), [](std::byte b) { return b == std::byte{}; }));
+}
+
+TEST(Buffer, MovesKeepTheAddress) {
+  Buffer first(64);
+  first.data()[63] = std::byte{7};
+  const std::byte* address = first.data();
+  const Buffer second = std::move(first);
+  EXPECT_EQ(second.data(), address);
+  EXPECT_EQ(second.size(), 64);
+  EXPECT_EQ(second.data()[63], std::byte{7});
+}
+
+TEST(Buffer, OfNothingIsEmpty) {
+  EXPECT_EQ(Buffer().size(), 0);
+  EXPECT_EQ(Buffer(0).size(), 0);
+  EXPECT_EQ(Buffer(0).data(), nullptr);
+}
+
+TEST(Buffer, NamesTheSizeThatTheSystemRefused) {
+  try {
+    const Buffer buffer(std::int64_t{1} << 60);
+    FAIL();
+  } catch (const RuntimeFault& fault) {
+    EXPECT_NE(std::string(fault.what()).find("1152921504606846976 bytes"), std::string::npos) << fault.what();
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,125 @@
+// A folder appears whole or not at all.
+#include "base/files/durable_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+std::ptrdiff_t entries(const std::filesystem::path& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+TEST(DurableFolder, AppearsOnCommit) {
+  const TemporaryFolder folder;
+  DurableFolder made(folder.path("above/it"));
+  write_durable(made.path() / "file", "text");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("above/it")));
+  made.commit();
+  EXPECT_EQ(TemporaryFolder::read(folder.path("above/it/file")), "text");
+  EXPECT_EQ(entries(folder.path("above")), 1);
+}
+
+TEST(DurableFolder, TakesThePlaceOfAnOlderOne) {
+  const TemporaryFolder folder;
+  folder.write("it/old", "old");
+  DurableFolder made(folder.path("it"));
+  write_durable(made.path() / "new", "new");
+  EXPECT_EQ(TemporaryFolder::read(folder.path("it/old")), "old");
+  made.commit();
+  EXPECT_FALSE(std::filesystem::exists(folder.path("it/old")));
+  EXPECT_EQ(TemporaryFolder::read(folder.path("it/new")), "new");
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(DurableFolder, WithoutCommitNothingIsLeft) {
+  const TemporaryFolder folder;
+  folder.write("it/old", "old");
+  {
+    const DurableFolder made(folder.path("it"));
+    write_durable(made.path() / "new", "new");
+  }
+  EXPECT_EQ(TemporaryFolder::read(folder.path("it/old")), "old");
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(DurableFolder, BeginsEmptyAfterAKill) {
+  const TemporaryFolder folder;
+  folder.write(".writing_it/half", "half");
+  DurableFolder made(folder.path("it"));
+  EXPECT_EQ(entries(made.path()), 0);
+}
+
+TEST(DurableFolder, ALinkUnderItsTemporaryNameIsNotFilled) {
+  const TemporaryFolder folder;
+  folder.write("victim/precious", "");
+  std::filesystem::create_directory_symlink(folder.path("victim"), folder.path(".writing_it"));
+  DurableFolder made(folder.path("it"));
+  write_durable(made.path() / "new", "new");
+  made.commit();
+  EXPECT_EQ(entries(folder.path("victim")), 1);
+  EXPECT_EQ(entries(folder.path("it")), 1);
+}
+
+TEST(DurableFolder, AFaultNamesTheFolder) {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { DurableFolder made(folder.path("file/it")); }),
+                        {"file/it' can't be written", "Not a directory"}));
+}
+
+TEST(RemoveFolder, RemovesAllOfItAndNothingElse) {
+  const TemporaryFolder folder;
+  folder.write("it/a/b", "");
+  folder.write("other", "");
+  EXPECT_TRUE(remove_folder(folder.path("it")));
+  EXPECT_FALSE(remove_folder(folder.path("it")));
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(RemoveLeftovers, KeepsWhatHasAName) {
+  const TemporaryFolder folder;
+  folder.write(".writing_a/file", "");
+  folder.write(".removing_b", "");
+  folder.write(".other/file", "");
+  folder.write("a/file", "");
+  remove_leftovers(folder.path());
+  EXPECT_EQ(entries(folder.path()), 2);
+  remove_leftovers(folder.path("none"));  // nothing to do
+}
+
+TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
+  const TemporaryFolder place;
+  place.write("there/other", "mine");
+  {
+    DurableFolder folder(place.path("there/new"));
+    write_durable(folder.path() / "a", "first");
+    write_durable(folder.path() / "b", "second");
+    folder.move_files_to(place.path("there"));
+  }
+  EXPECT_EQ(TemporaryFolder::read(place.path("there/a")), "first");
+  EXPECT_EQ(TemporaryFolder::read(place.path("there/b")), "second");
+  {
+    DurableFolder folder(place.path("there/new"));
+    write_durable(folder.path() / "c", "third");
+    write_durable(folder.path() / "d", "fourth");
+    write_durable(folder.path() / "other", "not mine");
+    EXPECT_THROW(folder.move_files_to(place.path("there")), RuntimeFault);
+  }
+  EXPECT_EQ(TemporaryFolder::read(place.path("there/other")), "mine");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(place.path("there"))) {
+    names.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"a", "b", "other"}));
+}
+
+}  // namespace
+}  // namespace weft

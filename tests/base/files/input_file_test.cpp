@@ -1,0 +1,77 @@
+// Reading at offsets: contents, refusals, and files that change under the reader.
+#include "base/files/input_file.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+std::string read(const InputFile& file, std::uint64_t offset, std::size_t count) {
+  std::string text(count, '?');
+  file.read(offset, std::as_writable_bytes(std::span(text.data(), text.size())));
+  return text;
+}
+
+TEST(InputFile, ReadsAtAnyOffset) {
+  const TemporaryFolder folder;
+  InputFile file(folder.write("a", "warp and weft"));
+  EXPECT_EQ(file.size(), 13U);
+  EXPECT_EQ(read(file, 9, 4), "weft");
+  InputFile moved = std::move(file);
+  EXPECT_EQ(read(moved, 0, 4), "warp");
+  EXPECT_EQ(read(moved, 13, 0), "");
+}
+
+TEST(InputFile, AFileThatWasRemovedStaysReadable) {
+  const TemporaryFolder folder;
+  const InputFile file(folder.write("a", "warp"));
+  std::filesystem::remove(folder.path("a"));
+  EXPECT_EQ(read(file, 0, 4), "warp");
+}
+
+TEST(InputFile, AFileThatWasTruncatedIsAFaultThatNamesIt) {
+  const TemporaryFolder folder;
+  const InputFile file(folder.write("a", "warp and weft"));
+  std::filesystem::resize_file(folder.path("a"), 6);
+  EXPECT_EQ(read(file, 0, 6), "warp a");
+  const std::string message = message_of<RuntimeFault>([&] { read(file, 3, 4); });
+  EXPECT_TRUE(has_parts(message, {folder.path("a").string(), "6 bytes", "13"}));
+}
+
+TEST(InputFile, RefusesWhatIsNoFile) {
+  const TemporaryFolder folder;
+  const auto open = [](const std::filesystem::path& path) {
+    return message_of<UserError>([&] { InputFile file(path); });
+  };
+  EXPECT_TRUE(has_parts(open(folder.path("none")), {"none' doesn't exist"}));
+  EXPECT_TRUE(has_parts(open(folder.path()), {"is a folder"}));
+  EXPECT_TRUE(has_parts(open("/dev/null"), {"'/dev/null' isn't a regular file"}));
+}
+
+TEST(ReadInPieces, ShowsEveryByteOnceUntilToldToStop) {
+  const TemporaryFolder folder;
+  std::string content;
+  for (std::size_t i = 0; i < (5U << 19); ++i) content += static_cast<char>(i * i % 251);
+  const InputFile file(folder.write("a", content));
+  std::string seen;
+  std::size_t pieces = 0;
+  read_in_pieces(file, 3, file.size() - 4, [&](std::span<const std::byte> bytes) {
+    seen.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    ++pieces;
+    return true;
+  });
+  EXPECT_EQ(seen, content.substr(3, content.size() - 7));
+  EXPECT_EQ(pieces, 3U);
+  read_in_pieces(file, 0, file.size(), [&](std::span<const std::byte>) { return ++pieces < 5; });
+  EXPECT_EQ(pieces, 5U);
+}
+
+}  // namespace
+}  // namespace weft

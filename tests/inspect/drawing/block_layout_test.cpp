@@ -1,0 +1,101 @@
+// Drawings that Graphviz can't lay out in time: every box is there, apart from the others and inside the picture.
+#include "inspect/drawing/block_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <tuple>
+
+namespace weft {
+namespace {
+
+/// `layers` times: two tasks beside each other and one behind both.
+Graph layers_graph(int layers) {
+  GraphBuilder builder;
+  const auto tensor = [&](std::string name) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
+  };
+  View x = tensor("x");
+  builder.add_task({"load", SelectRow{1, 4}, {write(x)}});
+  for (int layer = 0; layer < layers; ++layer) {
+    const std::string prefix = "L" + std::to_string(layer) + ".";
+    const View a = tensor(prefix + "a"), b = tensor(prefix + "b"), c = tensor(prefix + "c");
+    builder.add_task({prefix + "a\"<&>", GeluForward{4}, {read(x), write(a)}, layer});
+    builder.add_task({prefix + "b", GeluForward{4}, {read(x), write(b)}, layer});
+    builder.add_task({prefix + "c", Add{4}, {read(a), read(b), write(c)}, layer});
+    x = c;
+  }
+  return std::move(builder).build();
+}
+
+struct Rectangle {
+  double x, y, width, height;
+};
+
+std::vector<Rectangle> boxes_of(const std::string& svg) {
+  // The box is the last rectangle without a mark's colour in its group; here it is the only one.
+  static const std::regex box("</title><rect x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"([0-9.]+)\" height=\"([0-9.]+)\"");
+  std::vector<Rectangle> boxes;
+  for (std::sregex_iterator it(svg.begin(), svg.end(), box), end; it != end; ++it) {
+    boxes.push_back({std::stod((*it)[1]), std::stod((*it)[2]), std::stod((*it)[3]), std::stod((*it)[4])});
+  }
+  return boxes;
+}
+
+TEST(BlockLayout, BoxesAreApartAndInside) {
+  const Graph graph = layers_graph(40);
+  DrawingOptions options;
+  options.collapse = Collapse::none;
+  const Picture picture = block_layout(Drawing(graph, options));
+  const std::string svg = picture.svg();
+  const std::vector<Rectangle> boxes = boxes_of(svg);
+  ASSERT_EQ(boxes.size(), graph.tasks().size());
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const Rectangle& a = boxes[i];
+    EXPECT_LE(a.x + a.width, picture.width());
+    EXPECT_LE(a.y + a.height, picture.height());
+    for (std::size_t j = 0; j < i; ++j) {
+      const Rectangle& b = boxes[j];
+      const bool apart = a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+      EXPECT_TRUE(apart) << i << " " << j;
+    }
+  }
+  EXPECT_NE(svg.find("id=\"L3.a&quot;&lt;&amp;&gt;\" class=\"gelu\""), std::string::npos);
+  EXPECT_EQ(svg, block_layout(Drawing(graph, options)).svg());
+}
+
+TEST(BlockLayout, ATaskStandsBelowWhatItWaitsFor) {
+  const Graph graph = layers_graph(1);
+  DrawingOptions options;
+  options.collapse = Collapse::none;
+  const std::vector<Rectangle> boxes = boxes_of(block_layout(Drawing(graph, options)).svg());
+  ASSERT_EQ(boxes.size(), 4U);
+  EXPECT_EQ(boxes[1].y, boxes[2].y);
+  EXPECT_GT(boxes[3].y, boxes[2].y);
+}
+
+TEST(BlockLayout, SaysWhatDotSays) {
+  const Graph graph = layers_graph(3);
+  DrawingOptions options;
+  options.title = "three layers";
+  options.remarks = {"laid out in blocks"};
+  options.collapse = Collapse::none;
+  const std::vector<TaskId> path = {graph.find_task("load"), graph.find_task("L0.b")};
+  options.critical_path = path;
+  options.marks = {{graph.find_task("L1.b"), "memory peaks here"}};
+  options.stream_of = [](TaskId) { return StreamStyle{"compute0", "#123456"}; };
+  const std::string svg = block_layout(Drawing(graph, options)).svg();
+  for (const std::string part : {"three layers", "laid out in blocks", "10 tasks in 10 boxes", "layer 2", "forward",
+                                 "memory peaks here", "stream compute0", "stroke=\"#123456\"", "red: critical path"}) {
+    EXPECT_NE(svg.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(BlockLayout, NothingIsAPicture) {
+  const Graph graph = GraphBuilder().build();
+  const DrawingOptions options;
+  EXPECT_TRUE(block_layout(Drawing(graph, options)).svg().ends_with("</svg>\n"));
+}
+
+}  // namespace
+}  // namespace weft

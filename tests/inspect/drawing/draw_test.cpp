@@ -1,0 +1,59 @@
+// A plan's drawing shows what the graph alone can't: streams, the policy's reasons, added edges.
+#include "inspect/drawing/draw.h"
+
+#include <gtest/gtest.h>
+
+#include "inspect/drawing/colors.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+// a and b don't depend on each other; b runs on the second stream, behind an edge of the policy's own.
+Plan two_streams() {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
+  toy.compute("a", {write(x)});
+  toy.compute("b", {write(y)});
+  toy.collective("r", Channel::data, {read_write(x)});
+  const auto graph = toy.build();
+  Order order = testing::order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"r", "data"}});
+  order.added_edges.push_back(
+      {graph->find_task("a"), graph->find_task("b"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  return make_plan(graph, order, "by-hand");
+}
+
+// The line that begins with `start`.
+std::string line_of(const std::string& text, const std::string& start) {
+  const std::size_t begin = text.find(start);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+}
+
+TEST(PlanDot, BordersAreStreamsAndTooltipsGiveReasons) {
+  const Plan plan = two_streams();
+  const std::string dot = plan_dot(plan, "step.dot");
+  EXPECT_NE(line_of(dot, "//").find("step.dot"), std::string::npos) << dot;
+  for (std::size_t task = 0; task < 3; ++task) {
+    const std::string node = line_of(dot, "t" + std::to_string(task) + " [");
+    const std::size_t stream = plan.position[task].stream.index();
+    EXPECT_NE(node.find("color=\"" + std::string(stream_color(stream)) + "\""), std::string::npos) << node;
+    EXPECT_NE(node.find(plan.streams[stream].stream.name), std::string::npos) << node;
+    EXPECT_NE(node.find("by-hand: as the test says"), std::string::npos) << node;
+  }
+}
+
+TEST(PlanDot, AddedEdgesAreDrawnDotted) {
+  const std::string edge = line_of(plan_dot(two_streams(), "step.dot"), "t0 -> t1 ");
+  EXPECT_NE(edge.find("dotted"), std::string::npos) << edge;
+}
+
+TEST(PlanDot, OptionsMayAskForMore) {
+  const Plan plan = two_streams();
+  DrawingOptions options;
+  options.title = "one step by hand";
+  EXPECT_NE(plan_dot(plan, "step.dot", options).find("one step by hand"), std::string::npos);
+  EXPECT_EQ(plan_dot(plan, "step.dot"), plan_dot(plan, "step.dot"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,300 @@
+// DOT text of small graphs: what is drawn, what is left out and counted, and what stands for several tasks.
+#include "inspect/drawing/dump_dot.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace weft {
+namespace {
+
+std::size_t count(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  return static_cast<std::size_t>(
+      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+}
+
+std::string dump_dot(const Graph& graph, const DrawingOptions& options = {},
+                     const std::string& file_name = "graph.dot") {
+  return weft::dump_dot(Drawing(graph, options), file_name);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(DumpDot, GoldenOfTwoTasks) {
+  GraphBuilder builder;
+  const TensorId w = builder.add_tensor({"w", DType::f32, {8, 4}, Role::parameter});
+  const TensorId y = builder.add_tensor({"y", DType::f32, {2, 8}, Role::activation});
+  const TensorId x = builder.add_tensor({"x", DType::f32, {2, 4}, Role::input});
+  builder.add_task({"mb0.L0.up.fwd.gemm",
+                    Gemm{2, 8, 4, false, true},
+                    {read(whole(builder, x)), read(whole(builder, w)), write(whole(builder, y))},
+                    0,
+                    0});
+  builder.add_task({"mb0.L0.act.fwd.gelu", GeluForward{16}, {read_write(whole(builder, y))}, 0, 0});
+  EXPECT_EQ(dump_dot(std::move(builder).build(), {.title = "two"}, "two.dot"),
+            R"GOLD(// dot -Tsvg two.dot -o two.svg
+digraph "two" {
+  graph [rankdir=TB, nodesep=0.12, ranksep=0.22, compound=true, labelloc=t, labeljust=l, fontname="Helvetica", fontsize=14, label="two\l2 tasks in 2 boxes, 1 edges\l"]
+  node [shape=box, style="filled", fontname="Helvetica", fontsize=10, margin="0.08,0.04", height=0.3, penwidth=1.5, color="#888888"]
+  edge [color="#555555", arrowsize=0.6, fontname="Helvetica", fontsize=9]
+  subgraph "cluster_mb0_forward" {
+    graph [label="forward", style="rounded,filled", color="#bbbbbb", fillcolor="#fafafa"]
+    subgraph "cluster_mb0_forward_L0" {
+      graph [label="layer 0", style="rounded,filled", color="#dddddd", fillcolor="#f0f0f0"]
+      t0 [label="up.gemm\n2×8×4", id="mb0.L0.up.fwd.gemm", class="gemm", tooltip="mb0.L0.up.fwd.gemm\ngemm m=2 n=8 k=4 trans_a=false trans_b=true accumulate=false has_bias=false\n128 flop, 224 B\nreads x 2×4 f32\nreads w 8×4 f32\nwrites y 2×8 f32", shape=box, fillcolor="#56B4E9", fontcolor="#000000"]
+      t1 [label="act.gelu\n2×8", id="mb0.L0.act.fwd.gelu", class="gelu", tooltip="mb0.L0.act.fwd.gelu\ngelu n=16\n192 flop, 128 B\nupdates y 2×8 f32", shape=box, fillcolor="#009E73", fontcolor="#FFFFFF"]
+    }
+  }
+  t0 -> t1 [tooltip="read after write of y"]
+  subgraph cluster_legend {
+    graph [label="legend", style=rounded, color="#bbbbbb"]
+    legend [shape=plain, style="", label=<<table border="0" cellborder="0" cellspacing="2"><tr><td bgcolor="#56B4E9"><font color="#000000">GEMM</font></td></tr><tr><td bgcolor="#009E73"><font color="#FFFFFF">elementwise</font></td></tr><tr><td align="left">solid: data</td></tr></table>>]
+  }
+}
+)GOLD");
+}
+
+TEST(DumpDot, EmptyGraphHasNoBoxes) {
+  const std::string dot = dump_dot(GraphBuilder().build());
+  EXPECT_TRUE(contains(dot, "0 tasks in 0 boxes, 0 edges"));
+  EXPECT_FALSE(contains(dot, "->"));
+}
+
+TEST(DumpDot, NamesAreEscaped) {
+  GraphBuilder builder;
+  const TensorId x = builder.add_tensor({"x", DType::f32, {1}, Role::activation});
+  builder.add_task({"\"quoted\" <b> & back\\slash\n", Add{1}, {write(whole(builder, x))}});
+  EXPECT_TRUE(contains(dump_dot(std::move(builder).build()), R"(id="\"quoted\" <b> &amp; back\\slash\n",)"));
+}
+
+// Forward: load writes x; f(l) reads a(l-1), writes a(l). Backward in reverse: b(l) reads a(l-1) and g(l+1), writes
+// g(l) and dw(l); r(l) sums dw(l) over data ranks. Update: norm(l) of dw(l), clip, adam(l). For each micro-batch the
+// gradients are added to.
+Graph training(int layers, int micro_batches) {
+  GraphBuilder builder;
+  const auto tensor = [&](std::string name, Role role) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, role}));
+  };
+  std::vector<View> weights, gradients, norms;
+  for (int l = 0; l < layers; ++l) {
+    const std::string number = std::to_string(l);
+    weights.push_back(tensor("w" + number, Role::parameter));
+    gradients.push_back(tensor("dw" + number, Role::gradient));
+    norms.push_back(tensor("n" + number, Role::workspace));
+  }
+  for (int mb = 0; mb < micro_batches; ++mb) {
+    const std::string prefix = "mb" + std::to_string(mb) + ".";
+    std::vector<View> a = {tensor(prefix + "x", Role::activation)};
+    builder.add_task({prefix + "load", SelectRow{1, 4}, {write(a[0])}, -1, mb});
+    for (int l = 0; l < layers; ++l) {
+      const std::string layer = prefix + "L" + std::to_string(l);
+      a.push_back(tensor(layer + ".a", Role::activation));
+      builder.add_task(
+          {layer + ".fwd.f", Gemm{1, 4, 1}, {read(a[a.size() - 2]), read(weights[l]), write(a.back())}, l, mb});
+    }
+    View g = a.back();
+    for (int l = layers - 1; l >= 0; --l) {
+      const std::string layer = prefix + "L" + std::to_string(l);
+      const View next = tensor(layer + ".g", Role::activation);
+      const Access gradient = mb == 0 ? write(gradients[l]) : read_write(gradients[l]);
+      builder.add_task(
+          {layer + ".bwd.b", Gemm{1, 4, 1}, {read(g), read(a[l]), write(next), gradient}, l, mb, Phase::backward});
+      if (mb + 1 == micro_batches) {
+        builder.add_task(
+            {layer + ".bwd.r", AllReduce{Channel::data, 2, 4}, {read_write(gradients[l])}, l, mb, Phase::backward});
+      }
+      g = next;
+    }
+  }
+  std::vector<Access> partials;
+  for (int l = 0; l < layers; ++l) {
+    builder.add_task(
+        {"norm" + std::to_string(l), SumSquares{4}, {read(gradients[l]), write(norms[l])}, l, -1, Phase::update});
+    partials.push_back(read(norms[l]));
+  }
+  const View factor = tensor("factor", Role::workspace);
+  partials.push_back(write(factor));
+  builder.add_task({"clip", ClipFactor{layers, 1.0F}, partials, -1, -1, Phase::update});
+  for (int l = 0; l < layers; ++l) {
+    builder.add_task({"adam" + std::to_string(l),
+                      AdamW{4, 0.9F, 0.95F, 1e-8F, 0.1F},
+                      {read_write(weights[l]), read(gradients[l]), read(factor)},
+                      l,
+                      -1,
+                      Phase::update});
+  }
+  return std::move(builder).build();
+}
+
+std::size_t boxes(const std::string& dot) {
+  return count(dot, "\n +t[0-9]+ \\[");
+}
+std::size_t arrows(const std::string& dot) {
+  return count(dot, "t[0-9]+ -> t[0-9]+ ");
+}
+
+TEST(DumpDot, SavedActivationsAreNumbersAndImpliedEdgesAreCounted) {
+  // Two layers: load→f0→f1→b1→{b0, r1}, b0→r0, r→norm→clip→adam. Saved: load→b0, f0→b1. Implied besides: dw→adam by
+  // norm and clip (from r), anti-dependencies f→adam and so on.
+  const Graph graph = training(2, 1);
+  const std::string dot = dump_dot(graph);
+  EXPECT_EQ(boxes(dot), 12U);
+  EXPECT_EQ(arrows(dot), 12U);
+  EXPECT_TRUE(contains(dot, "2 from saved activations drawn as numbers")) << dot;
+  EXPECT_TRUE(contains(dot, "label=\"load\\nselect_row 4\\nsaves 1\""));
+  EXPECT_TRUE(contains(dot, "label=\"f\\ngemm 1×4×1\\nsaves 2\""));
+  EXPECT_TRUE(contains(dot, "label=\"b\\ngemm 1×4×1\\nuses 1\""));
+  EXPECT_TRUE(contains(dot, "label=\"b\\ngemm 1×4×1\\nuses 2\""));
+  EXPECT_TRUE(contains(dot, "over data, 16 B"));
+  const std::string full = dump_dot(graph, {.reduce = false});
+  EXPECT_EQ(arrows(full), static_cast<std::size_t>(std::count_if(graph.edges().begin(), graph.edges().end(),
+                                                                 [](const Edge& e) { return e.distance == 0; })));
+  EXPECT_FALSE(contains(full, "saves 1"));
+}
+
+TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
+  GraphBuilder builder;
+  const View v = whole(builder, builder.add_tensor({"v", DType::f32, {4}, Role::activation}));
+  builder.add_task({"v", SelectRow{1, 4}, {write(v)}});
+  builder.add_task({"a", AllReduce{Channel::y, 2, 4}, {read_write(v)}});
+  builder.add_task({"b", AllReduce{Channel::world, 8, 4}, {read_write(v)}});
+  const Graph graph = std::move(builder).build();
+  EXPECT_FALSE(contains(dump_dot(graph), "group of"));
+  DrawingOptions options;
+  options.grid = Grid{2, 2, 1, 2};
+  const std::string first = dump_dot(graph, options);
+  EXPECT_TRUE(contains(first, "label=\"a\\nall_reduce over y (ranks 0, 2), 16 B\\nof v\"")) << first;
+  EXPECT_TRUE(contains(first, "\\ny group of ranks 0, 2, one of 4\\n")) << first;
+  EXPECT_TRUE(contains(first, "over world (ranks 0, 1, 2, …, 7), 16 B")) << first;
+  EXPECT_TRUE(contains(first, "\\nworld group of ranks 0, 1, 2, 3, 4, 5, 6, 7\\n")) << first;
+  options.rank = 5;
+  EXPECT_TRUE(contains(dump_dot(graph, options), "y group of ranks 5, 7, one of 4"));
+}
+
+TEST(DumpDot, RepeatedLayersAreDrawnOnce) {
+  // load, f, b, r, norms, clip, adams in a chain; from f to f and from b to b of the next layer in grey.
+  const Graph graph = training(5, 1);
+  const std::string dot = dump_dot(graph);
+  EXPECT_TRUE(contains(dot, "graph [label=\"layers 0 to 4, × 5\""));
+  EXPECT_TRUE(contains(dot, "label=\"5 × adamw\\n"));
+  EXPECT_TRUE(contains(dot, "label=\"5 × sum_squares\\n"));
+  EXPECT_TRUE(contains(dot, "5 tasks like this one, the last is mb0.L4.fwd.f\""));
+  EXPECT_EQ(boxes(dot), 7U) << dot;
+  EXPECT_EQ(arrows(dot), 6U) << dot;
+  EXPECT_EQ(boxes(dump_dot(graph, {.collapse = Collapse::none})), graph.tasks().size());
+  EXPECT_EQ(boxes(dump_dot(training(2, 1), {.collapse = Collapse::layer})), 7U);
+}
+
+TEST(DumpDot, WhatOneLayerAloneHasIsMarked) {
+  GraphBuilder builder;
+  const auto tensor = [&](std::string name) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
+  };
+  View x = tensor("x");
+  builder.add_task({"load", SelectRow{1, 4}, {write(x)}});
+  for (int layer = 0; layer < 3; ++layer) {
+    const std::string prefix = "L" + std::to_string(layer) + ".";
+    const View y = tensor(prefix + "y");
+    builder.add_task({prefix + "f", GeluForward{4}, {read(x), write(y)}, layer});
+    if (layer == 1)
+      builder.add_task({prefix + "extra", Add{4}, {read(y), read(x), write(tensor(prefix + "z"))}, layer});
+    x = y;
+  }
+  const std::string dot = dump_dot(std::move(builder).build(), {.collapse = Collapse::layer});
+  EXPECT_TRUE(contains(dot, "label=\"extra\\nadd 4\\nlayer 1 only\"")) << dot;
+  EXPECT_TRUE(contains(dot, "label=\"f\\ngelu 4\"")) << dot;
+}
+
+TEST(DumpDot, MicroBatchesAreSectionsAndCollapseWhereTheyAreTooMany) {
+  const Graph graph = training(3, 4);
+  const std::string dot = dump_dot(graph);
+  EXPECT_EQ(count(dot, "label=\"micro-batch [0-9], forward\""), 4U);
+  EXPECT_TRUE(contains(dot, "label=\"micro-batch 3, backward\""));
+  const std::string few = dump_dot(graph, {.max_boxes = 15});
+  EXPECT_TRUE(contains(few, "label=\"forward, × 4: micro-batches 0 to 3\"")) << few;
+  EXPECT_TRUE(contains(few, "micro-batch 3 only")) << few;  // where gradients are summed
+  EXPECT_LE(boxes(few), 15U);
+}
+
+TEST(DumpDot, DepthClosesSections) {
+  const Graph graph = training(3, 2);
+  const auto at = [&](int depth) { return dump_dot(graph, {.collapse = Collapse::none, .depth = depth}); };
+  EXPECT_EQ(boxes(at(1)), 3U) << at(1);  // two micro-batches and the update
+  EXPECT_EQ(boxes(at(2)), 5U) << at(2);  // each with two phases
+  // Three layers a phase and the update's, the loads and the clip factor.
+  EXPECT_EQ(boxes(at(3)), 3U * 5 + 2 + 1) << at(3);
+  EXPECT_TRUE(contains(at(2), "class=\"section\""));
+  EXPECT_TRUE(contains(at(1), "label=\"micro-batch 1\\n")) << at(1);
+}
+
+TEST(DumpDot, OnlyChosenTasksAndTheirEdgesAreDrawn) {
+  const Graph graph = training(2, 1);
+  DrawingOptions options;
+  options.only = {graph.find_task("mb0.load"), graph.find_task("mb0.L0.fwd.f")};
+  const std::string dot = dump_dot(graph, options);
+  EXPECT_EQ(boxes(dot), 2U);
+  EXPECT_EQ(arrows(dot), 1U);
+  EXPECT_TRUE(contains(dot, "2 of 12 tasks in 2 boxes")) << dot;
+}
+
+TEST(DumpDot, IdsAreTheNamesOfTheTasks) {
+  const Graph graph = training(2, 2);
+  const std::string dot = dump_dot(graph, {.collapse = Collapse::none});
+  for (const Task& task : graph.tasks()) EXPECT_TRUE(contains(dot, " id=\"" + task.name + "\","));
+  EXPECT_EQ(count(dot, " id=\""), graph.tasks().size());
+}
+
+TEST(DumpDot, AMarkPointsAtItsBox) {
+  const Graph graph = training(3, 1);
+  DrawingOptions options;
+  options.marks = {{graph.find_task("mb0.L1.fwd.f"), "memory peaks here"}};
+  options.remarks = {"one more line"};
+  const std::string dot = dump_dot(graph, options);
+  EXPECT_TRUE(contains(dot, "m1 [label=\"memory peaks here\"")) << dot;
+  EXPECT_TRUE(contains(dot, "m1 -> t1 "));
+  EXPECT_TRUE(contains(dot, "one more line\\l"));
+}
+
+TEST(DumpDot, EdgesShowWhyTheyExist) {
+  GraphBuilder builder;
+  const View x = whole(builder, builder.add_tensor({"x", DType::f32, {4}, Role::activation}));
+  const View y = whole(builder, builder.add_tensor({"y", DType::f32, {4}, Role::activation}));
+  const TaskId a = builder.add_task({"a", SelectRow{1, 4}, {write(x)}});
+  const TaskId b = builder.add_task({"b", SelectRow{1, 4}, {read(x), write(y)}});
+  const TaskId c = builder.add_task({"c", AllReduce{Channel::data, 2, 4}, {write(x)}});
+  const TaskId d = builder.add_task({"d", SelectRow{1, 4}, {write(y)}});
+  const Graph graph = std::move(builder).build();
+  const std::vector<Edge> added = {
+      {c, d, EdgeKind::issued_before, EdgeReason::policy, 0, TensorId()},
+      {d, a, EdgeKind::completes_before, EdgeReason::memory, 1, y.tensor},
+  };
+  const std::vector<TaskId> path = {a, b};
+  DrawingOptions options;
+  options.added_edges = added;
+  options.critical_path = path;
+  options.next_step_edges = true;
+  options.stream_of = [&](TaskId task) {
+    return task == c ? StreamStyle{"data", "#7B3294"} : StreamStyle{"compute0", "#222222"};
+  };
+  options.note = [&](TaskId task) { return task == c ? "exposed 1 ms" : ""; };
+  const std::string dot = dump_dot(graph, options);
+  EXPECT_TRUE(contains(dot, "t0 -> t1 [tooltip=\"read after write of x\", color=\"#CC0000\", penwidth=3]"));
+  EXPECT_TRUE(contains(dot, "t1 -> t2 [tooltip=\"write after read of x\", style=dashed, color=\"#222222\""));
+  EXPECT_TRUE(contains(dot, "t2 -> t3 [tooltip=\"policy\", style=dotted, color=\"#7B3294\""));
+  EXPECT_TRUE(
+      contains(dot, "t3 -> t0 [tooltip=\"memory reuse of y\", style=dashed, color=\"#bbbbbb\", constraint=false"));
+  EXPECT_TRUE(contains(dot, edges_text(graph.edges().size(), added.size())));
+  EXPECT_EQ(edges_text(680, 1), "680 edges and 1 that the plan adds");
+  EXPECT_TRUE(contains(dot, "shape=component"));
+  EXPECT_TRUE(contains(dot, "on data\\nexposed 1 ms\""));
+  EXPECT_TRUE(contains(dot, "stream compute0"));
+  EXPECT_EQ(dot, dump_dot(graph, options));
+}
+
+}  // namespace
+}  // namespace weft

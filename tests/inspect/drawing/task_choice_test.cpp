@@ -1,0 +1,94 @@
+// Parts of a graph, by layer, neighbourhood and path, and what is said about names that don't exist.
+#include "inspect/drawing/task_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+/// a → b → d → e and a → c → d; L0 holds b and c, L1 d.
+struct Diamond {
+  Graph graph;
+  std::vector<Edge> added;
+
+  Diamond() {
+    GraphBuilder builder;
+    const auto tensor = [&](std::string name) {
+      return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
+    };
+    const View a = tensor("ta"), b = tensor("tb"), c = tensor("tc"), d = tensor("td"), e = tensor("te");
+    builder.add_task({"a", SelectRow{1, 4}, {write(a)}});
+    builder.add_task({"L0.b", GeluForward{4}, {read(a), write(b)}, 0});
+    builder.add_task({"L0.c", GeluForward{4}, {read(a), write(c)}, 0});
+    builder.add_task({"L1.d", Add{4}, {read(b), read(c), write(d)}, 1});
+    builder.add_task({"e", GeluForward{4}, {read(d), write(e)}});
+    graph = std::move(builder).build();
+  }
+  TaskId operator[](std::string_view name) const { return graph.find_task(name); }
+  std::string chosen(const TaskChoice& choice) const {
+    std::string names;
+    for (const TaskId task : chosen_tasks(graph, added, choice)) names += graph.task(task).name + " ";
+    return names;
+  }
+};
+
+TEST(TaskChoice, NothingAskedForIsAll) {
+  const Diamond diamond;
+  EXPECT_TRUE(TaskChoice().all());
+  EXPECT_EQ(diamond.chosen({}), "a L0.b L0.c L1.d e ");
+}
+
+TEST(TaskChoice, LayersAreARange) {
+  const Diamond diamond;
+  EXPECT_EQ(diamond.chosen({.layers = named_layers(diamond.graph, "0")}), "L0.b L0.c ");
+  EXPECT_EQ(diamond.chosen({.layers = named_layers(diamond.graph, "0..1")}), "L0.b L0.c L1.d ");
+}
+
+TEST(TaskChoice, NeighboursAreSoManyEdgesAway) {
+  Diamond diamond;
+  EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 0}), "L0.b ");
+  EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 1}), "a L0.b L1.d ");
+  EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 2}), "a L0.b L1.d e ");
+  diamond.added = {{diamond["L0.b"], diamond["L0.c"], EdgeKind::issued_before, EdgeReason::policy, 0, TensorId()}};
+  EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 1}), "a L0.b L0.c L1.d ");
+}
+
+TEST(TaskChoice, PathsLieBetweenTheirEnds) {
+  const Diamond diamond;
+  EXPECT_EQ(diamond.chosen({.from = diamond["L0.b"]}), "L0.b L1.d e ");
+  EXPECT_EQ(diamond.chosen({.to = diamond["L0.c"]}), "a L0.c ");
+  EXPECT_EQ(diamond.chosen({.from = diamond["a"], .to = diamond["L1.d"]}), "a L0.b L0.c L1.d ");
+  EXPECT_EQ(diamond.chosen({.from = diamond["L0.b"], .to = diamond["L0.c"]}), "");
+}
+
+void expect_refused(const std::function<void()>& call, const std::vector<std::string>& parts) {
+  try {
+    call();
+    ADD_FAILURE() << parts.front();
+  } catch (const UserError& error) {
+    for (const std::string& part : parts) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << part << " isn't in\n" << error.what();
+    }
+  }
+}
+
+TEST(TaskChoice, UnknownNamesAreRefusedWithTheNearest) {
+  const Diamond diamond;
+  EXPECT_EQ(named_task(diamond.graph, "--around", "L1.d"), diamond["L1.d"]);
+  expect_refused([&] { named_task(diamond.graph, "--around", "L0.bb"); }, {"--around", "\"L0.bb\"", "--around L0.b"});
+  expect_refused([&] { named_task(diamond.graph, "--to", "L0."); }, {"--to L0.b or L0.c"});
+  expect_refused([&] { named_task(diamond.graph, "--from", "something else"); }, {"tasks.json"});
+}
+
+TEST(TaskChoice, LayersThatDontExistAreRefused) {
+  const Diamond diamond;
+  for (const std::string text : {"2", "0..2", "1..0", "-1", "a", "0..", "..1", "", "0...1", "99999999999"}) {
+    expect_refused([&] { named_layers(diamond.graph, text); }, {"--layers " + text, "0 to 1", "--layers 0..1"});
+  }
+  expect_refused([&] { named_layers(Graph(), "0"); }, {"a graph that has layers"});
+}
+
+}  // namespace
+}  // namespace weft

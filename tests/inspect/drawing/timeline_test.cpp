@@ -1,0 +1,162 @@
+// The terminal timeline character by character, and what a timeline's picture must hold.
+#include "inspect/drawing/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "inspect/drawing/colors.h"
+
+namespace weft {
+namespace {
+
+RecordedTask task(std::string name, KindClass style, std::uint32_t stream, std::int64_t allocates, std::int64_t frees) {
+  RecordedTask out;
+  out.name = std::move(name);
+  out.style = style;
+  out.stream = stream;
+  out.allocates = allocates;
+  out.frees = frees;
+  return out;
+}
+
+///   compute0   a [0,40)         c [60,80)
+///   compute1        b [30,50)
+///   data            r [40,70)          s [75,100)      with r waiting for a, c for r, s for c
+Recording sample(std::vector<std::int64_t> begins, std::int64_t scale) {
+  Recording out;
+  out.policy = "by <hand>";
+  out.streams = {{"compute0", true}, {"compute1", true}, {"data", false}};
+  out.tasks = {task("mb0.L1.a \"<&>\"", KindClass::gemm, 0, 4096, 0), task("b", KindClass::copy, 1, 0, 0),
+               task("r", KindClass::all_reduce, 2, 0, 0), task("c", KindClass::elementwise, 0, 4096, 4096),
+               task("s", KindClass::all_reduce, 2, 0, 4096)};
+  out.edges = {{0, 2}, {2, 3}, {3, 4}};
+  for (const std::int64_t begin : begins) {
+    const auto at = [&](std::int64_t from, std::int64_t to) {
+      return TaskTime{begin + from * scale, begin + to * scale};
+    };
+    RecordedRank rank;
+    rank.rank = static_cast<int>(out.ranks.size());
+    rank.steps = {{3, begin, begin + 100 * scale, {at(0, 40), at(30, 50), at(40, 70), at(60, 80), at(75, 100)}}};
+    out.ranks.push_back(std::move(rank));
+  }
+  return out;
+}
+
+std::string text(const Recording& recording, int columns) {
+  return timeline_text(recording, recording.ranks[0].steps[0], columns);
+}
+
+TEST(TimelineText, OneCharacterForTwoPercent) {
+  // 8 for the name, 9 for the frame, 50 cells of 2 units.
+  EXPECT_EQ(text(sample({5000}, 1'000'000), 67),
+            "compute0 |####################..........##########..........|  60 %\n"
+            "compute1 |...............##########.........................|  20 %\n"
+            "data     |....................=====!!!!!=====..===!!!!!!!!!!|  55 %\n"
+            "memory   |55555555555555555555555555555599999999999555555555| 8.0 KiB\n"
+            "step 100.00 ms: computing 70.00 ms, communicating 55.00 ms, of which exposed 30.00 ms\n"
+            "(# computing, = communicating, ! exposed, + busy for less than half of the time, . idle)\n");
+}
+
+TEST(TimelineText, ShortTasksStayVisible) {
+  Recording recording = sample({0}, 1'000'000);
+  recording.ranks[0].steps[0].times[1] = {0, 1000};
+  EXPECT_NE(text(recording, 67).find("compute1 |+................................................."),
+            std::string::npos);
+}
+
+TEST(TimelineText, IsNeverNarrowerThanReadable) {
+  EXPECT_EQ(text(sample({0}, 1), 3).find('\n'), 40U);
+}
+
+TEST(TimelineText, AStepWithoutTimeIsIdle) {
+  const std::string idle = text(sample({0}, 0), 50);
+  EXPECT_NE(idle.find("|....."), std::string::npos);
+  EXPECT_EQ(idle.find("|#"), std::string::npos);
+}
+
+std::size_t count(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  return static_cast<std::size_t>(
+      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+}
+
+std::string picture(const std::vector<TimelinePart>& parts) {
+  return timeline_picture(parts).svg();
+}
+
+TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
+  const Recording recording = sample({1000, 2000}, 1000);
+  const std::string svg = picture({{"Step 3, policy by <hand>", &recording}});
+  for (const char* name : {"b", "r", "c", "s"}) {
+    EXPECT_EQ(count(svg, std::string("<title>") + name + "\n"), 2U) << name;
+  }
+  EXPECT_EQ(count(svg, "<title>exposed 0.010 ms</title>"), 2U);  // [50, 60)
+  EXPECT_EQ(count(svg, "<title>exposed 0.020 ms</title>"), 2U);  // [80, 100)
+  EXPECT_NE(svg.find("rank 1"), std::string::npos);
+  EXPECT_NE(svg.find("Step 3, policy by &lt;hand&gt;"), std::string::npos);
+  EXPECT_NE(svg.find("<title>mb0.L1.a &quot;&lt;&amp;&gt;&quot;\n0.000 to 0.040 ms, 0.040 ms</title>"),
+            std::string::npos)
+      << svg;
+  // The first task of rank 1 begins 1 of 101 units to the right.
+  EXPECT_NE(svg.find("\n0.001 to 0.041 ms, 0.040 ms</title><rect x=\"141.88\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find(style_of(KindClass::gemm).fill), std::string::npos);
+  EXPECT_EQ(count(svg, "<(g|svg|text|title)[ >]"), count(svg, "</(g|svg|text|title)>"));
+  EXPECT_EQ(svg, picture({{"Step 3, policy by <hand>", &recording}}));
+}
+
+TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
+  const Recording recording = sample({0}, 1000);
+  const std::string svg = picture({{"one", &recording, 90'000}});
+  // a, r, c, s; they overlap on paper, so that nothing is waited for.
+  EXPECT_NE(svg.find("<title>critical path: 4 tasks, waiting 0.000 ms\n0.060 ms on compute0\n0.055 ms on data"),
+            std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find("lower bound 90.0 us"), std::string::npos);
+  EXPECT_NE(svg.find("peak 8.0 KiB of scratch at 0.06 ms"), std::string::npos) << svg;
+  EXPECT_EQ(picture({{"one", &recording}}).find("lower bound"), std::string::npos);
+}
+
+TEST(TimelinePicture, PartsShareOneAxis) {
+  const Recording fast = sample({0}, 1000), slow = sample({5000}, 2000);
+  const std::string svg = picture({{"fast", &fast}, {"slow", &slow}});
+  EXPECT_NE(svg.find(">fast</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">slow</text>"), std::string::npos);
+  // The fast step's last task ends in the middle: [75, 100) of 200 units of 6 pixels.
+  EXPECT_NE(svg.find("<rect x=\"580\" y=\"116\" width=\"150\""), std::string::npos) << svg;
+}
+
+TEST(TimelinePicture, WhatIsNarrowerThanAPixelIsMerged) {
+  Recording recording;
+  recording.streams = {{"compute0", true}, {"x", false}};
+  RecordedRank rank;
+  RecordedStep step{.step = 0, .begin = 0, .end = 0, .times = {}};
+  constexpr int kTasks = 50'000;
+  for (int i = 0; i < kTasks; ++i) {
+    recording.tasks.push_back(task("t" + std::to_string(i), i % 3 == 0 ? KindClass::gemm : KindClass::copy, 0, 0, 0));
+    recording.tasks.push_back(task("r" + std::to_string(i), KindClass::all_reduce, 1, 0, 0));
+    step.times.push_back({i * 10, i * 10 + 5});
+    step.times.push_back({i * 10 + 4, i * 10 + 9});
+  }
+  step.end = kTasks * 10;
+  rank.steps = {step};
+  recording.ranks = {rank};
+  const std::string svg = picture({{"many", &recording}});
+  EXPECT_LT(svg.size(), 1'000'000U);
+  EXPECT_NE(svg.find(" tasks, t0 to t"), std::string::npos);
+  EXPECT_NE(svg.find("<title>exposed "), std::string::npos);
+}
+
+TEST(TimelinePicture, NoPartsAndNoTimeAreStillPictures) {
+  const Recording none = sample({}, 1), instant = sample({0}, 0);
+  EXPECT_TRUE(picture({}).ends_with("</svg>\n"));
+  EXPECT_TRUE(picture({{"none", &none}}).ends_with("</svg>\n"));
+  const std::string svg = picture({{"instant", &instant}});
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,121 @@
+// Values as they come, whatever the pieces that the text comes in, and refusals with their place.
+#include "inspect/formats/json_pull.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+/// Hands out `piece` bytes at a time.
+ByteSource in_pieces(std::string text, std::size_t piece) {
+  return [text, piece, at = std::size_t{0}](std::span<char> to) mutable {
+    const std::size_t count = std::min({piece, to.size(), text.size() - at});
+    std::copy_n(text.begin() + static_cast<std::ptrdiff_t>(at), count, to.begin());
+    at += count;
+    return count;
+  };
+}
+
+template <class Read>
+std::string refusal(const std::string& text, const Read& read) {
+  try {
+    JsonPull in(text_source(text), "f");
+    read(in);
+    in.finish();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(JsonPull, ReadsValuesInPiecesOfAnySize) {
+  const std::string text =
+      " { \"a\" : [ 1 , -2 ,3], \"t\\u00e9xt\" :\"x\\n\\\"\\ud83d\\ude00y\", \"n\": 2.5e3,\"us\" : 12.34 , \"yes\": "
+      "true,"
+      "\"skip\": {\"x\": [1, {\"y\": \"}]\\\"\"}, null, -1.5E+2], \"z\": {}}, \"plain\": \"caf\xc3\xa9\"}  \n";
+  for (std::size_t piece = 1; piece < 40; ++piece) {
+    JsonPull in(in_pieces(text, piece), "f");
+    in.open_object();
+    std::string_view key;
+    ASSERT_TRUE(in.next_key(key));
+    EXPECT_EQ(key, "a");
+    in.open_array();
+    for (const int expected : {1, -2, 3}) {
+      ASSERT_TRUE(in.next_item());
+      EXPECT_EQ(in.integer(-5, 5), expected);
+    }
+    EXPECT_FALSE(in.next_item());
+    ASSERT_TRUE(in.next_key(key));
+    EXPECT_EQ(key, "t\xc3\xa9xt");
+    EXPECT_EQ(in.kept_text(), "x\n\"\xf0\x9f\x98\x80y");
+    ASSERT_TRUE(in.next_key(key));
+    EXPECT_EQ(in.number(), 2500.0);
+    ASSERT_TRUE(in.next_key(key));
+    EXPECT_EQ(in.microseconds(), 12340);
+    ASSERT_TRUE(in.next_key(key));
+    EXPECT_TRUE(in.boolean());
+    ASSERT_TRUE(in.next_key(key));
+    in.skip();
+    ASSERT_TRUE(in.next_key(key));
+    EXPECT_EQ(in.kept_text(), "caf\xc3\xa9");
+    EXPECT_FALSE(in.next_key(key));
+    in.finish();
+  }
+}
+
+TEST(JsonPull, MicrosecondsAreExact) {
+  const auto of = [](const std::string& text) {
+    JsonPull in(text_source(text), "f");
+    return in.microseconds();
+  };
+  EXPECT_EQ(of("0"), 0);
+  EXPECT_EQ(of("9007199254740993.001"), 9007199254740993001);
+  EXPECT_EQ(of("9223372036854775.807"), INT64_MAX);
+  for (const char* bad : {"9223372036854775.808", "-1", "-0", "1.", ".5", "1.0001", "1e3", "+1", "true"}) {
+    EXPECT_THROW(of(bad), UserError) << bad;
+  }
+}
+
+TEST(JsonPull, NamesThePlaceOfWhatItRefuses) {
+  const auto expect = [](const std::string& text, auto read, const std::string& part) {
+    const std::string message = refusal(text, read);
+    EXPECT_NE(message.find(part), std::string::npos) << text << "\n" << message;
+  };
+  const auto skip = [](JsonPull& in) { in.skip(); };
+  expect("\n\n  [1 2]", skip, "f, line 3, byte 7: found '2'; expected ',' or ']'");
+  expect("{\"a\" 1}", skip, "expected ':'");
+  expect("{\"a\": 1,}", skip, "found '}'; expected a text");
+  expect("[1,]", skip, "found ']'");
+  expect("[", skip, "breaks off");
+  expect("\"abc", skip, "breaks off within a text");
+  expect("\"a\tb\"", skip, "a control character");
+  expect("\"\\x\"", skip, "an unknown escape");
+  expect("\"\\ud800\"", skip, "half of a surrogate pair");
+  expect("[] []", skip, "behind the document");
+  expect(
+      "7", [](JsonPull& in) { in.integer(8, 9); }, "found 7; expected an integer from 8 to 9");
+  expect(
+      "7.5", [](JsonPull& in) { in.integer(0, 9); }, "found 7.5");
+  expect(
+      "1e999", [](JsonPull& in) { in.number(); }, "found 1e999");
+  expect(
+      "-1", [](JsonPull& in) { in.number(); }, "not negative");
+  expect(
+      "nan", [](JsonPull& in) { in.number(); }, "found nan");
+  expect(
+      "yes", [](JsonPull& in) { in.boolean(); }, "true or false");
+  for (const char* bad : {"\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe2\x82\""}) {
+    expect(
+        bad, [](JsonPull& in) { in.kept_text(); }, "no UTF-8");
+  }
+  expect("\"" + std::string(3 << 20, 'x') + "\"", skip, "more than 1 MiB");
+  expect("[" + std::string(500, '1') + "]", skip, "more than 400 digits");
+}
+
+}  // namespace
+}  // namespace weft

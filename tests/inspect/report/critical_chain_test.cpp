@@ -1,0 +1,56 @@
+// Which tasks a recorded step's length comes from.
+#include "inspect/report/critical_chain.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+struct Sample {
+  Recording recording;
+  RecordedStep step;
+
+  std::uint32_t add(std::uint32_t stream, std::int64_t begin, std::int64_t end) {
+    RecordedTask task;
+    task.stream = stream;
+    recording.tasks.push_back(task);
+    step.times.push_back({begin, end});
+    return static_cast<std::uint32_t>(recording.tasks.size() - 1);
+  }
+  std::vector<std::uint32_t> chain() const { return critical_chain(recording, step); }
+};
+
+TEST(CriticalChain, NoTasksHaveNone) {
+  EXPECT_TRUE(Sample().chain().empty());
+}
+
+TEST(CriticalChain, FollowsWhatEndedLast) {
+  Sample sample;
+  const auto a = sample.add(0, 0, 10), b = sample.add(1, 0, 30), c = sample.add(0, 30, 40);
+  sample.recording.edges = {{a, c}, {b, c}};
+  EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b, c}));
+}
+
+TEST(CriticalChain, AStreamsOrderCountsAsAnEdge) {
+  Sample sample;
+  const auto a = sample.add(0, 0, 10), b = sample.add(0, 10, 30), c = sample.add(0, 30, 35), d = sample.add(1, 0, 20);
+  sample.recording.edges = {{a, c}, {d, c}};
+  EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{a, b, c}));
+}
+
+TEST(CriticalChain, EdgesFromTheStepBeforeDontCount) {
+  Sample sample;
+  const auto a = sample.add(0, 0, 10), b = sample.add(1, 10, 20);
+  sample.recording.edges = {{a, b, EdgeKind::completes_before, EdgeReason::read_after_write, 1}};
+  EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b}));
+}
+
+TEST(CriticalChain, TimesWithoutLengthMakeNoCircle) {
+  Sample sample;
+  const auto a = sample.add(0, 5, 5), b = sample.add(0, 5, 5), c = sample.add(1, 5, 5);
+  sample.recording.edges = {{a, b}, {b, c}, {c, a}};
+  EXPECT_LE(sample.chain().size(), 3U);
+}
+
+}  // namespace
+}  // namespace weft

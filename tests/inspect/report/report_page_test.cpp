@@ -1,0 +1,138 @@
+#include "inspect/report/report_page.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Two tasks: a computation of 30 ns, and a collective behind it of which 20 of 50 ns are exposed.
+ReportView small_view(const std::string& first_name) {
+  ReportView view{.name = "mine", .recording = {.policy = "mine", .world = 2}};
+  view.recording.streams = {{"compute0", true}, {"data", false}};
+  view.recording.tasks = {{.name = first_name,
+                           .kind = "gemm",
+                           .style = KindClass::gemm,
+                           .layer = 3,
+                           .flops = 8,
+                           .bytes = 16,
+                           .allocates = 64},
+                          {.name = "sum",
+                           .kind = "all_reduce",
+                           .style = KindClass::all_reduce,
+                           .stream = 1,
+                           .phase = Phase::backward,
+                           .network_bytes = 32,
+                           .frees = 64,
+                           .channel = "data",
+                           .group_size = 2,
+                           .reason = "at once"},
+                          {.name = "last", .kind = "adamw", .style = KindClass::optimizer, .phase = Phase::update}};
+  view.recording.edges = {{0, 1}, {1, 2, EdgeKind::issued_before, EdgeReason::policy, 1}};
+  view.recording.ranks = {{0, {{7, 1000, 1100, {{1000, 1030}, {1030, 1080}, {1050, 1100}}}}}};
+  view.bounds = {{"lower bound", 90}};
+  return view;
+}
+
+ReportPage small_page(const std::string& first_name = "a") {
+  ReportPage page;
+  page.title = "a page";
+  page.views.push_back(small_view(first_name));
+  return page;
+}
+
+TEST(ReportPage, DataAreTheseBytes) {
+  const std::string data = report_data(small_page());
+  EXPECT_EQ(data.substr(data.find("\"views\"")),
+            R"("views":[{"bounds":[{"name":"lower bound","ns":90}],)"
+            R"("edges":{"from":[0,1],"kind":[0,25],"to":[1,2]},)"
+            R"("memory":{"bytes":[64,-64],"state":0,"time":[0,80]},"name":"mine",)"
+            R"("phases":["forward","backward","update"],)"
+            R"("ranks":[{"rank":0,"steps":[{"begin":0,"end":100,"exposed":[[],[30,20]],)"
+            R"("facts":"step 7: 0.00 ms; computing 0.00, communicating 0.00, exposed 0.00 ms",)"
+            R"("length":[30,50,50],"start":[0,30,20],"step":7}]}],)"
+            R"("streams":[{"compute":true,"name":"compute0"},{"compute":false,"name":"data"}],)"
+            R"("strings":["","gemm","data","all_reduce","at once","adamw"],)"
+            R"("tasks":{"bytes":[16,0,0],"channel":[0,2,0],"flops":[8,0,0],"group":[0,2,0],"kind":[1,3,5],)"
+            R"("layer":[3,-1,-1],"micro":[-1,-1,-1],"name":["a","sum","last"],"network":[0,32,0],"phase":[0,1,2],)"
+            R"("reason":[0,4,0],"stream":[0,1,0],"style":[0,5,7]}}]})");
+}
+
+// Whatever a task is called, the page's own structure stays.
+TEST(ReportPage, NamesCannotLeaveTheirPlace) {
+  const std::string name = "</script><b>\"&'\x01\xff";
+  ReportPage page = small_page(name);
+  page.title = name;
+  page.trailing.push_back({.title = name, .heads = {name}, .rows = {{{name, name}}}});
+  const std::string html = report_html(page);
+  EXPECT_FALSE(has(html, "</script><b>"));
+  const nlohmann::json data = nlohmann::json::parse(report_data(page));
+  const std::string kept = data.at("views").at(0).at("tasks").at("name").at(0);
+  EXPECT_EQ(kept.substr(0, name.size() - 1), name.substr(0, name.size() - 1));
+}
+
+TEST(ReportPage, LoadsNothing) {
+  ReportPage page = small_page();
+  page.losses = {{1, 2.0, {}}, {2, 1.5, 1.75}};
+  page.graph_svg =
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" "
+      "\"http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd\">\n<!-- by --> <svg xmlns=\"http://www.w3.org/2000/svg\" "
+      "xmlns:xlink=\"http://www.w3.org/1999/xlink\"><!-- a --><g/></svg>";
+  const std::string html = report_html(page);
+  EXPECT_TRUE(has(
+      html, "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\""));
+  EXPECT_FALSE(has(html, "DTD"));
+  EXPECT_FALSE(has(html, "<!--"));
+  // The name of XLink stands in the script too, as the name that it is.
+  const std::regex spaces("xmlns(:xlink)?=\"http://www\\.w3\\.org/[^\"]*\"|'http://www\\.w3\\.org/1999/xlink'");
+  const std::string rest = std::regex_replace(html, spaces, "");
+  EXPECT_FALSE(std::regex_search(rest, std::regex("https?://|src=|@import|url\\(|<link|fetch\\(|XMLHttp|WebSocket")));
+}
+
+TEST(ReportPage, ReadsWithoutAScript) {
+  ReportPage page = small_page();
+  page.facts = {{"step", "1.5 ms"}};
+  page.leading.push_back({.title = "Policies",
+                          .note = "A note.",
+                          .heads = {"policy", "step ms"},
+                          .rows = {{{"serial"}, {"2.00"}}, {{"program"}, {"1.50"}}},
+                          .best = 1});
+  page.losses = {{1, 2.0, {}}, {2, {}, {}}, {3, 1.5, 1.75}};
+  const std::string html = report_html(page);
+  EXPECT_TRUE(has(html, "<h2>Policies</h2>\n<p class=\"note\">A note.</p>"));
+  EXPECT_TRUE(has(html, "<tr class=\"best\"><td class=\"text\">program</td><td>1.50</td></tr>"));
+  EXPECT_TRUE(has(html, "<div class=\"still\">\n<svg "));
+  EXPECT_TRUE(has(html, ">mine</text>"));
+  EXPECT_TRUE(has(html, "fill=\"#56B4E9\""));
+  EXPECT_TRUE(has(html, "<title>step 3: 1.7500 held out</title>"));
+  EXPECT_TRUE(has(html, "aria-label=\"memory over time\""));
+}
+
+TEST(ReportPage, EqualPagesGiveEqualBytesAndLargeOnesArePacked) {
+  EXPECT_EQ(report_html(small_page()), report_html(small_page()));
+  ReportPage page = small_page(std::string(3'000'000, 'x'));
+  const std::string html = report_html(page);
+  EXPECT_TRUE(has(html, "data-form=\"gzip\">H4sI"));
+  EXPECT_LT(html.size(), 3'200'000U);  // the name stands once, in the still timeline's tooltip
+  EXPECT_TRUE(has(report_html(small_page()), "data-form=\"plain\">{"));
+}
+
+TEST(ReportPage, WithoutStepsIsAMistakeOfTheCaller) {
+  EXPECT_THROW(report_html({}), std::logic_error);
+  ReportPage page = small_page();
+  page.views[0].recording.ranks[0].steps.clear();
+  EXPECT_THROW(report_html(page), std::logic_error);
+  page = small_page();
+  page.views[0].recording.ranks[0].steps[0].times.pop_back();
+  EXPECT_THROW(report_html(page), std::logic_error);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,195 @@
+// Causal attention and its gradient against double precision and central differences.
+#include "kernels/cpu/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/reference.h"
+
+namespace weft::cpu {
+namespace {
+
+using testing::Tensor;
+using testing::Values;
+
+struct Reference {
+  const AttentionShape& s;
+
+  std::size_t q_at(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return static_cast<std::size_t>(((b * s.seq + t) * s.heads + h) * s.head_dim + d);
+  }
+  std::size_t kv_at(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return static_cast<std::size_t>(((b * s.seq + t) * s.kv_heads + h / (s.heads / s.kv_heads)) * s.head_dim + d);
+  }
+  std::size_t lse_at(std::int64_t b, std::int64_t h, std::int64_t t) const {
+    return static_cast<std::size_t>((b * s.heads + h) * s.seq + t);
+  }
+
+  // Probabilities of one query row, and its log-sum-exp.
+  std::pair<Values, double> row(const Values& q, const Values& k, std::int64_t b, std::int64_t h,
+                                std::int64_t t) const {
+    Values p(static_cast<std::size_t>(t + 1));
+    double top = -1e300, total = 0;
+    for (std::int64_t j = 0; j <= t; ++j) {
+      double score = 0;
+      for (std::int64_t d = 0; d < s.head_dim; ++d) score += q[q_at(b, t, h, d)] * k[kv_at(b, j, h, d)];
+      p[static_cast<std::size_t>(j)] = score / std::sqrt(static_cast<double>(s.head_dim));
+      top = std::max(top, p[static_cast<std::size_t>(j)]);
+    }
+    for (double& value : p) total += std::exp(value - top);
+    for (double& value : p) value = std::exp(value - top) / total;
+    return {p, top + std::log(total)};
+  }
+
+  template <class Visit>
+  void for_rows(const Visit& visit) const {
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      for (std::int64_t h = 0; h < s.heads; ++h) {
+        for (std::int64_t t = 0; t < s.seq; ++t) visit(b, h, t);
+      }
+    }
+  }
+
+  std::pair<Values, Values> forward(const Values& q, const Values& k, const Values& v) const {
+    Values out(q.size()), lse(static_cast<std::size_t>(s.batch * s.heads * s.seq));
+    for_rows([&](std::int64_t b, std::int64_t h, std::int64_t t) {
+      const auto [p, log_total] = row(q, k, b, h, t);
+      lse[lse_at(b, h, t)] = log_total;
+      for (std::int64_t j = 0; j <= t; ++j) {
+        for (std::int64_t d = 0; d < s.head_dim; ++d) {
+          out[q_at(b, t, h, d)] += p[static_cast<std::size_t>(j)] * v[kv_at(b, j, h, d)];
+        }
+      }
+    });
+    return {out, lse};
+  }
+
+  std::array<Values, 3> backward(const Values& q, const Values& k, const Values& v, const Values& dout) const {
+    Values dq(q.size()), dk(k.size()), dv(v.size());
+    const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
+    for_rows([&](std::int64_t b, std::int64_t h, std::int64_t t) {
+      const Values p = row(q, k, b, h, t).first;
+      Values dp(p.size());
+      double delta = 0;
+      for (std::int64_t j = 0; j <= t; ++j) {
+        const auto i = static_cast<std::size_t>(j);
+        for (std::int64_t d = 0; d < s.head_dim; ++d) {
+          dp[i] += dout[q_at(b, t, h, d)] * v[kv_at(b, j, h, d)];
+          dv[kv_at(b, j, h, d)] += p[i] * dout[q_at(b, t, h, d)];
+        }
+        delta += p[i] * dp[i];
+      }
+      for (std::int64_t j = 0; j <= t; ++j) {
+        const auto i = static_cast<std::size_t>(j);
+        const double ds = scale * p[i] * (dp[i] - delta);
+        for (std::int64_t d = 0; d < s.head_dim; ++d) {
+          dq[q_at(b, t, h, d)] += ds * k[kv_at(b, j, h, d)];
+          dk[kv_at(b, j, h, d)] += ds * q[q_at(b, t, h, d)];
+        }
+      }
+    });
+    return {dq, dk, dv};
+  }
+};
+
+// q, k and v are column windows of one QKV matrix, as after a fused projection; so are their gradients.
+void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double scale) {
+  SCOPED_TRACE(::testing::Message() << to_string(dtype) << " by " << to_string(bf16) << " batch " << shape.batch
+                                    << " seq " << shape.seq << " heads " << shape.heads << "/" << shape.kv_heads
+                                    << " dim " << shape.head_dim);
+  const std::int64_t rows = shape.batch * shape.seq;
+  const std::int64_t q_cols = shape.heads * shape.head_dim, kv_cols = shape.kv_heads * shape.head_dim;
+  const Reference reference{shape};
+  Tensor q_values = Tensor::random(dtype, rows, q_cols, 1, scale);
+  Tensor k_values = Tensor::random(dtype, rows, kv_cols, 2, scale), v_values = Tensor::random(dtype, rows, kv_cols, 3);
+  const Values q = q_values.values(), k = k_values.values(), v = v_values.values();
+  Values joined;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto append = [&](const Values& from, std::int64_t cols) {
+      joined.insert(joined.end(), from.begin() + r * cols, from.begin() + (r + 1) * cols);
+    };
+    append(q, q_cols), append(k, kv_cols), append(v, kv_cols);
+  }
+  const std::int64_t all_cols = q_cols + 2 * kv_cols;
+  Tensor qkv(dtype, rows, all_cols, joined, 3), dqkv(dtype, rows, all_cols, 1);
+  Tensor out(dtype, rows, q_cols, 2), lse(DType::f32, 1, shape.batch * shape.heads * shape.seq);
+  const AttentionTensors tensors{qkv.columns(0, q_cols), qkv.columns(q_cols, kv_cols),
+                                 qkv.columns(q_cols + kv_cols, kv_cols), out.view(), lse.view()};
+  testing::run_on_one_and_three_threads(attention_forward_scratch(shape, dtype, bf16), {&out, &lse},
+                                        [&](Workers& workers) { attention_forward(workers, shape, tensors, bf16); });
+  const auto [expected_out, expected_lse] = reference.forward(q, k, v);
+  testing::expect_close(out.values(), expected_out, testing::attention_tolerance(dtype, bf16), "out");
+  testing::expect_close(lse.values(), expected_lse, {1e-5, 1e-5}, "lse");
+
+  Tensor dout = Tensor::random(dtype, rows, q_cols, 4, 1.0, 5);
+  const AttentionGradients gradients{dout.view(), dqkv.columns(0, q_cols), dqkv.columns(q_cols, kv_cols),
+                                     dqkv.columns(q_cols + kv_cols, kv_cols)};
+  testing::run_on_one_and_three_threads(attention_backward_scratch(shape, dtype, bf16), {&dqkv}, [&](Workers& workers) {
+    attention_backward(workers, shape, tensors, gradients, bf16);
+  });
+  const auto [dq, dk, dv] = reference.backward(q, k, v, dout.values());
+  Values expected;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    expected.insert(expected.end(), dq.begin() + r * q_cols, dq.begin() + (r + 1) * q_cols);
+    expected.insert(expected.end(), dk.begin() + r * kv_cols, dk.begin() + (r + 1) * kv_cols);
+    expected.insert(expected.end(), dv.begin() + r * kv_cols, dv.begin() + (r + 1) * kv_cols);
+  }
+  // bf16: delta comes from the rounded output, an error of 2⁻⁹ of |dout||out| that the other rows don't have.
+  const double absolute = dtype == DType::bf16 ? 2e-2 * scale : 5e-5;
+  testing::expect_close(dqkv.values(), expected, testing::tolerance_of(dtype, absolute), "dqkv");
+}
+
+// By fp32, and in bf16 by the CPU's pairs too.
+void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
+  check(dtype, PackedUnit::f32, shape, scale);
+  if (dtype == DType::bf16 && has_unit(PackedUnit::pairs)) check(dtype, PackedUnit::pairs, shape, scale);
+}
+
+class Attention : public testing::ForFloatTypes {};
+
+TEST_P(Attention, OneToken) {
+  check(GetParam(), {2, 1, 2, 2, 8});
+}
+TEST_P(Attention, SequencesThatEndWithinABlock) {
+  for (std::int64_t seq : {2, 63, 65, 130}) check(GetParam(), {1, seq, 2, 2, 16});
+}
+TEST_P(Attention, WholeBlocks) {
+  check(GetParam(), {2, 128, 2, 2, 32});
+}
+TEST_P(Attention, GroupedQueries) {
+  check(GetParam(), {2, 70, 6, 2, 16});
+  check(GetParam(), {1, 33, 4, 1, 24});
+}
+TEST_P(Attention, OddHeadDimension) {
+  check(GetParam(), {1, 67, 3, 3, 13});
+}
+TEST_P(Attention, ManyTilesOfKeys) {
+  check(GetParam(), {1, 257, 2, 1, 16});
+  check(GetParam(), {40, 17, 1, 1, 16});  // one part a head
+}
+TEST_P(Attention, HeadsWiderThanATile) {
+  check(GetParam(), {1, 81, 1, 1, 80});
+  check(GetParam(), {1, 70, 2, 2, 128});
+}
+TEST_P(Attention, LargeScoresDoNotOverflow) {
+  check(GetParam(), {1, 40, 1, 1, 16}, 12.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::both_float_types(), testing::type_name);
+
+TEST(AttentionReference, GradientsAreThoseOfTheForwardPass) {
+  const AttentionShape shape{2, 4, 4, 2, 3};
+  const Reference reference{shape};
+  const Values q = testing::normal_values(96, 1), k = testing::normal_values(48, 2), v = testing::normal_values(48, 3);
+  const Values dout = testing::normal_values(96, 4);
+  const auto [dq, dk, dv] = reference.backward(q, k, v, dout);
+  const auto loss = [&](const Values& a, const Values& b, const Values& c) {
+    return testing::dot(reference.forward(a, b, c).first, dout);
+  };
+  const testing::Tolerance close{1e-6, 1e-7};
+  testing::expect_close(dq, testing::numeric_gradient([&](const Values& x) { return loss(x, k, v); }, q), close, "dq");
+  testing::expect_close(dk, testing::numeric_gradient([&](const Values& x) { return loss(q, x, v); }, k), close, "dk");
+  testing::expect_close(dv, testing::numeric_gradient([&](const Values& x) { return loss(q, k, x); }, v), close, "dv");
+}
+
+}  // namespace
+}  // namespace weft::cpu

@@ -1,0 +1,99 @@
+// Rotary embedding against double precision, its inverse, and Llama 3's frequencies.
+#include "kernels/cpu/attention/rope.h"
+
+#include <gtest/gtest.h>
+
+#include <numbers>
+
+#include "tests/kernels/reference.h"
+
+namespace weft::cpu {
+namespace {
+
+using testing::Tensor;
+using testing::Values;
+
+Values rotate(const std::vector<float>& frequencies, std::int64_t heads, std::int64_t seq, std::int64_t offset,
+              double direction, const Values& x) {
+  Values y = x;
+  const std::size_t half = frequencies.size(), cols = static_cast<std::size_t>(heads) * 2 * half;
+  for (std::size_t r = 0; r < x.size() / cols; ++r) {
+    const auto position = static_cast<double>(offset + static_cast<std::int64_t>(r) % seq);
+    for (std::size_t h = 0; h < static_cast<std::size_t>(heads); ++h) {
+      for (std::size_t j = 0; j < half; ++j) {
+        const std::size_t a = r * cols + h * 2 * half + j, b = a + half;
+        const double angle = direction * position * frequencies[j];
+        y[a] = x[a] * std::cos(angle) - x[b] * std::sin(angle);
+        y[b] = x[b] * std::cos(angle) + x[a] * std::sin(angle);
+      }
+    }
+  }
+  return y;
+}
+
+class RotaryEmbedding : public testing::ForFloatTypes {};
+
+TEST_P(RotaryEmbedding, RotatesPairsByPosition) {
+  const DType dtype = GetParam();
+  for (std::int64_t head_dim : {2, 10, 64}) {
+    for (std::int64_t offset : {0, 1000}) {
+      const std::int64_t heads = 3, seq = 40, rows = 80;
+      const std::vector<float> frequencies = rope_frequencies(head_dim, 10000.0F, {});
+      Tensor x = Tensor::random(dtype, rows, heads * head_dim, 1, 1.0, 5);
+      const Values before = x.values();
+      testing::run_on_one_and_three_threads(rope_scratch(head_dim), {&x}, [&](Workers& workers) {
+        rope(workers, frequencies, heads, seq, offset, false, x.view());
+      });
+      // Angles are fp32 products: an error of 2⁻²⁴ of the largest angle.
+      const double angle_error = 2e-7 * static_cast<double>(offset + seq) * 4;
+      testing::expect_close(x.values(), rotate(frequencies, heads, seq, offset, 1.0, before),
+                            testing::tolerance_of(dtype, 1e-6 + angle_error));
+      const Values rotated = x.values();
+      Workers workers(1);
+      workers.reserve(rope_scratch(head_dim));
+      rope(workers, frequencies, heads, seq, offset, true, x.view());
+      testing::expect_close(x.values(), rotate(frequencies, heads, seq, offset, -1.0, rotated),
+                            testing::tolerance_of(dtype, 1e-6 + angle_error));
+      if (dtype == DType::f32) testing::expect_close(x.values(), before, {1e-5, 1e-6});
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RotaryEmbedding, testing::both_float_types(), testing::type_name);
+
+TEST(RopeFrequencies, FollowThePowersOfTheta) {
+  const std::vector<float> f = rope_frequencies(8, 10000.0F, {});
+  ASSERT_EQ(f.size(), 4U);
+  EXPECT_FLOAT_EQ(f[0], 1.0F);
+  EXPECT_FLOAT_EQ(f[1], 0.1F);
+  EXPECT_FLOAT_EQ(f[2], 0.01F);
+  EXPECT_FLOAT_EQ(f[3], 0.001F);
+}
+
+TEST(RopeFrequencies, Llama3StretchesLongWavelengths) {
+  const RopeScaling scaling{8.0F, 1.0F, 4.0F, 8192.0F};
+  const std::vector<float> plain = rope_frequencies(128, 500000.0F, {});
+  const std::vector<float> scaled = rope_frequencies(128, 500000.0F, scaling);
+  int kept = 0, stretched = 0, blended = 0;
+  for (std::size_t j = 0; j < plain.size(); ++j) {
+    const double f = plain[j], wavelength = 2 * std::numbers::pi / f;
+    double expected = f;
+    if (wavelength > 8192.0 / 1.0) {
+      expected = f / 8.0;
+      ++stretched;
+    } else if (wavelength < 8192.0 / 4.0) {
+      ++kept;
+    } else {
+      const double s = (8192.0 / wavelength - 1.0) / (4.0 - 1.0);
+      expected = (1 - s) * f / 8.0 + s * f;
+      ++blended;
+    }
+    EXPECT_NEAR(scaled[j] / expected, 1.0, 1e-6) << j;
+  }
+  EXPECT_GT(kept, 20);
+  EXPECT_GT(stretched, 20);
+  EXPECT_GT(blended, 3);
+}
+
+}  // namespace
+}  // namespace weft::cpu

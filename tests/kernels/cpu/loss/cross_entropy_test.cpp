@@ -1,0 +1,174 @@
+// Softmax cross-entropy against double precision and central differences.
+#include "kernels/cpu/loss/cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/kernels/reference.h"
+
+namespace weft::cpu {
+namespace {
+
+using testing::Tensor;
+using testing::Values;
+
+Values losses_of(std::int64_t vocab, std::int64_t padded, const Values& logits,
+                 const std::vector<std::int64_t>& targets) {
+  Values losses;
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    const double* row = logits.data() + static_cast<std::int64_t>(r) * padded;
+    double top = row[0], total = 0;
+    for (std::int64_t c = 0; c < vocab; ++c) top = std::max(top, row[c]);
+    for (std::int64_t c = 0; c < vocab; ++c) total += std::exp(row[c] - top);
+    losses.push_back(targets[r] < 0 ? 0.0 : std::log(total) + top - row[targets[r]]);
+  }
+  return losses;
+}
+
+Values gradient_of(std::int64_t vocab, std::int64_t padded, const Values& logits,
+                   const std::vector<std::int64_t>& targets, double scale) {
+  Values gradient(logits.size());
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    if (targets[r] < 0) continue;
+    const double* row = logits.data() + static_cast<std::int64_t>(r) * padded;
+    const double log_total = losses_of(vocab, padded, {row, row + padded}, {targets[r]})[0] + row[targets[r]];
+    for (std::int64_t c = 0; c < vocab; ++c) {
+      gradient[r * static_cast<std::size_t>(padded) + static_cast<std::size_t>(c)] =
+          (std::exp(row[c] - log_total) - (c == targets[r] ? 1.0 : 0.0)) * scale;
+    }
+  }
+  return gradient;
+}
+
+class CrossEntropy : public testing::ForFloatTypes {};
+
+TEST_P(CrossEntropy, LossesAndGradients) {
+  const DType dtype = GetParam();
+  for (const auto& sizes : {std::array<std::int64_t, 3>{1, 1, 1},
+                            {5, 3, 3},
+                            {40, 65, 128},
+                            {9, 5003, 5003},
+                            {9, 5003, 5120},
+                            {2, 530001, 530001}}) {
+    const std::int64_t rows = sizes[0], vocab = sizes[1], padded = sizes[2];
+    std::vector<std::int64_t> targets;
+    for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 4 == 3 ? -1 - r : r * 31 % vocab);
+    Tensor logits = Tensor::random(dtype, rows, padded, 1, 4.0, 2), ids = Tensor::integers(DType::i32, targets);
+    Tensor losses(DType::f32, 1, rows), plain(DType::f32, 1, rows), scale(DType::f32, 1, 1, Values{0.125});
+    const Values before = logits.values();
+    const Matrix grad_scale = scale.view();
+    Tensor unchanged = logits;
+    testing::run_on_one_and_three_threads(
+        cross_entropy_scratch(vocab, dtype, true), {&logits, &losses, &plain}, [&](Workers& workers) {
+          cross_entropy(workers, vocab, unchanged.view(), ids.view(), plain.view(), nullptr);
+          cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
+        });
+    EXPECT_EQ(unchanged.values(), before);
+    EXPECT_EQ(plain.bytes(), losses.bytes());
+    testing::expect_close(losses.values(), losses_of(vocab, padded, before, targets), {1e-6, 2e-6}, "losses");
+    testing::expect_close(logits.values(), gradient_of(vocab, padded, before, targets, 0.125),
+                          testing::tolerance_of(dtype, 1e-7), "gradient");
+  }
+}
+
+TEST_P(CrossEntropy, LargeLogitsStayFinite) {
+  const DType dtype = GetParam();
+  Tensor logits(dtype, 1, 4, {1000, -1000, 998, 0}), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{1.0});
+  Tensor ids = Tensor::integers(DType::i32, {2});
+  const Values before = logits.values();
+  const Matrix grad_scale = scale.view();
+  Workers workers(1);
+  workers.reserve(cross_entropy_scratch(4, dtype, true));
+  cross_entropy(workers, 4, logits.view(), ids.view(), losses.view(), &grad_scale);
+  testing::expect_close(losses.values(), losses_of(4, 4, before, {2}), {1e-6, 1e-6});
+  testing::expect_close(logits.values(), gradient_of(4, 4, before, {2}, 1.0), testing::tolerance_of(dtype, 1e-7));
+}
+
+// A row is added up part by part (2048 or 4096 columns): the maximum moves from part to part, or a part holds nothing
+// but −inf.
+TEST_P(CrossEntropy, PartsOfOneRowDifferInMagnitude) {
+  const DType dtype = GetParam();
+  const std::int64_t vocab = 6001;
+  for (double step : {30.0, -30.0, 300.0, -300.0}) {
+    Values values = testing::normal_values(vocab, 1, 2.0);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t part = i / 2048;
+      values[i] += step * static_cast<double>(part);
+    }
+    Tensor logits(dtype, 1, vocab, values), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{0.5});
+    Tensor ids = Tensor::integers(DType::i32, {4100});
+    const Values before = logits.values();
+    const Matrix grad_scale = scale.view();
+    Workers workers(1);
+    workers.reserve(cross_entropy_scratch(vocab, dtype, true));
+    Tensor alone(DType::f32, 1, 1);
+    cross_entropy(workers, vocab, logits.view(), ids.view(), alone.view(), nullptr);
+    cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
+    EXPECT_EQ(alone.bytes(), losses.bytes());
+    testing::expect_close(losses.values(), losses_of(vocab, vocab, before, {4100}), {1e-6, 2e-6});
+    testing::expect_close(logits.values(), gradient_of(vocab, vocab, before, {4100}, 0.5),
+                          testing::tolerance_of(dtype, 1e-7));
+  }
+}
+
+TEST_P(CrossEntropy, ExcludedTokensHaveNoProbability) {
+  const DType dtype = GetParam();
+  Values values(5000, -std::numeric_limits<double>::infinity());
+  values[4000] = 1.0, values[4500] = 1.0;
+  Tensor logits(dtype, 1, 5000, values), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{1.0});
+  Tensor ids = Tensor::integers(DType::i32, {4500});
+  const Matrix grad_scale = scale.view();
+  Workers workers(1);
+  workers.reserve(cross_entropy_scratch(5000, dtype, true));
+  cross_entropy(workers, 5000, logits.view(), ids.view(), losses.view(), &grad_scale);
+  EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-6);
+  Values expected(5000);
+  expected[4000] = 0.5, expected[4500] = -0.5;
+  testing::expect_close(logits.values(), expected, testing::tolerance_of(dtype, 1e-7));
+}
+
+TEST_P(CrossEntropy, NanShowsInTheLoss) {
+  const DType dtype = GetParam();
+  Values values(40, 0.5);
+  values[21] = std::numeric_limits<double>::quiet_NaN();
+  Tensor logits(dtype, 1, 40, values), losses(DType::f32, 1, 1), ids = Tensor::integers(DType::i32, {2});
+  Workers workers(1);
+  cross_entropy(workers, 40, logits.view(), ids.view(), losses.view(), nullptr);
+  EXPECT_TRUE(std::isnan(losses.values()[0]));
+}
+
+TEST_P(CrossEntropy, TargetsOutsideTheVocabularyAreFaults) {
+  Tensor logits = Tensor::random(GetParam(), 1, 8, 1), losses(DType::f32, 1, 1);
+  Tensor ids = Tensor::integers(DType::i32, {6});  // in the padding
+  Workers workers(1);
+  EXPECT_THROW(cross_entropy(workers, 6, logits.view(), ids.view(), losses.view(), nullptr), RuntimeFault);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CrossEntropy, testing::both_float_types(), testing::type_name);
+
+TEST(CrossEntropyReference, GradientsAreThoseOfTheLosses) {
+  const Values logits = testing::normal_values(24, 1, 2.0);
+  const std::vector<std::int64_t> targets = {4, -1, 0};
+  const auto loss = [&](const Values& x) {
+    const Values losses = losses_of(6, 8, x, targets);
+    return 0.5 * (losses[0] + losses[1] + losses[2]);
+  };
+  testing::expect_close(gradient_of(6, 8, logits, targets, 0.5), testing::numeric_gradient(loss, logits), {1e-6, 1e-8});
+}
+
+TEST(LossSum, CountsAndAddsTargets) {
+  Tensor losses(DType::f32, 1, 5, {1.5, 0, 2.25, 0, 0.125}), sums(DType::f32, 1, 2);
+  Tensor ids = Tensor::integers(DType::i32, {3, -1, 0, -100, 7});
+  Workers workers(2);
+  loss_sum(workers, losses.view(), ids.view(), sums.view(), false);
+  EXPECT_EQ(sums.values(), (Values{3.875, 3}));
+  loss_sum(workers, losses.view(), ids.view(), sums.view(), true);
+  EXPECT_EQ(sums.values(), (Values{7.75, 6}));
+  loss_sum(workers, losses.view(), ids.view(), sums.view(), true, false);
+  EXPECT_EQ(sums.values(), (Values{7.75, 6}));
+  loss_sum(workers, losses.view(), ids.view(), sums.view(), false, false);
+  EXPECT_EQ(sums.values(), (Values{0, 0}));
+}
+
+}  // namespace
+}  // namespace weft::cpu

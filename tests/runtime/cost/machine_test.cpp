@@ -1,0 +1,181 @@
+#include "runtime/cost/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "runtime/cost/cost_model.h"
+
+namespace weft {
+namespace {
+
+const std::string kSmall = R"(name = "box"
+devices-per-node = 2
+[device]
+flops-f32 = 1e12
+flops-bf16 = { value = 4e12, source = "a paper", status = "unverified" }
+memory-bandwidth = 1e11
+memory-bytes = 1_000_000
+[node]
+latency = 1e-6
+bandwidth = 1e10
+[network]
+latency = 2e-6
+bandwidth = 1e9
+)";
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_machine(text, "box.toml");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(Machine, ReadsNumbersPlainAndWithTheirSources) {
+  const Machine machine = parse_machine(kSmall, "box.toml");
+  EXPECT_EQ(machine.name, "box");
+  EXPECT_EQ(machine.devices_per_node, 2);
+  EXPECT_EQ(machine.flops(DType::f32), 1e12);
+  EXPECT_EQ(machine.flops(DType::bf16), 4e12);
+  EXPECT_EQ(machine.memory_bytes, 1e6);
+  EXPECT_EQ(machine.network.bandwidth, 1e9);
+  EXPECT_EQ(machine.network_ports, 1);
+  EXPECT_FALSE(machine.shared_cores);
+  ASSERT_EQ(machine.provenance.size(), 1U);
+  EXPECT_EQ(machine.provenance[0].key, "device.flops-bf16");
+  EXPECT_EQ(machine.provenance[0].source, "a paper");
+  EXPECT_EQ(machine.provenance[0].status, "unverified");
+}
+
+TEST(Machine, ReadsTables) {
+  const Machine machine = parse_machine(kSmall + R"(ports = 4
+[[node.group]]
+ranks = 2
+stride = 4
+bandwidth = 7e9
+[transport]
+cpu = 1e-10
+shared_cores = true
+[[slowdown]]
+compute = "gemm"
+collective = "all_reduce"
+factor = 1.3
+[[slowdown]]
+collective = "all_reduce"
+factor = 1.1
+[[calibration]]
+kind = "gemm"
+m = 8
+n = 9
+k = 10
+dtype = "f32"
+seconds = 1.0
+error = 0.5
+source = "a clock"
+)",
+                                        "box.toml");
+  EXPECT_EQ(machine.network_ports, 4);
+  ASSERT_EQ(machine.node_groups.size(), 1U);
+  EXPECT_EQ(machine.node_groups[0].stride, 4);
+  EXPECT_TRUE(machine.shared_cores);
+  EXPECT_EQ(machine.slowdown("gemm", "all_reduce"), 1.3);
+  EXPECT_EQ(machine.slowdown("add", "all_reduce"), 1.1);
+  EXPECT_EQ(machine.slowdown("gemm", "all_gather"), 1.0);
+  ASSERT_EQ(machine.calibration.size(), 1U);
+  EXPECT_EQ(machine.calibration[0].k, 10);
+  EXPECT_EQ(machine.calibration[0].dtype, DType::f32);
+}
+
+TEST(Machine, RefusesWithFileLineAndWhatWasMeant) {
+  struct Case {
+    std::string text;
+    std::vector<std::string> parts;
+  };
+  for (const auto& [text, parts] : std::vector<Case>{
+           {replaced(kSmall, "latency = 1e-6", "latensy = 1e-6"), {"box.toml line 9", "did you mean node.latency?"}},
+           {kSmall + "prts = 4\n", {"box.toml line 14", "unknown key network.prts", "did you mean network.ports?"}},
+           {replaced(kSmall, "[network]", "[netwrk]"), {"line 11", "did you mean network?"}},
+           {replaced(kSmall, "memory-bandwidth = 1e11\n", ""), {"line 3", "device.memory-bandwidth is missing"}},
+           {replaced(kSmall, "= 1e12", "= \"1e12\""), {"line 4", "device.flops-f32 is text", "a number"}},
+           {replaced(kSmall, "= 1e12", "= -1"), {"line 4", "device.flops-f32 = -1", "above 0"}},
+           {replaced(kSmall, "= 1e12", "= inf"), {"line 4", "inf"}},
+           {replaced(kSmall, "= 1e12", "= nan"), {"line 4", "nan"}},
+           {replaced(kSmall, "per-node = 2", "per-node = 2.5"), {"line 2", "a whole number"}},
+           {replaced(kSmall, "per-node = 2", "per-node = 0"), {"line 2", "at least 1"}},
+           {replaced(kSmall, "value = 4e12", "valu = 4e12"), {"line 5", "device.flops-bf16.value"}},
+           {kSmall + "[[slowdown]]\nfactor = 0.5\n", {"line 15", "slowdown.factor = 0.5", "at least 1"}},
+           {kSmall + "[[slowdown]]\ncompute = \"gem\"\nfactor = 2\n", {"line 15", "did you mean \"gemm\"?"}},
+           {kSmall + "[slowdown]\nfactor = 2\n", {"line 14", "[[slowdown]]"}},
+           {kSmall + "bandwidth = 3\n", {"line 14"}},
+           {kSmall + "latency_ = \n", {"line 14"}},
+           {replaced(kSmall, "memory-bytes", "memory_bytes = 3\nmemory-bytes"), {"given twice"}},
+           {"", {"name is missing"}},
+           {std::string(100'000, '#'), {"larger than"}}}) {
+    const std::string message = refusal(text);
+    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+    EXPECT_NE(message.find("box.toml"), std::string::npos) << message;
+  }
+  EXPECT_THROW(load_machine("/no/such/machine.toml"), UserError);
+  EXPECT_THROW(load_machine("/"), UserError);
+}
+
+std::vector<std::filesystem::path> machine_files() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(WEFT_SOURCE_DIR "/machines"))
+    files.push_back(entry.path());
+  return files;
+}
+
+TEST(Machine, EveryFileThatComesWithWeftLoadsAndMeetsItsCalibrationPoints) {
+  ASSERT_GE(machine_files().size(), 5U);
+  std::size_t points = 0;
+  for (const std::filesystem::path& file : machine_files()) {
+    const Machine machine = load_machine(file.string());
+    EXPECT_EQ(machine.name, file.stem().string());
+    EXPECT_FALSE(machine.source.empty()) << file;
+    EXPECT_FALSE(machine.provenance.empty()) << file;
+    for (const Provenance& number : machine.provenance) {
+      EXPECT_FALSE(number.source.empty() && number.status.empty()) << file << " " << number.key;
+    }
+    for (const CalibrationPoint& point : machine.calibration) {
+      ++points;
+      const double predicted = predicted_seconds(machine, point);
+      EXPECT_LE(std::abs(predicted / point.seconds - 1), point.error)
+          << machine.name << ": " << point.kind << " of " << point.bytes << " bytes on " << point.ranks
+          << " ranks: " << predicted << " s for " << point.seconds << " s (" << point.source << ")";
+    }
+  }
+  EXPECT_GE(points, 15U);
+}
+
+TEST(Machine, ThePageNamesEveryKeyOfTheFiles) {
+  std::ifstream page(WEFT_SOURCE_DIR "/docs/machines.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  for (const std::filesystem::path& path : machine_files()) {
+    std::ifstream file(path);
+    std::string line, table;
+    while (std::getline(file, line)) {
+      if (line.starts_with("["))
+        table = line.substr(line.find_first_not_of('['), line.find(']') - line.find_first_not_of('['));
+      const std::size_t equals = line.find(" =");
+      if (line.starts_with("#") || line.starts_with("[") || equals == std::string::npos) continue;
+      const std::string key = line.substr(0, equals);
+      const bool listed = line.starts_with("[") || text.find("`" + key + "`") != std::string::npos ||
+                          text.find("`" + table + "." + key + "`") != std::string::npos ||
+                          text.find("\n" + key + " = ") != std::string::npos;
+      EXPECT_TRUE(listed) << path << ": " << table << "." << key;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

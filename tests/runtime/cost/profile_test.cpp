@@ -1,0 +1,178 @@
+// Profiles: means by hand, samples out of traces written by hand, and costs of graphs that a profile knows in part.
+#include "runtime/cost/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "graph/task_signature.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+using testing::order_of;
+using testing::ToyGraph;
+
+TEST(MiddleMean, LeavesOutAQuarterOnEachSide) {
+  EXPECT_EQ(middle_mean({}), 0);
+  EXPECT_EQ(middle_mean({7}), 7);
+  EXPECT_EQ(middle_mean({1, 2}), 1.5);
+  EXPECT_EQ(middle_mean({3, 1, 2}), 2);  // 3/4 is less than one: all stay
+  EXPECT_EQ(middle_mean({1000, 2, 4, 0}), 3);
+  EXPECT_EQ(middle_mean({9, 1, 5, 2, 100, 3, 4, -50}), 3.5);  // 2, 3, 4, 5
+  EXPECT_EQ(middle_mean({1, 2, 3, 4, 90}), 3);
+}
+
+/// a and b of one kind on compute0, c another kind, d and e all-reduces of 8 and 16 elements on data.
+struct Small {
+  Small() {
+    ToyGraph toy;
+    const View p = toy.tensor("p", 8), q = toy.tensor("q", 16), r = toy.tensor("r", 16);
+    toy.compute("a", {write(p)});
+    toy.compute("b", {write(q)});
+    toy.add({"c", GeluForward{16}, {write(r)}});
+    toy.collective("d", Channel::data, {read_write(p)}, 8);
+    toy.collective("e", Channel::data, {read_write(q)}, 16);
+    graph = toy.build();
+    plan = make_plan(
+        graph,
+        order_of(*graph, 1, {{"a", "compute0"}, {"b", "compute0"}, {"d", "data"}, {"c", "compute0"}, {"e", "data"}}),
+        "mine");
+  }
+  std::string signature(const std::string& task) const {
+    return task_signature(*graph, graph->task(graph->find_task(task)));
+  }
+  /// A step in which tasks took what is said, by stream as the plan has them.
+  StepTrace trace(const std::map<std::string, TaskTime>& times) const {
+    StepTrace trace;
+    for (const StreamPlan& stream : plan.streams) {
+      trace.times.emplace_back();
+      for (const Entry& entry : stream.entries) trace.times.back().push_back(times.at(graph->task(entry.task).name));
+    }
+    return trace;
+  }
+  std::shared_ptr<const Graph> graph;
+  Plan plan;
+};
+
+TEST(ProfileSamples, AreDurationsBySignature) {
+  const Small small;
+  ASSERT_EQ(small.signature("a"), small.signature("b"));
+  ASSERT_NE(small.signature("d"), small.signature("e"));
+  ProfileSamples samples;
+  samples.add(small.plan,
+              small.trace({{"a", {0, 10}}, {"b", {10, 24}}, {"c", {24, 30}}, {"d", {10, 40}}, {"e", {40, 45}}}));
+  samples.add(small.plan,
+              small.trace({{"a", {0, 12}}, {"b", {12, 24}}, {"c", {24, 26}}, {"d", {12, 22}}, {"e", {24, 27}}}));
+  EXPECT_EQ(samples.by_signature().at(small.signature("a")), (std::vector<double>{10, 14, 12, 12}));
+  EXPECT_EQ(samples.by_signature().at(small.signature("d")), (std::vector<double>{30, 10}));
+  const std::vector<ProfileEntry> entries = samples.entries();
+  ASSERT_EQ(entries.size(), 4U);
+  for (const ProfileEntry& entry : entries) {
+    EXPECT_EQ(entry.cpu_ns, 0);
+    EXPECT_EQ(entry.beside_ns, 0);
+    if (entry.signature == small.signature("a")) {
+      EXPECT_EQ(entry.ns, 12);
+      EXPECT_EQ(entry.samples, 4);
+      EXPECT_NEAR(entry.deviation_ns, std::sqrt(8.0 / 3), 1e-12);
+    } else if (entry.signature == small.signature("d")) {
+      EXPECT_EQ(entry.ns, 20);
+      EXPECT_NEAR(entry.deviation_ns, std::sqrt(200.0), 1e-12);
+    }
+  }
+}
+
+TEST(ProfileSamples, OneSampleHasNoDeviation) {
+  const Small small;
+  ProfileSamples samples;
+  samples.add(small.plan,
+              small.trace({{"a", {0, 10}}, {"b", {10, 24}}, {"c", {24, 30}}, {"d", {10, 40}}, {"e", {40, 45}}}));
+  for (const ProfileEntry& entry : samples.entries()) {
+    if (entry.samples == 1) {
+      EXPECT_EQ(entry.deviation_ns, 0) << entry.signature;
+    }
+  }
+  EXPECT_TRUE(ProfileSamples().entries().empty());
+}
+
+/// Every task costs what its kind says, of which collectives take half from the cores.
+class ByKind final : public CostModel {
+ public:
+  TaskCosts costs(const Graph& graph) const override {
+    TaskCosts costs;
+    for (const Task& task : graph.tasks()) {
+      const double ns = is_collective(task.operation) ? 100 : 10;
+      costs.ns.push_back(ns);
+      costs.cpu_ns.push_back(is_collective(task.operation) ? ns / 2 : 0);
+    }
+    return costs;
+  }
+  std::string source() const override { return "by kind"; }
+};
+
+double ns_of(const Graph& graph, const TaskCosts& costs, const std::string& task) {
+  return costs.ns[graph.find_task(task).index()];
+}
+double cpu_of(const Graph& graph, const TaskCosts& costs, const std::string& task) {
+  return costs.cpu_ns[graph.find_task(task).index()];
+}
+
+TEST(ProfiledCosts, AreTheProfilesWhereItKnows) {
+  const Small small;
+  Profile profile;
+  profile.machine = "a loom";
+  profile.grid.data = 2;
+  profile.threads = 3;
+  profile.entries = {{small.signature("a"), 25, 1, 4},
+                     {small.signature("d"), 60, 0, 2, 80, 70},
+                     {small.signature("e"), 60, 0, 2, 200, 70}};
+  const auto model = profiled_costs(profile, std::make_shared<ByKind>());
+  const TaskCosts costs = model->costs(*small.graph);
+  EXPECT_EQ(ns_of(*small.graph, costs, "a"), 25);
+  EXPECT_EQ(ns_of(*small.graph, costs, "b"), 25);
+  EXPECT_EQ(cpu_of(*small.graph, costs, "a"), 0);
+  EXPECT_EQ(ns_of(*small.graph, costs, "d"), 60);
+  EXPECT_EQ(cpu_of(*small.graph, costs, "d"), 80);
+  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 180);  // no more than all three cores for its own time
+  EXPECT_EQ(ns_of(*small.graph, costs, "c"), 10);    // a kind that the profile has nothing of
+  for (const char* part : {"3 kinds", "2 ranks", "3 threads", "a loom"}) {
+    EXPECT_NE(model->source().find(part), std::string::npos) << model->source();
+  }
+}
+
+TEST(ProfiledCosts, UnknownSizesAreScaledByWhatTheirKindIsOffInTheMedian) {
+  const Small small;
+  Profile profile;
+  profile.entries = {{small.signature("d"), 60, 0, 2, 5, 0}};
+  TaskCosts costs = profiled_costs(profile, std::make_shared<ByKind>())->costs(*small.graph);
+  EXPECT_EQ(ns_of(*small.graph, costs, "e"), 60);  // 100 · 60/100
+  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 50);
+  profile.entries = {{small.signature("d"), 20, 0, 2, 5, 0}};
+  costs = profiled_costs(profile, std::make_shared<ByKind>())->costs(*small.graph);
+  EXPECT_EQ(ns_of(*small.graph, costs, "e"), 20);
+  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 20);  // not more than its time
+
+  ToyGraph toy;
+  for (int i = 1; i <= 4; ++i) {
+    toy.collective("c" + std::to_string(i), Channel::data,
+                   {read_write(toy.tensor("t" + std::to_string(i), i, Role::parameter))}, i);
+  }
+  const auto graph = toy.build();
+  const auto signature = [&](const std::string& task) {
+    return task_signature(*graph, graph->task(graph->find_task(task)));
+  };
+  profile.entries = {{signature("c1"), 200}, {signature("c2"), 300}, {signature("c3"), 5000}};
+  EXPECT_EQ(ns_of(*graph, profiled_costs(profile, std::make_shared<ByKind>())->costs(*graph), "c4"), 300);
+}
+
+TEST(ProfiledCosts, OfAnEmptyProfileAreTheOthers) {
+  const Small small;
+  const TaskCosts costs = profiled_costs({}, std::make_shared<ByKind>())->costs(*small.graph);
+  EXPECT_EQ(costs.ns, ByKind().costs(*small.graph).ns);
+  EXPECT_EQ(costs.cpu_ns, ByKind().costs(*small.graph).cpu_ns);
+}
+
+}  // namespace
+}  // namespace weft

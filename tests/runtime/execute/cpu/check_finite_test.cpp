@@ -1,0 +1,96 @@
+// The first task that made a NaN or an infinity is named, in program order and over all ranks.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "graph/graph.h"
+#include "runtime/comm/launch.h"
+#include "runtime/execute/program.h"
+
+namespace weft {
+namespace {
+
+/// sum = a + b, twice = b + b, and the sum over two ranks of all that; tensors are [2, 3].
+std::shared_ptr<const Graph> small_graph() {
+  GraphBuilder builder;
+  const auto tensor = [&](std::string name, Role role) {
+    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {2, 3}, role}));
+  };
+  const View a = tensor("a", Role::parameter), b = tensor("b", Role::parameter);
+  const View sum = tensor("sum", Role::activation), twice = tensor("twice", Role::activation);
+  const View total = tensor("total", Role::parameter);
+  const View workspace = whole(builder, builder.add_tensor({"workspace", DType::f32, {12}, Role::workspace}));
+  builder.add_task({"make_sum", Add{6}, {read(a), read(b), write(sum)}});
+  builder.add_task({"make_twice", Add{6}, {read(b), read(b), write(twice)}});
+  builder.add_task({"make_total", Add{6}, {read(sum), read(twice), write(total)}});
+  builder.add_task({"reduce_total", AllReduce{Channel::data, 2, 6}, {read_write(total), write(workspace)}});
+  return std::make_shared<const Graph>(std::move(builder).build());
+}
+
+/// What two ranks report when `poison` puts bad numbers into their parameters.
+template <class Poison>
+std::string report(bool check, const std::string& policy, int streams, Poison poison) {
+  std::ostringstream errors;
+  const int code = run_ranks(
+      2,
+      [&](World& world) {
+        Program program(world, {{"train", small_graph()}},
+                        {.policy = policy, .policy_options = {.compute_streams = streams}, .check_finite = check});
+        program.run("train", 6);
+        poison(program.state(), world.rank());
+        program.run("train", 7);
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, errors.str().empty() ? 0 : 3);
+  return errors.str();
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(CheckFinite, NamesTheFirstTaskOfAllRanks) {
+  for (const std::string policy : {"serial", "program"}) {
+    for (const int streams : {1, 2}) {
+      const auto late_and_early = [](const State& state, int rank) {
+        if (rank == 1) state.get<float>("a")[4] = kInfinity;   // first seen in 'make_sum'
+        if (rank == 0) state.get<float>("a")[5] = -kInfinity;  // as well
+      };
+      EXPECT_EQ(report(true, policy, streams, late_and_early),
+                "weft: error: rank 0: train, step 7: task 'make_sum' wrote a NaN or an infinity to 'sum' at [1, 2]\n");
+    }
+  }
+}
+
+TEST(CheckFinite, TheRankOfTheEarlierTaskReports) {
+  // 2e38 twice overflows in 'make_twice'; an infinity in 'a' shows in 'make_sum' already.
+  const auto poison = [](const State& state, int rank) {
+    if (rank == 0) state.get<float>("b")[0] = 2e38F;
+    if (rank == 1) state.get<float>("a")[4] = std::numeric_limits<float>::quiet_NaN();
+  };
+  EXPECT_EQ(report(true, "program", 1, poison),
+            "weft: error: rank 1: train, step 7: task 'make_sum' wrote a NaN or an infinity to 'sum' at [1, 1]\n");
+  const auto only_overflow = [](const State& state, int rank) {
+    if (rank == 0) state.get<float>("b")[0] = 2e38F;
+  };
+  EXPECT_EQ(report(true, "program", 1, only_overflow),
+            "weft: error: rank 0: train, step 7: task 'make_twice' wrote a NaN or an infinity to 'twice' at [0, 0]\n");
+}
+
+TEST(CheckFinite, CollectivesAreLookedAtToo) {
+  const auto large = [](const State& state, int) {
+    for (float& value : state.get<float>("a")) value = 2e38F;
+  };
+  EXPECT_EQ(
+      report(true, "program", 1, large),
+      "weft: error: rank 0: train, step 7: task 'reduce_total' wrote a NaN or an infinity to 'total' at [0, 0]\n");
+}
+
+TEST(CheckFinite, IsSilentOtherwise) {
+  EXPECT_EQ(report(true, "program", 2, [](const State&, int) {}), "");
+  EXPECT_EQ(report(false, "program", 1, [](const State& state, int) { state.get<float>("a")[0] = kInfinity; }), "");
+}
+
+}  // namespace
+}  // namespace weft

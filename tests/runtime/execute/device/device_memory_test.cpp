@@ -1,0 +1,63 @@
+// Ranks of one device share what is free there, and are told before they take more.
+#include "runtime/execute/device/device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/runtime/execute/device/fake_device.h"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kGib = std::int64_t{1} << 30;
+
+std::string refusal(const Device& device, const DeviceNeed& need) {
+  try {
+    expect_device_memory(device, need);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(DeviceMemory, IsSharedByTheRanksOfADevice) {
+  // Ranks 0 and 2 are on one device, which had less free when rank 2 looked.
+  const std::vector<DeviceView> views = {{7, 80}, {9, 60}, {7, 70}};
+  EXPECT_EQ(memory_share(views, 0), 35);
+  EXPECT_EQ(memory_share(views, 1), 60);
+  EXPECT_EQ(memory_share(views, 2), 35);
+  EXPECT_EQ(memory_share(std::vector<DeviceView>{{7, 0}}, 0), 1) << "0 would be no limit";
+}
+
+TEST(DeviceMemory, WhatFitsIsTaken) {
+  const auto device = make_fake_device({.memory_bytes = 80 * kGib});
+  EXPECT_EQ(refusal(*device, {30 * kGib, 10 * kGib, 40 * kGib}), "");
+  EXPECT_EQ(refusal(*device, {300 * kGib, 10 * kGib, 0}), "") << "no limit";
+}
+
+TEST(DeviceMemory, WhatDoesNotFitIsRefusedWithItsParts) {
+  const auto device = make_fake_device({.memory_bytes = 80 * kGib});
+  const std::string text = refusal(*device, {30 * kGib, 11 * kGib, 40 * kGib});
+  for (const std::string part :
+       {"needs at least 41.00 GiB of fake: 30.00 GiB of parameters", "11.00 GiB of activations", "at most 40.00 GiB",
+        "80.00 GiB in all", "fix: a smaller model"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+  EXPECT_EQ(refusal(*device, {41 * kGib, 0, 40 * kGib}).find("activations"), std::string::npos);
+  EXPECT_EQ(refusal(*device, {30 * kGib, 9 * kGib, 40 * kGib, kGib}), "");
+  EXPECT_NE(refusal(*device, {30 * kGib, 9 * kGib, 40 * kGib, 2 * kGib}).find("2.00 GiB of communicators"),
+            std::string::npos);
+}
+
+TEST(DeviceMemory, AFakeHasAnEnd) {
+  const auto device = make_fake_device({.memory_bytes = 8192});
+  device->allocate(4096);
+  device->allocate_pinned(4096);  // the host's
+  EXPECT_EQ(device->memory().free, 4096);
+  EXPECT_EQ(device->memory().total, 8192);
+  EXPECT_THROW(device->allocate(4097), RuntimeFault);
+  device->allocate(4096);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,487 @@
+#include "tests/runtime/execute/device/fake_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <utility>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "kernels/cpu/elementwise/reduce.h"
+#include "kernels/cpu/parallel.h"
+#include "runtime/comm/backoff.h"
+#include "runtime/execute/cpu/cpu_kernels.h"
+#include "runtime/execute/device/access_log.h"
+
+namespace weft {
+namespace {
+
+class FakeTask : public DeviceTask {
+ public:
+  virtual void run(cpu::Workers& workers) const = 0;
+
+  std::string name;
+  std::vector<Touch> touches;
+};
+
+class FakePreparedTask final : public FakeTask {
+ public:
+  FakePreparedTask(const Task& task, std::vector<cpu::Matrix> arguments) : prepared(task.operation, arguments) {
+    name = task.name;
+    touches = touches_of(task, arguments);
+  }
+  std::int64_t scratch_bytes() const override { return 64; }  // any kernel may use its stream's
+  void bind(std::byte* scratch) override { touches.push_back({{scratch, 1, 64, 64}, true}); }
+
+  void run(cpu::Workers& workers) const override { prepared.run(workers); }
+
+  PreparedTask prepared;
+};
+
+class FakeMergedTask final : public FakeTask {
+ public:
+  explicit FakeMergedTask(std::span<const DeviceTask* const> tasks) {
+    for (const DeviceTask* task : tasks) {
+      parts_.push_back(static_cast<const FakeTask*>(task));
+      touches.insert(touches.end(), parts_.back()->touches.begin(), parts_.back()->touches.end());
+    }
+    name = parts_.front()->name + " and neighbours";
+  }
+  std::int64_t scratch_bytes() const override { return 0; }
+  void bind(std::byte* /*scratch*/) override {}
+  // In the other order than alone: merged tasks are independent.
+  void run(cpu::Workers& workers) const override {
+    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) (*part)->run(workers);
+  }
+
+ private:
+  std::vector<const FakeTask*> parts_;
+};
+
+// What stands in a stream's queue.
+struct Work {
+  enum class Kind : std::uint8_t { run, record, wait, wait_value } kind = Kind::run;
+  std::string name;
+  std::vector<Touch> touches;
+  std::function<void()> body;
+  std::size_t event = 0;
+  std::uint64_t ticket = 0;  // of a record, and of the record that a wait waits for
+  const std::atomic<std::uint32_t>* flag = nullptr;
+  std::uint32_t value = 0;
+  VectorClock host = {};  // what the host knew to be over when it enqueued this
+};
+
+struct Stream {
+  std::string name;
+  std::deque<Work> queue;
+  VectorClock clock;
+  bool capturing = false;
+};
+
+struct Event {
+  bool timed = false;
+  std::uint64_t recorded = 0;                       // tickets: the last record enqueued
+  std::uint64_t passed = 0;                         // and the last one that ran
+  std::map<std::uint64_t, VectorClock> clock = {};  // of each record, when it ran
+  bool captured = false;                            // last recorded in a capture
+  std::int64_t time = 0;
+};
+
+class FakeDeviceImpl final : public FakeDevice {
+ public:
+  explicit FakeDeviceImpl(const FakeDeviceOptions& options)
+      : memory_bytes_(options.memory_bytes), patience_(options.patience), random_(options.seed) {}
+
+  std::string name() const override { return "fake"; }
+  std::uint64_t identity() const override { return reinterpret_cast<std::uintptr_t>(this); }
+  DeviceMemory memory() const override { return {memory_bytes_ - allocated_, memory_bytes_}; }
+
+  std::byte* allocate(std::int64_t bytes) override {
+    if (bytes > memory().free) {
+      throw RuntimeFault(
+          fmt::format("fake has no {} bytes left: {} of {} are free", bytes, memory().free, memory_bytes_));
+    }
+    allocated_ += bytes;
+    return buffer(bytes);
+  }
+  std::byte* allocate_pinned(std::int64_t bytes) override { return buffer(bytes); }
+
+  DeviceStream add_stream(std::string name, StreamPriority /*priority*/) override {
+    streams_.push_back({std::move(name), {}, {}, false});
+    for (Stream& stream : streams_) stream.clock.resize(streams_.size());
+    return DeviceStream(streams_.size() - 1);
+  }
+
+  DeviceEvent add_event(bool timed) override {
+    ++counts_.events;
+    const std::lock_guard lock(events_mutex_);
+    events_.push_back({.timed = timed});
+    return DeviceEvent(events_.size() - 1);
+  }
+
+  void record(DeviceEvent event, DeviceStream stream) override {
+    const bool captured = capturing_ && at(stream).capturing;
+    enqueue(stream, {Work::Kind::record, "record", {}, {}, event.index(), next_ticket(event.index())});
+    if (captured) captured_events_.push_back(event.index());
+    const std::lock_guard lock(events_mutex_);
+    events_[event.index()].captured = captured;
+  }
+
+  void wait(DeviceStream stream, DeviceEvent event) override {
+    const Event& awaited = events_[event.index()];
+    if (awaited.recorded == 0)
+      complain(fmt::format("stream {} waits for an event that was never recorded", at(stream).name));
+    // A stream joins a capture by waiting for what a captured stream recorded.
+    if (capturing_ && std::ranges::find(captured_events_, event.index()) != captured_events_.end() &&
+        !at(stream).capturing) {
+      at(stream).capturing = true;
+      capture_members_.push_back(stream);
+    }
+    enqueue(stream, {Work::Kind::wait, "wait", {}, {}, event.index(), awaited.recorded});
+  }
+
+  void wait_value(DeviceStream stream, const std::atomic<std::uint32_t>* flag, std::uint32_t value) override {
+    if (capturing_ && at(stream).capturing) complain("a wait for a value inside of a capture");
+    enqueue(stream, {Work::Kind::wait_value, "wait_value", {}, {}, 0, 0, flag, value});
+  }
+
+  void copy(DeviceStream stream, void* to, const void* from, std::int64_t bytes) override {
+    if (bytes == 0) return;
+    Work work;
+    work.name = "copy";
+    work.touches = {{{static_cast<const std::byte*>(from), 1, bytes, bytes}, false},
+                    {{static_cast<const std::byte*>(to), 1, bytes, bytes}, true}};
+    work.body = [=] { std::memmove(to, from, static_cast<std::size_t>(bytes)); };
+    enqueue(stream, std::move(work));
+  }
+
+  void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
+           DType dtype) override {
+    const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
+    Work work;
+    work.name = "sum";
+    for (const void* source : sources) {
+      work.touches.push_back({{static_cast<const std::byte*>(source), 1, bytes, bytes}, false});
+    }
+    work.touches.push_back({{static_cast<const std::byte*>(out), 1, bytes, bytes}, true});
+    work.body = [=, kept = std::vector<const void*>(sources.begin(), sources.end())] {
+      cpu::sum_in_rank_order(kept, out, count, dtype);
+    };
+    enqueue(stream, std::move(work));
+  }
+
+  std::unique_ptr<DeviceTask> prepare(const Graph& /*graph*/, const Task& task,
+                                      std::vector<cpu::Matrix> arguments) override {
+    auto prepared = std::make_unique<FakePreparedTask>(task, std::move(arguments));
+    const KernelScratch scratch = prepared->prepared.scratch();
+    scratch_.worker_bytes = std::max(scratch_.worker_bytes, scratch.worker_bytes);
+    scratch_.shared_bytes = std::max(scratch_.shared_bytes, scratch.shared_bytes);
+    reserved_ = false;
+    settled_ = false;
+    return prepared;
+  }
+
+  void launch(DeviceStream stream, const DeviceTask& task) override {
+    ++counts_.launches;
+    if (!settled_) complain("a task is launched before its tables have arrived");
+    const auto& fake = static_cast<const FakeTask&>(task);
+    Work work;
+    work.name = fake.name;
+    work.touches = fake.touches;
+    work.body = [this, &fake] {
+      if (!std::exchange(reserved_, true)) workers_.reserve(scratch_);
+      fake.run(workers_);
+    };
+    enqueue(stream, std::move(work));
+  }
+
+  std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) override {
+    settled_ = false;
+    return std::make_unique<FakeMergedTask>(tasks);
+  }
+
+  void settle() override { settled_ = true; }
+
+  void synchronize(DeviceStream stream) override {
+    run_until([&] { return at(stream).queue.empty(); });
+    // What other streams still have to do goes on meanwhile, or not: that is up to the seed.
+    end_synchronization(at(stream).clock);
+  }
+
+  void synchronize(DeviceEvent event) override {
+    expect_not_captured(event);
+    const Event& awaited = events_[event.index()];
+    // A deadlock leaves nothing to be run.
+    run_until([&] { return awaited.passed == awaited.recorded || idle(); });
+    const auto known = awaited.clock.find(awaited.recorded);
+    end_synchronization(known != awaited.clock.end() ? known->second : VectorClock());
+  }
+
+  bool done(DeviceEvent event) override {
+    while (!passed(event) && !idle()) {
+      if (!run_one()) return false;
+    }
+    return true;
+  }
+
+  bool passed(DeviceEvent event) override {
+    expect_not_captured(event);
+    const std::lock_guard lock(events_mutex_);
+    return events_[event.index()].passed == events_[event.index()].recorded;
+  }
+
+  std::int64_t elapsed_ns(DeviceEvent from, DeviceEvent to) override {
+    const Event &a = events_[from.index()], &b = events_[to.index()];
+    if (!a.timed || !b.timed) complain("the time of an event that isn't timed");
+    if (a.passed == 0 || b.passed == 0) complain("the time of an event that has not passed");
+    return b.time - a.time;
+  }
+
+  void begin_capture(DeviceStream origin) override {
+    capturing_ = true;
+    spoiled_ = false;
+    captured_.emplace_back();
+    at(origin).capturing = true;
+    capture_members_ = {origin};
+    captured_events_.clear();
+  }
+
+  DeviceGraph end_capture(DeviceStream origin) override {
+    // Joined: the origin's last works wait, one stream after the other, for what every member did last.
+    std::vector<VectorClock> clock(streams_.size(), VectorClock(streams_.size()));
+    std::vector<std::pair<std::uint64_t, VectorClock>> record_clock(events_.size());
+    for (const auto& [stream, work] : captured_.back()) {
+      VectorClock& own = clock[stream.index()];
+      if (work.kind == Work::Kind::wait && record_clock[work.event].first > 0) {
+        join(own, record_clock[work.event].second);
+      }
+      ++own[stream.index()];
+      if (work.kind == Work::Kind::record) record_clock[work.event] = {work.ticket, own};
+    }
+    for (const DeviceStream member : capture_members_) {
+      // A record is the last thing that a joined stream does.
+      if (member != origin && clock[origin.index()][member.index()] < clock[member.index()][member.index()]) {
+        complain(fmt::format("stream {} isn't joined to the capture's origin", at(member).name));
+      }
+      at(member).capturing = false;
+    }
+    capturing_ = false;
+    if (spoiled_) {
+      captured_.back().clear();
+      throw RuntimeFault("the capture was spoiled by a question about one of its events");
+    }
+    return DeviceGraph(captured_.size() - 1);
+  }
+
+  void launch(DeviceStream stream, DeviceGraph graph) override {
+    ++counts_.graphs_launched;
+    // The graph's streams begin behind the launching one, which goes on behind all of them.
+    const DeviceEvent begin = add_event(false);
+    counts_.events -= 1;
+    record(begin, stream);
+    std::vector<DeviceStream> members;
+    const auto works = captured_[graph.index()];
+    for (const auto& [on, work] : works) {
+      if (std::ranges::find(members, on) == members.end()) {
+        members.push_back(on);
+        if (on != stream) wait(on, begin);
+      }
+      Work again = work;
+      // Inside of a graph an edge leads to the record that stood before it in the capture.
+      if (work.kind == Work::Kind::record) again.ticket = next_ticket(work.event);
+      if (work.kind == Work::Kind::wait) again.ticket = events_[work.event].recorded;
+      enqueue(on, std::move(again));
+    }
+    for (const DeviceStream member : members) {
+      if (member == stream) continue;
+      const DeviceEvent end = add_event(false);
+      counts_.events -= 1;
+      record(end, member);
+      wait(stream, end);
+    }
+  }
+
+  void destroy(DeviceGraph graph) override { captured_[graph.index()].clear(); }
+
+  void push_range(const std::string& /*name*/) override {}
+  void pop_range() override {}
+  std::int64_t allocated_bytes() const override { return allocated_; }
+  FakeDeviceCounts counts() const override { return counts_; }
+  std::uint64_t order_hash() const override { return order_.value(); }
+
+ private:
+  std::byte* buffer(std::int64_t bytes) {
+    ++counts_.allocations;
+    buffers_.emplace_back(bytes);  // begins on a page
+    std::byte* const memory = buffers_.back().data();
+    std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaNs: who reads them, shows it
+    return memory;
+  }
+
+  static constexpr std::size_t kRememberedRecords = 4096;  // of an event; a wait that is farther behind knows nothing
+
+  static void join(VectorClock& clock, const VectorClock& known) {
+    for (std::size_t s = 0; s < known.size(); ++s) clock[s] = std::max(clock[s], known[s]);
+  }
+
+  Stream& at(DeviceStream stream) { return streams_[stream.index()]; }
+
+  void complain(std::string what) {
+    if (fault_.empty()) fault_ = std::move(what);
+  }
+
+  // As CUDA: cudaErrorCapturedEvent, and the capture that is under way is of no use any more.
+  void expect_not_captured(DeviceEvent event) {
+    const std::lock_guard lock(events_mutex_);
+    if (!events_[event.index()].captured) return;
+    if (capturing_) spoiled_ = true;
+    throw RuntimeFault("a question about an event that a capture recorded");
+  }
+
+  void enqueue(DeviceStream stream, Work work) {
+    if (capturing_ && at(stream).capturing) {
+      captured_.back().emplace_back(stream, std::move(work));
+    } else {
+      work.host = host_clock_;
+      at(stream).queue.push_back(std::move(work));
+    }
+  }
+
+  std::uint64_t next_ticket(std::size_t event) {
+    const std::lock_guard lock(events_mutex_);
+    return ++events_[event].recorded;
+  }
+
+  bool can_run(const Stream& stream) const {
+    if (stream.queue.empty()) return false;
+    const Work& work = stream.queue.front();
+    if (work.kind == Work::Kind::wait) return events_[work.event].passed >= work.ticket;
+    // As the GPU compares: what is up to half of all values ahead counts as reached.
+    return work.kind != Work::Kind::wait_value ||
+           static_cast<std::int32_t>(work.flag->load(std::memory_order_acquire) - work.value) >= 0;
+  }
+
+  // Whether the host may still let a stream go on.
+  bool host_may_act() {
+    const auto waits_for_value = [](const Stream& stream) {
+      return !stream.queue.empty() && stream.queue.front().kind == Work::Kind::wait_value;
+    };
+    if (std::ranges::none_of(streams_, waits_for_value)) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!stands_since_) stands_since_ = now;
+    return now - *stands_since_ < patience_;
+  }
+
+  bool idle() const {
+    return std::ranges::all_of(streams_, [](const Stream& stream) { return stream.queue.empty(); });
+  }
+
+  template <class Condition>
+  void run_until(const Condition& condition) {
+    ++counts_.synchronizations;
+    if (capturing_) complain("a synchronisation inside of a capture");
+    for (Backoff backoff; !condition();) {
+      if (!run_one()) backoff.pause();  // until the host stores a value
+    }
+  }
+
+  void end_synchronization(const VectorClock& known) {
+    if (idle()) ++counts_.drains;
+    host_clock_.resize(streams_.size());
+    join(host_clock_, known);
+    if (!fault_.empty()) throw std::logic_error("fake device: " + std::exchange(fault_, ""));
+  }
+
+  // One piece of work of a stream that can go on, chosen by the seed. False: none can before the host stores a value.
+  bool run_one() {
+    std::vector<std::size_t> ready;
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      if (can_run(streams_[s])) ready.push_back(s);
+    }
+    if (ready.empty() && host_may_act()) return false;
+    stands_since_.reset();
+    if (ready.empty()) {
+      std::string text = "deadlock:";
+      for (const Stream& stream : streams_) {
+        if (!stream.queue.empty()) text += fmt::format(" stream {} waits for ever;", stream.name);
+      }
+      for (Stream& stream : streams_) stream.queue.clear();
+      complain(std::move(text));
+      return true;
+    }
+    const std::size_t chosen = ready[random_() % ready.size()];
+    Stream& stream = streams_[chosen];
+    const Work work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    ++now_;
+    order_.add(chosen);
+    join(stream.clock, work.host);
+    if (work.kind == Work::Kind::wait) {
+      join(stream.clock, events_[work.event].clock[work.ticket]);
+      return true;
+    }
+    // Orders nothing among streams: what the host writes isn't tracked.
+    if (work.kind == Work::Kind::wait_value) return true;
+    ++stream.clock[chosen];
+    if (work.kind == Work::Kind::record) {
+      const std::lock_guard lock(events_mutex_);
+      Event& event = events_[work.event];
+      event.passed = work.ticket;
+      event.clock[work.ticket] = stream.clock;
+      if (event.clock.size() > kRememberedRecords) event.clock.erase(event.clock.begin());
+      event.time = now_;
+      return true;
+    }
+    for (const Touch& touch : work.touches) {
+      const auto earlier =
+          log_.add(touch.window, touch.writes, {chosen, stream.clock[chosen], work.name}, stream.clock);
+      if (earlier) {
+        complain(fmt::format("'{}' on stream {} {} bytes of '{}' without an order between them", work.name, stream.name,
+                             touch.writes ? "writes" : "reads", *earlier));
+      }
+    }
+    work.body();
+    return true;
+  }
+
+  const std::int64_t memory_bytes_;
+  const std::chrono::seconds patience_;
+  std::optional<std::chrono::steady_clock::time_point> stands_since_;  // no stream can go on
+  std::mt19937_64 random_;
+  std::vector<Buffer> buffers_;
+  std::int64_t allocated_ = 0;
+  std::deque<Stream> streams_;
+  std::mutex events_mutex_;  // whoever writes events_, and passed(), which other threads call
+  std::vector<Event> events_;
+  AccessLog log_;
+  cpu::Workers workers_{1};
+  cpu::Scratch scratch_;
+  bool reserved_ = false, settled_ = true;
+  std::string fault_;
+  FakeDeviceCounts counts_;
+  Fingerprint order_;
+  VectorClock host_clock_;
+  std::int64_t now_ = 0;
+
+  std::atomic<bool> capturing_ = false, spoiled_ = false;  // passed() may come from another thread
+  std::vector<DeviceStream> capture_members_;
+  std::vector<std::size_t> captured_events_;
+  std::vector<std::vector<std::pair<DeviceStream, Work>>> captured_;  // by graph
+};
+
+}  // namespace
+
+std::unique_ptr<FakeDevice> make_fake_device(const FakeDeviceOptions& options) {
+  return std::make_unique<FakeDeviceImpl>(options);
+}
+
+}  // namespace weft

@@ -1,0 +1,226 @@
+// Collectives through pinned memory and the CPU's communicators, on fake devices: the promised bits for every kind and
+// type, several channels under way at once, and a rank that is lost.
+#include "runtime/execute/device/staged_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "runtime/comm/launch.h"
+#include "tests/runtime/comm/collectives_check.h"
+#include "tests/runtime/execute/device/fake_device.h"
+
+namespace weft {
+namespace {
+
+constexpr Channel kFirst = Channel::data, kSecond = Channel::z_gather;
+
+// One rank's device, with a stream for each of two channels.
+struct StagedRank {
+  explicit StagedRank(World& world, std::uint64_t seed = 1)
+      : device(make_fake_device({.seed = seed + static_cast<std::uint64_t>(world.rank())})),
+        first(device->add_stream("first", StreamPriority::high)),
+        second(device->add_stream("second", StreamPriority::high)),
+        transport(world, std::nullopt) {
+    transport.join(kFirst);
+    transport.join(kSecond);
+  }
+
+  std::unique_ptr<FakeDevice> device;
+  DeviceStream first, second;
+  StagedTransport transport;
+};
+
+// An event behind all that was enqueued on the stream so far.
+DeviceEvent end_of(Device& device, DeviceStream stream) {
+  const DeviceEvent event = device.add_event(false);
+  device.record(event, stream);
+  return event;
+}
+
+// Every kind in and out of place, some counts, all on two channels, at once unless the step `loads`; "" or what is
+// wrong.
+template <class T>
+std::string check_all(World& world, DType dtype, bool loads = false) {
+  StagedRank rank(world);
+  std::deque<test::Case<T>> cases;
+  ChannelCalls first{kFirst, {}}, second{kSecond, {}};
+  std::uint64_t salt = 0;
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter,
+                                    CollectiveKind::all_gather, CollectiveKind::broadcast}) {
+    for (const std::int64_t count : {0, 1, 7, 1000, 70000}) {
+      for (const bool in_place : {false, true}) {
+        const std::int64_t root = count % world.size();
+        cases.emplace_back(kind, dtype, world.rank(), world.size(), count, root, in_place, ++salt);
+        (in_place ? first : second).calls.push_back(cases.back().call());
+      }
+    }
+  }
+  rank.transport.prepare(*rank.device, std::vector{first, second});
+  for (int step = 0; step < 2; ++step) {
+    rank.transport.begin_step(loads);
+    // The second step works on what the first has changed: only the first one's results are known beforehand.
+    for (std::size_t i = 0; i < first.calls.size(); ++i) {
+      rank.transport.enqueue(*rank.device, kFirst, rank.first, first.calls[i]);
+      rank.transport.enqueue(*rank.device, kSecond, rank.second, second.calls[i]);
+    }
+    wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport);
+    wait_for(*rank.device, end_of(*rank.device, rank.second), rank.transport);
+    rank.device->synchronize(rank.first);
+    rank.device->synchronize(rank.second);
+    if (step > 0) break;
+    Fingerprint ignored;
+    for (const auto& of : cases) {
+      if (std::string text = of.check(ignored); !text.empty()) return text;
+    }
+  }
+  return "";
+}
+
+class StagedRanks : public ::testing::TestWithParam<int> {};
+
+TEST_P(StagedRanks, EveryCollectiveHasThePromisedBits) {
+  std::ostringstream errors;
+  const int code = run_ranks(
+      GetParam(),
+      [](World& world) {
+        EXPECT_EQ(check_all<float>(world, DType::f32), "");
+        EXPECT_EQ(check_all<float>(world, DType::f32, true), "");
+        EXPECT_EQ(check_all<bf16>(world, DType::bf16), "");
+        EXPECT_EQ(check_all<std::int32_t>(world, DType::i32), "");
+        EXPECT_EQ(check_all<std::int64_t>(world, DType::i64), "");
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 0) << errors.str();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, StagedRanks, ::testing::Values(1, 2, 3, 4));
+
+TEST(StagedTransport, AGridHasAGroupForEachChannel) {
+  Grid grid;
+  grid.x = 2, grid.data = 2;
+  std::ostringstream errors;
+  const int code = run_ranks(
+      4,
+      [&](World& world) {
+        const auto device = make_fake_device();
+        const DeviceStream stream = device->add_stream("x", StreamPriority::high);
+        StagedTransport transport(world, grid);
+        transport.join(Channel::x);
+        transport.join(Channel::data);
+        auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
+        value[0] = world.rank() + 1;
+        const CollectiveCall call{CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
+        transport.prepare(*device, std::vector{ChannelCalls{Channel::x, {call}}, ChannelCalls{Channel::data, {call}}});
+        transport.enqueue(*device, Channel::x, stream, call);
+        wait_for(*device, end_of(*device, stream), transport);
+        EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
+        transport.enqueue(*device, Channel::data, stream, call);
+        wait_for(*device, end_of(*device, stream), transport);
+        EXPECT_EQ(value[0], 10);
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 0) << errors.str();
+}
+
+TEST(StagedTransport, ALostPeerEndsTheWait) {
+  std::ostringstream errors;
+  std::atomic<bool> waits{false};
+  const int code = run_ranks(
+      2,
+      [&](World& world) -> int {
+        StagedRank rank(world);
+        std::vector<float> values(1000), workspace(1000);
+        const CollectiveCall call{
+            CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+        rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+        if (world.rank() == 1) {
+          while (!waits) std::this_thread::yield();
+          throw std::runtime_error("gone");
+        }
+        rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+        const DeviceEvent end = end_of(*rank.device, rank.first);
+        EXPECT_FALSE(rank.device->done(end));
+        waits = true;
+        EXPECT_THROW(wait_for(*rank.device, end, rank.transport), PeerLost);
+        EXPECT_THROW(rank.transport.check(), PeerLost);
+        rank.transport.stop();
+        rank.device->synchronize(rank.first);  // the stream goes on, for what it's worth
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
+}
+
+// The collective isn't in flight yet: this rank's own stream is far from it.
+TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
+  std::ostringstream errors;
+  std::atomic<bool> waits{false};
+  const int code = run_ranks(
+      2,
+      [&](World& world) -> int {
+        StagedRank rank(world);
+        std::vector<float> values(1000), workspace(1000);
+        std::atomic<std::uint32_t> busy{0};
+        const CollectiveCall call{
+            CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+        rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+        if (world.rank() == 1) {
+          while (!waits) std::this_thread::yield();
+          throw std::runtime_error("gone");
+        }
+        rank.device->wait_value(rank.first, &busy, 1);
+        rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+        waits = true;
+        EXPECT_THROW(wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport), PeerLost);
+        rank.transport.stop();
+        busy = 1;
+        rank.device->synchronize(rank.first);
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
+}
+
+TEST(StagedTransport, StopsWithACollectiveThatNobodyJoins) {
+  std::ostringstream errors;
+  const int code = run_ranks(
+      2,
+      [](World& world) {
+        StagedRank rank(world);
+        std::vector<float> values(1000), workspace(1000);
+        const CollectiveCall call{
+            CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+        rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+        if (world.rank() == 0) rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 0) << errors.str();
+}
+
+TEST(StagedTransport, RefusesMoreThanWasPrepared) {
+  run_ranks(1, [](World& world) {
+    StagedRank rank(world);
+    float value = 1;
+    const CollectiveCall call{CollectiveKind::all_reduce, DType::f32, 1, 0, nullptr, &value, nullptr};
+    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+    rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+    EXPECT_THROW(rank.transport.enqueue(*rank.device, kFirst, rank.first, call), std::logic_error);
+    EXPECT_THROW(rank.transport.enqueue(*rank.device, kSecond, rank.second, call), std::logic_error);
+    EXPECT_FALSE(rank.transport.can_be_captured());
+    EXPECT_FALSE(rank.transport.can_run_ahead());
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,194 @@
+// One plan on all ranks: rank 0 decides, and ranks that differ are told so, all of them.
+#include "runtime/execute/plan_together.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "runtime/comm/launch.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+TEST(PlanTogether, RankZeroDecides) {
+  const auto graph = testing::random_graph(3);
+  // Each rank would order the tasks in another way if it were asked.
+  std::vector<std::shared_ptr<const Plan>> plans(4);
+  const int code = run_ranks(4, [&](World& world) {
+    const testing::RandomPolicy policy(static_cast<std::uint64_t>(world.rank()) + 1);
+    plans[static_cast<std::size_t>(world.rank())] = plan_together(world, graph, policy, {.compute_streams = 2});
+    return 0;
+  });
+  ASSERT_EQ(code, 0);
+  const testing::RandomPolicy of_rank_0(1), of_rank_1(2);
+  const PolicyOptions options{.compute_streams = 2};
+  const Plan alone = make_plan(graph, of_rank_0.order(*graph, options), "random");
+  ASSERT_NE(make_plan(graph, of_rank_1.order(*graph, options), "random").fingerprint, alone.fingerprint);
+  for (const auto& plan : plans) {
+    EXPECT_EQ(plan->fingerprint, alone.fingerprint);
+    EXPECT_EQ(plan->collective_fingerprint, alone.collective_fingerprint);
+    EXPECT_EQ(plan->sequence, alone.sequence);
+    EXPECT_EQ(plan->offset, alone.offset);
+  }
+}
+
+std::shared_ptr<const Graph> two_layers(std::int64_t second_size) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 64, Role::parameter), y = toy.tensor("y", 64, Role::parameter);
+  toy.collective("L0.reduce", Channel::data, {read_write(x)}, 64);
+  toy.collective("L1.reduce", Channel::data, {read_write(y)}, second_size);
+  return toy.build();
+}
+
+TEST(PlanTogether, OtherGraphsAreRefusedOnEveryRankAndNamed) {
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  std::ostringstream errors;
+  const int code = run_ranks(
+      3,
+      [&](World& world) {
+        const auto graph = two_layers(world.rank() == 2 ? 63 : 64);
+        try {
+          plan_together(world, graph, *make_policy("program"), {});
+          ADD_FAILURE();
+        } catch (const RuntimeFault& fault) {
+          const std::lock_guard lock(mutex);
+          messages.emplace_back(fault.what());
+          throw;
+        }
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  ASSERT_EQ(messages.size(), 3U);
+  for (const std::string& message : messages) {
+    EXPECT_EQ(message, messages[0]);
+    EXPECT_NE(message.find("rank 2 has another graph than rank 0"), std::string::npos) << message;
+    EXPECT_NE(message.find("line 4: rank 2 has 'task L1.reduce all_reduce channel=data ranks=2 count=63"),
+              std::string::npos)
+        << message;
+    EXPECT_NE(message.find("fix: start all ranks with the same configuration"), std::string::npos) << message;
+  }
+}
+
+TEST(PlanTogether, AGraphThatEndsEarlyIsNamedToo) {
+  std::ostringstream errors;
+  const int code = run_ranks(
+      2,
+      [&](World& world) {
+        testing::ToyGraph toy;
+        const View x = toy.tensor("x", 64, Role::parameter);
+        toy.compute("a", {write(x)});
+        if (world.rank() == 0) toy.compute("b", {read(x)});
+        plan_together(world, toy.build(), *make_policy("program"), {});
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  EXPECT_NE(errors.str().find("line 3: rank 1 has nothing more where rank 0 has 'task b add n=1"), std::string::npos)
+      << errors.str();
+}
+
+GemmTuning tuning_of(std::int64_t slice_rows) {
+  GemmProblem problem;
+  problem.m = problem.n = problem.k = 64;
+  problem.strides = {64, 64, 64};
+  return GemmTuning({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, slice_rows, 64}}});
+}
+
+// Ranks that compute products in different ways get different bits.
+TEST(PlanTogether, OtherTablesOfProductsAreRefused) {
+  const auto graph = two_layers(64);
+  std::ostringstream errors;
+  const int code = run_ranks(
+      2,
+      [&](World& world) {
+        const GemmTuning tuning = tuning_of(world.rank() == 0 ? 64 : 32);
+        plan_together(world, graph, *make_policy("program"), {}, &tuning);
+        return 0;
+      },
+      errors);
+  EXPECT_EQ(code, 3);
+  for (const char* part : {"rank 1 has another table of tuned matrix products", "64x64x64 NN f32: sgemm 32x64"}) {
+    EXPECT_NE(errors.str().find(part), std::string::npos) << part << " not in " << errors.str();
+  }
+}
+
+TEST(PlanTogether, TheTableOfProductsIsPartOfTheFingerprint) {
+  const auto graph = two_layers(64);
+  std::vector<std::uint64_t> fingerprints;
+  run_ranks(1, [&](World& world) {
+    const GemmTuning empty, first = tuning_of(64), second = tuning_of(32);
+    for (const GemmTuning* tuning :
+         std::initializer_list<const GemmTuning*>{nullptr, &empty, &first, &first, &second}) {
+      fingerprints.push_back(plan_together(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+    }
+    return 0;
+  });
+  ASSERT_EQ(fingerprints.size(), 5U);
+  EXPECT_EQ(fingerprints[0], fingerprints[1]);
+  EXPECT_NE(fingerprints[0], fingerprints[2]);
+  EXPECT_EQ(fingerprints[2], fingerprints[3]);
+  EXPECT_NE(fingerprints[2], fingerprints[4]);
+}
+
+// Whichever unit it is: ranks may have different ones as their widest.
+TEST(PlanTogether, WhatMultipliesBf16IsPartOfTheFingerprint) {
+  const auto graph = two_layers(64);
+  std::set<std::uint64_t> fingerprints;
+  run_ranks(1, [&](World& world) {
+    const GemmTuning none, floats({}, PackedUnit::f32), pairs({}, PackedUnit::pairs);
+    for (const GemmTuning* tuning : {&none, &floats, &pairs, &pairs}) {
+      fingerprints.insert(plan_together(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+    }
+    return 0;
+  });
+  EXPECT_EQ(fingerprints.size(), 3U);
+}
+
+// A plan that is unsafe never comes out. The policy here gives orders that no executor may run.
+class Backwards final : public Policy {
+ public:
+  std::string name() const override { return "backwards"; }
+  Order order(const Graph& graph, const PolicyOptions& options) const override {
+    Order order = make_policy("program")->order(graph, options);
+    std::swap(order.sequence.front(), order.sequence.back());
+    return order;
+  }
+};
+
+TEST(PlanTogether, ABadOrderIsRefusedOnEveryRank) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 64);
+  toy.compute("a", {write(x)});
+  toy.compute("b", {read(x)});
+  const auto graph = toy.build();
+  std::atomic<int> refused{0};
+  const int code = run_ranks(3, [&](World& world) {
+    EXPECT_THROW(plan_together(world, graph, Backwards(), {}), std::logic_error);
+    ++refused;
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(refused, 3);
+}
+
+TEST(PlanTogether, ABadOptionIsAUserErrorOnEveryRank) {
+  const auto graph = two_layers(64);
+  std::atomic<int> refused{0};
+  const int code = run_ranks(3, [&](World& world) {
+    EXPECT_THROW(plan_together(world, graph, *make_policy("program"), {.compute_streams = 0}), UserError);
+    ++refused;
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(refused, 3);
+}
+
+}  // namespace
+}  // namespace weft

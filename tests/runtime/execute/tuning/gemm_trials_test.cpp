@@ -1,0 +1,124 @@
+// How a method is chosen, with timers that the test makes up: nothing here depends on how fast anything is.
+#include "runtime/execute/tuning/gemm_trials.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace weft {
+namespace {
+
+GemmVerdict choose(const std::vector<double>& seconds, const GemmTrialOptions& options = {}) {
+  return choose_candidate(
+      seconds.size(), [&](std::size_t candidate) { return seconds[candidate]; }, options);
+}
+
+TEST(ChooseCandidate, TakesTheFastest) {
+  const GemmVerdict verdict = choose({1.0, 1.2, 0.9, 0.5, 0.8, 2.0, 0.7});
+  EXPECT_EQ(verdict.chosen, 3U);
+  EXPECT_DOUBLE_EQ(verdict.gain, 2.0);
+  EXPECT_DOUBLE_EQ(verdict.usual_seconds, 1.0);
+  EXPECT_DOUBLE_EQ(verdict.chosen_seconds, 0.5);
+}
+
+TEST(ChooseCandidate, KeepsTheDefaultWithoutAGainWorthIt) {
+  EXPECT_EQ(choose({1.0, 0.98, 0.99}).chosen, 0U);
+  EXPECT_EQ(choose({1.0, 0.96}).chosen, 1U);
+  EXPECT_EQ(choose({1.0, 0.96}, {.least_gain = 0.1}).chosen, 0U);
+  EXPECT_EQ(choose({1.0, 1.5, 2.0}).chosen, 0U);
+}
+
+TEST(ChooseCandidate, ADefaultAloneStays) {
+  const GemmVerdict verdict = choose({3.0});
+  EXPECT_EQ(verdict.chosen, 0U);
+  EXPECT_DOUBLE_EQ(verdict.usual_seconds, 3.0);
+  EXPECT_DOUBLE_EQ(verdict.gain, 1.0);
+}
+
+// Of two candidates the second is faster until the final is over, and never again.
+TEST(ChooseCandidate, LuckHasToRepeatItself) {
+  const GemmTrialOptions options;
+  std::map<std::size_t, int> calls;
+  const auto timer = [&](std::size_t candidate) {
+    return candidate == 1 && calls[candidate]++ < options.rounds ? 0.5 : 1.0;
+  };
+  const GemmVerdict verdict = choose_candidate(2, timer, options);
+  EXPECT_EQ(verdict.chosen, 0U);
+  EXPECT_DOUBLE_EQ(verdict.gain, 1.0);
+}
+
+// Much faster in six rounds of ten, slower in four: the median says yes, the rounds don't.
+TEST(ChooseCandidate, AGainThatOftenFailsIsNone) {
+  std::map<std::size_t, int> calls;
+  const auto timer = [&](std::size_t candidate) {
+    const int call = calls[candidate]++;
+    return candidate == 0 ? 1.0 : (call % 10 < 6 ? 0.5 : 1.1);
+  };
+  EXPECT_EQ(choose_candidate(2, timer, {.rounds = 10, .repeatable = 0.75}).chosen, 0U);
+  calls.clear();
+  EXPECT_EQ(choose_candidate(2, timer, {.rounds = 10, .repeatable = 0.5}).chosen, 1U);
+}
+
+// A machine that slows down slows all of them: only the ratio within a round counts.
+TEST(ChooseCandidate, ADriftingMachineDoesNotDecide) {
+  double drift = 1;
+  const auto timer = [&](std::size_t candidate) { return (candidate == 2 ? 0.8 : 1.0) * (drift *= 1.01); };
+  EXPECT_EQ(choose_candidate(3, timer, {}).chosen, 2U);
+}
+
+TEST(ProductsOf, CountsEachOnce) {
+  GraphBuilder builder;
+  const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t cols) {
+    return whole(builder, builder.add_tensor({name, DType::f32, {rows, cols}, Role::parameter}));
+  };
+  const View x = matrix("x", 4, 8), w = matrix("w", 8, 8), y = matrix("y", 4, 8), z = matrix("z", 4, 8);
+  builder.add_task({"first", Gemm{4, 8, 8}, {read(x), read(w), write(y)}});
+  builder.add_task({"turned", Gemm{4, 8, 8, false, true}, {read(x), read(w), write(z)}});
+  builder.add_task({"sum", Add{32}, {read(y), read(z), write(x)}});
+  builder.add_task({"again", Gemm{4, 8, 8}, {read(z), read(w), write(y)}});
+  const Graph graph = std::move(builder).build();
+  const std::vector<const Graph*> graphs = {&graph, &graph};
+  const std::vector<GemmUse> uses = products_of(graphs);
+  ASSERT_EQ(uses.size(), 2U);
+  EXPECT_EQ(uses[0].tasks, 4);
+  EXPECT_EQ(uses[1].tasks, 2);
+  EXPECT_TRUE(uses[1].problem.trans_b);
+}
+
+TEST(GemmTrials, RunEveryMethodOfAProduct) {
+  cpu::Workers workers(2);
+  GemmTrials trials(workers, {.rounds = 1, .cache_bytes = 1 << 16});
+  for (const DType inputs : {DType::f32, DType::bf16}) {
+    GemmProblem problem;
+    problem.m = 130, problem.n = 200, problem.k = 70;
+    problem.trans_b = problem.accumulate = problem.has_bias = true;
+    problem.inputs = problem.output = inputs;
+    problem.strides = {70, 80, 300};
+    const auto elements = (129 * 70 + 70) + (199 * 80 + 70) + (129 * 300 + 200);
+    EXPECT_EQ(operand_bytes(problem), elements * static_cast<std::int64_t>(size_of(inputs)));
+    const GemmTrial trial = trials.run(problem);
+    EXPECT_EQ(trial.problem, problem);
+    const auto methods = cpu::gemm_methods(problem.shape(), inputs, inputs);
+    EXPECT_EQ(trial.candidates, methods.size());
+    EXPECT_EQ(trial.usual, GemmMethod(methods.front()));
+    EXPECT_NE(std::ranges::find(methods, std::get<cpu::GemmMethod>(trial.chosen)), methods.end());
+    EXPECT_GT(trial.usual_seconds, 0);
+  }
+}
+
+// Layouts are tried with their copies, which need scratch.
+TEST(GemmTrials, TryTheLayoutsOfALargeProduct) {
+  cpu::Workers workers(2);
+  GemmTrials trials(workers, {.rounds = 1, .cache_bytes = 1 << 16});
+  GemmProblem problem;
+  problem.m = 160, problem.n = 320, problem.k = 160;
+  problem.trans_a = true;
+  problem.strides = {160, 320, 320};
+  const auto methods = cpu::gemm_methods(problem.shape(), DType::f32, DType::f32);
+  EXPECT_TRUE(std::ranges::any_of(methods, [](const auto& m) { return m.layout == cpu::GemmLayout::nt; }));
+  EXPECT_EQ(trials.run(problem).candidates, methods.size());
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,148 @@
+// Tuning at the start of a run: what is measured, what is kept, and that the run's bits come from its own products.
+#include "runtime/execute/tuning/gemm_tuning_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/measure/run_gemm_tuning.h"
+
+namespace weft {
+namespace {
+
+GemmUse product(std::int64_t m) {
+  return {{m, 64, 32, false, true, false, false, DType::f32, DType::f32, {32, 32, 64}}, 1};
+}
+
+// Measures nothing: every product gets a method that isn't the default.
+class AutoTuning : public ::testing::Test {
+ protected:
+  TunedGemms complete(std::span<const GemmUse> products) {
+    measured_.clear();
+    lines_.clear();
+    const auto measure = [&](const GemmProblem& problem) {
+      measured_.push_back(problem.m);
+      GemmTrial trial;
+      trial.problem = problem;
+      trial.usual = *parse_gemm_method("sgemm 64x64");
+      trial.chosen = *parse_gemm_method("sgemm 64x32");
+      return trial;
+    };
+    return cache_.complete(products, measure, [&](const std::string& line) { lines_.push_back(line); });
+  }
+
+  TemporaryFolder folder_;
+  GemmTuningCache cache_{folder_.path("runs/gemm_tuning"), this_machine(), 2};
+  std::vector<std::int64_t> measured_;
+  std::vector<std::string> lines_;
+};
+
+using Sizes = std::vector<std::int64_t>;
+
+TEST_F(AutoTuning, MeasuresWhatTheFileLacks) {
+  const std::vector<GemmUse> first = {product(8), product(16)}, second = {product(16), product(24)};
+  const TunedGemms of_first = complete(first);
+  EXPECT_EQ(measured_, (Sizes{8, 16}));
+  EXPECT_EQ(lines_.size(), 3U);
+  EXPECT_NE(lines_.at(0).find("2 of the run's 2 matrix products"), std::string::npos) << lines_.at(0);
+  EXPECT_NE(lines_.at(0).find(cache_.file().string()), std::string::npos) << lines_.at(0);
+
+  complete(second);
+  EXPECT_EQ(measured_, Sizes{24});
+  const TunedGemms kept = parse_gemm_tuning(read_gemm_tuning_text(cache_.file()), "kept");
+  EXPECT_EQ(kept.table.choices().size(), 3U);
+  EXPECT_EQ(kept.machine, this_machine());
+  EXPECT_EQ(kept.threads, 2);
+
+  // What another run has added changes nothing for the first.
+  const TunedGemms again = complete(first);
+  EXPECT_EQ(measured_, Sizes{});
+  EXPECT_EQ(lines_.size(), 0U);
+  EXPECT_EQ(again.table.choices().size(), 2U);
+  EXPECT_EQ(again.table.fingerprint(), of_first.table.fingerprint());
+}
+
+TEST_F(AutoTuning, ADamagedFileIsReplaced) {
+  const std::vector<GemmUse> products = {product(8)};
+  complete(products);
+  folder_.write("runs/gemm_tuning/" + cache_.file().filename().string(), "{\"format\": 1}");
+  complete(products);
+  EXPECT_EQ(measured_, Sizes{8});
+  EXPECT_NE(lines_.at(0).find("tuned anew"), std::string::npos) << lines_.at(0);
+  complete(products);
+  EXPECT_EQ(measured_, Sizes{});
+}
+
+TEST_F(AutoTuning, MachinesAndThreadsHaveFilesOfTheirOwn) {
+  GemmTuningCache other = cache_;
+  other.threads = 3;
+  EXPECT_NE(other.file(), cache_.file());
+  other = cache_;
+  other.machine.isa += " amx";
+  EXPECT_NE(other.file(), cache_.file());
+  other.machine = {"NVIDIA H200", "cuBLASLt 13.1.0"};
+  other.threads = 0;
+  EXPECT_EQ(other.file().filename().string().rfind("NVIDIA-H200_cuBLASLt-13.1.0_", 0), 0U) << other.file();
+}
+
+TEST(TuningFolder, LiesBesideTheRun) {
+  EXPECT_EQ(tuning_folder("runs/one"), "runs/gemm_tuning");
+  EXPECT_EQ(tuning_folder("runs/one/"), "runs/gemm_tuning");
+  EXPECT_EQ(tuning_folder("one"), "gemm_tuning");
+}
+
+TEST_F(AutoTuning, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
+  folder_.write("file", "");
+  cache_.folder = folder_.path("file/gemm_tuning");
+  const std::vector<GemmUse> products = {product(8)};
+  try {
+    complete(products);
+    ADD_FAILURE() << "a file below a file";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("--run-dir in another folder"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(measured_, Sizes{});
+}
+
+TEST_F(AutoTuning, OnlyTrainingTunes) {
+  const int code = run_ranks(2, [&](World& world) {
+    if (world.rank() == 0) {
+      EXPECT_THROW(gemm_tuning_of_run(world, "auto", std::nullopt, StoredTuning::required), UserError);
+      throw UserError("done", "", "");
+    }
+    EXPECT_THROW(gemm_tuning_of_run(world, "auto", std::nullopt, StoredTuning::required), PeerLost);
+    return 0;
+  });
+  EXPECT_NE(code, 0);
+}
+
+TEST_F(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
+  RunConfig config = tiny_run(folder_, Family::gpt2);
+  config.ranks = 2;
+  config.steps = 4;
+  config.run_dir = folder_.path("runs/one").string();
+  config.gemm_tuning = "auto";
+  RunConfig resolved = config;
+  resolve(resolved, 0);
+  cache_.threads = static_cast<int>(resolved.threads);
+  complete(products_of_run(resolved));  // so that the run measures nothing
+  const std::string cached = TemporaryFolder::read(cache_.file());
+  const RunOutcome tuned = train_run(config);
+  EXPECT_EQ(TemporaryFolder::read(cache_.file()), cached);
+  const TunedGemms of_run =
+      parse_gemm_tuning(read_gemm_tuning_text(std::filesystem::path(config.run_dir) / kGemmTuningFile), "run");
+  EXPECT_EQ(of_run.table.choices().size(), products_of_run(resolved).size());
+
+  // Without the cache a resumed run still has its table.
+  std::filesystem::remove(cache_.file());
+  config.resume = (std::filesystem::path(config.run_dir) / "checkpoints" / "step_00000004").string();
+  config.run_dir = folder_.path("runs/two").string();
+  config.steps = 6;
+  train_run(config);
+  EXPECT_FALSE(std::filesystem::exists(cache_.file()));
+  EXPECT_EQ(TemporaryFolder::read(std::filesystem::path(config.run_dir) / kGemmTuningFile), to_json(of_run));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,228 @@
+// Files of tuned products: read back as they were written, and refused when anything about them is wrong.
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files/checksum.h"
+#include "runtime/comm/launch.h"
+#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "tests/train/temporary_folder.h"
+#include "train/measure/run_gemm_tuning.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+GemmProblem problem(std::int64_t m) {
+  GemmProblem result;
+  result.m = m, result.n = 96, result.k = 32;
+  result.trans_b = true;
+  result.strides = {32, 32, 288};
+  return result;
+}
+
+TunedGemms table() {
+  GemmProblem half = problem(64);
+  half.inputs = half.output = DType::bf16;
+  half.has_bias = half.accumulate = half.trans_a = true;
+  return {this_machine(), 3,
+          GemmTuning({{problem(64), cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 96}},
+                      {problem(128), cpu::GemmMethod{cpu::GemmMethod::Engine::matmul, 64, 48, cpu::GemmLayout::nn}},
+                      {half, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 64, 48}}})};
+}
+
+/// The message that refuses `text`; "" if it is accepted.
+std::string refusal(const std::string& text) {
+  return message_of<UserError>([&] { parse_gemm_tuning(text, "t.json"); });
+}
+
+/// A file with one change and a checksum that fits it.
+template <class Change>
+std::string changed(Change change) {
+  json document = json::parse(to_json(table()));
+  change(document);
+  document.erase("crc32c");
+  const std::string text = document.dump();
+  document["crc32c"] = Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
+  return document.dump();
+}
+
+TEST(GemmTuningFile, ProductsWithEpiloguesAreOthers) {
+  GemmProblem gelu = problem(64), gradient = problem(64);
+  gelu.epilogue = Epilogue::gelu, gradient.epilogue = Epilogue::gelu_gradient;
+  TunedGemms tuned = table();
+  const cpu::GemmMethod method{cpu::GemmMethod::Engine::sgemm, 8, 96};
+  tuned.table = GemmTuning({{problem(64), method}, {gelu, method}, {gradient, method}});
+  const TunedGemms read = parse_gemm_tuning(to_json(tuned), "t.json");
+  EXPECT_EQ(read.table.fingerprint(), tuned.table.fingerprint());
+  EXPECT_NE(read.table.find(gradient), nullptr);
+  EXPECT_EQ(to_json(table()).find("epilogue"), std::string::npos);
+  EXPECT_NE(refusal(changed([](json& document) { document["products"][0]["epilogue"] = "relu"; })).find("epilogue"),
+            std::string::npos);
+}
+
+TEST(GemmTuningFile, IsReadBack) {
+  const std::string text = to_json(table());
+  const TunedGemms read = parse_gemm_tuning(text, "t.json");
+  EXPECT_EQ(read.machine, this_machine());
+  EXPECT_EQ(read.threads, 3);
+  EXPECT_EQ(read.table.fingerprint(), table().table.fingerprint());
+  EXPECT_EQ(to_json(read), text);
+  EXPECT_EQ(refusal(changed([](json&) {})), "");  // what the other tests change is else accepted
+  const TunedGemms none{this_machine(), 1, GemmTuning()};
+  EXPECT_EQ(parse_gemm_tuning(to_json(none), "t.json").table.choices().size(), 0U);
+}
+
+// Whatever single byte is changed or lost, the file is refused or says the same.
+TEST(GemmTuningFile, EveryAlteredByteIsRefused) {
+  const std::string text = to_json(table());
+  const auto expect_refused_or_same = [&](const std::string& altered, std::size_t at) {
+    try {
+      EXPECT_EQ(to_json(parse_gemm_tuning(altered, "t.json")), text) << "byte " << at;
+    } catch (const UserError&) {
+    }
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    for (const char byte : {'0', '9', '"', ' ', '\0', '\xff', static_cast<char>(text[at] ^ 1)}) {
+      std::string altered = text;
+      altered[at] = byte;
+      expect_refused_or_same(altered, at);
+    }
+    expect_refused_or_same(text.substr(0, at), at);
+  }
+  EXPECT_TRUE(has_parts(refusal(changed([](json&) {}).insert(1, "\"x\": 1,")), {"altered"}));
+}
+
+TEST(GemmTuningFile, OtherMachinesAreRefused) {
+  const std::string isa = refusal(changed([](json& d) { d["isa"] = "x86-64 avx2, library level 0x7"; }));
+  EXPECT_TRUE(has_parts(isa, {"t.json", "another instruction set: x86-64 avx2, library level 0x7", this_machine().isa,
+                              "weft tune", "--gemm-tuning none"}));
+  EXPECT_TRUE(has_parts(refusal(changed([](json& d) { d["library"] = "oneDNN 0.1.2"; })),
+                        {"another library: oneDNN 0.1.2", this_machine().library}));
+}
+
+TEST(GemmTuningFile, ResultsDoNotDependOnThreadsSoNeitherDoesTheTable) {
+  EXPECT_EQ(refusal(changed([](json& d) { d["threads"] = 64; })), "");
+}
+
+TEST(GemmTuningFile, WhatCannotBeIsRefused) {
+  const auto product = [](json& document) -> json& { return document["products"][1]; };
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "isn't valid JSON"},
+      {"[]", "isn't a table"},
+      {"{\"format\": \"weft-checkpoint\"}", "isn't a table"},
+      {changed([](json& d) { d["version"] = 2; }), "version 2"},
+      {changed([](json& d) { d.erase("products"); }), "damaged"},
+      {changed([](json& d) { d["products"] = "many"; }), "no array"},
+      {changed([](json& d) {
+         d["products"] = json::array();
+         d["products"].get_ptr<json::array_t*>()->resize(10001);
+       }),
+       "no array of up to 10000"},
+      {changed([](json& d) { d["products"] = json::array({1}); }), "damaged"},
+      {changed([](json& d) { d["threads"] = 0; }), "threads is 0"},
+      {changed([](json& d) { d["threads"] = 1.5; }), "threads is 1.5"},
+      {changed([](json& d) { d["threads"] = 18446744073709551615ULL; }), "threads is 18446744073709551615"},
+      {changed([](json& d) { d["isa"] = 7; }), "damaged"},
+      {changed([&](json& d) { product(d)["m"] = 0; }), "product 2: m is 0"},
+      {changed([&](json& d) { product(d)["n"] = -96; }), "product 2: n is -96"},
+      {changed([&](json& d) { product(d)["k"] = "32"; }), "product 2: k is \"32\""},
+      {changed([&](json& d) { product(d)["m"] = std::int64_t{1} << 41; }), "product 2: m is"},
+      {changed([&](json& d) { product(d)["trans_a"] = 1; }), "damaged"},
+      {changed([&](json& d) { product(d).erase("accumulate"); }), "damaged"},
+      {changed([&](json& d) { product(d)["inputs"] = "i32"; }), "product 2: inputs is \"i32\""},
+      {changed([&](json& d) {
+         product(d)["strides"] = {1, 2};
+       }),
+       "damaged"},
+      {changed([&](json& d) { product(d)["strides"][0] = -1; }), "a stride is -1"},
+      {changed([&](json& d) { product(d)["method"] = "magic 8x8"; }), "the method \"magic 8x8\""},
+      {changed([&](json& d) { product(d)["method"] = "sgemm 1x1"; }), "the method \"sgemm 1x1\""},
+      {changed([&](json& d) { product(d)["method"] = {"sgemm 8x8"}; }), "damaged"},
+      {changed([&](json& d) { product(d)["method"] = "sgemm 8x8 tt"; }), "product 2: the method \"sgemm 8x8 tt\""},
+      // Its own layout by another name.
+      {changed([&](json& d) { d["products"][2]["method"] = "sgemm 8x8 nt"; }), "the method \"sgemm 8x8 nt\""},
+      {changed([&](json& d) { product(d)["method"] = "packed 8x8 nn"; }), "the method \"packed 8x8 nn\""},
+      {changed([&](json& d) { product(d)["method"] = "sgemm 8x8 xy"; }), "nn, nt or tn at its end"},
+      // Its copies would take terabytes.
+      {changed([&](json& d) { d["products"][2]["k"] = std::int64_t{1} << 36; }), "the method \"matmul 64x48 nn\""},
+      {changed([&](json& d) { d["products"].push_back(d["products"][0]); }), "twice"},
+  };
+  for (const auto& [text, part] : cases) {
+    EXPECT_TRUE(has_parts(refusal(text), {part})) << text.substr(0, 300);
+  }
+}
+
+// A GPU's methods are named by the library, their layouts by us: these are known without a GPU.
+TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
+  const std::string digits(128, '5');
+  const auto with = [&](const std::string& end, std::int64_t k) {
+    return changed([&](json& d) {
+      d["isa"] = device_tuning_machine().isa;
+      d["library"] = device_tuning_machine().library;
+      for (json& product : d["products"]) product["method"] = "cublaslt " + digits;
+      d["products"][2]["method"] = "cublaslt " + digits + end;
+      d["products"][2]["k"] = k;
+    });
+  };
+  const TunedGemms read = parse_gemm_tuning(with(" tn", 32), "t.json");
+  ASSERT_NE(read.table.find_on_device(problem(128)), nullptr);
+  EXPECT_EQ(*read.table.find_on_device(problem(128)), (DeviceGemmMethod{digits, cpu::GemmLayout::tn}));
+  EXPECT_EQ(read.table.find_on_device(problem(64))->layout, cpu::GemmLayout::own);
+  EXPECT_EQ(refusal(with("", std::int64_t{1} << 36)), "");
+  const std::string with_epilogue = changed([&](json& d) {
+    d["isa"] = device_tuning_machine().isa;
+    d["library"] = device_tuning_machine().library;
+    for (json& product : d["products"]) product["method"] = "cublaslt " + digits;
+    d["products"][2]["method"] = "cublaslt " + digits + " tn";
+    d["products"][2]["epilogue"] = "gelu";
+  });
+  for (const std::string& refused :
+       {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with_epilogue}) {
+    EXPECT_TRUE(has_parts(refusal(refused), {"product 3: the method \"cublaslt 555", "nn, nt or tn", "weft tune"}));
+  }
+}
+
+TEST(GemmTuningFile, FilesThatAreNone) {
+  const TemporaryFolder folder;
+  EXPECT_NE(message_of<UserError>([&] { read_gemm_tuning_text(folder.path("none.json")); }), "");
+  EXPECT_NE(message_of<UserError>([&] { read_gemm_tuning_text(folder.path()); }), "");
+  const std::string large = folder.write("large.json", "");
+  std::filesystem::resize_file(large, std::uintmax_t{1} << 40);
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { read_gemm_tuning_text(large); }), {"is larger than"}));
+}
+
+// Rank 0 reads, and what it read is everybody's.
+TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("t.json", to_json(table()));
+  const std::string empty = folder.write("empty.json", "");
+  const int code = run_ranks(3, [&](World& world) {
+    const std::string setting = world.rank() == 0 ? path : "nowhere.json";
+    const auto tuned = gemm_tuning_of_run(world, setting, std::nullopt, StoredTuning::required);
+    EXPECT_NE(tuned, nullptr);
+    EXPECT_EQ(tuned->table.fingerprint(), table().table.fingerprint());
+    EXPECT_EQ(table_of(tuned)->fingerprint(), tuned->table.fingerprint());
+    for (const std::string none : {"", "none"}) {
+      EXPECT_EQ(gemm_tuning_of_run(world, none, std::nullopt, StoredTuning::required), nullptr);
+    }
+    EXPECT_EQ(table_of(nullptr), nullptr);
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  std::ostringstream errors;
+  const auto read_empty = [&](World& world) {
+    gemm_tuning_of_run(world, empty, std::nullopt, StoredTuning::if_it_fits);
+    return 0;
+  };
+  EXPECT_EQ(run_ranks(2, read_empty, errors), 2);
+  EXPECT_TRUE(has_parts(errors.str(), {"empty.json"}));
+}
+
+}  // namespace
+}  // namespace weft

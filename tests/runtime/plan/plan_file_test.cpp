@@ -1,0 +1,212 @@
+// Plans as files: written, read back, refused, replayed and compared.
+#include "runtime/plan/plan_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/plan/plan_difference.h"
+#include "runtime/policy/builtin/file.h"
+#include "runtime/policy/plan_alone.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+std::shared_ptr<const Graph> toy_step() {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64), z = toy.tensor("z", 64, Role::parameter);
+  toy.compute("a", {write(x)});
+  toy.collective("r", Channel::data, {read_write(x)}, 64);
+  toy.compute("b", {write(y)});
+  toy.collective("s", Channel::data, {read_write(y)}, 64);
+  toy.compute("c", {read(x), read(y), write(z)});
+  return toy.build();
+}
+
+PlanFile toy_file() {
+  return plan_file_of(plan_alone(toy_step(), *make_policy("program")), "");
+}
+
+// In a file of this test alone.
+class StoredPlan {
+ public:
+  explicit StoredPlan(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              ("weft_plan_" + std::to_string(::getpid()) + "_" + std::to_string(std::hash<std::string>()(text)))) {
+    std::ofstream(path_) << text;
+  }
+  ~StoredPlan() { std::filesystem::remove(path_); }
+  StoredPlan(const StoredPlan&) = delete;
+  StoredPlan& operator=(const StoredPlan&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <class Action>
+void expect_refusal(const Action& action, const std::string& part) {
+  try {
+    action();
+    ADD_FAILURE() << "accepted: " << part;
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(PlanFile, IsReadBackAsItWasWritten) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto graph = testing::random_graph(seed);
+    const testing::RandomPolicy policy(seed, 2);
+    const PolicyOptions options{.compute_streams = 2};
+    const Plan plan = make_plan(graph, policy.order(*graph, options), policy.name());
+    const PlanFile file = plan_file_of(plan, "bucket=64;reshard");
+    EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file);
+    const Plan again = make_plan(graph, order_of(file, *graph, "plan.json"), "again");
+    EXPECT_EQ(again.fingerprint, plan.fingerprint);
+    EXPECT_EQ(again.sequence, plan.sequence);
+  }
+}
+
+TEST(PlanFile, EveryTruncationIsRefused) {
+  const std::string text = to_json(toy_file());
+  for (std::size_t size = 0; size + 2 < text.size(); ++size) {
+    EXPECT_THROW(parse_plan_file(text.substr(0, size), "plan.json"), UserError) << size;
+  }
+}
+
+TEST(PlanFile, WrongPartsAreNamed) {
+  const std::string text = to_json(toy_file());
+  struct Case {
+    const char *from, *to, *part;
+  };
+  for (const Case& bad :
+       {Case{"\"version\":1", "\"version\":2", "version 2"}, Case{"\"version\":1", "\"version\":\"1\"", "version"},
+        Case{"weft-plan", "weft-graph", "format"}, Case{"\"policy\":\"program\"", "\"policy\":7", "policy"},
+        Case{"\"rewrites\":\"\"", "\"rewrites\":\"buckt\"", "write bucket"},
+        Case{"\"task\":\"b\"", "\"task\":\"a\"", "sequence[2].task"},
+        Case{"\"task\":\"b\"", "\"task\":[[[[[[1]]]]]]", "deep"},
+        Case{"\"task\":\"b\"", "\"task\":null", "sequence[2].task"},
+        Case{"\"stream\":\"data\"", "\"stream\":\"dat\"", "sequence[1].stream"},
+        Case{"\"channel\":\"data\"", "\"channel\":\"w\"", "streams[1].channel"},
+        Case{"{\"name\":\"compute0\"}", "{\"name\":\"data\"}", "streams[1].name"},
+        Case{"\"scratch_bytes\":", "\"scratch_bytes\":-", "plan.scratch_bytes"},
+        Case{"\"graph\":{\"fingerprint\":\"0x", "\"graph\":{\"fingerprint\":\"0X", "graph.fingerprint"},
+        Case{"\"added_edges\":[]", "\"added_edges\":{}", "added_edges"},
+        Case{"\"added_edges\":[]", "\"added_edges\":[],\"more\":1", "more"},
+        Case{"\"added_edges\":[]", "\"policy\":\"x\",\"added_edges\":[]", "twice"}}) {
+    std::string changed = text;
+    const std::size_t at = changed.find(bad.from);
+    ASSERT_NE(at, std::string::npos) << bad.from;
+    changed.replace(at, std::string(bad.from).size(), bad.to);
+    expect_refusal([&] { parse_plan_file(changed, "plan.json"); }, bad.part);
+  }
+  expect_refusal([] { read_plan_file("/nowhere/plan.json"); }, "/nowhere/plan.json");
+}
+
+TEST(PlanFile, AnotherGraphIsRefusedByItsFirstDifference) {
+  const auto graph = toy_step();
+  const auto refuse = [&](const auto& change, const std::string& part) {
+    PlanFile file = toy_file();
+    change(file);
+    expect_refusal([&] { order_of(file, *graph, "plan.json"); }, part);
+  };
+  refuse([](PlanFile& f) { f.sequence[2].task = "other"; }, "task 'other' of the file is not in this graph");
+  refuse([](PlanFile& f) { f.sequence.pop_back(); }, "task 'c' of this graph is not in the file");
+  refuse([](PlanFile& f) { std::swap(f.sequence[0], f.sequence[1]); }, "against an edge of the graph");
+  refuse([](PlanFile& f) { f.sequence[0].stream = 1; }, "task 'a' is on stream data, but belongs on a compute stream");
+  refuse([](PlanFile& f) { f.sequence[1].stream = 0; }, "task 'r' is on stream compute0, but belongs on the stream of");
+  refuse([](PlanFile& f) { f.added_edges.push_back({"c", "a"}); }, "its edge from 'c' to 'a' is against its order");
+  refuse([](PlanFile& f) { f.added_edges.push_back({"c", "q"}); }, "task 'q' of the file is not in this graph");
+}
+
+TEST(FilePolicy, ReplaysAPlanAndLeavesOtherGraphsInProgramOrder) {
+  const auto graph = toy_step();
+  PlanFile file = toy_file();
+  std::swap(file.sequence[1], file.sequence[2]);  // b before r
+  file.added_edges.push_back({"a", "b"});
+  const StoredPlan stored(to_json(file));
+  const auto policy = make_policy("file:" + stored.path());
+  EXPECT_EQ(policy->name(), "file:" + stored.path());
+  const Plan plan = plan_alone(graph, *policy);
+  EXPECT_EQ(plan_file_of(plan, "").sequence, file.sequence);
+  EXPECT_EQ(plan_file_of(plan, "").added_edges, file.added_edges);
+  const auto other = testing::random_graph(4);
+  EXPECT_EQ(policy->order(*other, {}), make_policy("program")->order(*other, {}));
+}
+
+TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 64, Role::parameter), w = toy.tensor("w", 64, Role::workspace);
+  toy.compute("a", {write(x)});
+  toy.add({"r", AllReduce{Channel::data, 2, 64}, {read_write(x), write({w.tensor, 0, 1, 32, 32})}});
+  const auto graph = toy.build();
+  const std::vector<Rewrite> both = parse_rewrites("split-collective=128;ar-to-rs-ag");
+  const StoredPlan stored(to_json(
+      plan_file_of(plan_alone(graph, *make_policy("program"), {}, both), to_string(std::span<const Rewrite>(both)))));
+  const auto policy = make_policy("file:" + stored.path());
+  const auto names = [](const Plan& plan) {
+    std::vector<std::string> all;
+    for (const Task& task : plan.graph->tasks()) all.push_back(task.name);
+    return all;
+  };
+  const std::vector<std::string> expected = {"a", "r.reduce_scatter", "r.all_gather", "r#2.reduce_scatter",
+                                             "r#2.all_gather"};
+  for (std::size_t chosen = 0; chosen <= both.size(); ++chosen) {
+    EXPECT_EQ(names(plan_alone(graph, *policy, {}, std::span(both).first(chosen))), expected) << chosen;
+  }
+}
+
+// Whether the configuration packs too or not: weights are packed once, as the file says.
+TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
+  testing::ToyGraph toy;
+  const View w = toy.tensor("w", 64, Role::parameter), x = toy.tensor("x", 512, Role::input);
+  for (const char* name : {"a", "b", "c"}) {
+    const View y = toy.tensor(std::string(name) + ".y", 512);
+    toy.add({name, Gemm{64, 8, 8}, {read({x.tensor, 0, 64, 8, 8}), read({w.tensor, 0, 8, 8, 8}), write(y)}});
+  }
+  const auto graph = toy.build();
+  const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};
+  const Plan plan = plan_alone(graph, *make_policy("program"), {.weight_layouts = &cpu_weight_layouts()}, packed);
+  const StoredPlan stored(to_json(plan_file_of(plan, "pack-weights=2")));
+  const auto policy = make_policy("file:" + stored.path());
+  for (const std::vector<Rewrite>& chosen : {std::vector<Rewrite>(), packed, never}) {
+    EXPECT_EQ(plan_alone(graph, *policy, {.weight_layouts = &cpu_weight_layouts()}, chosen).graph->fingerprint(),
+              plan.graph->fingerprint());
+  }
+}
+
+TEST(PlanDifference, SaysWhatMoved) {
+  const PlanFile a = toy_file();
+  EXPECT_EQ(describe_difference(a, a), "");
+  PlanFile b = a;
+  b.policy = "mine";
+  EXPECT_EQ(describe_difference(a, b), "");  // another name for the same order
+  b.streams.push_back({"compute1", true, Channel::world});
+  b.sequence[4].stream = 2;
+  b.sequence = {b.sequence[2], b.sequence[3], b.sequence[0], b.sequence[1], b.sequence[4]};
+  b.added_edges.push_back({"a", "b"});
+  b.scratch_bytes += 64;
+  const std::string text = describe_difference(a, b);
+  for (const char* part :
+       {"policy: program → mine", "scratch bytes: ", "1 task on another stream:\n  c: compute0 → compute1",
+        "1 of the tasks on compute0 changed places:", "1 of the collectives on data changed places:",
+        "added edges only in the second plan: 1\n  a → b"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
+  }
+  PlanFile c = a;
+  c.sequence[1].task = "r2";
+  EXPECT_NE(
+      describe_difference(a, c).find("1 task only in the first plan:\n  r\n1 task only in the second plan:\n  r2"),
+      std::string::npos)
+      << describe_difference(a, c);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,230 @@
+#include "runtime/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "runtime/plan/checker.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+using testing::order_of;
+using testing::ToyGraph;
+using testing::waits_of;
+using Strings = std::vector<std::string>;
+
+std::string message_of(const std::shared_ptr<const Graph>& graph, const Order& order) {
+  try {
+    make_plan(graph, order, "mine");
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+class Diamond : public ::testing::Test {
+ protected:
+  //  a ── x ──▶ c (data) ──▶ d        b reads only y
+  Diamond() {
+    ToyGraph toy;
+    const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
+    toy.compute("a", {read_write(x)});
+    toy.collective("c", Channel::data, {read_write(x)});
+    toy.compute("b", {read(y)});
+    toy.compute("d", {read(x)});
+    graph_ = toy.build();
+  }
+  std::shared_ptr<const Graph> graph_;
+};
+
+TEST_F(Diamond, HasEntriesWaitsAndSignals) {
+  const Plan plan = make_plan(
+      graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}}), "mine");
+  ASSERT_EQ(plan.streams.size(), 2U);
+  EXPECT_EQ(plan.streams[0].entries.size(), 3U);
+  EXPECT_EQ(waits_of(plan, "a"), Strings{});  // the step before: d waited for c, and d precedes a in its stream
+  EXPECT_EQ(waits_of(plan, "c"), Strings{"compute0:a"});
+  EXPECT_EQ(waits_of(plan, "b"), Strings{});
+  EXPECT_EQ(waits_of(plan, "d"), Strings{"data:c"});
+  EXPECT_TRUE(testing::entry_of(plan, "a").signals);
+  EXPECT_TRUE(testing::entry_of(plan, "c").signals);
+  EXPECT_FALSE(testing::entry_of(plan, "b").signals);
+  EXPECT_FALSE(testing::entry_of(plan, "d").signals);
+  EXPECT_EQ(plan.position[graph_->find_task("d").index()].entry, 2U);
+  EXPECT_EQ(plan.collectives, std::vector<TaskId>{graph_->find_task("c")});
+  EXPECT_EQ(plan.policy, "mine");
+}
+
+TEST_F(Diamond, RefusesOrdersThatAreNone) {
+  EXPECT_NE(
+      message_of(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"b", "compute0"}, {"d", "compute0"}, {"c", "data"}}))
+          .find("'d' stands before 'c'"),
+      std::string::npos);
+  EXPECT_NE(message_of(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}}))
+                .find("'d' is missing"),
+            std::string::npos);
+  EXPECT_NE(
+      message_of(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"b", "compute0"}}))
+          .find("'b' stands in it twice"),
+      std::string::npos);
+  EXPECT_EQ(message_of(graph_, order_of(*graph_, 1,
+                                        {{"a", "compute0"}, {"c", "compute0"}, {"b", "compute0"}, {"d", "compute0"}})),
+            "policy 'mine': 'c' is on stream compute0, but belongs on the stream of channel data");
+  EXPECT_EQ(
+      message_of(graph_, order_of(*graph_, 1, {{"a", "data"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}})),
+      "policy 'mine': 'a' is on stream data, but belongs on a compute stream");
+  EXPECT_EQ(
+      message_of(graph_, order_of(*graph_, 1, {{"a", "nowhere"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}})),
+      "policy 'mine': 'a' is on stream 2 of 2");
+}
+
+TEST_F(Diamond, RefusesAddedEdgesAgainstTheSequence) {
+  Order order = order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}});
+  order.added_edges.push_back(
+      {graph_->find_task("d"), graph_->find_task("c"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  EXPECT_EQ(message_of(graph_, order), "policy 'mine': its edge from 'd' to 'c' goes against its sequence");
+  order.added_edges[0].distance = 1;
+  EXPECT_EQ(message_of(graph_, order), "accepted");
+  order.sequence[0].reason = 1;
+  EXPECT_EQ(message_of(graph_, order), "policy 'mine': 'a' has reason 1 of 1");
+}
+
+TEST(Plan, AWaitBringsAlongWhatItsStreamKnew) {
+  // c needs both a (compute0) and b (compute1, which itself waited for a): one wait is enough.
+  ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8, Role::parameter);
+  toy.compute("a", {write(x)});
+  toy.compute("b", {read(x), write(y)});
+  toy.collective("c", Channel::data, {read(x), read(y), read_write(z)});
+  const auto graph = toy.build();
+  const Plan plan =
+      make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"c", "data"}}), "mine");
+  EXPECT_EQ(waits_of(plan, "b"), Strings{"compute0:a"});
+  EXPECT_EQ(waits_of(plan, "c"), Strings{"compute1:b"});
+}
+
+TEST(Plan, OnlyTheLatestOfAStreamsEntriesIsWaitedForAndNeverTwice) {
+  ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8, Role::parameter);
+  toy.compute("a1", {write(x)});
+  toy.compute("a2", {write(y)});
+  toy.compute("b1", {read(x), read(y)});
+  toy.compute("b2", {read(x), read_write(z)});
+  const auto graph = toy.build();
+  const Plan plan = make_plan(
+      graph, order_of(*graph, 2, {{"a1", "compute0"}, {"a2", "compute0"}, {"b1", "compute1"}, {"b2", "compute1"}}),
+      "mine");
+  EXPECT_EQ(waits_of(plan, "b1"), Strings{"compute0:a2"});
+  EXPECT_EQ(waits_of(plan, "b2"), Strings{});
+  EXPECT_FALSE(testing::entry_of(plan, "a1").signals);
+}
+
+TEST(Plan, StateIsWaitedForAcrossTheBoundaryOfSteps) {
+  ToyGraph toy;
+  const View w = toy.tensor("w", 8, Role::parameter), g = toy.tensor("g", 8, Role::parameter);
+  toy.collective("gather", Channel::z_gather, {read(w), write(g)});
+  toy.compute("use", {read(g)});
+  toy.compute("update", {read_write(w)});
+  const auto graph = toy.build();
+  const Plan plan = make_plan(
+      graph, order_of(*graph, 1, {{"gather", "z_gather"}, {"use", "compute0"}, {"update", "compute0"}}), "mine");
+  EXPECT_EQ(waits_of(plan, "gather"), Strings{"compute0:update'"});
+  EXPECT_EQ(waits_of(plan, "use"), Strings{"z_gather:gather"});
+  EXPECT_EQ(waits_of(plan, "update"), Strings{});
+}
+
+TEST(Plan, IssuedBeforeIsFreeOnOneStreamAndAWaitBetweenTwo) {
+  ToyGraph toy;
+  const View w = toy.tensor("w", 8, Role::parameter), v = toy.tensor("v", 8, Role::parameter);
+  toy.collective("a", Channel::data, {read(w)});
+  toy.collective("b", Channel::data, {read(v)});
+  toy.collective("c", Channel::x, {read(v)});
+  const auto graph = toy.build();
+  Order order = order_of(*graph, 1, {{"a", "data"}, {"b", "data"}, {"c", "x"}});
+  const auto issued = [&](const char* from, const char* to) {
+    order.added_edges.push_back(
+        {graph->find_task(from), graph->find_task(to), EdgeKind::issued_before, EdgeReason::policy, 0, TensorId()});
+  };
+  issued("a", "b");
+  issued("b", "c");
+  const Plan plan = make_plan(graph, order, "mine");
+  EXPECT_EQ(waits_of(plan, "b"), Strings{});
+  EXPECT_EQ(waits_of(plan, "c"), Strings{"data:b"});
+}
+
+TEST(Plan, FingerprintsTellOrdersApart) {
+  ToyGraph toy;
+  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
+  toy.compute("a", {read(x)});
+  toy.compute("b", {read(y)});
+  toy.collective("c", Channel::data, {read(x)});
+  toy.collective("d", Channel::data, {read(y)});
+  const auto graph = toy.build();
+  const auto plan = [&](const char* first, const char* second, const char* third, const char* fourth) {
+    const auto on = [](const char* name) { return *name < 'c' ? "compute0" : "data"; };
+    return make_plan(
+        graph,
+        order_of(*graph, 1, {{first, on(first)}, {second, on(second)}, {third, on(third)}, {fourth, on(fourth)}}),
+        "mine");
+  };
+  const Plan abcd = plan("a", "b", "c", "d"), again = plan("a", "b", "c", "d");
+  const Plan bacd = plan("b", "a", "c", "d"), abdc = plan("a", "b", "d", "c");
+  EXPECT_EQ(abcd.fingerprint, again.fingerprint);
+  EXPECT_NE(abcd.fingerprint, bacd.fingerprint);
+  EXPECT_EQ(abcd.collective_fingerprint, bacd.collective_fingerprint);
+  EXPECT_NE(abcd.collective_fingerprint, abdc.collective_fingerprint);
+}
+
+/// Any graph, any streams, any topological order, any added edges: the checker finds nothing, each wait is needed, and
+/// tensors never take more bytes than side by side.
+class RandomPlans : public ::testing::TestWithParam<int> {};
+
+Plan random_plan(std::uint64_t seed) {
+  testing::Draws draws(1000 + seed);
+  const testing::RandomGraphOptions options{.tasks = 1 + draws.below(60),
+                                            .tensors = 1 + draws.below(30),
+                                            .channels = draws.below(4),
+                                            .collective_percent = static_cast<int>(draws.between(10, 60))};
+  const auto graph = testing::random_graph(seed, options);
+  const testing::RandomPolicy policy(seed, static_cast<int>(draws.below(6)));
+  const PolicyOptions streams{static_cast<int>(draws.between(1, 3))};
+  return make_plan(graph, decode_order(encode(policy.order(*graph, streams)), *graph), "random");
+}
+
+TEST_P(RandomPlans, AreSafe) {
+  for (int i = 0; i < 40; ++i) {
+    const Plan plan = random_plan(static_cast<std::uint64_t>(GetParam() * 40 + i));
+    for (const Violation& violation : check_plan(plan)) ADD_FAILURE() << i << ": " << violation.message;
+    EXPECT_LE(plan.scratch_bytes, plan.sum_of_tensor_bytes);
+  }
+}
+
+TEST_P(RandomPlans, HaveNoWaitTooMany) {
+  for (int i = 0; i < 10; ++i) {
+    Plan plan = random_plan(static_cast<std::uint64_t>(GetParam() * 40 + i));
+    for (StreamPlan& stream : plan.streams) {
+      for (Entry& entry : stream.entries) {
+        const std::vector<Wait> waits = entry.waits;
+        for (std::size_t w = 0; w < waits.size(); ++w) {
+          entry.waits = waits;
+          entry.waits.erase(entry.waits.begin() + static_cast<std::ptrdiff_t>(w));
+          const std::vector<Violation> found = check_plan(plan);
+          EXPECT_TRUE(
+              std::ranges::any_of(found, [](const Violation& v) { return v.kind == Violation::Kind::missing_wait; }))
+              << plan.graph->task(entry.task).name << " does without a wait for "
+              << plan.streams[waits[w].stream.index()].stream.name << " entry " << waits[w].entry;
+        }
+        entry.waits = waits;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, ::testing::Range(0, 10));
+
+}  // namespace
+}  // namespace weft

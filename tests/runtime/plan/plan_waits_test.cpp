@@ -1,0 +1,44 @@
+#include "runtime/plan/plan_waits.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+TEST(HappensBefore, CountsWhatIsKnownToBeCompleteInTheSteadyState) {
+  //  compute0: a, b      data: c      c reads a's result, b uses c's, next step's c follows b only through a
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8, Role::parameter);
+  toy.compute("a", {write(x)});
+  toy.collective("c", Channel::data, {read_write(x)});
+  toy.compute("b", {read(x)});
+  const auto graph = toy.build();
+  const Plan plan =
+      make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}}), "mine");
+  const HappensBefore order(plan);
+  const auto known = [&](const char* task) {
+    const auto counts = order.known(graph->find_task(task));
+    return std::vector<std::uint32_t>(counts.begin(), counts.end());
+  };
+  EXPECT_EQ(known("a"), (std::vector<std::uint32_t>{2, 1}));  // the whole step before
+  EXPECT_EQ(known("c"), (std::vector<std::uint32_t>{3, 1}));
+  EXPECT_EQ(known("b"), (std::vector<std::uint32_t>{3, 2}));
+}
+
+TEST(HappensBefore, KnowsNothingOfStreamsThatNothingTies) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
+  toy.compute("a", {read_write(x)});
+  toy.collective("c", Channel::data, {read_write(y)});
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
+  const HappensBefore order(plan);
+  EXPECT_EQ(order.known(graph->find_task("a"))[1], 0U);
+  EXPECT_EQ(order.known(graph->find_task("c"))[0], 0U);
+  EXPECT_TRUE(order.waits(graph->find_task("c")).empty());
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,114 @@
+// Buckets: what joins, where it stands, and how tensors lie in it.
+#include "tests/runtime/plan/rewrites/rewrite_toy.h"
+
+namespace weft {
+namespace {
+
+using Names = std::vector<std::string>;
+using testing::names_of;
+using testing::place_of;
+using testing::ReductionToy;
+using testing::rewritten;
+
+// Each gradient is written, reduced and read; 16 floats are 64 bytes.
+std::shared_ptr<const Graph> gradients(const std::vector<std::int64_t>& sizes) {
+  ReductionToy toy;
+  std::vector<View> views;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::string name = "g" + std::to_string(i);
+    views.push_back(toy.tensor(name, sizes[i], Role::gradient));
+    toy.compute("make" + std::to_string(i), {write(views.back())});
+    toy.reduce("reduce" + std::to_string(i), views.back());
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) toy.compute("use" + std::to_string(i), {read(views[i])});
+  return toy.build();
+}
+
+TEST(Bucket, TensorsLieSideBySideAndOneMessageReducesThem) {
+  const auto graph = rewritten(gradients({16, 32, 16}), "bucket");
+  EXPECT_EQ(names_of(*graph), (Names{"make0", "make1", "make2", "reduce2.bucket", "use0", "use1", "use2"}));
+  const Task& reduce = testing::task_of(*graph, "reduce2.bucket");
+  EXPECT_EQ(std::get<AllReduce>(reduce.operation).count, 64);
+  EXPECT_EQ(reduce.accesses[0].view.elements(), 64);
+  EXPECT_EQ(reduce.accesses[1].view.elements(), all_reduce_workspace(64, 2));
+  EXPECT_EQ(place_of(*graph, "make0", 0), "g0.bucket+0");
+  EXPECT_EQ(place_of(*graph, "make1", 0), "g0.bucket+16");
+  EXPECT_EQ(place_of(*graph, "use2", 0), "g0.bucket+48");
+  EXPECT_EQ(testing::waits_for(*graph, "use1"), Names{"reduce2.bucket"});
+  EXPECT_FALSE(graph->find_tensor("g1").valid());
+  EXPECT_FALSE(graph->find_tensor("reduce1.workspace").valid());
+}
+
+TEST(Bucket, BytesLimitIt) {
+  const auto graph = rewritten(gradients({16, 16, 16, 64, 16}), "bucket=128");
+  EXPECT_EQ(names_of(*graph), (Names{"make0", "make1", "reduce1.bucket", "make2", "reduce2", "make3", "reduce3",
+                                     "make4", "reduce4", "use0", "use1", "use2", "use3", "use4"}));
+}
+
+TEST(Bucket, OneTensorOfAnOddSizeJoinsAsTheLast) {
+  const auto graph = rewritten(gradients({7, 16, 5, 32}), "bucket");
+  EXPECT_EQ(names_of(*graph), (Names{"make0", "make1", "reduce1.bucket", "make2", "make3", "reduce3.bucket", "use0",
+                                     "use1", "use2", "use3"}));
+  EXPECT_EQ(place_of(*graph, "make1", 0), "g1.bucket+0");
+  EXPECT_EQ(place_of(*graph, "make0", 0), "g1.bucket+16");
+  EXPECT_EQ(place_of(*graph, "make2", 0), "g3.bucket+32");
+}
+
+TEST(Bucket, ReadersOfAnEarlierMemberMoveBehindIt) {
+  ReductionToy toy;
+  const View a = toy.tensor("a", 16), b = toy.tensor("b", 16), other = toy.tensor("other", 16);
+  toy.compute("make_a", {write(a)});
+  toy.reduce("reduce_a", a);
+  toy.compute("use_a", {read(a)});
+  toy.compute("make_other", {write(other)});
+  toy.compute("make_b", {write(b)});
+  toy.reduce("reduce_b", b);
+  EXPECT_EQ(names_of(*rewritten(toy.build(), "bucket")),
+            (Names{"make_a", "make_other", "make_b", "reduce_b.bucket", "use_a"}));
+}
+
+TEST(Bucket, WhatWaitsForAMemberBeginsABucketOfItsOwn) {
+  ReductionToy toy;
+  const View a = toy.tensor("a", 16), b = toy.tensor("b", 16);
+  toy.compute("make_a", {write(a)});
+  toy.reduce("reduce_a", a);
+  toy.compute("make_b", {read(a), write(b)});
+  toy.reduce("reduce_b", b);
+  const auto graph = toy.build();
+  EXPECT_EQ(names_of(*rewritten(graph, "bucket")), names_of(*graph));
+}
+
+TEST(Bucket, StatePartsAndOtherKindsStayAlone) {
+  ReductionToy toy;
+  const View state = toy.tensor("state", 16, Role::parameter), a = toy.tensor("a", 16), b = toy.tensor("b", 16);
+  const View wide = toy.tensor("wide", 32), grad = toy.tensor("grad", 16, Role::gradient);
+  for (const auto& [name, view] :
+       std::vector<std::pair<std::string, View>>{{"a", a}, {"b", b}, {"w", wide}, {"g", grad}}) {
+    toy.compute("make_" + name, {write(view)});
+  }
+  toy.reduce("reduce_state", state);
+  toy.reduce("reduce_a", a);
+  toy.reduce("reduce_part", {wide.tensor, 0, 1, 16, 16});
+  toy.reduce("reduce_grad", grad);
+  toy.add({"broadcast", Broadcast{Channel::data, 2, 8, 0}, {read_write(state)}});
+  toy.reduce("reduce_b", b, Channel::x);
+  const auto graph = toy.build();
+  EXPECT_EQ(rewritten(graph, "bucket")->fingerprint(), graph->fingerprint());
+}
+
+TEST(Bucket, EachChannelHasItsOwn) {
+  ReductionToy toy;
+  std::vector<View> views;
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i);
+    views.push_back(toy.tensor("g" + n, 16, Role::gradient));
+    toy.compute("make" + n, {write(views.back())});
+    toy.reduce("z" + n, views.back(), Channel::z_scatter);
+    toy.reduce("data" + n, views.back());
+  }
+  EXPECT_EQ(names_of(*rewritten(toy.build(), "bucket")),
+            (Names{"make0", "make1", "make2", "z2.bucket", "data2.bucket"}));
+}
+
+}  // namespace
+}  // namespace weft

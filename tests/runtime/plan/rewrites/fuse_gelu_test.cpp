@@ -1,0 +1,266 @@
+// GELU in products: what becomes one task, and what must not.
+#include "runtime/cost/cost_model.h"
+#include "runtime/plan/checker.h"
+#include "runtime/policy/plan_alone.h"
+#include "tests/runtime/plan/rewrites/rewrite_toy.h"
+
+namespace weft {
+namespace {
+
+using Names = std::vector<std::string>;
+using testing::names_of;
+using testing::place_of;
+using testing::rewritten;
+using testing::task_of;
+
+constexpr std::int64_t kRows = 8, kIn = 6, kWide = 10;
+
+/// A GELU between two linear layers: up (with a bias), gelu, down, and the gradients of the last two. Each part can be
+/// spoiled before it is added.
+class MlpToy : public testing::ReductionToy {
+ public:
+  void forward() { up(), gelu(); }
+  void up() { add("up", up_product, {read(x), read(w), write(up_view), read(bias)}, Phase::forward); }
+  void gelu() { add("gelu", GeluForward{gelu_x.elements()}, {read(gelu_x), write(y)}, Phase::forward); }
+  void backward() { down_dx(), gelu_dx(); }
+  void down_dx() {
+    std::vector<Access> accesses = {read(out), read(down), write(dy)};
+    if (dx_product.has_bias) accesses.push_back(read(bias));
+    add("down_dx", dx_product, std::move(accesses), Phase::backward);
+  }
+  void gelu_dx() { add("gelu_dx", GeluBackward{kRows * kWide}, {read(pre), read(dy), write(dx)}, Phase::backward); }
+  void keep() { add("keep", Add{1}, {read(pre), read(y), read(dx)}, Phase::backward); }
+  void change(const std::string& name, const View& view) { add(name, Add{1}, {read_write(view)}, phase_of_others); }
+  void make(const std::string& name, const View& view) { add(name, Add{1}, {write(view)}, phase_of_others); }
+  void look(const std::string& name, const View& view) { add(name, Add{1}, {read(view)}, phase_of_others); }
+
+  using ReductionToy::add;
+  void add(const std::string& name, const Operation& operation, std::vector<Access> accesses, Phase phase) {
+    add(Task{name, operation, std::move(accesses), layer, micro_batch, phase});
+  }
+
+  View matrix(const char* name, std::int64_t rows, std::int64_t cols, Role role = Role::activation) {
+    const View all = tensor(name, rows * cols, role);
+    return {all.tensor, 0, rows, cols, cols};
+  }
+
+  View x = matrix("x", kRows, kIn, Role::input), w = matrix("w", kWide, kIn, Role::parameter);
+  View bias = tensor("bias", kWide, Role::parameter), down = matrix("down", kIn, kWide, Role::parameter);
+  View pre = matrix("pre", kRows, kWide), y = matrix("y", kRows, kWide), out = matrix("out", kRows, kIn, Role::input);
+  View dy = matrix("dy", kRows, kWide), dx = matrix("dx", kRows, kWide);
+  View up_view = pre, gelu_x = pre;
+  Gemm up_product{kRows, kWide, kIn, false, true, false, true};
+  Gemm dx_product{kRows, kWide, kIn};
+  std::int32_t layer = 2, micro_batch = 1;
+  Phase phase_of_others = Phase::forward;
+};
+
+template <class Build>
+void expect_left_alone(const char* what, Build build) {
+  SCOPED_TRACE(what);
+  MlpToy toy;
+  build(toy);
+  const auto graph = toy.build();
+  // Both leave out tensors that nobody uses.
+  EXPECT_EQ(rewritten(graph, "fuse-gelu")->fingerprint(), rewritten(graph, "pack-weights=1000")->fingerprint());
+}
+
+std::shared_ptr<const Graph> both_passes() {
+  MlpToy toy;
+  toy.forward();
+  toy.backward();
+  toy.keep();
+  return toy.build();
+}
+
+TEST(FuseGelu, ProductsTakeBothPassesOver) {
+  const auto graph = both_passes();
+  const auto fused = rewritten(graph, "fuse-gelu");
+  EXPECT_EQ(names_of(*fused), (Names{"up", "down_dx", "keep"}));
+  const Task& up = task_of(*fused, "up");
+  EXPECT_EQ(std::get<Gemm>(up.operation).epilogue, Epilogue::gelu);
+  ASSERT_EQ(up.accesses.size(), 5U);
+  EXPECT_EQ(place_of(*fused, "up", 2), "pre+0");
+  EXPECT_EQ(place_of(*fused, "up", 4), "y+0");
+  EXPECT_EQ(up.accesses[4].mode, AccessMode::write);
+  EXPECT_EQ(up.layer, 2);
+  EXPECT_EQ(up.micro_batch, 1);
+  const Task& gradient = task_of(*fused, "down_dx");
+  EXPECT_EQ(std::get<Gemm>(gradient.operation).epilogue, Epilogue::gelu_gradient);
+  ASSERT_EQ(gradient.accesses.size(), 4U);
+  EXPECT_EQ(place_of(*fused, "down_dx", 2), "dx+0");
+  EXPECT_EQ(gradient.accesses[2].mode, AccessMode::write);
+  EXPECT_EQ(place_of(*fused, "down_dx", 3), "pre+0");
+  EXPECT_EQ(gradient.accesses[3].mode, AccessMode::read);
+  EXPECT_EQ(testing::waits_for(*fused, "down_dx"), Names{"up"});
+  EXPECT_FALSE(fused->find_tensor("dy").valid());  // nobody writes it now
+  EXPECT_NE(fused->fingerprint(), graph->fingerprint());
+  EXPECT_EQ(rewritten(fused, "fuse-gelu")->fingerprint(), fused->fingerprint());
+}
+
+TEST(FuseGelu, WhatChangesInBetweenStays) {
+  expect_left_alone("an all-reduce of the sums", [](MlpToy& toy) {
+    toy.up();
+    toy.reduce("all_reduce", toy.pre);
+    toy.gelu();
+  });
+  expect_left_alone("a bias that is added later", [](MlpToy& toy) {
+    toy.up();
+    toy.change("add_bias", toy.pre);
+    toy.gelu();
+  });
+  expect_left_alone("an all-reduce of the gradient", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.down_dx();
+    toy.reduce("all_reduce", toy.dy);
+    toy.gelu_dx();
+  });
+  expect_left_alone("an input that is there too late", [](MlpToy& toy) {
+    toy.down_dx();
+    toy.make("make", toy.pre);
+    toy.gelu_dx();
+  });
+  expect_left_alone("a result that is read before", [](MlpToy& toy) {
+    toy.up();
+    toy.make("make", toy.y);
+    toy.look("look", toy.y);
+    toy.gelu();
+  });
+  expect_left_alone("a gradient that is written before", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.down_dx();
+    toy.make("other", toy.dx);
+    toy.gelu_dx();
+  });
+}
+
+TEST(FuseGelu, AGradientWithOtherReadersStays) {
+  expect_left_alone("before", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.down_dx();
+    toy.look("look", toy.dy);
+    toy.gelu_dx();
+  });
+  expect_left_alone("behind", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.backward();
+    toy.look("look", toy.dy);
+  });
+  // The sums have their own readers in any case.
+  MlpToy toy;
+  toy.up();
+  toy.look("look", toy.pre);
+  toy.gelu();
+  EXPECT_EQ(names_of(*rewritten(toy.build(), "fuse-gelu")), (Names{"up", "look"}));
+}
+
+TEST(FuseGelu, PartsOfTensorsStay) {
+  expect_left_alone("half of the sums are read", [](MlpToy& toy) {
+    toy.gelu_x = {toy.pre.tensor, 0, kRows / 2, kWide, kWide};
+    toy.y = toy.matrix("half", kRows / 2, kWide);
+    toy.forward();
+  });
+  expect_left_alone("half of the sums are the product's", [](MlpToy& toy) {
+    toy.pre = toy.matrix("wide", 2 * kRows, kWide);
+    toy.up_view = {toy.pre.tensor, 0, kRows, kWide, kWide};
+    toy.make("other half", {toy.pre.tensor, kRows * kWide, kRows, kWide, kWide});
+    toy.gelu_x = toy.up_view;
+    toy.forward();
+  });
+  expect_left_alone("the result is a column of blocks", [](MlpToy& toy) {
+    const View wide = toy.matrix("wide", kRows, 2 * kWide);
+    toy.y = {wide.tensor, kWide, kRows, kWide, 2 * kWide};
+    toy.forward();
+  });
+  expect_left_alone("the gradient is half of a tensor", [](MlpToy& toy) {
+    const View tall = toy.matrix("tall", 2 * kRows, kWide);
+    toy.dx = {tall.tensor, kRows * kWide, kRows, kWide, kWide};
+    toy.make("make", toy.pre);
+    toy.backward();
+  });
+}
+
+TEST(FuseGelu, OtherProductsStay) {
+  expect_left_alone("no bias", [](MlpToy& toy) {
+    toy.add("up", Gemm{kRows, kWide, kIn, false, true}, {read(toy.x), read(toy.w), write(toy.pre)}, Phase::forward);
+    toy.gelu();
+  });
+  expect_left_alone("a sum of products", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.add("up", Gemm{kRows, kWide, kIn, false, true, true, true},
+            {read(toy.x), read(toy.w), read_write(toy.pre), read(toy.bias)}, Phase::forward);
+    toy.gelu();
+  });
+  expect_left_alone("a gradient with a bias", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.dx_product.has_bias = true;
+    toy.backward();
+  });
+  expect_left_alone("another micro-batch", [](MlpToy& toy) {
+    toy.up();
+    toy.micro_batch = 2;
+    toy.gelu();
+  });
+  expect_left_alone("another layer", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.down_dx();
+    toy.layer = 3;
+    toy.gelu_dx();
+  });
+  expect_left_alone("sums that outlive the step", [](MlpToy& toy) {
+    toy.up_view = toy.gelu_x = toy.matrix("state", kRows, kWide, Role::cache);
+    toy.forward();
+  });
+}
+
+TEST(FuseGelu, InPlaceGeluStays) {
+  expect_left_alone("y is x", [](MlpToy& toy) {
+    toy.y = toy.pre;
+    toy.up();
+    toy.add("gelu", GeluForward{kRows * kWide}, {read_write(toy.pre), read_write(toy.pre)}, Phase::forward);
+  });
+  expect_left_alone("dx is dy", [](MlpToy& toy) {
+    toy.make("make", toy.pre);
+    toy.dx = toy.dy;
+    toy.backward();
+  });
+}
+
+TEST(FuseGelu, StandsBeforeAllOtherRewrites) {
+  const auto graph = both_passes();
+  const auto text = [&](const char* chosen) {
+    const std::vector<Rewrite> all = rewrites_of(graph, *make_policy("program"), {}, parse_rewrites(chosen));
+    return to_string(std::span<const Rewrite>(all));
+  };
+  EXPECT_EQ(text("recompute;fuse-gelu;bucket=64;pack-weights;fuse-gelu"),
+            "fuse-gelu;recompute;bucket=64;pack-weights=2");
+  EXPECT_EQ(text("recompute"), "recompute");
+}
+
+// So it runs once more as one task, and its copy feeds the gradient.
+TEST(FuseGelu, IsRecomputedAsOneTask) {
+  const auto graph = rewritten(both_passes(), "fuse-gelu;recompute");
+  EXPECT_EQ(names_of(*graph), (Names{"up", "up.recompute", "down_dx", "keep"}));
+  EXPECT_EQ(place_of(*graph, "down_dx", 3), "pre.recompute+0");
+  EXPECT_EQ(place_of(*graph, "keep", 1), "y.recompute+0");
+}
+
+TEST(FuseGelu, PlansAreCheckedAndCostLess) {
+  const auto plain = both_passes();
+  const std::vector<Rewrite> fuse = {FuseGelu{}};
+  for (const std::string& name : policy_names()) {
+    if (name.starts_with("file")) continue;
+    SCOPED_TRACE(name);
+    EXPECT_TRUE(check_plan(plan_alone(plain, *make_policy(name), {.compute_streams = 2}, fuse)).empty());
+  }
+  const auto fused = rewritten(plain, "fuse-gelu");
+  const auto nanoseconds = [](const Graph& graph) {
+    double sum = 0;
+    for (const double ns : analytic_costs(Machine(), Grid())->costs(graph).ns) sum += ns;
+    return sum;
+  };
+  EXPECT_LT(nanoseconds(*fused), nanoseconds(*plain));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,57 @@
+#include "runtime/policy/builtin/anneal.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/policy/builtin/critical_path.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/random_graph.h"
+
+namespace weft {
+namespace {
+
+TEST(AnnealPolicy, FindsWhatTheLongestPathDoesNotSee) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {write(x)});
+  toy.compute("b", {write(y)});
+  toy.collective("ca", Channel::data, {read_write(x)});
+  toy.collective("cb", Channel::data, {read_write(y)});
+  const auto graph = toy.build();
+  // Both paths are 4 long. a first: 0-3, 3-5, then 3-4, 5-7; b first: 0-2, 2-5, then 2-4, 5-6 (Johnson's rule).
+  const PolicyOptions options{.cost_model = testing::named_costs({{"a", 3}, {"ca", 1}, {"b", 2}, {"cb", 2}})};
+  const std::vector<double> cost = costs_of(*graph, options).ns;
+  EXPECT_EQ(makespan_of(*graph, CriticalPathPolicy().order(*graph, options), cost), 7);
+  const Order order = make_policy("anneal:iterations=50")->order(*graph, options);
+  EXPECT_EQ(makespan_of(*graph, order, cost), 6);
+  EXPECT_EQ(testing::sequence_of(*graph, order), "b cb a ca");
+  EXPECT_EQ(testing::reason_of(*graph, order, "b"),
+            "of the ready tasks the one with the largest priority, as found in 50 moves from critical-path swept "
+            "(0.000 → 0.000 ms)");
+}
+
+TEST(AnnealPolicy, IsNeverLongerThanWhereItStarts) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto graph = testing::random_graph(seed, {.channels = 3});
+    std::map<std::string, double> ns;
+    testing::Draws draws(seed);
+    for (const Task& task : graph->tasks()) ns[task.name] = static_cast<double>(draws.below(20));
+    for (const std::int64_t limit : {0, 20000}) {
+      const PolicyOptions options{
+          .compute_streams = 2, .memory_limit = limit, .seed = seed, .cost_model = testing::named_costs(ns)};
+      const std::vector<double> cost = costs_of(*graph, options).ns;
+      const TaskCosts costs = costs_of(*graph, options);
+      ListScheduler scheduler(*graph, costs, options);
+      const double start = scheduler.run(upward_rank(*graph, cost));
+      const Annealed found = anneal(scheduler, upward_rank(*graph, cost), 50, seed);
+      EXPECT_EQ(found.first, start);
+      EXPECT_LE(found.best, start);
+      EXPECT_EQ(scheduler.run(found.priority), found.best);
+      EXPECT_LE(makespan_of(*graph, scheduler.order(""), cost), found.best);
+      EXPECT_EQ(make_policy("anneal:iterations=0")->order(*graph, options).sequence.size(), graph->tasks().size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

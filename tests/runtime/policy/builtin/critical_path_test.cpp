@@ -1,0 +1,89 @@
+#include "runtime/policy/builtin/critical_path.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/plan/checker.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+
+namespace weft {
+namespace {
+
+TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
+  toy.compute("b", {write(y)});                         // 5
+  toy.compute("a", {write(x)});                         // 1, and behind it c and d: 12
+  toy.collective("c", Channel::data, {read_write(x)});  // 10
+  toy.compute("d", {read(x), write(z)});                // 1
+  const auto graph = toy.build();
+  const PolicyOptions options{.cost_model = testing::named_costs({{"b", 5}, {"a", 1}, {"c", 10}, {"d", 1}})};
+  const Order order = CriticalPathPolicy().order(*graph, options);
+  EXPECT_EQ(testing::sequence_of(*graph, order), "a c b d");
+  EXPECT_EQ(makespan_of(*graph, order, costs_of(*graph, options).ns), 12);
+  EXPECT_EQ(testing::reason_of(*graph, order, "a"),
+            "of the ready tasks the one with the longest path to the end of the step");
+  EXPECT_EQ(testing::reason_of(*graph, order, "b"), "the only task of its stream that could start");
+}
+
+TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {write(x)});
+  toy.compute("b", {write(y)});
+  const auto graph = toy.build();
+  const Order order = CriticalPathPolicy().order(*graph, {.cost_model = testing::named_costs({})});
+  EXPECT_EQ(testing::sequence_of(*graph, order), "a b");
+  EXPECT_EQ(testing::reason_of(*graph, order, "a"),
+            "program order, among ready tasks that are equal by the longest path to the end of the step");
+}
+
+// Two weights of 1 KiB, each gathered and used; the second is gathered while the first is used, if memory allows.
+class TwoGathers : public ::testing::Test {
+ protected:
+  TwoGathers() {
+    const View out = toy_.tensor("out", 8, Role::parameter);
+    const View w0 = toy_.tensor("w0", 256), w1 = toy_.tensor("w1", 256);
+    toy_.collective("g0", Channel::z_gather, {write(w0)});
+    toy_.compute("c0", {read(w0), read_write(out)});
+    toy_.collective("g1", Channel::z_gather, {write(w1)});
+    toy_.compute("c1", {read(w1), read_write(out)});
+    graph_ = toy_.build();
+  }
+  Plan plan(std::int64_t limit) {
+    const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
+    order_ = CriticalPathPolicy().order(*graph_, {.memory_limit = limit, .cost_model = costs});
+    Plan plan = make_plan(graph_, order_, "critical-path");
+    EXPECT_TRUE(check_plan(plan).empty());
+    return plan;
+  }
+  testing::ToyGraph toy_;
+  std::shared_ptr<const Graph> graph_;
+  Order order_;
+};
+
+TEST_F(TwoGathers, RunAheadWithoutALimit) {
+  EXPECT_EQ(plan(0).scratch_bytes, 2048);
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 g1 c0 c1");
+  EXPECT_EQ(plan(2048).scratch_bytes, 2048);
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 g1 c0 c1");
+}
+
+TEST_F(TwoGathers, WaitForMemoryUnderALimit) {
+  const Plan limited = plan(2047);
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
+  EXPECT_EQ(limited.scratch_bytes, 1024);
+  EXPECT_EQ(testing::waits_of(limited, "g1"), std::vector<std::string>{"compute0:c0"});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"),
+            "held back until memory was free: the forecast was above the limit");
+}
+
+TEST_F(TwoGathers, FollowTheProgramWhereNothingFits) {
+  EXPECT_EQ(plan(512).scratch_bytes, 1024);
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0"),
+            "above the memory limit: nothing fits, and this comes first in the program");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,58 @@
+#include "runtime/policy/builtin/ddp_bucket.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/plan/checker.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+
+namespace weft {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+// Shards of 256 KiB; the first bucket takes one of them, the others two.
+constexpr const char* kPolicy = "ddp-bucket:bucket-mb=0.5,first-mb=0.25";
+
+TEST(DdpBucketPolicy, IssuesABucketWhenItsLastGradientIsReady) {
+  const auto graph = testing::training_step(3, false, 65536);
+  const Order order = make_policy(kPolicy)->order(*graph, {});
+  EXPECT_EQ(testing::sequence_of(*graph, order),
+            "g0 f0 r0 g1 f1 r1 g2 f2 r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 di0 i0 dw0 s0 d1 d0 u0 u1 u2");
+  EXPECT_EQ(testing::reason_of(*graph, order, "d2"),
+            "bucket 1 of 2 (1 gradients, 0.25 MiB): issued when its last is ready");
+  EXPECT_EQ(testing::reason_of(*graph, order, "d1"),
+            "bucket 2 of 2 (2 gradients, 0.50 MiB): issued when its last is ready");
+  const Plan plan = make_plan(graph, order, "ddp-bucket");
+  EXPECT_EQ(testing::waits_of(plan, "d2"), Strings{"z_scatter:s2"});
+  EXPECT_EQ(testing::waits_of(plan, "d1"), Strings{"z_scatter:s0"});
+  EXPECT_EQ(testing::waits_of(plan, "d0"), Strings{});
+  EXPECT_EQ(testing::waits_of(plan, "u0"), Strings{"data:d0"});
+  EXPECT_TRUE(check_plan(plan).empty());
+}
+
+TEST(DdpBucketPolicy, TheUpdateWaitsForAllBuckets) {
+  testing::ToyGraph toy;
+  const View a = toy.tensor("a", 8, Role::gradient), b = toy.tensor("b", 8, Role::gradient);
+  const View w = toy.tensor("w", 8, Role::parameter);
+  toy.add({"dw", Add{8}, {write(a), write(b)}, 0, 0, Phase::backward});
+  toy.add({"da", AllReduce{Channel::data, 2, 8}, {read_write(a)}, 0, 0, Phase::backward});
+  toy.add({"db", AllReduce{Channel::data, 2, 8}, {read_write(b)}, 0, 0, Phase::backward});
+  toy.add({"ua", Add{8}, {read(a), read_write(w)}, 0, 0, Phase::update});  // reads nothing of b
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, make_policy("ddp-bucket")->order(*graph, {}), "ddp-bucket");
+  EXPECT_EQ(testing::waits_of(plan, "ua"), Strings{"data:db"});
+}
+
+TEST(DdpBucketPolicy, AsksForBucketsWhereThereIsSomethingToJoin) {
+  const PolicyOptions options;
+  const auto rewrites = [&](const char* policy, const Graph& graph) {
+    return make_policy(policy)->rewrites(graph, options);
+  };
+  EXPECT_EQ(rewrites(kPolicy, *testing::training_step(2)), (std::vector<Rewrite>{BucketAllReduces{512 << 10}}));
+  EXPECT_EQ(rewrites("ddp-bucket", *testing::training_step(2)), (std::vector<Rewrite>{BucketAllReduces{25 << 20}}));
+  EXPECT_TRUE(rewrites("ddp-bucket", *testing::training_step(1)).empty());
+  EXPECT_TRUE(rewrites("ddp-bucket:bucket-mb=0", *testing::training_step(2)).empty());
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,88 @@
+#include "runtime/policy/builtin/lhs.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+
+namespace weft {
+namespace {
+
+class Lhs : public ::testing::Test {
+ protected:
+  Lhs() {
+    const View x = toy_.tensor("x", 8), y = toy_.tensor("y", 8), z = toy_.tensor("z", 1024);
+    toy_.compute("b", {write(y)});                         // 5
+    toy_.compute("e", {write(z)});                         // 4, leads to f and g
+    toy_.compute("a", {write(x)});                         // 1, leads to c
+    toy_.collective("c", Channel::data, {read_write(x)});  // 3
+    toy_.compute("f", {read(z)});                          // 2
+    toy_.compute("g", {read(z)});                          // 2
+    graph_ = toy_.build();
+  }
+  std::string sequence(const std::string& rules) {
+    const auto costs = testing::named_costs({{"b", 5}, {"e", 4}, {"a", 1}, {"c", 3}, {"f", 2}, {"g", 2}});
+    order_ = make_policy("lhs:rules=" + rules)->order(*graph_, {.cost_model = costs});
+    return testing::sequence_of(*graph_, order_);
+  }
+  std::string reason(const std::string& task) { return testing::reason_of(*graph_, order_, task); }
+  testing::ToyGraph toy_;
+  std::shared_ptr<const Graph> graph_;
+  Order order_;
+};
+
+TEST_F(Lhs, EachRuleOrdersByWhatItSays) {
+  EXPECT_EQ(sequence("program"), "b e a c f g");
+  EXPECT_EQ(reason("b"), "program: no other rule tells it from the others, and it comes first");
+  EXPECT_EQ(sequence("critical"), "e b a c f g");  // 6, then 5, then 4
+  EXPECT_EQ(reason("e"), "critical: the longest path to the end of the step leads through it");
+  EXPECT_EQ(sequence("release"), "a c b e f g");
+  EXPECT_EQ(reason("a"), "release: it completes the inputs of the longest collectives");
+  EXPECT_EQ(reason("b"), "program: no other rule tells it from the others, and it comes first");
+  EXPECT_EQ(sequence("near"), "a c b e f g");
+  EXPECT_EQ(sequence("communication"), "a c b e f g");
+  EXPECT_EQ(sequence("unlock"), "e a c b f g");       // 2, 1, 0 tasks
+  EXPECT_EQ(sequence("less-memory"), "b a c e f g");  // b's bytes die with it, a adds 128, e 4096
+  // c runs for 3 when a is done: e is closest to it; then nothing runs.
+  EXPECT_EQ(sequence("release+hide"), "a c e b f g");
+  EXPECT_EQ(reason("e"), "hide: its length is closest to what is left of the running collectives");
+}
+
+TEST_F(Lhs, TheFirstRuleThatDiffersDecides) {
+  EXPECT_EQ(sequence("release+critical"), "a c e b f g");
+  EXPECT_EQ(reason("a"), "release: it completes the inputs of the longest collectives");
+  EXPECT_EQ(reason("e"), "critical: the longest path to the end of the step leads through it");
+  EXPECT_EQ(reason("c"), "the only task of its stream that could start");
+}
+
+TEST_F(Lhs, CollectivesCanFollowTheirReaders) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.collective("gx", Channel::data, {write(x)});
+  toy.collective("gy", Channel::data, {write(y)});
+  toy.compute("fy", {read(y)});
+  toy.compute("fx", {read(x)});
+  graph_ = toy.build();
+  EXPECT_EQ(sequence("consumer"), "gy gx fy fx");
+  EXPECT_EQ(reason("gy"), "consumer: its result is read first in the program");
+}
+
+TEST(LhsRules, AreParsedAndRefused) {
+  EXPECT_EQ(parse_lhs_rules("less-memory+near"),
+            (std::vector<LhsRule>{LhsRule::less_memory, LhsRule::near, LhsRule::program}));
+  EXPECT_EQ(parse_lhs_rules(""), std::vector<LhsRule>{LhsRule::program});
+  EXPECT_EQ(to_string(LhsRule::less_memory), "less-memory");
+  EXPECT_THROW(parse_lhs_rules("near+"), UserError);
+  EXPECT_THROW(parse_lhs_rules("near+near"), UserError);
+  try {
+    parse_lhs_rules("crtical");
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "policy lhs: unknown rule \"crtical\"; expected of memory, release, near, communication, hide, "
+                 "critical, unlock, consumer, less-memory, program, joined by +\n  fix: write \"critical\"");
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,58 @@
+#include "runtime/policy/builtin/portfolio.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/plan/plan.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/random_graph.h"
+
+namespace weft {
+namespace {
+
+TEST(PortfolioPolicy, IsNeverLongerThanAnyOfItsMembers) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto graph = testing::random_graph(seed, {.channels = 3});
+    const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .seed = seed};
+    const std::vector<double> cost = costs_of(*graph, options).ns;
+    const double best = makespan_of(*graph, make_policy("portfolio:budget=20")->order(*graph, options), cost);
+    for (const PortfolioPolicy::Member& member : PortfolioPolicy::members()) {
+      EXPECT_LE(best, makespan_of(*graph, member.policy->order(*graph, options), cost)) << member.name;
+      EXPECT_EQ(make_policy(member.name)->name(), member.policy->name());
+    }
+  }
+}
+
+// Gathers hide under computations only where two weights fit.
+TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
+  testing::ToyGraph toy;
+  const View out = toy.tensor("out", 8, Role::parameter);
+  const View w0 = toy.tensor("w0", 256), w1 = toy.tensor("w1", 256);
+  toy.collective("g0", Channel::z_gather, {write(w0)});
+  toy.compute("c0", {read(w0), read_write(out)});
+  toy.collective("g1", Channel::z_gather, {write(w1)});
+  toy.compute("c1", {read(w1), read_write(out)});
+  const auto graph = toy.build();
+  const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
+  const auto order_under = [&](std::int64_t limit) {
+    return make_policy("portfolio:budget=10")->order(*graph, {.memory_limit = limit, .cost_model = costs});
+  };
+  const auto scratch = [&](const Order& order) { return make_plan(graph, order, "portfolio").scratch_bytes; };
+  const std::vector<double> cost = costs->costs(*graph).ns;
+
+  const Order free = order_under(0), limited = order_under(2000), none = order_under(1000);
+  EXPECT_EQ(makespan_of(*graph, free, cost), 12);
+  EXPECT_EQ(scratch(free), 2048);
+  EXPECT_EQ(testing::reason_of(*graph, free, "g0"),
+            "critical-path (the shortest of 13 orders, 0.000 ms): of the ready tasks the one with the longest path to "
+            "the end of the step");
+  EXPECT_EQ(makespan_of(*graph, limited, cost), 16);
+  EXPECT_EQ(scratch(limited), 1024);
+  EXPECT_EQ(scratch(none), 1024);
+  EXPECT_TRUE(testing::reason_of(*graph, none, "g0")
+                  .starts_with("critical-path (no order keeps the limit of 1000 bytes; of 13 this one takes the least"))
+      << testing::reason_of(*graph, none, "g0");
+}
+
+}  // namespace
+}  // namespace weft

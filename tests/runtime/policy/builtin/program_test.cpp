@@ -1,0 +1,124 @@
+#include "runtime/policy/builtin/program.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/plan/checker.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+std::string stream_of(const Plan& plan, const std::string& task) {
+  return plan.streams[plan.position[plan.graph->find_task(task).index()].stream.index()].stream.name;
+}
+
+TEST(ProgramPolicy, WaitsWhereACollectivesResultIsUsedAndNotBefore) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
+  toy.compute("a", {read_write(x)});
+  toy.collective("c", Channel::data, {read_write(x)});
+  toy.compute("b", {write(y)});
+  toy.compute("d", {read(y), read(x), write(z)});
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, ProgramPolicy().order(*graph, {}), "program");
+  EXPECT_EQ(testing::waits_of(plan, "c"), Strings{"compute0:a"});
+  EXPECT_EQ(testing::waits_of(plan, "b"), Strings{});
+  EXPECT_EQ(testing::waits_of(plan, "d"), Strings{"data:c"});
+  EXPECT_TRUE(plan.added_edges.empty());
+}
+
+class TwoMicroBatches : public ::testing::Test {
+ protected:
+  TwoMicroBatches() {
+    const View dy = toy_.tensor("dy", 64), dw = toy_.tensor("dw", 64, Role::gradient);
+    const View db = toy_.tensor("db", 8, Role::gradient), dx = toy_.tensor("dx", 64);
+    const View wte = toy_.tensor("dwte", 64, Role::gradient);
+    toy_.add({"loss", Add{64}, {write(dy)}});
+    for (const int mb : {0, 1}) {
+      const std::string suffix = std::to_string(mb);
+      const bool accumulate = mb == 1;
+      const auto out = [&](const View& view) { return accumulate ? read_write(view) : write(view); };
+      toy_.add({"dw" + suffix,
+                Gemm{8, 8, 8, true, false, accumulate},
+                {read(dy), read(dy), out(dw)},
+                0,
+                mb,
+                Phase::backward});
+      toy_.add({"db" + suffix, BiasGradient{8, 8, accumulate}, {read(dy), out(db)}, 0, mb, Phase::backward});
+      toy_.add({"di" + suffix, Gemm{8, 8, 8}, {read(dy), read(dy), write(dx)}, 0, mb, Phase::backward});
+      toy_.add({"dwte" + suffix,
+                EmbeddingBackward{8, 8, 8, accumulate},
+                {read(dx), read(dx), out(wte)},
+                -1,
+                mb,
+                Phase::backward});
+    }
+    // The same operation in the forward pass (a recomputation) stays where it is.
+    toy_.add({"forward", Gemm{8, 8, 8, true}, {read(dy), read(dy), write(dx)}, 0, 0, Phase::forward});
+    graph_ = toy_.build();
+  }
+  testing::ToyGraph toy_;
+  std::shared_ptr<const Graph> graph_;
+};
+
+TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
+  const Plan plan = make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 2}), "program");
+  for (const std::string mb : {"0", "1"}) {
+    EXPECT_EQ(stream_of(plan, "dw" + mb), "compute1");
+    EXPECT_EQ(stream_of(plan, "db" + mb), "compute1");
+    EXPECT_EQ(stream_of(plan, "dwte" + mb), "compute1");
+    EXPECT_EQ(stream_of(plan, "di" + mb), "compute0");
+  }
+  EXPECT_EQ(stream_of(plan, "forward"), "compute0");
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dw0").reason], "weight gradient: off the chain of input gradients");
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason], "bias gradient: off the chain of input gradients");
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dwte1").reason],
+            "embedding gradient: off the chain of input gradients");
+}
+
+TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
+  const Plan plan = make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 3}), "program");
+  EXPECT_EQ(stream_of(plan, "dw0"), "compute1");
+  EXPECT_EQ(stream_of(plan, "db0"), "compute2");
+  EXPECT_EQ(stream_of(plan, "dw1"), "compute1");
+  EXPECT_EQ(stream_of(plan, "db1"), "compute2");
+}
+
+TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
+  const Plan plan = make_plan(graph_, ProgramPolicy().order(*graph_, {}), "program");
+  ASSERT_EQ(plan.streams.size(), 1U);
+  for (std::size_t i = 0; i < graph_->tasks().size(); ++i) {
+    EXPECT_EQ(plan.streams[0].entries[i].task, TaskId(i));
+    EXPECT_TRUE(plan.streams[0].entries[i].waits.empty());
+    EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason], "program order");
+  }
+}
+
+TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
+  const auto graph = testing::training_step(3);
+  const std::string backward = " r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 d1 di0 i0 dw0 s0 d0 u0 u1 u2";
+  const auto order = [&](const char* policy) { return make_policy(policy)->order(*graph, {}); };
+
+  const Order one = order("program:depth=1");
+  EXPECT_EQ(testing::sequence_of(*graph, one), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
+  EXPECT_EQ(testing::reason_of(*graph, one, "g2"), "gathered no earlier than 1 layers ahead of its use");
+  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), "issued in place, waited for where its result is used");
+  const Plan plan = make_plan(graph, one, "program");
+  EXPECT_EQ(testing::waits_of(plan, "g0"), Strings{"compute0:u0'"});  // of the step before
+  EXPECT_EQ(testing::waits_of(plan, "g1").front(), "compute0:f0");
+  EXPECT_EQ(testing::waits_of(plan, "g2").front(), "compute0:f1");
+  EXPECT_TRUE(check_plan(plan).empty());
+
+  // Two layers ahead of g1 nothing has run: it comes first, and doesn't change places with g2.
+  EXPECT_EQ(testing::sequence_of(*graph, order("program:depth=2")), "g0 g1 f0 g2 r0 f1 r1 f2" + backward);
+  // A layer that begins with its gather: behind the last computation before it.
+  EXPECT_EQ(testing::sequence_of(*graph, order("program:depth=0")), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
+  EXPECT_EQ(testing::sequence_of(*graph, order("program")), "g0 f0 r0 g1 f1 r1 g2 f2" + backward);
+  EXPECT_TRUE(order("program").added_edges.empty());
+}
+
+}  // namespace
+}  // namespace weft

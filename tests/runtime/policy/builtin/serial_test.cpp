@@ -1,0 +1,39 @@
+#include "runtime/policy/builtin/serial.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/plan/checker_replay.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+TEST(SerialPolicy, BlocksOnEveryCollective) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {write(x)});
+  toy.compute("b", {write(y)});
+  toy.collective("c", Channel::data, {read_write(x)});
+  toy.compute("d", {read(y)});  // needs nothing of c
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, SerialPolicy().order(*graph, {}), "serial");
+  EXPECT_EQ(testing::waits_of(plan, "c"), std::vector<std::string>{"compute0:b"});
+  EXPECT_EQ(testing::waits_of(plan, "d"), std::vector<std::string>{"data:c"});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], "blocking: no computation runs while a collective does");
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason], "program order");
+}
+
+TEST(SerialPolicy, RunsOneTaskAtATimeAlsoAcrossSteps) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto graph = testing::random_graph(seed, {.channels = 3});
+    const Plan plan = make_plan(graph, SerialPolicy().order(*graph, {.compute_streams = 3}), "serial");
+    EXPECT_EQ(std::ranges::count_if(plan.streams, [](const StreamPlan& s) { return s.stream.compute; }), 1);
+    const Replay replay(plan, Replay::Issue::by_stream);
+    for (std::size_t i = 1; i < graph->tasks().size(); ++i) EXPECT_TRUE(replay.before(TaskId(i - 1), TaskId(i), 0));
+    EXPECT_TRUE(replay.before(TaskId(graph->tasks().size() - 1), TaskId(std::size_t{0}), 1));
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,97 @@
+// Policies in shared libraries: the example works, and each way to be wrong is refused in words for its author.
+#include "runtime/policy/policy_library.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "graph/analysis.h"
+#include "runtime/plan/checker.h"
+#include "runtime/policy/plan_alone.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+std::string library(const std::string& name) {
+  return fmt::format("{}/{}.so", WEFT_POLICY_LIBRARIES, name);
+}
+
+/// Of a text that the command line names.
+std::unique_ptr<Policy> named_policy(const std::string& text) {
+  TrustedLibraries libraries;
+  libraries.trust(text);
+  return make_policy(text, libraries);
+}
+
+std::shared_ptr<const Graph> toy_step() {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64, Role::parameter);
+  toy.compute("a", {write(x)});
+  toy.collective("r", Channel::data, {read_write(x)}, 64);
+  toy.compute("b", {read(x), write(y)});
+  return toy.build();
+}
+
+template <class Action>
+void expect_refusal(const Action& action, const std::string& part) {
+  try {
+    action();
+    ADD_FAILURE() << "accepted, but expected: " << part;
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(PolicyLibrary, TheExampleGivesSafePlans) {
+  const auto policy = named_policy(library("mine"));
+  EXPECT_EQ(policy->name(), library("mine"));
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto graph = testing::random_graph(seed);
+    const Plan plan = plan_alone(graph, *policy);
+    EXPECT_TRUE(check_plan(plan).empty());
+    EXPECT_EQ(policy->order(*graph, {}), named_policy(library("mine"))->order(*graph, {}));
+  }
+  const Plan plan = plan_alone(toy_step(), *policy);
+  EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason), "the longest way to the end of the step");
+}
+
+TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
+  const auto graph = toy_step();
+  const auto policy = named_policy(library("modes") + ":good");
+  EXPECT_EQ(policy->name(), library("modes") + ":good");
+  const Order order = policy->order(*graph, {});
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason), "because it is first");
+  ASSERT_EQ(order.added_edges.size(), 1U);
+  EXPECT_EQ(order.added_edges[0].to, graph->find_task("b"));
+  EXPECT_NO_THROW(plan_alone(graph, *policy));
+}
+
+TEST(PolicyLibrary, WrongAnswersAreRefusedInWordsForTheAuthor) {
+  const auto graph = toy_step();
+  struct Case {
+    const char *mode, *part;
+  };
+  for (const Case& wrong :
+       {Case{"throw", "an exception left order(): no memory left"}, Case{"throw-int", "an exception left order()"},
+        Case{"silent", "order() answers 5 without a text"}, Case{"fail", "parameter 'depth' must be positive"},
+        Case{"long", "xxxx"}, Case{"missing", "sequence[2] of 3 is not filled"},
+        Case{"twice", "task 0 ('a') is in the sequence twice"}, Case{"unknown", "sequence[1] = 3 is no task of 3"},
+        Case{"backwards", "goes against an edge"}, Case{"stream", "streams[1] = 0 (compute0) can't run task 'r'"},
+        Case{"no-stream", "streams[0] = 99 can't run task 'a'"}, Case{"reason", "reasons[0] = 3"},
+        Case{"edge", "its edge from task 1 to task 0"}, Case{"edge-out", "its edge from task 0 to task 3"}}) {
+    const auto policy = named_policy(library("modes") + ":" + wrong.mode);
+    expect_refusal([&] { policy->order(*graph, {}); }, wrong.part);
+  }
+}
+
+TEST(PolicyLibrary, OtherLibrariesAreRefusedWhenLoaded) {
+  expect_refusal([] { named_policy(library("other_version")); }, "compiled for version 2 of the interface");
+  expect_refusal([] { named_policy(library("other_size")); }, "set size to sizeof(weft_policy)");
+  expect_refusal([] { named_policy(library("no_entry")); }, "it exports no function weft_policy_entry");
+  expect_refusal([] { named_policy("./nowhere.so:x=1"); }, "can't load the policy ./nowhere.so");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,99 @@
+#include "runtime/policy/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/plan/checker.h"
+#include "tests/runtime/random_graph.h"
+
+namespace weft {
+namespace {
+
+TEST(Policies, AreMadeByTheirNames) {
+  EXPECT_EQ(policy_names(), (std::vector<std::string>{"serial", "program", "axonn", "ddp-bucket", "fsdp",
+                                                      "critical-path", "lhs", "random", "anneal", "portfolio"}));
+  for (const std::string& name : policy_names()) EXPECT_EQ(make_policy(name)->name(), name);
+}
+
+TEST(Policies, AMistypedNameIsAnsweredWithTheNearest) {
+  try {
+    make_policy("serail");
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "unknown policy \"serail\"; expected one of serial, program, axonn, ddp-bucket, fsdp, critical-path, "
+                 "lhs, random, anneal, portfolio\n  fix: write \"serial\"");
+  }
+  EXPECT_THROW(make_policy(""), UserError);
+}
+
+// The searches with few moves: their plans are like those of many.
+std::vector<std::string> quick_policies() {
+  std::vector<std::string> names = policy_names();
+  for (std::string& name : names) {
+    if (name == "anneal") name += ":iterations=20";
+    if (name == "portfolio") name += ":budget=20";
+  }
+  for (const char* variant : {"program:depth=1", "axonn:oar=off,ors=off,oag=off", "axonn:lookahead=3",
+                              "ddp-bucket:bucket-mb=0.001,first-mb=0", "fsdp:backward=post,max-gathered=1",
+                              "lhs:rules=less-memory+hide+near+release"}) {
+    names.emplace_back(variant);
+  }
+  return names;
+}
+
+void expect_safe_and_repeatable(const std::string& name, const std::shared_ptr<const Graph>& graph,
+                                const PolicyOptions& options) {
+  const Order order = make_policy(name)->order(*graph, options);
+  EXPECT_EQ(order, make_policy(name)->order(*graph, options)) << name;
+  for (const Violation& violation : check_plan(make_plan(graph, order, name))) {
+    ADD_FAILURE() << name << ": " << violation.message;
+  }
+}
+
+TEST(Policies, AllGiveSafePlansOfRandomGraphsAndTheSameOneTwice) {
+  for (const std::string& name : quick_policies()) {
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+      const auto graph = testing::random_graph(seed, {.channels = seed % 4});
+      expect_safe_and_repeatable(name, graph, {.compute_streams = static_cast<int>(1 + seed % 3)});
+    }
+  }
+}
+
+TEST(Policies, AllGiveSafePlansUnderAMemoryLimit) {
+  for (const std::string& name : quick_policies()) {
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+      const auto graph = testing::random_graph(seed, {.channels = seed % 4});
+      const std::int64_t needed = make_plan(graph, make_policy("serial")->order(*graph, {}), "serial").scratch_bytes;
+      // None can do with half of it, most with all of it, at once or by waiting.
+      for (const std::int64_t limit : {needed / 2, needed}) {
+        expect_safe_and_repeatable(
+            name, graph,
+            {.compute_streams = static_cast<int>(1 + seed % 3), .memory_limit = std::max<std::int64_t>(1, limit)});
+      }
+    }
+  }
+}
+
+TEST(Policies, GiveAReasonForEachPlacement) {
+  for (const std::string& name : quick_policies()) {
+    const auto graph = testing::random_graph(3, {.channels = 3});
+    const Order order = make_policy(name)->order(*graph, {});
+    for (const Placement& placement : order.sequence) {
+      ASSERT_LT(placement.reason, order.reasons.size()) << name;
+      EXPECT_FALSE(order.reasons[placement.reason].empty()) << name;
+    }
+  }
+}
+
+TEST(Policies, RefuseAnImpossibleNumberOfStreams) {
+  const auto graph = testing::random_graph(1);
+  for (const std::string& name : policy_names()) {
+    EXPECT_THROW(make_policy(name)->order(*graph, {0}), UserError) << name;
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,61 @@
+#include "runtime/policy/scheduling/arrangement.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime/policy/builtin/training_toy.h"
+
+namespace weft {
+namespace {
+
+TEST(Visits, AreRunsOfOneLayerInOnePass) {
+  const auto graph = testing::training_step(2);
+  std::vector<std::size_t> first;
+  std::vector<std::int32_t> layers;
+  for (const Visit& visit : visits_of(*graph)) {
+    EXPECT_EQ(visit.first, first.empty() ? 0 : first.back());
+    first.push_back(visit.end);
+    layers.push_back(visit.layer);
+  }
+  EXPECT_EQ(first, (std::vector<std::size_t>{3, 6, 7, 12, 17, 19}));
+  EXPECT_EQ(layers, (std::vector<std::int32_t>{0, 1, -1, 1, 0, -1}));
+}
+
+TEST(Arrangement, TakesAlongWhatNeedsAMovedTaskAndStopsAtWhatItNeeds) {
+  testing::ToyGraph toy;
+  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {write(x)});
+  toy.compute("b", {read_write(x)});
+  toy.compute("c", {write(y)});
+  toy.compute("d", {read(x)});
+  const auto graph = toy.build();
+  const auto names = [&](const Arrangement& arrangement) {
+    std::string names;
+    for (const TaskId task : arrangement.sequence()) names += graph->task(task).name;
+    return names;
+  };
+  const auto id = [&](const char* name) { return graph->find_task(name); };
+  Arrangement none(*graph), late(*graph), early(*graph), far(*graph);
+  EXPECT_EQ(names(none), "abcd");
+  late.behind(id("a"), id("c"));
+  EXPECT_EQ(names(late), "cabd");  // b reads what a writes
+  early.before(id("d"), id("a"));
+  EXPECT_EQ(names(early), "abdc");  // d reads what b writes
+  far.before(id("c"), id("a"));
+  EXPECT_EQ(names(far), "cabd");
+}
+
+TEST(EdgeAdder, LeavesOutEdgesAgainstTheSequenceAndWithinAQueue) {
+  const auto graph = testing::training_step(1);
+  const Graph& g = *graph;
+  Arrangement arrangement(g);
+  Order order = program_order(g, {}, arrangement.sequence());
+  EdgeAdder edges(order);
+  EXPECT_TRUE(edges.add(g.find_task("f0"), g.find_task("loss")));
+  EXPECT_FALSE(edges.add(g.find_task("i0"), g.find_task("r0")));
+  EXPECT_TRUE(order.added_edges.empty());
+  EXPECT_TRUE(edges.add(g.find_task("r0"), g.find_task("i0")));
+  EXPECT_EQ(order.added_edges.size(), 1U);
+}
+
+}  // namespace
+}  // namespace weft

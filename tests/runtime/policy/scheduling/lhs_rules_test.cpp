@@ -1,0 +1,60 @@
+#include "runtime/policy/scheduling/lhs_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/policy/policy.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using Rules = std::vector<LhsRule>;
+
+std::string refusal_of(const std::string& text) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "mine.toml";
+  std::ofstream(file) << text;
+  return message_of<UserError>([&] { read_lhs_rules(file); });
+}
+
+TEST(LhsRules, AreJoinedByPlus) {
+  EXPECT_EQ(parse_lhs_rules("less-memory+critical"),
+            (Rules{LhsRule::less_memory, LhsRule::critical, LhsRule::program}));
+  EXPECT_EQ(parse_lhs_rules("program+near"), (Rules{LhsRule::program, LhsRule::near}));
+}
+
+TEST(LhsRules, CanStandInAFile) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "mine.toml";
+  std::ofstream(file) << "rules = [\"hide\",  # first\n  \"unlock\"]\n";
+  EXPECT_EQ(lhs_rules(file.string()), (Rules{LhsRule::hide, LhsRule::unlock, LhsRule::program}));
+}
+
+TEST(LhsRules, TheExampleIsTheDefault) {
+  const Rules rules = read_lhs_rules(std::filesystem::path(WEFT_SOURCE_DIR) / "examples/lhs_rules.toml");
+  EXPECT_EQ(rules, parse_lhs_rules("memory+release+critical+unlock+consumer+program"));
+}
+
+TEST(LhsRules, RefusesFilesByLine) {
+  EXPECT_TRUE(
+      has_parts(refusal_of("rules = [\n\"memory\",\n\"relase\"]"), {"line 3: unknown rule \"relase\"", "release"}));
+  EXPECT_TRUE(has_parts(refusal_of("rules = [\"near\",\n\"near\"]"), {"line 2: rule near stands twice"}));
+  EXPECT_TRUE(has_parts(refusal_of("rules = [1]"), {"line 1: no text"}));
+  EXPECT_TRUE(has_parts(refusal_of("rules = \"near\""), {"has no list of rules"}));
+  EXPECT_TRUE(has_parts(refusal_of(""), {"has no list of rules"}));
+  EXPECT_TRUE(has_parts(refusal_of("rules = [\"near\"]\nrule = 1"), {"line 2: unknown key \"rule\""}));
+  EXPECT_TRUE(has_parts(refusal_of("rules = ["), {"line 1: "}));
+  EXPECT_TRUE(has_parts(refusal_of(std::string(70'000, '#')), {"larger than"}));
+}
+
+TEST(LhsRules, AMissingFileIsNamed) {
+  const std::string message = message_of<UserError>([] { make_policy("lhs:rules=/nowhere/mine.toml"); });
+  EXPECT_TRUE(has_parts(message, {"can't read the rules /nowhere/mine.toml"}));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,117 @@
+#include "runtime/policy/scheduling/running_tasks.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/policy/builtin/sweep.h"
+#include "runtime/policy/scheduling/list_schedule.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/within_limit.h"
+#include "runtime/simulate/simulator.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/random_graph.h"
+
+namespace weft {
+namespace {
+
+struct Contending {
+  std::shared_ptr<const Graph> graph;
+  TaskCosts costs;
+  PolicyOptions options;
+};
+
+Contending contending(std::uint64_t seed) {
+  testing::Draws draws(seed);
+  Contending result;
+  result.graph = testing::random_graph(seed, {.channels = 3, .collective_percent = 45});
+  for (const Task& task : result.graph->tasks()) {
+    const bool collective = is_collective(task.operation);
+    result.costs.ns.push_back(draws.chance(10) ? 0 : static_cast<double>(draws.between(1000, 50000)));
+    result.costs.cpu_ns.push_back(collective ? result.costs.ns.back() * static_cast<double>(draws.below(3)) : 0);
+  }
+  Machine machine;
+  if (draws.chance(70)) machine.slowdowns = {{"add", "all_reduce", 1.5}};
+  machine.shared_cores = draws.chance(50);
+  result.options.compute_streams = static_cast<int>(draws.between(1, 3));
+  result.options.machine = std::make_shared<const Machine>(machine);
+  result.options.link_of_channel = draws.chance(50) ? std::vector<int>(6, 0) : std::vector<int>{0, 1, 2, 3, 4, 5};
+  return result;
+}
+
+// With an arena of one tensor after the other no plan waits for memory: the timetable is the simulator's.
+TEST(RunningTasks, TimetablesAreTheSimulators) {
+  int slowed = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Contending c = contending(seed);
+    for (const char* policy : {"program", "random", "critical-path"}) {
+      const Order order = make_policy(policy)->order(*c.graph, c.options);
+      const Plan plan = make_plan(c.graph, order, policy);
+      Order with_memory = order;
+      with_memory.added_edges = plan.added_edges;
+      SimulationOptions options;
+      options.link_of_channel = c.options.link_of_channel;
+      const double step = simulate(plan, c.costs, *c.options.machine, options).step_ns;
+      EXPECT_NEAR(timetable_of(*c.graph, with_memory, c.costs, c.options).makespan, step, 1e-6 * step) << seed;
+      slowed += step > makespan_of(*c.graph, with_memory, c.costs.ns) * 1.01 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(slowed, 60);
+}
+
+TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Contending c = contending(seed);
+    ListScheduler scheduler(*c.graph, c.costs, c.options);
+    const double makespan = scheduler.run(upward_rank(*c.graph, c.costs.ns));
+    const double step = timetable_of(*c.graph, scheduler.order(""), c.costs, c.options).makespan;
+    EXPECT_NEAR(makespan, step, 1e-6 * step) << seed;
+  }
+}
+
+TEST(RunningTasks, WithoutContentionItIsTheOtherTimetable) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Contending c = contending(seed);
+    const Order order = make_policy("random")->order(*c.graph, {.compute_streams = 2, .seed = seed});
+    EXPECT_EQ(timetable_of(*c.graph, order, c.costs, {}).makespan, makespan_of(*c.graph, order, c.costs.ns)) << seed;
+  }
+}
+
+TEST(Sweep, IsNeverLongerThanItsStartAndOftenShorter) {
+  int shorter = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Contending c = contending(seed);
+    ListScheduler forward(*c.graph, c.costs, c.options),
+        backward(*c.graph, c.costs, c.options, ListScheduler::Direction::backward);
+    const std::vector<double> rank = upward_rank(*c.graph, c.costs.ns);
+    const double start = forward.run(rank);
+    const Swept swept = sweep(forward, backward, rank, 6);
+    EXPECT_LE(swept.makespan, start) << seed;
+    EXPECT_EQ(forward.run(swept.priority), swept.makespan) << seed;
+    shorter += swept.makespan < start ? 1 : 0;
+  }
+  EXPECT_GE(shorter, 8);
+}
+
+TEST(WithinLimit, AsksAgainUntilThePlanKeepsIt) {
+  int kept_at_once = 0, kept_later = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const auto graph = testing::random_graph(seed, {.tasks = 60, .tensors = 30});
+    const auto scratch = [&](const Order& order) { return make_plan(graph, order, "tried").scratch_bytes; };
+    const TaskCosts costs = costs_of(*graph, {});
+    const auto order_under = [&](const PolicyOptions& options) {
+      ListScheduler scheduler(*graph, costs, options);
+      scheduler.run(upward_rank(*graph, costs.ns));
+      return scheduler.order("");
+    };
+    const PolicyOptions options{.memory_limit = scratch(order_under({})) * 9 / 10};
+    const LimitedOrder found = order_within_limit(*graph, options, order_under);
+    EXPECT_EQ(found.scratch_bytes, scratch(found.order));
+    EXPECT_LE(found.limit, options.memory_limit);
+    if (found.scratch_bytes > options.memory_limit) continue;
+    (found.limit == options.memory_limit ? kept_at_once : kept_later) += 1;
+  }
+  EXPECT_GE(kept_at_once, 1);
+  EXPECT_GE(kept_later, 1);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,152 @@
+// Reports on small graphs whose times are added up by hand.
+#include "runtime/simulate/plan_report.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+
+#include "tests/runtime/plan/rewrites/rewrite_toy.h"
+#include "tests/runtime/priced_toy.h"
+
+namespace weft {
+namespace {
+
+using testing::order_of;
+using testing::problem_of;
+using testing::report_of;
+using testing::ToyGraph;
+
+/// a; then the all-reduce of its result beside b; c reads both.
+std::shared_ptr<const Graph> fork() {
+  ToyGraph toy;
+  const View p = toy.tensor("p", 1024, Role::parameter), q = toy.tensor("q", 64, Role::parameter);
+  toy.compute("a", {write(p)});
+  toy.collective("r", Channel::data, {read_write(p)}, 1024);
+  toy.compute("b", {write(q)});
+  toy.compute("c", {read(p), read(q)});
+  return toy.build();
+}
+
+const std::map<std::string, double> kPrices = {{"a", 1000}, {"r", 5000}, {"b", 3000}, {"c", 500}};
+
+TEST(PlanReport, SerialAndProgramByHand) {
+  const PlanningProblem problem = problem_of(fork(), kPrices);
+  const PlanReport serial = report_plan(problem, "serial"), program = report_plan(problem, "program");
+  ASSERT_TRUE(serial.planned()) << serial.refusal;
+  ASSERT_TRUE(program.planned()) << program.refusal;
+  EXPECT_EQ(serial.policy, "serial");
+  EXPECT_EQ(serial.step_ns(), 9500);
+  EXPECT_EQ(serial.overlap.exposed, 5000);
+  EXPECT_EQ(program.step_ns(), 6500);
+  EXPECT_EQ(program.overlap.communication, 5000);
+  EXPECT_EQ(program.overlap.exposed, 2000);
+  for (const PlanReport& report : {serial, program}) {
+    EXPECT_EQ(report.bounds.critical_path, 6500);
+    EXPECT_EQ(report.bounds.best(), 6500);
+    EXPECT_EQ(report.compute_alone_ns, 4500);
+    EXPECT_EQ(report.communication_alone_ns, 5000);
+    EXPECT_GE(report.memory_bytes, 4096 + 256);
+    EXPECT_GE(report.planning_ms, 0);
+    EXPECT_EQ(report.costs.ns.size(), report.plan->graph->tasks().size());
+  }
+  EXPECT_NEAR(serial.gap(), 3.0 / 6.5, 1e-12);
+  EXPECT_EQ(program.gap(), 0);
+  ASSERT_EQ(program.channels.size(), 1U);
+  EXPECT_EQ(program.channels[0].stream, "data");
+  EXPECT_EQ(program.channels[0].busy_ns, 5000);
+  EXPECT_EQ(program.channels[0].exposed_ns, 2000);
+}
+
+TEST(PlanReport, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
+  PlanReport report = report_plan(problem_of(fork(), kPrices), "program");
+  const auto plan = report.plan;
+  simulate_again(report, problem_of(fork(), {{"a", 1000}, {"r", 5000}, {"b", 6000}, {"c", 500}}));
+  EXPECT_EQ(report.plan, plan);
+  EXPECT_EQ(report.step_ns(), 7500);
+  EXPECT_EQ(report.bounds.best(), 7500);
+  EXPECT_EQ(report.overlap.exposed, 0);
+  EXPECT_EQ(report.compute_alone_ns, 7500);
+  EXPECT_EQ(report.communication_alone_ns, 5000);
+}
+
+TEST(PlanReport, EveryChannelHasItsTimes) {
+  ToyGraph toy;
+  const View p = toy.tensor("p", 8, Role::parameter), q = toy.tensor("q", 8, Role::parameter);
+  toy.compute("a", {write(p), write(q)});
+  toy.collective("x1", Channel::x, {read_write(p)});
+  toy.collective("d1", Channel::data, {read_write(q)});
+  toy.compute("b", {read(q)});
+  const auto graph = toy.build();
+  const PlanningProblem problem = problem_of(graph, {{"a", 1000}, {"x1", 4000}, {"d1", 2000}, {"b", 1500}});
+  const PlanReport report =
+      report_of(problem, order_of(*graph, 1, {{"a", "compute0"}, {"x1", "x"}, {"d1", "data"}, {"b", "compute0"}}));
+  // b runs at 3000-4500 beside x1 (1000-5000), d1 at 1000-3000 beside nothing.
+  ASSERT_EQ(report.channels.size(), 2U);
+  EXPECT_EQ(report.channels[0].stream, "x");
+  EXPECT_EQ(report.channels[0].busy_ns, 4000);
+  EXPECT_EQ(report.channels[0].exposed_ns, 2500);
+  EXPECT_EQ(report.channels[1].stream, "data");
+  EXPECT_EQ(report.channels[1].busy_ns, 2000);
+  EXPECT_EQ(report.channels[1].exposed_ns, 2000);
+}
+
+TEST(PlanReport, RewritesOfTheProblemCount) {
+  testing::ReductionToy toy;
+  const View p = toy.tensor("p", 1024), q = toy.tensor("q", 1024);
+  toy.compute("a", {write(p), write(q)});
+  toy.reduce("r", p);
+  toy.reduce("s", q);
+  toy.compute("b", {read(p), read(q)});
+  PlanningProblem problem = problem_of(toy.build(), {}, 100);
+  EXPECT_EQ(report_plan(problem, "serial").plan->graph->fingerprint(), problem.graph->fingerprint());
+  problem.rewrites = parse_rewrites("split-collective=2KB");
+  const PlanReport split = report_plan(problem, "serial");
+  ASSERT_TRUE(split.planned()) << split.refusal;
+  EXPECT_EQ(split.plan->graph->tasks().size(), 6U);
+  EXPECT_EQ(split.costs.ns.size(), 6U);
+  EXPECT_EQ(split.step_ns(), 600);
+  problem.rewrites = parse_rewrites("bucket");
+  const PlanReport bucket = report_plan(problem, "serial");
+  ASSERT_TRUE(bucket.planned()) << bucket.refusal;
+  EXPECT_EQ(bucket.plan->graph->tasks().size(), 3U);
+  EXPECT_EQ(bucket.bounds.best(), 300);
+}
+
+TEST(PlanReport, WhatIsRefusedIsKept) {
+  const PlanningProblem problem = problem_of(fork(), kPrices);
+  const PlanReport unknown = report_plan(problem, "programm");
+  EXPECT_FALSE(unknown.planned());
+  EXPECT_NE(unknown.refusal.find("program"), std::string::npos) << unknown.refusal;
+  EXPECT_NE(report_plan(problem, "file:missing.json").refusal.find("missing.json"), std::string::npos);
+  PlanningProblem streams = problem;
+  streams.options.compute_streams = 0;
+  const PlanReport none = report_plan(streams, "program");
+  EXPECT_NE(none.refusal.find("compute streams"), std::string::npos) << none.refusal;
+  PlanningProblem noise = problem;
+  noise.simulation.noise = -1;
+  EXPECT_NE(report_plan(noise, "program").refusal.find("noise"), std::string::npos);
+}
+
+TEST(PlanReport, TheLeastBoundIsThatOfAnyGraphThatWasPlanned) {
+  std::vector<PlanReport> reports(4);
+  reports[0].bounds.critical_path = 30;
+  reports[1].bounds.work = 20;
+  reports[2].bounds.critical_path = 10;
+  reports[2].refusal = "no";
+  reports[3].bounds.one_machine = 25;
+  EXPECT_EQ(least_bound(reports), 20);
+  EXPECT_EQ(least_bound({}), std::numeric_limits<double>::infinity());
+}
+
+TEST(PlanReport, HiddenIsTheShareOfWhatCouldBeSaved) {
+  EXPECT_EQ(hidden_share(100, 100, 60), 0);
+  EXPECT_EQ(hidden_share(60, 100, 60), 1);
+  EXPECT_EQ(hidden_share(70, 100, 60), 0.75);
+  EXPECT_LT(hidden_share(110, 100, 60), 0);  // worse than serial
+  EXPECT_EQ(hidden_share(100, 100, 100), 0);
+  EXPECT_EQ(hidden_share(90, 100, 120), 0);
+}
+
+}  // namespace
+}  // namespace weft

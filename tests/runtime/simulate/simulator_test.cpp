@@ -1,0 +1,388 @@
+#include "runtime/simulate/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "inspect/drawing/timeline.h"
+#include "inspect/formats/chrome_trace.h"
+#include "runtime/plan/recording.h"
+#include "runtime/simulate/bounds.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+using testing::order_of;
+using testing::ToyGraph;
+
+TaskCosts costs_of(const Graph& graph, const std::map<std::string, double>& ns,
+                   const std::map<std::string, double>& cpu_ns = {}) {
+  TaskCosts costs;
+  for (const Task& task : graph.tasks()) {
+    costs.ns.push_back(ns.at(task.name));
+    costs.cpu_ns.push_back(cpu_ns.contains(task.name) ? cpu_ns.at(task.name) : 0);
+  }
+  return costs;
+}
+
+/// "begin-end" of a task in a step of a rank.
+std::string when(const Plan& plan, const StepTrace& step, const std::string& task) {
+  const Position at = plan.position[plan.graph->find_task(task).index()];
+  const TaskTime time = step.times[at.stream.index()][at.entry];
+  return std::to_string(time.begin) + "-" + std::to_string(time.end);
+}
+std::string when(const Plan& plan, const Simulation& simulation, const std::string& task, std::size_t rank = 0) {
+  return when(plan, simulation.ranks.at(rank).steps.back(), task);
+}
+
+// All channels on links of their own, unless said.
+SimulationOptions options_of(std::vector<int> links = {0, 1, 2, 3, 4, 5}) {
+  SimulationOptions options;
+  options.link_of_channel = std::move(links);
+  return options;
+}
+
+/// a on compute0; then b on compute0, c on x and d on data, all at once.
+struct Fan {
+  Fan() {
+    ToyGraph toy;
+    const View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
+    toy.compute("a", {write(p), write(q), write(r)});
+    toy.compute("b", {read(p)});
+    toy.collective("c", Channel::x, {read_write(q)});
+    toy.collective("d", Channel::data, {read_write(r)});
+    const auto graph = toy.build();
+    plan = make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}, {"c", "x"}, {"d", "data"}, {"b", "compute0"}}),
+                     "mine");
+  }
+  Simulation run(const std::map<std::string, double>& ns, const Machine& machine = {},
+                 const SimulationOptions& options = options_of(), const std::map<std::string, double>& cpu = {}) const {
+    return simulate(plan, costs_of(*plan.graph, ns, cpu), machine, options);
+  }
+  Plan plan;
+};
+
+TEST(Simulator, OverlapsStreams) {
+  const Fan fan;
+  const Simulation result = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}});
+  EXPECT_EQ(result.step_ns, 30);
+  EXPECT_EQ(result.events, 4);
+  ASSERT_EQ(result.ranks.size(), 1U);
+  EXPECT_EQ(when(fan.plan, result, "a"), "0-10");
+  EXPECT_EQ(when(fan.plan, result, "b"), "10-15");
+  EXPECT_EQ(when(fan.plan, result, "c"), "10-30");
+  EXPECT_EQ(when(fan.plan, result, "d"), "10-17");
+  EXPECT_EQ(result.ranks[0].contention_ns, 0);
+}
+
+TEST(Simulator, CollectivesOnOneLinkShareItEvenly) {
+  const Fan fan;
+  const Simulation result = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 10}}, {}, options_of({0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(when(fan.plan, result, "d"), "10-30");  // at half of the rate
+  EXPECT_EQ(when(fan.plan, result, "c"), "10-40");  // 10 of its 20 by then, the rest alone
+  EXPECT_EQ(result.step_ns, 40);
+}
+
+TEST(Simulator, ComputationsBesideACollectiveAreSlowedDown) {
+  const Fan fan;
+  Machine machine;
+  machine.slowdowns = {{"add", "all_reduce", 1.5}};
+  const Simulation result = fan.run({{"a", 10}, {"b", 30}, {"c", 15}, {"d", 15}}, machine);
+  EXPECT_EQ(when(fan.plan, result, "b"), "10-45");  // 10 of its 30 while they run, not slower for two than for one
+  EXPECT_NEAR(result.ranks[0].contention_ns, 5, 1e-9);
+  machine.slowdowns = {{"gemm", "all_reduce", 1.5}, {"add", "all_gather", 3}};
+  EXPECT_EQ(fan.run({{"a", 10}, {"b", 30}, {"c", 15}, {"d", 15}}, machine).step_ns, 40);
+}
+
+TEST(Simulator, TransportsTakeCoresFromComputations) {
+  const Fan fan;
+  Machine machine;
+  machine.cores = 2;
+  const std::map<std::string, double> ns = {{"a", 10}, {"b", 30}, {"c", 20}, {"d", 0}};
+  EXPECT_EQ(fan.run(ns, machine, options_of(), {{"c", 20}}).step_ns, 40);  // its cores are its own
+  machine.shared_cores = true;
+  const Simulation half = fan.run(ns, machine, options_of(), {{"c", 20}});
+  EXPECT_EQ(when(fan.plan, half, "c"), "10-30");
+  EXPECT_EQ(when(fan.plan, half, "b"), "10-50");  // half of it in the first 20
+  // A transport that takes both leaves none: b can begin its work when it ends.
+  EXPECT_EQ(when(fan.plan, fan.run(ns, machine, options_of(), {{"c", 40}}), "b"), "10-60");
+}
+
+TEST(Simulator, TransportsThatWantMoreCoresThanThereAreGoSlower) {
+  const Fan fan;
+  Machine machine;
+  machine.cores = 1;
+  machine.shared_cores = true;
+  const Simulation result =
+      fan.run({{"a", 10}, {"b", 30}, {"c", 20}, {"d", 20}}, machine, options_of(), {{"c", 20}, {"d", 20}});
+  EXPECT_EQ(when(fan.plan, result, "c"), "10-50");
+  EXPECT_EQ(when(fan.plan, result, "d"), "10-50");
+  EXPECT_EQ(when(fan.plan, result, "b"), "10-80");  // no core until then
+}
+
+TEST(Simulator, TwoComputeStreamsShareTheCoresBesideATransport) {
+  ToyGraph toy;
+  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8, Role::parameter);
+  toy.compute("a", {write(p)});
+  toy.compute("b", {write(q)});
+  toy.collective("c", Channel::x, {read_write(r)});
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"c", "x"}}), "mine");
+  Machine machine;
+  machine.cores = 4;
+  machine.shared_cores = true;
+  const TaskCosts costs = costs_of(*graph, {{"a", 10}, {"b", 40}, {"c", 30}}, {{"c", 60}});
+  const Simulation result = simulate(plan, costs, machine, options_of());
+  // Two cores are left for two streams of two: half of the rate each, until a ends and b has its two to itself.
+  EXPECT_EQ(when(plan, result, "a"), "0-20");
+  EXPECT_EQ(when(plan, result, "b"), "0-50");
+}
+
+TEST(Simulator, TakesZeroCostTasks) {
+  const Fan fan;
+  const Simulation result = fan.run({{"a", 0}, {"b", 0}, {"c", 0}, {"d", 0}});
+  EXPECT_EQ(result.step_ns, 0);
+  EXPECT_EQ(result.events, 4);
+  const Simulation some = fan.run({{"a", 3}, {"b", 0}, {"c", 0}, {"d", 2}});
+  EXPECT_EQ(when(fan.plan, some, "c"), "3-3");
+  EXPECT_EQ(some.step_ns, 5);
+}
+
+TEST(Simulator, StepsFollowOneAnother) {
+  const Fan fan;
+  SimulationOptions options = options_of();
+  options.steps = 3;
+  const Simulation result = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}}, {}, options);
+  EXPECT_EQ(result.step_ns, 30);
+  EXPECT_EQ(result.events, 12);
+  const std::vector<StepTrace>& steps = result.ranks[0].steps;
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[2].step, 2);
+  EXPECT_EQ(steps[2].begin, 60);
+  EXPECT_EQ(steps[2].end, 90);
+  EXPECT_EQ(when(fan.plan, steps[1], "c"), "40-60");
+}
+
+TEST(Simulator, AStragglerHoldsUpItsGroup) {
+  const Fan fan;
+  SimulationOptions options = options_of();
+  options.grid.x = 2;
+  options.grid.data = 2;
+  options.slow_rank = 3;
+  const Simulation result = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}}, {}, options);
+  ASSERT_EQ(result.ranks.size(), 4U);
+  EXPECT_EQ(result.events, 16);
+  // Rank 0 takes 30 for a. Ranks 0 and 1 differ in x, ranks 0 and 2 in data.
+  EXPECT_EQ(when(fan.plan, result, "c", 0), "30-50");
+  EXPECT_EQ(when(fan.plan, result, "c", 1), "10-50");  // there from 10 on
+  EXPECT_EQ(when(fan.plan, result, "c", 2), "10-30");
+  EXPECT_EQ(when(fan.plan, result, "d", 1), "10-17");
+  EXPECT_EQ(when(fan.plan, result, "d", 2), "10-37");
+  EXPECT_EQ(when(fan.plan, result, "b", 0), "30-45");
+  EXPECT_EQ(result.step_ns, 50);
+  options.traced_ranks = 2;
+  const Simulation fewer = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}}, {}, options);
+  EXPECT_EQ(fewer.ranks.size(), 2U);
+  EXPECT_EQ(fewer.step_ns, 50);
+}
+
+// A collective goes at the rate of its slowest member: rank 0 has its x group's sum beside the data group's.
+TEST(Simulator, ACollectiveGoesAtTheRateOfItsSlowestMember) {
+  const Fan fan;
+  SimulationOptions options = options_of({0, 0, 0, 0, 0, 0});
+  options.grid.x = 2;
+  options.grid.data = 2;
+  options.slow_rank = 2;
+  const Simulation result = fan.run({{"a", 10}, {"b", 0}, {"c", 20}, {"d", 20}}, {}, options);
+  // From 10: c of ranks 2 and 3, d of ranks 1 and 3, both of which rank 3 has at half of the rate. From 20 all four
+  // run, and each rank has two.
+  EXPECT_EQ(when(fan.plan, result, "c", 2), "10-50");
+  EXPECT_EQ(when(fan.plan, result, "d", 1), "10-50");
+  // At 50 the sums of the others end; those of rank 0 have done 15 of 20, and it still has both.
+  EXPECT_EQ(when(fan.plan, result, "c", 0), "20-60");
+  EXPECT_EQ(when(fan.plan, result, "d", 0), "20-60");
+}
+
+TEST(Simulator, NoiseIsOfTheSeedAlone) {
+  const Fan fan;
+  SimulationOptions options = options_of();
+  options.grid.data = 4;
+  options.noise = 0.2;
+  options.seed = 7;
+  options.steps = 2;
+  const std::map<std::string, double> ns = {{"a", 1e6}, {"b", 5e5}, {"c", 2e6}, {"d", 7e5}};
+  const Simulation one = fan.run(ns, {}, options), two = fan.run(ns, {}, options);
+  EXPECT_EQ(one.step_ns, two.step_ns);
+  EXPECT_EQ(when(fan.plan, one, "d", 3), when(fan.plan, two, "d", 3));
+  EXPECT_NE(when(fan.plan, one.ranks[0].steps[0], "a"), when(fan.plan, one.ranks[1].steps[0], "a"));
+  options.seed = 8;
+  EXPECT_NE(fan.run(ns, {}, options).step_ns, one.step_ns);
+  options.noise = 1e-9;
+  EXPECT_NEAR(fan.run(ns, {}, options).step_ns, 3e6, 1);
+}
+
+TEST(Simulator, NoiseHasTheMeanAndDeviationAskedFor) {
+  ToyGraph toy;
+  std::vector<std::pair<std::string, std::string>> order;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string name = std::to_string(i);
+    toy.compute("t" + name, {write(toy.tensor("x" + name, 1))});
+    order.emplace_back("t" + name, "compute0");
+  }
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, order_of(*graph, 1, order), "mine");
+  TaskCosts costs{std::vector<double>(4000, 1e9), std::vector<double>(4000, 0)};
+  SimulationOptions options = options_of();
+  options.noise = 0.3;
+  const Simulation result = simulate(plan, costs, {}, options);
+  double squares = 0;
+  for (const TaskTime& time : result.ranks[0].steps[0].times[0]) {
+    const double factor = static_cast<double>(time.end - time.begin) * 1e-9;
+    squares += (factor - 1) * (factor - 1);
+  }
+  EXPECT_NEAR(result.step_ns, 4000 * 1e9, 4000 * 1e9 * 0.02);
+  EXPECT_NEAR(std::sqrt(squares / 4000), 0.3, 0.02);
+}
+
+TEST(Simulator, SaysWhoWaitsForWhomInADeadlock) {
+  Fan fan;
+  // a waits for d, which waits for a.
+  fan.plan.streams[0].entries[0].waits = {{fan.plan.position[fan.plan.graph->find_task("d").index()].stream, 0, 0}};
+  try {
+    fan.run({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}});
+    FAIL() << "it ran";
+  } catch (const RuntimeFault& fault) {
+    const std::string message = fault.what();
+    for (const char* part :
+         {"standstill", "'a' (compute0) waits for 'd' (data)", "'d' (data) waits for 'a' (compute0)"}) {
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+  }
+}
+
+TEST(Simulator, RefusesOptionsOutOfRange) {
+  const Fan fan;
+  const std::map<std::string, double> ns = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}};
+  const auto refused = [&](auto change) {
+    SimulationOptions options = options_of();
+    change(options);
+    EXPECT_THROW(fan.run(ns, {}, options), UserError);
+  };
+  refused([](SimulationOptions& options) { options.steps = 0; });
+  refused([](SimulationOptions& options) { options.noise = -1; });
+  refused([](SimulationOptions& options) { options.noise = NAN; });
+  refused([](SimulationOptions& options) { options.slow_rank = 0; });
+  EXPECT_THROW(simulate(fan.plan, {}, {}, options_of()), std::logic_error);
+  EXPECT_THROW(fan.run(ns, {}, options_of({0, 0})), std::logic_error);
+}
+
+TEST(Simulator, ItsTracesAreWhatReportsAreMadeOf) {
+  const Fan fan;
+  SimulationOptions options = options_of();
+  options.steps = 2;
+  const Simulation result = fan.run({{"a", 1000}, {"b", 500}, {"c", 2000}, {"d", 700}}, {}, options);
+  const OverlapSummary summary = summarize(fan.plan, result.ranks[0].steps[1]);
+  EXPECT_EQ(summary.compute, 1500);
+  EXPECT_EQ(summary.communication, 2000);
+  EXPECT_EQ(summary.exposed, 1500);
+  const RankTrace rank{0, result.ranks[0].steps};
+  const auto json = nlohmann::json::parse(chrome_trace_json(record(fan.plan, std::span(&rank, 1), 1)));
+  int tasks = 0;
+  for (const auto& event : json.at("traceEvents")) {
+    if (event.at("ph") == "X" && fan.plan.graph->find_task(event.at("name").get<std::string>()).valid()) ++tasks;
+  }
+  EXPECT_EQ(tasks, 8);
+  const RankTrace traced{0, result.ranks[0].steps};
+  const Recording recording = record(fan.plan, {&traced, 1}, 1);
+  EXPECT_NE(timeline_text(recording, recording.ranks[0].steps[1]).find("compute0 |"), std::string::npos);
+}
+
+TaskCosts random_costs(const Graph& graph, testing::Draws& draws) {
+  TaskCosts costs;
+  for (const Task& task : graph.tasks()) {
+    costs.ns.push_back(draws.chance(15) ? 0 : static_cast<double>(draws.between(1, 1000)));
+    costs.cpu_ns.push_back(
+        is_collective(task.operation) ? costs.ns.back() * static_cast<double>(draws.between(0, 4)) / 2 : 0);
+  }
+  return costs;
+}
+
+Machine random_machine(testing::Draws& draws) {
+  Machine machine;
+  machine.cores = static_cast<double>(draws.between(1, 4));
+  machine.shared_cores = draws.chance(50);
+  if (draws.chance(50)) machine.slowdowns = {{"", "all_reduce", 1 + static_cast<double>(draws.between(0, 10)) / 10}};
+  return machine;
+}
+
+TEST(Simulator, IsNeverFasterThanAnyLowerBound) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    testing::Draws draws(seed);
+    testing::RandomGraphOptions size;
+    size.channels = 3;
+    const auto graph = testing::random_graph(seed, size);
+    const int streams = static_cast<int>(draws.between(1, 3));
+    const Plan plan =
+        make_plan(graph, testing::RandomPolicy(seed, 3).order(*graph, {.compute_streams = streams}), "random");
+    const TaskCosts costs = random_costs(*graph, draws);
+    const Machine machine = random_machine(draws);
+    SimulationOptions options = draws.chance(50) ? options_of() : options_of({0, 0, 0, 0, 1, 1});
+    const Bounds bounds = lower_bounds(*graph, costs, machine, streams, options.link_of_channel);
+    const double step = simulate(plan, costs, machine, options).step_ns;
+    for (const double bound : {bounds.critical_path, bounds.work, bounds.one_machine, bounds.energy}) {
+      EXPECT_GE(step, bound * (1 - 1e-9)) << seed;
+    }
+    EXPECT_GE(bounds.one_machine, bounds.work * (1 - 1e-9)) << seed;
+    EXPECT_GE(bounds.one_machine, bounds.critical_path * (1 - 1e-9)) << seed;
+    // Somebody always works, at worst three collectives on one link, or without a core.
+    EXPECT_LE(step, 10 * std::accumulate(costs.ns.begin(), costs.ns.end(), 0.0)) << seed;
+  }
+}
+
+// One rank stands for all: simulating all of them, nearly alike, gives the same times.
+TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    testing::Draws draws(seed);
+    testing::RandomGraphOptions size;
+    size.channels = 3;
+    const auto graph = testing::random_graph(seed, size);
+    const Plan plan = make_plan(graph, testing::RandomPolicy(seed).order(*graph, {.compute_streams = 2}), "random");
+    const TaskCosts costs = random_costs(*graph, draws);
+    const Machine machine = random_machine(draws);
+    SimulationOptions options = options_of({0, 0, 0, 0, 1, 1});
+    options.grid.x = options.grid.z = 2;
+    options.grid.data = 3;
+    const Simulation one = simulate(plan, costs, machine, options);
+    options.slow_rank = 1 + 1e-12;
+    const Simulation all = simulate(plan, costs, machine, options);
+    ASSERT_EQ(all.ranks.size(), 12U);
+    EXPECT_NEAR(one.step_ns, all.step_ns, 1e-6 * one.step_ns) << seed;
+    EXPECT_EQ(all.events, 12 * one.events);
+    // Within a rank, entries of a stream follow one another and waits hold.
+    for (const SimulatedRank& rank : all.ranks) {
+      for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+        for (std::size_t i = 0; i < plan.streams[s].entries.size(); ++i) {
+          const TaskTime time = rank.steps[0].times[s][i];
+          EXPECT_LE(time.begin, time.end);
+          if (i > 0) {
+            EXPECT_LE(rank.steps[0].times[s][i - 1].end, time.begin);
+          }
+          for (const Wait& wait : plan.streams[s].entries[i].waits) {
+            if (wait.distance == 0) {
+              EXPECT_LE(rank.steps[0].times[wait.stream.index()][wait.entry].end, time.begin);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,244 @@
+// Comparisons written by hand: their statistics, and what is shown of them.
+#include "study/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace weft {
+namespace {
+
+constexpr double kMs = 1e6;
+
+PlanReport report(const std::string& policy, double step_ms, double bound_ms, double exposed_ms) {
+  PlanReport report;
+  report.policy = policy;
+  report.simulation.step_ns = step_ms * kMs;
+  report.simulation.ranks.emplace_back();
+  report.simulation.ranks[0].contention_ns = 0.25 * kMs;
+  report.bounds.critical_path = bound_ms / 2 * kMs;
+  report.bounds.work = bound_ms / 4 * kMs;
+  report.bounds.one_machine = bound_ms * kMs;
+  report.overlap.communication = 12'000'000;
+  report.overlap.exposed = static_cast<std::int64_t>(exposed_ms * kMs);
+  report.overlap.overlapped = report.overlap.communication - report.overlap.exposed;
+  report.channels = {{"x", 8 * kMs, exposed_ms / 4 * kMs}, {"data", 4 * kMs, exposed_ms * 3 / 4 * kMs}};
+  report.compute_alone_ns = 8 * kMs;
+  report.communication_alone_ns = 12 * kMs;
+  report.memory_bytes = 3 << 20;
+  report.planning_ms = 1.5;
+  return report;
+}
+
+PlanReport refused(const std::string& policy) {
+  PlanReport report;
+  report.policy = policy;
+  report.refusal = "it can't";
+  return report;
+}
+
+Comparison comparison() {
+  Comparison comparison;
+  comparison.title = "A model";
+  comparison.source = "thin air";
+  comparison.reports = {report("serial", 20, 8, 12), refused("broken"), report("program", 10, 8, 3)};
+  return comparison;
+}
+
+MeasuredSteps measured(std::vector<double> ms) {
+  MeasuredSteps steps;
+  for (const double value : ms) steps.ns.push_back(value * kMs);
+  steps.exposed_ns = 2 * kMs;
+  steps.communication_ns = 6 * kMs;
+  return steps;
+}
+
+Comparison measured_comparison() {
+  Comparison all = comparison();
+  all.measured = {measured({22, 18, 20, 21, 19}), {}, measured({8, 16, 12})};
+  return all;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(MeasuredSteps, QuantilesLieBetweenSamples) {
+  const MeasuredSteps steps = measured({40, 10, 20, 30});
+  EXPECT_EQ(steps.median(), 25 * kMs);
+  EXPECT_EQ(steps.quantile(0), 10 * kMs);
+  EXPECT_EQ(steps.quantile(1), 40 * kMs);
+  EXPECT_EQ(steps.quantile(0.25), 17.5 * kMs);
+  EXPECT_EQ(measured({7}).quantile(0.9), 7 * kMs);
+  EXPECT_EQ(MeasuredSteps().median(), 0);
+}
+
+TEST(RankedAlike, CountsPairsThatDifferEnough) {
+  Comparison three;
+  three.reports = {report("a", 10, 1, 0), report("b", 20, 1, 0), report("c", 30, 1, 0)};
+  three.measured = {measured({11}), measured({25}), measured({24})};
+  EXPECT_NEAR(ranked_alike(three, 0.03), 2.0 / 3, 1e-12);  // b and c are measured the other way round
+  EXPECT_EQ(ranked_alike(three, 0.05), 1);                 // which differ by 4.2 %
+  EXPECT_EQ(ranked_alike(three, 10), 1);                   // no pair is left
+  three.reports[1] = refused("b");
+  EXPECT_EQ(ranked_alike(three, 0.03), 1);
+}
+
+TEST(RankedAlike, EqualSimulatedTimesRankNothing) {
+  Comparison two;
+  two.reports = {report("a", 10, 1, 0), report("b", 10, 1, 0)};
+  two.measured = {measured({11}), measured({25})};
+  EXPECT_EQ(ranked_alike(two, 0.03), 0);
+  std::swap(two.measured[0], two.measured[1]);
+  EXPECT_EQ(ranked_alike(two, 0.03), 0);
+}
+
+TEST(ParetoFront, KeepsWhatNoOtherBeatsInBoth) {
+  const std::vector<LimitedPlan> front = pareto_front({{"slow", 0, 100, 50},
+                                                       {"small", 10, 40, 70},
+                                                       {"fast", 0, 200, 20},
+                                                       {"beaten", 0, 150, 60},
+                                                       {"tie", 0, 100, 55},
+                                                       {"same time", 0, 300, 20}});
+  ASSERT_EQ(front.size(), 3U);
+  EXPECT_EQ(front[0].policy, "small");
+  EXPECT_EQ(front[1].policy, "slow");
+  EXPECT_EQ(front[2].policy, "fast");
+  EXPECT_TRUE(pareto_front({}).empty());
+}
+
+TEST(Comparison, TheTerminalsTable) {
+  EXPECT_EQ(comparison_text(comparison(), TableStyle::terminal),
+            "A model\n"
+            "Costs: thin air.\n"
+            "\n"
+            "policy   step ms  speed-up  gap %  hidden %  exposed ms  overlap %  contention ms    memory  planning ms  "
+            "exp. x  exp. data\n"
+            "serial     20.00     1.000  150.0       0.0       12.00        0.0           0.25  3.00 MiB          1.5  "
+            "  3.00       9.00\n"
+            "program    10.00     2.000   25.0      83.3        3.00       75.0           0.25  3.00 MiB          1.5  "
+            "  0.75       2.25\n"
+            "\n"
+            "No order can take less than 8.00 ms (critical path 4.00, work 2.00, one machine 8.00); computing alone "
+            "takes 8.00 ms, communicating alone 12.00 ms.\n"
+            "broken: no plan: it can't\n");
+}
+
+TEST(Comparison, TheMarkdownTable) {
+  Comparison small = comparison();
+  small.reports.erase(small.reports.begin() + 1);
+  for (PlanReport& report : small.reports) report.channels.pop_back();  // one channel says what "exposed ms" does
+  small.reports[0].bounds.energy = 7 * kMs;
+  const std::string text = comparison_text(small, TableStyle::markdown);
+  EXPECT_TRUE(
+      has(text,
+          "| policy  | step ms | speed-up | gap % | hidden % | exposed ms | overlap % | contention ms |   memory "
+          "| planning ms |\n"
+          "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+          "| serial  |   20.00 |    1.000 | 150.0 |      0.0 |      12.00 |       0.0 |          0.25 | 3.00 MiB "
+          "|         1.5 |\n"
+          "| program |   10.00 |    2.000 |  25.0 |     83.3 |       3.00 |      75.0 |          0.25 | 3.00 MiB "
+          "|         1.5 |\n"))
+      << text;
+  EXPECT_TRUE(has(text, "one machine 8.00, cores 7.00)")) << text;
+}
+
+TEST(Comparison, MeasuredColumns) {
+  const std::string text = comparison_text(measured_comparison(), TableStyle::terminal);
+  EXPECT_TRUE(has(text, "measured ms  spread %  error %  hidden %\n")) << text;
+  // serial: quartiles 19 and 21 of 20; program: 10 and 14 of 12; (20 − 12) of (20 − 8).
+  EXPECT_TRUE(has(text, "20.00      10.0      0.0       0.0\n")) << text;
+  EXPECT_TRUE(has(text, "12.00      33.3    -16.7      66.7\n")) << text;
+  EXPECT_TRUE(has(text, "more than 3 %, 100 % are ranked alike")) << text;
+  EXPECT_FALSE(has(text, "stale")) << text;
+}
+
+// No step can be shorter than its bound: then the costs aren't those of this machine, or no longer.
+TEST(Comparison, MeasuredBelowTheBoundMeansAStaleProfile) {
+  Comparison stale = measured_comparison();
+  stale.measured[2] = measured({7.5});
+  const std::string text = comparison_text(stale, TableStyle::terminal);
+  EXPECT_TRUE(has(text, "profile stale: program was measured 7.50 ms, below its bound of 8.00 ms\n")) << text;
+  EXPECT_FALSE(has(text, "stale: serial"));
+}
+
+TEST(Comparison, WithoutSerialThereIsNoSpeedUp) {
+  Comparison alone;
+  alone.reports = {report("program", 10, 8, 3)};
+  EXPECT_EQ(alone.serial(), nullptr);
+  EXPECT_TRUE(has(comparison_text(alone, TableStyle::terminal), "10.00         -   25.0         -"));
+  EXPECT_FALSE(comparison_json(alone).at("policies").at(0).contains("speed_up"));
+  alone.reports[0].policy = "serial";
+  EXPECT_EQ(alone.serial(), &alone.reports[0]);
+}
+
+TEST(Comparison, NothingPlannedIsNoTableOfNonsense) {
+  Comparison none;
+  none.reports = {refused("serial")};
+  EXPECT_EQ(none.serial(), nullptr);
+  EXPECT_FALSE(std::isfinite(none.bound_ns()));
+  const std::string text = comparison_text(none, TableStyle::terminal);
+  EXPECT_FALSE(has(text, "No order")) << text;
+  EXPECT_TRUE(has(text, "serial: no plan: it can't"));
+  EXPECT_FALSE(comparison_json(none).contains("least_bound_ms"));
+}
+
+TEST(Comparison, TheLeastBoundIsOfAnyGraph) {
+  Comparison rewritten = comparison();
+  rewritten.reports.push_back(report("rewriter", 9, 5, 1));
+  EXPECT_EQ(rewritten.bound_ns(), 5 * kMs);
+  const auto json = comparison_json(rewritten);
+  EXPECT_NEAR(json.at("policies").at(2).at("hidden").get<double>(), 10.0 / 15, 1e-12);
+  EXPECT_NEAR(json.at("policies").at(2).at("gap").get<double>(), 0.25, 1e-12);  // of its own graph's
+  EXPECT_TRUE(has(comparison_text(rewritten, TableStyle::terminal), "less than 5.00 ms"));
+}
+
+TEST(Comparison, AsJson) {
+  Comparison all = measured_comparison();
+  all.limited = {{"program", 1 << 20, 2 << 20, 15 * kMs}};
+  const auto json = nlohmann::json::parse(comparison_json(all).dump());
+  EXPECT_EQ(json.at("title"), "A model");
+  EXPECT_EQ(json.at("costs"), "thin air");
+  EXPECT_NEAR(json.at("least_bound_ms").get<double>(), 8, 1e-9);
+  EXPECT_EQ(json.at("ranked_alike"), 1.0);
+  ASSERT_EQ(json.at("policies").size(), 3U);
+  EXPECT_EQ(json.at("policies").at(1), (nlohmann::json{{"policy", "broken"}, {"refused", "it can't"}}));
+  const auto& program = json.at("policies").at(2);
+  const auto near = [&](const char* pointer, double expected) {
+    EXPECT_NEAR(program.at(nlohmann::json::json_pointer(pointer)).get<double>(), expected, 1e-9) << pointer;
+  };
+  EXPECT_EQ(program.at("policy"), "program");
+  near("/step_ms", 10);
+  near("/gap", 0.25);
+  near("/bounds_ms/critical_path", 4);
+  near("/bounds_ms/work", 2);
+  near("/bounds_ms/one_machine", 8);
+  near("/bounds_ms/energy", 0);
+  near("/speed_up", 2);
+  near("/hidden", 10.0 / 12);
+  near("/exposed_ms", 3);
+  near("/communication_ms", 12);
+  near("/overlap", 0.75);
+  near("/contention_ms", 0.25);
+  near("/memory_bytes", 3 << 20);
+  near("/planning_ms", 1.5);
+  near("/channels/x/busy_ms", 8);
+  near("/channels/data/exposed_ms", 2.25);
+  near("/measured/steps", 3);
+  near("/measured/median_ms", 12);
+  near("/measured/lower_quartile_ms", 10);
+  near("/measured/upper_quartile_ms", 14);
+  near("/measured/exposed_ms", 2);
+  near("/measured/communication_ms", 6);
+  near("/measured/simulated_error", 10.0 / 12 - 1);
+  EXPECT_EQ(json.at("pareto").at(0).at("policy"), "program");
+  EXPECT_EQ(json.at("pareto").at(0).at("memory_bytes"), 2 << 20);
+  EXPECT_TRUE(has(comparison_text(all, TableStyle::terminal),
+                  "\nTime against memory: plans that no other one beats in both.\n"
+                  "policy     memory  step ms\n"
+                  "program  2.00 MiB    15.00\n"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,87 @@
+// Which folders are checkpoints, and which of them stay.
+#include "train/checkpoint/checkpoint_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+class Checkpoints : public ::testing::Test {
+ protected:
+  std::filesystem::path add(std::int64_t step) const {
+    const auto path = checkpoint_path(folder_.path(), step);
+    folder_.write((path / "manifest.json").lexically_relative(folder_.path()).string(), "{}");
+    return path;
+  }
+  std::vector<std::int64_t> steps() const {
+    std::vector<std::int64_t> steps;
+    for (const CheckpointFolder& checkpoint : complete_checkpoints(folder_.path())) steps.push_back(checkpoint.step);
+    return steps;
+  }
+  /// What stays of checkpoints each ten steps up to `newest` when each was followed by its clean-up.
+  std::vector<std::int64_t> kept(std::int64_t newest, const Retention& retention) const {
+    for (std::int64_t step = 10; step <= newest; step += 10) {
+      add(step);
+      remove_superseded(folder_.path(), step, retention);
+    }
+    return steps();
+  }
+
+  const TemporaryFolder folder_;
+};
+
+using Steps = std::vector<std::int64_t>;
+
+TEST_F(Checkpoints, TheLatestCompleteOneIsFound) {
+  EXPECT_FALSE(latest_checkpoint(folder_.path()).has_value());
+  add(9);
+  const auto ten = add(10);
+  folder_.write("checkpoints/step_00000011/model.safetensors", "cut off: no manifest");
+  folder_.write("checkpoints/step_12x/manifest.json", "{}");
+  folder_.write("checkpoints/.writing_step_00000013/manifest.json", "{}");
+  folder_.write("checkpoints/.removing_step_00000014/manifest.json", "{}");
+  EXPECT_EQ(latest_checkpoint(folder_.path()), ten);
+  EXPECT_EQ(find_checkpoint(folder_.path()), ten);
+  EXPECT_EQ(find_checkpoint(ten), ten);
+}
+
+TEST_F(Checkpoints, NoneIsRefusedByPath) {
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { find_checkpoint(folder_.path("none")); }), {"doesn't exist"}));
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { find_checkpoint(folder_.path()); }), {"no complete checkpoint"}));
+}
+
+TEST_F(Checkpoints, AreOrderedByStepBeyondTheDigitsOfTheName) {
+  for (const std::int64_t step : {1'000'000'000, 99'999'999, 5}) add(step);
+  EXPECT_EQ(steps(), (Steps{5, 99'999'999, 1'000'000'000}));
+}
+
+TEST_F(Checkpoints, TheLastOnesStay) {
+  EXPECT_EQ(kept(50, {.keep_last = 3, .keep_every = 0}), (Steps{30, 40, 50}));
+}
+
+TEST_F(Checkpoints, WithZeroAllStay) {
+  EXPECT_EQ(kept(50, {.keep_last = 0, .keep_every = 20}), (Steps{10, 20, 30, 40, 50}));
+}
+
+TEST_F(Checkpoints, MultiplesStayForEver) {
+  EXPECT_EQ(kept(90, {.keep_last = 2, .keep_every = 30}), (Steps{30, 60, 80, 90}));
+}
+
+TEST_F(Checkpoints, TheOneJustWrittenStaysWhenOthersAreAhead) {
+  for (const std::int64_t step : {100, 110, 120}) add(step);  // of a run that this one went back behind
+  EXPECT_EQ(kept(20, {.keep_last = 1, .keep_every = 0}), (Steps{20, 100, 110, 120}));
+}
+
+TEST_F(Checkpoints, IncompleteOnesAreNotCounted) {
+  add(10);
+  folder_.write("checkpoints/step_00000015/model.safetensors", "cut off: no manifest");
+  add(20);
+  remove_superseded(folder_.path(), 20, {.keep_last = 2, .keep_every = 0});
+  EXPECT_EQ(steps(), (Steps{10, 20}));
+}
+
+}  // namespace
+}  // namespace weft

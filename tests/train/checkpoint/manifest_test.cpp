@@ -1,0 +1,119 @@
+// A manifest comes back as it was written, and a hostile one is refused by what is wrong with it.
+#include "train/checkpoint/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "tests/train/model_arrays.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+Manifest sample() {
+  Manifest manifest;
+  manifest.info = {12, 1ULL << 63, 4096, DType::bf16, small_model(Family::llama, false), "# \"text\"\n", {{"a", "1"}}};
+  manifest.files["part.safetensors"] = {4321, "0123abcd"};
+  // The lower half of the rows, and of those the elements 8 to 16.
+  manifest.shards.push_back({"part.safetensors", "w.m", "w", "m", "F32", "out, in", {8, 6}, {4, 0}, {8, 6}, 8, 16});
+  manifest.shards.push_back({"part.safetensors", "b.m", "b", "m", "F32", "out", {5}, {0}, {5}, 0, 5});
+  return manifest;
+}
+
+std::string refusal(const Manifest& manifest) {
+  return message_of<UserError>([&] { parse_manifest(to_json(manifest), "m"); });
+}
+
+std::string refusal(std::string_view from, std::string_view to) {
+  std::string text = to_json(sample());
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  return message_of<UserError>([&] { parse_manifest(text, "m"); });
+}
+
+TEST(Manifest, ComesBack) {
+  const Manifest read = parse_manifest(to_json(sample()), "m");
+  EXPECT_EQ(to_json(read), to_json(sample()));
+  EXPECT_EQ(read.info.seed, 1ULL << 63);
+  EXPECT_EQ(read.info.dtype, DType::bf16);
+  ASSERT_EQ(read.shards.size(), 2U);
+  EXPECT_EQ(read.shards[0].block_begin, (std::vector<std::uint64_t>{4, 0}));
+  EXPECT_EQ(read.shards[0].range_end, 16U);
+  EXPECT_FALSE(read.shards[0].whole());
+  EXPECT_TRUE(read.shards[1].whole());
+}
+
+// Of a rank that only has replicas.
+TEST(Manifest, OfNothingComesBack) {
+  const Manifest nothing{sample().info, {}, {}};
+  EXPECT_EQ(to_json(parse_manifest(to_json(nothing), "m")), to_json(nothing));
+}
+
+TEST(Manifest, HasALineForEachShard) {
+  const std::string text = to_json(sample());
+  EXPECT_TRUE(has_parts(text, {"\"step\": 12,\n", "\n{\"file\":\"part.safetensors\",\"entry\":\"w.m\"",
+                               "\"global_shape\":[8,6],\"block\":[[4,8],[0,6]],\"range\":[8,16]},\n"}));
+}
+
+TEST(Manifest, ItsLengthDoesNotDependOnChecksums) {
+  Manifest other = sample();
+  other.files["part.safetensors"].crc32c = "00000000";
+  EXPECT_EQ(to_json(other).size(), to_json(sample()).size());
+}
+
+TEST(Manifest, AnyChangeIsNoticed) {
+  EXPECT_TRUE(has_parts(refusal("\"tokens_seen\": 4096", "\"tokens_seen\": 4097"), {"altered", "another checkpoint"}));
+  EXPECT_EQ(refusal("\"tokens_seen\": 4096", "\"tokens_seen\":   4096"), "");  // blanks mean nothing
+}
+
+TEST(Manifest, FilesStayInTheirFolder) {
+  for (const std::string name : {"../part", "a/b", "..", ".", "", "/etc/passwd"}) {
+    Manifest manifest = sample();
+    manifest.files[name] = {1, "00000000"};
+    EXPECT_TRUE(has_parts(refusal(manifest), {"lists a file '" + name + "'", "names without folders"})) << name;
+  }
+}
+
+TEST(Manifest, ShardsStayInTheirTensor) {
+  const auto with = [](auto change) {
+    Manifest manifest = sample();
+    change(manifest.shards[0]);
+    return refusal(manifest);
+  };
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.block_end[0] = 9; }), {"block up to 9", "at most 8"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.block_begin[0] = 9; }), {"[9,8]", "begin ≤ end"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.range_end = 25; }), {"range up to 25", "at most 24"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.range_begin = 17; }), {"[17,16]"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.global_shape = {8}; }), {"a block of 2 dimensions", "1"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.file = "other"; }), {"in a file 'other'", "listed files"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.entry = "b.m"; }), {"'b.m' a second time"}));
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 40;
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) {
+                          s.global_shape = s.block_end = {kHuge, kHuge};
+                          s.block_begin = {0, 0};
+                        }),
+                        {"more than 2^64 elements"}));
+}
+
+TEST(Manifest, NumbersAreCounts) {
+  for (const std::string value : {"-1", "1.5", "\"12\"", "null", "18446744073709551616", "18446744073709551615"}) {
+    EXPECT_TRUE(has_parts(refusal("\"step\": 12", "\"step\": " + value), {"step is"})) << value;
+  }
+  EXPECT_TRUE(has_parts(refusal("[8,16]", "[8,-16]"), {"range is -16"}));
+  EXPECT_TRUE(has_parts(refusal("[8,16]", "[8]"), {"range is [8]", "[begin, end]"}));
+  EXPECT_TRUE(has_parts(refusal("\"bytes\":4321", "\"bytes\":true"), {"bytes of part.safetensors is true"}));
+}
+
+TEST(Manifest, OtherDocumentsAreRefused) {
+  for (const std::string text : {"", "[]", "1", "{}", "{\"format\": 1}", "{\"format\": \"weft-checkpoint\"}"}) {
+    EXPECT_NE(message_of<UserError>([&] { parse_manifest(text, "m"); }), "") << text;
+  }
+  EXPECT_TRUE(has_parts(refusal("\"shards\"", "\"shard\""), {"m is damaged", "shards"}));
+  EXPECT_TRUE(has_parts(refusal("\"content\":\"m\"", "\"content\":1"), {"m is damaged"}));
+}
+
+}  // namespace
+}  // namespace weft

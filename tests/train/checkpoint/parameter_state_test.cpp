@@ -1,0 +1,49 @@
+// Row ranges and transposition of stored tensors.
+#include "train/checkpoint/parameter_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace weft {
+namespace {
+
+ParameterSpec packed(std::int64_t rows, std::int64_t cols, std::vector<StoredTensor> stored) {
+  ParameterSpec spec;
+  spec.name = "packed";
+  spec.rows = rows;
+  spec.cols = cols;
+  spec.matrix = true;
+  spec.stored = std::move(stored);
+  return spec;
+}
+
+template <class Element>
+std::vector<Element> elements(std::span<const std::byte> bytes) {
+  std::vector<Element> values(bytes.size() / sizeof(Element));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST(StoredShape, OfMatricesTransposedOnesAndVectors) {
+  const ParameterSpec spec = packed(5, 3, {{"a", 0, 2, false}, {"b", 2, 3, true}});
+  EXPECT_EQ(stored_shape(spec, spec.stored[0]), (std::vector<std::uint64_t>{2, 3}));
+  EXPECT_EQ(stored_shape(spec, spec.stored[1]), (std::vector<std::uint64_t>{3, 3}));
+  ParameterSpec vector = packed(1, 7, {{"v", 0, 1, false}});
+  vector.matrix = false;
+  EXPECT_EQ(stored_shape(vector, vector.stored[0]), (std::vector<std::uint64_t>{7}));
+}
+
+TEST(Pack, TakesRowsAndTransposesThem) {
+  const ParameterSpec spec = packed(3, 2, {{"a", 0, 1, false}, {"b", 1, 2, true}});
+  const std::vector<float> data = {0, 1, 10, 11, 20, 21};
+  std::vector<std::byte> scratch;
+  const auto a = pack(spec, spec.stored[0], DType::f32, data.data(), scratch);
+  EXPECT_EQ(elements<float>(a), (std::vector<float>{0, 1}));
+  EXPECT_TRUE(scratch.empty());  // rows that lie as they are stored aren't copied
+  EXPECT_EQ(elements<float>(pack(spec, spec.stored[1], DType::f32, data.data(), scratch)),
+            (std::vector<float>{10, 20, 11, 21}));
+}
+
+}  // namespace
+}  // namespace weft

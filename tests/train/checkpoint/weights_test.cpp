@@ -1,0 +1,206 @@
+// Hugging Face's layout: names, prefixes, transpositions, ties, shards, and what is refused.
+#include "train/checkpoint/weights.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "tests/train/model_arrays.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+struct Values {
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;
+};
+using Tensors = std::map<std::string, Values>;
+
+Tensors read_all(const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  Tensors tensors;
+  for (const StoredTensorInfo& info : file.tensors()) {
+    Values& entry = tensors[info.name];
+    entry.shape = info.shape;
+    entry.values.resize(info.elements());
+    file.read(info, entry.values);
+  }
+  return tensors;
+}
+
+void write_all(const std::filesystem::path& path, const Tensors& tensors) {
+  std::vector<TensorToWrite> list;
+  for (const auto& [name, entry] : tensors) {
+    list.push_back({name, StoredType::f32, entry.shape,
+                    [&entry](std::vector<std::byte>&) { return std::as_bytes(std::span(entry.values)); }});
+  }
+  write_safetensors(path, std::move(list));
+}
+
+class Weights : public ::testing::TestWithParam<Family> {
+ protected:
+  Weights() : model_(small_model(GetParam(), true)), saved_(model_, DType::f32, 1) {
+    save_weights(folder_.path(), model_, saved_.states());
+    tensors_ = read_all(folder_.path("model.safetensors"));
+  }
+  bool gpt2() const { return model_.family == Family::gpt2; }
+  std::string embedding() const { return gpt2() ? "wte.weight" : "model.embed_tokens.weight"; }
+  /// "" if `path` gives the saved parameters; else what load_weights said, or which parameter differs.
+  std::string load(const std::filesystem::path& path) const {
+    ModelArrays loaded(model_, DType::f32, 0);
+    const std::string refusal = message_of<UserError>([&] { load_weights(path, model_, loaded.mutable_states()); });
+    return refusal.empty() ? first_difference(saved_, loaded, false) : refusal;
+  }
+  std::string load(const Tensors& tensors) const {
+    const auto path = folder_.path("other.safetensors");
+    write_all(path, tensors);
+    return load(path);
+  }
+
+  TemporaryFolder folder_;
+  ModelConfig model_;
+  ModelArrays saved_;
+  Tensors tensors_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, Weights, ::testing::Values(Family::gpt2, Family::llama),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST_P(Weights, LoadFromFolderAndFile) {
+  EXPECT_EQ(load(folder_.path()), "");
+  EXPECT_EQ(load(folder_.path("model.safetensors")), "");
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("config.json")));
+}
+
+TEST_P(Weights, HaveTheNamesAndShapesOfHuggingFace) {
+  using Shape = std::vector<std::uint64_t>;
+  EXPECT_EQ(tensors_.at(embedding()).shape, (Shape{11, 8}));
+  if (gpt2()) {
+    EXPECT_EQ(tensors_.size(), 2U + 2 * 12 + 2);
+    EXPECT_EQ(tensors_.at("h.1.attn.c_attn.weight").shape, (Shape{8, 24}));  // Conv1D: [in, out]
+    EXPECT_EQ(tensors_.at("h.1.attn.c_attn.bias").shape, (Shape{24}));
+    EXPECT_EQ(tensors_.at("h.0.mlp.c_proj.weight").shape, (Shape{12, 8}));
+  } else {
+    EXPECT_EQ(tensors_.size(), 1U + 2 * 9 + 1);
+    EXPECT_EQ(tensors_.at("model.layers.1.self_attn.q_proj.weight").shape, (Shape{8, 8}));
+    EXPECT_EQ(tensors_.at("model.layers.1.self_attn.v_proj.weight").shape, (Shape{4, 8}));
+    EXPECT_EQ(tensors_.at("model.layers.0.mlp.down_proj.weight").shape, (Shape{8, 12}));
+  }
+}
+
+TEST_P(Weights, PackedRowsAreWhereTheFilesTensorsSay) {
+  const auto& specs = saved_.specs();
+  const auto qkv =
+      std::find_if(specs.begin(), specs.end(), [](const auto& s) { return s.name == "L1.attn.qkv.weight"; });
+  const auto& data = saved_.data(static_cast<std::size_t>(qkv - specs.begin()));
+  if (gpt2()) {
+    const auto& stored = tensors_.at("h.1.attn.c_attn.weight").values;
+    EXPECT_EQ(stored[3 * 24 + 17], data[17 * 8 + 3]);
+  } else {
+    EXPECT_EQ(tensors_.at("model.layers.1.self_attn.v_proj.weight").values[2 * 8 + 5], data[(8 + 4 + 2) * 8 + 5]);
+  }
+}
+
+TEST_P(Weights, AcceptTheOtherSpellingOfNames) {
+  Tensors renamed;
+  for (const auto& [name, entry] : tensors_) {
+    renamed[gpt2() ? "transformer." + name : name.substr(std::string("model.").size())] = entry;
+  }
+  EXPECT_EQ(load(renamed), "");
+}
+
+TEST_P(Weights, IgnoreMasksAndFrequencies) {
+  tensors_[gpt2() ? "h.0.attn.bias" : "model.layers.0.self_attn.rotary_emb.inv_freq"] = {{1, 1, 2, 2}, {1, 0, 1, 1}};
+  if (gpt2()) tensors_["h.1.attn.masked_bias"] = {{}, {-1e4F}};
+  EXPECT_EQ(load(tensors_), "");
+}
+
+TEST_P(Weights, AcceptATiedHeadThatEqualsTheEmbedding) {
+  tensors_["lm_head.weight"] = tensors_.at(embedding());
+  EXPECT_EQ(load(tensors_), "");
+  tensors_["lm_head.weight"].values[5] += 1;
+  EXPECT_TRUE(has_parts(load(tensors_), {"'lm_head.weight' differs from '" + embedding(), "model.tied"}));
+}
+
+TEST_P(Weights, RefuseMissingSuperfluousAndMisshapenTensorsByName) {
+  const std::string name = gpt2() ? "h.1.ln_2.weight" : "model.layers.1.post_attention_layernorm.weight";
+  Tensors changed = tensors_;
+  changed.erase(name);
+  EXPECT_TRUE(has_parts(load(changed), {"other.safetensors' has no tensor '" + name}));
+  changed = tensors_;
+  changed[name] = {{2, 4}, std::vector<float>(8)};
+  EXPECT_TRUE(has_parts(load(changed), {name + "' has shape [2, 4]", "[8] for this model"}));
+  changed = tensors_;
+  changed[gpt2() ? "h.2.ln_1.weight" : "model.layers.2.input_layernorm.weight"] = {{8}, std::vector<float>(8)};
+  EXPECT_TRUE(has_parts(load(changed), {"has a tensor", "2.", "1 such in all"}));
+  changed = tensors_;
+  changed[gpt2() ? "transformer." + name : name.substr(6)] = changed.at(name);
+  EXPECT_TRUE(has_parts(load(changed), {name + "' a second time"}));
+}
+
+TEST_P(Weights, LoadFromShards) {
+  const TemporaryFolder sharded;
+  Tensors half[2];
+  std::string map;
+  int n = 0;
+  for (const auto& [name, entry] : tensors_) {
+    half[n % 2][name] = entry;
+    map += (map.empty() ? "\"" : ",\"") + name + "\":\"part" + std::to_string(n % 2) + ".safetensors\"";
+    ++n;
+  }
+  sharded.write("model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":{" + map + "}}");
+  write_all(sharded.path("part0.safetensors"), half[0]);
+  EXPECT_TRUE(has_parts(load(sharded.path()), {"part1.safetensors' doesn't exist"}));
+  write_all(sharded.path("part1.safetensors"), half[1]);
+  EXPECT_EQ(load(sharded.path()), "");
+}
+
+TEST_P(Weights, ReadIntoBf16AndItsMaster) {
+  ModelArrays loaded(model_, DType::bf16, 0);
+  load_weights(folder_.path(), model_, loaded.mutable_states());
+  for (std::size_t i = 0; i < saved_.specs().size(); ++i) EXPECT_EQ(loaded.master(i), saved_.data(i));
+  EXPECT_EQ(first_difference(ModelArrays(model_, DType::bf16, 1), loaded, false), "");
+}
+
+TEST_P(Weights, AnUntiedHeadIsAParameterOfItsOwn) {
+  const TemporaryFolder folder;
+  const ModelConfig untied = small_model(GetParam(), false);
+  const ModelArrays saved(untied, DType::f32, 1);
+  save_weights(folder.path(), untied, saved.states());
+  ModelArrays loaded(untied, DType::f32, 0);
+  load_weights(folder.path(), untied, loaded.mutable_states());
+  EXPECT_EQ(first_difference(saved, loaded, false), "");
+  EXPECT_TRUE(has_parts(load(folder.path()), {"lm_head.weight"}));  // into the tied model
+}
+
+TEST(WeightFiles, AnIndexNamesFilesInItsOwnFolderOnly) {
+  const TemporaryFolder folder;
+  write_safetensors(folder.path("outside.safetensors"), {});
+  for (const char* shard : {"../outside.safetensors", "/etc/passwd", "..", ".", "", "sub/x.safetensors", "x\\u0000y"}) {
+    folder.write("weights/model.safetensors.index.json", fmt::format(R"({{"weight_map": {{"a": "{}"}}}})", shard));
+    EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_weights(folder.path("weights"), ModelConfig(), {}); }),
+                          {"index.json' names the file '", "files in the folder of the index"}))
+        << shard;
+  }
+}
+
+TEST(WeightFiles, RefusesFoldersWithoutSafetensors) {
+  const TemporaryFolder folder;
+  const auto load = [&](const std::filesystem::path& path) {
+    return message_of<UserError>([&] { load_weights(path, small_model(Family::gpt2, true), {}); });
+  };
+  EXPECT_TRUE(has_parts(load(folder.path("none")), {"none' doesn't exist"}));
+  EXPECT_TRUE(has_parts(load(folder.path()), {"holds no model.safetensors"}));
+  folder.write("pytorch_model.bin", "x");
+  EXPECT_TRUE(has_parts(load(folder.path()), {"save_pretrained"}));
+  folder.write("model.safetensors.index.json", "{\"weight_map\":{}}");
+  EXPECT_TRUE(has_parts(load(folder.path()), {"names no files"}));
+  folder.write("model.safetensors.index.json", "{}");
+  EXPECT_TRUE(has_parts(load(folder.path()), {"no weight_map"}));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,306 @@
+// The table of keys: setting from text, refusals with the nearest name, and dumps that read back.
+#include "train/config/config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "base/error.h"
+#include "train/config/config_table.h"
+
+namespace weft {
+namespace {
+
+/// The message of the UserError that `run` throws; "" if it throws none.
+std::string refusal(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string refused_key(std::string_view key, std::string_view value) {
+  return refusal([&] {
+    RunConfig config;
+    set_key(config, key, value, "--set");
+  });
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST(Config, SetsEachKindOfValue) {
+  RunConfig config;
+  set_key(config, "steps", "7", "test");
+  set_key(config, "lr", "3e-4", "test");
+  set_key(config, "beta2", "0.97", "test");
+  set_key(config, "dtype", "bf16", "test");
+  set_key(config, "schedule", "wsd", "test");
+  set_key(config, "recompute", "block", "test");
+  set_key(config, "run-dir", "runs/a b", "test");
+  set_key(config, "model.tied", "false", "test");
+  EXPECT_EQ(config.steps, 7);
+  EXPECT_EQ(config.lr, 3e-4);
+  EXPECT_EQ(config.beta2, 0.97F);
+  EXPECT_EQ(config.dtype, DType::bf16);
+  EXPECT_EQ(config.schedule, Schedule::wsd);
+  EXPECT_EQ(config.recompute, Recompute::block);
+  EXPECT_EQ(config.run_dir, "runs/a b");
+  EXPECT_FALSE(config.model.tied);
+}
+
+TEST(Config, AcceptsUnderscoresForDashes) {
+  RunConfig config;
+  set_key(config, "seq_len", "32", "test");
+  set_key(config, "model.kv_heads", "2", "test");
+  EXPECT_EQ(config.seq_len, 32);
+  EXPECT_EQ(config.model.kv_heads, 2);
+}
+
+TEST(Config, UnknownKeyNamesTheNearest) {
+  EXPECT_TRUE(contains(refused_key("stpes", "1"), "--set: unknown key \"stpes\""));
+  EXPECT_TRUE(contains(refused_key("stpes", "1"), "did you mean steps?"));
+  EXPECT_TRUE(contains(refused_key("model.hiden", "1"), "did you mean model.hidden?"));
+}
+
+TEST(Config, AFormerKeyNamesTheOneInItsPlace) {
+  EXPECT_EQ(key_in_place_of("eval-batches"), "eval-sequences");
+  EXPECT_EQ(key_in_place_of("eval-sequences"), "");
+  for (const std::string value : {"0", "1"}) {
+    EXPECT_TRUE(contains(refused_key("eval_batches", value), "set eval-sequences")) << value;
+  }
+}
+
+TEST(Config, WrongTypesAreRefused) {
+  EXPECT_TRUE(contains(refused_key("steps", "ten"), "steps = \"ten\" is not an integer"));
+  EXPECT_TRUE(contains(refused_key("steps", "10.5"), "is not an integer"));
+  EXPECT_TRUE(contains(refused_key("steps", "10 "), "is not an integer"));
+  EXPECT_TRUE(contains(refused_key("steps", ""), "is not an integer"));
+  EXPECT_TRUE(contains(refused_key("lr", "fast"), "is not a number"));
+  EXPECT_TRUE(contains(refused_key("lr", "1e-3x"), "is not a number"));
+  EXPECT_TRUE(contains(refused_key("model.tied", "yes"), "expected true or false"));
+}
+
+TEST(Config, WordsAreListedAndTheNearestNamed) {
+  const std::string message = refused_key("schedule", "cosin");
+  EXPECT_TRUE(contains(message, "expected one of cosine, wsd, linear, constant"));
+  EXPECT_TRUE(contains(message, "did you mean \"cosine\"?"));
+  EXPECT_TRUE(contains(refused_key("dtype", "fp16"), "expected one of fp32, bf16"));
+  EXPECT_TRUE(contains(refused_key("model", "gpt2-125m"), "gpt2-124m"));
+}
+
+TEST(Config, NumbersOutOfRangeAreRefused) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"steps", "0"},
+                                                                                   {"steps", "99999999999999999999"},
+                                                                                   {"seed", "-1"},
+                                                                                   {"lr", "-1"},
+                                                                                   {"lr", "nan"},
+                                                                                   {"lr", "inf"},
+                                                                                   {"lr", "1e999"},
+                                                                                   {"dropout", "1"},
+                                                                                   {"beta1", "1"},
+                                                                                   {"global-batch", "0"},
+                                                                                   {"model.layers", "0"},
+                                                                                   {"ranks", "-2"}}) {
+    EXPECT_TRUE(contains(refused_key(key, value), "is out of range; expected")) << key << " = " << value;
+  }
+}
+
+TEST(Config, BoundsThemselvesAreAccepted) {
+  EXPECT_EQ(refused_key("dropout", "0.99"), "");
+  EXPECT_EQ(refused_key("lr", "10"), "");
+  EXPECT_EQ(refused_key("steps", "1"), "");
+}
+
+TEST(Config, TextsArePlainUtf8) {
+  for (const char* good : {"", "a\tb\n\x7f", "data/café.txt", "數據", "\xf4\x8f\xbf\xbf"}) {
+    RunConfig config;
+    set_key(config, "data", good, "--data");
+    EXPECT_EQ(config.data, good);
+  }
+  // NUL, Latin-1, a cut sequence, overlong forms, a surrogate, and beyond U+10FFFF.
+  for (const std::string& bad : {std::string("a\0b", 3), std::string("caf\xe9"), std::string("\xe2\x82"),
+                                 std::string("\xc0\xaf"), std::string("\xe0\x80\xaf"), std::string("\xf0\x80\x80\xaf"),
+                                 std::string("\xed\xa0\x80"), std::string("\xf4\x90\x80\x80"), std::string("\xff")}) {
+    RunConfig config;
+    EXPECT_THROW(set_key(config, "data", bad, "--data"), UserError) << bad;
+  }
+}
+
+TEST(Config, GridTakesAnySubsetOfAxes) {
+  RunConfig config;
+  set_key(config, "grid", "data=4", "test");
+  EXPECT_EQ(config.grid.data, 4);
+  set_key(config, "grid", "z=2,x=3", "test");
+  EXPECT_EQ(config.grid.x, 3);
+  EXPECT_EQ(config.grid.z, 2);
+  EXPECT_EQ(config.grid.data, 1);
+  EXPECT_TRUE(contains(refused_key("grid", "dta=2"), "unknown axis \"dta\""));
+  EXPECT_TRUE(contains(refused_key("grid", "dta=2"), "did you mean \"data\"?"));
+  EXPECT_TRUE(contains(refused_key("grid", "data"), "not an axis and its size"));
+  EXPECT_TRUE(contains(refused_key("grid", "data=2,data=3"), "given twice"));
+  EXPECT_TRUE(contains(refused_key("grid", "data=0"), "out of range"));
+  EXPECT_TRUE(contains(refused_key("grid", "data=two"), "not an integer"));
+}
+
+TEST(Config, AxisOrderTakesEachAxisOnce) {
+  RunConfig config;
+  set_key(config, "axis-order", "data,x,z,y", "test");
+  set_key(config, "grid", "x=2,data=3", "test");  // keeps the order
+  EXPECT_EQ(coordinates_of(config.grid, 4), (Coordinates{.x = 1, .data = 1}));
+  for (const char* wrong :
+       {"", "x", "x,y,z", "x,y,z,data,x", "x,x,y,z", "x,y,z,date", "x, y, z, data", "x,y,z,data,"}) {
+    EXPECT_TRUE(contains(refused_key("axis-order", wrong), "is no order of the axes")) << wrong;
+  }
+}
+
+TEST(Config, KeysOfTheGridsTraffic) {
+  RunConfig config;
+  EXPECT_FALSE(config.zero1);
+  set_key(config, "zero-1", "true", "test");
+  set_key(config, "reduce_dtype", "bf16", "test");
+  set_key(config, "reshard-after-forward", "true", "test");
+  EXPECT_TRUE(config.zero1);
+  EXPECT_TRUE(config.reshard_after_forward);
+  EXPECT_EQ(config.reduce_dtype, DType::bf16);
+  EXPECT_TRUE(contains(refused_key("reduce-dtype", "fp16"), "one of fp32, bf16"));
+}
+
+TEST(Config, ModelNameLoadsItsSizesWhateverTheOrder) {
+  RunConfig config;
+  apply_settings(config, {{"model.layers", "2", "test"}, {"model", "gpt2-124m", "test"}});
+  EXPECT_EQ(config.model.layers, 2);
+  EXPECT_EQ(config.model.hidden, model_by_name("gpt2-124m").hidden);
+  EXPECT_EQ(config.model_name, "custom");
+}
+
+TEST(Config, UnchangedSizesKeepTheModelsName) {
+  RunConfig config;
+  const ModelConfig tiny = model_by_name("tiny");
+  set_key(config, "model.layers", std::to_string(tiny.layers), "test");
+  EXPECT_EQ(config.model_name, "tiny");
+  EXPECT_EQ(config.model.context, tiny.context);
+}
+
+TEST(Config, DependentSizesFollowUnlessSet) {
+  RunConfig config;
+  apply_settings(config, {{"model", "tiny", "test"}, {"model.heads", "4", "test"}, {"model.hidden", "128", "test"}});
+  EXPECT_EQ(config.model.kv_heads, 4);
+  EXPECT_EQ(config.model.ffn, 512);
+  apply_settings(config, {{"model.ffn", "300", "test"}, {"model.hidden", "64", "test"}});
+  EXPECT_EQ(config.model.ffn, 300);
+
+  RunConfig llama;
+  apply_settings(llama, {{"model", "llama-tiny", "test"}, {"model.family", "gpt2", "test"}});
+  EXPECT_EQ(llama.model.kv_heads, llama.model.heads);
+}
+
+TEST(Config, LaterSettingOfOneLayerWins) {
+  RunConfig config;
+  apply_settings(config, {{"steps", "3", "a"}, {"steps", "5", "b"}});
+  EXPECT_EQ(config.steps, 5);
+}
+
+TEST(Config, KeysAreUniqueAndTheirDefaultsAreAccepted) {
+  std::set<std::string> names;
+  RunConfig config;
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_TRUE(names.insert(key.name).second) << key.name;
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    EXPECT_NO_THROW(set_key(config, key.name, key.default_value, "test")) << key.name;
+  }
+  EXPECT_EQ(dump_toml(config), dump_toml(RunConfig{}));
+}
+
+/// A value other than the default, in the form that a flag takes.
+std::string another_value(const ConfigKey& key) {
+  if (key.name == "model") return "gpt2-124m";
+  if (key.name == "grid") return "x=1,y=1,z=1,data=2";
+  if (key.name == "axis-order") return "data,z,x,y";
+  if (key.name == "rewrites") return "bucket=26214400;recompute=0-3";
+  if (key.type == "integer") return key.default_value == "3" ? "4" : "3";
+  if (key.name == "model.rope-theta") return "50000.5";
+  if (key.name == "eps") return "3e-09";
+  if (key.name == "model.norm-eps") return "1e-06";
+  if (key.type == "number") return key.name.starts_with("model.rope") ? "2.5" : "0.123456789012";
+  if (key.type == "true or false") return key.default_value == "true" ? "false" : "true";
+  if (key.type == "text") return "a \"quoted\\path\"\twith = signs # and é";
+  const std::size_t bar = key.type.rfind('|');
+  return key.type.substr(bar + 1);
+}
+
+TEST(Config, RewritesAreReadWhenTheyAreSet) {
+  RunConfig config;
+  set_key(config, "rewrites", "bucket=25MB;recompute=2,0-1", "test");
+  EXPECT_EQ(config.rewrites, "bucket=26214400;recompute=0-2");
+  EXPECT_THROW(set_key(config, "rewrites", "buckets", "test"), UserError);
+  EXPECT_EQ(config.rewrites, "bucket=26214400;recompute=0-2");
+}
+
+TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
+  RunConfig config;
+  config.micro_batch = 4;
+  config.global_batch = 8;
+  set_key(config, "rewrites", "bucket=64;batch-split=2;reshard", "test");
+  EXPECT_EQ(config.rewrites, "bucket=64;reshard");
+  EXPECT_EQ(config.batch_split, 2);
+  const auto& table = config_table();
+  const auto key = std::ranges::find(table, "rewrites", &ConfigEntry::name);
+  EXPECT_EQ(key->get(config), "batch-split=2;bucket=64;reshard");
+  for (int twice = 0; twice < 2; ++twice) {  // what is resolved stays
+    resolve(config, 0);
+    EXPECT_EQ(config.micro_batch, 2);
+    EXPECT_EQ(key->get(config), "bucket=64;reshard");
+  }
+  for (const char* wrong : {"batch-split=1", "batch-split=x", "batch-split=2;batch-split", "batch-splits", "bucket;"}) {
+    EXPECT_THROW(set_key(config, "rewrites", wrong, "test"), UserError) << wrong;
+  }
+  set_key(config, "rewrites", "batch-split=3", "test");
+  const std::string message = refusal([&] { resolve(config, 0); });
+  EXPECT_NE(message.find("batch-split = 3 doesn't divide the micro-batch of 2"), std::string::npos) << message;
+  EXPECT_NE(message.find("batch-split=2"), std::string::npos) << message;
+}
+
+TEST(Config, DumpOfEveryKeyReadsBack) {
+  for (const ConfigKey& key : config_keys()) {
+    RunConfig config;
+    set_key(config, key.name, another_value(key), "test");
+    const std::string dump = dump_toml(config);
+    EXPECT_NE(dump, dump_toml(RunConfig{})) << key.name;
+    RunConfig back;
+    load_toml_text(back, dump, "dump");
+    EXPECT_EQ(dump_toml(back), dump) << key.name;
+  }
+}
+
+TEST(Config, MinusZeroIsZero) {
+  RunConfig config;
+  set_key(config, "lr", "-0", "test");
+  EXPECT_FALSE(std::signbit(config.lr));
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "dump");
+  EXPECT_EQ(dump_toml(back), dump_toml(config));
+}
+
+TEST(Config, FieldsReadBackBitForBit) {
+  RunConfig config;
+  config.lr = 0.1 + 0.2;
+  config.beta1 = 1.0F / 3.0F;
+  config.eps = 1.2345678e-9F;
+  config.seed = 9'000'000'000'000'000'000ULL;
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "dump");
+  EXPECT_EQ(back.lr, config.lr);
+  EXPECT_EQ(back.beta1, config.beta1);
+  EXPECT_EQ(back.eps, config.eps);
+  EXPECT_EQ(back.seed, config.seed);
+}
+
+}  // namespace
+}  // namespace weft

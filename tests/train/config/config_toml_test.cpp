@@ -1,0 +1,159 @@
+// TOML files: layers of name and sizes, and refusals that name the line.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "train/config/config.h"
+
+namespace weft {
+namespace {
+
+std::string refused(std::string_view toml) {
+  RunConfig config;
+  try {
+    load_toml_text(config, toml, "run.toml");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST(ConfigToml, ReadsKeysAndSizes) {
+  RunConfig config;
+  load_toml_text(config, R"(
+steps = 12
+lr = 1          # an integer is a number too
+data = "a.txt"
+grid = "data=2"
+
+[model]
+kv_heads = 4
+layers = 3
+name = "llama-tiny"
+)",
+                 "run.toml");
+  EXPECT_EQ(config.steps, 12);
+  EXPECT_EQ(config.lr, 1.0);
+  EXPECT_EQ(config.data, "a.txt");
+  EXPECT_EQ(config.grid.data, 2);
+  EXPECT_EQ(config.model.family, Family::llama);
+  EXPECT_EQ(config.model.layers, 3);
+  EXPECT_EQ(config.model.kv_heads, 4);
+}
+
+TEST(ConfigToml, ModelByNameAtTheTop) {
+  RunConfig config;
+  load_toml_text(config, "model = \"gpt2-124m\"\n", "run.toml");
+  EXPECT_EQ(config.model_name, "gpt2-124m");
+  EXPECT_EQ(config.model.layers, 12);
+}
+
+TEST(ConfigToml, LaterLayersOverride) {
+  RunConfig config;
+  load_toml_text(config, "steps = 12\nlr = 0.5\n", "run.toml");
+  apply_settings(config, {{"steps", "3", "--steps"}});
+  EXPECT_EQ(config.steps, 3);
+  EXPECT_EQ(config.lr, 0.5);
+}
+
+TEST(ConfigToml, UnknownKeyNamesLineAndNearest) {
+  const std::string message = refused("steps = 3\nsteqs = 4\n");
+  EXPECT_TRUE(contains(message, "run.toml line 2: unknown key \"steqs\"")) << message;
+  EXPECT_TRUE(contains(message, "did you mean steps?")) << message;
+  EXPECT_TRUE(contains(refused("[model]\nlayer = 2\n"), "did you mean model.layers?"));
+}
+
+// Older builds wrote every key into the configurations that they stored.
+TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
+  RunConfig config;
+  load_toml_text(config, "eval-batches = 0\neval_batches = 0\nsteps = 7\n", "run.toml");
+  EXPECT_EQ(config.steps, 7);
+  EXPECT_EQ(config.eval_sequences, 0);
+  const std::string message = refused("steps = 3\neval-batches = 4\n");
+  EXPECT_TRUE(contains(message, "run.toml line 2: eval-batches")) << message;
+  EXPECT_TRUE(contains(message, "set eval-sequences")) << message;
+  EXPECT_TRUE(contains(refused("eval-batches = \"0\"\n"), "eval-batches"));
+  // What is set in its place anyway asks for no change of a stored text.
+  load_toml_text(config, "eval-batches = 4\n", "run.toml", std::vector<Setting>{{"eval_sequences", "8", "--set"}});
+  EXPECT_EQ(config.eval_sequences, 0);
+}
+
+TEST(ConfigToml, WrongTypeNamesLineAndType) {
+  const std::string message = refused("\nsteps = \"3\"\n");
+  EXPECT_TRUE(contains(message, "run.toml line 2: steps is text; expected integer")) << message;
+  EXPECT_TRUE(contains(refused("steps = 2.5\n"), "line 1: steps is a number with a fraction; expected integer"));
+  EXPECT_TRUE(contains(refused("dtype = 32\n"), "line 1: dtype is an integer; expected fp32|bf16"));
+  EXPECT_TRUE(contains(refused("data = [\"a\"]\n"), "line 1: data is an array; expected text"));
+  EXPECT_TRUE(contains(refused("[model]\ntied = 1\n"), "line 2: model.tied is an integer; expected true or false"));
+}
+
+TEST(ConfigToml, OutOfRangeNamesLine) {
+  EXPECT_TRUE(contains(refused("lr = -1.0\n"), "run.toml line 1: lr = -1 is out of range"));
+}
+
+TEST(ConfigToml, UnknownTableAndBadSyntax) {
+  EXPECT_TRUE(contains(refused("[train]\nsteps = 3\n"), "run.toml line 1: unknown table [train]"));
+  EXPECT_TRUE(contains(refused("steps = 3\nlr == 1\n"), "run.toml line 2: "));
+  EXPECT_TRUE(contains(refused("model = \"tiny\"\n[model]\nlayers = 2\n"), "run.toml line 2: "));
+}
+
+TEST(ConfigToml, ARefusedFileChangesNothing) {
+  RunConfig config;
+  EXPECT_THROW(load_toml_text(config, "steps = 3\nlrr = 1.0\n", "run.toml"), UserError);
+  EXPECT_EQ(config.steps, RunConfig{}.steps);
+}
+
+TEST(ConfigToml, RefusesWhatIsNoConfigurationBySize) {
+  RunConfig config;
+  EXPECT_THROW(load_toml_text(config, std::string(64 * 1024 + 1, '#'), "large.toml"), UserError);
+  EXPECT_NO_THROW(load_toml_text(config, std::string(64 * 1024, '#'), "large.toml"));
+  EXPECT_THROW(load_toml(config, "/dev/zero"), UserError);  // endless
+  EXPECT_THROW(load_toml(config, "/dev/null"), UserError);
+  EXPECT_THROW(load_toml(config, "/"), UserError);
+}
+
+TEST(ConfigToml, RefusesDeepNesting) {
+  RunConfig config;
+  std::string dotted = "a";
+  for (int i = 0; i < 30'000; ++i) dotted += ".a";
+  EXPECT_THROW(load_toml_text(config, dotted + " = 1\n", "deep.toml"), UserError);
+  EXPECT_THROW(load_toml_text(config, "a = " + std::string(30'000, '[') + "\n", "deep.toml"), UserError);
+}
+
+TEST(ConfigToml, ReadsAFileAndRefusesAMissingOne) {
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "weft_config_toml_test.toml";
+  std::ofstream(path) << "steps = 77\n";
+  RunConfig config;
+  load_toml(config, path.string());
+  EXPECT_EQ(config.steps, 77);
+  std::filesystem::remove(path);
+  EXPECT_THROW(load_toml(config, path.string()), UserError);
+}
+
+TEST(ConfigToml, OfARunsFolderNamesTheFileWithin) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "weft_config_toml_folder";
+  std::filesystem::create_directories(folder);
+  RunConfig config;
+  const auto refusal = [&] {
+    try {
+      load_toml(config, folder.string());
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal().find("is a folder"), std::string::npos) << refusal();
+  EXPECT_EQ(refusal().find("config.toml"), std::string::npos) << refusal();
+  std::ofstream(folder / "config.toml") << "steps = 77\n";
+  EXPECT_NE(refusal().find((folder / "config.toml").string()), std::string::npos) << refusal();
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace weft

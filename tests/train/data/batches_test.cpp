@@ -1,0 +1,266 @@
+// The order of sequences, the loader's slots and the cover of an evaluation.
+#include "train/data/batches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+#include "tests/train/written_tokens.h"
+
+namespace weft {
+namespace {
+
+/// Tokens 0, 1, 2, …, so that a token is its position.
+class Counting : public WrittenTokens {
+ public:
+  explicit Counting(std::size_t count) : WrittenTokens(ids(count)) {}
+
+ private:
+  static std::vector<std::uint32_t> ids(std::size_t count) {
+    std::vector<std::uint32_t> ids(count);
+    std::iota(ids.begin(), ids.end(), 0U);
+    return ids;
+  }
+};
+
+TEST(Permuted, IsAPermutationOfEverySize) {
+  for (std::uint64_t size = 1; size <= 130; ++size) {
+    std::set<std::uint64_t> seen;
+    for (std::uint64_t i = 0; i < size; ++i) seen.insert(permuted(i, size, 7, 3));
+    EXPECT_EQ(seen.size(), size);
+    EXPECT_LT(*seen.rbegin(), size);
+  }
+}
+
+TEST(Permuted, DependsOnSeedAndEpochAndNothingElse) {
+  const auto row = [](std::uint64_t seed, std::uint32_t epoch) {
+    std::vector<std::uint64_t> values;
+    for (std::uint64_t i = 0; i < 50; ++i) values.push_back(permuted(i, 50, seed, epoch));
+    return values;
+  };
+  EXPECT_EQ(row(1, 0), row(1, 0));
+  EXPECT_NE(row(1, 0), row(1, 1));
+  EXPECT_NE(row(1, 0), row(2, 0));
+}
+
+TEST(Permuted, EachPlaceGetsEachElementAboutEquallyOften) {
+  constexpr std::uint64_t kSize = 10;
+  constexpr std::uint32_t kEpochs = 20000;
+  std::vector<std::vector<double>> count(kSize, std::vector<double>(kSize, 0));
+  for (std::uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
+    for (std::uint64_t i = 0; i < kSize; ++i) count[i][permuted(i, kSize, 5, epoch)] += 1;
+  }
+  const double expected = static_cast<double>(kEpochs) / kSize;
+  for (const auto& place : count) {
+    for (const double n : place) EXPECT_NEAR(n, expected, 5 * std::sqrt(expected));
+  }
+}
+
+TEST(BatchPlan, AnEpochReadsEachOfItsWindowsOnceFromOnePhase) {
+  const BatchPlan plan(1000, 64, 42);
+  ASSERT_EQ(plan.windows_per_epoch(), 14U);  // 1000 / 64 = 15, less one for the phase
+  std::set<std::uint64_t> phases;
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    std::set<std::uint64_t> begins;
+    for (std::uint64_t i = 0; i < 14; ++i) begins.insert(plan.window_begin(epoch * 14 + i));
+    ASSERT_EQ(begins.size(), 14U);
+    const std::uint64_t phase = *begins.begin();
+    EXPECT_LT(phase, 64U);
+    EXPECT_EQ(*begins.rbegin(), phase + 13 * 64);
+    EXPECT_LE(*begins.rbegin() + 65, 1000U);
+    phases.insert(phase);
+  }
+  EXPECT_GT(phases.size(), 10U);
+}
+
+TEST(BatchPlan, StaysInsideTheTokensAtEverySize) {
+  for (std::int64_t seq_len = 1; seq_len <= 9; ++seq_len) {
+    for (std::uint64_t tokens = static_cast<std::uint64_t>(seq_len) + 1; tokens < 60; ++tokens) {
+      const BatchPlan plan(tokens, seq_len, 3);
+      for (std::uint64_t n = 0; n < 200; ++n) {
+        ASSERT_LE(plan.window_begin(n) + static_cast<std::uint64_t>(seq_len) + 1, tokens) << seq_len << " " << n;
+      }
+    }
+  }
+}
+
+TEST(BatchPlan, RefusesTooFewTokens) {
+  EXPECT_TRUE(has_parts(message_of<UserError>([] { BatchPlan(64, 64, 1); }), {"64 training tokens", "--seq-len"}));
+  EXPECT_EQ(BatchPlan(65, 64, 1).window_begin(12345), 0U);
+}
+
+TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  BatchLoader loader(data.stream(), plan, {1, 3, 2, 2}, 0);  // rank 1 of 3, 2 micro-batches of 2: 12 sequences a step
+  for (std::int64_t step = 0; step < 30; ++step) {
+    const Batch batch = loader.next(step);
+    ASSERT_EQ(batch.tokens.size(), 32U);
+    ASSERT_EQ(batch.targets.size(), 32U);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto sequence = static_cast<std::uint64_t>(step) * 12 + 4 + i;
+      for (std::size_t t = 0; t < 8; ++t) {
+        ASSERT_EQ(batch.tokens[i * 8 + t], static_cast<std::int32_t>(plan.window_begin(sequence) + t));
+        ASSERT_EQ(batch.targets[i * 8 + t], batch.tokens[i * 8 + t] + 1);
+      }
+    }
+  }
+}
+
+// The thread reads a step ahead: what it meets there ends no process and no step but the one that needs it.
+TEST(BatchLoader, AFileThatLosesItsTokensFailsTheStepThatNeedsThem) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  BatchLoader loader(data.stream(), plan, {0, 1, 1, 2}, 0);
+  loader.next(0);
+  const Batch batch = loader.next(1);
+  const std::vector<std::int32_t> tokens(batch.tokens.begin(), batch.tokens.end());
+  std::filesystem::resize_file(data.path(), 0);
+  const auto fault = [&](std::int64_t step) { return message_of<RuntimeFault>([&] { loader.next(step); }); };
+  // Step 2 may have been read before the file was cut.
+  std::string message = fault(2);
+  if (message.empty()) message = fault(3);
+  EXPECT_TRUE(has_parts(message, {data.path().string(), "has 0 bytes", "had 2000"}));
+  EXPECT_EQ(fault(4), message);
+}
+
+TEST(BatchLoader, GoesOnFromAStepOnceTheTokensAreBack) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  const std::string content = TemporaryFolder::read(data.path());
+  std::filesystem::resize_file(data.path(), 0);
+  BatchLoader loader(data.stream(), plan, {0, 1, 1, 2}, 5);
+  EXPECT_THROW(loader.next(5), RuntimeFault);
+  std::ofstream(data.path(), std::ios::binary) << content;
+  EXPECT_EQ(static_cast<std::uint64_t>(loader.next(7).tokens[0]), plan.window_begin(14));
+}
+
+std::vector<std::int32_t> step_tokens(const TokenStream& stream, const BatchPlan& plan, std::int64_t ranks,
+                                      std::int64_t micro_batches, std::int64_t micro_batch, std::int64_t step) {
+  std::vector<std::int32_t> all;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    BatchLoader loader(stream, plan, {rank, ranks, micro_batches, micro_batch}, step);
+    const Batch batch = loader.next(step);
+    all.insert(all.end(), batch.tokens.begin(), batch.tokens.end());
+  }
+  return all;
+}
+
+TEST(BatchLoader, AStepReadsTheSameOnAnyNumberOfRanks) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  const auto one = step_tokens(data.stream(), plan, 1, 1, 12, 5);
+  EXPECT_EQ(step_tokens(data.stream(), plan, 1, 4, 3, 5), one);
+  EXPECT_EQ(step_tokens(data.stream(), plan, 2, 3, 2, 5), one);
+  EXPECT_EQ(step_tokens(data.stream(), plan, 6, 1, 2, 5), one);
+}
+
+TEST(BatchLoader, BeginsAtAnyStepAndCanJump) {
+  const Counting data(500);
+  const BatchPlan plan(500, 8, 9);
+  const auto expected = [&](std::int64_t step) { return step_tokens(data.stream(), plan, 1, 1, 2, step); };
+  const auto equal = [](const Batch& batch, const std::vector<std::int32_t>& tokens) {
+    return std::equal(batch.tokens.begin(), batch.tokens.end(), tokens.begin(), tokens.end());
+  };
+  BatchLoader loader(data.stream(), plan, {0, 1, 1, 2}, 7);
+  EXPECT_TRUE(equal(loader.next(7), expected(7)));
+  EXPECT_TRUE(equal(loader.next(8), expected(8)));
+  EXPECT_TRUE(equal(loader.next(3), expected(3)));
+  EXPECT_TRUE(equal(loader.next(4), expected(4)));
+  EXPECT_TRUE(equal(loader.next(4), expected(4)));
+}
+
+TEST(BatchLoader, ABatchIsUntouchedUntilTheNextCall) {
+  const Counting data(100'000);
+  const BatchPlan plan(100'000, 256, 9);
+  BatchLoader loader(data.stream(), plan, {0, 1, 2, 8}, 0);
+  for (std::int64_t step = 0; step < 40; ++step) {
+    const Batch batch = loader.next(step);
+    const std::vector<std::int32_t> before(batch.tokens.begin(), batch.tokens.end());
+    std::this_thread::yield();
+    ASSERT_TRUE(std::equal(before.begin(), before.end(), batch.tokens.begin()));
+  }
+}
+
+/// Counts each target over all ranks and micro-batches, and checks tokens and padding.
+std::vector<int> covered(const EvalBatches& first, const TokenStream& stream, std::int64_t seq_len, BatchShare share,
+                         std::int64_t limit) {
+  std::vector<int> count(stream.size(), 0);
+  std::uint64_t targets = 0;
+  const auto size = static_cast<std::size_t>(share.micro_batch * seq_len);
+  for (share.rank = 0; share.rank < share.ranks; ++share.rank) {
+    const EvalBatches batches(stream, seq_len, share, limit);
+    EXPECT_EQ(batches.size(), first.size());
+    EXPECT_EQ(batches.targets(), first.targets());
+    for (std::int64_t i = 0; i < batches.size(); ++i) {
+      std::vector<std::int32_t> tokens(size, 99), aims(size, 99);
+      batches.fill(i, tokens, aims);
+      for (std::size_t t = 0; t < size; ++t) {
+        if (aims[t] < 0) {
+          EXPECT_EQ(aims[t], -1);
+          EXPECT_EQ(tokens[t], 0);
+          continue;
+        }
+        EXPECT_EQ(aims[t], tokens[t] + 1);
+        EXPECT_EQ(tokens[t] % seq_len, static_cast<std::int64_t>(t) % seq_len);  // windows of T from the stream's begin
+        ++count[static_cast<std::size_t>(aims[t])];
+        ++targets;
+      }
+    }
+  }
+  EXPECT_EQ(targets, first.targets());
+  return count;
+}
+
+TEST(EvalBatches, EachTargetCountsOnceOnAnyNumberOfRanks) {
+  for (const std::size_t tokens : {2U, 8U, 9U, 10U, 63U, 64U, 65U, 100U}) {
+    const Counting data(tokens);
+    for (std::int64_t ranks = 1; ranks <= 3; ++ranks) {
+      for (std::int64_t batch = 1; batch <= 3; ++batch) {
+        const BatchShare share{0, ranks, 1, batch};
+        const EvalBatches batches(data.stream(), 8, share, 0);
+        EXPECT_EQ(batches.targets(), tokens - 1);
+        auto count = covered(batches, data.stream(), 8, share, 0);
+        EXPECT_EQ(count.front(), 0);  // nothing comes before the first token
+        count.erase(count.begin());
+        EXPECT_EQ(count, std::vector<int>(tokens - 1, 1));
+      }
+    }
+  }
+}
+
+TEST(EvalBatches, ALimitTakesTheFirstSequencesHoweverTheyAreCut) {
+  const Counting data(100);  // 99 targets: 12 windows of 8, and 3 more
+  struct Limit {
+    std::int64_t sequences;
+    std::uint64_t targets;
+  };
+  for (const Limit& limit : {Limit{1, 8}, Limit{5, 40}, Limit{7, 56}, Limit{12, 96}, Limit{13, 99}, Limit{50, 99}}) {
+    for (const std::int64_t ranks : {1, 2, 3}) {
+      for (const std::int64_t micro_batch : {1, 2, 4}) {
+        const BatchShare share{0, ranks, 1, micro_batch};
+        const EvalBatches batches(data.stream(), 8, share, limit.sequences);
+        ASSERT_EQ(batches.targets(), limit.targets);
+        EXPECT_EQ(batches.size(), (std::min<std::int64_t>(limit.sequences, 13) - 1) / (ranks * micro_batch) + 1);
+        std::vector<int> expected(100, 0);
+        std::fill_n(expected.begin() + 1, limit.targets, 1);
+        EXPECT_EQ(covered(batches, data.stream(), 8, share, limit.sequences), expected);
+      }
+    }
+  }
+}
+
+TEST(EvalBatches, RefusesTooFewTokens) {
+  const Counting data(1);
+  EXPECT_TRUE(has_parts(message_of<UserError>([&] { EvalBatches(data.stream(), 8, {}, 0); }), {"1 held-out tokens"}));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,397 @@
+// Text and token files: what is read, what is held out, what is refused.
+#include "train/data/token_source.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+constexpr std::int32_t kEnd = 256;
+
+Ids all(const TokenStream& stream) {
+  Ids ids(stream.size());
+  stream.copy(0, stream.size(), ids.data());
+  return ids;
+}
+
+template <class Word>
+std::string words(const std::vector<Word>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Word)};
+}
+
+std::string llmc_header(std::uint32_t magic, std::uint32_t version, std::uint32_t count) {
+  std::vector<std::uint32_t> header(256, 0);
+  header[0] = magic;
+  header[1] = version;
+  header[2] = count;
+  return words(header);
+}
+
+std::string refusal(const TokenSourceOptions& options) {
+  return message_of<UserError>([&] { TokenSource::open(options); });
+}
+
+TEST(TokenStream, JoinsPartsOfEveryEncoding) {
+  const TemporaryFolder folder;
+  const auto file = [&](std::string_view name, const std::string& content) {
+    return std::make_shared<const InputFile>(folder.write(name, content));
+  };
+  TokenStream stream(70001);
+  const auto wide = file("wide", words<std::uint32_t>({70000}));
+  stream.append({file("text", "ab"), TokenEncoding::bytes, 0, 2, true});
+  stream.append({file("odd", "?" + words<std::uint16_t>({300, 65535})), TokenEncoding::u16, 1, 2, false});
+  stream.append({wide, TokenEncoding::u32, 0, 0, false});  // empty: no part
+  stream.append({wide, TokenEncoding::u32, 0, 1, true});
+  const Ids expected = {'a', 'b', kEnd, 300, 65535, 70000, kEnd};
+  ASSERT_EQ(stream.size(), expected.size());
+  for (std::size_t begin = 0; begin <= expected.size(); ++begin) {
+    for (std::size_t count = 0; begin + count <= expected.size(); ++count) {
+      Ids ids(count);
+      stream.copy(begin, count, ids.data());
+      EXPECT_TRUE(std::equal(ids.begin(), ids.end(), expected.begin() + static_cast<std::ptrdiff_t>(begin)));
+    }
+  }
+  EXPECT_EQ(stream.at(4), 65535);
+  EXPECT_THROW(stream.at(7), std::out_of_range);
+  Ids ids(8);
+  EXPECT_THROW(stream.copy(1, UINT64_MAX, ids.data()), std::out_of_range);
+}
+
+TEST(TokenStream, AFileThatChangesIsNamed) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("ids.bin", words(std::vector<std::uint16_t>(10, 1)));
+  TokenStream stream(5);
+  stream.append({std::make_shared<const InputFile>(path), TokenEncoding::u16, 0, 10, false});
+  Ids ids(10);
+  const auto fault = [&] { return message_of<RuntimeFault>([&] { stream.copy(0, 10, ids.data()); }); };
+  EXPECT_EQ(fault(), "");
+  std::vector<std::uint16_t> larger(10, 1);
+  larger[9] = 5;
+  folder.write("ids.bin", words(larger));
+  EXPECT_TRUE(has_parts(fault(), {"ids.bin' was changed", "the id 5"}));
+  std::filesystem::resize_file(path, 11);
+  EXPECT_TRUE(has_parts(fault(), {"ids.bin' was truncated", "has 11 bytes", "had 20"}));
+  // A new file of that name is another one.
+  std::filesystem::remove(path);
+  folder.write("ids.bin", words(std::vector<std::uint16_t>(10, 1)));
+  EXPECT_TRUE(has_parts(fault(), {"has 11 bytes"}));
+}
+
+TEST(TokenSource, HoldsOutTheLastTenthOfEachTextFile) {
+  const TemporaryFolder folder;
+  folder.write("b.txt", "klmnopqrstuvwxyzABCDE");  // 21 bytes: 2 held out
+  folder.write("a.txt", "0123456789");             // 10 bytes: 1
+  const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
+  Ids train, held_out;
+  for (const char c : std::string_view("012345678")) train.push_back(c);
+  train.push_back(kEnd);
+  for (const char c : std::string_view("klmnopqrstuvwxyzABC")) train.push_back(c);
+  train.push_back(kEnd);
+  EXPECT_EQ(all(source.train()), train);
+  EXPECT_EQ(all(source.held_out()), (Ids{'9', kEnd, 'D', 'E', kEnd}));
+  EXPECT_EQ(source.description(), "2 text files, 30 tokens to train on, 5 held out (the last 10 % of each file)");
+  EXPECT_TRUE(source.is_text());
+}
+
+TEST(TokenSource, AValidationFileIsHeldOutWholly) {
+  const TemporaryFolder folder;
+  const TokenSource source =
+      TokenSource::open({folder.write("t.txt", "0123456789"), folder.write("v.txt", "ab"), 257, 4});
+  EXPECT_EQ(source.train().size(), 11U);
+  EXPECT_EQ(all(source.held_out()), (Ids{'a', 'b', kEnd}));
+}
+
+TEST(TokenSource, TheDigestIsOfTheTokensAndOfWhatIsHeldOut) {
+  const TemporaryFolder folder;
+  const std::string text = "0123456789", other = "0123456780";
+  const std::string a = folder.write("a.txt", text), same = folder.write("b.txt", text);
+  const auto digest = [](const std::string& data, const std::string& val_data) {
+    return TokenSource::open({data, val_data, 257, 4}).digest();
+  };
+  EXPECT_EQ(digest(a, ""), digest(same, ""));
+  EXPECT_EQ(digest(a, a), digest(same, same));
+  EXPECT_NE(digest(a, ""), digest(a, a));
+  EXPECT_NE(digest(a, ""), digest(folder.write("c.txt", other), ""));
+  EXPECT_NE(digest(a, ""), digest(folder.write("d.txt", text + "9"), ""));
+  EXPECT_NE(digest(a, a), digest(a, folder.path("c.txt")));
+}
+
+TEST(TokenSource, BytesAbove127AreIdsAbove127) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(TokenSource::open({folder.write("t", std::string(20, '\xE9')), "", 257, 4}).train().at(0), 0xE9);
+}
+
+TEST(TokenSource, AFolderLeavesOutLinksCopiesBinariesAndEmptyFiles) {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "01234567890123456789");
+  folder.write("copy.txt", "01234567890123456789");
+  folder.write("empty.txt", "");
+  folder.write("image.png", std::string("PNG\0\0", 5));
+  folder.write("below/c.txt", "not read");
+  std::filesystem::create_symlink(folder.path("a.txt"), folder.path("link.txt"));
+  const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
+  EXPECT_EQ(source.files(), 1U);
+  EXPECT_EQ(source.train().size() + source.held_out().size(), 22U);
+  EXPECT_EQ(source.notes(), (std::vector<std::string>{
+                                "below: left out, it is a folder", "copy.txt: left out, it equals a.txt",
+                                "empty.txt: left out, it is empty", "image.png: left out, it has a NUL byte at 3"}));
+}
+
+TEST(TokenSource, ReadsLlmcAndNanoGptFiles) {
+  const TemporaryFolder folder;
+  std::vector<std::uint16_t> narrow;
+  std::vector<std::uint32_t> wide;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    narrow.push_back(static_cast<std::uint16_t>(50256 - i));
+    wide.push_back(128255 - i);
+  }
+  const TokenSource v1 =
+      TokenSource::open({folder.write("1.bin", llmc_header(20240520, 1, 20) + words(narrow)), "", 50257, 4});
+  const TokenSource v7 =
+      TokenSource::open({folder.write("7.bin", llmc_header(20240801, 7, 20) + words(wide)), "", 128256, 4});
+  const TokenSource raw = TokenSource::open({folder.write("raw.bin", words(narrow)), "", 50257, 4});
+  for (const TokenSource* source : {&v1, &raw}) {
+    EXPECT_EQ(source->train().size(), 18U);
+    EXPECT_EQ(source->train().at(17), 50239);
+    EXPECT_EQ(all(source->held_out()), (Ids{50238, 50237}));
+    EXPECT_FALSE(source->is_text());
+  }
+  EXPECT_EQ(v7.train().at(0), 128255);
+  EXPECT_EQ(all(v7.held_out()), (Ids{128237, 128236}));
+}
+
+TEST(TokenSource, AFolderOfTokenFiles) {
+  const TemporaryFolder folder;
+  folder.write("x_1.bin", words(std::vector<std::uint16_t>(10, 1)));
+  folder.write("x_2.bin", words(std::vector<std::uint16_t>(10, 2)));
+  EXPECT_EQ(TokenSource::open({folder.path(), "", 257, 4}).description(),
+            "2 u16 token files, 18 tokens to train on, 2 held out (the last 10 % of each file)");
+  folder.write("readme.txt", "text");
+  EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"2 .bin files among 3 files", "--data"}));
+}
+
+TEST(TokenSource, RefusesIdsOutsideTheVocabularyByPosition) {
+  const TemporaryFolder folder;
+  std::vector<std::uint16_t> narrow(30, 5);
+  narrow[17] = 257;
+  EXPECT_TRUE(has_parts(refusal({folder.write("raw.bin", words(narrow)), "", 257, 4}),
+                        {"raw.bin': read as 16 bits, token 17 has id 257", "token 0 has id 327685", "below 257"}));
+  EXPECT_TRUE(has_parts(refusal({folder.path("raw.bin"), "", 257, 4, TokenWidth::u16}), {"token 17 has id 257"}));
+  std::vector<std::uint32_t> wide(30, 5);
+  wide[29] = UINT32_MAX;
+  EXPECT_TRUE(has_parts(refusal({folder.write("7.bin", llmc_header(20240801, 7, 30) + words(wide)), "", 128256, 4}),
+                        {"token 29 has id 4294967295"}));
+}
+
+TEST(TokenSource, RefusesDamagedAndForeignBinFiles) {
+  const TemporaryFolder folder;
+  const std::string body = words(std::vector<std::uint16_t>(30, 5));
+  const auto bin = [&](const std::string& content) { return refusal({folder.write("t.bin", content), "", 257, 4}); };
+  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, 31) + body), {"1084 bytes", "1086 bytes for the 31 tokens"}));
+  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, 29) + body), {"1082 bytes for the 29 tokens"}));
+  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, UINT32_MAX) + body), {"8589935614 bytes"}));
+  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 2, 30) + body), {"version 2", "version 1"}));
+  EXPECT_TRUE(has_parts(bin(llmc_header(20240801, 1, 30) + body), {"version 1", "version 7"}));
+  EXPECT_TRUE(has_parts(bin(llmc_header(20240326, 3, 30) + body), {"is an llm.c model"}));
+  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, 30).substr(0, 500)), {"truncated: 500 bytes"}));
+  EXPECT_TRUE(has_parts(bin(body + "x"), {"61 bytes, an odd number"}));
+}
+
+// Each case says which width "auto" takes, none where it refuses.
+TEST(TokenSource, TheWidthOfBareIdsIsTheOneAtWhichTheyAreInTheVocabulary) {
+  const TemporaryFolder folder;
+  const auto ids = [](std::uint32_t most, std::size_t count, auto word) {
+    std::vector<decltype(word)> values;
+    for (std::uint32_t i = 0; i < count; ++i)
+      values.push_back(static_cast<decltype(word)>((i * 7919 + 5) % (most + 1)));
+    return words(values);
+  };
+  const auto narrow = [&](std::uint32_t most, std::size_t count) { return ids(most, count, std::uint16_t{}); };
+  const auto wide = [&](std::uint32_t most, std::size_t count) { return ids(most, count, std::uint32_t{}); };
+  struct Case {
+    const char* name;
+    std::string content;
+    std::int64_t vocab;
+    bool accepted;  // as u16
+    std::vector<std::string_view> parts;
+  };
+  const std::vector<Case> cases = {
+      {"GPT-2's in 16 bits", narrow(50256, 200), 50257, true, {}},
+      {"an odd number of them", narrow(50256, 201), 50257, true, {}},
+      {"in 16 bits for a larger vocabulary", narrow(50256, 200), 128256, true, {}},
+      {"bytes in 16 bits", narrow(256, 200), 257, true, {}},
+      {"GPT-2's in 32 bits", wide(50256, 200), 50257, false, {"at 16 bits and at 32 bits", "--data-dtype u32"}},
+      {"bytes in 32 bits", wide(255, 200), 257, false, {"at 16 bits and at 32 bits", "--data-dtype u32"}},
+      {"Llama 3's in 32 bits", wide(128255, 200), 128256, false, {"is at most 1", "--data-dtype u32"}},
+      {"in 32 bits beyond the vocabulary", wide(128255, 200), 100000, false, {"at most 1", "--data-dtype u16"}},
+      {"in 16 bits beyond the vocabulary", narrow(50256, 200), 257, false, {"as 16 bits, token 1 has", "--data-dtype"}},
+      {"zeros", std::string(400, '\0'), 50257, false, {"at most 0", "--data-dtype"}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const std::string path = folder.write("ids.bin", c.content);
+    if (!c.accepted) {
+      const std::string message = refusal({path, "", c.vocab, 4});
+      for (const std::string_view part : c.parts) EXPECT_TRUE(has_parts(message, {part}));
+      continue;
+    }
+    const TokenSource source = TokenSource::open({path, "", c.vocab, 4});
+    EXPECT_EQ(source.train().size() + source.held_out().size(), c.content.size() / 2);
+  }
+}
+
+TEST(TokenSource, AWidthThatIsToldIsTaken) {
+  const TemporaryFolder folder;
+  const std::string ids = folder.write("ids.bin", words(std::vector<std::uint32_t>(20, 7)));
+  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u32}).held_out()), (Ids{7, 7}));
+  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u16}).held_out()), (Ids{7, 0, 7, 0}));
+  const std::string odd = folder.write("odd.bin", words(std::vector<std::uint16_t>(21, 7)));
+  EXPECT_TRUE(has_parts(refusal({odd, "", 257, 4, TokenWidth::u32}), {"42 bytes", "4 bytes an id"}));
+  const std::string header =
+      folder.write("header.bin", llmc_header(20240520, 1, 20) + words(std::vector<std::uint16_t>(20, 7)));
+  EXPECT_EQ(TokenSource::open({header, "", 257, 4, TokenWidth::u16}).train().size(), 18U);
+  EXPECT_TRUE(has_parts(refusal({header, "", 257, 4, TokenWidth::u32}), {"ids of 16 bits", "--data-dtype auto"}));
+  EXPECT_TRUE(has_parts(refusal({folder.write("t.txt", "text"), "", 257, 4, TokenWidth::u16}), {"is text"}));
+}
+
+TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
+  const TemporaryFolder folder;
+  const auto shard = [&](const std::string& name, std::uint16_t id, std::uint32_t count) {
+    folder.write(name, llmc_header(20240520, 1, count) + words(std::vector<std::uint16_t>(count, id)));
+  };
+  shard("x_train_000001.bin", 1, 20);
+  shard("x_train_000002.bin", 2, 20);
+  shard("x_val_000000.bin", 3, 20);
+  shard("interval.bin", 4, 20);  // another word
+  const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
+  Ids train(60, 1);
+  std::fill(train.begin(), train.begin() + 20, 4);
+  std::fill(train.begin() + 40, train.end(), 2);
+  EXPECT_EQ(all(source.train()), train);
+  EXPECT_EQ(all(source.held_out()), Ids(20, 3));
+  EXPECT_EQ(source.description(), "4 u16 token files, 60 tokens to train on, 20 held out (1 val file)");
+  EXPECT_EQ(source.notes().size(), 0U);
+
+  // Other held-out data takes its place; it is trained on no more than before.
+  const TemporaryFolder other;
+  const std::string val_data = other.write("v.bin", words(std::vector<std::uint16_t>(6, 5)));
+  const TokenSource replaced = TokenSource::open({folder.path(), val_data, 257, 4});
+  EXPECT_EQ(all(replaced.train()), train);
+  EXPECT_EQ(all(replaced.held_out()), Ids(6, 5));
+  EXPECT_EQ(replaced.notes().size(), 1U);
+  // Of a folder given as held-out data, its val files are.
+  const TokenSource of_folder = TokenSource::open({val_data, folder.path(), 257, 4});
+  EXPECT_EQ(all(of_folder.held_out()), Ids(20, 3));
+  EXPECT_EQ(of_folder.notes().size(), 3U);
+
+  EXPECT_EQ(all(TokenSource::open({folder.path("x_val_000000.bin"), "", 257, 4}).train()), Ids(18, 3));
+  const TemporaryFolder alone;
+  alone.write("val.bin", words(std::vector<std::uint16_t>(20, 5)));
+  EXPECT_TRUE(has_parts(refusal({alone.path(), "", 257, 4}), {"val files alone"}));
+}
+
+TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  constexpr rlim_t kFew = 64;
+  if (before.rlim_max <= 4 * kFew) GTEST_SKIP() << "at most " << before.rlim_max << " files may be open";
+  const TemporaryFolder folder;
+  for (rlim_t i = 0; i < 2 * kFew; ++i) folder.write(std::to_string(i), "file " + std::to_string(i));
+  const rlimit few{kFew, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_EQ(TokenSource::open({folder.path(), folder.path("1"), 257, 4}).files(), 2 * kFew + 1);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
+  const TemporaryFolder folder;
+  const std::string text(4000, 'a'), json = R"({"text": "loom"})";
+  struct Case {
+    std::string name, content;
+    std::string_view kind;
+  };
+  const std::vector<Case> cases = {
+      {"a.npy", "\x93NUMPY" + text, "a NumPy array"},
+      {"ids.bin", "\x93NUMPY" + text, "a NumPy array"},
+      {"data-00000-of-00001.arrow", "ARROW1" + text, "an Arrow file"},
+      {"data.txt", words<std::uint32_t>({0xffffffff, 648, 16, 0, 0}) + text, "an Arrow file"},
+      {"rows.parquet", "PAR1" + text, "a Parquet file"},
+      {"rows.bin", "PAR1" + text, "a Parquet file"},
+      {"rows.json", json, "a JSON file"},
+      {"rows.jsonl", json + "\n" + json + "\n", "a JSON file"},
+      {"rows", json + "\n" + json + "\n", "a JSON file"},
+      {"list.txt", " [\n  1,\n  2\n]\n", "a JSON file"},
+      {"long.txt", "{\"text\": \"" + std::string(100'000, 'a') + "\"}\n" + json, "a JSON file"},
+      {"text.gz", std::string("\x1f\x8b\x08\0\0\0", 6) + text, "a gzip file"},
+      {"rows.zip", "PK\x03\x04" + text, "a zip archive"},
+      {"w.bin", std::string("\x10\0\0\0\0\0\0\0", 8) + R"({"a":{"dtype":"F)", "a safetensors file"},
+  };
+  for (const Case& c : cases) {
+    const TemporaryFolder of_text;
+    of_text.write("a.txt", text);
+    const std::string path = of_text.write(c.name, c.content);
+    const std::string quoted = "'" + path + "' is ";
+    EXPECT_TRUE(has_parts(refusal({path, "", 257, 4}), {quoted, c.kind}));
+    EXPECT_TRUE(has_parts(refusal({of_text.path(), "", 257, 4}), {quoted, c.kind}));
+  }
+  // A data set of Hugging Face's: a card beside folders of Parquet files.
+  folder.write("README.md", text);
+  folder.write("data/train-00000-of-00001.parquet", "PAR1");
+  EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"data/train-00000-of-00001.parquet"}));
+}
+
+TEST(TokenSource, TextMayBeginLikeJson) {
+  const TemporaryFolder folder;
+  const std::string more(60, 'a');
+  for (const std::string begin :
+       {"[Verse 1]\n", "{\\bf Title}\n", "[1] A footnote.\n", "[1] [2] both\n", "[1, 2", "{ x"}) {
+    EXPECT_EQ(refusal({folder.write("t.txt", begin + more), "", 257, 4}), "") << begin;
+  }
+}
+
+TEST(TokenSource, TextNeedsTheVocabularyOfBytes) {
+  const TemporaryFolder folder;
+  const std::string text = folder.write("t.txt", std::string(400, 'a'));
+  for (const std::int64_t vocab : {256, 258, 50257}) {
+    EXPECT_TRUE(has_parts(refusal({text, "", vocab, 4}),
+                          {"t.txt' is text", "vocabulary of " + std::to_string(vocab), "--model.vocab 257"}));
+  }
+}
+
+TEST(TokenSource, RefusesWhatCannotBeTrainedOn) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(has_parts(refusal({folder.path("none"), "", 257, 4}), {"none' doesn't exist"}));
+  EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"holds no text and no tokens"}));
+  EXPECT_TRUE(has_parts(refusal({folder.write("e.txt", ""), "", 257, 4}), {"e.txt' is empty"}));
+  EXPECT_TRUE(has_parts(refusal({folder.write("n.txt", std::string("ab\0", 3)), "", 257, 4}), {"NUL byte at 2"}));
+  const std::string text = folder.write("t.txt", std::string(1099, 'a'));
+  EXPECT_TRUE(has_parts(refusal({text, "", 257, 1024}), {"991 tokens to train on", "1,025 or more", "--seq-len"}));
+  EXPECT_TRUE(has_parts(refusal({folder.write("s.txt", "012345678"), "", 257, 4}), {"0 held-out tokens"}));
+  const std::string bin = folder.write("t.bin", words(std::vector<std::uint16_t>(30, 5)));
+  EXPECT_TRUE(has_parts(refusal({text, bin, 257, 4}), {"is text and", "is tokens"}));
+  EXPECT_TRUE(has_parts(refusal({text, folder.path("none"), 257, 4}), {"none' doesn't exist"}));
+}
+
+TEST(TokenSource, TheDefaultIsTheLicencesOfTheSystem) {
+  if (!std::filesystem::exists("/usr/share/common-licenses")) {
+    EXPECT_TRUE(has_parts(refusal({"", "", 257, 64}), {"/usr/share/common-licenses", "give --data"}));
+    return;
+  }
+  const TokenSource source = TokenSource::open({"", "", 257, 64});
+  EXPECT_GT(source.train().size(), 50'000U);
+  EXPECT_GT(source.files(), 3U);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,36 @@
+// Bytes to ids and back.
+#include "train/data/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+TEST(ByteTokenizer, OneIdAByte) {
+  EXPECT_EQ(ByteTokenizer().encode("Hi \xC3\xA9"), (std::vector<std::int32_t>{72, 105, 32, 0xC3, 0xA9}));
+  EXPECT_TRUE(ByteTokenizer().encode("").empty());
+}
+
+TEST(ByteTokenizer, DecodesWhatItEncoded) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
+  EXPECT_EQ(ByteTokenizer().decode(ByteTokenizer().encode(all)), all);
+}
+
+TEST(ByteTokenizer, EndOfTextIsShown) {
+  EXPECT_EQ(ByteTokenizer().decode(std::vector<std::int32_t>{72, ByteTokenizer::kEndOfText, 105}), "H<|endoftext|>i");
+}
+
+TEST(ByteTokenizer, RefusesIdsOutOfRange) {
+  const auto decode = [](std::int32_t id) {
+    return message_of<UserError>([&] { ByteTokenizer().decode(std::vector<std::int32_t>{1, id}); });
+  };
+  EXPECT_TRUE(has_parts(decode(257), {"token 1 has id 257", "0 to 256"}));
+  EXPECT_TRUE(has_parts(decode(-1), {"token 1 has id -1"}));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,164 @@
+// The bar of the laboratory: whatever policy orders a step, with whatever exact rewrite and however many compute
+// streams, ten steps end with the same bits.
+#include "train/measure/step_lab.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/policy/policy.h"
+#include "tests/train/lab_run.h"
+
+namespace weft {
+namespace {
+
+/// What ten steps end with under each policy, on every rank.
+std::vector<std::uint64_t> ends(StepLab& lab) {
+  std::vector<std::uint64_t> fingerprints;
+  for (std::size_t policy = 0; policy < lab.policies(); ++policy) {
+    lab.reset();
+    for (int step = 0; step < 10; ++step) lab.run(policy);
+    fingerprints.push_back(lab.fingerprint());
+  }
+  return fingerprints;
+}
+
+std::vector<std::string> all_policies() {
+  std::vector<std::string> policies = policy_names();
+  for (const char* oar : {"on", "off"}) {
+    for (const char* ors : {"on", "off"}) {
+      for (const char* oag : {"on", "off"}) {
+        policies.push_back(std::string("axonn:oar=") + oar + ",ors=" + ors + ",oag=" + oag);
+      }
+    }
+  }
+  for (const char* variant :
+       {"axonn:lookahead=3", "fsdp:reshard=off", "fsdp:backward=post,forward-depth=0",
+        "fsdp:forward-depth=2,backward-depth=2", "fsdp:max-gathered=1", "ddp-bucket:bucket-mb=0,first-mb=0",
+        "ddp-bucket:bucket-mb=0.004,first-mb=0.001", "random:seed=1", "random:seed=2"}) {
+    policies.emplace_back(variant);
+  }
+  return policies;
+}
+
+constexpr const char* kRewrites[] = {"bucket=25MB", "split-collective=256",
+                                     "ar-to-rs-ag", "reshard",
+                                     "recompute",   "recompute;reshard;bucket=2KB;split-collective=1KB;ar-to-rs-ag"};
+
+class StepLabBits : public ::testing::TestWithParam<std::tuple<Family, Grid>> {
+ protected:
+  RunConfig config() const { return lab_config(std::get<0>(GetParam()), std::get<1>(GetParam())); }
+};
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Family, Grid>>& info) {
+  const Grid& grid = std::get<1>(info.param);
+  return std::string(to_string(std::get<0>(info.param))) + "_x" + std::to_string(grid.x) + "y" +
+         std::to_string(grid.y) + "z" + std::to_string(grid.z) + "d" + std::to_string(grid.data);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grids, StepLabBits,
+                         ::testing::Values(std::tuple(Family::gpt2, Grid{2, 1, 1, 1}),
+                                           std::tuple(Family::llama, Grid{1, 1, 2, 2}),
+                                           std::tuple(Family::gpt2, Grid{2, 2, 1, 1})),
+                         name_of);
+
+// One reference for all: the serial order of the plain graph.
+TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
+  on_ranks(config(), [](World& world, const RunConfig& config) {
+    StepLab plain(world, config, {"serial"});
+    const std::uint64_t initial = plain.fingerprint();
+    const std::uint64_t expected = ends(plain).front();
+    EXPECT_NE(expected, initial);
+    plain.reset();
+    EXPECT_EQ(plain.fingerprint(), initial);
+    const std::uint64_t graph = plain.plan(0).graph->fingerprint();
+    for (const int streams : {1, 2}) {
+      PolicyOptions options;
+      options.compute_streams = streams;
+      // serial and axonn use one of them in any case.
+      std::vector<std::string> policies = all_policies(), some = {"program", "fsdp", "lhs", "random:seed=3"};
+      if (streams == 1) some.insert(some.end(), {"serial", "axonn"});
+      if (streams > 1) std::erase_if(policies, [](const std::string& name) { return name.starts_with("axonn:"); });
+      {
+        StepLab lab(world, config, policies, options);
+        const std::vector<std::uint64_t> found = ends(lab);
+        std::set<std::uint64_t> plans;
+        for (std::size_t i = 0; i < policies.size(); ++i) {
+          EXPECT_EQ(found[i], expected) << policies[i] << " on " << streams << " compute streams";
+          plans.insert(lab.plan(i).fingerprint);
+        }
+        EXPECT_GE(plans.size(), 6U) << "policies that order alike show little";
+      }
+      for (const char* rewrites : kRewrites) {
+        RunConfig rewritten = config;
+        rewritten.rewrites = rewrites;
+        StepLab lab(world, rewritten, some, options);
+        const std::vector<std::uint64_t> found = ends(lab);
+        for (std::size_t i = 0; i < some.size(); ++i) {
+          EXPECT_EQ(found[i], expected) << some[i] << ", " << rewrites << " on " << streams << " compute streams";
+        }
+        if (std::string(rewrites) == "recompute") {
+          EXPECT_NE(lab.plan(0).graph->fingerprint(), graph);
+        }
+      }
+    }
+  });
+}
+
+// Policies take turns on one state: a step of one goes on where the last step of another ended.
+TEST(StepLab, PoliciesTakeTurnsOnOneState) {
+  on_ranks(lab_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const RunConfig& config) {
+    StepLab alone(world, config, {"serial"});
+    StepLab mixed(world, config, {"program", "axonn", "random"});
+    for (std::size_t step = 0; step < 6; ++step) {
+      EXPECT_GT(alone.run(0), 0);
+      EXPECT_GT(mixed.run(step % 3), 0);
+      EXPECT_EQ(mixed.fingerprint(), alone.fingerprint()) << step;
+    }
+  });
+}
+
+TEST(StepLab, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
+  std::mutex mutex;
+  std::set<double> times;
+  std::set<std::uint64_t> fingerprints;
+  on_ranks(lab_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const RunConfig& config) {
+    StepLab lab(world, config, {"program"});
+    const double ns = lab.run(0);
+    const StepTrace& trace = lab.last_trace(0);
+    EXPECT_GE(ns, static_cast<double>(trace.end - trace.begin));
+    const std::uint64_t fingerprint = lab.fingerprint();
+    const std::lock_guard lock(mutex);
+    times.insert(ns);
+    fingerprints.insert(fingerprint);
+  });
+  EXPECT_EQ(times.size(), 1U);
+  EXPECT_EQ(fingerprints.size(), 1U);
+}
+
+// A step so small that bf16 parameters stay where they are moves their fp32 copies, which a step leaves behind too.
+TEST(StepLab, TheFingerprintSeesFp32Copies) {
+  RunConfig config = lab_config(Family::llama, Grid{1, 1, 1, 2});
+  config.dtype = config.reduce_dtype = DType::bf16;
+  config.zero1 = true;
+  config.warmup = 0;
+  on_ranks(config, [](World& world, const RunConfig& config) {
+    std::vector<std::uint64_t> ends;
+    for (const double lr : {1e-30, 3e-10}) {
+      RunConfig changed = config;
+      changed.lr = lr;
+      StepLab lab(world, changed, {"program"});
+      lab.run(0);
+      ends.push_back(lab.fingerprint());
+    }
+    EXPECT_NE(ends[0], ends[1]);
+  });
+}
+
+}  // namespace
+}  // namespace weft

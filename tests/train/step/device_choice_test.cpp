@@ -1,0 +1,94 @@
+// Which communicator a run gets, and which it can't have.
+#include "train/step/device_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+using Kind = CommunicatorKind;
+
+RunConfig config_of(DeviceKind device, Kind communicator, bool cuda_graph = false) {
+  RunConfig config;
+  config.device = device;
+  config.communicator = communicator;
+  config.cuda_graph = cuda_graph;
+  config.ranks = 4;
+  return config;
+}
+
+std::string refusal(const std::function<void()>& choose) {
+  try {
+    choose();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+constexpr Surroundings kThreads{.mpi = false, .ranks = 4, .own_device_each = false};
+constexpr Surroundings kThreadsWithGpus{.mpi = false, .ranks = 4, .own_device_each = true};
+constexpr Surroundings kProcesses{.mpi = true, .ranks = 4, .own_device_each = false};
+constexpr Surroundings kProcessesWithGpus{.mpi = true, .ranks = 4, .own_device_each = true};
+
+TEST(DeviceChoice, AutoTakesWhatFits) {
+  const RunConfig config = config_of(DeviceKind::cuda, Kind::automatic);
+  EXPECT_EQ(choose_communicator(config, kThreads), Kind::local);
+  EXPECT_EQ(choose_communicator(config, kThreadsWithGpus), Kind::local);
+  EXPECT_EQ(choose_communicator(config, kProcesses), Kind::staged);
+  EXPECT_EQ(choose_communicator(config, kProcessesWithGpus), Kind::nccl);
+  EXPECT_EQ(choose_communicator(config, {.mpi = true, .ranks = 1, .own_device_each = true}), Kind::local);
+}
+
+TEST(DeviceChoice, WhatIsAskedForIsTaken) {
+  for (const Surroundings& surroundings : {kThreads, kProcesses, kProcessesWithGpus}) {
+    EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::staged), surroundings), Kind::staged);
+  }
+  EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::nccl), kThreadsWithGpus), Kind::nccl);
+  EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::nccl), kProcessesWithGpus), Kind::nccl);
+  EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::local), kThreads), Kind::local);
+}
+
+TEST(DeviceChoice, RefusesWhatCantBe) {
+  const auto of_gpus = [](Kind kind, bool cuda_graph, const Surroundings& surroundings) {
+    return refusal([&] { choose_communicator(config_of(DeviceKind::cuda, kind, cuda_graph), surroundings); });
+  };
+  EXPECT_NE(of_gpus(Kind::nccl, false, kThreads).find("--communicator local"), std::string::npos);
+  EXPECT_NE(of_gpus(Kind::nccl, false, kProcesses).find("--communicator staged"), std::string::npos);
+  EXPECT_NE(of_gpus(Kind::local, false, kProcesses).find("--ranks 4 without mpirun"), std::string::npos);
+  EXPECT_NE(of_gpus(Kind::mpi, false, kProcesses).find("--communicator staged"), std::string::npos);
+  EXPECT_NE(of_gpus(Kind::staged, true, kThreads).find("leave --cuda-graph out"), std::string::npos);
+  EXPECT_NE(of_gpus(Kind::automatic, true, kProcesses).find("leave --cuda-graph out"), std::string::npos);
+  EXPECT_EQ(of_gpus(Kind::automatic, true, kThreads), "");
+  EXPECT_EQ(of_gpus(Kind::automatic, true, kProcessesWithGpus), "");
+}
+
+TEST(DeviceChoice, OnTheCpuRanksAreThreadsOrProcesses) {
+  const auto of_cpus = [](Kind kind, bool launched_by_mpi) {
+    return refusal([&] { check_communicator(config_of(DeviceKind::cpu, kind), launched_by_mpi); });
+  };
+  for (const bool launched_by_mpi : {false, true}) {
+    EXPECT_EQ(of_cpus(Kind::automatic, launched_by_mpi), "");
+    EXPECT_EQ(of_cpus(Kind::local, launched_by_mpi).empty(), !launched_by_mpi);
+    EXPECT_EQ(of_cpus(Kind::mpi, launched_by_mpi).empty(), launched_by_mpi);
+    EXPECT_NE(of_cpus(Kind::nccl, launched_by_mpi).find("--device cuda"), std::string::npos);
+    EXPECT_NE(of_cpus(Kind::staged, launched_by_mpi).find("--device cuda"), std::string::npos);
+  }
+}
+
+TEST(DeviceChoice, IsAKey) {
+  RunConfig config;
+  set_key(config, "communicator", "staged", "--communicator");
+  EXPECT_EQ(config.communicator, Kind::staged);
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "dump");
+  EXPECT_EQ(back.communicator, Kind::staged);
+  EXPECT_THROW(set_key(config, "communicator", "ncl", "--communicator"), UserError);
+}
+
+}  // namespace
+}  // namespace weft

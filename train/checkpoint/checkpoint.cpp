@@ -1,0 +1,149 @@
+// The folder of a checkpoint: what order it is written in, and what is checked before it is believed.
+#include "train/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/durable_folder.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/checkpoint/checkpoint_part.h"
+#include "train/checkpoint/checkpoint_shards.h"
+#include "train/checkpoint/hf_config.h"
+#include "train/checkpoint/weights.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModel = kModelFile;
+constexpr const char* kModelConfig = kModelConfigFile;
+constexpr const char* kOptimizer = kOptimizerFile;
+const std::string kTuning(kGemmTuningFile);
+
+/// `path` itself, or the latest checkpoint if it is a run folder.
+fs::path inside_run(const fs::path& path) {
+  if (is_checkpoint(path)) return path;
+  if (const auto latest = latest_checkpoint(path)) return *latest;
+  return path;
+}
+
+void verify(const fs::path& folder, const Manifest& manifest, const std::string& name) {
+  const auto listed = manifest.files.find(name);
+  if (listed == manifest.files.end()) {
+    throw UserError(in_quotes(folder / kManifestFile) + " doesn't list " + name, "all files of a checkpoint",
+                    "use another checkpoint of the run");
+  }
+  const MappedFile file(folder / name);
+  const std::string found = Crc32c().add(file.bytes()).text();
+  if (found == listed->second.crc32c) return;
+  throw UserError(fmt::format("{} has the checksum {}", in_quotes(file.path()), found),
+                  fmt::format("{}, as the manifest says: it was damaged", listed->second.crc32c),
+                  "use another checkpoint of the run");
+}
+
+/// Of the files, those that it falls to this rank to read through.
+template <class Wanted>
+void verify_share(const fs::path& folder, const Manifest& manifest, const ReadShare& share, const Wanted& wanted) {
+  std::int64_t number = 0;
+  for (const auto& [name, summary] : manifest.files) {
+    if (wanted(name) && share.has(number++)) verify(folder, manifest, name);
+  }
+}
+
+DType dtype_of(std::span<const ParameterState> parameters) {
+  return parameters.empty() ? DType::f32 : parameters.front().dtype;
+}
+
+}  // namespace
+
+SpaceCheck checkpoint_space(const fs::path& run_dir, const CheckpointInfo& info,
+                            std::span<const ParameterState> parameters) {
+  // The manifest's length depends on the lengths of what it says, not on the checksums.
+  const std::string any_checksum = Crc32c().text();
+  Manifest manifest{info, {}, whole_shards(parameters)};
+  manifest.files[kModel] = {safetensors_bytes(weight_tensors(parameters)), any_checksum};
+  manifest.files[kModelConfig] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
+  manifest.files[kOptimizer] = {safetensors_bytes(whole_optimizer_tensors(parameters)), any_checksum};
+  if (!info.gemm_tuning.empty()) manifest.files[kTuning] = {info.gemm_tuning.size(), any_checksum};
+  std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
+  for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
+  return check_space(checkpoints_of(run_dir), sizes);
+}
+
+fs::path save_checkpoint(const fs::path& run_dir, const CheckpointInfo& info,
+                         std::span<const ParameterState> parameters, const Retention& retention) {
+  const fs::path path = checkpoint_path(run_dir, info.step);
+  remove_leftovers(checkpoints_of(run_dir));
+  refuse_non_finite(parameters, info.step);
+  if (const SpaceCheck space = checkpoint_space(run_dir, info, parameters); !space.fits()) {
+    throw RuntimeFault(fmt::format("checkpoint {} can't be written: it {}", in_quotes(path), space.text()));
+  }
+  DurableFolder folder(path);
+  Manifest manifest{info, {}, whole_shards(parameters)};
+  manifest.files[kOptimizer] = write_safetensors(folder.path() / kOptimizer, whole_optimizer_tensors(parameters));
+  manifest.files.merge(save_weights(folder.path(), info.model, parameters));
+  if (!info.gemm_tuning.empty()) manifest.files[kTuning] = write_durable(folder.path() / kTuning, info.gemm_tuning);
+  write_durable(folder.path() / kManifestFile, to_json(manifest));
+  folder.commit();
+  remove_superseded(run_dir, info.step, retention);
+  return path;
+}
+
+CheckpointInfo read_checkpoint_info(const fs::path& folder) {
+  Manifest manifest = read_manifest(folder);
+  if (manifest.files.contains(kTuning)) {
+    verify(folder, manifest, kTuning);
+    manifest.info.gemm_tuning = read_gemm_tuning_text(folder / kTuning);
+  }
+  return manifest.info;
+}
+
+void load_checkpoint(const fs::path& folder, std::span<const MutableParameterState> parameters,
+                     const ReadShare& share) {
+  const Manifest manifest = read_manifest(folder);
+  const DType dtype = manifest.info.dtype;
+  for (const MutableParameterState& parameter : parameters) {
+    if (parameter.dtype == dtype) continue;
+    throw UserError(fmt::format("{} was trained in {}", in_quotes(folder), to_string(dtype)),
+                    fmt::format("{}, this run's dtype", to_string(parameter.dtype)),
+                    fmt::format("give --dtype {}; or --init-from, to start from its weights alone", to_string(dtype)));
+  }
+  verify_share(folder, manifest, share, [](const std::string&) { return true; });
+  load_shards(folder, manifest, parameters, LoadedArrays::all);
+}
+
+void load_parameters(const fs::path& path, const ModelConfig& model, std::span<const MutableParameterState> parameters,
+                     const ReadShare& share) {
+  const fs::path found = inside_run(path);
+  if (!is_checkpoint(found)) return load_weights(found, model, parameters);
+  const Manifest manifest = read_manifest(found);
+  std::set<std::string> files;
+  for (const StoredShard& shard : manifest.shards) {
+    if (shard.content == kParameterContent) files.insert(shard.file);
+  }
+  verify_share(found, manifest, share, [&](const std::string& name) { return files.contains(name); });
+  load_shards(found, manifest, parameters, LoadedArrays::parameters);
+}
+
+fs::path commit_checkpoint(DurableFolder& folder, const fs::path& run_dir, std::vector<Manifest> parts,
+                           const Retention& retention) {
+  Manifest manifest{parts.at(0).info, {}, {}};
+  for (Manifest& part : parts) {
+    manifest.files.merge(part.files);
+    std::move(part.shards.begin(), part.shards.end(), std::back_inserter(manifest.shards));
+  }
+  write_durable(folder.path() / kManifestFile, to_json(manifest));
+  folder.commit();
+  remove_superseded(run_dir, manifest.info.step, retention);
+  return checkpoint_path(run_dir, manifest.info.step);
+}
+
+}  // namespace weft

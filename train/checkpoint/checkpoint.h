@@ -1,0 +1,58 @@
+// Checkpoints: folders that are complete or not there, from which a run continues bit for bit and others load the
+// model.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "base/files/durable_folder.h"
+#include "base/files/free_space.h"
+#include "ops/models/model_config.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/parameter_state.h"
+#include "train/checkpoint/read_share.h"
+
+namespace weft {
+
+/// Of a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
+/// path:
+///   model.safetensors      parameters in Hugging Face's names and layout
+///   config.json            their sizes as Hugging Face writes them
+///   optimizer.safetensors  fp32 "<tensor>.m", "<tensor>.v", and "<tensor>.master" of bf16 parameters, the same layout
+///   gemm_tuning.json       how matrix products were computed, if not by the default methods
+///   manifest.json          CheckpointInfo, sizes and checksums of the files, what each shard is of which tensor; last
+/// The folder has a temporary name until all of it is on the disk; one of the same step is replaced. Then the
+/// checkpoints that `retention` doesn't keep are removed. Throws RuntimeFault, with older checkpoints untouched and
+/// nothing left of the new one, if the disk fails or has too little room for all of it, and if an array holds a NaN or
+/// an infinity: a run could not go on from it. Throws std::invalid_argument on missing arrays.
+std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, const CheckpointInfo& info,
+                                      std::span<const ParameterState> parameters, const Retention& retention = {});
+
+/// What save_checkpoint() would write, to the byte, against what is free. Looks at no element.
+SpaceCheck checkpoint_space(const std::filesystem::path& run_dir, const CheckpointInfo& info,
+                            std::span<const ParameterState> parameters);
+
+/// Reads manifest.json of a checkpoint folder, and gemm_tuning.json if there is one, and checks that the files are
+/// there in full size. Throws UserError.
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
+
+/// Ends what several ranks wrote into `folder` (see write_checkpoint_part): writes the manifest of all parts, renames
+/// the folder and removes the checkpoints that `retention` doesn't keep. Returns the checkpoint's path.
+std::filesystem::path commit_checkpoint(DurableFolder& folder, const std::filesystem::path& run_dir,
+                                        std::vector<Manifest> parts, const Retention& retention);
+
+/// Fills all arrays of a rank from a checkpoint folder, exactly as they were, whatever grid wrote it. Every file is
+/// read through once before, by one of the ranks that share it, and compared with its checksum, which takes about as
+/// long as reading it: some GB/s from memory. Throws UserError, naming file or tensor, on a wrong checksum and on other
+/// parameters, shapes or dtype than were saved, and on parts that don't make up a tensor.
+void load_checkpoint(const std::filesystem::path& folder, std::span<const MutableParameterState> parameters,
+                     const ReadShare& share = {});
+
+/// Weights only, from anything that holds some: a checkpoint or run folder (checksums are compared), or what
+/// load_weights takes.
+void load_parameters(const std::filesystem::path& path, const ModelConfig& model,
+                     std::span<const MutableParameterState> parameters, const ReadShare& share = {});
+
+}  // namespace weft

@@ -1,0 +1,84 @@
+#include "train/checkpoint/checkpoint_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "base/error.h"
+#include "base/files/durable_folder.h"
+#include "base/files/mapped_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStepPrefix = "step_";
+
+/// The step in "step_00000200"; nothing for another name.
+std::optional<std::int64_t> step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto result = std::from_chars(name.data() + kStepPrefix.size(), end, step);
+  if (result.ec != std::errc() || result.ptr != end || step < 0) return std::nullopt;
+  return step;
+}
+
+}  // namespace
+
+fs::path checkpoints_of(const fs::path& run_dir) {
+  return run_dir / "checkpoints";
+}
+
+fs::path checkpoint_path(const fs::path& run_dir, std::int64_t step) {
+  return checkpoints_of(run_dir) / fmt::format("{}{:08}", kStepPrefix, step);
+}
+
+bool is_checkpoint(const fs::path& folder) {
+  std::error_code hidden;  // not to be looked at is not to be there
+  return fs::exists(folder / kManifestFile, hidden);
+}
+
+std::vector<CheckpointFolder> complete_checkpoints(const fs::path& run_dir) {
+  std::vector<CheckpointFolder> found;
+  std::error_code none;  // no such folder: no checkpoints
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints_of(run_dir), none)) {
+    const auto step = step_of(entry.path());
+    if (step && is_checkpoint(entry.path())) found.push_back({*step, entry.path()});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const CheckpointFolder& a, const CheckpointFolder& b) { return a.step < b.step; });
+  return found;
+}
+
+std::optional<fs::path> latest_checkpoint(const fs::path& run_dir) {
+  const auto found = complete_checkpoints(run_dir);
+  if (found.empty()) return std::nullopt;
+  return found.back().path;
+}
+
+fs::path find_checkpoint(const fs::path& path) {
+  if (is_checkpoint(path)) return path;
+  if (const auto latest = latest_checkpoint(path)) return *latest;
+  std::error_code hidden;
+  throw UserError(in_quotes(path) + (fs::exists(path, hidden) ? " holds no complete checkpoint" : " doesn't exist"),
+                  "a run folder with checkpoints/step_…, or one of those folders",
+                  "to start from weights alone, give --init-from");
+}
+
+void remove_superseded(const fs::path& run_dir, std::int64_t newest_step, const Retention& retention) {
+  if (retention.keep_last == 0) return;
+  auto found = complete_checkpoints(run_dir);
+  std::erase_if(found, [&](const CheckpointFolder& c) { return c.step > newest_step; });
+  const auto kept = static_cast<std::size_t>(retention.keep_last);
+  for (std::size_t i = 0; i + kept < found.size(); ++i) {
+    if (retention.keep_every > 0 && found[i].step % retention.keep_every == 0) continue;
+    remove_folder(found[i].path);  // what can't be removed now is tried again behind the next checkpoint
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,244 @@
+// Entries of files and of the manifest, for whole tensors and for pieces of them.
+#include "train/checkpoint/checkpoint_part.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "runtime/execute/non_finite.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/checkpoint/hf_config.h"
+#include "train/checkpoint/weights.h"
+
+namespace weft {
+namespace {
+
+bool whole(const ParameterSpec& spec, const ParameterShard& shard, std::int64_t from, std::int64_t to) {
+  const std::int64_t elements = spec.rows * spec.cols;
+  return from == 0 && to == elements && shard.runs.size() == 1 && shard.runs.front().global == 0 &&
+         shard.runs.front().count == elements;
+}
+
+bool holds_whole_parameters(std::span<const ParameterState> parameters) {
+  return std::all_of(parameters.begin(), parameters.end(), [](const ParameterState& p) {
+    return p.shard == nullptr || whole(*p.spec, *p.shard, p.shard->begin, p.shard->end);
+  });
+}
+
+bool holds_whole_optimizer(std::span<const ParameterState> parameters) {
+  return std::all_of(parameters.begin(), parameters.end(), [](const ParameterState& p) {
+    return p.shard == nullptr || whole(*p.spec, *p.shard, p.shard->update_begin, p.shard->update_end);
+  });
+}
+
+std::string entry_of(const StoredTensor& stored, std::string_view content) {
+  return content == kParameterContent ? stored.name : fmt::format("{}.{}", stored.name, content);
+}
+
+/// One shard a tensor: every rank holds all of it, and one writes.
+StoredShard whole_shard(const ParameterSpec& spec, const StoredTensor& stored, const char* file,
+                        const std::string& content, StoredType type) {
+  StoredShard shard;
+  shard.file = file;
+  shard.entry = entry_of(stored, content);
+  shard.tensor = stored.name;
+  shard.content = content;
+  shard.dtype = to_string(type);
+  shard.layout = !spec.matrix ? "out" : stored.transposed ? "in, out" : "out, in";
+  shard.global_shape = shard.block_end = stored_shape(spec, stored);
+  shard.block_begin.assign(shard.global_shape.size(), 0);
+  shard.range_end = static_cast<std::uint64_t>(stored.rows * spec.cols);
+  return shard;
+}
+
+StoredShard shard_of_piece(const ParameterSpec& spec, const ParameterPiece& piece, const std::string& content,
+                           DType dtype) {
+  const auto unsigned_of = [](std::initializer_list<std::int64_t> values) {
+    return std::vector<std::uint64_t>(values.begin(), values.end());
+  };
+  const Region& region = piece.region;
+  StoredShard shard;
+  shard.tensor = piece.stored->name;
+  shard.content = content;
+  shard.dtype = to_string(stored_type(dtype));
+  shard.layout = spec.matrix ? "out, in" : "out";
+  shard.global_shape = spec.matrix ? unsigned_of({piece.stored->rows, spec.cols}) : unsigned_of({spec.cols});
+  shard.block_begin = spec.matrix ? unsigned_of({region.row_begin, region.col_begin}) : unsigned_of({region.col_begin});
+  shard.block_end = spec.matrix ? unsigned_of({region.row_end, region.col_end}) : unsigned_of({region.col_end});
+  shard.range_begin = static_cast<std::uint64_t>(region.range_begin);
+  shard.range_end = static_cast<std::uint64_t>(region.range_end);
+  return shard;
+}
+
+/// The block's shape where the shard is all of it, else a list of elements.
+std::vector<std::uint64_t> shape_of(const ParameterSpec& spec, const Region& region) {
+  const auto elements = static_cast<std::uint64_t>(region.elements());
+  if (!spec.matrix || !region.whole_block()) return {elements};
+  return {static_cast<std::uint64_t>(region.row_end - region.row_begin), static_cast<std::uint64_t>(region.width())};
+}
+
+/// Adds the pieces of one array to a file of that name.
+void add_pieces(const ParameterState& parameter, const std::string& content, DType dtype, const void* array,
+                std::span<const ParameterPiece> pieces, const std::string& file_name, CheckpointPart::File& file,
+                std::vector<StoredShard>& shards) {
+  std::map<const StoredTensor*, int> pieces_of_tensor;
+  const std::size_t size = size_of(dtype);
+  for (const ParameterPiece& piece : pieces) {
+    StoredShard shard = shard_of_piece(*parameter.spec, piece, content, dtype);
+    const int number = ++pieces_of_tensor[piece.stored];
+    shard.file = file_name;
+    shard.entry = entry_of(*piece.stored, content) + (number > 1 ? fmt::format("#{}", number) : "");
+    const std::span<const std::byte> bytes(
+        static_cast<const std::byte*>(array) + static_cast<std::size_t>(piece.local) * size,
+        static_cast<std::size_t>(piece.region.elements()) * size);
+    file.tensors.push_back({shard.entry, stored_type(dtype), shape_of(*parameter.spec, piece.region),
+                            [bytes](std::vector<std::byte>&) { return bytes; }});
+    shards.push_back(std::move(shard));
+  }
+}
+
+DType dtype_of(std::span<const ParameterState> parameters) {
+  return parameters.empty() ? DType::f32 : parameters.front().dtype;
+}
+
+/// Where element `index` of an array that holds [from, …) of the block stands in the parameter.
+std::int64_t global_element(const ParameterState& parameter, std::int64_t from, std::int64_t index) {
+  if (parameter.shard == nullptr) return index;
+  for (const ElementRun& run : parameter.shard->runs_within(from + index, from + index + 1)) return run.global;
+  return -1;
+}
+
+}  // namespace
+
+bool holds_everything(std::span<const ParameterState> parameters) {
+  return holds_whole_parameters(parameters) && holds_whole_optimizer(parameters);
+}
+
+std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter) {
+  std::vector<std::pair<std::string, const float*>> arrays = {{"m", parameter.m}, {"v", parameter.v}};
+  if (parameter.dtype == DType::bf16) arrays.emplace_back("master", parameter.master);
+  for (const auto& [content, array] : arrays) {
+    if (array == nullptr || parameter.data == nullptr) {
+      throw std::invalid_argument("checkpoint: " + parameter.spec->name + " has no array for " + content);
+    }
+  }
+  return arrays;
+}
+
+std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters) {
+  std::vector<TensorToWrite> tensors;
+  for (const ParameterState& parameter : parameters) {
+    for (const StoredTensor& stored : parameter.spec->stored) {
+      for (const auto& [content, array] : optimizer_arrays(parameter)) {
+        tensors.push_back({entry_of(stored, content), StoredType::f32, stored_shape(*parameter.spec, stored),
+                           [&parameter, &stored, array = array](std::vector<std::byte>& scratch) {
+                             return pack(*parameter.spec, stored, DType::f32, array, scratch);
+                           }});
+      }
+    }
+  }
+  return tensors;
+}
+
+std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters) {
+  std::vector<StoredShard> shards;
+  for (const ParameterState& parameter : parameters) {
+    for (const StoredTensor& stored : parameter.spec->stored) {
+      shards.push_back(
+          whole_shard(*parameter.spec, stored, kModelFile, kParameterContent, stored_type(parameter.dtype)));
+      for (const auto& [content, array] : optimizer_arrays(parameter)) {
+        shards.push_back(whole_shard(*parameter.spec, stored, kOptimizerFile, content, StoredType::f32));
+      }
+    }
+  }
+  return shards;
+}
+
+CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters) {
+  CheckpointPart part;
+  CheckpointPart::File model{fmt::format("model-{:05}.safetensors", rank), {}};
+  CheckpointPart::File optimizer{fmt::format("optimizer-{:05}.safetensors", rank), {}};
+  const bool whole_model = holds_whole_parameters(parameters);
+  if (whole_model && rank == 0) {
+    model = {kModelFile, weight_tensors(parameters)};
+    for (const ParameterState& parameter : parameters) {
+      for (const StoredTensor& stored : parameter.spec->stored) {
+        part.shards.push_back(
+            whole_shard(*parameter.spec, stored, kModelFile, kParameterContent, stored_type(parameter.dtype)));
+      }
+    }
+  }
+  for (const ParameterState& parameter : parameters) {
+    for_each_stored_array(parameter, [&](const char* content, DType dtype, const void* array,
+                                         const std::vector<ParameterPiece>& pieces, std::int64_t) {
+      const bool is_parameter = std::string_view(content) == kParameterContent;
+      if (is_parameter && whole_model) return;
+      CheckpointPart::File& file = is_parameter ? model : optimizer;
+      add_pieces(parameter, content, dtype, array, pieces, file.name, file, part.shards);
+    });
+  }
+  for (CheckpointPart::File* file : {&optimizer, &model}) {
+    if (!file->tensors.empty()) part.files.push_back(std::move(*file));
+  }
+  return part;
+}
+
+std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int rank,
+                                                 std::span<const ParameterState> parameters) {
+  CheckpointPart part = checkpoint_part(rank, parameters);
+  Manifest manifest{info, {}, std::move(part.shards)};
+  const std::string any_checksum = Crc32c().text();
+  for (CheckpointPart::File& file : part.files) {
+    manifest.files[file.name] = {safetensors_bytes(std::move(file.tensors)), any_checksum};
+  }
+  if (rank == 0) {
+    manifest.files[kModelConfigFile] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
+    if (!info.gemm_tuning.empty())
+      manifest.files[std::string(kGemmTuningFile)] = {info.gemm_tuning.size(), any_checksum};
+  }
+  std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
+  for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
+  return sizes;
+}
+
+Manifest write_checkpoint_part(const std::filesystem::path& folder, const CheckpointInfo& info, int rank,
+                               std::span<const ParameterState> parameters) {
+  refuse_non_finite(parameters, info.step);
+  CheckpointPart part = checkpoint_part(rank, parameters);
+  Manifest manifest{info, {}, std::move(part.shards)};
+  for (CheckpointPart::File& file : part.files) {
+    manifest.files[file.name] = write_safetensors(folder / file.name, std::move(file.tensors));
+  }
+  if (rank == 0) {
+    manifest.files[kModelConfigFile] =
+        write_durable(folder / kModelConfigFile, hf_config_json(info.model, dtype_of(parameters)));
+    if (!info.gemm_tuning.empty()) {
+      manifest.files[std::string(kGemmTuningFile)] = write_durable(folder / kGemmTuningFile, info.gemm_tuning);
+    }
+  }
+  return manifest;
+}
+
+void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t step) {
+  for (const ParameterState& parameter : parameters) {
+    for_each_stored_array(parameter, [&](const std::string& content, DType dtype, const void* array,
+                                         const std::vector<ParameterPiece>&, std::int64_t elements) {
+      const auto found = first_non_finite({const_cast<void*>(array), 1, elements, elements, dtype});
+      if (!found) return;
+      const bool is_parameter = content == kParameterContent;
+      const ParameterShard* shard = parameter.shard;
+      const std::int64_t from = shard == nullptr ? 0 : is_parameter ? shard->begin : shard->update_begin;
+      const std::int64_t element = global_element(parameter, from, *found), cols = parameter.spec->cols;
+      throw RuntimeFault(
+          fmt::format("after step {} {} of {} holds a NaN or an infinity at {}: no checkpoint is written; "
+                      "--check-nan names the task that makes the first",
+                      step, is_parameter ? "the value" : content, parameter.spec->name,
+                      element < 0 ? "its padding" : fmt::format("[{}, {}]", element / cols, element % cols)));
+    });
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+// One rank's part of a checkpoint: the tensors that it writes, and what they are in the manifest.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/parameter_state.h"
+#include "train/checkpoint/safetensors.h"
+
+namespace weft {
+
+inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kModelConfigFile = "config.json";
+inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+inline constexpr const char* kParameterContent = "parameter";
+
+/// Whether a rank's arrays are all of the model and its optimizer state. They are on all ranks or on none; then one
+/// rank writes the checkpoint alone.
+bool holds_everything(std::span<const ParameterState> parameters);
+
+/// The arrays of the optimizer by what they are; a checkpoint keeps a master exactly of bf16 parameters: any other has
+/// the parameter's values. Throws std::invalid_argument if one is missing.
+std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter);
+
+/// Calls visit(content, dtype, array, pieces, elements) for each array that this rank stores of a parameter.
+template <class Visit>
+void for_each_stored_array(const ParameterState& parameter, const Visit& visit) {
+  if (parameter.shard == nullptr || parameter.shard->replica == 0) {
+    visit(kParameterContent, parameter.dtype, parameter.data, kept_pieces(parameter), kept_elements(parameter));
+  }
+  if (parameter.shard != nullptr && parameter.shard->update_replica != 0) return;
+  for (const auto& [content, array] : optimizer_arrays(parameter)) {
+    visit(content.c_str(), DType::f32, static_cast<const void*>(array), updated_pieces(parameter),
+          updated_elements(parameter));
+  }
+}
+
+/// Tensors of optimizer.safetensors, and the shards of a checkpoint that one rank writes alone: whole tensors in
+/// Hugging Face's layout. They refer to `parameters`.
+std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters);
+std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters);
+
+/// What several ranks write together: of each element the rank whose (update) replica is 0. Files are
+/// model-00003.safetensors and optimizer-00003.safetensors on rank 3; model.safetensors where rank 0 holds whole
+/// parameters. A shard's layout is "out, in". The tensors refer to `parameters`.
+struct CheckpointPart {
+  struct File {
+    std::string name;
+    std::vector<TensorToWrite> tensors;
+  };
+  std::vector<File> files;
+  std::vector<StoredShard> shards;
+};
+CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters);
+
+/// Bytes of the files that write_checkpoint_part() makes and of their part of the manifest.
+std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int rank,
+                                                 std::span<const ParameterState> parameters);
+
+/// Writes a rank's files into the existing `folder`, rank 0 config.json besides; returns the manifest of these files
+/// alone. Throws RuntimeFault if the disk does, or if an array holds a NaN or an infinity.
+Manifest write_checkpoint_part(const std::filesystem::path& folder, const CheckpointInfo& info, int rank,
+                               std::span<const ParameterState> parameters);
+
+/// Throws RuntimeFault if an array that this rank stores holds a NaN or an infinity.
+void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t step);
+
+}  // namespace weft

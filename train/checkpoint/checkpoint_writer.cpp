@@ -1,0 +1,170 @@
+#include "train/checkpoint/checkpoint_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/durable_folder.h"
+#include "base/files/mapped_file.h"
+#include "train/checkpoint/checkpoint_part.h"
+
+namespace weft {
+namespace {
+
+/// Calls visit(array, bytes) for each array of a parameter that this rank stores; arrays are pointers, to be replaced.
+template <class Visit>
+void for_each_array(ParameterState& parameter, Visit visit) {
+  const ParameterShard* shard = parameter.shard;
+  if (shard == nullptr || shard->replica == 0) {
+    visit(parameter.data, static_cast<std::size_t>(kept_elements(parameter)) * size_of(parameter.dtype));
+  }
+  if (shard != nullptr && shard->update_replica != 0) return;
+  for (const float** array : {&parameter.m, &parameter.v, &parameter.master}) {
+    const bool stored = array != &parameter.master || parameter.dtype == DType::bf16;
+    if (*array != nullptr && stored) {
+      visit(*array, static_cast<std::size_t>(updated_elements(parameter)) * sizeof(float));
+    }
+  }
+}
+
+// Arrays begin at cache lines.
+std::size_t padded(std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+std::int64_t snapshot_bytes(std::span<const ParameterState> parameters) {
+  std::size_t total = 0;
+  for (ParameterState parameter : parameters) {
+    for_each_array(parameter, [&](const auto*, std::size_t bytes) { total += padded(bytes); });
+  }
+  return static_cast<std::int64_t>(total);
+}
+
+CheckpointWriter::CheckpointWriter(World& world, std::filesystem::path run_dir, const Retention& retention)
+    : world_(world), run_dir_(std::move(run_dir)), retention_(retention) {
+  if (world_.rank() == 0) remove_leftovers(checkpoints_of(run_dir_));
+}
+
+bool CheckpointWriter::writes_alone(std::span<const ParameterState> parameters) const {
+  return holds_everything(parameters);
+}
+
+SpaceCheck CheckpointWriter::space(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
+  if (writes_alone(parameters)) {
+    return world_.rank() == 0 ? checkpoint_space(run_dir_, info, parameters) : SpaceCheck{run_dir_, 0, 0};
+  }
+  const std::vector<std::uint64_t> own = checkpoint_part_bytes(info, world_.rank(), parameters);
+  std::vector<std::uint64_t> all;
+  for (const std::vector<std::byte>& bytes : world_.all_gather_bytes(std::as_bytes(std::span(own)))) {
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(std::uint64_t));
+    std::memcpy(all.data() + before, bytes.data(), (all.size() - before) * sizeof(std::uint64_t));
+  }
+  return check_space(checkpoints_of(run_dir_), all);
+}
+
+// Behind the barrier the folder is there for all.
+std::filesystem::path CheckpointWriter::begin_together(const CheckpointInfo& info,
+                                                       std::span<const ParameterState> parameters) {
+  const std::filesystem::path path = checkpoint_path(run_dir_, info.step);
+  if (const SpaceCheck check = space(info, parameters); !check.fits()) {
+    throw RuntimeFault(fmt::format("checkpoint {} can't be written: it {}", in_quotes(path), check.text()));
+  }
+  if (world_.rank() == 0) {
+    remove_leftovers(checkpoints_of(run_dir_));
+    folder_ = std::make_unique<DurableFolder>(path);
+  }
+  world_.barrier();
+  together_ = true;
+  return writing_path(path);
+}
+
+void CheckpointWriter::end_together() {
+  const std::string text = to_json(*part_);
+  const auto all = world_.all_gather_bytes(std::as_bytes(std::span(text)));
+  together_ = false;
+  part_.reset();
+  if (world_.rank() != 0) return;
+  writing_ = std::async(std::launch::async, [this, all] {
+    const std::unique_ptr<DurableFolder> folder = std::move(folder_);  // gone, on a fault, with what is in it
+    std::vector<Manifest> parts;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const std::string_view json(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+      parts.push_back(parse_manifest(json, fmt::format("the manifest of rank {}", rank)));
+    }
+    return commit_checkpoint(*folder, run_dir_, std::move(parts), retention_);
+  });
+}
+
+void CheckpointWriter::copy(std::span<const ParameterState> parameters) {
+  const std::int64_t bytes = snapshot_bytes(parameters);
+  if (memory_.size() < bytes) memory_ = Buffer(bytes);
+  snapshot_.assign(parameters.begin(), parameters.end());
+  std::byte* at = memory_.data();
+  for (ParameterState& parameter : snapshot_) {
+    for_each_array(parameter, [&](const auto*& array, std::size_t size) {
+      std::memcpy(at, array, size);
+      array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at);
+      at += padded(size);
+    });
+  }
+}
+
+void CheckpointWriter::save(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
+  finish();
+  if (writes_alone(parameters)) {
+    if (world_.rank() != 0) return;
+    copy(parameters);
+    writing_ =
+        std::async(std::launch::async, [this, info] { return save_checkpoint(run_dir_, info, snapshot_, retention_); });
+    return;
+  }
+  const std::filesystem::path folder = begin_together(info, parameters);
+  copy(parameters);
+  writing_part_ = std::async(std::launch::async, [this, info, folder] {
+    return write_checkpoint_part(folder, info, world_.rank(), snapshot_);
+  });
+}
+
+void CheckpointWriter::save_now(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
+  finish();
+  if (writes_alone(parameters)) {
+    if (world_.rank() == 0) completed_ = save_checkpoint(run_dir_, info, parameters, retention_);
+    return;
+  }
+  const std::filesystem::path folder = begin_together(info, parameters);
+  part_ = write_checkpoint_part(folder, info, world_.rank(), parameters);
+  finish();
+}
+
+std::optional<std::filesystem::path> CheckpointWriter::written() {
+  const auto ready = [](const auto& future) {
+    return future.valid() && future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  if (together_) {
+    if (ready(writing_part_)) part_ = writing_part_.get();
+    const auto done = world_.all_gather(part_ ? 1 : 0);
+    if (std::all_of(done.begin(), done.end(), [](std::uint64_t one) { return one == 1; })) end_together();
+  }
+  if (ready(writing_)) completed_ = writing_.get();
+  return std::exchange(completed_, std::nullopt);
+}
+
+void CheckpointWriter::finish() {
+  if (together_) {
+    if (writing_part_.valid()) part_ = writing_part_.get();
+    end_together();
+  }
+  if (writing_.valid()) completed_ = writing_.get();
+}
+
+}  // namespace weft

@@ -1,0 +1,343 @@
+// One reader and one writer a family; keys as in transformers' configuration_gpt2.py and configuration_llama.py.
+#include "train/checkpoint/hf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/files/json_file.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kLargest = 1'000'000'000;  // of sizes: products of two of them are no overflow
+constexpr const char* kFix = "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM";
+constexpr const char* kFamilies = "gpt2, llama or mistral, the model types implemented";
+
+/// Other model types by the part that Weft doesn't compute, so that a refusal names the reason and not a tensor.
+struct ForeignType {
+  std::string_view type, part;
+};
+constexpr std::string_view kExperts = "a mixture of experts";
+constexpr std::string_view kParallel = "attention and MLP side by side, and rotation of a part of each head";
+constexpr std::array kForeignTypes = {
+    ForeignType{"qwen2", "biases of Q, K and V"},
+    ForeignType{"qwen3", "norms of Q and K"},
+    ForeignType{"qwen2_moe", kExperts},
+    ForeignType{"qwen3_moe", kExperts},
+    ForeignType{"mixtral", kExperts},
+    ForeignType{"deepseek_v2", "latent attention and a mixture of experts"},
+    ForeignType{"deepseek_v3", "latent attention and a mixture of experts"},
+    ForeignType{"gemma", "norms scaled by 1 + weight, embeddings scaled by the root of the width, and GELU gates"},
+    ForeignType{"gemma2", "norms scaled by 1 + weight, a norm after each block, and capped logits"},
+    ForeignType{"gemma3", "norms scaled by 1 + weight, norms of Q and K, and sliding windows"},
+    ForeignType{"gemma3_text", "norms scaled by 1 + weight, norms of Q and K, and sliding windows"},
+    ForeignType{"granite", "factors of embeddings, attention, residuals and logits"},
+    ForeignType{"granitemoe", kExperts},
+    ForeignType{"phi", kParallel},
+    ForeignType{"phi3", "projections stored together, and rotation of a part of each head"},
+    ForeignType{"gpt_neox", kParallel},
+    ForeignType{"gptj", kParallel},
+    ForeignType{"gpt_neo", "windows of local attention"},
+    ForeignType{"falcon", "attention and MLP side by side"},
+    ForeignType{"cohere", "attention and MLP side by side, and a factor of the logits"},
+    ForeignType{"opt", "ReLU and positions counted from 2"},
+    ForeignType{"bloom", "ALiBi positions"},
+    ForeignType{"mpt", "ALiBi positions"},
+    ForeignType{"stablelm", "LayerNorm, and rotation of a part of each head"},
+    ForeignType{"starcoder2", "LayerNorm and biases with rotary positions"},
+    ForeignType{"olmo", "norms without weights"},
+    ForeignType{"olmo2", "norms of Q and K, and a norm after each block"},
+    ForeignType{"smollm3", "layers without rotary positions"},
+};
+
+/// Settings of other model types that change what is computed, with the value at which they don't.
+struct NeutralSetting {
+  const char* key;
+  double value;
+};
+constexpr std::array kNeutralSettings = {NeutralSetting{"embedding_multiplier", 1},
+                                         NeutralSetting{"residual_multiplier", 1}, NeutralSetting{"logits_scaling", 1},
+                                         NeutralSetting{"logit_scale", 1}, NeutralSetting{"partial_rotary_factor", 1}};
+constexpr std::array kForeignSettings = {"attention_multiplier",    "query_pre_attn_scalar", "attn_logit_softcapping",
+                                         "final_logit_softcapping", "quantization_config",   "num_local_experts"};
+
+/// Typed access to one object of a config, with messages that name file and key.
+class Keys {
+ public:
+  Keys(const json& object, const std::string& file) : object_(object), file_(file) {}
+
+  const std::string& file() const { return file_; }
+  bool has(const char* key) const { return mentions(key) && !object_[key].is_null(); }
+  bool mentions(const char* key) const { return object_.contains(key); }
+
+  std::int64_t integer(const char* key) const {
+    const std::string expected = fmt::format("a whole number from 0 to {}", kLargest);
+    if (!has(key)) throw UserError(fmt::format("{} has no {}", file_, key), expected, kFix);
+    // An integer that isn't negative is unsigned.
+    if (!object_[key].is_number_unsigned() || object_[key].get<std::uint64_t>() > kLargest) refuse(key, expected);
+    return static_cast<std::int64_t>(object_[key].get<std::uint64_t>());
+  }
+  std::int64_t integer_or(const char* key, std::int64_t absent) const { return has(key) ? integer(key) : absent; }
+  float number(const char* key) const {
+    if (!has(key)) throw UserError(fmt::format("{} has no {}", file_, key), "a number", kFix);
+    return number_or(key, 0);
+  }
+  float number_or(const char* key, float absent) const {
+    if (!has(key)) return absent;
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (!object_[key].is_number() || std::abs(object_[key].get<double>()) > kMost) {
+      refuse(key, "a number that a float holds");
+    }
+    return static_cast<float>(object_[key].get<double>());
+  }
+  bool flag_or(const char* key, bool absent) const {
+    if (!has(key)) return absent;
+    if (!object_[key].is_boolean()) refuse(key, "true or false");
+    return object_[key].get<bool>();
+  }
+  std::string text_or(const char* key, const char* absent) const {
+    if (!has(key)) return absent;
+    if (!object_[key].is_string()) refuse(key, "a text");
+    return object_[key].get<std::string>();
+  }
+  /// Refuses a setting that is present with another value than the one Weft computes.
+  void require(const char* key, const json& value) const {
+    if (has(key) && object_[key] != value) refuse(key, value.dump() + ", the only value implemented");
+  }
+  /// The same for a text with several spellings of one meaning.
+  void require_one_of(const char* key, std::initializer_list<std::string_view> values, const char* meaning) const {
+    if (!has(key)) return;
+    const std::string text = text_or(key, "");
+    if (std::find(values.begin(), values.end(), text) == values.end()) refuse(key, meaning);
+  }
+  const json& value(const char* key) const { return object_[key]; }
+
+  [[noreturn]] void refuse(const char* key, const std::string& expected) const {
+    throw UserError(fmt::format("{}: {} is {}", file_, key, object_[key].dump()), expected, kFix);
+  }
+  Keys object(const char* key) const {
+    if (!object_[key].is_object()) refuse(key, "an object");
+    return {object_[key], file_};
+  }
+
+ private:
+  const json& object_;
+  const std::string& file_;
+};
+
+ModelConfig read_gpt2(const Keys& keys) {
+  keys.require_one_of("activation_function", {"gelu_new", "gelu_pytorch_tanh"},
+                      "\"gelu_new\", GELU by tanh, the only activation implemented for gpt2 (not exact GELU)");
+  keys.require("scale_attn_weights", true);
+  keys.require("scale_attn_by_inverse_layer_idx", false);
+  keys.require("reorder_and_upcast_attn", false);
+  keys.require("add_cross_attention", false);
+  ModelConfig model;
+  model.family = Family::gpt2;
+  model.vocab = keys.integer("vocab_size");
+  model.context = keys.has("n_positions") ? keys.integer("n_positions") : keys.integer("n_ctx");
+  model.hidden = keys.integer("n_embd");
+  model.layers = keys.integer("n_layer");
+  model.heads = model.kv_heads = keys.integer("n_head");
+  model.ffn = keys.integer_or("n_inner", 4 * model.hidden);
+  model.norm_eps = keys.number_or("layer_norm_epsilon", 1e-5F);
+  model.init_std = keys.number_or("initializer_range", 0.02F);
+  model.tied = keys.flag_or("tie_word_embeddings", true);
+  return model;
+}
+
+/// `rope`: where the type and its numbers stand: rope_scaling (transformers 4) or rope_parameters (5).
+void read_rope_scaling(const Keys& rope, ModelConfig& model) {
+  const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope.text_or(type_key, "default");
+  if (type == "default") return;
+  if (type != "llama3") rope.refuse(type_key, "\"default\" or \"llama3\", the kinds of RoPE implemented");
+  model.rope_scaling_factor = rope.number("factor");
+  model.rope_low_freq_factor = rope.number("low_freq_factor");
+  model.rope_high_freq_factor = rope.number("high_freq_factor");
+  model.rope_original_context = static_cast<float>(rope.integer("original_max_position_embeddings"));
+}
+
+void read_rope(const Keys& keys, ModelConfig& model) {
+  model.rope_theta = keys.number_or("rope_theta", 10000.0F);
+  if (keys.has("rope_scaling")) read_rope_scaling(keys.object("rope_scaling"), model);
+  if (!keys.has("rope_parameters")) return;
+  const Keys rope = keys.object("rope_parameters");
+  rope.require("partial_rotary_factor", 1.0);
+  ModelConfig other;
+  other.rope_theta = rope.number_or("rope_theta", model.rope_theta);
+  read_rope_scaling(rope, other);
+  const auto numbers = [](const ModelConfig& m) {
+    return std::tuple(m.rope_theta, m.rope_scaling_factor, m.rope_low_freq_factor, m.rope_high_freq_factor,
+                      m.rope_original_context);
+  };
+  // Two versions' ways of saying it, which a file may both have, may not contradict each other.
+  const bool said_twice = keys.has("rope_theta") || keys.has("rope_scaling");
+  if (said_twice && numbers(model) != numbers(other)) {
+    keys.refuse("rope_parameters", "the numbers of rope_theta and rope_scaling, which the file also has");
+  }
+  std::tie(model.rope_theta, model.rope_scaling_factor, model.rope_low_freq_factor, model.rope_high_freq_factor,
+           model.rope_original_context) = numbers(other);
+}
+
+/// Attention over fewer positions than the context. `window`: 0: none.
+void refuse_shorter_window(const Keys& keys, std::int64_t window, const ModelConfig& model) {
+  const bool used = keys.flag_or("use_sliding_window", true);
+  if (used && window > 0 && window < model.context) {
+    throw UserError(
+        fmt::format("{}: sliding_window {} is shorter than the context {}", keys.file(), window, model.context),
+        "attention over the whole context: no sliding windows are implemented",
+        fmt::format("set max_position_embeddings to {} in a copy of the file, and train on sequences of that length",
+                    window));
+  }
+  if (!keys.has("layer_types")) return;
+  const json& layers = keys.value("layer_types");
+  if (!layers.is_array() ||
+      !std::all_of(layers.begin(), layers.end(), [](const json& layer) { return layer == "full_attention"; })) {
+    keys.refuse("layer_types", "\"full_attention\" for every layer, the only kind implemented");
+  }
+}
+
+/// llama, or mistral, whose classes have other defaults.
+ModelConfig read_llama(const Keys& keys, bool mistral) {
+  keys.require_one_of("hidden_act", {"silu", "swish"}, "\"silu\", the only activation implemented for llama");
+  keys.require("attention_bias", false);
+  keys.require("mlp_bias", false);
+  ModelConfig model;
+  model.family = Family::llama;
+  model.vocab = keys.integer("vocab_size");
+  model.context = keys.integer_or("max_position_embeddings", mistral ? 131072 : 2048);
+  model.hidden = keys.integer("hidden_size");
+  model.ffn = keys.integer("intermediate_size");
+  model.layers = keys.integer("num_hidden_layers");
+  model.heads = keys.integer("num_attention_heads");
+  model.kv_heads = keys.integer_or("num_key_value_heads", mistral ? 8 : model.heads);
+  model.norm_eps = keys.number_or("rms_norm_eps", 1e-6F);
+  model.init_std = keys.number_or("initializer_range", 0.02F);
+  model.tied = keys.flag_or("tie_word_embeddings", false);
+  read_rope(keys, model);
+  // An absent window is the class' own, a null one is none.
+  const std::int64_t absent = mistral && !keys.mentions("sliding_window") ? 4096 : 0;
+  refuse_shorter_window(keys, keys.integer_or("sliding_window", absent), model);
+  if (keys.has("head_dim") && keys.integer("head_dim") * model.heads != model.hidden) {
+    keys.refuse("head_dim", fmt::format("hidden_size / num_attention_heads = {} / {}", model.hidden, model.heads));
+  }
+  return model;
+}
+
+/// Settings that no family of Weft has, whatever the model type.
+void refuse_foreign_settings(const Keys& keys) {
+  for (const NeutralSetting& setting : kNeutralSettings) keys.require(setting.key, setting.value);
+  for (const char* key : kForeignSettings) {
+    if (keys.has(key)) keys.refuse(key, "none: the setting isn't implemented");
+  }
+  if (!keys.has("architectures")) return;
+  const json& names = keys.value("architectures");
+  const auto is_known = [](const json& name) {
+    if (!name.is_string()) return false;
+    const auto text = name.get<std::string>();
+    return text.ends_with("LMHeadModel") || text.ends_with("ForCausalLM") || text.ends_with("Model");
+  };
+  if (names.is_array() && std::all_of(names.begin(), names.end(), is_known)) return;
+  keys.refuse("architectures", "a language model: GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM");
+}
+
+ModelConfig read_family(const Keys& keys, const std::string& type) {
+  if (type == "gpt2") return read_gpt2(keys);
+  if (type == "llama" || type == "mistral") return read_llama(keys, type == "mistral");
+  const auto foreign = std::find_if(kForeignTypes.begin(), kForeignTypes.end(),
+                                    [&](const ForeignType& known) { return known.type == type; });
+  const std::string reason = foreign == kForeignTypes.end() ? "" : fmt::format(", which has {}", foreign->part);
+  throw UserError(fmt::format("{}: model_type is {}{}", keys.file(), type, reason), kFamilies, kFix);
+}
+
+void write_gpt2(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["architectures"] = {"GPT2LMHeadModel"};
+  config["model_type"] = "gpt2";
+  config["vocab_size"] = model.vocab;
+  config["n_positions"] = config["n_ctx"] = model.context;
+  config["n_embd"] = model.hidden;
+  config["n_layer"] = model.layers;
+  config["n_head"] = model.heads;
+  config["n_inner"] = model.ffn;
+  config["activation_function"] = "gelu_new";
+  config["layer_norm_epsilon"] = shortest_double(model.norm_eps);
+  // Off, whatever the run used: these act where the file is loaded.
+  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) config[dropout] = 0.0;
+  config["scale_attn_weights"] = true;
+}
+
+void write_llama(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["architectures"] = {"LlamaForCausalLM"};
+  config["model_type"] = "llama";
+  config["vocab_size"] = model.vocab;
+  config["max_position_embeddings"] = model.context;
+  config["hidden_size"] = model.hidden;
+  config["intermediate_size"] = model.ffn;
+  config["num_hidden_layers"] = model.layers;
+  config["num_attention_heads"] = model.heads;
+  config["num_key_value_heads"] = model.kv_heads;
+  config["head_dim"] = model.head_dim();
+  config["hidden_act"] = "silu";
+  config["attention_bias"] = config["mlp_bias"] = false;
+  config["rms_norm_eps"] = shortest_double(model.norm_eps);
+  nlohmann::ordered_json rope;
+  if (model.rope_scaling_factor != 1.0F) {
+    rope["rope_type"] = "llama3";
+    rope["factor"] = shortest_double(model.rope_scaling_factor);
+    rope["low_freq_factor"] = shortest_double(model.rope_low_freq_factor);
+    rope["high_freq_factor"] = shortest_double(model.rope_high_freq_factor);
+    rope["original_max_position_embeddings"] = static_cast<std::int64_t>(model.rope_original_context);
+    config["rope_scaling"] = rope;
+  } else {
+    rope["rope_type"] = "default";
+  }
+  rope["rope_theta"] = config["rope_theta"] = shortest_double(model.rope_theta);
+  config["rope_parameters"] = rope;
+}
+
+}  // namespace
+
+std::string hf_config_json(const ModelConfig& model, DType dtype) {
+  nlohmann::ordered_json config;
+  if (model.family == Family::gpt2) {
+    write_gpt2(model, config);
+  } else {
+    write_llama(model, config);
+  }
+  config["initializer_range"] = shortest_double(model.init_std);
+  config["tie_word_embeddings"] = model.tied;
+  config["torch_dtype"] = dtype == DType::bf16 ? "bfloat16" : "float32";
+  // The byte tokenizer's and GPT-2's end-of-text; otherwise the tokenizer's files have to say.
+  if (model.vocab == 257 || model.vocab == 50257) config["bos_token_id"] = config["eos_token_id"] = model.vocab - 1;
+  return config.dump(2) + "\n";
+}
+
+HfConfig read_hf_config(std::string_view json_text, const std::string& name) {
+  const json config = parse_json(json_text, name);
+  if (!config.is_object()) throw UserError(name + " isn't an object", "a config.json of Hugging Face", kFix);
+  const Keys keys(config, name);
+  HfConfig result;
+  result.model = read_family(keys, keys.text_or("model_type", "absent"));
+  refuse_foreign_settings(keys);
+  result.dtype =
+      keys.text_or(keys.has("dtype") ? "dtype" : "torch_dtype", "float32") == "bfloat16" ? DType::bf16 : DType::f32;
+  try {
+    validate(result.model);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: {}", name, error.what()), "", "");
+  }
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,70 @@
+// The manifest of a checkpoint: what it says about the run, its files with their checksums, and which part of which
+// tensor each of them stores.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/files/durable_file.h"
+#include "ops/models/model_config.h"
+
+namespace weft {
+
+/// What a checkpoint says about itself; with the arrays, all that a run continues from. The data position follows from
+/// the step (see BatchPlan), and Philox has no state.
+struct CheckpointInfo {
+  std::int64_t step = 0;  // steps done; the first step to run next
+  std::uint64_t seed = 42;
+  std::uint64_t tokens_seen = 0;
+  DType dtype = DType::f32;
+  ModelConfig model;
+  std::string config_toml;                      // the resolved configuration
+  std::map<std::string, std::string> versions;  // "weft": "0.1.0", and of the libraries that compute
+  std::string gemm_tuning = {};  // see gemm_tuning_file.h; kept in a file beside the manifest, empty: none
+};
+
+/// A stored shard: elements [range_begin, range_end), counted row-major, of the block [block_begin, block_end) of a
+/// tensor. A grid that shards the model cuts each matrix into blocks over x and y and each block into ranges over z;
+/// data parallel ranks hold equal parameters, so that one of them stores whole tensors:
+///
+///   {"file": "optimizer.safetensors", "entry": "h.0.attn.c_attn.weight.m", "tensor": "h.0.attn.c_attn.weight",
+///    "content": "m", "dtype": "F32", "layout": "in, out", "global_shape": [64, 192],
+///    "block": [[0, 64], [0, 192]], "range": [0, 12288]}
+struct StoredShard {
+  std::string file;     // one of the manifest's files
+  std::string entry;    // the tensor's name in that file
+  std::string tensor;   // Hugging Face's name of the parameter
+  std::string content;  // "parameter", or "m", "v" and "master" of the optimizer
+  std::string dtype;    // as safetensors names it
+  std::string layout;   // of the dimensions: "out, in", "in, out" (GPT-2's transposed matrices), "out" of vectors
+  std::vector<std::uint64_t> global_shape, block_begin, block_end;
+  std::uint64_t range_begin = 0, range_end = 0;
+
+  /// The whole of its tensor.
+  bool whole() const;
+};
+
+struct Manifest {
+  CheckpointInfo info;
+  std::map<std::string, FileSummary> files;  // by name, without folders
+  std::vector<StoredShard> shards;
+};
+
+/// JSON: format "weft-checkpoint", version 2, the members above, and "crc32c", the checksum of the rest.
+std::string to_json(const Manifest& manifest);
+
+/// Reads what to_json() writes. `name` stands for the file in messages. Throws UserError unless every part is there and
+/// believable: a model that could be trained, files without folders in their names, shards inside of their blocks, each
+/// entry once and in a file that is listed, and the checksum right.
+Manifest parse_manifest(std::string_view json_text, const std::string& name);
+
+/// Reads manifest.json of a checkpoint's folder, and checks that the files that it lists are there in full size. Throws
+/// UserError.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+}  // namespace weft

@@ -1,0 +1,312 @@
+// Header parsing with overflow checks, conversions to float, and the writer.
+#include "train/checkpoint/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/files/json_file.h"
+
+namespace weft {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+constexpr std::uint64_t kLargestHeader = 100'000'000;
+constexpr const char* kMetadataKey = "__metadata__";
+constexpr const char* kRepair = "copy or make the file again";
+
+struct TypeRow {
+  StoredType type;
+  std::string_view name;
+  std::uint64_t size;
+};
+
+constexpr std::array<TypeRow, 17> kTypes = {{{StoredType::boolean, "BOOL", 1},
+                                             {StoredType::u8, "U8", 1},
+                                             {StoredType::i8, "I8", 1},
+                                             {StoredType::f8_e5m2, "F8_E5M2", 1},
+                                             {StoredType::f8_e4m3, "F8_E4M3", 1},
+                                             {StoredType::f8_e8m0, "F8_E8M0", 1},
+                                             {StoredType::i16, "I16", 2},
+                                             {StoredType::u16, "U16", 2},
+                                             {StoredType::f16, "F16", 2},
+                                             {StoredType::bf16, "BF16", 2},
+                                             {StoredType::i32, "I32", 4},
+                                             {StoredType::u32, "U32", 4},
+                                             {StoredType::f32, "F32", 4},
+                                             {StoredType::c64, "C64", 8},
+                                             {StoredType::f64, "F64", 8},
+                                             {StoredType::i64, "I64", 8},
+                                             {StoredType::u64, "U64", 8}}};
+
+const TypeRow& row(StoredType type) {
+  return kTypes.at(static_cast<std::size_t>(type));
+}
+
+/// Bytes that a tensor of this shape takes, or nothing if that exceeds 64 bits.
+std::optional<std::uint64_t> byte_count(std::span<const std::uint64_t> shape, StoredType type) {
+  std::uint64_t count = size_of(type);
+  for (const std::uint64_t dimension : shape) {
+    if (__builtin_mul_overflow(count, dimension, &count)) return std::nullopt;
+  }
+  return count;
+}
+
+/// The array of unsigned integers under `key`.
+std::vector<std::uint64_t> integers(const nlohmann::json& entry, const char* key, const std::string& who) {
+  const auto found = entry.find(key);
+  const bool fine = found != entry.end() && found->is_array() &&
+                    std::all_of(found->begin(), found->end(), [](const auto& v) { return v.is_number_unsigned(); });
+  if (!fine) throw UserError(fmt::format("{} has no valid {}", who, key), "an array of integers from 0 up", kRepair);
+  return found->get<std::vector<std::uint64_t>>();
+}
+
+StoredTensorInfo parse_tensor(const std::string& name, const nlohmann::json& entry, const std::string& who) {
+  if (!entry.is_object())
+    throw UserError(who + " isn't described by an object", "dtype, shape and data_offsets", kRepair);
+  StoredTensorInfo info;
+  info.name = name;
+  const auto dtype = entry.find("dtype");
+  if (dtype == entry.end() || !dtype->is_string())
+    throw UserError(who + " has no dtype", "a text like \"F32\"", kRepair);
+  const auto& type_name = dtype->get_ref<const std::string&>();
+  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& t) { return t.name == type_name; });
+  if (type == kTypes.end()) {
+    std::vector<std::string> known;
+    for (const TypeRow& t : kTypes) known.emplace_back(t.name);
+    throw UserError(fmt::format("{} has dtype \"{}\"", who, type_name), join(known),
+                    "convert the file to one of these");
+  }
+  info.type = type->type;
+  info.shape = integers(entry, "shape", who);
+  const auto offsets = integers(entry, "data_offsets", who);
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    throw UserError(who + " has data_offsets " + shape_text(offsets), "[begin, end] with begin ≤ end", kRepair);
+  }
+  info.begin = offsets[0];
+  info.end = offsets[1];
+  const auto bytes = byte_count(info.shape, info.type);
+  if (!bytes || *bytes != info.end - info.begin) {
+    throw UserError(fmt::format("{} has {} bytes", who, info.end - info.begin),
+                    fmt::format("{} for {} {}", bytes ? std::to_string(*bytes) + " bytes" : "more than 2^64 bytes",
+                                type->name, shape_text(info.shape)),
+                    kRepair);
+  }
+  return info;
+}
+
+void check_cover(const std::vector<StoredTensorInfo>& tensors, std::uint64_t size, const std::string& name) {
+  std::vector<const StoredTensorInfo*> order;
+  for (const StoredTensorInfo& tensor : tensors) order.push_back(&tensor);
+  std::sort(order.begin(), order.end(), [](const StoredTensorInfo* a, const StoredTensorInfo* b) {
+    return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
+  });
+  std::uint64_t covered = 0;
+  for (const StoredTensorInfo* tensor : order) {
+    if (tensor->begin != covered) {
+      throw UserError(fmt::format("{}: tensor '{}' begins at byte {}", name, tensor->name, tensor->begin),
+                      fmt::format("{}, where the one before it ends: no {}", covered,
+                                  tensor->begin > covered ? "holes" : "overlap"),
+                      kRepair);
+    }
+    covered = tensor->end;
+  }
+  if (covered != size) {
+    throw UserError(fmt::format("{} has {} bytes of tensors", name, size),
+                    fmt::format("{}, where its last tensor ends", covered), kRepair);
+  }
+}
+
+float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16;
+  const std::uint32_t exponent = (half >> 10) & 0x1FU, fraction = half & 0x3FFU;
+  if (exponent == 0) {  // zero or subnormal: fraction · 2^-24
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const std::uint32_t wide_exponent = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | (wide_exponent << 23) | (fraction << 13));
+}
+
+template <class Element, class Convert>
+void convert(std::span<const std::byte> bytes, std::span<float> out, Convert to_float) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Element element;
+    std::memcpy(&element, bytes.data() + i * sizeof element, sizeof element);
+    out[i] = to_float(element);
+  }
+}
+
+/// A file that is about to be written: its header, and the bytes of each tensor.
+struct Layout {
+  std::string header;
+  std::vector<std::uint64_t> sizes;
+};
+
+/// Sorts `tensors` in the order of the file.
+Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
+    return size_of(a.type) != size_of(b.type) ? size_of(a.type) > size_of(b.type) : a.name < b.name;
+  });
+  Layout layout;
+  using nlohmann::ordered_json;
+  ordered_json json = ordered_json::object();
+  auto& members = json.get_ref<ordered_json::object_t&>();  // by name each would be looked for among all before it
+  std::set<std::string_view> names;
+  if (!metadata.empty()) members.emplace_back(*names.insert(kMetadataKey).first, metadata);
+  std::uint64_t end = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const auto size = byte_count(tensor.shape, tensor.type);
+    if (!size || !names.insert(tensor.name).second) {
+      throw std::invalid_argument("write_safetensors: tensor " + tensor.name);
+    }
+    layout.sizes.push_back(*size);
+    members.emplace_back(
+        tensor.name,
+        ordered_json{{"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {end, end + *size}}});
+    end += *size;
+  }
+  layout.header = json.dump();
+  layout.header.resize((layout.header.size() + 7) / 8 * 8, ' ');
+  return layout;
+}
+
+}  // namespace
+
+std::uint64_t size_of(StoredType type) {
+  return row(type).size;
+}
+
+std::string_view to_string(StoredType type) {
+  return row(type).name;
+}
+
+StoredType stored_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return StoredType::f32;
+    case DType::bf16:
+      return StoredType::bf16;
+    case DType::i32:
+      return StoredType::i32;
+    case DType::i64:
+      return StoredType::i64;
+  }
+  throw std::invalid_argument("no such dtype");
+}
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  const auto bytes = file_.bytes();
+  const std::string name = in_quotes(path);
+  std::uint64_t header_size = 0;
+  if (bytes.size() < sizeof header_size) {
+    throw UserError(fmt::format("{} has {} bytes", name, bytes.size()), "a safetensors file: 8 bytes or more", kRepair);
+  }
+  std::memcpy(&header_size, bytes.data(), sizeof header_size);
+  const std::uint64_t behind = bytes.size() - sizeof header_size;
+  if (header_size > kLargestHeader || header_size > behind) {
+    throw UserError(
+        fmt::format("{} claims a header of {} bytes", name, header_size),
+        fmt::format("at most {}: is it a safetensors file, and complete?", std::min(behind, kLargestHeader)), kRepair);
+  }
+  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + sizeof header_size, header_size);
+  if (!header.starts_with('{')) throw UserError(name + " has no JSON header", "a safetensors file", kRepair);
+  const nlohmann::json json = parse_json(header, name);
+  data_begin_ = sizeof header_size + header_size;
+
+  for (const auto& [key, entry] : json.items()) {
+    if (key != kMetadataKey) {
+      tensors_.push_back(parse_tensor(key, entry, fmt::format("{}: tensor '{}'", name, key)));
+      continue;
+    }
+    if (!entry.is_object()) throw UserError(name + ": __metadata__ isn't an object", "texts by name", kRepair);
+    for (const auto& [word, value] : entry.items()) {
+      if (!value.is_string())
+        throw UserError(name + ": __metadata__ " + word + " isn't a text", "texts by name", kRepair);
+      metadata_[word] = value.get<std::string>();
+    }
+  }
+  check_cover(tensors_, behind - header_size, name);
+}
+
+const StoredTensorInfo* SafetensorsFile::find(std::string_view name) const {
+  // nlohmann's objects are sorted by key, so tensors_ is too.
+  const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                      [](const StoredTensorInfo& t, std::string_view n) { return t.name < n; });
+  return found != tensors_.end() && found->name == name ? &*found : nullptr;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const StoredTensorInfo& tensor) const {
+  return file_.bytes().subspan(data_begin_ + tensor.begin, tensor.end - tensor.begin);
+}
+
+void SafetensorsFile::read(const StoredTensorInfo& tensor, std::span<float> out) const {
+  if (out.size() != tensor.elements()) throw std::invalid_argument("SafetensorsFile::read: a float an element");
+  read(tensor, 0, out);
+}
+
+void SafetensorsFile::read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const {
+  if (first > tensor.elements() || out.size() > tensor.elements() - first) {
+    throw std::invalid_argument("SafetensorsFile::read: elements that the tensor has");
+  }
+  const std::uint64_t size = size_of(tensor.type);
+  const auto source = bytes(tensor).subspan(first * size, out.size() * size);
+  switch (tensor.type) {
+    case StoredType::f32:
+      if (!out.empty()) std::memcpy(out.data(), source.data(), source.size());
+      return;
+    case StoredType::bf16:
+      return convert<bf16>(source, out, [](bf16 value) { return static_cast<float>(value); });
+    case StoredType::f16:
+      return convert<std::uint16_t>(source, out, half_to_float);
+    case StoredType::i32:
+      return convert<std::int32_t>(source, out, [](std::int32_t value) { return static_cast<float>(value); });
+    case StoredType::i64:
+      return convert<std::int64_t>(source, out, [](std::int64_t value) { return static_cast<float>(value); });
+    default:
+      throw UserError(
+          fmt::format("{}: tensor '{}' has dtype {}", in_quotes(path()), tensor.name, to_string(tensor.type)),
+          "F32, BF16, F16, I32 or I64", "convert the file to one of these");
+  }
+}
+
+FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  const Layout layout = lay_out(tensors, metadata);
+  const std::uint64_t header_size = layout.header.size();
+  DurableFile file(path);
+  file.write(std::as_bytes(std::span(&header_size, 1)));
+  file.write(std::as_bytes(std::span(layout.header)));
+  std::vector<std::byte> scratch;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto bytes = tensors[i].bytes(scratch);
+    if (bytes.size() != layout.sizes[i]) {
+      throw std::invalid_argument("write_safetensors: the size of " + tensors[i].name);
+    }
+    file.write(bytes);
+  }
+  return file.commit();
+}
+
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
+                                const std::map<std::string, std::string>& metadata) {
+  const Layout layout = lay_out(tensors, metadata);
+  return std::accumulate(layout.sizes.begin(), layout.sizes.end(),
+                         std::uint64_t{sizeof(std::uint64_t) + layout.header.size()});
+}
+
+}  // namespace weft

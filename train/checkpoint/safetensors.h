@@ -1,0 +1,112 @@
+// Tensors in files that every framework reads: safetensors, with each claim of a header checked before it is believed.
+// Format: huggingface/safetensors, README.md and src/tensor.rs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/files/durable_file.h"
+#include "base/files/mapped_file.h"
+
+namespace weft {
+
+/// Element types that a file may hold; more than Weft computes with, so that a file may carry masks and the like.
+enum class StoredType : std::uint8_t {
+  boolean,
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  c64,
+  f64,
+  i64,
+  u64
+};
+
+/// Bytes of an element.
+std::uint64_t size_of(StoredType type);
+/// "BF16", as in the header.
+std::string_view to_string(StoredType type);
+StoredType stored_type(DType dtype);
+
+/// "[3, 4]"; a scalar is "[]".
+std::string shape_text(std::span<const std::uint64_t> shape);
+
+/// One tensor of a file: row-major, little-endian, at bytes [begin, end) of the data behind the header.
+struct StoredTensorInfo {
+  std::string name;
+  StoredType type = StoredType::f32;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t begin = 0, end = 0;
+
+  std::uint64_t elements() const { return (end - begin) / size_of(type); }
+};
+
+/// A file opened for reading by mmap: opening costs the header, a tensor its pages.
+///
+///   SafetensorsFile file("model.safetensors");
+///   if (const StoredTensorInfo* info = file.find("wte.weight")) file.read(*info, std::span<float>(values));
+class SafetensorsFile {
+ public:
+  /// Throws UserError, naming file and tensor, unless the header is at most 100 MB of JSON without duplicate keys, each
+  /// tensor has a known dtype and as many bytes as its shape takes, and the tensors cover the rest of the file without
+  /// hole or overlap.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return file_.path(); }
+  /// Ordered by name.
+  const std::vector<StoredTensorInfo>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// nullptr if there is none.
+  const StoredTensorInfo* find(std::string_view name) const;
+  /// Not aligned to the element.
+  std::span<const std::byte> bytes(const StoredTensorInfo& tensor) const;
+  /// Elements as float, from F32, BF16, F16, I32 or I64 (the last two rounded where they exceed 24 bits). Throws
+  /// UserError on another dtype and std::invalid_argument unless `out` has a float an element.
+  void read(const StoredTensorInfo& tensor, std::span<float> out) const;
+  /// As above, elements [first, first + out.size()) alone, which the tensor has (else std::invalid_argument).
+  void read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const;
+
+ private:
+  MappedFile file_;
+  std::uint64_t data_begin_ = 0;
+  std::vector<StoredTensorInfo> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// A tensor to be written. `bytes` is called once, when its turn comes: it returns the elements, either where they lie
+/// already or after putting them into `scratch`, which all tensors share; so writing takes memory for one tensor only.
+struct TensorToWrite {
+  std::string name;
+  StoredType type = StoredType::f32;
+  std::vector<std::uint64_t> shape;
+  std::function<std::span<const std::byte>(std::vector<std::byte>& scratch)> bytes;
+};
+
+/// Writes `tensors` durably (see DurableFile), the largest elements first, then by name, so that all are aligned,
+/// behind a header padded to a multiple of 8. Throws RuntimeFault if the disk does, and std::invalid_argument on two
+/// tensors of one name or on a tensor whose bytes don't match its shape.
+FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+/// The size of the file that write_safetensors() would write, exactly; no `bytes` is called.
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
+                                const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+}  // namespace weft

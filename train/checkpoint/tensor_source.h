@@ -1,0 +1,32 @@
+// From tensors in files to the arrays of a rank, whatever part of what lies where.
+#pragma once
+
+#include "base/dtype.h"
+#include "train/checkpoint/parameter_pieces.h"
+#include "train/checkpoint/safetensors.h"
+
+namespace weft {
+
+/// The elements of a region, as a tensor of a file holds them: row-major, or, if `transposed`, all of its block
+/// column by column (GPT-2's Conv1D matrices).
+struct TensorSource {
+  const SafetensorsFile* file = nullptr;
+  const StoredTensorInfo* tensor = nullptr;
+  Region region;
+  bool transposed = false;
+};
+
+/// A tensor that holds all of `piece`, one of spec.stored. Throws UserError, naming file and tensor, on another shape
+/// than stored_shape().
+TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ParameterSpec& spec,
+                          const StoredTensor& piece);
+
+/// Copies the elements that the source and the piece have in common into the piece's array, converted to its `dtype`,
+/// f32 or bf16 (rounded to nearest even). Reads no others from the file.
+void copy(const TensorSource& source, const ParameterPiece& piece, DType dtype, void* array);
+
+/// The same for those of an array's pieces that are of `stored`, which the source is a part of.
+void copy(const TensorSource& source, const StoredTensor& stored, std::span<const ParameterPiece> pieces, DType dtype,
+          void* array);
+
+}  // namespace weft

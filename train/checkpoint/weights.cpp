@@ -1,0 +1,181 @@
+// Finds the files of a model, gives their tensors one spelling, and matches them with the parameters.
+#include "train/checkpoint/weights.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "base/files/json_file.h"
+#include "train/checkpoint/hf_config.h"
+#include "train/checkpoint/tensor_source.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHead = "lm_head.weight";
+constexpr const char* kRepair = "copy or make the file again";
+
+/// `file`, which an index names, if it names a file in the index's own folder: not one elsewhere.
+std::string file_beside(const std::string& file, const std::string& index) {
+  const bool plain = !file.empty() && file != "." && file != ".." && file.find('/') == std::string::npos &&
+                     file.find('\0') == std::string::npos;
+  if (!plain) {
+    throw UserError(fmt::format("{} names the file '{}'", index, file), "files in the folder of the index", kRepair);
+  }
+  return file;
+}
+
+std::vector<fs::path> shard_paths(const fs::path& index) {
+  const MappedFile file(index);
+  const std::string name = in_quotes(index);
+  const auto json = parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, name);
+  std::set<std::string> shards;
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (map == json.end() || !map->is_object()) throw UserError(name + " has no weight_map", "files by tensor", kRepair);
+  for (const auto& [tensor, shard] : map->items()) {
+    if (!shard.is_string()) throw UserError(name + ": no file for tensor '" + tensor + "'", "a file name", kRepair);
+    shards.insert(file_beside(shard.get<std::string>(), name));
+  }
+  if (shards.empty()) throw UserError(name + " names no files", "files by tensor", kRepair);
+  std::vector<fs::path> paths;
+  for (const std::string& shard : shards) paths.push_back(index.parent_path() / shard);
+  return paths;
+}
+
+/// The name that ParameterSpec::stored would give to a file's tensor.
+std::string canonical(const std::string& name, Family family) {
+  constexpr std::string_view kPrefix = "transformer.";
+  if (family == Family::gpt2) return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  return name.starts_with("model.") || name == kHead ? name : "model." + name;
+}
+
+/// Constants that some versions of transformers saved.
+bool is_buffer(std::string_view name, Family family) {
+  if (family == Family::llama) return name.ends_with(".rotary_emb.inv_freq");
+  return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+}
+
+struct Located {
+  const SafetensorsFile* file = nullptr;
+  const StoredTensorInfo* tensor = nullptr;
+};
+
+class WeightFiles {
+ public:
+  WeightFiles(const fs::path& path, Family family) {
+    const auto paths = weight_files(path);
+    files_.reserve(paths.size());  // tensors_ points into the files
+    for (const fs::path& shard : paths) {
+      const SafetensorsFile& file = files_.emplace_back(shard);
+      for (const StoredTensorInfo& tensor : file.tensors()) {
+        const std::string name = canonical(tensor.name, family);
+        if (is_buffer(name, family)) continue;
+        if (!tensors_.emplace(name, Located{&file, &tensor}).second) {
+          throw UserError(fmt::format("{} holds tensor '{}' a second time", in_quotes(shard), name), "each once",
+                          "leave one of the files out");
+        }
+      }
+    }
+  }
+
+  Located take(const std::string& name) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      throw UserError(fmt::format("{} has no tensor '{}'", in_quotes(files_.front().path()), name),
+                      "all parameters of the model", "give the model family and sizes of the file");
+    }
+    const Located located = found->second;
+    tensors_.erase(found);
+    return located;
+  }
+  bool has(std::string_view name) const { return tensors_.contains(std::string(name)); }
+  void expect_empty() const {
+    if (tensors_.empty()) return;
+    const auto& [name, located] = *tensors_.begin();
+    throw UserError(fmt::format("{} has a tensor '{}' that the model doesn't ({} such in all)",
+                                in_quotes(located.file->path()), located.tensor->name, tensors_.size()),
+                    "the parameters of the model only", "give the model family and sizes of the file");
+  }
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, Located> tensors_;
+};
+
+void expect_equal(const Located& head, const Located& embedding) {
+  const auto a = head.file->bytes(*head.tensor), b = embedding.file->bytes(*embedding.tensor);
+  const bool equal = head.tensor->type == embedding.tensor->type && head.tensor->shape == embedding.tensor->shape &&
+                     (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+  if (equal) return;
+  throw UserError(fmt::format("{}: tensor '{}' differs from '{}'", in_quotes(head.file->path()), head.tensor->name,
+                              embedding.tensor->name),
+                  "equal tensors, because the model ties them", "set model.tied to false");
+}
+
+}  // namespace
+
+std::vector<fs::path> weight_files(const fs::path& path) {
+  std::error_code none;  // not to be looked at is not to be there
+  if (!fs::exists(path, none)) {
+    throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
+  }
+  if (!fs::is_directory(path, none)) return {path};
+  if (fs::exists(path / "model.safetensors", none)) return {path / "model.safetensors"};
+  if (fs::exists(path / "model.safetensors.index.json", none))
+    return shard_paths(path / "model.safetensors.index.json");
+  throw UserError(in_quotes(path) + " holds no model.safetensors", "weights as safetensors",
+                  fs::exists(path / "pytorch_model.bin", none) ? "convert pytorch_model.bin: save_pretrained(folder, "
+                                                                 "safe_serialization=True)"
+                                                               : "give the folder or file of a model");
+}
+
+void load_weights(const fs::path& path, const ModelConfig& model, std::span<const MutableParameterState> parameters) {
+  WeightFiles files(path, model.family);
+  const std::string embedding = model.family == Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
+  for (const MutableParameterState& parameter : parameters) {
+    clear_padding(parameter);
+    const auto kept = kept_pieces(parameter), updated = updated_pieces(parameter);
+    for (const StoredTensor& piece : parameter.spec->stored) {
+      const Located found = files.take(piece.name);
+      const TensorSource source = whole_source(*found.file, *found.tensor, *parameter.spec, piece);
+      copy(source, piece, kept, parameter.dtype, parameter.data);
+      if (parameter.master != nullptr) copy(source, piece, updated, DType::f32, parameter.master);
+      if (model.tied && piece.name == embedding && files.has(kHead)) {
+        expect_equal(files.take(std::string(kHead)), found);
+      }
+    }
+  }
+  files.expect_empty();
+}
+
+std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters) {
+  std::vector<TensorToWrite> tensors;
+  for (const ParameterState& parameter : parameters) {
+    for (const StoredTensor& piece : parameter.spec->stored) {
+      tensors.push_back({piece.name, stored_type(parameter.dtype), stored_shape(*parameter.spec, piece),
+                         [&parameter, &piece](std::vector<std::byte>& scratch) {
+                           return pack(*parameter.spec, piece, parameter.dtype, parameter.data, scratch);
+                         }});
+    }
+  }
+  return tensors;
+}
+
+std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ModelConfig& model,
+                                                std::span<const ParameterState> parameters) {
+  const DType dtype = parameters.empty() ? DType::f32 : parameters.front().dtype;
+  return {{"model.safetensors", write_safetensors(folder / "model.safetensors", weight_tensors(parameters))},
+          {"config.json", write_durable(folder / "config.json", hf_config_json(model, dtype))}};
+}
+
+}  // namespace weft

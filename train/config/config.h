@@ -1,0 +1,159 @@
+// Everything that a run can be told, with one table of keys behind TOML files, command-line flags and --dump-config.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/packed_unit.h"
+#include "graph/grid.h"
+#include "ops/models/model_config.h"
+#include "runtime/policy/trusted_libraries.h"
+
+namespace weft {
+
+enum class Schedule : std::uint8_t { cosine, wsd, linear, constant };
+enum class Recompute : std::uint8_t { none, block };
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+/// Weights packed once a step for all products that read them: see chosen_rewrites() (train/step/planning.h).
+enum class WeightPacking : std::uint8_t { automatic, on, off };
+/// How ranks talk: see choose_communicator() (train/step/device_choice.h).
+enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
+/// How ids lie in token files that don't say it: see check_token_file() (train/data/token_file.h).
+enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
+
+/// As the name of a model: its sizes are given one by one.
+inline constexpr const char* kCustomModel = "custom";
+/// As a value of `resume`: the newest checkpoint of run-dir, or a new run where there is none.
+inline constexpr std::string_view kResumeAuto = "auto";
+
+/// The value of the key gemm-tuning that means the default methods, whatever a checkpoint holds.
+inline constexpr std::string_view kNoGemmTuning = "none";
+/// The value that means: tuned at the start, or what a checkpoint holds.
+inline constexpr std::string_view kAutoGemmTuning = "auto";
+
+struct RunConfig {
+  // model
+  std::string model_name = "tiny";  // "custom": the sizes as they stand in `model`, else resolve() loads the name's
+  ModelConfig model;
+  // run
+  std::string run_dir;  // empty: runs/<model>-<date>-<time>
+  std::int64_t steps = 200;
+  std::uint64_t seed = 42;
+  double max_time = 0;  // seconds of training, 0: no limit
+  // parallelism
+  std::int64_t ranks = 0;              // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
+  Grid grid;                           // data = 1 is filled in from the ranks
+  bool zero1 = false;                  // optimizer state cut over data too
+  DType reduce_dtype = DType::f32;     // of gradients on the wire
+  bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
+  std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
+  DeviceKind device = DeviceKind::cpu;
+  CommunicatorKind communicator = CommunicatorKind::automatic;
+  bool cuda_graph = false;        // replay a step as one CUDA graph
+  std::int64_t trace_every = 16;  // on a GPU, of so many steps one is traced
+  std::string policy = "program";
+  TrustedLibraries libraries;  // that a policy may come from; no key, so that no file can name one
+  std::string rewrites;        // as parse_rewrites() takes them
+  /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
+  /// isn't one of the graph's, but lowers another graph. resolve() puts it into micro_batch.
+  std::int64_t batch_split = 1;
+  WeightPacking pack_weights = WeightPacking::automatic;
+  bool fuse_gelu = false;    // see FuseGelu (runtime/plan/rewrite.h)
+  std::string machine;       // what policies plan for: a machine file, or one of Weft's by name
+  std::string profile;       // measured costs that policies plan by: a file of `weft profile`
+  std::int64_t streams = 1;  // compute streams of a rank
+  double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
+  std::string gemm_tuning;   // a file of `weft tune`; auto; none: the default methods; empty: also, or the checkpoint's
+  std::optional<PackedUnit> bf16_products;  // what multiplies bf16 on CPUs; null: see bf16_of_run()
+  bool check_nan = false;                   // look at all that every task writes
+  double watchdog = 120;                    // seconds without progress until the run is ended; 0: never
+  // data
+  std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
+  std::string val_data;  // held-out tokens; empty: what TokenSource holds out of the data
+  TokenWidth data_dtype = TokenWidth::automatic;  // of ids in .bin files without a header
+  // batch, in sequences
+  DType dtype = DType::f32;
+  std::int64_t micro_batch = 0;  // sequences a rank runs at once; 0: global batch / (z · data)
+  std::int64_t global_batch = 8;
+  std::int64_t seq_len = 0;  // 0: the model's context
+  Recompute recompute = Recompute::none;
+  float dropout = 0.0F;
+  // optimisation
+  double lr = 1e-3, min_lr = 0;  // min_lr: the end of the decay
+  std::int64_t warmup = 20;
+  Schedule schedule = Schedule::cosine;
+  float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
+  // evaluation, checkpoints, traces
+  std::int64_t eval_every = 0;      // steps; 0: only at the end
+  std::int64_t eval_sequences = 0;  // held-out sequences at most, over all ranks; 0: all of the held-out tokens
+  bool save = true;                 // false: no checkpoint at all, for measurements
+  std::int64_t save_every = 0;      // steps; 0: only at the end
+  std::int64_t keep_last = 3;       // checkpoints; 0: all
+  std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it stay for ever; 0: none
+  std::int64_t trace_steps = 3;     // the last steps kept in trace.json; 0: none
+  std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
+  std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
+  // not settings
+  std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
+  std::vector<std::string> warnings;         // of resolve(), for a person to read
+};
+
+/// Sequences of a step that one rank runs one after the other, in micro-batches.
+std::int64_t accumulation(const RunConfig& config);
+
+/// One key of the table.
+struct ConfigKey {
+  std::string name;  // "seq-len", "model.hidden", "grid": the TOML key and, with "--", the flag
+  std::string type;  // "integer", "number", "text", "true or false", or the accepted words
+  std::string help;
+  std::string default_value;
+};
+
+/// The key that took the place of one of older builds: "eval-sequences" for "eval-batches"; "" for any other name.
+std::string key_in_place_of(std::string_view name);
+
+/// All keys, in the order of help texts and dumps.
+const std::vector<ConfigKey>& config_keys();
+
+/// Sets one key from text, as given by a flag or by --set. `source` names where it came from for messages
+/// ("--seq-len", "config.toml line 3"). Throws UserError on an unknown key (naming the nearest), a wrong type or a
+/// number out of range.
+void set_key(RunConfig& config, std::string_view key, std::string_view value, std::string_view source);
+
+/// A key set in one place: a TOML file's line, a flag.
+struct Setting {
+  std::string key, value, source;  // as set_key's arguments
+};
+
+/// Sets all keys of one layer (a file, the command line): the model's name first, then single sizes, whatever the order
+/// given; the last setting of a key wins.
+void apply_settings(RunConfig& config, std::vector<Setting> settings);
+
+/// apply_settings() with what this command line says: a policy's library that it names may be loaded.
+void apply_command_line(RunConfig& config, std::vector<Setting> settings);
+
+/// Applies a TOML file: top-level keys in kebab-case, sizes under [model]. Throws UserError with line numbers.
+void load_toml(RunConfig& config, const std::string& path);
+/// The same for text; `over`: what is applied next, so that a key of older builds may stand in a text that nobody can
+/// change if the one in its place is among it.
+void load_toml_text(RunConfig& config, std::string_view text, const std::string& name,
+                    std::span<const Setting> over = {});
+
+/// The resolved configuration as TOML that load_toml takes back to the same RunConfig.
+std::string dump_toml(const RunConfig& config);
+
+/// Fills in what was left open (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of
+/// `world_size` ranks (0: not started by mpirun) and refuses what can't be: batches that don't divide (naming the
+/// nearest that do), a grid that doesn't match the ranks or doesn't fit the model (see validate_grid), sequences longer
+/// than the context, dtypes, numbers out of range. A run that starts from saved weights takes their model (see
+/// take_saved_model). Throws UserError.
+void resolve(RunConfig& config, std::int64_t world_size);
+
+}  // namespace weft

@@ -1,0 +1,209 @@
+// What a configuration leaves open is filled in, and what can't be is refused, before anything else happens.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <thread>
+
+#include "base/error.h"
+#include "ops/sharding.h"
+#include "runtime/plan/rewrite.h"
+#include "train/config/config.h"
+#include "train/config/config_table.h"
+#include "train/config/saved_model.h"
+
+namespace weft {
+
+namespace {
+
+/// A grid of so many ranks, as near to the given one as its x, y and z allow: "x=2,data=3".
+std::string grid_of_ranks(const Grid& grid, std::int64_t ranks) {
+  std::string text;
+  for (const Axis axis : {Axis::x, Axis::y, Axis::z}) {
+    if (grid.on(axis) == 1 || ranks % grid.on(axis) != 0) continue;
+    text += fmt::format("{}={},", to_string(axis), grid.on(axis));
+    ranks /= grid.on(axis);
+  }
+  return text + fmt::format("data={}", ranks);
+}
+
+void resolve_grid(RunConfig& config, std::int64_t world_size) {
+  Grid& grid = config.grid;
+  if (world_size > 0) {
+    if (config.ranks > 0 && config.ranks != world_size) {
+      throw UserError(fmt::format("ranks = {}, but {} ranks were started", config.ranks, world_size),
+                      "one rank a process under mpirun",
+                      fmt::format("leave ranks out, or start mpirun -np {}", config.ranks));
+    }
+    config.ranks = world_size;
+  }
+  if (config.ranks == 0) config.ranks = grid.ranks();
+  if (grid.data == 1 && config.ranks % grid.model_ranks() == 0) grid.data = config.ranks / grid.model_ranks();
+  if (grid.ranks() != config.ranks) {
+    throw UserError(fmt::format("grid {} has {} ranks, but there are {}", to_string(grid), grid.ranks(), config.ranks),
+                    "as many ranks as the product of the axes",
+                    fmt::format("--grid {}, or {} {}", grid_of_ranks(grid, config.ranks),
+                                world_size > 0 ? "mpirun -np" : "--ranks", grid.ranks()));
+  }
+}
+
+/// "4 or 8": the multiples of `unit` around `value`, for a fix.
+std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
+  const std::int64_t below = value / unit * unit;
+  return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
+}
+
+std::int64_t nearest_divisor(std::int64_t value, std::int64_t near) {
+  std::int64_t best = 1;
+  for (std::int64_t i = 1; i <= value; ++i) {
+    if (value % i == 0 && std::abs(i - near) < std::abs(best - near)) best = i;
+  }
+  return best;
+}
+
+void resolve_batch(RunConfig& config) {
+  const std::int64_t ranks = config.grid.batch_ranks();
+  const std::string sharers = config.grid.z == 1
+                                  ? fmt::format("{} data ranks", ranks)
+                                  : fmt::format("{} ranks (z={} × data={})", ranks, config.grid.z, config.grid.data);
+  if (config.global_batch % ranks != 0) {
+    throw UserError(fmt::format("global-batch = {} can't be divided among {}", config.global_batch, sharers),
+                    config.grid.z == 1 ? "a multiple of the data ranks" : "a multiple of z · data: both cut the batch",
+                    fmt::format("--global-batch {}", nearest_multiples(config.global_batch, ranks)));
+  }
+  const std::int64_t share = config.global_batch / ranks;
+  if (config.micro_batch == 0) config.micro_batch = share;
+  if (config.micro_batch % config.batch_split != 0) {
+    throw UserError(
+        fmt::format("batch-split = {} doesn't divide the micro-batch of {}", config.batch_split, config.micro_batch),
+        "a divisor", fmt::format("batch-split={}", nearest_divisor(config.micro_batch, config.batch_split)));
+  }
+  config.micro_batch /= config.batch_split;
+  config.batch_split = 1;
+  if (share % config.micro_batch != 0) {
+    throw UserError(fmt::format("micro-batch = {} doesn't divide the {} sequences of a rank (global-batch {} over {})",
+                                config.micro_batch, share, config.global_batch, sharers),
+                    "a divisor",
+                    fmt::format("--micro-batch {}, or --global-batch {}", nearest_divisor(share, config.micro_batch),
+                                nearest_multiples(config.global_batch, config.micro_batch * ranks)));
+  }
+}
+
+void check_model(const ModelConfig& model) {
+  validate(model);
+  if (model.family == Family::gpt2 && model.kv_heads != model.heads) {
+    throw UserError(fmt::format("model.kv-heads = {} with {} heads", model.kv_heads, model.heads),
+                    "as many as heads: gpt2 has no grouped-query attention",
+                    fmt::format("--model.kv-heads {}, or --model.family llama", model.heads));
+  }
+}
+
+void resolve_sequence(RunConfig& config) {
+  if (config.seq_len == 0) config.seq_len = config.model.context;
+  if (config.seq_len > config.model.context) {
+    throw UserError(
+        fmt::format("seq-len = {} is longer than the model's context of {}", config.seq_len, config.model.context),
+        fmt::format("at most {}", config.model.context),
+        fmt::format("--seq-len {}, or --model.context {}", config.model.context, config.seq_len));
+  }
+}
+
+/// Sizes that are fine one by one and whose products no machine holds, and that would overflow further on.
+void check_products(const RunConfig& config) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 40, kMostBlocks = 65536;
+  const ModelConfig& model = config.model;
+  const std::int64_t tokens = config.micro_batch * config.seq_len;
+  const std::int64_t widest = std::max({4 * model.hidden, 2 * model.ffn, model.vocab});
+  if (tokens > kMostElements / widest) {
+    throw UserError(fmt::format("activations of {} tokens (micro-batch {} of seq-len {}) by {} columns", tokens,
+                                config.micro_batch, config.seq_len, widest),
+                    fmt::format("at most {} elements", kMostElements), "--micro-batch 1, or a shorter --seq-len");
+  }
+  const std::int64_t micro_batches = accumulation(config);
+  if (micro_batches > kMostBlocks / model.layers) {
+    throw UserError(fmt::format("{} micro-batches of {} layers in one step", micro_batches, model.layers),
+                    fmt::format("at most {} in all, because a step is one graph", kMostBlocks),
+                    "a larger --micro-batch, or a smaller --global-batch");
+  }
+}
+
+void check_start(const RunConfig& config) {
+  if (config.resume == kResumeAuto && config.run_dir.empty()) {
+    throw UserError("resume = auto without a run-dir", "the folder of the run to go on with",
+                    "--run-dir FOLDER, or --resume FOLDER");
+  }
+  // With auto the run may have to begin.
+  if (!config.resume.empty() && config.resume != kResumeAuto && !config.init_from.empty()) {
+    throw UserError(fmt::format("resume = {} and init-from = {}", config.resume, config.init_from),
+                    "one of them: resume goes on with a run, init-from starts one with given weights", "leave one out");
+  }
+}
+
+void check_packing(const RunConfig& config) {
+  const bool packs = config.pack_weights == WeightPacking::on || packs_weights(parse_rewrites(config.rewrites));
+  if (!packs || config.device == DeviceKind::cpu) return;
+  throw UserError("pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
+                  "leave pack-weights out");
+}
+
+/// Rewrites of layers that the model doesn't have.
+void check_layers(const RunConfig& config) {
+  for (const Rewrite& rewrite : parse_rewrites(config.rewrites)) {
+    const std::vector<std::int32_t>* layers = nullptr;
+    if (const auto* recompute = std::get_if<RecomputeLayers>(&rewrite)) layers = &recompute->layers;
+    if (const auto* reshard = std::get_if<ReshardAfterForward>(&rewrite)) layers = &reshard->layers;
+    if (layers == nullptr || layers->empty() || layers->back() < config.model.layers) continue;
+    throw UserError(fmt::format("rewrite {} names layer {}", to_string(rewrite), layers->back()),
+                    fmt::format("layers 0 to {}, which the model has", config.model.layers - 1),
+                    fmt::format("end at {}, or leave the layers out for all of them", config.model.layers - 1));
+  }
+}
+
+void check_optimizer(const RunConfig& config) {
+  if (config.dtype != DType::f32 && config.dtype != DType::bf16) {
+    throw UserError(fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "--dtype fp32");
+  }
+  if (config.schedule != Schedule::constant && config.min_lr > config.lr) {
+    throw UserError(fmt::format("min-lr = {} is above lr = {}", config.min_lr, config.lr),
+                    "a decay that ends at or below the peak", fmt::format("--min-lr {} or less", config.lr));
+  }
+}
+
+}  // namespace
+
+std::int64_t accumulation(const RunConfig& config) {
+  return config.global_batch / (config.grid.batch_ranks() * config.micro_batch);
+}
+
+void resolve(RunConfig& config, std::int64_t world_size) {
+  config.warnings.clear();
+  check_start(config);
+  take_saved_model(config);
+  // A configuration built in code passes the same ranges as one from text.
+  for (const ConfigEntry& entry : config_table()) {
+    if (entry.kind == ValueKind::integer || entry.kind == ValueKind::number) {
+      RunConfig probe = config;
+      entry.set(probe, entry.get(config), entry.name);
+    }
+  }
+  check_model(config.model);
+  resolve_grid(config, world_size);
+  validate_grid(config.model, config.grid);
+  resolve_batch(config);
+  resolve_sequence(config);
+  check_products(config);
+  check_optimizer(config);
+  check_packing(config);
+  check_layers(config);
+  if (config.threads == 0) {
+    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    config.threads = std::max<std::int64_t>(1, cores / config.ranks);
+  }
+  if (config.run_dir.empty()) {
+    const std::time_t now = std::time(nullptr);
+    config.run_dir = fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", config.model_name, fmt::localtime(now));
+  }
+}
+
+}  // namespace weft

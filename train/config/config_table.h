@@ -1,0 +1,61 @@
+// The one table of configuration keys: each key's name, type, help and range with how its field is read and written.
+// TOML files, flags, --set, help texts and dumps are all made from it. Internal to train/config/config*.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/config/config.h"
+
+namespace weft {
+
+enum class ValueKind : std::uint8_t { integer, number, boolean, text };
+
+struct ConfigEntry {
+  std::string name;  // as in ConfigKey
+  ValueKind kind = ValueKind::text;
+  std::string type;
+  std::string help;
+  /// Parses and stores; `where` opens the messages ("config.toml line 3: seq-len"). Throws UserError.
+  std::function<void(RunConfig&, std::string_view value, std::string_view where)> set;
+  /// The field's value in the form that `set` takes back.
+  std::function<std::string(const RunConfig&)> get;
+};
+
+const std::vector<ConfigEntry>& config_table();
+
+/// A key that older builds had, and wrote into every configuration that they stored.
+struct FormerKey {
+  std::string_view name;
+  std::string_view now;      // the key in its place
+  std::string_view neutral;  // the value at which it did nothing: a file may still set it to that
+  std::string_view reason;   // why it is gone: "counted …, so that …"
+  std::string_view fix;
+};
+
+/// nullptr: no such key.
+const FormerKey* former_key(std::string_view name);
+
+/// The name of a key written in any accepted way: underscores for dashes, "model.name" for "model".
+std::string table_name(std::string_view key);
+
+/// The entry of a key written in any accepted way.
+/// Throws UserError naming the nearest key, or the one in place of a former one.
+const ConfigEntry& find_entry(std::string_view key, std::string_view source);
+
+/// Of the keys of a model's sizes.
+inline constexpr std::string_view kModelPrefix = "model.";
+
+/// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers none in gpt2.
+bool computes_with(Family family, std::string_view key);
+
+/// Whether a size of the model was given: set by a file or flag, or by code that set `model` and none of its keys.
+bool is_given(const RunConfig& config, std::string_view key);
+
+/// Loads the sizes of `model_name` where they aren't those of the model held (a RunConfig that nobody has set).
+void load_named_model(RunConfig& config);
+
+}  // namespace weft

@@ -1,0 +1,180 @@
+#include "train/config/saved_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/mapped_file.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint_part.h"
+#include "train/checkpoint/hf_config.h"
+#include "train/config/config_table.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code hidden;  // not to be looked at is not to be there
+  return fs::exists(path, hidden);
+}
+
+/// The config.json that belongs to a folder or file of weights.
+fs::path config_beside(const fs::path& path) {
+  std::error_code hidden;
+  return (fs::is_directory(path, hidden) ? path : path.parent_path()) / kModelConfigFile;
+}
+
+/// Two values of one key of the model, as text.
+struct Difference {
+  std::string key, given, saved;
+};
+
+std::vector<Difference> differences(const RunConfig& config, const ModelConfig& saved) {
+  RunConfig other = config;
+  other.model = saved;
+  std::vector<Difference> found;
+  for (const ConfigEntry& entry : config_table()) {
+    if (!computes_with(saved.family, entry.name) || !is_given(config, entry.name)) continue;
+    if (entry.get(config) != entry.get(other)) found.push_back({entry.name, entry.get(config), entry.get(other)});
+  }
+  return found;
+}
+
+void refuse_differences(const RunConfig& config, const SavedModel& saved) {
+  const std::vector<Difference> found = differences(config, saved.model);
+  if (found.empty()) return;
+  const Difference& first = found.front();
+  std::vector<std::string> others;
+  for (auto d = found.begin() + 1; d != found.end(); ++d) {
+    others.push_back(fmt::format("{} = {} for {}", d->key, d->given, d->saved));
+  }
+  const bool named = config.model_name != kCustomModel && (config.given.contains("model") || config.given.empty());
+  std::string fix = named ? fmt::format("leave model = {} out", config.model_name)
+                          : fmt::format("--{} {}, or leave it out", first.key, first.saved);
+  if (first.key == "model.context") fix += "; shorter sequences are --seq-len's matter";
+  throw UserError(
+      fmt::format("{} = {}{}, and the model in {} has {}", first.key, first.given,
+                  named ? fmt::format(" (model {})", config.model_name) : "", in_quotes(saved.path), first.saved),
+      others.empty() ? "the saved model's sizes" : fmt::format("the saved model's sizes (also {})", join(others)), fix);
+}
+
+/// A named model keeps its name as long as it is that model.
+std::string named_or_custom(const ModelConfig& model) {
+  const std::vector<std::string> names = model_names();
+  if (std::find(names.begin(), names.end(), model.name) == names.end()) return kCustomModel;
+  RunConfig named, saved;
+  named.model = model_by_name(model.name);
+  saved.model = model;
+  const std::vector<ConfigEntry>& table = config_table();
+  const bool equal = std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
+    return !entry.name.starts_with(kModelPrefix) || entry.get(named) == entry.get(saved);
+  });
+  return equal ? model.name : kCustomModel;
+}
+
+/// Whether nothing about the model is left open.
+bool gives_all_sizes(const RunConfig& config) {
+  const std::vector<ConfigEntry>& table = config_table();
+  return std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
+    return !computes_with(config.model.family, entry.name) || is_given(config, entry.name);
+  });
+}
+
+void take_run_settings(RunConfig& config, const CheckpointInfo& info) {
+  if (!config.given.contains("dtype")) config.dtype = info.dtype;
+  if (!config.given.contains("seed")) config.seed = info.seed;
+  if (config.seed != info.seed) {
+    config.warnings.push_back(
+        fmt::format("seed = {}, and the run that goes on had {}: from here on data come in another order, and dropout "
+                    "drops other activations",
+                    config.seed, info.seed));
+  }
+}
+
+}  // namespace
+
+std::optional<fs::path> checkpoint_of(const SavedModel& saved) {
+  return saved.checkpoint ? std::optional(saved.path) : std::nullopt;
+}
+
+std::string name_of(const SavedModel& saved) {
+  return saved.path.string() + (saved.checkpoint ? fmt::format(", step {}", saved.checkpoint->step) : "");
+}
+
+SavedModel read_saved_model(const fs::path& path) {
+  constexpr const char* kExpected =
+      "a run or checkpoint folder of Weft, or a folder of Hugging Face with config.json and model.safetensors";
+  const auto newest = is_checkpoint(path) ? path : latest_checkpoint(path);
+  if (newest) {
+    CheckpointInfo info = read_manifest(*newest).info;
+    const ModelConfig model = info.model;
+    const DType dtype = info.dtype;
+    return {*newest, std::move(info), model, dtype};
+  }
+  if (!is_there(path)) throw UserError(in_quotes(path) + " doesn't exist", kExpected, "check the path");
+  const fs::path file = config_beside(path);
+  if (!is_there(file)) {
+    std::error_code hidden;
+    throw UserError(fs::is_directory(path, hidden)
+                        ? in_quotes(path) + " holds no complete checkpoint and no " + kModelConfigFile
+                        : in_quotes(path) + " has no " + kModelConfigFile + " beside it",
+                    kExpected,
+                    is_there(checkpoints_of(path)) ? "train until the first checkpoint, or give another folder"
+                                                   : "copy the model's config.json to its weights, or give the "
+                                                     "model's own folder");
+  }
+  const MappedFile json(file);
+  const HfConfig config =
+      read_hf_config({reinterpret_cast<const char*>(json.bytes().data()), json.bytes().size()}, in_quotes(file));
+  return {path, std::nullopt, config.model, config.dtype};
+}
+
+std::optional<fs::path> checkpoint_to_resume(const RunConfig& config) {
+  if (config.resume.empty()) return std::nullopt;
+  // None yet: the run begins, so that one command starts and restarts it.
+  if (config.resume == kResumeAuto) return latest_checkpoint(config.run_dir);
+  return find_checkpoint(config.resume);
+}
+
+void take_saved_model(RunConfig& config) {
+  load_named_model(config);
+  const bool resumes =
+      !config.resume.empty() && (config.resume != kResumeAuto || latest_checkpoint(config.run_dir).has_value());
+  const fs::path from = !resumes ? config.init_from : config.resume == kResumeAuto ? config.run_dir : config.resume;
+  if (from.empty()) return;
+  const bool described = is_checkpoint(from) || latest_checkpoint(from) || (!resumes && is_there(config_beside(from)));
+  if (!described && gives_all_sizes(config)) return;
+  const SavedModel saved = resumes ? read_saved_model(find_checkpoint(from)) : read_saved_model(from);
+  refuse_differences(config, saved);
+  config.model = saved.model;
+  config.model_name = config.model.name = named_or_custom(saved.model);
+  if (resumes) take_run_settings(config, *saved.checkpoint);
+}
+
+RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over) {
+  const fs::path checkpoint = find_checkpoint(resume);
+  RunConfig config;
+  load_toml_text(config, read_manifest(checkpoint).info.config_toml,
+                 fmt::format("the configuration in {}", in_quotes(checkpoint)), over);
+  config.resume = resume;
+  config.init_from.clear();
+  if (config.micro_batch > 0 && accumulation(config) == 1) config.micro_batch = 0;
+  config.ranks = 0;                                                     // as many as the grid has, or mpirun's
+  config.threads = 0;                                                   // as this machine has them
+  if (config.gemm_tuning != kNoGemmTuning) config.gemm_tuning.clear();  // the checkpoint's
+  // <run>/checkpoints/step_00000200, wherever the run lies by now; a checkpoint by itself has no run.
+  const fs::path folder = fs::absolute(checkpoint).lexically_normal().parent_path();
+  const bool in_a_run = folder.filename() == checkpoints_of("").filename();
+  config.run_dir = in_a_run ? checkpoint.lexically_normal().parent_path().parent_path().string() : "";
+  if (in_a_run && config.run_dir.empty()) config.run_dir = ".";
+  return config;
+}
+
+}  // namespace weft

@@ -1,0 +1,54 @@
+// The model that a folder of trained weights holds, and a configuration that starts from it: sizes that the user left
+// out come from the folder, sizes that the user gave must be the folder's.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "train/checkpoint/manifest.h"
+#include "train/config/config.h"
+
+namespace weft {
+
+/// What stands beside trained weights; none of the weights are read.
+struct SavedModel {
+  std::filesystem::path path;                // a checkpoint's folder, or Hugging Face's folder or .safetensors file
+  std::optional<CheckpointInfo> checkpoint;  // without its tuned products; none: weights of Hugging Face
+  ModelConfig model;
+  DType dtype = DType::f32;  // of the weights; f32 stands for types that Weft widens
+};
+
+/// The folder to take a checkpoint's stored tuning from, if it is one.
+std::optional<std::filesystem::path> checkpoint_of(const SavedModel& saved);
+
+/// "runs/mine/checkpoints/step_00000200, step 200", or the folder of Hugging Face: for a line to a person.
+std::string name_of(const SavedModel& saved);
+
+/// `path`: a run folder (its newest checkpoint counts), a checkpoint folder, a folder of Hugging Face, or a
+/// .safetensors file with a config.json beside it. Throws UserError on anything else, and on models that Weft doesn't
+/// compute (see read_hf_config).
+SavedModel read_saved_model(const std::filesystem::path& path);
+
+/// The checkpoint that a run goes on from: `resume`, or with "auto" the newest of run-dir if there is one.
+/// Throws UserError where `resume` names none.
+std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& config);
+
+/// Where `config` resumes or has init-from: takes over the saved model, and of a checkpoint also dtype and seed, as far
+/// as they weren't given. Throws UserError naming the first key of the model that was given with another value, its two
+/// values and the fix. Another seed is no error: it is noted in config.warnings.
+///
+///   init-from = llama-folder             the folder's sizes
+///   model.heads = 3, init-from = folder  refused unless the folder's model has 3 heads
+///
+/// A folder that is gone says nothing about a configuration that gives every size, so that the plan of an old run can
+/// still be looked at; a training refuses the folder when it loads the weights.
+void take_saved_model(RunConfig& config);
+
+/// The configuration of the run that `resume` names, as the base of a command line that gives no file: the run's own,
+/// freed of what only its start was about. `run-dir` becomes the run's folder. `over`: see load_toml_text(). A
+/// micro-batch that was a rank's whole share stays so, whatever the grid is next.
+RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over = {});
+
+}  // namespace weft

@@ -1,0 +1,164 @@
+// Permutation, loader thread and evaluation windows.
+#include "train/data/batches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/philox.h"
+
+namespace weft {
+namespace {
+
+// Philox sites of this file: what is drawn here repeats nothing that a step draws.
+constexpr std::uint32_t kPermutationSite = 0xDA7A0000U;  // + round
+constexpr std::uint32_t kPhaseSite = 0xDA7A0100U;
+constexpr std::uint32_t kRounds = 8;  // small domains need more than the four of theory to look random
+
+constexpr std::int64_t kStop = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+std::uint64_t word(std::uint64_t seed, std::uint32_t epoch, std::uint32_t site, std::uint64_t counter) {
+  const PhiloxBlock block = philox_quad(seed, epoch, site, counter);
+  return (std::uint64_t{block[0]} << 32) | block[1];
+}
+
+}  // namespace
+
+std::uint64_t permuted(std::uint64_t index, std::uint64_t size, std::uint64_t seed, std::uint32_t epoch) {
+  if (size <= 1) return 0;
+  const int half_bits = (std::bit_width(size - 1) + 1) / 2;
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
+  do {
+    std::uint64_t left = index >> half_bits, right = index & mask;
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      const std::uint64_t mixed = left ^ (word(seed, epoch, kPermutationSite + round, right) & mask);
+      left = right;
+      right = mixed;
+    }
+    index = (left << half_bits) | right;
+  } while (index >= size);
+  return index;
+}
+
+BatchPlan::BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t seed)
+    : seq_len_(static_cast<std::uint64_t>(seq_len)), seed_(seed) {
+  if (seq_len < 1 || tokens < seq_len_ + 1) {
+    throw UserError(fmt::format("{} training tokens for sequences of {}", tokens, seq_len),
+                    "a token more than one sequence", "give more data, or a shorter --seq-len");
+  }
+  // One window less than fits, so that every phase has the same number of windows.
+  windows_ = std::max<std::uint64_t>(1, tokens / seq_len_ - 1);
+  phases_ = std::min(seq_len_, tokens - windows_ * seq_len_);
+}
+
+std::uint64_t BatchPlan::window_begin(std::uint64_t sequence) const {
+  const auto epoch = static_cast<std::uint32_t>(sequence / windows_);
+  const std::uint64_t phase = word(seed_, epoch, kPhaseSite, 0) % phases_;
+  return phase + seq_len_ * permuted(sequence % windows_, windows_, seed_, epoch);
+}
+
+BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share,
+                         std::int64_t first_step)
+    : stream_(stream), plan_(plan), share_(share), window_(static_cast<std::size_t>(plan.seq_len()) + 1) {
+  const auto size = static_cast<std::size_t>(share.sequences() * plan.seq_len());
+  for (auto& slot : tokens_) slot.resize(size);
+  for (auto& slot : targets_) slot.resize(size);
+  start(first_step);
+}
+
+BatchLoader::~BatchLoader() {
+  stop();
+}
+
+void BatchLoader::start(std::int64_t step) {
+  next_step_ = step;
+  filled_.store(step);
+  wanted_.store(step + 2);
+  failed_.store(kNever);
+  thread_ = std::thread([this, step] {
+    for (std::int64_t s = step; failed_.load() == kNever; ++s) {
+      for (std::int64_t wanted = wanted_.load(); wanted <= s; wanted = wanted_.load()) wanted_.wait(wanted);
+      if (wanted_.load() == kStop) return;
+      try {
+        fill(s);
+      } catch (...) {
+        failure_ = std::current_exception();
+        failed_.store(s);
+      }
+      filled_.store(s + 1);
+      filled_.notify_one();
+    }
+  });
+}
+
+void BatchLoader::stop() {
+  wanted_.store(kStop);
+  wanted_.notify_one();
+  thread_.join();
+}
+
+void BatchLoader::fill(std::int64_t step) {
+  const auto slot = static_cast<std::size_t>(step % 2);
+  const auto length = static_cast<std::size_t>(plan_.seq_len());
+  const auto sequences = static_cast<std::uint64_t>(share_.sequences());
+  const std::uint64_t first = (static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(share_.ranks) +
+                               static_cast<std::uint64_t>(share_.rank)) *
+                              sequences;
+  for (std::size_t i = 0; i < sequences; ++i) {
+    stream_.copy(plan_.window_begin(first + i), window_.size(), window_.data());
+    std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(i * length));
+    std::copy_n(window_.begin() + 1, length, targets_[slot].begin() + static_cast<std::ptrdiff_t>(i * length));
+  }
+}
+
+Batch BatchLoader::next(std::int64_t step) {
+  if (step != next_step_) {
+    stop();
+    start(step);
+  }
+  // The batch of step - 1 is given back; its slot takes step + 1.
+  wanted_.store(step + 2);
+  wanted_.notify_one();
+  for (std::int64_t filled = filled_.load(); filled <= step; filled = filled_.load()) filled_.wait(filled);
+  // The step before a failed one is in its slot.
+  if (failed_.load() <= step) std::rethrow_exception(failure_);
+  next_step_ = step + 1;
+  const auto slot = static_cast<std::size_t>(step % 2);
+  return {tokens_[slot], targets_[slot]};
+}
+
+EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit)
+    : stream_(stream), seq_len_(static_cast<std::uint64_t>(seq_len)), share_(share) {
+  if (seq_len < 1 || stream.size() < 2) {
+    throw UserError(fmt::format("{} held-out tokens for sequences of {}", stream.size(), seq_len),
+                    "2 or more: a token and its target", "give more data, or --val-data");
+  }
+  targets_ = stream.size() - 1;
+  if (limit > 0) targets_ = std::min(targets_, static_cast<std::uint64_t>(limit) * seq_len_);
+  // Targets of one micro-batch on every rank.
+  const std::uint64_t round =
+      static_cast<std::uint64_t>(share.ranks) * static_cast<std::uint64_t>(share.micro_batch) * seq_len_;
+  micro_batches_ = static_cast<std::int64_t>((targets_ - 1) / round + 1);
+}
+
+void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const {
+  const auto batch = static_cast<std::uint64_t>(share_.micro_batch);
+  if (index < 0 || index >= micro_batches_ || tokens.size() != batch * seq_len_ || targets.size() != tokens.size()) {
+    throw std::invalid_argument("EvalBatches::fill: no such micro-batch, or spans of another size than B*T");
+  }
+  std::fill(tokens.begin(), tokens.end(), 0);
+  std::fill(targets.begin(), targets.end(), -1);
+  const std::uint64_t first = static_cast<std::uint64_t>(index * share_.ranks + share_.rank) * batch * seq_len_;
+  if (first >= targets_) return;
+  // Windows of a micro-batch follow each other in the stream, so that one copy fills them all.
+  const std::uint64_t count = std::min<std::uint64_t>(tokens.size(), targets_ - first);
+  stream_.copy(first, count, tokens.data());
+  stream_.copy(first + 1, count, targets.data());
+}
+
+}  // namespace weft

@@ -1,0 +1,114 @@
+// Which tokens a step reads, the thread that has them ready before the step asks, and the batches of an evaluation.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "train/data/token_stream.h"
+
+namespace weft {
+
+/// Number `index` of a random permutation of [0, size): a pure function, so nothing has to be stored to resume.
+/// A balanced Feistel network over the next even power of two, walked until it lands below `size` (Black and Rogaway,
+/// "Ciphers with arbitrary finite domains", 2002), with Philox as its round function. `size` ≥ 1, `index` < `size`.
+std::uint64_t permuted(std::uint64_t index, std::uint64_t size, std::uint64_t seed, std::uint32_t epoch);
+
+/// The order in which a run reads its training tokens: a pure function from the number of a sequence, counted from the
+/// start of the run over all ranks, to a window of the stream. So a run resumes from its step alone, and no order
+/// depends on the number of ranks.
+///
+/// Example: 10 tokens, sequences of 3. An epoch has 2 windows of 3 tokens and their targets, at offsets 0 and 3 past a
+/// phase from {0, 1, 2} that the epoch draws, in an order that the epoch draws: {4, 1}, then {0, 3}, then …
+class BatchPlan {
+ public:
+  /// Throws UserError if `tokens` < seq_len + 1.
+  BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t seed);
+
+  std::int64_t seq_len() const { return static_cast<std::int64_t>(seq_len_); }
+  std::uint64_t windows_per_epoch() const { return windows_; }
+  /// First token of the window of seq_len + 1 tokens that sequence number `sequence` reads.
+  std::uint64_t window_begin(std::uint64_t sequence) const;
+
+ private:
+  std::uint64_t seq_len_, seed_, windows_, phases_;
+};
+
+/// A rank's part of each step: rank d of `ranks` runs A micro-batches of B sequences, global sequences
+/// [d·A·B, (d+1)·A·B) of the step's ranks·A·B.
+struct BatchShare {
+  std::int64_t rank = 0, ranks = 1;
+  std::int64_t micro_batches = 1;  // A
+  std::int64_t micro_batch = 1;    // B
+
+  std::int64_t sequences() const { return micro_batches * micro_batch; }
+};
+
+/// Tokens of one step and rank, [A, B·T], and the token after each.
+struct Batch {
+  std::span<const std::int32_t> tokens, targets;
+};
+
+/// Fills two slots ahead of the steps in a thread of its own, because tokens may have to come from disk. Allocates only
+/// when made; handing over a slot takes an atomic counter, no lock.
+class BatchLoader {
+ public:
+  /// `stream` must outlive the loader. The thread starts at once, with `first_step`.
+  BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share, std::int64_t first_step);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  /// The batch of `step`, waiting for it if it isn't read yet. Its spans are valid until the following call, which may
+  /// overwrite them. Steps are expected one after the other; any other step restarts the thread there.
+  /// Throws what reading the tokens threw in the thread, at the step that they belong to.
+  Batch next(std::int64_t step);
+
+ private:
+  void start(std::int64_t step);
+  void stop();
+  void fill(std::int64_t step);
+
+  const TokenStream& stream_;
+  const BatchPlan plan_;
+  const BatchShare share_;
+  std::array<std::vector<std::int32_t>, 2> tokens_, targets_;
+  std::vector<std::int32_t> window_;  // seq_len + 1 tokens, the thread's own
+  std::int64_t next_step_ = 0;
+  std::atomic<std::int64_t> filled_{0};  // steps below are in their slots
+  std::atomic<std::int64_t> wanted_{0};  // steps below may be filled; kStop ends the thread
+  std::atomic<std::int64_t> failed_{0};  // the step whose tokens couldn't be read, after which the thread has ended
+  std::exception_ptr failure_;           // read after `failed_`
+  std::thread thread_;
+};
+
+/// The held-out tokens cut into windows of T targets, each target in exactly one, in the same number of micro-batches
+/// on every rank: a remainder is padded with token 0 and target −1, which the loss ignores. Micro-batch j of rank d
+/// holds windows [(j·ranks + d)·B, … + B). So the targets are the same on every number of ranks, in micro-batches of
+/// any size.
+class EvalBatches {
+ public:
+  /// `limit`: windows at most, the first ones, over all ranks; 0: all tokens. Throws UserError if there are fewer than
+  /// 2 tokens. `stream` must outlive the object.
+  EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit);
+
+  /// Micro-batches of each rank.
+  std::int64_t size() const { return micro_batches_; }
+  /// Targets that count, over all ranks: what the summed loss is divided by.
+  std::uint64_t targets() const { return targets_; }
+  /// Writes micro-batch `index` of this rank: B·T tokens and targets.
+  void fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;
+
+ private:
+  const TokenStream& stream_;
+  std::uint64_t seq_len_;
+  BatchShare share_;
+  std::int64_t micro_batches_ = 0;
+  std::uint64_t targets_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+#include "train/data/data_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::string_view kUnpack = "unpack it first";
+constexpr std::string_view kWriteText = "write its text to a .txt file, or its token ids to a .bin file";
+
+struct Kind {
+  std::string_view name;
+  std::string_view begin;   // first bytes; empty: any
+  std::string_view ending;  // of the name, empty: any
+  std::string_view fix;
+};
+
+constexpr std::array kKinds = {
+    Kind{"a NumPy array", "\x93NUMPY"sv, "",
+         "write its ids bare: numpy.load(FILE).astype(\"uint16\").tofile(\"tokens.bin\")"},
+    Kind{"an Arrow file", "ARROW1"sv, "", kWriteText},
+    Kind{"an Arrow file", "", ".arrow", kWriteText},
+    Kind{"a Parquet file", "PAR1"sv, "", kWriteText},
+    Kind{"a Parquet file", "", ".parquet", kWriteText},
+    Kind{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
+    Kind{"a JSON file", "", ".json", kWriteText},
+    Kind{"a JSON file", "", ".jsonl", kWriteText},
+    Kind{"a JSON file", "", ".ndjson", kWriteText},
+    Kind{"a gzip file", "\x1f\x8b\x08\0"sv, "", kUnpack},
+    Kind{"a gzip file", "\x1f\x8b\x08\x08"sv, "", kUnpack},  // with the name of what it holds
+    Kind{"a Zstandard file", "\x28\xb5\x2f\xfd"sv, "", kUnpack},
+    Kind{"an xz file", "\xfd\x37zXZ\0"sv, "", kUnpack},
+    Kind{"a zip archive", "PK\x03\x04"sv, "", kUnpack},
+};
+
+/// Arrow's stream format, in which Hugging Face keeps data sets: a message of a length that is a multiple of 8, and in
+/// it the offset of its table.
+bool is_arrow_stream(std::span<const std::byte> head) {
+  std::array<std::uint32_t, 3> words{};
+  if (head.size() < sizeof words) return false;
+  std::memcpy(words.data(), head.data(), sizeof words);
+  return words[0] == 0xffffffffU && words[1] % 8 == 0 && words[1] > 8 && words[2] >= 4 && words[2] < words[1];
+}
+
+/// A header's length and the JSON object that it is.
+bool is_safetensors(std::string_view head) {
+  std::uint64_t length = 0;
+  if (head.size() < sizeof length + 2) return false;
+  std::memcpy(&length, head.data(), sizeof length);
+  return length >= 2 && length <= 100'000'000 && head.substr(sizeof length, 2) == "{\"";
+}
+
+/// Follows a JSON document as far as it goes.
+class JsonOutline : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool key(string_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*elements*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t /*elements*/) override { return open(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::json::exception& /*error*/) override {
+    error_at = position;
+    return false;
+  }
+
+  int depth = 0;
+  std::size_t error_at = 0;  // bytes up to the end of what isn't JSON
+
+ private:
+  bool open() {
+    ++depth;
+    return true;
+  }
+  bool close() {
+    --depth;
+    return true;
+  }
+};
+
+/// Whether text is an object or a list of JSON, or several on lines of their own. `cut`: more of it follows.
+bool is_json(std::string_view text, bool cut) {
+  const std::size_t begin = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n", begin), text.size()));
+  if (text.empty() || (text.front() != '{' && text.front() != '[')) return false;
+  JsonOutline outline;
+  if (nlohmann::json::sax_parse(text.begin(), text.end(), &outline)) return true;
+  if (outline.depth == 0) {
+    // The next line begins with another.
+    const std::string_view read = text.substr(0, std::min(outline.error_at, text.size()));
+    if (read.empty() || read.back() != text.front()) return false;
+    const std::size_t end_of_value = read.find_last_not_of(" \t\r\n", read.size() - 2);
+    return read.find('\n', end_of_value) != std::string_view::npos;
+  }
+  return cut && outline.error_at >= text.size();
+}
+
+}  // namespace
+
+bool is_data_set_name(const std::filesystem::path& path) {
+  return std::ranges::any_of(kKinds, [&](const Kind& kind) {
+    return !kind.ending.empty() && kind.ending != ".json" && path.extension() == kind.ending;
+  });
+}
+
+std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::span<const std::byte> head) {
+  const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
+  const auto known = std::ranges::find_if(kKinds, [&](const Kind& kind) {
+    return kind.begin.empty() ? path.extension() == kind.ending : bytes.starts_with(kind.begin);
+  });
+  if (known != kKinds.end()) return ForeignKind{std::string(known->name), std::string(known->fix)};
+  if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", std::string(kWriteText)};
+  if (is_safetensors(bytes))
+    return ForeignKind{"a safetensors file", "give weights as --init-from; data is text or ids"};
+  if (is_json(bytes, head.size() == kKindBytes)) return ForeignKind{"a JSON file", std::string(kWriteText)};
+  return std::nullopt;
+}
+
+void refuse_foreign_kind(const InputFile& file) {
+  std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), kKindBytes));
+  file.read(0, head);
+  if (const auto kind = foreign_kind(file.path(), head)) {
+    throw UserError(in_quotes(file.path()) + " is " + kind->name, "text, or token ids in a .bin file", kind->fix);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,205 @@
+#include "train/data/token_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/checksum.h"
+
+namespace weft {
+namespace {
+
+constexpr std::uint64_t kHeaderBytes = 1024;  // llm.c: 256 int32
+constexpr const char* kFormats = "a token file: llm.c's with version 1 or 7, or bare ids of 16 or 32 bits";
+constexpr const char* kSetVocab = "set model.vocab to the tokenizer's size (50257 for GPT-2), or give other data";
+
+/// What llm.c's other files are, told by their first word: easily given by mistake, they end in .bin too.
+const char* other_llmc_file(std::uint32_t magic) {
+  switch (magic) {
+    case 20240326:
+      return "an llm.c model";
+    case 20240327:
+      return "an llm.c debug state";
+    case 20240328:
+      return "an llm.c tokenizer";
+    case 20240522:
+      return "llm.c's HellaSwag data";
+    case 20240527:
+      return "an llm.c optimizer state";
+    default:
+      return nullptr;
+  }
+}
+
+/// The first words of a file; 0 where it has none.
+std::array<std::uint32_t, 3> first_words(const InputFile& file) {
+  std::array<std::uint32_t, 3> words{};
+  const std::uint64_t whole = std::min<std::uint64_t>(sizeof words, file.size()) / sizeof words[0] * sizeof words[0];
+  file.read(0, std::as_writable_bytes(std::span(words)).first(whole));
+  return words;
+}
+
+/// The tokens behind a header of llm.c; nullopt if there is none.
+std::optional<TokenStream::Part> with_header(const std::shared_ptr<const InputFile>& file) {
+  const std::string name = in_quotes(file->path());
+  const auto [magic, version, count] = first_words(*file);
+  if (const char* what = other_llmc_file(magic))
+    throw UserError(name + " is " + what, kFormats, "give the token file: llm.c's data scripts write one");
+  if (magic != 20240520 && magic != 20240801) return std::nullopt;
+  const std::uint32_t expected_version = magic == 20240520 ? 1 : 7;
+  const TokenEncoding encoding = magic == 20240520 ? TokenEncoding::u16 : TokenEncoding::u32;
+  if (file->size() < kHeaderBytes) {
+    throw UserError(fmt::format("{} is truncated: {} bytes", name, file->size()), "a header of 1024 bytes",
+                    "copy or make the file again");
+  }
+  if (version != expected_version) {
+    throw UserError(fmt::format("{} has format version {}", name, version),
+                    fmt::format("version {} after magic number {}", expected_version, magic),
+                    "make the file again with a newer llm.c");
+  }
+  const std::uint64_t size = kHeaderBytes + count * bytes_per_token(encoding);
+  if (file->size() != size) {
+    throw UserError(fmt::format("{} has {} bytes", name, file->size()),
+                    fmt::format("{} bytes for the {} tokens that its header counts", size, count),
+                    "copy or make the file again");
+  }
+  return TokenStream::Part{file, encoding, kHeaderBytes, count, false};
+}
+
+/// An id that isn't below the vocabulary, and how many come before it.
+struct Outside {
+  std::uint64_t position = 0;
+  std::uint32_t id = 0;
+};
+
+/// What one pass over ids finds, whichever width they have.
+struct IdScan {
+  std::uint32_t checksum = 0;
+  std::optional<Outside> narrow, wide;  // the first one outside, if the ids have 16 or 32 bits
+  std::uint32_t even = 0, odd = 0;  // the greatest of every second id of 16 bits, the first and the second among them
+  bool whole_words = true;          // a length of whole ids of 32 bits
+
+  bool fits(TokenEncoding encoding) const { return encoding == TokenEncoding::u16 ? !narrow : whole_words && !wide; }
+  /// Every second id of 16 bits is much smaller than the others, as the upper halves of 32 bits are.
+  bool looks_wide() const { return whole_words && even >= 64 * (odd + 1); }
+};
+
+template <class Word>
+std::optional<Outside> first_outside(std::span<const std::byte> bytes, std::uint64_t before, std::uint64_t vocab) {
+  for (std::uint64_t i = 0; i < bytes.size() / sizeof(Word); ++i) {
+    Word word;
+    std::memcpy(&word, bytes.data() + i * sizeof(Word), sizeof(Word));
+    if (word >= vocab) return Outside{before + i, word};
+  }
+  return std::nullopt;
+}
+
+IdScan scan_ids(const InputFile& file, std::uint64_t begin, std::uint64_t vocab) {
+  IdScan scan;
+  scan.whole_words = (file.size() - begin) % sizeof(std::uint32_t) == 0;
+  Crc32c checksum;
+  std::uint64_t before = 0;  // bytes
+  read_in_pieces(file, begin, file.size(), [&](std::span<const std::byte> bytes) {
+    checksum.add(bytes);
+    std::uint32_t even = 0, odd = 0, widest = 0;
+    for (std::size_t at = 0; at + sizeof(std::uint32_t) <= bytes.size(); at += sizeof(std::uint32_t)) {
+      std::uint32_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      even = std::max(even, word & 0xffffU);
+      odd = std::max(odd, word >> 16);
+      widest = std::max(widest, word);
+    }
+    if (bytes.size() % sizeof(std::uint32_t) >= sizeof(std::uint16_t)) {
+      std::uint16_t last;
+      std::memcpy(&last, bytes.data() + bytes.size() / sizeof(std::uint32_t) * sizeof(std::uint32_t), sizeof last);
+      even = std::max<std::uint32_t>(even, last);
+    }
+    if (!scan.narrow && std::max(even, odd) >= vocab)
+      scan.narrow = first_outside<std::uint16_t>(bytes, before / 2, vocab);
+    if (!scan.wide && widest >= vocab) scan.wide = first_outside<std::uint32_t>(bytes, before / 4, vocab);
+    scan.even = std::max(scan.even, even);
+    scan.odd = std::max(scan.odd, odd);
+    before += bytes.size();
+    return true;
+  });
+  scan.checksum = checksum.value();
+  return scan;
+}
+
+/// The width of bare ids that nobody told.
+TokenEncoding recognised_width(const InputFile& file, const IdScan& scan, std::int64_t vocab) {
+  const std::string name = in_quotes(file.path());
+  const std::string below = fmt::format("ids below {}, the model's vocabulary", vocab);
+  if (scan.fits(TokenEncoding::u32)) {
+    throw UserError(fmt::format("{}: its ids are below {} at 16 bits and at 32 bits; every second id of 16 bits is at "
+                                "most {}, as in ids of 32 bits",
+                                name, vocab, scan.odd),
+                    "ids that fit at one width alone", "--data-dtype u32, or --data-dtype u16 if 16 bits were written");
+  }
+  if (!scan.fits(TokenEncoding::u16)) {
+    const std::string as_wide =
+        scan.wide ? fmt::format("; read as 32 bits, token {} has id {}", scan.wide->position, scan.wide->id)
+                  : std::string();
+    throw UserError(
+        fmt::format("{}: read as 16 bits, token {} has id {}{}", name, scan.narrow->position, scan.narrow->id, as_wide),
+        below, fmt::format("{}; --data-dtype u16 or u32 names the width", kSetVocab));
+  }
+  if (scan.looks_wide()) {
+    throw UserError(fmt::format("{}: every second id of 16 bits is at most {} and the others up to {}, as in ids of 32 "
+                                "bits; but then token {} has id {}",
+                                name, scan.odd, scan.even, scan.wide->position, scan.wide->id),
+                    below, fmt::format("{}; --data-dtype u16 if 16 bits were written", kSetVocab));
+  }
+  return TokenEncoding::u16;
+}
+
+/// The width that is told or found, of a length that it divides.
+TokenEncoding bare_width(const InputFile& file, const IdScan& scan, TokenWidth told, std::int64_t vocab) {
+  const std::string name = in_quotes(file.path());
+  if (file.size() % sizeof(std::uint16_t) != 0) {
+    throw UserError(fmt::format("{} has {} bytes, an odd number, and no llm.c header", name, file.size()), kFormats,
+                    "copy or make the file again; text files need another ending than .bin");
+  }
+  if (told == TokenWidth::automatic) return recognised_width(file, scan, vocab);
+  if (told == TokenWidth::u32 && !scan.whole_words) {
+    throw UserError(fmt::format("{} has {} bytes, and data-dtype is u32", name, file.size()), "4 bytes an id",
+                    "--data-dtype u16, or copy or make the file again");
+  }
+  return told == TokenWidth::u16 ? TokenEncoding::u16 : TokenEncoding::u32;
+}
+
+}  // namespace
+
+CheckedTokens check_token_file(const std::shared_ptr<const InputFile>& file, TokenWidth width, std::int64_t vocab) {
+  const std::string name = in_quotes(file->path());
+  std::optional<TokenStream::Part> header = with_header(file);
+  const TokenEncoding told = width == TokenWidth::u32 ? TokenEncoding::u32 : TokenEncoding::u16;
+  if (header && width != TokenWidth::automatic && header->encoding != told) {
+    throw UserError(fmt::format("{} has a header of llm.c with ids of {} bits, and data-dtype is {}", name,
+                                8 * bytes_per_token(header->encoding), told == TokenEncoding::u32 ? "u32" : "u16"),
+                    "ids of one width", "--data-dtype auto: a header says the width");
+  }
+  const IdScan scan = scan_ids(*file, header ? header->offset : 0, static_cast<std::uint64_t>(vocab));
+  TokenStream::Part part;
+  if (header) {
+    part = *header;
+  } else {
+    const TokenEncoding encoding = bare_width(*file, scan, width, vocab);
+    part = {file, encoding, 0, file->size() / bytes_per_token(encoding), false};
+  }
+  if (const auto& outside = part.encoding == TokenEncoding::u16 ? scan.narrow : scan.wide) {
+    throw UserError(fmt::format("{}: token {} has id {}", name, outside->position, outside->id),
+                    fmt::format("ids below {}, the model's vocabulary", vocab), kSetVocab);
+  }
+  return {std::move(part), scan.checksum};
+}
+
+}  // namespace weft

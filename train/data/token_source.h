@@ -1,0 +1,61 @@
+// Training text and token files as two long rows of token ids, one to train on and one held out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/config/config.h"
+#include "train/data/token_stream.h"
+
+namespace weft {
+
+struct TokenSourceOptions {
+  std::string data;           // a file or folder; empty: /usr/share/common-licenses, present on every Debian system
+  std::string val_data;       // a file or folder, all of it held out; empty: see TokenSource
+  std::int64_t vocab = 257;   // ids must be below
+  std::int64_t seq_len = 64;  // tokens of one training sequence
+  TokenWidth width = TokenWidth::automatic;  // of ids in .bin files without a header
+  bool held_out_only = false;                // nothing is trained on: `data` isn't opened where there is `val_data`
+};
+
+/// The tokens of a run. What a path may be:
+/// - a text file: one token a byte, see ByteTokenizer, so that the vocabulary has to be its 257 tokens. The training
+///   part and the held-out part of a file each end with end-of-text, because in the stream another text follows both;
+/// - a .bin file of ids, see check_token_file(). Nothing is appended: such files hold their own end-of-text;
+/// - a folder: its regular files by name, all text or all .bin. Symbolic links, folders in it, empty files, files with
+///   NUL bytes and files equal to an earlier one are left out, and all but the links noted.
+/// A file of another kind (see foreign_kind()) is refused, in a folder too.
+///
+/// Held out are, without `val_data`, the .bin files of a folder whose name has the word "val" (x_val_000000.bin,
+/// val.bin), and all others are trained on whole; or, where there are none, the last 10 % of each file.
+class TokenSource {
+ public:
+  /// Throws UserError, naming the file: missing, empty, binary, of another kind, a truncated or unknown .bin, an id
+  /// outside of the vocabulary (with its position), or fewer tokens than one sequence.
+  static TokenSource open(const TokenSourceOptions& options);
+
+  const TokenStream& train() const { return train_; }
+  const TokenStream& held_out() const { return held_out_; }
+  std::size_t files() const { return files_; }
+  bool is_text() const { return text_; }
+  /// Of the two rows: equal exactly, up to chance, where the same tokens are trained on and held out in the same order,
+  /// whatever the files are called.
+  std::uint64_t digest() const { return digest_; }
+  /// "16 text files, 259,012 tokens to train on, 28,771 held out (the last 10 % of each file)".
+  std::string description() const;
+  /// Files left out, and why: "logo.png: left out, it has a NUL byte at 8".
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  TokenStream train_, held_out_;
+  std::size_t files_ = 0;
+  bool text_ = true;
+  std::string kind_;           // "text", "u16 token"
+  std::string what_held_out_;  // "the last 10 % of each file"
+  std::uint64_t digest_ = 0;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace weft

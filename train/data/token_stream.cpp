@@ -1,0 +1,94 @@
+#include "train/data/token_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "train/data/tokenizer.h"
+
+namespace weft {
+namespace {
+
+/// Widens the words at the end of `out` to ids from its beginning on: each is read before its bytes are written.
+template <class Word>
+void widen(std::span<std::int32_t> out, const std::byte* words) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Word word;
+    std::memcpy(&word, words + i * sizeof(Word), sizeof(Word));
+    const auto id = static_cast<std::int32_t>(word);
+    std::memcpy(out.data() + i, &id, sizeof id);
+  }
+}
+
+void read_ids(const TokenStream::Part& part, std::uint64_t begin, std::span<std::int32_t> out) {
+  const std::uint64_t width = bytes_per_token(part.encoding);
+  const std::span<std::byte> words = std::as_writable_bytes(out).last(out.size() * width);
+  part.file->read(part.offset + begin * width, words);
+  if (part.encoding == TokenEncoding::bytes) widen<std::uint8_t>(out, words.data());
+  if (part.encoding == TokenEncoding::u16) widen<std::uint16_t>(out, words.data());
+}
+
+void expect_below(std::uint32_t vocab, std::span<const std::int32_t> ids, const InputFile& file) {
+  const auto outside =
+      std::ranges::find_if(ids, [&](std::int32_t id) { return static_cast<std::uint32_t>(id) >= vocab; });
+  if (outside == ids.end()) return;
+  throw RuntimeFault(fmt::format("{} was changed while it was in use: it holds the id {}, and had ids below {} alone",
+                                 in_quotes(file.path()), static_cast<std::uint32_t>(*outside), vocab));
+}
+
+}  // namespace
+
+std::uint64_t bytes_per_token(TokenEncoding encoding) {
+  switch (encoding) {
+    case TokenEncoding::bytes:
+      return 1;
+    case TokenEncoding::u16:
+      return 2;
+    case TokenEncoding::u32:
+      return 4;
+  }
+  return 1;
+}
+
+void TokenStream::append(Part part) {
+  const std::uint64_t count = part.count + (part.end_of_text ? 1 : 0);
+  if (count == 0) return;
+  parts_.push_back(std::move(part));
+  begins_.push_back(size_);
+  size_ += count;
+}
+
+std::int32_t TokenStream::at(std::uint64_t index) const {
+  std::int32_t id = 0;
+  copy(index, 1, &id);
+  return id;
+}
+
+void TokenStream::copy(std::uint64_t begin, std::uint64_t count, std::int32_t* out) const {
+  if (begin > size_ || count > size_ - begin) throw std::out_of_range("tokens beyond the end of the stream");
+  if (count == 0) return;
+  auto index = static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), begin) - begins_.begin()) - 1;
+  for (; count > 0; ++index) {
+    const Part& part = parts_[index];
+    const std::uint64_t offset = begin - begins_[index];
+    const std::span<std::int32_t> ids(out, offset < part.count ? std::min(count, part.count - offset) : 0);
+    read_ids(part, offset, ids);
+    expect_below(vocab_, ids, *part.file);
+    out += ids.size();
+    count -= ids.size();
+    begin += ids.size();
+    if (count > 0 && part.end_of_text) {
+      *out++ = ByteTokenizer::kEndOfText;
+      --count;
+      ++begin;
+    }
+  }
+}
+
+}  // namespace weft

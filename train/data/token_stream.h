@@ -1,0 +1,48 @@
+// A long row of token ids that lie in files, text or token files, read where they are asked for.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "base/files/input_file.h"
+
+namespace weft {
+
+/// How ids lie in a file.
+enum class TokenEncoding : std::uint8_t { bytes, u16, u32 };
+
+std::uint64_t bytes_per_token(TokenEncoding encoding);
+
+/// A row of tokens made of parts of files, so that files of any size cost no memory. Any number of threads may read it.
+class TokenStream {
+ public:
+  /// `count` ids from byte `offset` on; `end_of_text`: one more token, 256, follows them.
+  struct Part {
+    std::shared_ptr<const InputFile> file;
+    TokenEncoding encoding = TokenEncoding::bytes;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+    bool end_of_text = false;
+  };
+
+  TokenStream() = default;
+  /// All ids are below `vocab`, or a file was changed since its ids were checked.
+  explicit TokenStream(std::uint32_t vocab) : vocab_(vocab) {}
+
+  void append(Part part);
+  std::uint64_t size() const { return size_; }
+  std::int32_t at(std::uint64_t index) const;
+  /// Writes tokens [begin, begin + count) to `out`. Allocates nothing. Throws std::out_of_range beyond the end, and
+  /// RuntimeFault, naming the file, if it was truncated or holds an id outside of the vocabulary by now.
+  void copy(std::uint64_t begin, std::uint64_t count, std::int32_t* out) const;
+
+ private:
+  std::vector<Part> parts_;
+  std::vector<std::uint64_t> begins_;  // index of each part's first token
+  std::uint64_t size_ = 0;
+  std::uint32_t vocab_ = std::numeric_limits<std::uint32_t>::max();
+};
+
+}  // namespace weft

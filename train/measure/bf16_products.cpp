@@ -1,0 +1,164 @@
+// The choice of what multiplies bf16; see bf16_products.h.
+#include "train/measure/bf16_products.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "base/files/json_file.h"
+#include "base/files/mapped_file.h"
+#include "runtime/execute/tuning/gemm_tuning_cache.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/config/toml_key.h"
+#include "train/step/step_config.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kKey = "bf16-products";
+constexpr const char* kFormat = "weft-pairs-gain";
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kLargestFile = std::size_t{1} << 16;
+
+std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
+  const auto text = text_in_toml(read_checkpoint_info(checkpoint).config_toml, kKey);
+  if (!text) return std::nullopt;
+  RunConfig trained;
+  set_key(trained, kKey, *text, in_quotes(checkpoint));
+  const bool here = trained.bf16_products && cpu::has_unit(*trained.bf16_products);
+  return here ? trained.bf16_products : std::nullopt;
+}
+
+std::string name_of(PackedUnit unit) {
+  switch (unit) {
+    case PackedUnit::f32:
+      return "fp32 after a conversion";
+    case PackedUnit::pairs:
+      return "pairs (AVX512_BF16)";
+    case PackedUnit::amx:
+      return "AMX tiles";
+  }
+  return "?";
+}
+
+Bf16Choice choice_of_rank_0(const RunConfig& config, const std::optional<std::filesystem::path>& checkpoint,
+                            const std::function<std::optional<double>()>& measure) {
+  Bf16Facts facts{cpu::widest_bf16_unit(), config.bf16_products, {}, {}, measure};
+  if (facts.asked && !cpu::has_unit(*facts.asked)) {
+    throw UserError(fmt::format("bf16-products = {} on a CPU without {}", to_string(*facts.asked),
+                                *facts.asked == PackedUnit::amx ? "AMX" : "AVX512_BF16"),
+                    "fp32, or an instruction set that `weft doctor` lists", "--bf16-products auto");
+  }
+  if (checkpoint) facts.stored = stored_unit(*checkpoint);
+  if (!config.run_dir.empty()) facts.kept = PairsGainFile(config.run_dir).read();
+  return choose_bf16(facts);
+}
+
+// As bytes for the other ranks.
+struct Message {
+  PackedUnit unit;
+  Bf16Choice::Source source;
+  double pairs_gain;  // 0: none
+};
+
+}  // namespace
+
+PairsGainFile::PairsGainFile(const std::filesystem::path& run_dir, std::string cpu_model)
+    : path_(tuning_folder(run_dir) / fmt::format("pairs_{}.json", readable_file_name(cpu_model))),
+      cpu_model_(std::move(cpu_model)) {}
+
+std::optional<double> PairsGainFile::read() const {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path_, error)) return std::nullopt;
+  try {
+    const MappedFile file(path_);
+    if (file.bytes().size() > kLargestFile) return std::nullopt;
+    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    const json document = parse_json(text, in_quotes(path_));
+    if (document.at("format") != kFormat || document.at("version") != kVersion) return std::nullopt;
+    if (document.at("cpu") != cpu_model_) return std::nullopt;
+    const auto gain = document.at("gain").get<double>();
+    return std::isfinite(gain) && gain > 0 ? std::optional<double>(gain) : std::nullopt;
+  } catch (const UserError&) {
+    return std::nullopt;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void PairsGainFile::write(double gain) const {
+  std::error_code made;  // where it couldn't be, the file can't be written
+  std::filesystem::create_directories(path_.parent_path(), made);
+  nlohmann::ordered_json document;
+  document["format"] = kFormat;
+  document["version"] = kVersion;
+  document["cpu"] = cpu_model_;
+  document["gain"] = gain;
+  write_durable(path_, document.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+Bf16Choice choose_bf16(const Bf16Facts& facts) {
+  using Source = Bf16Choice::Source;
+  if (facts.asked) return {*facts.asked, Source::asked};
+  if (facts.stored) return {*facts.stored, Source::stored};
+  if (facts.widest != PackedUnit::pairs) return {facts.widest, Source::only};
+  if (facts.kept) return {cpu::fastest_bf16_unit(facts.widest, facts.kept), Source::kept, facts.kept};
+  const std::optional<double> gain = facts.measure();
+  return {cpu::fastest_bf16_unit(facts.widest, gain), Source::measured, gain};
+}
+
+std::optional<Bf16Choice> bf16_of_run(World& world, const RunConfig& config,
+                                      const std::optional<std::filesystem::path>& checkpoint,
+                                      const std::function<std::optional<double>()>& measure) {
+  if (!computes_in_bf16(config)) return std::nullopt;
+  Message message{};
+  if (world.rank() == 0) {
+    const Bf16Choice choice = choice_of_rank_0(config, checkpoint, measure);
+    message = {choice.unit, choice.source, choice.pairs_gain.value_or(0)};
+  }
+  world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
+  const auto own = std::as_bytes(std::span(&message, 1));
+  std::vector<std::byte> bytes(own.begin(), own.end());
+  world.broadcast(bytes, 0);
+  std::memcpy(&message, bytes.data(), sizeof message);
+  if (!cpu::has_unit(message.unit)) {
+    throw UserError(fmt::format("rank {} has a CPU without {}, by which rank 0 multiplies bf16", world.rank(),
+                                name_of(message.unit)),
+                    "CPUs that can compute alike", "--bf16-products fp32");
+  }
+  Bf16Choice choice{message.unit, message.source};
+  if (message.pairs_gain > 0) choice.pairs_gain = message.pairs_gain;
+  return choice;
+}
+
+RunConfig with_bf16(RunConfig config, const std::optional<Bf16Choice>& choice) {
+  if (choice) config.bf16_products = choice->unit;
+  return config;
+}
+
+std::string to_string(const Bf16Choice& choice) {
+  std::string text = name_of(choice.unit);
+  const bool pairs = choice.unit == PackedUnit::pairs;
+  if (choice.pairs_gain) {
+    text += fmt::format(
+        "{} {:.2f} times as fast as fp32{}", pairs ? "," : ": pairs are", *choice.pairs_gain,
+        choice.source == Bf16Choice::Source::kept ? ", as a run beside this one measured" : ", as measured");
+  }
+  if (choice.source == Bf16Choice::Source::stored) text += ", as the checkpoint was trained";
+  if (choice.source == Bf16Choice::Source::asked) text += ", as asked for";
+  return text;
+}
+
+}  // namespace weft

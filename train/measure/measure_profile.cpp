@@ -1,0 +1,230 @@
+#include "train/measure/measure_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/buffer.h"
+#include "graph/task_signature.h"
+#include "runtime/cost/profile_file.h"
+#include "runtime/execute/cpu/collective_probe.h"
+#include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/plan/collective_signature.h"
+
+namespace weft {
+namespace {
+
+// Slowdowns are measured of kinds of computations that take at least such a part of all computing.
+constexpr double kMatters = 0.02;
+
+CollectiveKind kind_of(const Operation& operation) {
+  if (std::holds_alternative<AllReduce>(operation)) return CollectiveKind::all_reduce;
+  if (std::holds_alternative<ReduceScatter>(operation)) return CollectiveKind::reduce_scatter;
+  if (std::holds_alternative<AllGather>(operation)) return CollectiveKind::all_gather;
+  return CollectiveKind::broadcast;
+}
+
+// The ranks' entries of equal signature become one: means weighted by samples.
+std::vector<ProfileEntry> merged(World& world, const std::vector<ProfileEntry>& own) {
+  Profile profile;
+  profile.entries = own;
+  const std::string text = profile_json(profile);
+  std::map<std::string, ProfileEntry> all;
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(text)))) {
+    const Profile other =
+        parse_profile({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "a rank's profile");
+    for (const ProfileEntry& entry : other.entries) {
+      ProfileEntry& sum = all[entry.signature];
+      sum.signature = entry.signature;
+      const auto before = static_cast<double>(sum.samples), more = static_cast<double>(entry.samples);
+      const auto mean = [&](double a, double b) { return (a * before + b * more) / std::max(1.0, before + more); };
+      sum.ns = mean(sum.ns, entry.ns);
+      sum.deviation_ns = mean(sum.deviation_ns, entry.deviation_ns);
+      sum.samples += entry.samples;
+    }
+  }
+  std::vector<ProfileEntry> entries;
+  for (auto& [signature, entry] : all) entries.push_back(std::move(entry));
+  return entries;
+}
+
+std::unordered_map<std::string, double> times_of(const Profile& profile) {
+  std::unordered_map<std::string, double> ns;
+  for (const ProfileEntry& entry : profile.entries) ns.emplace(entry.signature, entry.ns);
+  return ns;
+}
+
+// So that a serial step of these costs takes as long as the measured one.
+double computing_factor(const Graph& graph, const Profile& profile, double step_ns) {
+  const auto ns = times_of(profile);
+  double computing = 0, communicating = 0;
+  for (const Task& task : graph.tasks()) {
+    const auto found = ns.find(task_signature(graph, task));
+    if (found != ns.end()) (is_collective(task.operation) ? communicating : computing) += found->second;
+  }
+  return computing > 0 ? std::max(1.0, (step_ns - communicating) / computing) : 1;
+}
+
+/// What tasks of one kind take in a step, and one of those that take most of it.
+struct Kind {
+  double ns = 0;
+  TaskId heaviest = {};
+  double heaviest_ns = 0;  // of all tasks with its signature
+};
+
+/// The kinds of collectives, or of computations.
+std::map<std::string_view, Kind> kinds_of(const Graph& graph, const Profile& profile, bool collectives) {
+  const auto ns = times_of(profile);
+  struct Sum {
+    TaskId first;
+    double ns = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    if (is_collective(graph.tasks()[i].operation) != collectives) continue;
+    const std::string signature = task_signature(graph, graph.tasks()[i]);
+    sums.try_emplace(signature, Sum{TaskId(i)}).first->second.ns += ns.at(signature);
+  }
+  std::map<std::string_view, Kind> kinds;
+  for (const auto& [signature, sum] : sums) {
+    Kind& kind = kinds[kind_name(graph.task(sum.first).operation)];
+    kind.ns += sum.ns;
+    if (kind.heaviest.valid() && sum.ns <= kind.heaviest_ns) continue;
+    kind.heaviest = sum.first;
+    kind.heaviest_ns = sum.ns;
+  }
+  return kinds;
+}
+
+/// The collectives of a plan on memory of their own, beside one computation after another.
+class CollectiveBench {
+ public:
+  /// `profile` has an entry for each task of the plan, and gets what is measured.
+  CollectiveBench(World& world, const RunConfig& config, const Plan& plan, Profile& profile,
+                  std::function<void(const std::string&)> tell)
+      : world_(world),
+        plan_(plan),
+        graph_(*plan.graph),
+        profile_(profile),
+        threads_(static_cast<int>(config.threads)),
+        tell_(std::move(tell)),
+        communicators_(world, channels_of(plan), config.grid),
+        in_(largest_bytes()),
+        out_(in_.size()),
+        workspace_(in_.size()) {}
+
+  void measure(int rounds) {
+    std::map<std::string, TaskId> first;  // of each signature: one order on all ranks
+    for (const TaskId task : plan_.collectives) first.emplace(task_signature(graph_, graph_.task(task)), task);
+    ProbeComputation product = ProbeComputation::product(threads_);
+    std::map<std::string, CollectiveTimes> beside_product;
+    for (const auto& [signature, task] : first) {
+      tell_(fmt::format("[{}/{}] {}", beside_product.size() + 1, first.size(), signature));
+      const CollectiveTimes times = probe(task, product, rounds);
+      beside_product.emplace(signature, times);
+      const auto entry = std::ranges::find(profile_.entries, signature, &ProfileEntry::signature);
+      entry->cpu_ns = times.slows_by * threads_;
+      entry->beside_ns = times.beside;
+    }
+    measure_slowdowns(beside_product, std::max(1, rounds / 2));
+  }
+
+ private:
+  void measure_slowdowns(const std::map<std::string, CollectiveTimes>& beside_product, int rounds) {
+    const auto computations = kinds_of(graph_, profile_, false), collectives = kinds_of(graph_, profile_, true);
+    double computing = 0;
+    for (const auto& [name, kind] : computations) computing += kind.ns;
+    for (const auto& [name, kind] : computations) {
+      if (collectives.empty() || kind.ns < kMatters * computing) continue;
+      ProbeComputation computation(graph_, graph_.task(kind.heaviest), threads_);
+      for (const auto& [collective, longest] : collectives) {
+        tell_(fmt::format("{} beside {}", name, collective));
+        const CollectiveTimes& known = beside_product.at(task_signature(graph_, graph_.task(longest.heaviest)));
+        const double factor = slowdown_factor(known, probe(longest.heaviest, computation, rounds));
+        if (factor > 1) profile_.slowdowns.push_back({std::string(name), std::string(collective), factor});
+      }
+    }
+  }
+
+  CollectiveTimes probe(TaskId task, ProbeComputation& computation, int rounds) {
+    const CollectiveSignature what = signature_of(graph_, task);
+    const CollectiveCall call{
+        kind_of(graph_.task(task).operation), what.dtype, what.count, 0, in_.data(), out_.data(), workspace_.data()};
+    return probe_collective(world_, *communicators_.on(what.channel), call, computation, rounds);
+  }
+
+  static std::vector<Channel> channels_of(const Plan& plan) {
+    std::vector<Channel> channels;
+    for (const TaskId task : plan.collectives) channels.push_back(*channel_of(plan.graph->task(task).operation));
+    return channels;
+  }
+
+  std::int64_t largest_bytes() const {
+    std::int64_t bytes = 0;
+    for (const TaskId task : plan_.collectives) {
+      for (const Access& access : graph_.task(task).accesses) {
+        bytes = std::max(bytes, graph_.tensor(access.view.tensor).bytes());
+      }
+    }
+    return bytes;
+  }
+
+  World& world_;
+  const Plan& plan_;
+  const Graph& graph_;
+  Profile& profile_;
+  const int threads_;
+  const std::function<void(const std::string&)> tell_;
+  const CommunicatorSet communicators_;
+  const Buffer in_, out_, workspace_;
+};
+
+}  // namespace
+
+double SerialSamples::run(StepLab& lab, std::size_t policy) {
+  const double ns = lab.run(policy);
+  step_ns_.push_back(ns);
+  samples_.add(lab.plan(policy), lab.last_trace(policy));
+  return ns;
+}
+
+void SerialSamples::write(const Plan& plan, Profile& profile) const {
+  const std::vector<ProfileEntry> before = std::exchange(profile.entries, merged(world_, samples_.entries()));
+  for (ProfileEntry& entry : profile.entries) {
+    const auto known = std::ranges::find(before, entry.signature, &ProfileEntry::signature);
+    if (known == before.end()) continue;
+    entry.cpu_ns = known->cpu_ns;
+    entry.beside_ns = known->beside_ns;
+  }
+  profile.computing_factor = computing_factor(*plan.graph, profile, middle_mean(step_ns_));
+}
+
+Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
+                        const std::function<void(const std::string&)>& tell) {
+  const auto tell_once = [&](const std::string& line) {
+    if (world.rank() == 0) tell(line);
+  };
+  StepLab lab(world, config, {"serial"});
+  SerialSamples samples(world);
+  for (int step = -1; step < steps; ++step) {  // the first one warms up
+    const double ns = step < 0 ? lab.run(0) : samples.run(lab, 0);
+    tell_once(fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6));
+  }
+  Profile profile;
+  const bool on_device = config.device == DeviceKind::cuda;
+  profile.machine = on_device ? device_tuning_machine().isa : cpu_name();
+  profile.grid = config.grid;
+  profile.threads = config.threads;
+  samples.write(lab.plan(0), profile);
+  // On a GPU collectives take no computing time of the host, which is what the others measure.
+  if (!on_device) CollectiveBench(world, config, lab.plan(0), profile, tell_once).measure(rounds);
+  return profile;
+}
+
+}  // namespace weft

@@ -1,0 +1,43 @@
+// What `weft profile` measures: the tasks of serial steps, and what collectives and computations do to each other.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/cost/profile.h"
+#include "train/config/config.h"
+#include "train/measure/step_lab.h"
+
+namespace weft {
+
+/// Times of tasks from steps of policy `serial`, in which every task is alone. All calls are collective over the world.
+///
+///   SerialSamples samples(world);
+///   while (…) samples.run(lab, serial);
+///   samples.write(lab.plan(serial), profile);
+class SerialSamples {
+ public:
+  explicit SerialSamples(World& world) : world_(world) {}
+
+  /// One step of the lab's policy, which is `serial`; returns its nanoseconds.
+  double run(StepLab& lab, std::size_t policy);
+
+  /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. What the profile
+  /// knows of collectives beside computations stays.
+  void write(const Plan& plan, Profile& profile) const;
+
+ private:
+  World& world_;
+  ProfileSamples samples_;
+  std::vector<double> step_ns_;
+};
+
+/// Runs `steps` steps of policy `serial`, and each collective apart from them: alone, beside a matrix product, and the
+/// longest of each kind beside every kind of computation that matters in the step. Every rank gets the same profile.
+/// `tell` is called on rank 0 with a line about what is being done. Collective over the world.
+Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
+                        const std::function<void(const std::string&)>& tell);
+
+}  // namespace weft

@@ -1,0 +1,138 @@
+#include "train/measure/run_gemm_tuning.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text/printable.h"
+#include "kernels/cpu/parallel.h"
+#include "ops/lower.h"
+#include "runtime/comm/agreement.h"
+#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/execute/tuning/gemm_tuning_cache.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
+
+namespace weft {
+namespace {
+
+// Where the table of a run comes from.
+struct Source {
+  std::optional<std::string> text;  // none: the default methods
+  std::string name;
+  bool stored = false;  // by a checkpoint
+};
+
+Source source_of(const std::string& setting, const std::optional<std::filesystem::path>& checkpoint,
+                 const std::function<TunedGemms()>& tune) {
+  if (setting == kNoGemmTuning) return {};
+  const bool automatic = setting == kAutoGemmTuning;
+  if (automatic && !checkpoint) {
+    if (tune == nullptr) throw UserError("--gemm-tuning auto is for training", "a file of `weft tune`, or none", "");
+    return {to_json(tune()), "the table that was just measured", false};
+  }
+  if (!setting.empty() && !automatic) return {read_gemm_tuning_text(setting), in_quotes(setting), false};
+  if (!checkpoint) return {};
+  const std::string stored = read_checkpoint_info(*checkpoint).gemm_tuning;
+  if (stored.empty()) return {};
+  return {stored, in_quotes(*checkpoint / kGemmTuningFile), true};
+}
+
+// Of the largest cache that the first core reads through. The C library's own figure adds up all instances on some
+// processors, so it counts only where the kernel tells nothing.
+std::int64_t last_cache_bytes() {
+  std::int64_t largest = 0;
+  for (int index = 0; index < 8; ++index) {
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+    std::int64_t kibibytes = 0;
+    char unit = 0;
+    if (file >> kibibytes >> unit && unit == 'K') largest = std::max(largest, kibibytes << 10);
+  }
+  return largest > 0 ? largest : std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE));
+}
+
+// What has to be read so that nothing of a product is left in the caches: twice the last one.
+std::int64_t bytes_beyond_caches() {
+  return std::clamp<std::int64_t>(2 * last_cache_bytes(), std::int64_t{32} << 20, std::int64_t{1} << 30);
+}
+
+}  // namespace
+
+std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,
+                                                     const std::optional<std::filesystem::path>& checkpoint,
+                                                     StoredTuning stored, const std::function<TunedGemms()>& tune) {
+  Source source;
+  if (world.rank() == 0) {
+    source = source_of(setting, checkpoint, tune);
+    try {
+      if (source.text) parse_gemm_tuning(*source.text, source.name);
+    } catch (const UserError&) {
+      if (!source.stored || stored == StoredTuning::required) throw;
+      source.text.reset();
+    }
+  }
+  world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
+  const std::string text = text_of_rank_0(world, source.text.value_or(""));
+  if (text.empty()) return nullptr;
+  // On every rank, because each has a CPU of its own.
+  const std::string name = source.name.empty() ? "the table of tuned matrix products of rank 0" : source.name;
+  return std::make_shared<const TunedGemms>(parse_gemm_tuning(text, name));
+}
+
+std::vector<GemmUse> products_of_run(const RunConfig& config) {
+  const StepConfig step = step_config(config);
+  // Of all rewrites only this one makes other products, and only a GPU's are asked for with what it adds.
+  std::vector<Rewrite> fusion;
+  if (config.device == DeviceKind::cuda && fuses_gelu(chosen_rewrites(config))) fusion.emplace_back(FuseGelu{});
+  const std::shared_ptr<const Graph> train = rewrite(lower_train(config.model, step), fusion);
+  const std::shared_ptr<const Graph> eval = rewrite(lower_eval(config.model, step), fusion);
+  return products_of(std::vector<const Graph*>{train.get(), eval.get()});
+}
+
+struct RunGemmTrials::Impl {
+  explicit Impl(int threads) : workers(threads) {}
+
+  cpu::Workers workers;
+  std::optional<GemmTrials> on_cpu;
+  std::unique_ptr<DeviceGemmTrials> on_device;
+};
+
+RunGemmTrials::RunGemmTrials(const RunConfig& config, int rounds)
+    : impl_(std::make_unique<Impl>(static_cast<int>(config.threads))) {
+  const GemmTrialOptions options{.rounds = rounds,
+                                 .cache_bytes = bytes_beyond_caches(),
+                                 .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit())};
+  if (config.device == DeviceKind::cuda) {
+    impl_->on_device = make_device_gemm_trials(options);
+  } else {
+    impl_->on_cpu.emplace(impl_->workers, options);
+  }
+}
+
+RunGemmTrials::~RunGemmTrials() = default;
+
+GemmTrial RunGemmTrials::run(const GemmProblem& problem) {
+  return impl_->on_device ? impl_->on_device->run(problem) : impl_->on_cpu->run(problem);
+}
+
+TuningMachine tuning_machine(const RunConfig& config) {
+  return config.device == DeviceKind::cuda ? device_tuning_machine() : this_machine();
+}
+
+TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell) {
+  const GemmTuningCache cache{tuning_folder(config.run_dir), tuning_machine(config),
+                              config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
+  std::optional<RunGemmTrials> trials;  // made where something is measured
+  const auto measure = [&](const GemmProblem& problem) {
+    if (!trials) trials.emplace(config, GemmTrialOptions{}.rounds);
+    return trials->run(problem);
+  };
+  return cache.complete(products_of_run(config), measure, tell);
+}
+
+}  // namespace weft

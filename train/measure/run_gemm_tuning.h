@@ -1,0 +1,61 @@
+// The tuned matrix products of a run: a file's, its checkpoint's, or tuned at its start; and how they are tuned.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/tuning/gemm_trials.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/config/config.h"
+
+namespace weft {
+
+/// What to do with a checkpoint's table that was measured on another machine: its bits can't be repeated here. Refuse
+/// it, or use the default methods.
+enum class StoredTuning : std::uint8_t { required, if_it_fits };
+
+/// What the key gemm-tuning comes to: a file's table; kNoGemmTuning: none; empty: that of `checkpoint`, if it has one;
+/// kAutoGemmTuning: the same where there is a checkpoint, else what `tune` returns, which rank 0 calls while the others
+/// wait. Null: none. Rank 0 reads; all ranks get the same. Collective over the world. Throws UserError as
+/// parse_gemm_tuning() does, and for kAutoGemmTuning where nothing can be tuned: `tune` is null.
+std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,
+                                                     const std::optional<std::filesystem::path>& checkpoint,
+                                                     StoredTuning stored,
+                                                     const std::function<TunedGemms()>& tune = nullptr);
+
+/// The distinct products of a training step and an evaluation of a resolved configuration.
+std::vector<GemmUse> products_of_run(const RunConfig& config);
+
+/// Tries products on the configuration's device, with its threads.
+///
+///   RunGemmTrials trials(config, 11);
+///   for (const GemmUse& use : products_of_run(config)) trials.run(use.problem);
+class RunGemmTrials {
+ public:
+  /// `rounds`: in which the best methods meet. Throws UserError where there is no such device.
+  RunGemmTrials(const RunConfig& config, int rounds);
+  ~RunGemmTrials();
+  RunGemmTrials(const RunGemmTrials&) = delete;
+  RunGemmTrials& operator=(const RunGemmTrials&) = delete;
+
+  GemmTrial run(const GemmProblem& problem);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What trials on the configuration's device are good for.
+TuningMachine tuning_machine(const RunConfig& config);
+
+/// `--gemm-tuning auto`: what a resolved configuration's products are computed by, with the cache beside its run
+/// folder. On one rank, while the others wait.
+TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell);
+
+}  // namespace weft

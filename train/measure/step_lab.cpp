@@ -1,0 +1,103 @@
+#include "train/measure/step_lab.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/hash.h"
+#include "ops/lower.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/measure/bf16_products.h"
+#include "train/step/device_choice.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
+
+namespace weft {
+namespace {
+
+RunConfig every_step_traced(RunConfig config) {
+  config.trace_every = 1;
+  return config;
+}
+
+}  // namespace
+
+StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::string>& policies,
+                 const PolicyOptions& options)
+    : world_(world),
+      config_(with_bf16(config, bf16_of_run(world, config))),
+      at_(coordinates_of(config.grid, world.rank())),
+      specs_(model_parameters(config.model)),
+      shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)) {
+  const auto graph = lower_train(config_.model, step_config(config_));
+  std::vector<ProgramGraph> graphs;
+  for (const std::string& policy : policies) {
+    names_.push_back(fmt::format("{}: {}", names_.size(), policy));
+    graphs.push_back({names_.back(), graph, policy});
+  }
+  program_ = std::make_unique<Program>(world_, std::move(graphs),
+                                       ProgramOptions{.libraries = config_.libraries,
+                                                      .policy_options = options,
+                                                      .rewrites = chosen_rewrites(config_),
+                                                      .grid = config_.grid,
+                                                      .threads = static_cast<int>(config_.threads),
+                                                      .gemm_tuning = table_of(nullptr, bf16_unit_of(config_)),
+                                                      .make_executor = executor_of(every_step_traced(config_)),
+                                                      .watchdog_seconds = config_.watchdog});
+  reset();
+}
+
+void StepLab::reset() {
+  const State& state = program_->state();
+  const auto arrays = training_arrays(state, shards_, config_.dtype);
+  initialize_parameters(arrays, config_.seed);
+  for (const MutableParameterState& array : arrays) {
+    std::fill_n(array.m, updated_elements(array), 0.0F);
+    std::fill_n(array.v, updated_elements(array), 0.0F);
+  }
+  write_constants(state, config_, at_);
+  // Ranks that differ in x and y alone read the same tokens.
+  std::mt19937_64 draw(config_.seed + static_cast<std::uint64_t>(batch_rank(config_.grid, at_)));
+  const auto token = [&] {
+    return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(config_.model.vocab));
+  };
+  for (std::int32_t& value : state.get<std::int32_t>(names::kTokens)) value = token();
+  for (std::int32_t& value : state.get<std::int32_t>(names::kTargets)) value = token();
+  step_ = 0;
+  program_->state_to_device();
+}
+
+double StepLab::run(std::size_t policy) {
+  write_scalars(program_->state(), config_, step_);
+  world_.barrier();
+  program_->run(names_.at(policy), step_++);
+  const StepTrace& trace = last_trace(policy);
+  // A barrier lets its ranks go within microseconds of one another: each counts from its own start.
+  std::uint64_t slowest = 0;
+  for (const std::uint64_t ns : world_.all_gather(static_cast<std::uint64_t>(trace.end - trace.begin))) {
+    slowest = std::max(slowest, ns);
+  }
+  return static_cast<double>(slowest);
+}
+
+std::uint64_t StepLab::fingerprint() const {
+  program_->state_to_host();
+  Fingerprint sum;
+  for (const MutableParameterState& array : training_arrays(program_->state(), shards_, config_.dtype)) {
+    const auto add = [&](const void* data, std::int64_t bytes) {
+      sum.add_bytes(data, static_cast<std::size_t>(bytes));
+    };
+    add(array.data, kept_elements(array) * static_cast<std::int64_t>(size_of(array.dtype)));
+    add(array.m, updated_elements(array) * 4);
+    add(array.v, updated_elements(array) * 4);
+    if (array.master != nullptr) add(array.master, updated_elements(array) * 4);
+  }
+  Fingerprint all;
+  for (const std::uint64_t value : world_.all_gather(sum.value())) all.add(value);
+  return all.value();
+}
+
+}  // namespace weft

@@ -1,0 +1,53 @@
+// One training step under several policies, run for real: what profiles and measured comparisons are made with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/sharding.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/program.h"
+#include "train/config/config.h"
+
+namespace weft {
+
+/// A rank's program that holds the training graph once for each policy, over one state with initial weights and random
+/// tokens. Making it and running steps is collective over the world.
+///
+///   StepLab lab(world, config, {"serial", "program"});
+///   for (int round = 0; round < 20; ++round)
+///     for (std::size_t p = 0; p < lab.policies(); ++p) ms[p].push_back(lab.run(p) * 1e-6);
+class StepLab {
+ public:
+  /// `config` is resolved.
+  StepLab(World& world, const RunConfig& config, const std::vector<std::string>& policies,
+          const PolicyOptions& options = {});
+
+  std::size_t policies() const { return names_.size(); }
+
+  /// One step, in which the weights are trained. Returns nanoseconds from the moment when all ranks were there to the
+  /// end of the slowest one.
+  double run(std::size_t policy);
+
+  const Plan& plan(std::size_t policy) const { return program_->plan(names_[policy]); }
+  const StepTrace& last_trace(std::size_t policy) const { return program_->last_trace(names_[policy]); }
+
+  /// Initial weights again, optimizer state zero, as when it was made.
+  void reset();
+  /// Hash of parameters and optimizer state, fp32 copies included, on all ranks: equal on each of them.
+  std::uint64_t fingerprint() const;
+
+ private:
+  World& world_;
+  const RunConfig config_;
+  const Coordinates at_;
+  const std::vector<ParameterSpec> specs_;
+  const std::vector<ParameterShard> shards_;
+  std::vector<std::string> names_;  // of the program's graphs, by policy
+  std::unique_ptr<Program> program_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,142 @@
+#include "train/step/device_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/device_memory.h"
+#include "runtime/execute/device/devices.h"
+#include "runtime/execute/device/staged_transport.h"
+
+namespace weft {
+namespace {
+
+std::string_view name_of(CommunicatorKind kind) {
+  switch (kind) {
+    case CommunicatorKind::automatic:
+      return "auto";
+    case CommunicatorKind::local:
+      return "local";
+    case CommunicatorKind::nccl:
+      return "nccl";
+    case CommunicatorKind::staged:
+      return "staged";
+    case CommunicatorKind::mpi:
+      return "mpi";
+  }
+  return "?";
+}
+
+// Processes may each be shown another device under the same number, so numbers don't tell.
+bool own_device_each(World& world, int ordinal) {
+  const auto devices = world.all_gather(device_identity(ordinal));
+  return std::set<std::uint64_t>(devices.begin(), devices.end()).size() == devices.size();
+}
+
+// Nobody allocates before all have looked.
+std::int64_t share_of_memory(World& world, const Device& device) {
+  const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
+  const std::vector<std::uint64_t> free = world.all_gather(static_cast<std::uint64_t>(device.memory().free));
+  std::vector<DeviceView> views;
+  for (std::size_t r = 0; r < free.size(); ++r) views.push_back({identities[r], static_cast<std::int64_t>(free[r])});
+  return memory_share(views, static_cast<std::size_t>(world.rank()));
+}
+
+std::shared_ptr<DeviceTeam> team_of(World& world, const RunConfig& config, const DeviceExecutorOptions& options,
+                                    const std::shared_ptr<const GemmTuning>& tuning) {
+  const DeviceReport report = report_devices();
+  expect_cuda_device();
+  // Ranks of a node take its devices in turn.
+  const int ordinal = world.rank_on_node() % std::max(1, static_cast<int>(report.devices.size()));
+  const CommunicatorKind kind =
+      choose_communicator(config, {world.name() == "mpi", world.size(), own_device_each(world, ordinal)});
+  if (kind == CommunicatorKind::local) {
+    return make_team(world, [&] {
+      std::unique_ptr<Device> device = make_cuda_device(0, tuning);
+      DeviceExecutorOptions own = options;
+      own.memory_bytes = std::max<std::int64_t>(1, device->memory().free / world.size());
+      return std::make_shared<DeviceTeam>(std::move(device), world.size(), config.grid, own);
+    });
+  }
+  std::unique_ptr<Device> device = make_cuda_device(ordinal, tuning);
+  DeviceExecutorOptions own = options;
+  own.memory_bytes = share_of_memory(world, *device);
+  std::unique_ptr<DeviceTransport> transport;
+  if (kind == CommunicatorKind::nccl) {
+    transport = make_nccl_transport(world, config.grid, *device);
+  } else {
+    transport = std::make_unique<StagedTransport>(world, config.grid);
+  }
+  return std::make_shared<DeviceTeam>(std::move(device), 1, config.grid, own, std::move(transport));
+}
+
+}  // namespace
+
+void check_communicator(const RunConfig& config, bool launched_by_mpi) {
+  const CommunicatorKind kind = config.communicator;
+  const std::string found = fmt::format("communicator = {}", name_of(kind));
+  const bool of_gpus = kind == CommunicatorKind::nccl || kind == CommunicatorKind::staged;
+  if (config.device == DeviceKind::cpu && of_gpus) {
+    throw UserError(found + " with device cpu", "auto, local or mpi: it moves what lies on GPUs",
+                    "--communicator auto, or --device cuda");
+  }
+  if (config.device == DeviceKind::cuda && kind == CommunicatorKind::mpi) {
+    throw UserError(found + " with device cuda", "auto, local, nccl, or staged, which is MPI for GPUs",
+                    "--communicator staged");
+  }
+  if (kind == CommunicatorKind::local && launched_by_mpi && config.ranks > 1) {
+    throw UserError(fmt::format("{} under mpirun with {} processes", found, config.ranks),
+                    "ranks that are threads of one process",
+                    fmt::format("--communicator auto, or --ranks {} without mpirun", config.ranks));
+  }
+  if (kind == CommunicatorKind::mpi && !launched_by_mpi) {
+    throw UserError(found + " without mpirun", "a process for each rank",
+                    fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
+  }
+  if (kind == CommunicatorKind::staged && config.cuda_graph) {
+    throw UserError(found + " with cuda-graph", "a communicator that graphs can hold: local or nccl",
+                    "leave --cuda-graph out");
+  }
+}
+
+CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings) {
+  check_communicator(config, surroundings.mpi);
+  CommunicatorKind kind = config.communicator;
+  if (kind == CommunicatorKind::automatic) {
+    if (!surroundings.mpi || surroundings.ranks == 1) return CommunicatorKind::local;
+    kind = surroundings.own_device_each ? CommunicatorKind::nccl : CommunicatorKind::staged;
+  }
+  if (kind == CommunicatorKind::nccl && !surroundings.own_device_each) {
+    throw UserError(fmt::format("communicator = nccl with {} ranks that share GPUs", surroundings.ranks),
+                    "a GPU for each rank: NCCL refuses two on one",
+                    surroundings.mpi ? "--communicator staged, or fewer processes a node"
+                                     : "--communicator local, or staged, or fewer ranks");
+  }
+  if (kind == CommunicatorKind::staged && config.cuda_graph) {
+    throw UserError(fmt::format("cuda-graph with {} processes that share GPUs", surroundings.ranks),
+                    "collectives that graphs can hold: ranks of one process, or a GPU for each",
+                    fmt::format("leave --cuda-graph out, or --ranks {} without mpirun", surroundings.ranks));
+  }
+  return kind;
+}
+
+MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning) {
+  if (config.device == DeviceKind::cpu) return nullptr;
+  if (config.check_nan) {
+    throw UserError("check-nan with device cuda", "device cpu", "--device cpu: the same step, checked task by task");
+  }
+  const DeviceExecutorOptions options{.kept_steps = std::max<std::int64_t>(1, config.trace_steps),
+                                      .trace_every = config.trace_every,
+                                      .graphs = config.cuda_graph};
+  return [config, options, tuning](World& world, const State& state) -> std::unique_ptr<Executor> {
+    return std::make_unique<DeviceExecutor>(team_of(world, config, options, tuning), world, state);
+  };
+}
+
+}  // namespace weft

@@ -1,0 +1,40 @@
+#include "train/step/step_config.h"
+
+#include "kernels/cpu/gemm/pair_speed.h"
+
+namespace weft {
+
+StepConfig step_config(const RunConfig& config) {
+  StepConfig step;
+  step.micro_batch = config.micro_batch;
+  step.seq_len = config.seq_len;
+  step.micro_batches = accumulation(config);
+  step.grid = config.grid;
+  step.dtype = config.dtype;
+  step.reduce_dtype = config.reduce_dtype;
+  step.reshard_after_forward = config.reshard_after_forward;
+  step.zero1 = config.zero1;
+  step.recompute_blocks = config.recompute == Recompute::block;
+  step.dropout = config.dropout;
+  step.beta1 = config.beta1;
+  step.beta2 = config.beta2;
+  step.eps = config.eps;
+  step.weight_decay = config.weight_decay;
+  step.clip = config.clip;
+  return step;
+}
+
+BatchShare share_of(const RunConfig& config, const Coordinates& at) {
+  return {batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
+}
+
+bool computes_in_bf16(const RunConfig& config) {
+  return config.dtype == DType::bf16 && config.device == DeviceKind::cpu;
+}
+
+std::optional<PackedUnit> bf16_unit_of(const RunConfig& config) {
+  if (!computes_in_bf16(config)) return std::nullopt;
+  return config.bf16_products ? *config.bf16_products : cpu::fastest_bf16_unit();
+}
+
+}  // namespace weft

@@ -118,20 +118,12 @@ bool DocumentValue::is_null() const {
   return value_->is_null();
 }
 
-bool DocumentValue::is_text() const {
-  return value_->is_string();
-}
-
-bool DocumentValue::is_list() const {
-  return value_->is_array();
-}
-
 bool DocumentValue::is_object() const {
   return value_->is_object();
 }
 
-std::vector<DocumentValue> DocumentValue::items() const {
-  if (!is_list()) refuse("a list");
+std::vector<DocumentValue> DocumentValue::items(std::string_view expected) const {
+  if (!value_->is_array()) refuse(expected);
   std::vector<DocumentValue> items;
   items.reserve(value_->size());
   for (const nlohmann::json& item : *value_) items.push_back({*document_, item});
@@ -139,7 +131,7 @@ std::vector<DocumentValue> DocumentValue::items() const {
 }
 
 std::vector<DocumentValue> DocumentValue::items(std::size_t length, std::string_view expected) const {
-  if (!is_list() || value_->size() != length) refuse(expected);
+  if (!value_->is_array() || value_->size() != length) refuse(expected);
   return items();
 }
 

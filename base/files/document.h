@@ -56,10 +56,8 @@ class DocumentValue {
   std::string name_of(std::span<const std::string> known) const { return known[index_of_name(known)]; }
 
   bool is_null() const;
-  bool is_text() const;
-  bool is_list() const;
   bool is_object() const;
-  std::vector<DocumentValue> items() const;
+  std::vector<DocumentValue> items(std::string_view expected = "a list") const;
   /// Of a list of this length.
   std::vector<DocumentValue> items(std::size_t length, std::string_view expected) const;
   std::vector<std::pair<std::string, DocumentValue>> members() const;

@@ -41,8 +41,8 @@ class TableReader {
   /// The tables under [[key]].
   std::vector<DocumentValue> tables(const char* key) const {
     const auto found = table_.find(key);
-    if (found && !found->is_list()) found->refuse(fmt::format("tables, each under a line [[{}]]", found->path()));
-    return found ? found->items() : std::vector<DocumentValue>();
+    if (!found) return {};
+    return found->items(fmt::format("tables, each under a line [[{}]]", found->path()));
   }
   TableReader table(const char* key, const std::vector<std::string>& keys) const {
     return {table_[key], provenance_, keys};
@@ -91,13 +91,10 @@ void read_link(const TableReader& table, Link& link) {
 }
 
 CalibrationPoint read_calibration(const TableReader& top, const DocumentValue& each) {
-  std::vector<std::string> keys = {"kind", "seconds", "error", "source"};
-  const auto kind = each.is_object() ? each.find("kind") : std::nullopt;
-  const bool product = kind && kind->is_text() && kind->text() == "gemm";
-  const std::vector<std::string> more =
-      product ? std::vector<std::string>{"m", "n", "k", "dtype"} : std::vector<std::string>{"ranks", "bytes"};
-  keys.insert(keys.end(), more.begin(), more.end());
-  const TableReader table = top.table(each, keys);
+  const auto kind = each.find("kind");
+  const bool product = kind && kind->shown() == "\"gemm\"";
+  const TableReader table = product ? top.table(each, {"kind", "m", "n", "k", "dtype", "seconds", "error", "source"})
+                                    : top.table(each, {"kind", "ranks", "bytes", "seconds", "error", "source"});
   CalibrationPoint point;
   point.kind = table.name("kind", {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "gemm"});
   if (product) {

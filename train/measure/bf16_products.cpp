@@ -35,7 +35,7 @@ std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
   try {  // by its key alone: another version's may have keys that this one doesn't know
     const Document document = read_toml(config, "", "");
     const auto value = document.root().find(kKey);
-    if (value && value->is_text()) text = value->text();
+    if (value && value->json().is_string()) text = value->text();
   } catch (const UserError&) {
     return std::nullopt;
   }

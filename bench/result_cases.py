@@ -114,6 +114,8 @@ def _models_on_grids():
     for model in MODELS:
         for dtype in ("fp32", "bf16"):
             for grid in GRIDS:
+                if model == "llama one kv head" and "y=" in grid:
+                    continue  # y cuts the heads of keys and values
                 quick = (model, grid) in {("gpt", "x=1"), ("gpt", "x=2,z=2"), ("llama", "y=2,data=2")}
                 yield _train(f"{model}, {dtype}, {grid}", "--dtype", dtype, grid=grid, model=model, quick=quick)
 

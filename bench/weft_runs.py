@@ -52,12 +52,12 @@ def exported(commit, folder):
     return source
 
 
-def built(commit, folder, jobs):
+def built(commit, folder, jobs, cpu_only=False):
     """The path of a weft built from `commit`, or from the working tree as it stands for "."; builds are below `folder`."""
     source = ROOT if commit == "." else exported(commit, folder)
-    build = folder / "working-tree/build" if commit == "." else source.parent / "build"
+    build = (folder / "working-tree" if commit == "." else source.parent) / ("build-cpu" if cpu_only else "build")
     print(f"building {commit} in {build}", file=sys.stderr)
-    flags = ["-G", "Ninja"] if shutil.which("ninja") else []
+    flags = (["-G", "Ninja"] if shutil.which("ninja") else []) + (["-DGPU=OFF"] if cpu_only else [])
     if shutil.which("ccache"):
         flags.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
     # Paths below the source count as relative, so that ccache knows a file again in another folder.

@@ -51,13 +51,13 @@ inline constexpr float kRoundExponent = 12583039.0F;
 
 /// eˣ for x ≤ 88, as softmax needs it, with a relative error below 2.5e-7 + 2e-8·|x|: at most 2⁻¹²⁶ below −87.3, NaN
 /// for NaN.
-[[gnu::always_inline]] inline Product softmax_exponential(Floats x) {
+[[gnu::always_inline]] inline Product softmax_exp_factors(Floats x) {
   const Floats bounded = at_least(x, -88.0F);
   const Floats log2e = broadcast(kLog2e), shifted = multiply_add(bounded, log2e, broadcast(kRoundExponent));
   return exp2_of_parts(shifted, multiply_add(bounded, log2e, kRoundExponent - shifted));
 }
 [[gnu::always_inline]] inline Floats softmax_exp(Floats x) {
-  return softmax_exponential(x).value();
+  return softmax_exp_factors(x).value();
 }
 
 /// x/(1 + 2ⁿ⁺ʳ), n and r as in exp2_of_parts: 0 where 2ⁿ is infinite.

@@ -117,7 +117,7 @@ void add_exponentials(ExponentialSum& sum, const Fetching<T>& x, std::int64_t n,
     Floats most = broadcast(sum.largest);
     const auto exponentials = [&most, reference = sum.reference](Floats v) {
       most = max(v, most);
-      return softmax_exponential(v - reference);
+      return softmax_exp_factors(v - reference);
     };
     const float more = pass(exponentials, x);
     if (!sum.make_room_for(largest(most))) {
@@ -127,7 +127,7 @@ void add_exponentials(ExponentialSum& sum, const Fetching<T>& x, std::int64_t n,
   } else {
     sum.make_room_for(max_of(x.now, n));
   }
-  sum.total += pass([reference = sum.reference](Floats v) { return softmax_exponential(v - reference); }, x);
+  sum.total += pass([reference = sum.reference](Floats v) { return softmax_exp_factors(v - reference); }, x);
 }
 
 template <class T>

@@ -13,11 +13,12 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
-#include "runtime/execute/tuning/gemm_tuning.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
 namespace weft {
+
+class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
 
 /// The communicators of one rank, by channel; null where the plan's graph has no collective.
 class CommunicatorSet {

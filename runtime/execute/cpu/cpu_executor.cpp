@@ -13,6 +13,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "kernels/cpu/parallel.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
@@ -66,7 +67,10 @@ CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels
   communicators_.resize(static_cast<std::size_t>(Channel::world) + 1);
   for (Channel channel : channels) {
     auto& communicator = communicators_[static_cast<std::size_t>(channel)];
-    if (communicator == nullptr) communicator = world.split(static_cast<int>(color(channel)));
+    if (communicator != nullptr) continue;
+    communicator = world.split(static_cast<int>(color(channel)));
+    Log(LogTopic::comm, world.rank())
+        .debug("channel {}: rank {} of {}", to_string(channel), communicator->rank(), communicator->size());
   }
 }
 

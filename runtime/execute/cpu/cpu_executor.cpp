@@ -176,12 +176,12 @@ struct CpuExecutor::Impl {
         arguments.reserve(task.accesses.size());
         for (const Access& access : task.accesses) arguments.push_back(matrix(plan, access.view));
         if (stream.plan->stream.compute) {
-          stream.tasks.emplace_back(task.operation, std::move(arguments), options.gemm_tuning.get());
+          stream.tasks.emplace_back(task.operation, arguments, options.gemm_tuning.get());
           const cpu::Scratch scratch = stream.tasks.back().scratch();
           kernel_scratch.worker_bytes = std::max(kernel_scratch.worker_bytes, scratch.worker_bytes);
           kernel_scratch.shared_bytes = std::max(kernel_scratch.shared_bytes, scratch.shared_bytes);
         } else {
-          stream.calls.push_back(collective_call(*plan.graph, task, arguments));
+          stream.calls.push_back(collective_call(task, arguments));
         }
       }
     }

@@ -5,7 +5,6 @@
 #include <array>
 #include <string_view>
 
-#include "graph/kind_class.h"
 #include "graph/operation.h"
 
 namespace weft {

@@ -10,7 +10,7 @@
 
 #include "graph/graph.h"
 #include "graph/grid.h"
-#include "graph/kind_class.h"
+#include "graph/operation.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 

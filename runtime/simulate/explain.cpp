@@ -340,7 +340,7 @@ class Remedies {
 };
 
 /// From the last task back to the first: each one's latest reason to wait.
-std::vector<PathPiece> critical_chain(const Step& step) {
+std::vector<PathPiece> critical_path(const Step& step) {
   std::vector<TaskId> chain;
   TaskId last;
   for (std::size_t i = 0; i < step.graph.tasks().size(); ++i) {
@@ -480,7 +480,7 @@ Explanation explain(const PlanningProblem& problem, const PlanReport& report, co
   for (std::size_t i = 0; i < std::min(options.most_remedied, worst.size()); ++i) {
     remedies.find(step, explanation.collectives[worst[i]]);
   }
-  explanation.path = critical_chain(step);
+  explanation.path = critical_path(step);
   if (options.rewrites) explanation.rewrites = remedies.rewrites();
   return explanation;
 }

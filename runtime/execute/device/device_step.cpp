@@ -82,17 +82,17 @@ void DeviceTeam::Impl::mark(DeviceStream stream, DeviceEvent event, const Plan& 
 void DeviceTeam::Impl::launch(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
   const DeviceStep& step = loaded.steps[i];
   // A trace shows each task, so a traced step runs each.
-  if (!timed && step.part_of_merged) return;
+  if (!timed && step.part_of_fused) return;
   before(rank, loaded, i, timed);
   const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
   device->push_range(loaded.plan->graph->task(loaded.plan->sequence[i]).name);
-  const bool merged = !timed && step.merged != nullptr;
-  device->launch(stream, merged ? *step.merged : *step.task);
+  const bool fused = !timed && step.fused != nullptr;
+  device->launch(stream, fused ? *step.fused : *step.task);
   device->pop_range();
   after(rank, loaded, i, timed);
-  if (merged && step.merged_signal.valid()) {
-    device->record(step.merged_signal, stream);
-    mark(stream, step.merged_signal, *loaded.plan, loaded.plan->sequence[i]);
+  if (fused && step.fused_signal.valid()) {
+    device->record(step.fused_signal, stream);
+    mark(stream, step.fused_signal, *loaded.plan, loaded.plan->sequence[i]);
   }
 }
 

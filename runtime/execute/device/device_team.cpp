@@ -1,4 +1,4 @@
-// Making the plans of a team ready: streams, places in memory, tasks, events, and neighbours that run as one.
+// Making the plans of a team ready: streams, places in memory, tasks, events, and tasks that run as one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -156,7 +156,7 @@ void DeviceTeam::Impl::prepare() {
       for (DeviceStep& step : loaded->steps) {
         if (step.task != nullptr) step.task->bind(rank.scratch[step.stream.index()]);
       }
-      merge_neighbours(*loaded);
+      fuse_horizontally(*loaded);
     }
     if (options.kept_steps > 0) {
       for (std::size_t i = 0; i < 2 * most_entries; ++i) rank.timed_events.push_back(device->add_event(true));
@@ -173,13 +173,13 @@ void DeviceTeam::Impl::prepare() {
   prepared = true;
 }
 
-// Lets the device run neighbours of a stream as one task, where it has one that is faster.
-void DeviceTeam::Impl::merge_neighbours(LoadedPlan& loaded) const {
+// Lets the device run tasks that stand side by side on a stream as one, where it has one that is faster.
+void DeviceTeam::Impl::fuse_horizontally(LoadedPlan& loaded) const {
   const Plan& plan = *loaded.plan;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {
     if (!plan.streams[s].stream.compute) continue;
     std::vector<DeviceStep*> steps;
-    std::vector<Neighbour> entries;
+    std::vector<FusionCandidate> entries;
     for (DeviceStep& step : loaded.steps) {
       if (step.stream != StreamId(s)) continue;
       const TaskId task = plan.streams[s].entries[step.entry].task;
@@ -187,22 +187,22 @@ void DeviceTeam::Impl::merge_neighbours(LoadedPlan& loaded) const {
       entries.push_back({plan.graph->task(task).operation.index(), !step.waits.empty(), step.signal.valid(),
                          std::exchange(step.touches, {})});
     }
-    for (const NeighbourRun& run : runs_of_neighbours(entries)) {
+    for (const FusibleRun& run : fusible_runs(entries)) {
       const std::span<DeviceStep* const> members(steps.begin() + static_cast<std::ptrdiff_t>(run.begin),
                                                  run.end - run.begin);
-      merge(members);
+      fuse(members);
     }
   }
 }
 
-void DeviceTeam::Impl::merge(std::span<DeviceStep* const> members) const {
+void DeviceTeam::Impl::fuse(std::span<DeviceStep* const> members) const {
   std::vector<const DeviceTask*> parts;
   for (const DeviceStep* step : members) parts.push_back(step->task.get());
   DeviceStep& first = *members.front();
-  first.merged = device->merge(parts);
-  if (first.merged == nullptr) return;
-  first.merged_signal = members.back()->signal;
-  for (DeviceStep* step : members.subspan(1)) step->part_of_merged = true;
+  first.fused = device->fuse(parts);
+  if (first.fused == nullptr) return;
+  first.fused_signal = members.back()->signal;
+  for (DeviceStep* step : members.subspan(1)) step->part_of_fused = true;
 }
 
 void DeviceTeam::Impl::add_group(Channel channel) {

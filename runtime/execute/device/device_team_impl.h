@@ -15,7 +15,7 @@
 
 #include "runtime/execute/device/device_collectives.h"
 #include "runtime/execute/device/device_executor.h"
-#include "runtime/execute/device/neighbours.h"
+#include "runtime/execute/device/horizontal_fusion.h"
 #include "runtime/execute/device/step_marks.h"
 #include "runtime/execute/device/transfers.h"
 
@@ -35,10 +35,11 @@ struct DeviceStep {
   DeviceEvent signal;          // invalid: no other stream waits
   DeviceEvent mark;            // stands behind a task without a signal, so that one sees how far a long step is
   std::vector<Touch> touches;  // of a computation, while the plan is prepared
-  // Of neighbours on a stream that the device runs as one: the first has the merged task, which all others are part of.
-  std::unique_ptr<DeviceTask> merged;
-  DeviceEvent merged_signal;  // of the last of them
-  bool part_of_merged = false;
+  // Of tasks side by side on a stream that the device runs as one: the first has the fused task, whose part the others
+  // are.
+  std::unique_ptr<DeviceTask> fused;
+  DeviceEvent fused_signal;  // of the last of them
+  bool part_of_fused = false;
 };
 
 /// What start() tells of a step.
@@ -145,8 +146,8 @@ struct DeviceTeam::Impl {
   std::byte* place(const Rank& rank, const Plan& plan, const View& view) const;
   void prepare_plan(Rank& rank, LoadedPlan& loaded);
   void prepare();
-  void merge_neighbours(LoadedPlan& loaded) const;
-  void merge(std::span<DeviceStep* const> members) const;
+  void fuse_horizontally(LoadedPlan& loaded) const;
+  void fuse(std::span<DeviceStep* const> members) const;
   void add_group(Channel channel);
 
   // Running: device_step.cpp.

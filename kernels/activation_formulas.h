@@ -6,7 +6,7 @@
 
 #include "kernels/host_device.h"
 
-namespace weft {
+namespace weft::kernels {
 
 /// 1/(1 + power): on a GPU without the slow path of a correctly rounded division; 0 from 2¹²⁶ on.
 WEFT_HOST_DEVICE inline float one_of_one_plus(float power) {
@@ -52,4 +52,4 @@ WEFT_HOST_DEVICE inline float silu_gradient(float x) {
   return s + x * s * (1.0F - s);
 }
 
-}  // namespace weft
+}  // namespace weft::kernels

@@ -9,7 +9,7 @@
 #include "base/philox.h"
 #include "kernels/host_device.h"
 
-namespace weft {
+namespace weft::kernels {
 
 constexpr std::uint32_t kDropoutElements = 8;  // of a quad
 
@@ -34,4 +34,4 @@ inline DropoutChance dropout_chance(float p) {
   return {threshold, 0x1p16F / static_cast<float>(kSteps - threshold)};
 }
 
-}  // namespace weft
+}  // namespace weft::kernels

@@ -6,7 +6,7 @@
 
 #include "kernels/host_device.h"
 
-namespace weft {
+namespace weft::kernels {
 
 /// correct1, correct2: 1/(1−β1^t), 1/(1−β2^t); factor: of gradient clipping.
 struct AdamWNumbers {
@@ -25,4 +25,4 @@ WEFT_HOST_DEVICE inline AdamWElement adamw_update(const AdamWNumbers& s, const A
   return {before.weight - s.lr * (direction + s.weight_decay * before.weight), m, v};
 }
 
-}  // namespace weft
+}  // namespace weft::kernels

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/groups.h"
+#include "inspect/drawing/colors.h"
 #include "inspect/formats/viewer_rows.h"
 
 namespace weft {

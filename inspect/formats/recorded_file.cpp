@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "graph/groups.h"
+#include "inspect/drawing/colors.h"
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/json_pull.h"
 

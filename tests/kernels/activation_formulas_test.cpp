@@ -25,20 +25,20 @@ double derivative(const std::function<double(double)>& f, double x) {
 TEST(ActivationFormulas, MatchDoublePrecision) {
   for (double x = -20; x <= 20; x += 0.01) {
     const auto narrow = static_cast<float>(x);
-    EXPECT_NEAR(gelu_tanh(narrow), gelu(narrow), 2e-6 * std::max(1.0, std::abs(x))) << x;
-    EXPECT_NEAR(silu(narrow), silu_of(narrow), 1e-6 * std::max(1.0, std::abs(x))) << x;
-    EXPECT_NEAR(gelu_tanh_gradient(narrow), derivative(gelu, narrow), 4e-6) << x;
-    EXPECT_NEAR(silu_gradient(narrow), derivative(silu_of, narrow), 4e-6) << x;
+    EXPECT_NEAR(kernels::gelu_tanh(narrow), gelu(narrow), 2e-6 * std::max(1.0, std::abs(x))) << x;
+    EXPECT_NEAR(kernels::silu(narrow), silu_of(narrow), 1e-6 * std::max(1.0, std::abs(x))) << x;
+    EXPECT_NEAR(kernels::gelu_tanh_gradient(narrow), derivative(gelu, narrow), 4e-6) << x;
+    EXPECT_NEAR(kernels::silu_gradient(narrow), derivative(silu_of, narrow), 4e-6) << x;
   }
 }
 
 TEST(ActivationFormulas, LargeArgumentsHaveLimits) {
   for (const float x : {1e4F, 1e30F}) {
-    EXPECT_EQ(gelu_tanh(x), x);
-    EXPECT_EQ(gelu_tanh(-x), 0.0F);
-    EXPECT_NEAR(gelu_tanh_gradient(x), 1, 1e-6);
-    EXPECT_NEAR(gelu_tanh_gradient(-x), 0, 1e-6);
-    EXPECT_EQ(silu(x), x);
+    EXPECT_EQ(kernels::gelu_tanh(x), x);
+    EXPECT_EQ(kernels::gelu_tanh(-x), 0.0F);
+    EXPECT_NEAR(kernels::gelu_tanh_gradient(x), 1, 1e-6);
+    EXPECT_NEAR(kernels::gelu_tanh_gradient(-x), 0, 1e-6);
+    EXPECT_EQ(kernels::silu(x), x);
   }
 }
 

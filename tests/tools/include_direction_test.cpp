@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tools/rooms.h"
 #include "tests/tools/source_files.h"
 
 namespace weft {
@@ -17,49 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using testing::room_of;
+using testing::room_tops;
+using testing::rooms;
+
 constexpr std::size_t kMostLines = 600;
-
-/// The rooms in their order: a room knows itself and the rooms before it, apart from those that are kept from it.
-struct Room {
-  std::string folder;
-  std::vector<std::string> unknown;
-};
-
-const std::vector<Room>& rooms() {
-  static const std::vector<Room> list{
-      {"base", {}},
-      {"graph", {}},
-      {"kernels", {"graph"}},
-      {"ops", {"kernels"}},
-      {"runtime/plan", {"kernels", "ops"}},
-      {"runtime/cost", {"kernels", "ops"}},
-      {"runtime/policy", {"kernels", "ops"}},
-      {"runtime/comm", {"ops"}},  // of kernels it knows sums alone
-      {"runtime/simulate", {"kernels", "ops", "runtime/comm"}},
-      {"runtime/execute", {"ops"}},
-      {"inspect", {"kernels", "ops", "runtime/comm", "runtime/execute"}},
-      {"train/checkpoint", {}},
-      {"train/config", {}},
-      {"train/data", {}},
-      {"train/step", {}},
-      {"train/measure", {}},
-      {"train", {}},
-      {"study", {}},
-      {"tools", {}},
-  };
-  return list;
-}
-
-/// The place in the list of the room that a file lies in; the list's size if it lies in none.
-std::size_t room_of(const std::string& file) {
-  std::size_t best = rooms().size();
-  for (std::size_t i = 0; i < rooms().size(); ++i) {
-    const std::string& folder = rooms()[i].folder;
-    const bool in_it = file.starts_with(folder + "/");
-    if (in_it && (best == rooms().size() || folder.size() > rooms()[best].folder.size())) best = i;
-  }
-  return best;
-}
 
 bool may_include(const std::string& file, const std::string& target) {
   if (target.starts_with("tests/") || target.starts_with("bench/")) return false;
@@ -88,12 +51,9 @@ std::vector<std::string> violations(const std::string& file, const std::string& 
   return found;
 }
 
-const std::vector<std::string> kTops = {"base",    "graph", "kernels", "ops",  "runtime",
-                                        "inspect", "train", "study",   "tools"};
-
 TEST(IncludeDirection, HoldsInEveryRoom) {
   std::set<std::size_t> seen;
-  for (const std::string& top : kTops) {
+  for (const std::string& top : room_tops()) {
     for (const fs::path& path : testing::source_files(top)) {
       const std::string file = testing::source_name(path);
       const std::size_t room = room_of(file);
@@ -140,17 +100,17 @@ TEST(IncludeDirection, AcceptsWhatIsBelowAndOutside) {
 TEST(FolderSize, NoFolderHoldsTwoRooms) {
   constexpr std::size_t kMostFiles = 40;
   std::map<fs::path, std::size_t> files;
-  for (const std::string& top : kTops) {
+  for (const std::string& top : room_tops()) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(WEFT_SOURCE_DIR) / top)) {
       if (entry.is_regular_file()) ++files[entry.path().parent_path()];
     }
   }
-  EXPECT_GT(files.size(), kTops.size());
+  EXPECT_GT(files.size(), room_tops().size());
   for (const auto& [folder, count] : files) EXPECT_LE(count, kMostFiles) << folder;
 }
 
 TEST(FileSize, NoSourceHoldsTwoConcepts) {
-  std::vector<std::string> folders = kTops;
+  std::vector<std::string> folders = room_tops();
   folders.insert(folders.end(), {"tests", "bench"});
   for (const std::string& folder : folders) {
     for (const fs::path& file : testing::source_files(folder)) {

@@ -181,7 +181,8 @@ std::set<std::string> defined_twice(const Homes& homes) {
 
 TEST(UniqueNames, NoTypeIsDefinedInTwoFiles) {
   Homes homes;
-  for (const char* folder : {"base", "graph", "kernels", "ops", "runtime", "train", "tools", "tests", "bench"}) {
+  for (const char* folder :
+       {"base", "graph", "kernels", "ops", "runtime", "inspect", "train", "study", "tools", "tests", "bench"}) {
     for (const fs::path& file : testing::source_files(folder)) {
       add(homes, testing::source_name(file), testing::source_text(file));
     }

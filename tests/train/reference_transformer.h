@@ -105,9 +105,9 @@ class ReferenceTransformer {
     for (std::size_t i = 0; i < branch.values.size(); ++i) {
       double kept = branch.values[i];
       if (p_ > 0) {
-        const PhiloxBlock words = philox_quad(seed_, step_, site, i / kDropoutElements);
-        const DropoutChance chance = dropout_chance(static_cast<float>(p_));
-        const bool dropped = dropout_bits(words, static_cast<std::uint32_t>(i)) < chance.threshold;
+        const PhiloxBlock words = philox_quad(seed_, step_, site, i / kernels::kDropoutElements);
+        const kernels::DropoutChance chance = kernels::dropout_chance(static_cast<float>(p_));
+        const bool dropped = kernels::dropout_bits(words, static_cast<std::uint32_t>(i)) < chance.threshold;
         kept = dropped ? 0 : kept * static_cast<double>(chance.scale);
       }
       branch.values[i] = residual.values[i] + kept;

@@ -14,7 +14,8 @@ namespace {
 
 using Wide = std::uint64_t __attribute__((vector_size(64)));
 
-constexpr std::int64_t kQuads = 8, kBlock = kQuads * kDropoutElements;  // elements that one call of draw() covers
+constexpr std::int64_t kQuads = 8,
+                       kBlock = kQuads * kernels::kDropoutElements;  // elements that one call of draw() covers
 
 // Product of the lower halves of each lane.
 Wide multiply_lower(Wide a, Wide b) {
@@ -60,7 +61,8 @@ void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& bits) {
 
 // y = (bits < threshold ? 0 : x·scale) (+ residual).
 template <bool kResidual, class T>
-void drop(std::int64_t n, const std::uint16_t* bits, const DropoutChance& chance, const T* x, const T* residual, T* y) {
+void drop(std::int64_t n, const std::uint16_t* bits, const kernels::DropoutChance& chance, const T* x,
+          const T* residual, T* y) {
   for_vectors(n, [&](std::int64_t i, auto lanes) {
     Halves own;
     std::memcpy(&own, bits + i, sizeof own);
@@ -76,7 +78,7 @@ void drop(std::int64_t n, const std::uint16_t* bits, const DropoutChance& chance
 
 void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const Matrix* residual, const Matrix& y) {
   const Matrix& base = residual != nullptr ? *residual : x;
-  const DropoutChance chance = dropout_chance(mask.p);
+  const kernels::DropoutChance chance = kernels::dropout_chance(mask.p);
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, x.rows, x.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       const T* in = elements<T>(x, row) + begin;

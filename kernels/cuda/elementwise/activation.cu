@@ -8,24 +8,24 @@ namespace weft::cuda {
 namespace {
 
 struct Gelu {
-  __device__ void operator()(const float (&in)[1], float (&out)[1]) const { out[0] = gelu_tanh(in[0]); }
+  __device__ void operator()(const float (&in)[1], float (&out)[1]) const { out[0] = kernels::gelu_tanh(in[0]); }
 };
 
 struct GeluGradient {
   __device__ void operator()(const float (&in)[2], float (&out)[1]) const {
-    out[0] = in[1] * gelu_tanh_gradient(in[0]);
+    out[0] = in[1] * kernels::gelu_tanh_gradient(in[0]);
   }
 };
 
 struct SwiGlu {
-  __device__ void operator()(const float (&in)[2], float (&out)[1]) const { out[0] = silu(in[0]) * in[1]; }
+  __device__ void operator()(const float (&in)[2], float (&out)[1]) const { out[0] = kernels::silu(in[0]) * in[1]; }
 };
 
 // Of gate, up and dy.
 struct SwiGluGradient {
   __device__ void operator()(const float (&in)[3], float (&out)[2]) const {
-    out[0] = in[2] * in[1] * silu_gradient(in[0]);
-    out[1] = in[2] * silu(in[0]);
+    out[0] = in[2] * in[1] * kernels::silu_gradient(in[0]);
+    out[1] = in[2] * kernels::silu(in[0]);
   }
 };
 

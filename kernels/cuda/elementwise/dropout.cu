@@ -11,8 +11,8 @@ constexpr int kUnroll = 2;  // pieces of a thread, all fetched before any is sto
 
 template <class T, int kWidth, bool kResidual>
 __global__ void __launch_bounds__(kPieceThreads)
-    dropout_kernel(DropoutMask mask, DropoutChance chance, Stream<const T> x, Stream<const T> residual, Stream<T> y,
-                   std::int64_t cols, std::int64_t per_row, std::int64_t items) {
+    dropout_kernel(DropoutMask mask, kernels::DropoutChance chance, Stream<const T> x, Stream<const T> residual,
+                   Stream<T> y, std::int64_t cols, std::int64_t per_row, std::int64_t items) {
   const auto seed = static_cast<std::uint64_t>(mask.random[0]);
   const auto step = static_cast<std::uint32_t>(mask.random[1]);
   const std::int64_t first_row = mask.random[2] + mask.row_offset;
@@ -37,13 +37,13 @@ __global__ void __launch_bounds__(kPieceThreads)
     if (first + u * kPieceThreads >= items) continue;
     const auto element =
         static_cast<std::uint64_t>(((first_row + places[u].row) * mask.parts + part) * cols + places[u].piece * kWidth);
-    static_assert(kDropoutElements % kWidth == 0);
-    const PhiloxBlock drawn = philox_quad(seed, step, mask.site, element / kDropoutElements);
-    const std::uint32_t in_quad = static_cast<std::uint32_t>(element) & (kDropoutElements - kWidth);
+    static_assert(kernels::kDropoutElements % kWidth == 0);
+    const PhiloxBlock drawn = philox_quad(seed, step, mask.site, element / kernels::kDropoutElements);
+    const std::uint32_t in_quad = static_cast<std::uint32_t>(element) & (kernels::kDropoutElements - kWidth);
     kept[u] = 0;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      kept[u] |= dropout_bits(drawn, in_quad + i) >= chance.threshold ? 1U << i : 0U;
+      kept[u] |= kernels::dropout_bits(drawn, in_quad + i) >= chance.threshold ? 1U << i : 0U;
     }
   }
 #pragma unroll
@@ -67,7 +67,7 @@ void dropout(const Launch& launch, const DropoutMask& mask, const Matrix& x, con
   if (x.rows == 0 || x.cols == 0) return;
   const Matrix& base = residual != nullptr ? *residual : x;
   require_one_type(x, base, y);
-  const DropoutChance chance = dropout_chance(mask.p);
+  const kernels::DropoutChance chance = kernels::dropout_chance(mask.p);
   with_float_type(x.dtype, [&]<class T>(T*) {
     with_width<T>(vectorizable(x) && vectorizable(base) && vectorizable(y), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;

@@ -93,8 +93,8 @@ __device__ inline void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
   const Items& items = t.items;
   const AdamWSettings& settings = t.settings;
   const float *const scalars = t.scalars, *const norm_and_factor = t.norm_and_factor;
-  const AdamWNumbers numbers{settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
-                             scalars[0],     scalars[1],     scalars[2],   norm_and_factor[1]};
+  const kernels::AdamWNumbers numbers{settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
+                                      scalars[0],     scalars[1],     scalars[2],   norm_and_factor[1]};
   visit<kWidth>(items, item, [&](auto width, std::int64_t row, std::int64_t column) {
     constexpr int kHere = decltype(width)::value;
     T* const param = t.param + row * t.param_stride + column;
@@ -112,7 +112,7 @@ __device__ inline void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
     }
 #pragma unroll
     for (int i = 0; i < kHere; ++i) {
-      const AdamWElement after = adamw_update(numbers, {weight[i], m[i], v[i]}, grad[i]);
+      const kernels::AdamWElement after = kernels::adamw_update(numbers, {weight[i], m[i], v[i]}, grad[i]);
       weight[i] = after.weight, m[i] = after.m, v[i] = after.v;
     }
     store(to_m, m);

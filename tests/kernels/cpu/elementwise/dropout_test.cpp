@@ -97,14 +97,14 @@ TEST_P(Dropout, NothingIsDroppedAtZero) {
 INSTANTIATE_TEST_SUITE_P(Types, Dropout, testing::both_float_types(), testing::type_name);
 
 TEST(DropoutChance, ComesInStepsThatKeepTheMean) {
-  EXPECT_EQ(dropout_chance(0).threshold, 0U);
-  EXPECT_EQ(dropout_chance(0).scale, 1.0F);
-  EXPECT_EQ(dropout_chance(1e-6F).threshold, 0U);
-  EXPECT_EQ(dropout_chance(0.5F).scale, 2.0F);
-  EXPECT_EQ(dropout_chance(0.1F).threshold, 6554U);
-  EXPECT_FLOAT_EQ(dropout_chance(0.1F).scale, 65536.0F / (65536 - 6554));
-  EXPECT_EQ(dropout_chance(0.9999999F).threshold, 65535U);  // something is always kept
-  EXPECT_EQ(dropout_chance(0.9999999F).scale, 65536.0F);
+  EXPECT_EQ(kernels::dropout_chance(0).threshold, 0U);
+  EXPECT_EQ(kernels::dropout_chance(0).scale, 1.0F);
+  EXPECT_EQ(kernels::dropout_chance(1e-6F).threshold, 0U);
+  EXPECT_EQ(kernels::dropout_chance(0.5F).scale, 2.0F);
+  EXPECT_EQ(kernels::dropout_chance(0.1F).threshold, 6554U);
+  EXPECT_FLOAT_EQ(kernels::dropout_chance(0.1F).scale, 65536.0F / (65536 - 6554));
+  EXPECT_EQ(kernels::dropout_chance(0.9999999F).threshold, 65535U);  // something is always kept
+  EXPECT_EQ(kernels::dropout_chance(0.9999999F).scale, 65536.0F);
 }
 
 TEST(DropoutShare, IsAboutP) {

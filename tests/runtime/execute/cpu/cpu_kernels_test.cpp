@@ -413,7 +413,7 @@ TEST(CpuKernels, AddAndSelectRow) {
 
 // Of site 11 at step 7 with seed 99.
 bool dropped_at_one_half(std::size_t element) {
-  return dropout_bits(philox_quad(99, 7, 11, element / 8), static_cast<std::uint32_t>(element)) < 32768;
+  return kernels::dropout_bits(philox_quad(99, 7, 11, element / 8), static_cast<std::uint32_t>(element)) < 32768;
 }
 
 TEST(CpuKernels, Dropout) {

@@ -1,0 +1,61 @@
+// The rooms of the house: folders in the order in which they may know each other, each with its namespace.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::testing {
+
+/// A room knows itself and the rooms before it, apart from those that are kept from it.
+struct Room {
+  std::string folder;
+  std::vector<std::string> namespaces;  // of its code
+  std::vector<std::string> unknown;     // folders
+};
+
+inline const std::vector<Room>& rooms() {
+  static const std::vector<Room> list{
+      {"base", {"weft"}, {}},
+      {"graph", {"weft::graph"}, {}},
+      {"kernels", {"weft::cpu", "weft::cuda", "weft::kernels"}, {"graph"}},
+      {"ops", {"weft::ops"}, {"kernels"}},
+      {"runtime/plan", {"weft::plan"}, {"kernels", "ops"}},
+      {"runtime/cost", {"weft::cost"}, {"kernels", "ops"}},
+      {"runtime/policy", {"weft::policy"}, {"kernels", "ops"}},
+      {"runtime/comm", {"weft::comm"}, {"ops"}},  // of kernels it knows sums alone
+      {"runtime/simulate", {"weft::simulate"}, {"kernels", "ops", "runtime/comm"}},
+      {"runtime/execute", {"weft::execute"}, {"ops"}},
+      {"inspect", {"weft::inspect"}, {"kernels", "ops", "runtime/comm", "runtime/execute"}},
+      {"train/checkpoint", {"weft::train"}, {}},
+      {"train/config", {"weft::train"}, {}},
+      {"train/data", {"weft::train"}, {}},
+      {"train/step", {"weft::train"}, {}},
+      {"train/measure", {"weft::train"}, {}},
+      {"train", {"weft::train"}, {}},
+      {"study", {"weft::study"}, {}},
+      {"tools", {"weft::tools"}, {}},
+  };
+  return list;
+}
+
+/// The top folders that rooms lie in.
+inline const std::vector<std::string>& room_tops() {
+  static const std::vector<std::string> list{"base",    "graph", "kernels", "ops",  "runtime",
+                                             "inspect", "train", "study",   "tools"};
+  return list;
+}
+
+/// The place in the list of the room that a file lies in; the list's size if it lies in none.
+inline std::size_t room_of(std::string_view file) {
+  std::size_t best = rooms().size();
+  for (std::size_t i = 0; i < rooms().size(); ++i) {
+    const std::string& folder = rooms()[i].folder;
+    if (!file.starts_with(folder + "/")) continue;
+    if (best == rooms().size() || folder.size() > rooms()[best].folder.size()) best = i;
+  }
+  return best;
+}
+
+}  // namespace weft::testing

@@ -54,7 +54,8 @@ TEST(PolicyLibrary, TheExampleGivesSafePlans) {
     EXPECT_EQ(policy->order(*graph, {}), named_policy(library("mine"))->order(*graph, {}));
   }
   const Plan plan = compile_plan(toy_step(), *policy);
-  EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason), "the longest way to the end of the step");
+  EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason),
+            (Reason{.kind = ReasonKind::other, .text = "the longest way to the end of the step"}));
 }
 
 TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
@@ -62,7 +63,9 @@ TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
   const auto policy = named_policy(library("modes") + ":good");
   EXPECT_EQ(policy->name(), library("modes") + ":good");
   const Order order = policy->order(*graph, {});
-  EXPECT_EQ(order.reasons.at(order.sequence[0].reason), "because it is first");
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason),
+            (Reason{.kind = ReasonKind::other, .text = "because it is first"}));
+  EXPECT_EQ(order.reasons.at(order.sequence[1].reason).kind, ReasonKind::not_given);
   ASSERT_EQ(order.added_edges.size(), 1U);
   EXPECT_EQ(order.added_edges[0].to, graph->find_task("b"));
   EXPECT_NO_THROW(compile_plan(graph, *policy));

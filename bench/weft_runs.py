@@ -1,6 +1,8 @@
-"""Runs of `weft train` for measuring, and what their traces say by kind of task. For the scripts of this folder."""
+"""Builds of a commit, runs of `weft train` for measuring, and what their traces say by kind of task. For the scripts of
+this folder."""
 
 import json
+import os
 import re
 import shutil
 import statistics
@@ -27,6 +29,43 @@ def run(words, under=(), **options):
     if done.returncode != 0:
         fail(f"{' '.join(map(str, words))}: exit code {done.returncode}\n{done.stderr.strip()}")
     return done.stdout
+
+
+def git(*words):
+    return run(["git", "-C", ROOT, *words]).strip()
+
+
+def exported(commit, folder):
+    """The commit's files below `folder`, by its hash: those of an earlier call stay, with what was built from them."""
+    source = folder / git("rev-parse", "--verify", commit + "^{commit}")[:16] / "source"
+    if source.exists():
+        return source
+    source.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=source.parent))
+    archive = subprocess.Popen(["git", "-C", ROOT, "archive", commit], stdout=subprocess.PIPE)
+    unpacked = subprocess.run(["tar", "-x", "-C", unfinished], stdin=archive.stdout)
+    if archive.wait() != 0 or unpacked.returncode != 0:
+        shutil.rmtree(unfinished)
+        fail(f"commit {commit} can't be exported")
+    unfinished.chmod(0o755)
+    unfinished.rename(source)
+    return source
+
+
+def built(commit, folder, jobs, cpu_only=False):
+    """The path of a weft built from `commit`, or from the working tree as it stands for "."; builds are below `folder`."""
+    source = ROOT if commit == "." else exported(commit, folder)
+    build = (folder / "working-tree" if commit == "." else source.parent) / ("build-cpu" if cpu_only else "build")
+    print(f"building {commit} in {build}", file=sys.stderr)
+    flags = (["-G", "Ninja"] if shutil.which("ninja") else []) + (["-DGPU=OFF"] if cpu_only else [])
+    if shutil.which("ccache"):
+        flags.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+    # Paths below the source count as relative, so that ccache knows a file again in another folder.
+    environment = {**os.environ, "CCACHE_BASEDIR": str(source), "CCACHE_NOHASHDIR": "1"}
+    configure = ["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DWEFT_TESTS=OFF", *flags]
+    run(configure, env=environment)
+    run(["cmake", "--build", build, "--target", "weft", "-j", str(jobs)], env=environment)
+    return build / "weft"
 
 
 def write_tokens(path, vocab, count):
@@ -102,5 +141,7 @@ def markdown_table(header, rows):
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or not sys.argv[2].isdigit():
-        sys.exit("Usage: python3 bench/weft_runs.py FILE.bin VOCABULARY\nWrites 400,000 ids to train on for measurements.")
+        sys.exit(
+            "Usage: python3 bench/weft_runs.py FILE.bin VOCABULARY\nWrites 400,000 ids to train on for measurements."
+        )
     write_tokens(Path(sys.argv[1]), int(sys.argv[2]), 400_000)

@@ -64,7 +64,9 @@ function(weft_add_cuda)
   get_target_property(execute_sources weft_execute SOURCES)
   list(REMOVE_ITEM execute_sources ${CMAKE_SOURCE_DIR}/runtime/execute/device/no_cuda.cpp)
   set_property(TARGET weft_execute PROPERTY SOURCES ${execute_sources} ${execute})
-  target_link_libraries(weft_kernels PUBLIC weft_cuda)
+  target_link_libraries(weft_kernels PUBLIC $<BUILD_INTERFACE:weft_cuda>
+    $<INSTALL_INTERFACE:$<LINK_ONLY:CUDA::cudart_static>> $<INSTALL_INTERFACE:${CUDNN_LIBRARY}> $<INSTALL_INTERFACE:${NCCL_LIBRARY}>)
+  target_link_options(weft_kernels INTERFACE $<INSTALL_INTERFACE:LINKER:--as-needed>)
   # CMake 3.25 knows no flag for CUDA's standard 20, which it takes from C++: not required, it drops it without a word, so
   # it is given as a flag.
   set_property(TARGET weft_kernels PROPERTY CUDA_STANDARD_REQUIRED OFF)

@@ -8,25 +8,25 @@
 
 namespace weft::kernels {
 
-/// 1/(1 + power): on a GPU without the slow path of a correctly rounded division; 0 from 2¹²⁶ on.
-WEFT_HOST_DEVICE inline float one_of_one_plus(float power) {
+/// 1/(1 + exponential): on a GPU without the slow path of a correctly rounded division; 0 from 2¹²⁶ on.
+WEFT_HOST_DEVICE inline float reciprocal_of_one_plus(float exponential) {
 #ifdef __CUDA_ARCH__
-  return __fdividef(1.0F, 1.0F + power);
+  return __fdividef(1.0F, 1.0F + exponential);
 #else
-  return 1.0F / (1.0F + power);
+  return 1.0F / (1.0F + exponential);
 #endif
 }
 
 /// 1/(1 + e⁻ˣ).
 WEFT_HOST_DEVICE inline float logistic(float x) {
-  return one_of_one_plus(expf(-x));
+  return reciprocal_of_one_plus(expf(-x));
 }
 
-/// ½(1 + tanh u), u = √(2/π)(x + 0.044715x³), as 1/(1 + e⁻²ᵘ): one power, no cancellation.
+/// ½(1 + tanh u), u = √(2/π)(x + 0.044715x³), as 1/(1 + e⁻²ᵘ): one exponential, no cancellation.
 WEFT_HOST_DEVICE inline float gelu_gate(float x) {
   constexpr float kCubic = 0.044715F;
   constexpr float kScale = -1.5957691216F * 1.44269504F;  // −2·√(2/π)·log₂e
-  return one_of_one_plus(exp2f(x * (kScale + (kScale * kCubic) * (x * x))));
+  return reciprocal_of_one_plus(exp2f(x * (kScale + (kScale * kCubic) * (x * x))));
 }
 
 /// ½x(1 + tanh(√(2/π)(x + 0.044715x³))).

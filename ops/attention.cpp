@@ -120,16 +120,16 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
     low.emit("cache_v", CacheStore{batch, seq, kv, model.context}, {read(in.v), low.read_write(v_cache)});
   }
 
-  const TensorId lse = low.scratch("lse", DType::f32, {batch * heads * seq}, Role::activation);
+  const TensorId log_sum_exp = low.scratch("lse", DType::f32, {batch * heads * seq}, Role::activation);
   low.emit("attention", AttentionForward{batch, seq, heads, kv_heads, head_dim},
-           {read(in.q), read(in.k), read(in.v), low.write(out.tensor), low.write(lse)});
+           {read(in.q), read(in.k), read(in.v), low.write(out.tensor), low.write(log_sum_exp)});
   low.record({}, [=](Lowering& l) {
     const bool packed = queries.tensor == keys.tensor;
     const TensorId dq = l.activation(packed ? "dqkv" : "dq", rows, queries.cols);
     const Heads grad = heads_in(l, dq, packed ? dq : l.activation("dkv", rows, keys.cols));
     l.emit("attention_dqkv", AttentionBackward{batch, seq, heads, kv_heads, head_dim},
-           {read(in.q), read(in.k), read(in.v), l.read(out.tensor), l.read(lse), l.read(l.gradient(out)), write(grad.q),
-            write(grad.k), write(grad.v)});
+           {read(in.q), read(in.k), read(in.v), l.read(out.tensor), l.read(log_sum_exp), l.read(l.gradient(out)),
+            write(grad.q), write(grad.k), write(grad.v)});
     if (rotary) rotate(l, "rope_dqkv", grad, sequences, true);
     l.add_gradient(queries, grad.q_tensor);
     if (!packed) l.add_gradient(keys, grad.kv_tensor);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "train/progress.h"
+#include "base/text/units.h"
 
 namespace weft {
 namespace {

@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/durable_file.h"
 #include "base/files/durable_folder.h"
-#include "base/files/json_file.h"
+#include "base/files/text_file.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
 #include "inspect/formats/recorded_file.h"
@@ -27,17 +26,11 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "weft-comparison";
 constexpr int kVersion = 1;
+constexpr const char* kFix = "weft compare … -o FOLDER writes one";
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
 std::string trace_name(std::size_t view) {
   return fmt::format("trace_{}.json", view);
-}
-
-std::string text_of(const std::filesystem::path& file, const std::string& expected) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    throw UserError(fmt::format("can't read {}", file.string()), expected, "weft compare … -o FOLDER writes one");
-  }
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid) {
@@ -53,13 +46,16 @@ void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid
   }
 }
 
+std::string text_of(const std::filesystem::path& file, std::string_view expected) {
+  return read_text_file(file, "the file", kMostBytes, expected, kFix);
+}
+
 /// It becomes a part of the page, in which drawings have no business with scripts.
 std::string drawing_of(const std::filesystem::path& file) {
   std::string svg = text_of(file, "a drawing");
   static const std::regex active("<script|<foreignobject|javascript:|[\\s\"'/]on[a-z]+\\s*=", std::regex::icase);
   if (svg.find("<svg") == std::string::npos || std::regex_search(svg, active)) {
-    throw UserError(fmt::format("{} isn't a drawing of Weft's", file.string()), "SVG without scripts",
-                    "weft compare … -o FOLDER again");
+    throw UserError(fmt::format("{} isn't a drawing of Weft's", file.string()), "SVG without scripts", kFix);
   }
   return svg;
 }
@@ -126,37 +122,30 @@ void write_comparison(const std::filesystem::path& folder, const RunConfig& conf
 
 KeptComparison read_comparison(const std::filesystem::path& folder) {
   const std::string name = (folder / "comparison.json").string();
-  const json document = parse_json(text_of(name, "what weft compare keeps"), name);
+  const Document document = read_json(text_of(name, "what weft compare keeps"), name, {.fix = kFix});
+  const DocumentValue in = document.of_format("a comparison that weft keeps", kFormat, kVersion);
   KeptComparison kept;
-  const char* fix = "weft compare … -o FOLDER again";
-  try {
-    if (document.at("format") != kFormat || document.at("version") != kVersion) {
-      throw UserError(fmt::format("{} is of another format or version", name),
-                      fmt::format("{}, version {}", kFormat, kVersion), fix);
+  const DocumentValue comparison = in["comparison"];
+  policies_table(comparison);  // throws unless it can be read
+  (void)comparison["title"].text();
+  (void)comparison["costs"].text();
+  kept.comparison = comparison.json();
+  kept.graph_note = in["graph_note"].text();
+  kept.graph_view = in["graph_view"].text();
+  for (const DocumentValue& entry : in["views"].items()) {
+    ReportView view{.name = entry["policy"].text()};
+    for (const DocumentValue& bound : entry["bounds"].items()) {
+      view.bounds.push_back({bound["name"].text(), bound["ns"].number()});
     }
-    kept.comparison = document.at("comparison");
-    kept.graph_note = document.at("graph_note").get<std::string>();
-    kept.graph_view = document.at("graph_view").get<std::string>();
-    for (const json& entry : document.at("views")) {
-      ReportView view{.name = entry.at("policy").get<std::string>()};
-      for (const json& bound : entry.at("bounds")) {
-        view.bounds.push_back({bound.at("name").get<std::string>(), bound.at("ns").get<double>()});
-      }
-      causes_table(entry.at("causes"), "");  // throws unless it can be read
-      kept.causes.push_back(entry.at("causes"));
-      kept.views.push_back(std::move(view));
-    }
-    policies_table(kept.comparison);
-    (void)kept.comparison.at("title").get<std::string>();
-    (void)kept.comparison.at("costs").get<std::string>();
-  } catch (const json::exception& error) {
-    throw UserError(fmt::format("{}: {}", name, error.what()), "what weft compare keeps", fix);
+    causes_table(entry["causes"], "");
+    kept.causes.push_back(entry["causes"].json());
+    kept.views.push_back(std::move(view));
   }
-  if (kept.views.empty()) throw UserError(fmt::format("{} has no policy with a plan", name), "one at least", fix);
+  if (kept.views.empty()) in["views"].refuse("has no policy with a plan", "one at least");
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     Recording& recording = kept.views[i].recording = read_recording(folder / trace_name(i));
     if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
-      throw UserError(fmt::format("{} holds no step", (folder / trace_name(i)).string()), "one step", fix);
+      throw UserError(fmt::format("{} holds no step", (folder / trace_name(i)).string()), "one step", kFix);
     }
   }
   if (std::filesystem::exists(folder / "graph.svg")) kept.graph_svg = drawing_of(folder / "graph.svg");
@@ -165,9 +154,10 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
 
 ReportPage comparison_page(KeptComparison kept) {
   ReportPage page;
-  page.title = kept.comparison.at("title").get<std::string>();
-  page.subtitle = fmt::format("policies compared; costs: {}", kept.comparison.at("costs").get<std::string>());
-  page.leading.push_back(policies_table(kept.comparison));
+  const Document comparison(kept.comparison, "the comparison", kFix);
+  page.title = comparison.root()["title"].text();
+  page.subtitle = fmt::format("policies compared; costs: {}", comparison.root()["costs"].text());
+  page.leading.push_back(policies_table(comparison.root()));
   page.timeline_note =
       kept.views.size() == 1 ? "One step of rank 0." : "One step of rank 0 under each policy, from the same moment on.";
   page.graph_svg = std::move(kept.graph_svg);
@@ -175,7 +165,8 @@ ReportPage comparison_page(KeptComparison kept) {
   page.graph_view = std::move(kept.graph_view);
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const std::string& name = kept.views[i].name;
-    for (ReportTable table : {exposed_table(kept.views[i].recording, name), causes_table(kept.causes[i], name)}) {
+    const Document causes(kept.causes[i], "the causes", kFix);
+    for (ReportTable table : {exposed_table(kept.views[i].recording, name), causes_table(causes.root(), name)}) {
       if (kept.views.size() > 1) {
         table.title = fmt::format("{}: {}", name, table.title);
         table.folded = true;

@@ -21,7 +21,7 @@
 #include "tools/teller.h"
 #include "train/launch_run.h"
 #include "train/measure/measure_profile.h"
-#include "train/measure/step_lab.h"
+#include "train/measure/policy_benchmark.h"
 #include "train/step/planning.h"
 
 namespace weft {
@@ -149,18 +149,18 @@ int simulate_only(const CompareOptions& options) {
 }
 
 /// Steps of all policies in turn, so that what disturbs one disturbs the others too; and between them the steps of
-/// `samples`, if not null, under the lab's last policy.
-std::vector<MeasuredSteps> measure(StepLab& lab, const std::vector<std::size_t>& which, std::size_t reports, int rounds,
-                                   SerialSamples* samples, const Teller& tell) {
+/// `samples`, if not null, under the benchmark's last policy.
+std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector<std::size_t>& which,
+                                   std::size_t reports, int rounds, SerialSamples* samples, const Teller& tell) {
   std::vector<MeasuredSteps> measured(reports);
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     tell(fmt::format("round {} of {}", round + 1, rounds));
-    if (samples != nullptr) round < 0 ? lab.run(which.size()) : samples->run(lab, which.size());
+    if (samples != nullptr) round < 0 ? benchmark.run(which.size()) : samples->run(benchmark, which.size());
     for (std::size_t i = 0; i < which.size(); ++i) {
-      const double ns = lab.run(i);
+      const double ns = benchmark.run(i);
       if (round < 0) continue;
       MeasuredSteps& steps = measured[which[i]];
-      const OverlapSummary overlap = summarize(lab.plan(i), lab.last_trace(i));
+      const OverlapSummary overlap = summarize(benchmark.plan(i), benchmark.last_trace(i));
       steps.ns.push_back(ns);
       steps.exposed_ns += static_cast<double>(overlap.exposed) / rounds;
       steps.communication_ns += static_cast<double>(overlap.communication) / rounds;
@@ -192,14 +192,14 @@ int simulate_and_measure(const CompareOptions& options) {
       which.push_back(i);
     }
     if (!given) planned.emplace_back("serial");
-    StepLab lab(world, config, planned, problem.options);
+    PolicyBenchmark benchmark(world, config, planned, problem.options);
     // A machine's speed drifts by more than simulations err: policies are planned with the profile, and judged by costs
     // that were measured in the same minutes as they.
     SerialSamples samples(world);
     comparison.measured =
-        measure(lab, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, tell);
+        measure(benchmark, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, tell);
     if (!given) {
-      samples.write(lab.plan(which.size()), profile);
+      samples.write(benchmark.plan(which.size()), profile);
       problem = planning_problem(config, profile);
       for (PlanReport& report : comparison.reports) {
         if (report.planned()) simulate_again(report, problem);
@@ -207,7 +207,7 @@ int simulate_and_measure(const CompareOptions& options) {
     }
     comparison.disturbed = disturbed(problem, comparison.reports, options.noise, tell);
     std::vector<StepTrace> steps(policies.size());
-    for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = lab.last_trace(i);
+    for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);
     if (world.rank() == 0) print(options, config, problem, comparison, steps);
     world.barrier();
     return 0;

@@ -22,6 +22,7 @@
 #include "base/files/made_folders.h"
 #include "base/files/mapped_file.h"
 #include "base/text/printable.h"
+#include "base/text/units.h"
 #include "inspect/formats/chakra.h"
 #include "runtime/simulate/plan_report.h"
 #include "tools/commands.h"
@@ -29,7 +30,6 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/saved_model.h"
-#include "train/progress.h"
 #include "train/step/planning.h"
 
 namespace weft {

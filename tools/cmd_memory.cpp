@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text/printable.h"
+#include "base/text/units.h"
 #include "ops/communication.h"
 #include "ops/lower.h"
 #include "ops/sharding.h"
@@ -20,7 +21,6 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/teller.h"
-#include "train/progress.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 

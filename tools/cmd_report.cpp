@@ -4,8 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,9 +12,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/files/json_file.h"
+#include "base/files/text_file.h"
 #include "base/text/printable.h"
+#include "base/text/units.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
 #include "inspect/formats/recorded_file.h"
@@ -28,7 +28,6 @@
 #include "study/comparison_folder.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/progress.h"
 #include "train/step/planning.h"
 
 namespace weft {
@@ -50,24 +49,21 @@ struct Metrics {
 /// A last line without an end is what a kill leaves.
 Metrics read_metrics(const fs::path& file) {
   Metrics metrics;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw UserError(fmt::format("can't read {}", file.string()), "the metrics of a run", "a run folder");
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  constexpr const char* kFix = "give a run folder, with the metrics.jsonl that weft train wrote";
+  const std::string text = read_text_file(file, "the file", kMostBytes, "the metrics of a run", kFix);
   std::size_t number = 0;
   for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     const std::string name = fmt::format("{} line {}", file.string(), ++number);
-    const nlohmann::json line = parse_json(std::string_view(text).substr(at, end - at), name);
-    try {
-      LossPoint point{.step = line.at("step").get<std::int64_t>()};
-      if (!line.at("loss").is_null()) point.loss = line.at("loss").get<double>();
-      const auto held_out = line.find("val_loss");
-      if (held_out != line.end() && !held_out->is_null()) point.val_loss = held_out->get<double>();
-      metrics.losses.push_back(point);
-      metrics.step_ms.push_back(line.at("step_ms").get<double>());
-    } catch (const nlohmann::json::exception& error) {
-      throw UserError(fmt::format("{}: {}", name, error.what()), "a line with step, loss and step_ms",
-                      "the metrics.jsonl that weft train wrote");
+    const Document document = read_json(std::string_view(text).substr(at, end - at), name, {.fix = kFix});
+    const DocumentValue line = document.root(), loss = line["loss"];
+    LossPoint point{.step = line["step"].integer(0, INT64_MAX)};
+    if (!loss.is_null()) point.loss = loss.number();
+    if (const auto held_out = line.find("val_loss"); held_out && !held_out->is_null()) {
+      point.val_loss = held_out->number();
     }
+    metrics.losses.push_back(point);
+    metrics.step_ms.push_back(line["step_ms"].number());
   }
   return metrics;
 }
@@ -166,8 +162,8 @@ void add_plan(ReportPage& page, const RunConfig& config, const Replanned& replan
   }
   ExplainOptions options;
   options.rewrites = false;
-  ReportTable causes =
-      causes_table(causes_json(*report.plan->graph, explain(replanned.problem, report, options)), view);
+  const Document why(causes_json(*report.plan->graph, explain(replanned.problem, report, options)), "the causes", "");
+  ReportTable causes = causes_table(why.root(), view);
   causes.note += fmt::format("{}As the simulator sees the step, with costs of {}: {:.2f} ms, {:.2f} ms at least.",
                              causes.note.empty() ? "" : " ", replanned.problem.options.cost_model->source(),
                              report.step_ns() * 1e-6, report.bounds.best() * 1e-6);

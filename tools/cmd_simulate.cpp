@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/text/printable.h"
-#include "base/text/text.h"
+#include "base/text/units.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/trace_file.h"
 #include "runtime/plan/memory_report.h"
@@ -21,7 +21,6 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/trace_input.h"
-#include "train/progress.h"
 #include "train/step/planning.h"
 
 namespace weft {

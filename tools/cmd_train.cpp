@@ -9,12 +9,12 @@
 #include <string>
 
 #include "base/text/printable.h"
+#include "base/text/units.h"
 #include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/launch_run.h"
 #include "train/measure/run_gemm_tuning.h"
-#include "train/progress.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text/units.h"
 #include "ops/communication.h"
 #include "runtime/plan/memory_report.h"
-#include "train/progress.h"
 
 namespace weft {
 namespace {

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "train/progress.h"
+#include "base/text/units.h"
 
 namespace weft {
 

@@ -4,52 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string_view>
 #include <utility>
 
 #include "base/text/printable.h"
+#include "base/text/units.h"
 
 namespace weft {
 namespace {
 
 constexpr const char* kErase = "\r\x1b[K";  // what the line showed
 
-/// `number` with three significant digits, in the first of `units` of which there are fewer than `base`.
-template <std::size_t Count>
-std::string scaled(double number, double base, const std::array<std::string_view, Count>& units) {
-  std::size_t unit = 0;
-  // 999.5 would round up to four digits.
-  while (unit + 1 < Count && std::fabs(number) >= base - 0.5) {
-    number /= base;
-    ++unit;
-  }
-  const double size = std::fabs(number);
-  const int decimals = unit == 0 && number == std::floor(number) ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f}{}", number, decimals, units.at(unit));
-}
-
 }  // namespace
-
-std::string human_count(double number) {
-  constexpr std::array<std::string_view, 5> kUnits = {"", "K", "M", "G", "T"};
-  return scaled(number, 1000, kUnits);
-}
-
-std::string human_bytes(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 5> kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
-  return scaled(static_cast<double>(bytes), 1024, kUnits);
-}
-
-std::string human_duration(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e12) return "?";
-  const auto total = std::llround(seconds);
-  const auto days = total / 86400, hours = total / 3600 % 24, minutes = total / 60 % 60, rest = total % 60;
-  if (days > 0) return fmt::format("{}d {:02}:{:02}:{:02}", days, hours, minutes, rest);
-  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, rest);
-  return fmt::format("{}:{:02}", minutes, rest);
-}
 
 std::string progress_line(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed) {
   constexpr std::int64_t kWidth = 20;

@@ -1,4 +1,4 @@
-// The line of a run on the console, and numbers as people read them.
+// The line of a run on the console.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,6 @@
 #include "train/metrics.h"
 
 namespace weft {
-
-/// 950 "950", 61234 "61.2K", 1234567 "1.23M", 2.5e9 "2.50G".
-std::string human_count(double number);
-/// 512 "512 B", 1536 "1.50 KiB", 13421772800 "12.5 GiB".
-std::string human_bytes(std::uint64_t bytes);
-/// 32 "0:32", 3725 "1:02:05", 100000 "1d 03:46:40". Negative or not finite: "?".
-std::string human_duration(double seconds);
 
 /// One line: bar, step, loss, validation loss on steps that have one, gradient norm, learning rate, rate, time left.
 ///   " 42% [========>           ]  84/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 0:32"

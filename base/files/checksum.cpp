@@ -5,6 +5,9 @@
 
 #include <array>
 #include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/files/document.h"
 
 #ifdef __SSE4_2__
 #include <nmmintrin.h>
@@ -61,6 +64,19 @@ Crc32c& Crc32c::add(std::span<const std::byte> bytes) {
 
 std::string Crc32c::text() const {
   return fmt::format("{:08x}", value());
+}
+
+std::string checksum_of_rest(nlohmann::json document) {
+  document.erase(kChecksumKey);
+  const std::string text = document.dump();  // keys in their one order, without blanks
+  return Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
+}
+
+void expect_checksum(const DocumentValue& document) {
+  const std::string checksum = checksum_of_rest(document.json());
+  const DocumentValue said = document[kChecksumKey];
+  if (said.json() == checksum) return;
+  document.refuse("has the checksum " + checksum, said.shown() + ", as it says itself: it was altered");
 }
 
 }  // namespace weft

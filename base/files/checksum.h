@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
 namespace weft {
+
+class DocumentValue;
 
 /// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4, iSCSI and ext4: "123456789" has e3069283. Finds every error
 /// burst of up to 32 bits; it is no protection against intent.
@@ -24,5 +27,14 @@ class Crc32c {
  private:
   std::uint32_t state_ = 0xffffffffU;
 };
+
+/// The member of a JSON document that holds the checksum of the others.
+inline constexpr const char* kChecksumKey = "crc32c";
+
+/// Of all members but kChecksumKey.
+std::string checksum_of_rest(nlohmann::json document);
+
+/// Refuses a document whose checksum is another than it says itself.
+void expect_checksum(const DocumentValue& document);
 
 }  // namespace weft

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/mapped_file.h"
-#include "train/progress.h"
+#include "base/text/units.h"
 
 namespace weft {
 namespace {

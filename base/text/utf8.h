@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace weft {
@@ -19,5 +20,7 @@ Utf8Character first_character(std::string_view text);
 bool breaks_off(std::string_view text);
 
 bool is_utf8(std::string_view text);
+
+void append_character(std::string& text, std::uint32_t code);
 
 }  // namespace weft

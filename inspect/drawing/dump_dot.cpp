@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/text.h"
+#include "base/text/escape.h"
 #include "inspect/drawing/colors.h"
 
 namespace weft {

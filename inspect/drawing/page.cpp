@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "base/text/text.h"
+#include "base/text/escape.h"
 
 namespace weft {
 namespace {

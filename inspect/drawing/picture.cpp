@@ -5,7 +5,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "base/text/text.h"
+#include "base/text/escape.h"
 
 namespace weft {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/text.h"
+#include "base/text/units.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/report/critical_path.h"
 

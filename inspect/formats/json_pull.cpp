@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/text/utf8.h"
 
 namespace weft {
@@ -39,19 +40,6 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-void append_utf8(std::string& text, unsigned code) {
-  const auto put = [&](unsigned byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6), put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
-  }
-}
-
 }  // namespace
 
 JsonPull::JsonPull(ByteSource source, std::string name)
@@ -59,7 +47,7 @@ JsonPull::JsonPull(ByteSource source, std::string name)
 
 void JsonPull::refuse(std::string_view found, std::string_view expected) const {
   const auto lines = std::count(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
-  throw UserError(fmt::format("{}, line {}, byte {}: {}", name_, lines_before_ + static_cast<std::uint64_t>(lines) + 1,
+  throw UserError(fmt::format("{} line {} byte {}: {}", name_, lines_before_ + static_cast<std::uint64_t>(lines) + 1,
                               bytes_before_ + at_, found),
                   expected, "copy or make the file again");
 }
@@ -202,7 +190,7 @@ std::string_view JsonPull::decoded(std::size_t length, std::string_view expected
     } else if (code >= 0xDC00 && code < 0xE000) {
       refuse("half of a surrogate pair", "both halves");
     }
-    append_utf8(text, code);
+    append_character(text, code);
   }
   scratch_ = std::move(text);
   return scratch_;
@@ -239,7 +227,7 @@ std::int64_t JsonPull::integer(std::int64_t least, std::int64_t most) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc() || end != word.data() + word.size() || value < least || value > most) {
-    refuse(fmt::format("found {}", word), fmt::format("an integer from {} to {}", least, most));
+    refuse(fmt::format("found {}", word), expected_integer(least, most));
   }
   return value;
 }

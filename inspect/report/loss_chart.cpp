@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/text/text.h"
+#include "base/text/escape.h"
 
 namespace weft {
 namespace {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/text/escape.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/report/report_page.h"
 
@@ -173,17 +174,7 @@ std::string report_data(const ReportPage& page) {
   }
   for (const ReportView& view : page.views) views.push_back(view_json(view));
   const json data = {{"kinds", std::move(kinds)}, {"views", std::move(views)}};
-  const std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(text.size() + text.size() / 16);
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
+  return script_escaped(data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace weft

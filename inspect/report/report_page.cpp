@@ -10,7 +10,7 @@
 
 #include "base/files/byte_source.h"
 #include "base/text/base64.h"
-#include "base/text/text.h"
+#include "base/text/escape.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/report/loss_chart.h"
 #include "inspect/report/report_assets.h"

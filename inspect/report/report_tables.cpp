@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "train/progress.h"
+#include "base/text/units.h"
 
 namespace weft {
 namespace {
@@ -23,41 +23,49 @@ std::string ms_text(std::int64_t ns) {
   return fmt::format("{:.3f}", static_cast<double>(ns) * 1e-6);
 }
 
+/// Which may be infinite or none, where nothing was read from a file.
+double number_of(const DocumentValue& value) {
+  if (!value.json().is_number()) value.refuse("a number");
+  return value.json().get<double>();
+}
+
 /// A number of `entry`, or "-" where there is none.
 template <class Text>
-std::string number(const json& entry, const char* key, Text text) {
+std::string number(const DocumentValue& entry, const char* key, Text text) {
   const auto found = entry.find(key);
-  return found == entry.end() ? "-" : text(found->template get<double>());
+  return found ? text(number_of(*found)) : "-";
 }
 
 }  // namespace
 
-ReportTable policies_table(const json& comparison) {
+ReportTable policies_table(const DocumentValue& comparison) {
   ReportTable table{.title = "Policies",
                     .heads = {"policy", "step ms", "speed-up", "gap %", "hidden %", "exposed ms", "overlap %",
                               "contention ms", "memory"}};
-  if (comparison.contains("least_bound_ms")) {
+  if (const auto bound = comparison.find("least_bound_ms")) {
     table.note = fmt::format(
         "No order can take less than {:.2f} ms. Gap: above the bound of the policy's own graph; hidden: of the time "
         "between the serial step and the least bound, how much the policy saves.",
-        comparison.at("least_bound_ms").get<double>());
+        number_of(*bound));
   }
-  const json& policies = comparison.at("policies");
+  const std::vector<DocumentValue> policies = comparison["policies"].items();
   const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
-  const bool timed = std::ranges::any_of(policies, [](const json& entry) { return entry.contains("planning_ms"); });
+  const bool timed =
+      std::ranges::any_of(policies, [](const auto& entry) { return entry.find("planning_ms").has_value(); });
   if (timed) table.heads.emplace_back("planning ms");
-  const bool measured = std::ranges::any_of(policies, [](const json& entry) { return entry.contains("measured"); });
+  const bool measured =
+      std::ranges::any_of(policies, [](const auto& entry) { return entry.find("measured").has_value(); });
   if (measured) table.heads.insert(table.heads.end(), {"measured ms", "error %"});
   double least = 0;
-  for (const json& entry : policies) {
-    std::vector<ReportCell> row = {{entry.at("policy").get<std::string>()}};
-    if (entry.contains("refused")) {
+  for (const DocumentValue& entry : policies) {
+    std::vector<ReportCell> row = {{entry["policy"].text()}};
+    if (entry.find("refused")) {
       row.emplace_back("no plan");
       row.resize(table.heads.size());
       table.rows.push_back(std::move(row));
       continue;
     }
-    double step = entry.at("step_ms").get<double>();
+    double step = number_of(entry["step_ms"]);
     row.emplace_back(ms(step));
     row.emplace_back(number(entry, "speed_up", [](double value) { return fmt::format("{:.3f}", value); }));
     row.emplace_back(number(entry, "gap", percent));
@@ -71,10 +79,10 @@ ReportTable policies_table(const json& comparison) {
       row.emplace_back(number(entry, "planning_ms", [](double value) { return fmt::format("{:.1f}", value); }));
     }
     if (measured) {
-      const json& times = entry.at("measured");
-      step = times.at("median_ms").get<double>();
+      const DocumentValue times = entry["measured"];
+      step = number_of(times["median_ms"]);
       row.emplace_back(ms(step));
-      row.emplace_back(percent(times.at("simulated_error").get<double>()));
+      row.emplace_back(percent(number_of(times["simulated_error"])));
     }
     if (!table.best || step < least) table.best = table.rows.size(), least = step;
     table.rows.push_back(std::move(row));
@@ -151,7 +159,7 @@ json causes_json(const Graph& graph, const Explanation& explanation) {
   return list;
 }
 
-ReportTable causes_table(const json& causes, const std::string& view) {
+ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
   ReportTable table{
       .title = "Why communication is exposed",
       .view = view,
@@ -160,27 +168,28 @@ ReportTable causes_table(const json& causes, const std::string& view) {
       .heads = {"collectives", "kind", "count", "exposed ms", "cause", "of the worst", "what would hide it"}};
   constexpr std::size_t kMostRows = 40;
   double rest = 0;
-  for (const json& entry : causes) {
+  const std::vector<DocumentValue> entries = causes.items();
+  for (const DocumentValue& entry : entries) {
+    const double exposed = number_of(entry["exposed_ns"]);
     if (table.rows.size() == kMostRows) {
-      rest += entry.at("exposed_ns").get<double>();
+      rest += exposed;
       continue;
     }
     std::string remedy = "nothing that was tried";
-    if (entry.contains("remedy")) {
-      remedy = fmt::format("{}: −{:.3f} ms", entry.at("remedy").get<std::string>(),
-                           entry.at("gain_ns").get<double>() * 1e-6);
+    if (const auto what = entry.find("remedy")) {
+      remedy = fmt::format("{}: −{:.3f} ms", what->text(), number_of(entry["gain_ns"]) * 1e-6);
     }
-    table.rows.push_back({{entry.at("name").get<std::string>(), entry.at("worst").get<std::string>()},
-                          {entry.at("kind").get<std::string>()},
-                          {fmt::format("{}", entry.at("members").get<std::int64_t>())},
-                          {fmt::format("{:.3f}", entry.at("exposed_ns").get<double>() * 1e-6)},
-                          {entry.at("cause").get<std::string>()},
-                          {entry.at("because").get<std::string>()},
+    table.rows.push_back({{entry["name"].text(), entry["worst"].text()},
+                          {entry["kind"].text()},
+                          {fmt::format("{}", entry["members"].integer(0, INT64_MAX))},
+                          {fmt::format("{:.3f}", exposed * 1e-6)},
+                          {entry["cause"].text()},
+                          {entry["because"].text()},
                           {std::move(remedy)}});
   }
-  if (causes.empty()) table.note = "No collective is exposed for long enough to matter.";
+  if (entries.empty()) table.note = "No collective is exposed for long enough to matter.";
   if (rest > 0)
-    table.note = fmt::format("{} more with {:.3f} ms aren't listed.", causes.size() - kMostRows, rest * 1e-6);
+    table.note = fmt::format("{} more with {:.3f} ms aren't listed.", entries.size() - kMostRows, rest * 1e-6);
   return table;
 }
 

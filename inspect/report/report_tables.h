@@ -4,20 +4,21 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/files/document.h"
 #include "inspect/report/report_page.h"
 #include "runtime/simulate/explain.h"
 
 namespace weft {
 
-/// Of a comparison as comparison_json() writes it. Throws nlohmann's exceptions on JSON of another shape.
-ReportTable policies_table(const nlohmann::json& comparison);
+/// Of a comparison as comparison_json() writes it. Throws UserError on JSON of another shape.
+ReportTable policies_table(const DocumentValue& comparison);
 
 /// Communication of the first rank's last step by axis and kind.
 ReportTable exposed_table(const Recording& recording, const std::string& view);
 
 /// The groups of an explanation, each with its worst collective and what would hide that.
 nlohmann::json causes_json(const Graph& graph, const Explanation& explanation);
-/// The same as a table. Throws nlohmann's exceptions on JSON of another shape.
-ReportTable causes_table(const nlohmann::json& causes, const std::string& view);
+/// The same as a table. Throws UserError on JSON of another shape.
+ReportTable causes_table(const DocumentValue& causes, const std::string& view);
 
 }  // namespace weft

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-// Powers, logistics and sine/cosine of vectors without branches: GCC doesn't vectorise the C library's without
+// Exponentials, logistics and sine/cosine of vectors without branches: GCC doesn't vectorise the C library's without
 // -ffast-math, which would also license it to reorder sums. NaN passes through.
 #pragma once
 
@@ -51,19 +51,19 @@ inline constexpr float kRoundExponent = 12583039.0F;
 
 /// eˣ for x ≤ 88, as softmax needs it, with a relative error below 2.5e-7 + 2e-8·|x|: at most 2⁻¹²⁶ below −87.3, NaN
 /// for NaN.
-[[gnu::always_inline]] inline Product softmax_power(Floats x) {
+[[gnu::always_inline]] inline Product softmax_exp_factors(Floats x) {
   const Floats bounded = at_least(x, -88.0F);
   const Floats log2e = broadcast(kLog2e), shifted = multiply_add(bounded, log2e, broadcast(kRoundExponent));
   return exp2_of_parts(shifted, multiply_add(bounded, log2e, kRoundExponent - shifted));
 }
 [[gnu::always_inline]] inline Floats softmax_exp(Floats x) {
-  return softmax_power(x).value();
+  return softmax_exp_factors(x).value();
 }
 
 /// x/(1 + 2ⁿ⁺ʳ), n and r as in exp2_of_parts: 0 where 2ⁿ is infinite.
 [[gnu::always_inline]] inline Floats over_one_plus_exp2(Floats x, Floats shifted, Floats r) {
-  const Product power = exp2_of_parts(shifted, r);
-  return x / multiply_add(power.a, power.b, broadcast(1.0F));
+  const Product exponential = exp2_of_parts(shifted, r);
+  return x / multiply_add(exponential.a, exponential.b, broadcast(1.0F));
 }
 
 /// x/(1 + 2ᵃᵇ) to 4e-7 for ab in −126 … 128, from where on it is 0; NaN for NaN.

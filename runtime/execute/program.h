@@ -14,12 +14,13 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
-#include "runtime/execute/tuning/gemm_tuning.h"
 #include "runtime/execute/watchdog.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/policy.h"
 
 namespace weft {
+
+class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
 
 struct ProgramGraph {
   std::string name;  // "train", "eval", "prefill", "decode"

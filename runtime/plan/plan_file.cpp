@@ -2,17 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/json_file.h"
+#include "base/files/document.h"
+#include "base/files/text_file.h"
+#include "base/text/hex.h"
 #include "graph/analysis.h"
 #include "graph/groups.h"
 #include "runtime/plan/rewrite.h"
@@ -26,128 +24,64 @@ constexpr const char* kFormat = "weft-plan";
 constexpr std::int64_t kVersion = 1;
 constexpr int kDeepest = 4;
 constexpr std::size_t kMostValues = 20'000'000;
-constexpr std::uintmax_t kMostBytes = std::uintmax_t{256} << 20;
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 constexpr const char* kRemake = "write it again with `weft plan`";
 
-std::string hex(std::uint64_t value) {
-  return fmt::format("{:#018x}", value);
+std::uint64_t fingerprint_of(const DocumentValue& value) {
+  const std::optional<std::uint64_t> number = parse_hex_fingerprint(value.text());
+  if (!number) value.refuse(kHexFingerprint);
+  return *number;
 }
 
-// Members of one object, by name and type; messages say where they stand.
-class ObjectReader {
- public:
-  ObjectReader(const json& object, std::string where, std::string file)
-      : object_(object), where_(std::move(where)), file_(std::move(file)) {
-    if (!object_.is_object()) refuse(where_.empty() ? "the whole" : where_, "an object");
-  }
-
-  const json& array(const char* key) {
-    return require(key, "an array", [](const json& v) { return v.is_array(); });
-  }
-  const json& object(const char* key) {
-    return require(key, "an object", [](const json& v) { return v.is_object(); });
-  }
-  std::string text(const char* key) {
-    return require(key, "a text", [](const json& v) { return v.is_string(); }).get<std::string>();
-  }
-  std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) {
-    const std::string expected = fmt::format("an integer from {} to {}", least, most);
-    const json& value = require(key, expected, [](const json& v) {
-      return v.is_number_unsigned() ? v.get<std::uint64_t>() <= INT64_MAX : v.is_number_integer();
-    });
-    const auto number = value.get<std::int64_t>();
-    if (number < least || number > most) refuse(path(key), expected);
-    return number;
-  }
-  std::uint64_t fingerprint(const char* key) {
-    const std::string value = text(key);
-    std::uint64_t number = 0;
-    const auto [end, error] =
-        std::from_chars(value.data() + std::min<std::size_t>(2, value.size()), value.data() + value.size(), number, 16);
-    if (value.size() != 18 || error != std::errc() || hex(number) != value) refuse(path(key), "0x and 16 hex digits");
-    return number;
-  }
-  bool has(const char* key) const { return object_.contains(key); }
-  /// To be called at the end: refuses members that nobody asked for.
-  void finish() const {
-    for (const auto& [key, value] : object_.items()) {
-      if (!known_.contains(key)) {
-        throw UserError(fmt::format("{}: unknown member \"{}\"", file_, path(key)), "", "leave it out");
-      }
-    }
-  }
-  std::string path(std::string_view key) const { return fmt::format("{}{}", where_.empty() ? "" : where_ + ".", key); }
-  [[noreturn]] void refuse(const std::string& what, std::string_view expected) const {
-    throw UserError(fmt::format("{}: {} is missing or wrong", file_, what), expected, kRemake);
-  }
-
- private:
-  template <class Fits>
-  const json& require(const char* key, std::string_view expected, const Fits& fits) {
-    known_.insert(key);
-    const auto found = object_.find(key);
-    if (found == object_.end() || !fits(*found)) refuse(path(key), expected);
-    return *found;
-  }
-
-  const json& object_;
-  std::string where_, file_;
-  std::set<std::string> known_;
-};
-
-std::vector<Stream> read_streams(const json& list, const std::string& file) {
+std::vector<Stream> read_streams(const DocumentValue& list) {
   std::vector<Stream> streams;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    ObjectReader in(list[i], fmt::format("streams[{}]", i), file);
-    Stream stream{in.text("name"), !in.has("channel"), Channel::world};
+  for (const DocumentValue& entry : list.items()) {
+    entry.only({"name", "channel"});
+    Stream stream{entry["name"].text(), !entry.find("channel"), Channel::world};
     if (!stream.compute) {
-      const std::optional<Channel> channel = find_channel(in.text("channel"));
-      if (!channel) in.refuse(in.path("channel"), "x, y, z_gather, z_scatter, data or world");
+      const std::optional<Channel> channel = find_channel(entry["channel"].text());
+      if (!channel) entry["channel"].refuse("x, y, z_gather, z_scatter, data or world");
       stream.channel = *channel;
     }
-    in.finish();
     for (const Stream& other : streams) {
       const bool same_channel = !stream.compute && !other.compute && stream.channel == other.channel;
-      if (other.name == stream.name || same_channel) in.refuse(in.path("name"), "each stream and channel once");
+      if (other.name == stream.name || same_channel) entry["name"].refuse("each stream and channel once");
     }
     streams.push_back(std::move(stream));
-    if (streams.size() > 1000) in.refuse("streams", "at most 1000 streams");
+    if (streams.size() > 1000) list.refuse("has more than 1000 streams", "fewer");
   }
   return streams;
 }
 
-void read_sequence(PlanFile& file, const json& list, const std::string& name) {
+void read_sequence(PlanFile& file, const DocumentValue& list) {
+  static const std::vector<std::string> kKeys = {"task", "stream", "reason"};
   std::unordered_map<std::string, std::uint32_t> stream_of, reason_of;
   for (const Stream& stream : file.streams) stream_of.emplace(stream.name, stream_of.size());
   std::unordered_set<std::string> known;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    ObjectReader in(list[i], fmt::format("sequence[{}]", i), name);
+  for (const DocumentValue& entry : list.items()) {
+    entry.only(kKeys);
     PlanFile::PlacedTask placed;
-    placed.task = in.text("task");
-    if (!known.insert(placed.task).second) in.refuse(in.path("task"), "each task once");
-    const auto stream = stream_of.find(in.text("stream"));
-    if (stream == stream_of.end()) in.refuse(in.path("stream"), "the name of one of the streams");
+    placed.task = entry["task"].text();
+    if (!known.insert(placed.task).second) entry["task"].refuse("each task once");
+    const auto stream = stream_of.find(entry["stream"].text());
+    if (stream == stream_of.end()) entry["stream"].refuse("the name of one of the streams");
     placed.stream = stream->second;
-    const auto [reason, fresh] = reason_of.emplace(in.text("reason"), file.reasons.size());
+    const auto [reason, fresh] = reason_of.emplace(entry["reason"].text(), file.reasons.size());
     if (fresh) file.reasons.push_back(reason->first);
     placed.reason = reason->second;
-    in.finish();
     file.sequence.push_back(std::move(placed));
   }
 }
 
-void read_edges(PlanFile& file, const json& list, const std::string& name) {
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    ObjectReader in(list[i], fmt::format("added_edges[{}]", i), name);
-    PlanFile::AddedEdge edge{in.text("from"), in.text("to"), EdgeKind::completes_before, 0};
-    const std::string kind = in.text("kind");
-    if (kind == "issued_before") edge.kind = EdgeKind::issued_before;
-    if (kind != "issued_before" && kind != "completes_before") {
-      in.refuse(in.path("kind"), "completes_before or issued_before");
-    }
-    edge.distance = static_cast<std::uint8_t>(in.integer("distance", 0, 1));
-    in.finish();
-    file.added_edges.push_back(std::move(edge));
+void read_edges(PlanFile& file, const DocumentValue& list) {
+  static const std::vector<std::string> kKeys = {"from", "to", "kind", "distance"};
+  static const std::vector<std::string> kKinds = {"completes_before", "issued_before"};
+  for (const DocumentValue& entry : list.items()) {
+    entry.only(kKeys);
+    file.added_edges.push_back(
+        {entry["from"].text(), entry["to"].text(),
+         entry["kind"].name_of(kKinds) == kKinds[0] ? EdgeKind::completes_before : EdgeKind::issued_before,
+         static_cast<std::uint8_t>(entry["distance"].integer(0, 1))});
   }
 }
 
@@ -209,54 +143,36 @@ std::string to_json(const PlanFile& file) {
   return fmt::format(
              "{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},\"rewrites\":{},\n"
              "\"graph\":{{\"fingerprint\":\"{}\"}},\"plan\":{{\"fingerprint\":\"{}\",\"scratch_bytes\":{}}}",
-             kFormat, kVersion, text(file.policy), text(file.rewrites), hex(file.graph_fingerprint),
-             hex(file.plan_fingerprint), file.scratch_bytes) +
+             kFormat, kVersion, text(file.policy), text(file.rewrites), hex_fingerprint(file.graph_fingerprint),
+             hex_fingerprint(file.plan_fingerprint), file.scratch_bytes) +
          list("streams", streams) + list("sequence", sequence) + list("added_edges", edges) + "\n}\n";
 }
 
 PlanFile parse_plan_file(std::string_view json_text, const std::string& name) {
-  const json document = parse_json(json_text, name, {kDeepest, kMostValues, kRemake});
-  ObjectReader in(document, "", name);
-  if (in.text("format") != kFormat) in.refuse("format", fmt::format("\"{}\"", kFormat));
-  const std::int64_t version = in.integer("version", 0, INT64_MAX);
-  if (version != kVersion) {
-    throw UserError(fmt::format("{} is a plan of version {}", name, version), fmt::format("version {}", kVersion),
-                    "write it again with the `weft plan` of this version");
-  }
+  const Document document = read_json(json_text, name, {kDeepest, kMostValues, kRemake});
+  const DocumentValue in = document.of_format("a plan", kFormat, kVersion);
+  in.only({"format", "version", "policy", "rewrites", "graph", "plan", "streams", "sequence", "added_edges"});
   PlanFile file;
-  file.policy = in.text("policy");
+  file.policy = in["policy"].text();
   try {
-    file.rewrites = to_string(std::span<const Rewrite>(parse_rewrites(in.text("rewrites"))));
+    file.rewrites = to_string(std::span<const Rewrite>(parse_rewrites(in["rewrites"].text())));
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", name, error.what()), "", "");
   }
-  ObjectReader graph(in.object("graph"), "graph", name), plan(in.object("plan"), "plan", name);
-  file.graph_fingerprint = graph.fingerprint("fingerprint");
-  file.plan_fingerprint = plan.fingerprint("fingerprint");
-  file.scratch_bytes = plan.integer("scratch_bytes", 0, INT64_MAX);
-  file.streams = read_streams(in.array("streams"), name);
-  read_sequence(file, in.array("sequence"), name);
-  read_edges(file, in.array("added_edges"), name);
-  graph.finish();
-  plan.finish();
-  in.finish();
+  in["graph"].only({"fingerprint"});
+  in["plan"].only({"fingerprint", "scratch_bytes"});
+  file.graph_fingerprint = fingerprint_of(in["graph"]["fingerprint"]);
+  file.plan_fingerprint = fingerprint_of(in["plan"]["fingerprint"]);
+  file.scratch_bytes = in["plan"]["scratch_bytes"].integer(0, INT64_MAX);
+  file.streams = read_streams(in["streams"]);
+  read_sequence(file, in["sequence"]);
+  read_edges(file, in["added_edges"]);
   return file;
 }
 
 PlanFile read_plan_file(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  std::ifstream in(path, std::ios::binary);
-  if (error || !in) {
-    throw UserError(fmt::format("can't read the plan {}", path.string()), "a file that `weft plan` wrote",
-                    "check the path");
-  }
-  if (size > kMostBytes) {
-    throw UserError(fmt::format("{} has {} bytes", path.string(), size), fmt::format("at most {}", kMostBytes),
-                    "give a file that `weft plan` wrote");
-  }
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  return parse_plan_file(text, path.string());
+  return parse_plan_file(read_text_file(path, "the plan", kMostBytes, "a file that `weft plan` wrote", kRemake),
+                         path.string());
 }
 
 Order order_of(const PlanFile& file, const Graph& graph, const std::string& name) {

@@ -413,7 +413,7 @@ TEST_F(CudaTasks, AttentionBackward) {
       const std::int64_t rows = s.batch * s.seq, qc = s.heads * s.head_dim, kvc = s.kv_heads * s.head_dim;
       const auto random = [&](std::int64_t cols) { return Tensor::random(dtype, rows, cols, std::random_device{}()); };
       Tensor q = random(qc), k = random(kvc), v = random(kvc), dout = random(qc);
-      Tensor o(dtype, rows, qc), lse(DType::f32, 1, s.batch * s.heads * s.seq);
+      Tensor o(dtype, rows, qc), log_sum_exp(DType::f32, 1, s.batch * s.heads * s.seq);
       Tensor dq(dtype, rows, qc), dk(dtype, rows, kvc), dv(dtype, rows, kvc);
       cpu::Workers workers(2);
       const auto on_cpu = [&](const Operation& op, const std::vector<Matrix>& arguments) {
@@ -422,9 +422,9 @@ TEST_F(CudaTasks, AttentionBackward) {
         task.run(workers);
       };
       on_cpu(AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
-             {q.view(), k.view(), v.view(), o.view(), lse.view()});
+             {q.view(), k.view(), v.view(), o.view(), log_sum_exp.view()});
       const AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim};
-      std::vector<Tensor*> all = {&q, &k, &v, &o, &lse, &dout, &dq, &dk, &dv};
+      std::vector<Tensor*> all = {&q, &k, &v, &o, &log_sum_exp, &dout, &dq, &dk, &dv};
       GpuMemory memory;
       CudaLibraries libraries;
       std::vector<Matrix> on_device;
@@ -432,7 +432,8 @@ TEST_F(CudaTasks, AttentionBackward) {
         on_device.push_back(tensor->view());
         on_device.back().data = memory.upload(tensor->bytes());
       }
-      on_cpu(op, {q.view(), k.view(), v.view(), o.view(), lse.view(), dout.view(), dq.view(), dk.view(), dv.view()});
+      on_cpu(op, {q.view(), k.view(), v.view(), o.view(), log_sum_exp.view(), dout.view(), dq.view(), dk.view(),
+                  dv.view()});
       const auto task = prepare_cuda_task(op, on_device, libraries);
       task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
       task->run(nullptr, nullptr);

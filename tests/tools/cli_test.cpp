@@ -131,7 +131,7 @@ TEST(Cli, MistakesInAFileNameTheLine) {
 
 TEST(Cli, WrongTypeInAFileNamesTheLine) {
   const TomlFile file("steps = \"3\"\n");
-  expect_refused({"train", file.path()}, {file.path() + " line 1: steps is text; expected integer"});
+  expect_refused({"train", file.path()}, {file.path() + " line 1: steps is \"3\"; expected integer"});
 }
 
 TEST(Cli, FlagsOverrideTheFile) {

@@ -204,7 +204,7 @@ TEST_F(CompareCommand, RefusesWhatItCannotUse) {
   expect_refused("compare", {"--policies", "axonn:oars=on"}, {"oar"});
   expect_refused("compare", {"--policies", "file:missing.json"}, {"missing.json"});
   expect_refused("compare", {"--profile", "missing.json"}, {"missing.json"});
-  expect_refused("compare", {"--profile", "broken.json"}, {"broken.json is of version 9"});
+  expect_refused("compare", {"--profile", "broken.json"}, {"broken.json has version 9"});
   expect_refused("compare", {"--machine", "frontyer"}, {"unknown machine", "frontier"});
   expect_refused("compare", {"--streams", "0"}, {"--streams"});
   expect_refused("compare", {"--memory-limit", "-1"}, {"--memory-limit"});

@@ -1,9 +1,8 @@
-// Numbers as people read them, and the lines of a terminal and of a log.
+// The lines of a terminal and of a log.
 #include "train/progress.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <memory>
 
 #include "tests/train/temporary_folder.h"
@@ -37,36 +36,6 @@ std::string printed(bool terminal, Use use) {
 
 std::int64_t count(const std::string& text, char c) {
   return std::count(text.begin(), text.end(), c);
-}
-
-TEST(Human, Counts) {
-  EXPECT_EQ(human_count(0), "0");
-  EXPECT_EQ(human_count(950), "950");
-  EXPECT_EQ(human_count(0.5), "0.50");
-  EXPECT_EQ(human_count(1000), "1.00K");
-  EXPECT_EQ(human_count(61234), "61.2K");
-  EXPECT_EQ(human_count(612345), "612K");
-  EXPECT_EQ(human_count(999'600), "1.00M");
-  EXPECT_EQ(human_count(124'439'808), "124M");
-  EXPECT_EQ(human_count(2.5e9), "2.50G");
-  EXPECT_EQ(human_count(1.5e16), "15000T");
-}
-
-TEST(Human, Bytes) {
-  EXPECT_EQ(human_bytes(0), "0 B");
-  EXPECT_EQ(human_bytes(1023), "1023 B");
-  EXPECT_EQ(human_bytes(1536), "1.50 KiB");
-  EXPECT_EQ(human_bytes(13'421'772'800), "12.5 GiB");
-}
-
-TEST(Human, Durations) {
-  EXPECT_EQ(human_duration(0.4), "0:00");
-  EXPECT_EQ(human_duration(59.6), "1:00");
-  EXPECT_EQ(human_duration(3725), "1:02:05");
-  EXPECT_EQ(human_duration(100'000), "1d 03:46:40");
-  EXPECT_EQ(human_duration(-1), "?");
-  EXPECT_EQ(human_duration(NAN), "?");
-  EXPECT_EQ(human_duration(INFINITY), "?");
 }
 
 TEST(ProgressLine, ShowsWhatIsDoneAndWhatIsLeft) {

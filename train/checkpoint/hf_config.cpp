@@ -5,21 +5,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/error.h"
-#include "base/files/json_file.h"
+#include "base/files/document.h"
 
 namespace weft {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kLargest = 1'000'000'000;  // of sizes: products of two of them are no overflow
+constexpr std::int64_t kLargest = 1'000'000'000;  // of sizes: products of two of them are no overflow
 constexpr const char* kFix = "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM";
 constexpr const char* kFamilies = "gpt2, llama or mistral, the model types implemented";
 
@@ -71,68 +69,37 @@ constexpr std::array kNeutralSettings = {NeutralSetting{"embedding_multiplier", 
 constexpr std::array kForeignSettings = {"attention_multiplier",    "query_pre_attn_scalar", "attn_logit_softcapping",
                                          "final_logit_softcapping", "quantization_config",   "num_local_experts"};
 
-/// Typed access to one object of a config, with messages that name file and key.
+/// An object of a config, in which null is as good as absent.
 class Keys {
  public:
-  Keys(const json& object, const std::string& file) : object_(object), file_(file) {}
+  explicit Keys(const DocumentValue& object) : object_(object) {
+    if (!object.is_object()) object.refuse("an object");
+  }
 
-  const std::string& file() const { return file_; }
   bool has(const char* key) const { return mentions(key) && !object_[key].is_null(); }
-  bool mentions(const char* key) const { return object_.contains(key); }
+  bool mentions(const char* key) const { return object_.find(key).has_value(); }
+  DocumentValue operator[](const char* key) const { return object_[key]; }
+  Keys object(const char* key) const { return Keys(object_[key]); }
+  std::string name() const { return object_.place(); }
 
-  std::int64_t integer(const char* key) const {
-    const std::string expected = fmt::format("a whole number from 0 to {}", kLargest);
-    if (!has(key)) throw UserError(fmt::format("{} has no {}", file_, key), expected, kFix);
-    // An integer that isn't negative is unsigned.
-    if (!object_[key].is_number_unsigned() || object_[key].get<std::uint64_t>() > kLargest) refuse(key, expected);
-    return static_cast<std::int64_t>(object_[key].get<std::uint64_t>());
-  }
+  std::int64_t integer(const char* key) const { return object_[key].integer(0, kLargest); }
   std::int64_t integer_or(const char* key, std::int64_t absent) const { return has(key) ? integer(key) : absent; }
-  float number(const char* key) const {
-    if (!has(key)) throw UserError(fmt::format("{} has no {}", file_, key), "a number", kFix);
-    return number_or(key, 0);
-  }
-  float number_or(const char* key, float absent) const {
-    if (!has(key)) return absent;
-    constexpr double kMost = std::numeric_limits<float>::max();
-    if (!object_[key].is_number() || std::abs(object_[key].get<double>()) > kMost) {
-      refuse(key, "a number that a float holds");
-    }
-    return static_cast<float>(object_[key].get<double>());
-  }
-  bool flag_or(const char* key, bool absent) const {
-    if (!has(key)) return absent;
-    if (!object_[key].is_boolean()) refuse(key, "true or false");
-    return object_[key].get<bool>();
-  }
-  std::string text_or(const char* key, const char* absent) const {
-    if (!has(key)) return absent;
-    if (!object_[key].is_string()) refuse(key, "a text");
-    return object_[key].get<std::string>();
-  }
+  float number_or(const char* key, float absent) const { return has(key) ? object_[key].float_number() : absent; }
+  bool flag_or(const char* key, bool absent) const { return has(key) ? object_[key].boolean() : absent; }
+  std::string text_or(const char* key, const char* absent) const { return has(key) ? object_[key].text() : absent; }
   /// Refuses a setting that is present with another value than the one Weft computes.
   void require(const char* key, const json& value) const {
-    if (has(key) && object_[key] != value) refuse(key, value.dump() + ", the only value implemented");
+    if (has(key) && object_[key].json() != value) object_[key].refuse(value.dump() + ", the only value implemented");
   }
   /// The same for a text with several spellings of one meaning.
   void require_one_of(const char* key, std::initializer_list<std::string_view> values, const char* meaning) const {
     if (!has(key)) return;
     const std::string text = text_or(key, "");
-    if (std::find(values.begin(), values.end(), text) == values.end()) refuse(key, meaning);
-  }
-  const json& value(const char* key) const { return object_[key]; }
-
-  [[noreturn]] void refuse(const char* key, const std::string& expected) const {
-    throw UserError(fmt::format("{}: {} is {}", file_, key, object_[key].dump()), expected, kFix);
-  }
-  Keys object(const char* key) const {
-    if (!object_[key].is_object()) refuse(key, "an object");
-    return {object_[key], file_};
+    if (std::find(values.begin(), values.end(), text) == values.end()) object_[key].refuse(meaning);
   }
 
  private:
-  const json& object_;
-  const std::string& file_;
+  DocumentValue object_;
 };
 
 ModelConfig read_gpt2(const Keys& keys) {
@@ -161,10 +128,10 @@ void read_rope_scaling(const Keys& rope, ModelConfig& model) {
   const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text_or(type_key, "default");
   if (type == "default") return;
-  if (type != "llama3") rope.refuse(type_key, "\"default\" or \"llama3\", the kinds of RoPE implemented");
-  model.rope_scaling_factor = rope.number("factor");
-  model.rope_low_freq_factor = rope.number("low_freq_factor");
-  model.rope_high_freq_factor = rope.number("high_freq_factor");
+  if (type != "llama3") rope[type_key].refuse("\"default\" or \"llama3\", the kinds of RoPE implemented");
+  model.rope_scaling_factor = rope["factor"].float_number();
+  model.rope_low_freq_factor = rope["low_freq_factor"].float_number();
+  model.rope_high_freq_factor = rope["high_freq_factor"].float_number();
   model.rope_original_context = static_cast<float>(rope.integer("original_max_position_embeddings"));
 }
 
@@ -184,7 +151,7 @@ void read_rope(const Keys& keys, ModelConfig& model) {
   // Two versions' ways of saying it, which a file may both have, may not contradict each other.
   const bool said_twice = keys.has("rope_theta") || keys.has("rope_scaling");
   if (said_twice && numbers(model) != numbers(other)) {
-    keys.refuse("rope_parameters", "the numbers of rope_theta and rope_scaling, which the file also has");
+    keys["rope_parameters"].refuse("the numbers of rope_theta and rope_scaling, which the file also has");
   }
   std::tie(model.rope_theta, model.rope_scaling_factor, model.rope_low_freq_factor, model.rope_high_freq_factor,
            model.rope_original_context) = numbers(other);
@@ -195,16 +162,16 @@ void refuse_shorter_window(const Keys& keys, std::int64_t window, const ModelCon
   const bool used = keys.flag_or("use_sliding_window", true);
   if (used && window > 0 && window < model.context) {
     throw UserError(
-        fmt::format("{}: sliding_window {} is shorter than the context {}", keys.file(), window, model.context),
+        fmt::format("{}: sliding_window {} is shorter than the context {}", keys.name(), window, model.context),
         "attention over the whole context: no sliding windows are implemented",
         fmt::format("set max_position_embeddings to {} in a copy of the file, and train on sequences of that length",
                     window));
   }
   if (!keys.has("layer_types")) return;
-  const json& layers = keys.value("layer_types");
+  const json& layers = keys["layer_types"].json();
   if (!layers.is_array() ||
       !std::all_of(layers.begin(), layers.end(), [](const json& layer) { return layer == "full_attention"; })) {
-    keys.refuse("layer_types", "\"full_attention\" for every layer, the only kind implemented");
+    keys["layer_types"].refuse("\"full_attention\" for every layer, the only kind implemented");
   }
 }
 
@@ -230,7 +197,7 @@ ModelConfig read_llama(const Keys& keys, bool mistral) {
   const std::int64_t absent = mistral && !keys.mentions("sliding_window") ? 4096 : 0;
   refuse_shorter_window(keys, keys.integer_or("sliding_window", absent), model);
   if (keys.has("head_dim") && keys.integer("head_dim") * model.heads != model.hidden) {
-    keys.refuse("head_dim", fmt::format("hidden_size / num_attention_heads = {} / {}", model.hidden, model.heads));
+    keys["head_dim"].refuse(fmt::format("hidden_size / num_attention_heads = {} / {}", model.hidden, model.heads));
   }
   return model;
 }
@@ -239,17 +206,17 @@ ModelConfig read_llama(const Keys& keys, bool mistral) {
 void refuse_foreign_settings(const Keys& keys) {
   for (const NeutralSetting& setting : kNeutralSettings) keys.require(setting.key, setting.value);
   for (const char* key : kForeignSettings) {
-    if (keys.has(key)) keys.refuse(key, "none: the setting isn't implemented");
+    if (keys.has(key)) keys[key].refuse("none: the setting isn't implemented");
   }
   if (!keys.has("architectures")) return;
-  const json& names = keys.value("architectures");
+  const json& names = keys["architectures"].json();
   const auto is_known = [](const json& name) {
     if (!name.is_string()) return false;
     const auto text = name.get<std::string>();
     return text.ends_with("LMHeadModel") || text.ends_with("ForCausalLM") || text.ends_with("Model");
   };
   if (names.is_array() && std::all_of(names.begin(), names.end(), is_known)) return;
-  keys.refuse("architectures", "a language model: GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM");
+  keys["architectures"].refuse("a language model: GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM");
 }
 
 ModelConfig read_family(const Keys& keys, const std::string& type) {
@@ -258,7 +225,7 @@ ModelConfig read_family(const Keys& keys, const std::string& type) {
   const auto foreign = std::find_if(kForeignTypes.begin(), kForeignTypes.end(),
                                     [&](const ForeignType& known) { return known.type == type; });
   const std::string reason = foreign == kForeignTypes.end() ? "" : fmt::format(", which has {}", foreign->part);
-  throw UserError(fmt::format("{}: model_type is {}{}", keys.file(), type, reason), kFamilies, kFix);
+  throw UserError(fmt::format("{}: model_type is {}{}", keys.name(), type, reason), kFamilies, kFix);
 }
 
 void write_gpt2(const ModelConfig& model, nlohmann::ordered_json& config) {
@@ -324,9 +291,8 @@ std::string hf_config_json(const ModelConfig& model, DType dtype) {
 }
 
 HfConfig read_hf_config(std::string_view json_text, const std::string& name) {
-  const json config = parse_json(json_text, name);
-  if (!config.is_object()) throw UserError(name + " isn't an object", "a config.json of Hugging Face", kFix);
-  const Keys keys(config, name);
+  const Document config = read_json(json_text, name, {.fix = kFix});
+  const Keys keys(config.root());
   HfConfig result;
   result.model = read_family(keys, keys.text_or("model_type", "absent"));
   refuse_foreign_settings(keys);

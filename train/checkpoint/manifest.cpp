@@ -4,30 +4,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/checksum.h"
+#include "base/files/document.h"
 #include "base/files/json_file.h"
 #include "base/files/mapped_file.h"
+#include "base/files/text_file.h"
 #include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "weft-checkpoint";
 constexpr std::int64_t kVersion = 2;
-constexpr std::uint64_t kMostSteps = 1'000'000'000;  // of any configuration
-constexpr const char* kChecksum = "crc32c";
+constexpr std::int64_t kMostSteps = 1'000'000'000;  // of any configuration
 constexpr const char* kUseAnother = "use another checkpoint of the run";
 
 /// Calls visit(key, member) for every size of a model: one list for writing and reading.
@@ -75,38 +73,24 @@ ordered_json model_json(const ModelConfig& model) {
   return sizes;
 }
 
-/// A count: nlohmann would take -1 and 1.5 for one.
-std::uint64_t count_of(const json& value, const std::string& who) {
-  if (!value.is_number_unsigned()) throw UserError(who + " is " + value.dump(), "an integer from 0 up", kUseAnother);
-  return value.get<std::uint64_t>();
-}
-
-/// One member of a model; nlohmann would convert any number to any other.
+/// One member of a model.
 template <class Value>
-void read_member(const json& value, const std::string& who, Value& member) {
+void read_member(const DocumentValue& value, Value& member) {
   if constexpr (std::is_same_v<Value, std::int64_t>) {
-    member = static_cast<std::int64_t>(std::min(count_of(value, who), std::uint64_t{1} << 62));  // for validate()
+    member = static_cast<std::int64_t>(std::min(value.count(), std::uint64_t{1} << 62));  // for validate()
   } else if constexpr (std::is_same_v<Value, float>) {
-    constexpr double kMost = std::numeric_limits<float>::max();
-    if (!value.is_number() || std::abs(value.get<double>()) > kMost) {
-      throw UserError(who + " is " + value.dump(), "a number that a float holds", kUseAnother);
-    }
-    member = static_cast<float>(value.get<double>());
+    member = value.float_number();
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    member = value.boolean();
   } else {
-    value.get_to(member);
+    member = value.text();
   }
 }
 
-ModelConfig model_from_json(const json& sizes, const std::string& name) {
+ModelConfig model_from(const DocumentValue& sizes) {
   ModelConfig model;
-  const auto family = sizes.at("family").get<std::string>();
-  if (family != to_string(Family::gpt2) && family != to_string(Family::llama)) {
-    throw UserError("model family " + family, "gpt2 or llama", kUseAnother);
-  }
-  model.family = family == to_string(Family::gpt2) ? Family::gpt2 : Family::llama;
-  for_each_size(model, [&](const char* key, auto& value) {
-    read_member(sizes.at(key), fmt::format("{}: model.{}", name, key), value);
-  });
+  model.family = sizes["family"].one_of({Family::gpt2, Family::llama});
+  for_each_size(model, [&](const char* key, auto& value) { read_member(sizes[key], value); });
   validate(model);
   return model;
 }
@@ -124,114 +108,68 @@ ordered_json shard_json(const StoredShard& shard) {
   return entry;
 }
 
-std::pair<std::uint64_t, std::uint64_t> interval_of(const json& value, const std::string& who) {
-  if (!value.is_array() || value.size() != 2) throw UserError(who + " is " + value.dump(), "[begin, end]", kUseAnother);
-  const std::pair interval(count_of(value[0], who), count_of(value[1], who));
-  if (interval.first > interval.second)
-    throw UserError(who + " is " + value.dump(), "[begin, end], begin ≤ end", kUseAnother);
+std::pair<std::uint64_t, std::uint64_t> interval_of(const DocumentValue& value) {
+  const auto ends = value.items(2, "[begin, end]");
+  const std::pair interval(ends[0].count(), ends[1].count());
+  if (interval.first > interval.second) value.refuse("[begin, end], begin ≤ end");
   return interval;
 }
 
-void check_extent(const StoredShard& shard, const std::string& who) {
+void check_extent(const StoredShard& shard, const DocumentValue& entry) {
   if (shard.block_begin.size() != shard.global_shape.size()) {
-    throw UserError(fmt::format("{} has a block of {} dimensions", who, shard.block_begin.size()),
-                    fmt::format("{}, as the global shape", shard.global_shape.size()), kUseAnother);
+    entry.refuse(fmt::format("has a block of {} dimensions", shard.block_begin.size()),
+                 fmt::format("{}, as the global shape", shard.global_shape.size()));
   }
   std::uint64_t elements = 1;
   for (std::size_t i = 0; i < shard.global_shape.size(); ++i) {
     if (shard.block_end[i] > shard.global_shape[i]) {
-      throw UserError(fmt::format("{} has a block up to {}", who, shard.block_end[i]),
-                      fmt::format("at most {}, the dimension of the tensor", shard.global_shape[i]), kUseAnother);
+      entry.refuse(fmt::format("has a block up to {}", shard.block_end[i]),
+                   fmt::format("at most {}, the dimension of the tensor", shard.global_shape[i]));
     }
     if (__builtin_mul_overflow(elements, shard.block_end[i] - shard.block_begin[i], &elements)) {
-      throw UserError(who + " has more than 2^64 elements", "a tensor that fits a machine", kUseAnother);
+      entry.refuse("has more than 2^64 elements", "a tensor that fits a machine");
     }
   }
   if (shard.range_end > elements) {
-    throw UserError(fmt::format("{} has a range up to {}", who, shard.range_end),
-                    fmt::format("at most {}, the elements of its block", elements), kUseAnother);
+    entry.refuse(fmt::format("has a range up to {}", shard.range_end),
+                 fmt::format("at most {}, the elements of its block", elements));
   }
 }
 
-StoredShard shard_from_json(const json& entry, const std::string& name) {
+StoredShard shard_from(const DocumentValue& entry) {
   StoredShard shard;
-  for_each_text(shard, [&](const char* key, std::string& value) { entry.at(key).get_to(value); });
-  const std::string who = fmt::format("{}: the shard '{}'", name, shard.entry);
-  for (const json& dimension : entry.at("global_shape")) shard.global_shape.push_back(count_of(dimension, who));
-  for (const json& interval : entry.at("block")) {
-    const auto [begin, end] = interval_of(interval, who + ": block");
+  for_each_text(shard, [&](const char* key, std::string& value) { value = entry[key].text(); });
+  for (const DocumentValue& dimension : entry["global_shape"].items()) shard.global_shape.push_back(dimension.count());
+  for (const DocumentValue& interval : entry["block"].items()) {
+    const auto [begin, end] = interval_of(interval);
     shard.block_begin.push_back(begin);
     shard.block_end.push_back(end);
   }
-  std::tie(shard.range_begin, shard.range_end) = interval_of(entry.at("range"), who + ": range");
-  check_extent(shard, who);
+  std::tie(shard.range_begin, shard.range_end) = interval_of(entry["range"]);
+  check_extent(shard, entry);
   return shard;
 }
 
-void check_file_name(const std::string& file, const std::string& name) {
-  const bool plain = !file.empty() && file != "." && file != ".." &&
-                     file.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
-  if (!plain) throw UserError(fmt::format("{} lists a file '{}'", name, file), "names without folders", kUseAnother);
-}
-
-DType parameter_dtype(const std::string& name) {
-  if (name == to_string(DType::f32)) return DType::f32;
-  if (name == to_string(DType::bf16)) return DType::bf16;
-  throw UserError("dtype " + name, "f32 or bf16", kUseAnother);
-}
-
-/// A line for each key, and one for each shard.
-std::string lines_of(const ordered_json& manifest) {
-  std::string text = "{";
-  for (const auto& [key, value] : manifest.items()) {
-    text += fmt::format("{}\n{}: ", text.size() > 1 ? "," : "", ordered_json(key).dump());
-    if (!value.is_array()) {
-      text += value.dump();
-      continue;
-    }
-    std::string_view separator = "[";
-    for (const ordered_json& element : value)
-      text += fmt::format("{}\n{}", std::exchange(separator, ","), element.dump());
-    text += value.empty() ? "[]" : "\n]";
-  }
-  return text + "\n}\n";
-}
-
-std::string checksum_of(json manifest) {
-  manifest.erase(kChecksum);
-  const std::string text = manifest.dump();  // keys in their one order, without blanks
-  return Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
-}
-
-Manifest manifest_from(const json& manifest, const std::string& name) {
+Manifest manifest_from(const DocumentValue& manifest) {
   Manifest result;
   CheckpointInfo& info = result.info;
-  const std::uint64_t step = count_of(manifest.at("step"), name + ": step");
-  if (step > kMostSteps) {
-    throw UserError(fmt::format("{}: step is {}", name, step), fmt::format("at most {}", kMostSteps), kUseAnother);
-  }
-  info.step = static_cast<std::int64_t>(step);
-  info.seed = count_of(manifest.at("seed"), name + ": seed");
-  info.tokens_seen = count_of(manifest.at("tokens_seen"), name + ": tokens_seen");
-  info.dtype = parameter_dtype(manifest.at("dtype").get<std::string>());
-  manifest.at("versions").get_to(info.versions);
-  info.model = model_from_json(manifest.at("model"), name);
-  manifest.at("config").get_to(info.config_toml);
-  for (const auto& [file, summary] : manifest.at("files").items()) {
-    check_file_name(file, name);
-    result.files[file] = {count_of(summary.at("bytes"), fmt::format("{}: bytes of {}", name, file)),
-                          summary.at(kChecksum).get<std::string>()};
+  info.step = manifest["step"].integer(0, kMostSteps);
+  info.seed = manifest["seed"].count();
+  info.tokens_seen = manifest["tokens_seen"].count();
+  info.dtype = manifest["dtype"].one_of({DType::f32, DType::bf16});
+  for (const auto& [library, version] : manifest["versions"].members()) info.versions[library] = version.text();
+  info.model = model_from(manifest["model"]);
+  info.config_toml = manifest["config"].text();
+  for (const auto& [file, summary] : manifest["files"].members()) {
+    if (!is_plain_file_name(file)) summary.refuse(fmt::format("is a file '{}'", file), "names without folders");
+    result.files[file] = {summary["bytes"].count(), summary[kChecksumKey].text()};
   }
   std::set<std::pair<std::string, std::string>> entries;
-  for (const json& entry : manifest.at("shards")) {
-    StoredShard shard = shard_from_json(entry, name);
-    if (!result.files.contains(shard.file)) {
-      throw UserError(fmt::format("{}: the shard '{}' is in a file '{}'", name, shard.entry, shard.file),
-                      "one of the listed files", kUseAnother);
-    }
+  for (const DocumentValue& entry : manifest["shards"].items()) {
+    StoredShard shard = shard_from(entry);
+    if (!result.files.contains(shard.file)) entry["file"].refuse("one of the listed files");
     if (!entries.emplace(shard.file, shard.entry).second) {
-      throw UserError(fmt::format("{} lists the shard '{}' a second time", name, shard.entry), "each once",
-                      kUseAnother);
+      entry.refuse(fmt::format("is the shard '{}' a second time", shard.entry), "each once");
     }
     result.shards.push_back(std::move(shard));
   }
@@ -262,41 +200,26 @@ std::string to_json(const Manifest& manifest) {
   json["model"] = model_json(info.model);
   json["files"] = ordered_json::object();
   for (const auto& [file, summary] : manifest.files) {
-    json["files"][file] = {{"bytes", summary.bytes}, {kChecksum, summary.crc32c}};
+    json["files"][file] = {{"bytes", summary.bytes}, {kChecksumKey, summary.crc32c}};
   }
   json["shards"] = ordered_json::array();
   for (const StoredShard& shard : manifest.shards) json["shards"].push_back(shard_json(shard));
   json["config"] = info.config_toml;
-  json[kChecksum] = checksum_of(nlohmann::json::parse(json.dump()));
-  return lines_of(json);
+  json[kChecksumKey] = checksum_of_rest(nlohmann::json::parse(json.dump()));
+  return json_lines(json);
 }
 
 Manifest parse_manifest(std::string_view json_text, const std::string& name) {
-  const json manifest = parse_json(json_text, name);
-  if (!manifest.is_object() || manifest.value("format", json()) != kFormat) {
-    throw UserError(name + " isn't the manifest of a checkpoint", "one that weft has written", kUseAnother);
-  }
-  if (manifest.value("version", json()) != kVersion) {
-    throw UserError(fmt::format("{} has version {}", name, manifest.value("version", json()).dump()),
-                    fmt::format("version {}", kVersion), "load it with the weft that wrote it");
-  }
-  try {
-    Manifest result = manifest_from(manifest, name);
-    // Last, so that what is wrong is named where it can be.
-    if (const std::string checksum = checksum_of(manifest); manifest.at(kChecksum) != checksum) {
-      throw UserError(fmt::format("{} has the checksum {}", name, checksum),
-                      manifest.at(kChecksum).dump() + ", as it says itself: it was altered", kUseAnother);
-    }
-    return result;
-  } catch (const json::exception& error) {
-    throw UserError(name + " is damaged: " + error.what(), "a manifest that weft has written", kUseAnother);
-  }
+  const Document document = read_json(json_text, name, {.fix = kUseAnother});
+  const DocumentValue in = document.of_format("the manifest of a checkpoint", kFormat, kVersion);
+  Manifest manifest = manifest_from(in);
+  expect_checksum(in);  // last, so that what is wrong is named where it can be
+  return manifest;
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {
   const MappedFile file(folder / kManifestFile);
-  Manifest manifest =
-      parse_manifest({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, in_quotes(file.path()));
+  Manifest manifest = parse_manifest(file.text(), in_quotes(file.path()));
   for (const auto& [name, summary] : manifest.files) {
     std::error_code missing;
     const auto found = std::filesystem::file_size(folder / name, missing);

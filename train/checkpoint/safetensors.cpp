@@ -14,7 +14,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/files/json_file.h"
+#include "base/files/document.h"
 
 namespace weft {
 namespace {
@@ -62,45 +62,36 @@ std::optional<std::uint64_t> byte_count(std::span<const std::uint64_t> shape, St
   return count;
 }
 
-/// The array of unsigned integers under `key`.
-std::vector<std::uint64_t> integers(const nlohmann::json& entry, const char* key, const std::string& who) {
-  const auto found = entry.find(key);
-  const bool fine = found != entry.end() && found->is_array() &&
-                    std::all_of(found->begin(), found->end(), [](const auto& v) { return v.is_number_unsigned(); });
-  if (!fine) throw UserError(fmt::format("{} has no valid {}", who, key), "an array of integers from 0 up", kRepair);
-  return found->get<std::vector<std::uint64_t>>();
+std::vector<std::uint64_t> counts_of(const DocumentValue& list) {
+  std::vector<std::uint64_t> counts;
+  for (const DocumentValue& item : list.items()) counts.push_back(item.count());
+  return counts;
 }
 
-StoredTensorInfo parse_tensor(const std::string& name, const nlohmann::json& entry, const std::string& who) {
-  if (!entry.is_object())
-    throw UserError(who + " isn't described by an object", "dtype, shape and data_offsets", kRepair);
+StoredType type_of(const DocumentValue& dtype) {
+  static const std::vector<std::string> known = [] {
+    std::vector<std::string> names;
+    for (const TypeRow& t : kTypes) names.emplace_back(t.name);
+    return names;
+  }();
+  const std::string name = dtype.name_of(known);
+  return std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& t) { return t.name == name; })->type;
+}
+
+StoredTensorInfo parse_tensor(const std::string& name, const DocumentValue& entry) {
   StoredTensorInfo info;
   info.name = name;
-  const auto dtype = entry.find("dtype");
-  if (dtype == entry.end() || !dtype->is_string())
-    throw UserError(who + " has no dtype", "a text like \"F32\"", kRepair);
-  const auto& type_name = dtype->get_ref<const std::string&>();
-  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& t) { return t.name == type_name; });
-  if (type == kTypes.end()) {
-    std::vector<std::string> known;
-    for (const TypeRow& t : kTypes) known.emplace_back(t.name);
-    throw UserError(fmt::format("{} has dtype \"{}\"", who, type_name), join(known),
-                    "convert the file to one of these");
-  }
-  info.type = type->type;
-  info.shape = integers(entry, "shape", who);
-  const auto offsets = integers(entry, "data_offsets", who);
-  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw UserError(who + " has data_offsets " + shape_text(offsets), "[begin, end] with begin ≤ end", kRepair);
-  }
+  info.type = type_of(entry["dtype"]);
+  info.shape = counts_of(entry["shape"]);
+  const auto offsets = counts_of(entry["data_offsets"]);
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) entry["data_offsets"].refuse("[begin, end] with begin ≤ end");
   info.begin = offsets[0];
   info.end = offsets[1];
   const auto bytes = byte_count(info.shape, info.type);
   if (!bytes || *bytes != info.end - info.begin) {
-    throw UserError(fmt::format("{} has {} bytes", who, info.end - info.begin),
-                    fmt::format("{} for {} {}", bytes ? std::to_string(*bytes) + " bytes" : "more than 2^64 bytes",
-                                type->name, shape_text(info.shape)),
-                    kRepair);
+    entry.refuse(fmt::format("has {} bytes", info.end - info.begin),
+                 fmt::format("{} for {} {}", bytes ? std::to_string(*bytes) + " bytes" : "more than 2^64 bytes",
+                             to_string(info.type), shape_text(info.shape)));
   }
   return info;
 }
@@ -225,20 +216,15 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   }
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + sizeof header_size, header_size);
   if (!header.starts_with('{')) throw UserError(name + " has no JSON header", "a safetensors file", kRepair);
-  const nlohmann::json json = parse_json(header, name);
+  const Document document = read_json(header, name, {.fix = kRepair});
   data_begin_ = sizeof header_size + header_size;
 
-  for (const auto& [key, entry] : json.items()) {
+  for (const auto& [key, entry] : document.root().members()) {
     if (key != kMetadataKey) {
-      tensors_.push_back(parse_tensor(key, entry, fmt::format("{}: tensor '{}'", name, key)));
+      tensors_.push_back(parse_tensor(key, entry));
       continue;
     }
-    if (!entry.is_object()) throw UserError(name + ": __metadata__ isn't an object", "texts by name", kRepair);
-    for (const auto& [word, value] : entry.items()) {
-      if (!value.is_string())
-        throw UserError(name + ": __metadata__ " + word + " isn't a text", "texts by name", kRepair);
-      metadata_[word] = value.get<std::string>();
-    }
+    for (const auto& [word, value] : entry.members()) metadata_[word] = value.text();
   }
   check_cover(tensors_, behind - header_size, name);
 }

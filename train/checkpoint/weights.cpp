@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/files/json_file.h"
+#include "base/files/text_file.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/tensor_source.h"
 
@@ -25,28 +26,19 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr const char* kRepair = "copy or make the file again";
 
-/// `file`, which an index names, if it names a file in the index's own folder: not one elsewhere.
-std::string file_beside(const std::string& file, const std::string& index) {
-  const bool plain = !file.empty() && file != "." && file != ".." && file.find('/') == std::string::npos &&
-                     file.find('\0') == std::string::npos;
-  if (!plain) {
-    throw UserError(fmt::format("{} names the file '{}'", index, file), "files in the folder of the index", kRepair);
-  }
-  return file;
-}
-
 std::vector<fs::path> shard_paths(const fs::path& index) {
   const MappedFile file(index);
-  const std::string name = in_quotes(index);
-  const auto json = parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, name);
+  const Document document = read_json(file.text(), in_quotes(index), {.fix = kRepair});
   std::set<std::string> shards;
-  const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (map == json.end() || !map->is_object()) throw UserError(name + " has no weight_map", "files by tensor", kRepair);
-  for (const auto& [tensor, shard] : map->items()) {
-    if (!shard.is_string()) throw UserError(name + ": no file for tensor '" + tensor + "'", "a file name", kRepair);
-    shards.insert(file_beside(shard.get<std::string>(), name));
+  for (const auto& [tensor, shard] : document.root()["weight_map"].members()) {
+    const std::string name = shard.text();
+    if (!is_plain_file_name(name)) {
+      throw UserError(fmt::format("{} names the file '{}'", in_quotes(index), name), "files in the folder of the index",
+                      kRepair);
+    }
+    shards.insert(name);
   }
-  if (shards.empty()) throw UserError(name + " names no files", "files by tensor", kRepair);
+  if (shards.empty()) document.root()["weight_map"].refuse("names no files", "files by tensor");
   std::vector<fs::path> paths;
   for (const std::string& shard : shards) paths.push_back(index.parent_path() / shard);
   return paths;

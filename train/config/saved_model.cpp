@@ -131,8 +131,7 @@ SavedModel read_saved_model(const fs::path& path) {
                                                      "model's own folder");
   }
   const MappedFile json(file);
-  const HfConfig config =
-      read_hf_config({reinterpret_cast<const char*>(json.bytes().data()), json.bytes().size()}, in_quotes(file));
+  const HfConfig config = read_hf_config(json.text(), in_quotes(file));
   return {path, std::nullopt, config.model, config.dtype};
 }
 

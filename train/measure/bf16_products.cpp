@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -14,18 +13,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/files/json_file.h"
 #include "base/files/mapped_file.h"
+#include "base/files/toml_document.h"
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/config/toml_key.h"
 #include "train/step/step_config.h"
 
 namespace weft {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kKey = "bf16-products";
 constexpr const char* kFormat = "weft-pairs-gain";
@@ -33,7 +30,15 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kLargestFile = std::size_t{1} << 16;
 
 std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
-  const auto text = text_in_toml(read_checkpoint_info(checkpoint).config_toml, kKey);
+  const std::string config = read_checkpoint_info(checkpoint).config_toml;
+  std::optional<std::string> text;
+  try {  // by its key alone: another version's may have keys that this one doesn't know
+    const Document document = read_toml(config, "", "");
+    const auto value = document.root().find(kKey);
+    if (value && value->json().is_string()) text = value->text();
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
   if (!text) return std::nullopt;
   RunConfig trained;
   set_key(trained, kKey, *text, in_quotes(checkpoint));
@@ -85,15 +90,11 @@ std::optional<double> PairsGainFile::read() const {
   try {
     const MappedFile file(path_);
     if (file.bytes().size() > kLargestFile) return std::nullopt;
-    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-    const json document = parse_json(text, in_quotes(path_));
-    if (document.at("format") != kFormat || document.at("version") != kVersion) return std::nullopt;
-    if (document.at("cpu") != cpu_model_) return std::nullopt;
-    const auto gain = document.at("gain").get<double>();
-    return std::isfinite(gain) && gain > 0 ? std::optional<double>(gain) : std::nullopt;
+    const Document document = read_json(file.text(), in_quotes(path_));
+    const DocumentValue in = document.of_format("a measured gain of pairs", kFormat, kVersion);
+    if (in["cpu"].text() != cpu_model_) return std::nullopt;
+    return in["gain"].number({.least = 0, .above = true});
   } catch (const UserError&) {
-    return std::nullopt;
-  } catch (const json::exception&) {
     return std::nullopt;
   }
 }
@@ -106,7 +107,7 @@ void PairsGainFile::write(double gain) const {
   document["version"] = kVersion;
   document["cpu"] = cpu_model_;
   document["gain"] = gain;
-  write_durable(path_, document.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  write_durable(path_, document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 Bf16Choice choose_bf16(const Bf16Facts& facts) {

@@ -187,10 +187,10 @@ class CollectiveBench {
 
 }  // namespace
 
-double SerialSamples::run(StepLab& lab, std::size_t policy) {
-  const double ns = lab.run(policy);
+double SerialSamples::run(PolicyBenchmark& benchmark, std::size_t policy) {
+  const double ns = benchmark.run(policy);
   step_ns_.push_back(ns);
-  samples_.add(lab.plan(policy), lab.last_trace(policy));
+  samples_.add(benchmark.plan(policy), benchmark.last_trace(policy));
   return ns;
 }
 
@@ -210,10 +210,10 @@ Profile measure_profile(World& world, const RunConfig& config, int steps, int ro
   const auto tell_once = [&](const std::string& line) {
     if (world.rank() == 0) tell(line);
   };
-  StepLab lab(world, config, {"serial"});
+  PolicyBenchmark benchmark(world, config, {"serial"});
   SerialSamples samples(world);
   for (int step = -1; step < steps; ++step) {  // the first one warms up
-    const double ns = step < 0 ? lab.run(0) : samples.run(lab, 0);
+    const double ns = step < 0 ? benchmark.run(0) : samples.run(benchmark, 0);
     tell_once(fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6));
   }
   Profile profile;
@@ -221,9 +221,9 @@ Profile measure_profile(World& world, const RunConfig& config, int steps, int ro
   profile.machine = on_device ? device_tuning_machine().isa : cpu_name();
   profile.grid = config.grid;
   profile.threads = config.threads;
-  samples.write(lab.plan(0), profile);
+  samples.write(benchmark.plan(0), profile);
   // On a GPU collectives take no computing time of the host, which is what the others measure.
-  if (!on_device) CollectiveBench(world, config, lab.plan(0), profile, tell_once).measure(rounds);
+  if (!on_device) CollectiveBench(world, config, benchmark.plan(0), profile, tell_once).measure(rounds);
   return profile;
 }
 

@@ -8,21 +8,21 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/cost/profile.h"
 #include "train/config/config.h"
-#include "train/measure/step_lab.h"
+#include "train/measure/policy_benchmark.h"
 
 namespace weft {
 
 /// Times of tasks from steps of policy `serial`, in which every task is alone. All calls are collective over the world.
 ///
 ///   SerialSamples samples(world);
-///   while (…) samples.run(lab, serial);
-///   samples.write(lab.plan(serial), profile);
+///   while (…) samples.run(benchmark, serial);
+///   samples.write(benchmark.plan(serial), profile);
 class SerialSamples {
  public:
   explicit SerialSamples(World& world) : world_(world) {}
 
-  /// One step of the lab's policy, which is `serial`; returns its nanoseconds.
-  double run(StepLab& lab, std::size_t policy);
+  /// One step of the benchmark's policy, which is `serial`; returns its nanoseconds.
+  double run(PolicyBenchmark& benchmark, std::size_t policy);
 
   /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. What the profile
   /// knows of collectives beside computations stays.

@@ -267,7 +267,7 @@ struct Softmax {
 // One block of one query head, over copies of its keys and values.
 template <class T>
 void forward_block(const AttentionShape& shape, const Block& block, const HeadRows<T>& q, const HeadRows<T>& out,
-                   float* lse, const ForwardScratch<T>& scratch) {
+                   float* log_sum_exp, const ForwardScratch<T>& scratch) {
   const std::int64_t dim = padded<T>(shape), words = row_words<T>(shape), vectors = block.vectors();
   copy_rows(q, block.queries, shape.head_dim, scale_of(shape), scratch.queries);
   transpose_rows(scratch.queries, block.queries, words, scratch.transposed);
@@ -310,7 +310,7 @@ void forward_block(const AttentionShape& shape, const Block& block, const HeadRo
     const Floats inverse = 1.0F / softmax.total[v];
     const std::int64_t present = std::min(kLanes, block.queries - v * kLanes);
     for (std::int64_t lane = 0; lane < present; ++lane) {
-      lse[v * kLanes + lane] = softmax.scaled(softmax.largest[v])[lane] + std::log(softmax.total[v][lane]);
+      log_sum_exp[v * kLanes + lane] = softmax.scaled(softmax.largest[v])[lane] + std::log(softmax.total[v][lane]);
     }
     for (std::int64_t col = 0; col < dim; col += kLanes) {
       std::array<Floats, kLanes> rows;
@@ -363,7 +363,7 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
       const Block block(shape.seq, index);
       const std::int64_t row = first_row + block.first;
       forward_block(shape, block, HeadRows<T>(tensors.q, row, head, dim), HeadRows<T>(tensors.out, row, head, dim),
-                    tensors.lse.f32() + (sequence * shape.heads + head) * shape.seq + block.first, scratch);
+                    tensors.log_sum_exp.f32() + (sequence * shape.heads + head) * shape.seq + block.first, scratch);
     }
   }
 }
@@ -373,7 +373,7 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
 // Where pairs stand across rows, too, the names say so: for floats, these are the rows themselves.
 template <class T>
 struct BackwardScratch {
-  float *k, *v, *dk, *dv, *q, *dout, *q_transposed, *dout_transposed, *dq, *p, *ds, *lse, *delta;
+  float *k, *v, *dk, *dv, *q, *dout, *q_transposed, *dout_transposed, *dq, *p, *ds, *log_sum_exp, *delta;
   float *k_across, *q_across, *dout_across, *ds_across;
 
   BackwardScratch(const AttentionShape& shape, std::byte* begin) {
@@ -384,7 +384,7 @@ struct BackwardScratch {
     for (float** block : {&q, &dout, &q_transposed, &dout_transposed}) *block = parts.floats(kTile * words);
     dq = parts.floats(kTile * dim);
     for (float** tile : {&p, &ds}) *tile = parts.floats(kTile * kTile);
-    for (float** row : {&lse, &delta}) *row = parts.floats(kTile);
+    for (float** row : {&log_sum_exp, &delta}) *row = parts.floats(kTile);
     k_across = k, q_across = q, dout_across = dout, ds_across = ds;
     if constexpr (kPaired<T>) {
       k_across = parts.floats(across<T>(shape.seq) * dim);
@@ -408,17 +408,17 @@ struct ScoreGradient {
   Floats p, ds;
 };
 
-// p: scores S → P = exp(scale·S − lse); ds: dP → P·(dP − delta), both zero where a query doesn't see the key. Pairs
-// leave along rows, which keep their distance, and ds across keys, too.
+// p: scores S → P = exp(scale·S − log_sum_exp); ds: dP → P·(dP − delta), both zero where a query doesn't see the key.
+// Pairs leave along rows, which keep their distance, and ds across keys, too.
 template <class T>
 void score_gradients(const KeyTile& tile, const Block& block, float scale, const BackwardScratch<T>& scratch) {
   for (std::int64_t v = 0; v < block.vectors(); ++v) {
-    const Floats lse = load(scratch.lse + v * kLanes), delta = load(scratch.delta + v * kLanes);
+    const Floats log_sum_exp = load(scratch.log_sum_exp + v * kLanes), delta = load(scratch.delta + v * kLanes);
     const std::int64_t visible = tile.visible(v), crossed = tile.diagonal ? std::min(visible, v * kLanes) : visible;
     const auto pass = [&](std::int64_t begin, std::int64_t end, auto masked) {
       const auto gradient = [&](std::int64_t key) {
         const Floats score = load(scratch.p + key * kTile + v * kLanes);
-        Floats p = softmax_exp(kPaired<T> ? score * scale - lse : score - lse);
+        Floats p = softmax_exp(kPaired<T> ? score * scale - log_sum_exp : score - log_sum_exp);
         if constexpr (masked) p = hidden_lanes(key, v) != 0 ? Floats{} : p;
         return ScoreGradient{p, p * (load(scratch.ds + key * kTile + v * kLanes) - delta)};
       };
@@ -501,12 +501,12 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
         pair_rows(scratch.q, block.queries, words, scratch.q_across);
         pair_rows(scratch.dout, block.queries, words, scratch.dout_across);
       }
-      const float* lse = tensors.lse.f32() + (sequence * shape.heads + head) * seq + block.first;
-      std::fill_n(scratch.lse, kTile, 0.0F);
+      const float* log_sum_exp = tensors.log_sum_exp.f32() + (sequence * shape.heads + head) * seq + block.first;
+      std::fill_n(scratch.log_sum_exp, kTile, 0.0F);
       std::fill_n(scratch.delta, kTile, 0.0F);
       for (std::int64_t i = 0; i < block.queries; ++i) {
         if (i + kRowsAhead < block.queries) prefetch_row<0>(out, i + kRowsAhead, head_dim);
-        scratch.lse[i] = lse[i];
+        scratch.log_sum_exp[i] = log_sum_exp[i];
         scratch.delta[i] = sum_vectors(head_dim, [&](std::int64_t j, auto lanes) {
           return lanes.load(out.data + i * out.stride + j) * lanes.load(dout.data + i * dout.stride + j);
         });

@@ -20,12 +20,12 @@ struct AttentionShape {
 };
 
 /// q, out [batch·seq, heads·head_dim]; k, v [batch·seq, kv_heads·head_dim], all of one float dtype;
-/// lse f32 [batch·heads·seq]: log Σ exp of the scaled scores.
+/// log_sum_exp f32 [batch·heads·seq]: log Σ exp of the scaled scores.
 struct AttentionTensors {
-  Matrix q, k, v, out, lse;
+  Matrix q, k, v, out, log_sum_exp;
 };
 
-/// Writes out and lse. `bf16`: what multiplies bf16, pairs or fp32; AMX has no tiles here and counts as fp32.
+/// Writes out and log_sum_exp. `bf16`: what multiplies bf16, pairs or fp32; AMX has no tiles here and counts as fp32.
 void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
                        PackedUnit bf16 = widest_bf16_unit());
 Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16 = widest_bf16_unit());

@@ -12,7 +12,7 @@ constexpr float kCubic = 0.044715F;
 constexpr float kTwoRootTwoOverPi = 1.5957691216F;  // 2·√(2/π)
 constexpr float kScale = -kTwoRootTwoOverPi * kLog2e;
 
-// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one power, no cancellation. This is −2u·log₂e over x.
+// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one exponential, no cancellation. This is −2u·log₂e over x.
 [[gnu::always_inline]] inline Floats gelu_slope(Floats x_squared) {
   return kScale + (kScale * kCubic) * x_squared;
 }

@@ -10,39 +10,39 @@
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/loss/power_sum.h"
+#include "kernels/cpu/loss/exponential_sum.h"
 
 namespace weft::cpu {
 namespace {
 
-// x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. Until the sum is known, `powers`
-// holds n floats in load_pair's order, each part's powers relative to its reference, so that each is computed once;
-// it may be x. The sum has the same bits as power_sum's.
+// x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. Until the sum is known,
+// `exponentials` holds n floats in load_pair's order, each part's exponentials relative to its reference, so that each
+// is computed once; it may be x. The sum has the same bits as exponential_sum's.
 template <class T, class Factor>
-PowerSum replace_by_powers(T* x, float* powers, std::int64_t n, const Factor& factor) {
+ExponentialSum replace_by_exponentials(T* x, float* exponentials, std::int64_t n, const Factor& factor) {
   constexpr bool kInPlace = std::is_same_v<T, float>;
-  const PowerParts<T> parts(n);
-  std::array<float, kMostPowerParts> references{};
-  PowerSum sum = begin_power_sum(x, n);
+  const ExponentialParts<T> parts(n);
+  std::array<float, kMostExponentialParts> references{};
+  ExponentialSum sum = begin_exponential_sum(x, n);
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
-    add_powers(sum, fetching_powers<T>(x + i), part, !kInPlace && PowerParts<T>::in_pairs(part),
-               [&](const auto& f, const auto& in) { return transform_and_sum(part, powers + i, f, in); });
+    add_exponentials(sum, fetching_logits<T>(x + i), part, !kInPlace && ExponentialParts<T>::in_pairs(part),
+                     [&](const auto& f, const auto& in) { return transform_and_sum(part, exponentials + i, f, in); });
     references.at(static_cast<std::size_t>(number)) = sum.reference;
   });
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t number) {
     const float of_part = references.at(static_cast<std::size_t>(number));
-    const float scale = factor(sum) * power(broadcast(of_part), sum.reference)[0];
+    const float scale = factor(sum) * exponential(broadcast(of_part), sum.reference)[0];
     transform(
-        part, x + i, [&](Floats v) { return v * scale; }, powers + i);
+        part, x + i, [&](Floats v) { return v * scale; }, exponentials + i);
   });
   return sum;
 }
 
-// Where a row's powers stand until their sum is known.
-float* powers_of(float* x, Workers& /*workers*/) {
+// Where a row's exponentials stand until their sum is known.
+float* exponentials_of(float* x, Workers& /*workers*/) {
   return x;
 }
-float* powers_of(const bf16* /*x*/, Workers& workers) {
+float* exponentials_of(const bf16* /*x*/, Workers& workers) {
   return ScratchParts(workers.worker_scratch()).floats(0);
 }
 
@@ -64,14 +64,15 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
       }
       const auto picked = static_cast<float>(x[target]);
       const float scale = grad_scale == nullptr ? 0.0F : grad_scale->f32()[0];
-      const PowerSum sum = grad_scale == nullptr
-                               ? power_sum(x, vocab)
-                               : replace_by_powers(x, powers_of(x, workers), vocab,
-                                                   [&](const PowerSum& whole) { return scale / whole.total; });
-      losses.f32()[row] = static_cast<float>(sum.log() - picked);
+      const ExponentialSum sum =
+          grad_scale == nullptr
+              ? exponential_sum(x, vocab)
+              : replace_by_exponentials(x, exponentials_of(x, workers), vocab,
+                                        [&](const ExponentialSum& whole) { return scale / whole.total; });
+      losses.f32()[row] = static_cast<float>(sum.log_sum_exp() - picked);
       if (grad_scale == nullptr) return;
       // p − 1 is taken in fp32, before the rounding to T.
-      const float probability = power(broadcast(picked), sum.reference)[0] / sum.total;
+      const float probability = exponential(broadcast(picked), sum.reference)[0] / sum.total;
       x[target] = T((probability - 1.0F) * scale);
       std::fill(x + vocab, x + logits.cols, T(0.0F));
     });

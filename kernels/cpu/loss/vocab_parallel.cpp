@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/loss/power_sum.h"
+#include "kernels/cpu/loss/exponential_sum.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace weft::cpu {
@@ -44,7 +44,7 @@ void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& log
       const T* x = elements<T>(logits, row);
       const std::int64_t target = targets.i32()[row];
       check_target(target, part.vocab);
-      const PowerSum sum = power_sum(x, columns.tokens);
+      const ExponentialSum sum = exponential_sum(x, columns.tokens);
       float* out = statistics.f32() + row * 3;
       out[0] = sum.largest;
       // The reference is the larger where all are −∞: then the total is 0.
@@ -82,7 +82,8 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
       if (grad_scale == nullptr) return;
       const float scale = grad_scale->f32()[0], factor = scale / total;
       transform(
-          columns.tokens, x, [&](Floats v) { return power(v, top) * factor; }, Fetching<T>{x, x + logits.row_stride});
+          columns.tokens, x, [&](Floats v) { return exponential(v, top) * factor; },
+          Fetching<T>{x, x + logits.row_stride});
       if (columns.has(target)) {
         // p − 1 is taken in fp32, before the rounding to T.
         const float probability = scalar_exp(picked - top) / total;

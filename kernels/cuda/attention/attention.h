@@ -16,7 +16,7 @@ using cpu::AttentionTensors;
 /// Head dimensions beyond are refused (std::logic_error).
 inline constexpr std::int64_t kLargestHeadDim = 256;
 
-/// Writes out and lse.
+/// Writes out and log_sum_exp.
 void attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
 std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape);
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/attention/attention_decode.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -13,10 +13,10 @@ constexpr int kThreads = 256;  // also the positions of a tile: each thread weig
 constexpr int kWarps = kThreads / kWarp;
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     cache_store_kernel(Stream<const T> x, Stream<T> cache, std::int64_t seq, std::int64_t context, std::int64_t per_row,
                        std::int64_t items) {
-  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kPieceThreads + threadIdx.x;
+  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x;
   if (item >= items) return;
   const Place place = place_of(item, per_row), of = place_of(place.row, seq);
   T* to = cache.data + (of.row * context + of.piece) * cache.stride + place.piece * kWidth;
@@ -108,8 +108,8 @@ void cache_store(const Launch& launch, std::int64_t batch, std::int64_t seq, std
     with_width<T>(vectorizable(x) && vectorizable(cache), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = x.cols / kWidth, items = batch * seq * per_row;
-      start("cache_store", launch, cache_store_kernel<T, kWidth>, blocks_for(items, kPieceThreads), kPieceThreads, 0,
-            stream_of<const T>(x), stream_of<T>(cache), seq, context, per_row, items);
+      start("cache_store", launch, cache_store_kernel<T, kWidth>, blocks_for(items, kElementwiseThreads),
+            kElementwiseThreads, 0, stream_of<const T>(x), stream_of<T>(cache), seq, context, per_row, items);
     });
   });
 }

@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 
   float factors[kM][2];
-  float* lse = arguments.lse + problem.statistics(index.sequence, index.head);
+  float* log_sum_exp = arguments.log_sum_exp + problem.statistics(index.sequence, index.head);
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kThreads)
       const int query = first_query + row_of(m, half);
       factors[m][half] = 1.0F / total;
       if (query < problem.seq && threadIdx.x % 4 == 0) {
-        lse[query] = softmax.largest[m][half] * problem.scale + logf(total);
+        log_sum_exp[query] = softmax.largest[m][half] * problem.scale + logf(total);
       }
     }
   }
@@ -192,7 +192,8 @@ constexpr std::size_t key_bytes() {
          4 * KeySizes<kDim>::kOther * sizeof(float);
 }
 
-// dq of one tile of queries of one head: dq = scale·Σ dS·k with dS = P·(dout·vᵀ − delta), P = exp(scores − lse).
+// dq of one tile of queries of one head: dq = scale·Σ dS·k with dS = P·(dout·vᵀ − delta), P = exp(scores −
+// log_sum_exp).
 template <int kDim>
 __global__ void __launch_bounds__(kThreads)
     query_gradients_kernel(AttentionProblem problem, BackwardArguments<Element> arguments) {
@@ -223,14 +224,14 @@ __global__ void __launch_bounds__(kThreads)
 
   const int warp_row = warp_number() * Size::kWarpRows, first_query = block_query + warp_row;
   const float scale = problem.scale * kLog2E;
-  float lse[kM][2], delta[kM][2];  // lse in log2
+  float log_sum_exp[kM][2], delta[kM][2];  // log_sum_exp in log2
   const std::int64_t statistics = problem.statistics(index.sequence, index.head);
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int query = first_query + row_of(m, half);
-      lse[m][half] = query < problem.seq ? arguments.lse[statistics + query] * kLog2E : 0.0F;
+      log_sum_exp[m][half] = query < problem.seq ? arguments.log_sum_exp[statistics + query] * kLog2E : 0.0F;
       delta[m][half] = query < problem.seq ? arguments.delta[statistics + query] : 0.0F;
     }
   }
@@ -258,7 +259,7 @@ __global__ void __launch_bounds__(kThreads)
           for (int i = 0; i < 4; ++i) {
             const int query = first_query + row_of(m, i / 2);
             const bool seen = !diagonal || (query < problem.seq && first_key + column_of(n) + i % 2 <= query);
-            const float p = seen ? exp2f(fmaf(scores[m][n][i], scale, -lse[m][i / 2])) : 0.0F;
+            const float p = seen ? exp2f(fmaf(scores[m][n][i], scale, -log_sum_exp[m][i / 2])) : 0.0F;
             gradients[m][n][i] = seen ? p * (gradients[m][n][i] - delta[m][i / 2]) : 0.0F;
           }
         }
@@ -288,7 +289,7 @@ __global__ void __launch_bounds__(kThreads)
   Element* v = k + Size::kOwned * kTileStride<kDim>;
   Element* queries = v + Size::kOwned * kTileStride<kDim>;          // two tiles
   Element* douts = queries + 2 * kTile;                             // two tiles
-  float* statistics = reinterpret_cast<float*>(douts + 2 * kTile);  // twice lse and delta
+  float* statistics = reinterpret_cast<float*>(douts + 2 * kTile);  // twice log_sum_exp and delta
 
   const TileOfHead index(problem.batch, problem.kv_heads);
   const int block_key = index.tile * Size::kOwned, present = min(Size::kOwned, problem.seq - block_key);
@@ -302,8 +303,8 @@ __global__ void __launch_bounds__(kThreads)
     copy_rows<kQueries, kDim, kThreads>(arguments.dout.at(problem, index.sequence, head, first), arguments.dout.stride,
                                         rows, douts + step % 2 * kTile);
     if (thread < 2 * kQueries) {
-      const float* from =
-          (thread < kQueries ? arguments.lse : arguments.delta) + problem.statistics(index.sequence, head) + first;
+      const float* from = (thread < kQueries ? arguments.log_sum_exp : arguments.delta) +
+                          problem.statistics(index.sequence, head) + first;
       const int row = thread % kQueries;
       copy_async<4>(statistics + step % 2 * 2 * kQueries + thread, from + (row < rows ? row : 0), row < rows);
     }
@@ -329,8 +330,8 @@ __global__ void __launch_bounds__(kThreads)
     if (first_key < first_query + kQueries) {  // some query sees some key of this warp
       const Element* q = queries + step % 2 * kTile;
       const Element* dout = douts + step % 2 * kTile;
-      const float* lse = statistics + step % 2 * 2 * kQueries;
-      const float* delta = lse + kQueries;
+      const float* log_sum_exp = statistics + step % 2 * 2 * kQueries;
+      const float* delta = log_sum_exp + kQueries;
       Accumulators<kM, kQueries> p, ds;
       multiply<kDim>(k + warp_row * kTileStride<kDim>, q, p);
       multiply<kDim>(v + warp_row * kTileStride<kDim>, dout, ds);
@@ -340,13 +341,14 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int column = 0; column < 2; ++column) {
           const int query = first_query + column_of(n) + column;
-          const float query_lse = lse[column_of(n) + column] * kLog2E, query_delta = delta[column_of(n) + column];
+          const float query_log_sum_exp = log_sum_exp[column_of(n) + column] * kLog2E,
+                      query_delta = delta[column_of(n) + column];
 #pragma unroll
           for (int m = 0; m < kM; ++m) {
 #pragma unroll
             for (int i = column; i < 4; i += 2) {
               const bool seen = !diagonal || (query < problem.seq && first_key + row_of(m, i / 2) <= query);
-              p[m][n][i] = seen ? exp2f(fmaf(p[m][n][i], scale, -query_lse)) : 0.0F;
+              p[m][n][i] = seen ? exp2f(fmaf(p[m][n][i], scale, -query_log_sum_exp)) : 0.0F;
               ds[m][n][i] = seen ? p[m][n][i] * (ds[m][n][i] - query_delta) : 0.0F;
             }
           }

@@ -24,7 +24,7 @@ struct AttentionProblem {
         scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {}
 
   __host__ __device__ int group() const { return heads / kv_heads; }
-  /// Where lse and delta of a head begin.
+  /// Where log_sum_exp and delta of a head begin.
   __device__ std::int64_t statistics(int sequence, int head) const {
     return (static_cast<std::int64_t>(sequence) * heads + head) * seq;
   }
@@ -44,19 +44,20 @@ struct HeadRows {
   }
 };
 
-/// Forward: q, k, v and out, lse. Backward also: dout, delta = rowsum(dout·out) laid out as lse is, and dq, dk, dv.
+/// Forward: q, k, v and out, log_sum_exp. Backward also: dout, delta = rowsum(dout·out) laid out as log_sum_exp is, and
+/// dq, dk, dv.
 template <class T>
 struct ForwardArguments {
   HeadRows<T> q, k, v, out;
-  float* lse;
+  float* log_sum_exp;
 
   explicit ForwardArguments(const AttentionTensors& tensors)
-      : q(tensors.q), k(tensors.k), v(tensors.v), out(tensors.out), lse(tensors.lse.f32()) {}
+      : q(tensors.q), k(tensors.k), v(tensors.v), out(tensors.out), log_sum_exp(tensors.log_sum_exp.f32()) {}
 };
 template <class T>
 struct BackwardArguments {
   HeadRows<T> q, k, v, dout, dq, dk, dv;
-  const float *lse, *delta;
+  const float *log_sum_exp, *delta;
 
   BackwardArguments(const AttentionTensors& tensors, const AttentionGradients& gradients, const float* row_sums)
       : q(tensors.q),
@@ -66,7 +67,7 @@ struct BackwardArguments {
         dq(gradients.dq),
         dk(gradients.dk),
         dv(gradients.dv),
-        lse(tensors.lse.f32()),
+        log_sum_exp(tensors.log_sum_exp.f32()),
         delta(row_sums) {}
 };
 

@@ -230,12 +230,12 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
   }
 
   float factors[kM];
-  float* lse = arguments.lse + problem.statistics(index.sequence, index.head) + first_query;
+  float* log_sum_exp = arguments.log_sum_exp + problem.statistics(index.sequence, index.head) + first_query;
 #pragma unroll
   for (int i = 0; i < kM; ++i) {
     factors[i] = 1.0F / total[i];
     const int row = thread_y() + kSide * i;
-    if (row < present && thread_x() == 0) lse[row] = largest[i] + logf(total[i]);
+    if (row < present && thread_x() == 0) log_sum_exp[row] = largest[i] + logf(total[i]);
   }
   write_rows<kDim>(sums, factors, present, problem.head_dim,
                    arguments.out.at(problem, index.sequence, index.head, first_query), arguments.out.stride);
@@ -253,7 +253,8 @@ constexpr int keys_floats() {
   return queries_floats<kDim>() + Tiles<kDim>::kOwned * (Tiles<kDim>::kOther + kPad);
 }
 
-// dq of one tile of queries of one head: dq = scale·Σ dS·k with dS = P·(dout·vᵀ − delta), P = exp(scores − lse).
+// dq of one tile of queries of one head: dq = scale·Σ dS·k with dS = P·(dout·vᵀ − delta), P = exp(scores −
+// log_sum_exp).
 template <class T, int kDim>
 __global__ void __launch_bounds__(kThreads)
     query_gradients_kernel(AttentionProblem problem, BackwardArguments<T> arguments) {
@@ -273,13 +274,13 @@ __global__ void __launch_bounds__(kThreads)
                             present, problem.head_dim, problem.scale, q);
   load_rows<kQueries, kDim>(arguments.dout.at(problem, index.sequence, index.head, first_query), arguments.dout.stride,
                             present, problem.head_dim, 1.0F, dout);
-  float lse[kM], delta[kM], sums[kM][Columns<kDim>::kCount];
+  float log_sum_exp[kM], delta[kM], sums[kM][Columns<kDim>::kCount];
   clear(sums);
   const std::int64_t statistics = problem.statistics(index.sequence, index.head) + first_query;
 #pragma unroll
   for (int i = 0; i < kM; ++i) {
     const int row = thread_y() + kSide * i;
-    lse[i] = row < present ? arguments.lse[statistics + row] : 0.0F;
+    log_sum_exp[i] = row < present ? arguments.log_sum_exp[statistics + row] : 0.0F;
     delta[i] = row < present ? arguments.delta[statistics + row] : 0.0F;
   }
 
@@ -300,7 +301,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < kN; ++j) {
         const bool seen = row < present && first_key + thread_x() + kSide * j <= first_query + row;
-        gradients[i][j] = seen ? expf(scores[i][j] - lse[i]) * (gradients[i][j] - delta[i]) : 0.0F;
+        gradients[i][j] = seen ? expf(scores[i][j] - log_sum_exp[i]) * (gradients[i][j] - delta[i]) : 0.0F;
       }
     }
     store_tile(gradients, tile);
@@ -357,12 +358,12 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
 #pragma unroll
       for (int j = 0; j < kN; ++j) {
         const int column = thread_x() + kSide * j, query = first_query + column;
-        const float lse = column < queries ? arguments.lse[statistics + query] : 0.0F;
+        const float log_sum_exp = column < queries ? arguments.log_sum_exp[statistics + query] : 0.0F;
         const float delta = column < queries ? arguments.delta[statistics + query] : 0.0F;
 #pragma unroll
         for (int i = 0; i < kM; ++i) {
           const bool seen = column < queries && first_key + thread_y() + kSide * i <= query;
-          p[i][j] = seen ? expf(p[i][j] - lse) : 0.0F;
+          p[i][j] = seen ? expf(p[i][j] - log_sum_exp) : 0.0F;
           ds[i][j] = seen ? p[i][j] * (ds[i][j] - delta) : 0.0F;
         }
       }

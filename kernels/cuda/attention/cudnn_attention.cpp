@@ -21,7 +21,7 @@ using Dims = CudnnGraph::Dims;
 using Tensor = CudnnGraph::Tensor;
 
 // Ids of what the caller gives at each run.
-enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kDelta, kScale, kMinusInfinity, kOne };
+enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLogSumExp, kDout, kDq, kDk, kDv, kDelta, kScale, kMinusInfinity, kOne };
 
 // [batch, heads, seq, head_dim] in rows of `stride` elements.
 Dims matrix_dims(const AttentionLayout& layout, std::int64_t heads) {
@@ -86,7 +86,7 @@ CudnnGraph forward_graph(const AttentionLayout& layout) {
   const Tensor& exponentials = graph.pointwise(CUDNN_POINTWISE_EXP, less, scores());
   const Tensor& sum = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, exponentials, rows());
   const Tensor& log_sum = graph.pointwise(CUDNN_POINTWISE_LOG, sum, rows());
-  graph.pointwise(CUDNN_POINTWISE_ADD, largest, log_sum, rows_in_memory(graph, layout, kLse));
+  graph.pointwise(CUDNN_POINTWISE_ADD, largest, log_sum, rows_in_memory(graph, layout, kLogSumExp));
   const Tensor& p =
       graph.pointwise(CUDNN_POINTWISE_DIV, exponentials, sum, graph.inner(CUDNN_DATA_BFLOAT16, scores_shape));
   graph.matmul(p, v, matrix(graph, layout, kOut, layout.heads, layout.out_stride));
@@ -120,7 +120,7 @@ CudnnGraph backward_graph(const AttentionLayout& layout) {
   const Tensor& vt = transposed_matrix(graph, layout, kV, layout.kv_heads, layout.v_stride);
   const Tensor& out = matrix(graph, layout, kOut, layout.heads, layout.out_stride);
   const Tensor& dout = matrix(graph, layout, kDout, layout.heads, layout.dout_stride);
-  const Tensor& lse = rows_in_memory(graph, layout, kLse);
+  const Tensor& log_sum_exp = rows_in_memory(graph, layout, kLogSumExp);
   const Tensor& scale = graph.scalar(kScale);
 
   // delta = Σ dout·out of every row. The pattern has a factor here, for dropout.
@@ -132,7 +132,7 @@ CudnnGraph backward_graph(const AttentionLayout& layout) {
 
   // The probabilities again, and dV = Pᵀ·dout.
   const Tensor& scaled = graph.pointwise(CUDNN_POINTWISE_MUL, graph.matmul(q, kt, scores()), scale, scores());
-  const Tensor& less = graph.pointwise(CUDNN_POINTWISE_SUB, scaled, lse, scores());
+  const Tensor& less = graph.pointwise(CUDNN_POINTWISE_SUB, scaled, log_sum_exp, scores());
   const Tensor& p = graph.pointwise(CUDNN_POINTWISE_EXP, causal(graph, layout, less), scores());
   multiply_to_keys(graph, layout, p, dout, kDv, layout.dv_stride);
 
@@ -258,7 +258,7 @@ CudnnAttention::Bound CudnnAttention::bind(const AttentionPointers& pointers) co
   give(kK, pointers.k);
   give(kV, pointers.v);
   give(kOut, pointers.out);
-  give(kLse, pointers.lse);
+  give(kLogSumExp, pointers.log_sum_exp);
   give_host(kScale, &scale_);
   give_host(kMinusInfinity, &minus_infinity_);
   if (backward_) {

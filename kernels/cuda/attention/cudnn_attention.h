@@ -28,14 +28,14 @@ struct AttentionLayout {
   auto operator<=>(const AttentionLayout&) const = default;
 };
 
-/// Device memory, 16-byte aligned (`workspace`: 256). The forward pass reads q, k and v and writes out and lse, the
-/// backward pass reads those five and dout and writes dq, dk and dv.
-/// lse: f32 [batch·heads·seq], log Σ exp of the scaled scores, as AttentionForward's.
+/// Device memory, 16-byte aligned (`workspace`: 256). The forward pass reads q, k and v and writes out and log_sum_exp,
+/// the backward pass reads those five and dout and writes dq, dk and dv. log_sum_exp: f32 [batch·heads·seq], log Σ exp
+/// of the scaled scores, as AttentionForward's.
 struct AttentionPointers {
   std::byte* workspace = nullptr;
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* out = nullptr;
-  float* lse = nullptr;
+  float* log_sum_exp = nullptr;
   const void* dout = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };

@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/attention/rope.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/pieces.cuh"
-#include "kernels/cuda/wide.cuh"
+#include "kernels/cuda/vector_access.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -51,7 +51,7 @@ struct Tile {
 
 // Items are (row, head, piece of a half head).
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     rope_kernel(const float* frequencies, int heads, int half, std::int64_t seq_len, const std::int64_t* offset,
                 bool inverse, Stream<T> x, std::int64_t all_rows, Tile tile) {
   __shared__ __align__(16) float sines[kAngles], cosines[kAngles];
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kPieceThreads)
   const auto fetch_from = [&](unsigned first) {
 #pragma unroll
     for (int u = 0; u < kRopeUnroll; ++u) {
-      const unsigned item = first + u * kPieceThreads + threadIdx.x;
+      const unsigned item = first + u * kElementwiseThreads + threadIdx.x;
       if (item >= items) continue;
       const unsigned row = item / per_row, of_row = item - row * per_row, head = of_row / pieces;
       const unsigned pair = (of_row - head * pieces) * kWidth;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kPieceThreads)
   };
   fetch_from(0);
   const std::int64_t first_place = offset != nullptr ? *offset : 0;
-  for (unsigned i = threadIdx.x; i < rows * pairs; i += kPieceThreads) {
+  for (unsigned i = threadIdx.x; i < rows * pairs; i += kElementwiseThreads) {
     const unsigned row = i / pairs, pair = i - row * pairs;
     const auto position = static_cast<float>(place_of(first_row + row, seq_len).piece + first_place);
     const SineCosine turn = sine_cosine(frequencies[first_pair + pair] * position);
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kPieceThreads)
   for (unsigned first = 0; first < items;) {
 #pragma unroll
     for (int u = 0; u < kRopeUnroll; ++u) {
-      if (first + u * kPieceThreads + threadIdx.x >= items) continue;
+      if (first + u * kElementwiseThreads + threadIdx.x >= items) continue;
       float a[kWidth], b[kWidth], left[kWidth], right[kWidth], cosine[kWidth], sine[kWidth];
       unpack<T, kWidth>(raw_a[u], a);
       unpack<T, kWidth>(raw_b[u], b);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kPieceThreads)
       put<T, kWidth>(places[u], left);
       put<T, kWidth>(places[u] + half, right);
     }
-    first += kRopeUnroll * kPieceThreads;
+    first += kRopeUnroll * kElementwiseThreads;
     if (first < items) fetch_from(first);
   }
 }
@@ -119,10 +119,11 @@ void rope(const Launch& launch, const float* frequencies, std::int64_t heads, st
     with_width<T>(vectorizable(x) && half % kVector == 0, [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = heads * (pairs / kWidth);
-      const std::int64_t rows = std::clamp<std::int64_t>(kRopeUnroll * kPieceThreads / per_row, 1, kAngles / pairs);
+      const std::int64_t rows =
+          std::clamp<std::int64_t>(kRopeUnroll * kElementwiseThreads / per_row, 1, kAngles / pairs);
       const dim3 blocks(blocks_for(x.rows, rows), blocks_for(half, pairs));
-      start("rope", launch, rope_kernel<T, kWidth>, blocks, kPieceThreads, 0, frequencies, static_cast<int>(heads),
-            static_cast<int>(half), seq_len, offset, inverse, stream_of<T>(x), x.rows,
+      start("rope", launch, rope_kernel<T, kWidth>, blocks, kElementwiseThreads, 0, frequencies,
+            static_cast<int>(heads), static_cast<int>(half), seq_len, offset, inverse, stream_of<T>(x), x.rows,
             Tile{rows, static_cast<int>(pairs)});
     });
   });

@@ -2,7 +2,7 @@
 #include "kernels/activation_formulas.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/elementwise/activation.h"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {

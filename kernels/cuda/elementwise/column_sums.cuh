@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/wide.cuh"
+#include "kernels/cuda/vector_access.cuh"
 
 namespace weft::cuda {
 

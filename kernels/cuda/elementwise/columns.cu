@@ -1,6 +1,6 @@
 // Biases and windows of columns; see columns.h.
 #include "kernels/cuda/elementwise/columns.h"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -8,16 +8,16 @@ namespace {
 constexpr int kUnroll = 2;  // pieces of a thread, all fetched before any is stored
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     add_bias_kernel(T* y, std::int64_t stride, const T* bias, const std::int64_t* coordinate, std::int64_t per_row,
                     std::int64_t items) {
   if (*coordinate != 0) return;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kPieceThreads * kUnroll) + threadIdx.x;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kElementwiseThreads * kUnroll) + threadIdx.x;
   T* places[kUnroll] = {};
   Raw<T, kWidth> raw[kUnroll], raw_bias[kUnroll];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = first + u * kPieceThreads;
+    const std::int64_t item = first + u * kElementwiseThreads;
     if (item >= items) continue;
     const Place place = place_of(item, per_row);
     places[u] = y + place.row * stride + place.piece * kWidth;
@@ -38,18 +38,18 @@ __global__ void __launch_bounds__(kPieceThreads)
 
 // Copies bits; `narrow` and `wide` are columns of the window's matrix and of the one that it is a window of.
 template <class T, int kWidth, bool kTake>
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     window_kernel(Stream<const T> x, Stream<T> out, const std::int64_t* coordinate, std::int64_t ranks_per_window,
                   std::int64_t narrow, std::int64_t wide, std::int64_t per_row, std::int64_t items) {
   const std::int64_t window = *coordinate / ranks_per_window;
   if (window < 0 || (window + 1) * narrow > wide) return;
   const std::int64_t begin = window * narrow;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kPieceThreads * kUnroll) + threadIdx.x;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kElementwiseThreads * kUnroll) + threadIdx.x;
   Raw<T, kWidth> raw[kUnroll];
   T* places[kUnroll] = {};
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = first + u * kPieceThreads;
+    const std::int64_t item = first + u * kElementwiseThreads;
     if (item >= items) continue;
     const Place place = place_of(item, per_row);
     const std::int64_t col = place.piece * kWidth;
@@ -77,8 +77,9 @@ void window(const Launch& launch, const char* name, const Matrix& x, const std::
     with_width<T>(vectorizable(x) && vectorizable(out), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = out.cols / kWidth, items = out.rows * per_row;
-      start(name, launch, window_kernel<T, kWidth, kTake>, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0,
-            stream_of<const T>(x), stream_of<T>(out), coordinate, ranks_per_window, narrow, wide, per_row, items);
+      start(name, launch, window_kernel<T, kWidth, kTake>, blocks_for(items, kUnroll * kElementwiseThreads),
+            kElementwiseThreads, 0, stream_of<const T>(x), stream_of<T>(out), coordinate, ranks_per_window, narrow,
+            wide, per_row, items);
     });
   });
 }
@@ -93,8 +94,8 @@ void add_bias(const Launch& launch, const Matrix& y, const Matrix& bias, const s
     with_width<T>(vectorizable(y) && vectorizable(bias_row), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = y.cols / kWidth, items = y.rows * per_row;
-      start("add_bias", launch, add_bias_kernel<T, kWidth>, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads,
-            0, data_of<T>(y), y.row_stride, data_of<const T>(bias), coordinate, per_row, items);
+      start("add_bias", launch, add_bias_kernel<T, kWidth>, blocks_for(items, kUnroll * kElementwiseThreads),
+            kElementwiseThreads, 0, data_of<T>(y), y.row_stride, data_of<const T>(bias), coordinate, per_row, items);
     });
   });
 }

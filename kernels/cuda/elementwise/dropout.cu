@@ -1,7 +1,7 @@
 // Dropout; see dropout.h. A piece of 16 bytes begins at a multiple of its number of elements, so that it draws one quad
 // of random words; where rows aren't aligned, each element draws its whole quad.
 #include "kernels/cuda/elementwise/dropout.h"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 #include "kernels/dropout_formula.h"
 
 namespace weft::cuda {
@@ -10,19 +10,19 @@ namespace {
 constexpr int kUnroll = 2;  // pieces of a thread, all fetched before any is stored
 
 template <class T, int kWidth, bool kResidual>
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     dropout_kernel(DropoutMask mask, kernels::DropoutChance chance, Stream<const T> x, Stream<const T> residual,
                    Stream<T> y, std::int64_t cols, std::int64_t per_row, std::int64_t items) {
   const auto seed = static_cast<std::uint64_t>(mask.random[0]);
   const auto step = static_cast<std::uint32_t>(mask.random[1]);
   const std::int64_t first_row = mask.random[2] + mask.row_offset;
   const std::int64_t part = mask.coordinate != nullptr ? *mask.coordinate : 0;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kPieceThreads * kUnroll) + threadIdx.x;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kElementwiseThreads * kUnroll) + threadIdx.x;
   Place places[kUnroll];
   Raw<T, kWidth> raw[kUnroll], raw_residual[kUnroll];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = first + u * kPieceThreads;
+    const std::int64_t item = first + u * kElementwiseThreads;
     if (item >= items) continue;
     places[u] = place_of(item, per_row);
     raw[u] = fetch<T, kWidth>(x.data + places[u].row * x.stride + places[u].piece * kWidth);
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kPieceThreads)
   std::uint32_t kept[kUnroll];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    if (first + u * kPieceThreads >= items) continue;
+    if (first + u * kElementwiseThreads >= items) continue;
     const auto element =
         static_cast<std::uint64_t>(((first_row + places[u].row) * mask.parts + part) * cols + places[u].piece * kWidth);
     static_assert(kernels::kDropoutElements % kWidth == 0);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kPieceThreads)
   }
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    if (first + u * kPieceThreads >= items) continue;
+    if (first + u * kElementwiseThreads >= items) continue;
     float values[kWidth], more[kWidth];
     unpack<T, kWidth>(raw[u], values);
     if constexpr (kResidual) unpack<T, kWidth>(raw_residual[u], more);
@@ -73,8 +73,8 @@ void dropout(const Launch& launch, const DropoutMask& mask, const Matrix& x, con
       constexpr int kWidth = decltype(width)::value;
       const std::int64_t per_row = x.cols / kWidth, items = x.rows * per_row;
       const auto kernel = residual != nullptr ? dropout_kernel<T, kWidth, true> : dropout_kernel<T, kWidth, false>;
-      start("dropout", launch, kernel, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0, mask, chance,
-            stream_of<const T>(x), stream_of<const T>(base), stream_of<T>(y), x.cols, per_row, items);
+      start("dropout", launch, kernel, blocks_for(items, kUnroll * kElementwiseThreads), kElementwiseThreads, 0, mask,
+            chance, stream_of<const T>(x), stream_of<const T>(base), stream_of<T>(y), x.cols, per_row, items);
     });
   });
 }

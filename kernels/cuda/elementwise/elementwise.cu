@@ -1,7 +1,7 @@
 // Add and row selection; see elementwise.h.
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/elementwise/elementwise.h"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -35,8 +35,8 @@ void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index
   if (x.rows == 0 || x.cols == 0) return;
   with_float_type(x.dtype, [&]<class From>(From*) {
     with_float_type(out.dtype, [&]<class To>(To*) {
-      start("select_row", launch, select_row_kernel<From, To>, blocks_for(x.cols, kPieceThreads), kPieceThreads, 0,
-            data_of<const From>(x), x.rows, x.cols, x.row_stride, index, data_of<To>(out));
+      start("select_row", launch, select_row_kernel<From, To>, blocks_for(x.cols, kElementwiseThreads),
+            kElementwiseThreads, 0, data_of<const From>(x), x.rows, x.cols, x.row_stride, index, data_of<To>(out));
     });
   });
 }

@@ -9,8 +9,8 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/embedding.h"
-#include "kernels/cuda/pieces.cuh"
-#include "kernels/cuda/wide.cuh"
+#include "kernels/cuda/vector_access.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -31,18 +31,18 @@ __device__ std::int64_t row_of(std::int64_t token, std::int64_t table_rows, cons
 }
 
 template <class T, int kWidth, bool kPositions>
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     embedding_forward_kernel(const std::int32_t* tokens, Stream<const T> wte, std::int64_t wte_rows,
                              Stream<const T> wpe, std::int64_t wpe_rows, std::int64_t seq_len,
                              const std::int64_t* offset, Stream<T> out, const std::int64_t* coordinate,
                              std::int64_t per_row, std::int64_t items, Fault* fault) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kPieceThreads * kUnroll) + threadIdx.x;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kElementwiseThreads * kUnroll) + threadIdx.x;
   const std::int64_t first_place = kPositions && offset != nullptr ? *offset : 0;
   Place of_items[kUnroll];
   std::int32_t of_rows[kUnroll];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = first + u * kPieceThreads;
+    const std::int64_t item = first + u * kElementwiseThreads;
     if (item >= items) continue;
     of_items[u] = place_of(item, per_row);
     of_rows[u] = tokens[of_items[u].row];
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kPieceThreads)
   T* places[kUnroll] = {};
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    if (first + u * kPieceThreads >= items) continue;
+    if (first + u * kElementwiseThreads >= items) continue;
     const Place place = of_items[u];
     const std::int64_t col = place.piece * kWidth;
     bool ok = false;
@@ -122,10 +122,10 @@ struct Sorting {
   }
 };
 
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     number_rows_kernel(const std::int32_t* tokens, std::int64_t count, std::int64_t vocab,
                        const std::int64_t* coordinate, std::uint32_t* keys, std::int32_t* rows, Fault* fault) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kPieceThreads + threadIdx.x;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x;
   if (i >= count) return;
   bool ok = false;
   const std::int64_t row = row_of(tokens[i], vocab, coordinate, fault, ok);
@@ -134,9 +134,9 @@ __global__ void __launch_bounds__(kPieceThreads)
 }
 
 // begins[v] = the number of tokens below v, by bisection.
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     find_begins_kernel(const std::uint32_t* sorted, std::int64_t count, std::int64_t vocab, std::int32_t* begins) {
-  const std::int64_t v = static_cast<std::int64_t>(blockIdx.x) * kPieceThreads + threadIdx.x;
+  const std::int64_t v = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x;
   if (v > vocab) return;
   std::int64_t low = 0, high = count;
   while (low < high) {
@@ -272,8 +272,8 @@ void embedding_forward(const Launch& launch, const Matrix& tokens, const Matrix&
       const std::int64_t per_row = out.cols / kWidth, items = out.rows * per_row;
       const auto kernel =
           wpe != nullptr ? embedding_forward_kernel<T, kWidth, true> : embedding_forward_kernel<T, kWidth, false>;
-      start("embedding_forward", launch, kernel, blocks_for(items, kUnroll * kPieceThreads), kPieceThreads, 0,
-            tokens.i32(), stream_of<const T>(wte), wte.rows, stream_of<const T>(table), table.rows, seq_len, offset,
+      start("embedding_forward", launch, kernel, blocks_for(items, kUnroll * kElementwiseThreads), kElementwiseThreads,
+            0, tokens.i32(), stream_of<const T>(wte), wte.rows, stream_of<const T>(table), table.rows, seq_len, offset,
             stream_of<T>(out), coordinate, per_row, items, launch.fault);
     });
   });
@@ -285,13 +285,13 @@ void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix
   if (vocab == 0 || cols == 0) return;
   Sorting sorting(count, cols, vocab, launch.scratch);
   if (count > 0) {
-    start("embedding_backward: rows", launch, number_rows_kernel, blocks_for(count, kPieceThreads), kPieceThreads, 0,
-          tokens.i32(), count, vocab, coordinate, sorting.tokens, sorting.rows, launch.fault);
+    start("embedding_backward: rows", launch, number_rows_kernel, blocks_for(count, kElementwiseThreads),
+          kElementwiseThreads, 0, tokens.i32(), count, vocab, coordinate, sorting.tokens, sorting.rows, launch.fault);
     check(sorting.sort(sorting.temporary, sorting.temporary_bytes, count, vocab, launch.stream),
           "embedding_backward: sort");
   }
-  start("embedding_backward: begins", launch, find_begins_kernel, blocks_for(vocab + 1, kPieceThreads), kPieceThreads,
-        0, sorting.sorted_tokens, count, vocab, sorting.begins);
+  start("embedding_backward: begins", launch, find_begins_kernel, blocks_for(vocab + 1, kElementwiseThreads),
+        kElementwiseThreads, 0, sorting.sorted_tokens, count, vocab, sorting.begins);
   with_float_type(dout.dtype, [&]<class T>(T*) {
     with_columns(vectorizable(dout) && vectorizable(dwte), [&](auto width) {
       constexpr int kWidth = decltype(width)::value;

@@ -4,7 +4,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/column_sums.cuh"
 #include "kernels/cuda/gemm/bias_gradient.h"
-#include "kernels/cuda/wide.cuh"
+#include "kernels/cuda/vector_access.cuh"
 
 namespace weft::cuda {
 namespace {

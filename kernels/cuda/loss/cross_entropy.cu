@@ -2,9 +2,9 @@
 // and the gradient if it fits there, else it reads the row again, mostly from the L2 cache.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/loss/cross_entropy.h"
-#include "kernels/cuda/loss/power_sums.cuh"
+#include "kernels/cuda/loss/exponential_sum.cuh"
 #include "kernels/cuda/loss/softmax_gradient.cuh"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kMostThreads)
     return;
   }
   const float picked = to_float(x[target]);
-  const PowerSum sum = power_sum<T, kWidth, kStaged>(x, vocab, stage, shared);
+  const ExponentialSum sum = exponential_sum<T, kWidth, kStaged>(x, vocab, stage, shared);
   const float reference = reference_of(sum.top);
   if (threadIdx.x == 0) {
     const double log_sum = static_cast<double>(logf(sum.total)) + static_cast<double>(reference);
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kMostThreads)
   if (grad_scale == nullptr) return;
   const float scale = *grad_scale, factor = scale / sum.total;
   // p − 1 is taken in fp32, before the rounding to T.
-  const float at_target = (power(picked, reference) / sum.total - 1.0F) * scale;
+  const float at_target = (exponential(picked, reference) / sum.total - 1.0F) * scale;
   write_softmax_gradient<T, kWidth, kStaged>(x, stage, cols, vocab, {reference, factor, target, at_target});
 }
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/loss/power_sums.cuh"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/loss/exponential_sum.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 
@@ -18,7 +18,7 @@ struct SoftmaxGradient {
 };
 
 /// Writes it over the row's logits, from the first `tokens` of them (in shared memory `stage` if kStaged, as
-/// power_sum() left them), and zeros behind them up to `cols`. All of the block's threads take part.
+/// exponential_sum() left them), and zeros behind them up to `cols`. All of the block's threads take part.
 template <class T, int kWidth, bool kStaged>
 __device__ inline void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::int64_t cols, std::int64_t tokens,
                                               const SoftmaxGradient& of) {
@@ -43,7 +43,7 @@ __device__ inline void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage,
       float values[kWidth];
       unpack<T, kWidth>(raw[u], values);
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) values[i] = power(values[i], of.reference) * of.factor;
+      for (int i = 0; i < kWidth; ++i) values[i] = exponential(values[i], of.reference) * of.factor;
       if (of.target >= col && of.target < col + kWidth) {
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) values[i] = col + i == of.target ? of.at_target : values[i];

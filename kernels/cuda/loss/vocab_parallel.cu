@@ -2,10 +2,10 @@
 #include <stdexcept>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/loss/power_sums.cuh"
+#include "kernels/cuda/loss/exponential_sum.cuh"
 #include "kernels/cuda/loss/softmax_gradient.cuh"
 #include "kernels/cuda/loss/vocab_parallel.h"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kMostThreads)
   const Columns columns(part, cols);
   const T* x = logits.data + row * logits.stride;
   // Nothing but −∞ adds up to 0; a NaN that the largest passes over is found by the sum.
-  const PowerSum sum = power_sum<T, kWidth, false>(x, columns.tokens, nullptr, shared);
+  const ExponentialSum sum = exponential_sum<T, kWidth, false>(x, columns.tokens, nullptr, shared);
   if (threadIdx.x == 0) {
     float* out = statistics + row * 3;
     out[0] = sum.top;

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/wide.cuh"
+#include "kernels/cuda/vector_access.cuh"
 
 namespace weft::cuda::norm {
 

@@ -10,11 +10,12 @@
 #include "runtime/execute/cpu/communicator_set.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
-#include "runtime/execute/tuning/gemm_tuning.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
 namespace weft {
+
+class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
 
 struct CpuExecutorOptions {
   int rank = 0;

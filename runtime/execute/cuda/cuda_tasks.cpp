@@ -191,7 +191,7 @@ class CudaTaskOf final : public CudaTask {
                                      .k = pointer(1),
                                      .v = pointer(2),
                                      .out = pointer(3),
-                                     .lse = arguments_[4].f32(),
+                                     .log_sum_exp = arguments_[4].f32(),
                                      .dout = pointer(5),
                                      .dq = pointer(6),
                                      .dk = pointer(7),

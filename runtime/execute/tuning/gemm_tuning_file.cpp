@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -15,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/files/checksum.h"
-#include "base/files/json_file.h"
+#include "base/files/document.h"
 #include "base/files/mapped_file.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 
@@ -28,7 +26,6 @@ using nlohmann::ordered_json;
 constexpr std::string_view kDeviceLibrary = "cuBLASLt";
 constexpr const char* kFormat = "weft-gemm-tuning";
 constexpr std::int64_t kVersion = 1;
-constexpr const char* kChecksum = "crc32c";
 constexpr const char* kEpilogue = "epilogue";  // of products that have one
 constexpr const char* kTuneAgain = "`weft tune` makes one here; --gemm-tuning none: the default methods";
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;  // rows, columns, strides
@@ -48,29 +45,6 @@ ordered_json product_json(const GemmChoice& choice) {
   return product;
 }
 
-std::string checksum_of(json document) {
-  document.erase(kChecksum);
-  const std::string text = document.dump();  // keys in their one order, without blanks
-  return Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
-}
-
-std::int64_t number_of(const json& value, std::int64_t least, std::int64_t most, const std::string& where) {
-  const bool integer = value.is_number_integer() &&
-                       (!value.is_number_unsigned() || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most));
-  if (integer && value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most) {
-    return value.get<std::int64_t>();
-  }
-  throw UserError(fmt::format("{} is {}", where, value.dump()), fmt::format("an integer from {} to {}", least, most),
-                  kTuneAgain);
-}
-
-DType dtype_of(const json& value, const std::string& where) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    if (value == std::string(to_string(dtype))) return dtype;
-  }
-  throw UserError(fmt::format("{} is {}", where, value.dump()), "f32 or bf16", kTuneAgain);
-}
-
 bool can_run(const GemmMethod& method, const GemmProblem& p) {
   if (const auto* on_cpu = std::get_if<cpu::GemmMethod>(&method)) {
     return cpu::can_run(*on_cpu, p.shape(), p.inputs, p.output);
@@ -80,38 +54,26 @@ bool can_run(const GemmMethod& method, const GemmProblem& p) {
   return cpu::layout_fits(layout, p.shape(), p.inputs);
 }
 
-Epilogue epilogue_of(const json& value, const std::string& where) {
-  for (const Epilogue epilogue : {Epilogue::gelu, Epilogue::gelu_gradient}) {
-    if (value == std::string(to_string(epilogue))) return epilogue;
-  }
-  throw UserError(fmt::format("{} is {}", where, value.dump()), "gelu or gelu_gradient", kTuneAgain);
-}
-
-GemmChoice choice_from_json(const json& product, const std::string& where) {
+GemmChoice choice_of(const DocumentValue& product) {
   GemmProblem p;
-  const auto size = [&](const char* key) {
-    return number_of(product.at(key), 1, kLongest, fmt::format("{}: {}", where, key));
-  };
+  const auto size = [&](const char* key) { return product[key].integer(1, kLongest); };
   p.m = size("m"), p.n = size("n"), p.k = size("k");
-  product.at("trans_a").get_to(p.trans_a);
-  product.at("trans_b").get_to(p.trans_b);
-  product.at("accumulate").get_to(p.accumulate);
-  product.at("bias").get_to(p.has_bias);
-  p.inputs = dtype_of(product.at("inputs"), where + ": inputs");
-  p.output = dtype_of(product.at("output"), where + ": output");
-  const json& strides = product.at("strides");
-  for (std::size_t i = 0; i < p.strides.size(); ++i) {
-    p.strides[i] = number_of(strides.at(i), 1, kLongest, where + ": a stride");
+  p.trans_a = product["trans_a"].boolean();
+  p.trans_b = product["trans_b"].boolean();
+  p.accumulate = product["accumulate"].boolean();
+  p.has_bias = product["bias"].boolean();
+  p.inputs = product["inputs"].one_of({DType::f32, DType::bf16});
+  p.output = product["output"].one_of({DType::f32, DType::bf16});
+  const auto strides = product["strides"].items(p.strides.size(), "the strides of A, B and C");
+  for (std::size_t i = 0; i < p.strides.size(); ++i) p.strides[i] = strides[i].integer(1, kLongest);
+  if (const auto epilogue = product.find(kEpilogue)) {
+    p.epilogue = epilogue->one_of({Epilogue::gelu, Epilogue::gelu_gradient});
   }
-  if (product.contains(kEpilogue)) p.epilogue = epilogue_of(product.at(kEpilogue), where + ": epilogue");
-  const auto name = product.at("method").get<std::string>();
-  const std::optional<GemmMethod> method = parse_gemm_method(name);
+  const std::optional<GemmMethod> method = parse_gemm_method(product["method"].text());
   if (!method || !can_run(*method, p)) {
-    throw UserError(
-        fmt::format("{}: the method \"{}\"", where, name),
-        "one that this version has for the product here, with nn, nt or tn at its end if it copies operands "
-        "into another layout than their own",
-        kTuneAgain);
+    product["method"].refuse(
+        "one that this version has for the product here, with nn, nt or tn at its end if it copies operands into "
+        "another layout than their own");
   }
   return {p, *method};
 }
@@ -128,34 +90,6 @@ void expect_this_machine(const TuningMachine& machine, const std::string& name) 
   expect(machine.library, here.library, "library");
 }
 
-TunedGemms tuned_from_json(const json& document, const std::string& name) {
-  TunedGemms tuned;
-  document.at("isa").get_to(tuned.machine.isa);
-  document.at("library").get_to(tuned.machine.library);
-  tuned.threads = static_cast<int>(number_of(document.at("threads"), 1, 4096, name + ": threads"));
-  const json& products = document.at("products");
-  if (!products.is_array() || products.size() > kMostProducts) {
-    throw UserError(fmt::format("{}: products is no array of up to {}", name, kMostProducts), "", kTuneAgain);
-  }
-  // Last of the whole, but before the parts: a method that can't run here is no news on another machine.
-  if (const std::string checksum = checksum_of(document); document.at(kChecksum) != checksum) {
-    throw UserError(fmt::format("{} has the checksum {}", name, checksum),
-                    document.at(kChecksum).dump() + ", as it says itself: it was altered", kTuneAgain);
-  }
-  expect_this_machine(tuned.machine, name);
-  std::vector<GemmChoice> choices;
-  std::set<GemmProblem> known;
-  for (const json& product : products) {
-    choices.push_back(choice_from_json(product, fmt::format("{}: product {}", name, choices.size() + 1)));
-    if (!known.insert(choices.back().problem).second) {
-      throw UserError(fmt::format("{} has the product {} twice", name, to_string(choices.back().problem)), "each once",
-                      kTuneAgain);
-    }
-  }
-  tuned.table = GemmTuning(std::move(choices));
-  return tuned;
-}
-
 }  // namespace
 
 std::string to_json(const TunedGemms& tuned) {
@@ -167,25 +101,34 @@ std::string to_json(const TunedGemms& tuned) {
   document["threads"] = tuned.threads;
   document["products"] = ordered_json::array();
   for (const GemmChoice& choice : tuned.table.choices()) document["products"].push_back(product_json(choice));
-  document[kChecksum] = checksum_of(json::parse(document.dump()));
+  document[kChecksumKey] = checksum_of_rest(json::parse(document.dump()));
   return json_lines(document);
 }
 
 TunedGemms parse_gemm_tuning(std::string_view json_text, const std::string& name) {
-  const json document = parse_json(json_text, name);
-  if (!document.is_object() || document.value("format", json()) != kFormat) {
-    throw UserError(name + " isn't a table of tuned matrix products", "a file that `weft tune` has written",
-                    kTuneAgain);
+  const Document document = read_json(json_text, name, {.fix = kTuneAgain});
+  const DocumentValue in = document.of_format("a table of tuned matrix products", kFormat, kVersion);
+  TunedGemms tuned;
+  tuned.machine.isa = in["isa"].text();
+  tuned.machine.library = in["library"].text();
+  tuned.threads = static_cast<int>(in["threads"].integer(1, 4096));
+  const std::vector<DocumentValue> products = in["products"].items();
+  if (products.size() > kMostProducts) {
+    in["products"].refuse(fmt::format("has {} items", products.size()), fmt::format("up to {}", kMostProducts));
   }
-  if (document.value("version", json()) != kVersion) {
-    throw UserError(fmt::format("{} has version {}", name, document.value("version", json()).dump()),
-                    fmt::format("version {}", kVersion), kTuneAgain);
+  // Last of the whole, but before the parts: a method that can't run here is no news on another machine.
+  expect_checksum(in);
+  expect_this_machine(tuned.machine, name);
+  std::vector<GemmChoice> choices;
+  std::set<GemmProblem> known;
+  for (const DocumentValue& product : products) {
+    choices.push_back(choice_of(product));
+    if (!known.insert(choices.back().problem).second) {
+      product.refuse(fmt::format("is the product {} twice", to_string(choices.back().problem)), "each once");
+    }
   }
-  try {
-    return tuned_from_json(document, name);
-  } catch (const json::exception& error) {
-    throw UserError(name + " is damaged: " + error.what(), "a file that `weft tune` has written", kTuneAgain);
-  }
+  tuned.table = GemmTuning(std::move(choices));
+  return tuned;
 }
 
 std::string read_gemm_tuning_text(const std::filesystem::path& path) {
@@ -194,7 +137,7 @@ std::string read_gemm_tuning_text(const std::filesystem::path& path) {
     throw UserError(fmt::format("{} is larger than {} bytes", in_quotes(path), kLargestFile),
                     "a file that `weft tune` has written", kTuneAgain);
   }
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  return std::string(file.text());
 }
 
 std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,

@@ -1,20 +1,19 @@
 #include "runtime/policy/scheduling/lhs_rules.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <string>
 
 #include "base/error.h"
+#include "base/files/text_file.h"
+#include "base/files/toml_document.h"
 
 namespace weft {
 namespace {
 
-constexpr std::size_t kLargestFile = 64 * 1024;  // it bounds the depth of tables, which toml++ takes down recursively
-constexpr std::string_view kFix = "write it as in examples/lhs_rules.toml";
+constexpr const char* kFix = "write it as in examples/lhs_rules.toml";
 
 struct RuleText {
   LhsRule rule;
@@ -60,22 +59,6 @@ std::vector<LhsRule> completed(std::vector<LhsRule> rules) {
   return rules;
 }
 
-std::string text_of_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kLargestFile + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (!in.is_open() || in.bad()) {
-    throw UserError(fmt::format("can't read the rules {}", path.string()), "a TOML file with a list `rules`",
-                    "check the path");
-  }
-  if (text.size() > kLargestFile) {
-    throw UserError(fmt::format("{} is larger than {} bytes", path.string(), kLargestFile), "a list of rules",
-                    std::string(kFix));
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string_view to_string(LhsRule rule) {
@@ -98,32 +81,14 @@ std::vector<LhsRule> parse_lhs_rules(std::string_view text) {
 }
 
 std::vector<LhsRule> read_lhs_rules(const std::filesystem::path& path) {
-  const auto place = [&](const toml::node& node) {
-    return fmt::format("{}, line {}", path.string(), node.source().begin.line);
-  };
-  toml::table document;
-  try {
-    document = toml::parse(text_of_file(path));
-  } catch (const toml::parse_error& error) {
-    throw UserError(fmt::format("{}, line {}: {}", path.string(), error.source().begin.line, error.description()),
-                    "TOML", std::string(kFix));
-  }
-  for (const auto& [key, node] : document) {
-    if (key.str() == "rules") continue;
-    throw UserError(fmt::format("{}: unknown key \"{}\"", place(node), std::string(key.str())), "rules, a list",
-                    std::string(kFix));
-  }
-  const toml::node* list = document.get("rules");
-  if (list == nullptr || !list->is_array() || list->as_array()->empty()) {
-    throw UserError(fmt::format("{} has no list of rules", path.string()), "rules, a list of at least one",
-                    std::string(kFix));
-  }
+  const std::string text =
+      read_text_file(path, "the file of rules", kLargestToml, "a TOML file with a list `rules`", kFix);
+  const Document document = read_toml(text, path.string(), kFix);
+  document.root().only({"rules"});
+  const std::vector<DocumentValue> names = document.root()["rules"].items();
+  if (names.empty()) document.root()["rules"].refuse("a list of at least one rule");
   std::vector<LhsRule> rules;
-  for (const toml::node& node : *list->as_array()) {
-    const auto* name = node.as_string();
-    if (name == nullptr) throw UserError(fmt::format("{}: no text", place(node)), "names of rules", std::string(kFix));
-    add_rule(rules, name->get(), place(node), "each in quotes");
-  }
+  for (const DocumentValue& name : names) add_rule(rules, name.text(), name.where(), "each in quotes");
   return completed(std::move(rules));
 }
 

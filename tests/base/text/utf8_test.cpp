@@ -34,5 +34,14 @@ TEST(Utf8, WhatMayBecomeACharacterBreaksOff) {
   for (const char* text : {"", "a", "\x80", "\xff", "\xe2z", "\xc3\xa9"}) EXPECT_FALSE(breaks_off(text)) << text;
 }
 
+TEST(Utf8, CharactersAreWrittenAsTheyAreRead) {
+  for (const std::uint32_t code : {0x0U, 0x7FU, 0x80U, 0x7FFU, 0x800U, 0xFFFFU, 0x10000U, 0x10FFFFU}) {
+    std::string text;
+    append_character(text, code);
+    EXPECT_EQ(first_character(text).code, code);
+    EXPECT_EQ(first_character(text).length, text.size());
+  }
+}
+
 }  // namespace
 }  // namespace weft

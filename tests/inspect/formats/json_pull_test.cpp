@@ -87,7 +87,7 @@ TEST(JsonPull, NamesThePlaceOfWhatItRefuses) {
     EXPECT_NE(message.find(part), std::string::npos) << text << "\n" << message;
   };
   const auto skip = [](JsonPull& in) { in.skip(); };
-  expect("\n\n  [1 2]", skip, "f, line 3, byte 7: found '2'; expected ',' or ']'");
+  expect("\n\n  [1 2]", skip, "f line 3 byte 7: found '2'; expected ',' or ']'");
   expect("{\"a\" 1}", skip, "expected ':'");
   expect("{\"a\": 1,}", skip, "found '}'; expected a text");
   expect("[1,]", skip, "found ']'");

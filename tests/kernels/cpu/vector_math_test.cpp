@@ -1,4 +1,4 @@
-// Powers, logistics and sine/cosine against double precision over their range, and at its ends.
+// Exponentials, logistics and sine/cosine against double precision over their range, and at its ends.
 #include "kernels/cpu/vector_math.h"
 
 #include <gtest/gtest.h>

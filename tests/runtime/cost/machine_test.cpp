@@ -54,6 +54,14 @@ TEST(Machine, ReadsNumbersPlainAndWithTheirSources) {
   EXPECT_EQ(machine.provenance[0].key, "device.flops-bf16");
   EXPECT_EQ(machine.provenance[0].source, "a paper");
   EXPECT_EQ(machine.provenance[0].status, "unverified");
+  const Machine sourced =
+      parse_machine(replaced(kSmall, "per-node = 2", "per-node = {value = 3, source = \"a page\"}") +
+                        "[[slowdown]]\nfactor = {value = 2, status = \"assumed\"}\n",
+                    "box.toml");
+  EXPECT_EQ(sourced.devices_per_node, 3);
+  ASSERT_EQ(sourced.provenance.size(), 3U);
+  EXPECT_EQ(sourced.provenance[0].key, "devices-per-node");
+  EXPECT_EQ(sourced.provenance[2].key, "slowdown.factor");
 }
 
 TEST(Machine, ReadsTables) {
@@ -104,21 +112,21 @@ TEST(Machine, RefusesWithFileLineAndWhatWasMeant) {
            {replaced(kSmall, "latency = 1e-6", "latensy = 1e-6"), {"box.toml line 9", "did you mean node.latency?"}},
            {kSmall + "prts = 4\n", {"box.toml line 14", "unknown key network.prts", "did you mean network.ports?"}},
            {replaced(kSmall, "[network]", "[netwrk]"), {"line 11", "did you mean network?"}},
-           {replaced(kSmall, "memory-bandwidth = 1e11\n", ""), {"line 3", "device.memory-bandwidth is missing"}},
-           {replaced(kSmall, "= 1e12", "= \"1e12\""), {"line 4", "device.flops-f32 is text", "a number"}},
-           {replaced(kSmall, "= 1e12", "= -1"), {"line 4", "device.flops-f32 = -1", "above 0"}},
+           {replaced(kSmall, "memory-bandwidth = 1e11\n", ""), {"line 3", "device has no memory-bandwidth"}},
+           {replaced(kSmall, "= 1e12", "= \"1e12\""), {"line 4", "device.flops-f32 is \"1e12\"", "a number"}},
+           {replaced(kSmall, "= 1e12", "= -1"), {"line 4", "device.flops-f32 is -1", "above 0"}},
            {replaced(kSmall, "= 1e12", "= inf"), {"line 4", "inf"}},
            {replaced(kSmall, "= 1e12", "= nan"), {"line 4", "nan"}},
-           {replaced(kSmall, "per-node = 2", "per-node = 2.5"), {"line 2", "a whole number"}},
-           {replaced(kSmall, "per-node = 2", "per-node = 0"), {"line 2", "at least 1"}},
+           {replaced(kSmall, "per-node = 2", "per-node = 2.5"), {"line 2", "devices-per-node is 2.5", "an integer"}},
+           {replaced(kSmall, "per-node = 2", "per-node = 0"), {"line 2", "an integer from 1"}},
            {replaced(kSmall, "value = 4e12", "valu = 4e12"), {"line 5", "device.flops-bf16.value"}},
-           {kSmall + "[[slowdown]]\nfactor = 0.5\n", {"line 15", "slowdown.factor = 0.5", "at least 1"}},
+           {kSmall + "[[slowdown]]\nfactor = 0.5\n", {"line 15", "slowdown[0].factor is 0.5", "from 1 to 1000"}},
            {kSmall + "[[slowdown]]\ncompute = \"gem\"\nfactor = 2\n", {"line 15", "did you mean \"gemm\"?"}},
            {kSmall + "[slowdown]\nfactor = 2\n", {"line 14", "[[slowdown]]"}},
            {kSmall + "bandwidth = 3\n", {"line 14"}},
            {kSmall + "latency_ = \n", {"line 14"}},
            {replaced(kSmall, "memory-bytes", "memory_bytes = 3\nmemory-bytes"), {"given twice"}},
-           {"", {"name is missing"}},
+           {"", {"has no name"}},
            {std::string(100'000, '#'), {"larger than"}}}) {
     const std::string message = refusal(text);
     for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;

@@ -72,21 +72,21 @@ TEST(ProfileFile, TimesAreRoundedToATenthOfANanosecond) {
 TEST(ProfileFile, OtherFilesAreRefused) {
   for (const std::string text : {"", "{", "weft", "\xff\xfe"}) EXPECT_NE(refusal(text), "") << text;
   for (const std::string text : {"[]", "1", "{}", R"({"format": "weft-plan"})"}) {
-    EXPECT_TRUE(says(refusal(text), "p.json is no profile")) << refusal(text);
+    EXPECT_TRUE(says(refusal(text), "p.json isn't a profile")) << refusal(text);
     EXPECT_TRUE(says(refusal(text), "`weft profile` makes one")) << refusal(text);
   }
-  EXPECT_TRUE(says(refusal(changed([](json& d) { d["version"] = 1; })), "p.json is of version 1"));
-  EXPECT_TRUE(says(refusal(changed([](json& d) { d.erase("version"); })), "of version null"));
+  EXPECT_TRUE(says(refusal(changed([](json& d) { d["version"] = 1; })), "p.json has version 1"));
+  EXPECT_TRUE(says(refusal(changed([](json& d) { d.erase("version"); })), "p.json has no version"));
 }
 
 TEST(ProfileFile, EveryPartMustBeThere) {
   for (const char* key : {"machine", "grid", "threads", "entries", "slowdowns"}) {
     const std::string message = refusal(changed([&](json& d) { d.erase(key); }));
-    EXPECT_TRUE(says(message, std::string("has no \"") + key + "\"")) << message;
+    EXPECT_TRUE(says(message, std::string("p.json has no ") + key + ";")) << message;
   }
   for (const char* key : {"signature", "ns", "deviation_ns", "samples", "cpu_ns", "beside_ns"}) {
     const std::string message = refusal(changed([&](json& d) { d["entries"][1].erase(key); }));
-    EXPECT_TRUE(says(message, std::string("entry 2 has no \"") + key + "\"")) << message;
+    EXPECT_TRUE(says(message, std::string("entries[1] has no ") + key + ";")) << message;
   }
 }
 

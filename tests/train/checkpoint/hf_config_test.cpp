@@ -174,7 +174,7 @@ TEST(HfConfig, ReadsTheTypeOfTheWeights) {
 
 TEST(HfConfig, RefusesNumbersOutOfRange) {
   EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", std::int64_t{1} << 62)),
-                        {"n_embd is 4611686018427387904", "a whole number from 0 to 1000000000"}));
+                        {"n_embd is 4611686018427387904", "an integer from 0 to 1000000000"}));
   EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_layer", std::uint64_t{1} << 63)), {"n_layer is 9223372036854775808"}));
   EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_head", -12)), {"n_head is -12"}));
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", std::int64_t{1} << 62)), {"head_dim is 46"}));
@@ -185,10 +185,10 @@ TEST(HfConfig, RefusesNumbersOutOfRange) {
 
 TEST(HfConfig, RefusesWhatIsMissingOrMisshapen) {
   EXPECT_TRUE(has_parts(refusal("{}"), {"model_type is absent"}));
-  EXPECT_TRUE(has_parts(refusal("[]"), {"isn't an object"}));
+  EXPECT_TRUE(has_parts(refusal("[]"), {"config.json is []", "an object"}));
   EXPECT_TRUE(has_parts(refusal("{"), {"config.json isn't valid JSON"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", nullptr)), {"has no n_embd"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", "768")), {"n_embd is \"768\"", "a whole number"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", nullptr)), {"n_embd is null"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", "768")), {"n_embd is \"768\"", "an integer"}));
   EXPECT_TRUE(has_parts(refusal(with(kGpt2, "layer_norm_epsilon", "x")), {"layer_norm_epsilon", "a number"}));
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "tie_word_embeddings", 1)), {"tie_word_embeddings", "true or false"}));
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", 2)), {"rope_scaling is 2", "an object"}));

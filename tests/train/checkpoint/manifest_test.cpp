@@ -73,7 +73,7 @@ TEST(Manifest, FilesStayInTheirFolder) {
   for (const std::string name : {"../part", "a/b", "..", ".", "", "/etc/passwd"}) {
     Manifest manifest = sample();
     manifest.files[name] = {1, "00000000"};
-    EXPECT_TRUE(has_parts(refusal(manifest), {"lists a file '" + name + "'", "names without folders"})) << name;
+    EXPECT_TRUE(has_parts(refusal(manifest), {"is a file '" + name + "'", "names without folders"})) << name;
   }
 }
 
@@ -88,7 +88,7 @@ TEST(Manifest, ShardsStayInTheirTensor) {
   EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.range_end = 25; }), {"range up to 25", "at most 24"}));
   EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.range_begin = 17; }), {"[17,16]"}));
   EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.global_shape = {8}; }), {"a block of 2 dimensions", "1"}));
-  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.file = "other"; }), {"in a file 'other'", "listed files"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.file = "other"; }), {"file is \"other\"", "listed files"}));
   EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.entry = "b.m"; }), {"'b.m' a second time"}));
   constexpr std::uint64_t kHuge = std::uint64_t{1} << 40;
   EXPECT_TRUE(has_parts(with([](StoredShard& s) {
@@ -102,17 +102,17 @@ TEST(Manifest, NumbersAreCounts) {
   for (const std::string value : {"-1", "1.5", "\"12\"", "null", "18446744073709551616", "18446744073709551615"}) {
     EXPECT_TRUE(has_parts(refusal("\"step\": 12", "\"step\": " + value), {"step is"})) << value;
   }
-  EXPECT_TRUE(has_parts(refusal("[8,16]", "[8,-16]"), {"range is -16"}));
+  EXPECT_TRUE(has_parts(refusal("[8,16]", "[8,-16]"), {"shards[0].range[1] is -16"}));
   EXPECT_TRUE(has_parts(refusal("[8,16]", "[8]"), {"range is [8]", "[begin, end]"}));
-  EXPECT_TRUE(has_parts(refusal("\"bytes\":4321", "\"bytes\":true"), {"bytes of part.safetensors is true"}));
+  EXPECT_TRUE(has_parts(refusal("\"bytes\":4321", "\"bytes\":true"), {"files.\"part.safetensors\".bytes is true"}));
 }
 
 TEST(Manifest, OtherDocumentsAreRefused) {
   for (const std::string text : {"", "[]", "1", "{}", "{\"format\": 1}", "{\"format\": \"weft-checkpoint\"}"}) {
     EXPECT_NE(message_of<UserError>([&] { parse_manifest(text, "m"); }), "") << text;
   }
-  EXPECT_TRUE(has_parts(refusal("\"shards\"", "\"shard\""), {"m is damaged", "shards"}));
-  EXPECT_TRUE(has_parts(refusal("\"content\":\"m\"", "\"content\":1"), {"m is damaged"}));
+  EXPECT_TRUE(has_parts(refusal("\"shards\"", "\"shard\""), {"m has no shards"}));
+  EXPECT_TRUE(has_parts(refusal("\"content\":\"m\"", "\"content\":1"), {"content is 1"}));
 }
 
 }  // namespace

@@ -13,21 +13,21 @@
 
 #include "graph/task_signature.h"
 #include "ops/lower.h"
-#include "tests/train/lab_run.h"
+#include "tests/train/benchmark_run.h"
 #include "train/step/step_config.h"
 
 namespace weft {
 namespace {
 
 TEST(MeasureProfile, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
-  on_ranks(lab_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const RunConfig& config) {
-    StepLab lab(world, config, {"program", "serial"});
+  on_ranks(benchmark_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const RunConfig& config) {
+    PolicyBenchmark benchmark(world, config, {"program", "serial"});
     Profile profile = measure_profile(world, config, 1, 1, [](const std::string&) {});
     const Profile before = profile;
     profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
     SerialSamples samples(world);
-    for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(lab, 1), 0);
-    samples.write(lab.plan(1), profile);
+    for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(benchmark, 1), 0);
+    samples.write(benchmark.plan(1), profile);
     EXPECT_GE(profile.computing_factor, 1);
     ASSERT_EQ(profile.entries.size(), before.entries.size());
     for (std::size_t i = 0; i < before.entries.size(); ++i) {
@@ -43,7 +43,7 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   std::mutex mutex;
   std::vector<Profile> profiles;
   std::vector<std::string> told;
-  on_ranks(lab_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const RunConfig& config) {
+  on_ranks(benchmark_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const RunConfig& config) {
     const Profile profile = measure_profile(world, config, 2, 1, [&](const std::string& line) {
       EXPECT_EQ(world.rank(), 0);
       told.push_back(line);
@@ -52,7 +52,7 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
     profiles.push_back(profile);
   });
   ASSERT_EQ(profiles.size(), 4U);
-  RunConfig config = lab_config(Family::llama, Grid{2, 1, 1, 2});
+  RunConfig config = benchmark_config(Family::llama, Grid{2, 1, 1, 2});
   resolve(config, 0);
   const auto graph = lower_train(config.model, step_config(config));
   std::map<std::string, std::int64_t> tasks;

@@ -32,11 +32,11 @@ TEST_P(AttentionDecode, ContinuesAPrefill) {
     Tensor q = Tensor::random(dtype, batch * seq, heads * dim, 1, 1.0, 3);
     Tensor k = Tensor::random(dtype, batch * seq, kv_heads * dim, 2);
     Tensor v = Tensor::random(dtype, batch * seq, kv_heads * dim, 3);
-    Tensor whole(dtype, batch * seq, heads * dim), lse(DType::f32, 1, batch * heads * seq);
+    Tensor whole(dtype, batch * seq, heads * dim), log_sum_exp(DType::f32, 1, batch * heads * seq);
     const AttentionShape shape{batch, seq, heads, kv_heads, dim};
     Workers workers(1);
     workers.reserve(attention_forward_scratch(shape, dtype));
-    attention_forward(workers, shape, {q.view(), k.view(), v.view(), whole.view(), lse.view()});
+    attention_forward(workers, shape, {q.view(), k.view(), v.view(), whole.view(), log_sum_exp.view()});
 
     // The first tokens' keys and values as matrices of their own, as a prefill graph has them.
     const auto head_of = [&](Tensor& from) {

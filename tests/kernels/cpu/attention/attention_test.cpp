@@ -20,7 +20,7 @@ struct Reference {
   std::size_t kv_at(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
     return static_cast<std::size_t>(((b * s.seq + t) * s.kv_heads + h / (s.heads / s.kv_heads)) * s.head_dim + d);
   }
-  std::size_t lse_at(std::int64_t b, std::int64_t h, std::int64_t t) const {
+  std::size_t log_sum_exp_at(std::int64_t b, std::int64_t h, std::int64_t t) const {
     return static_cast<std::size_t>((b * s.heads + h) * s.seq + t);
   }
 
@@ -50,17 +50,17 @@ struct Reference {
   }
 
   std::pair<Values, Values> forward(const Values& q, const Values& k, const Values& v) const {
-    Values out(q.size()), lse(static_cast<std::size_t>(s.batch * s.heads * s.seq));
+    Values out(q.size()), log_sum_exp(static_cast<std::size_t>(s.batch * s.heads * s.seq));
     for_rows([&](std::int64_t b, std::int64_t h, std::int64_t t) {
       const auto [p, log_total] = row(q, k, b, h, t);
-      lse[lse_at(b, h, t)] = log_total;
+      log_sum_exp[log_sum_exp_at(b, h, t)] = log_total;
       for (std::int64_t j = 0; j <= t; ++j) {
         for (std::int64_t d = 0; d < s.head_dim; ++d) {
           out[q_at(b, t, h, d)] += p[static_cast<std::size_t>(j)] * v[kv_at(b, j, h, d)];
         }
       }
     });
-    return {out, lse};
+    return {out, log_sum_exp};
   }
 
   std::array<Values, 3> backward(const Values& q, const Values& k, const Values& v, const Values& dout) const {
@@ -111,14 +111,14 @@ void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double sca
   }
   const std::int64_t all_cols = q_cols + 2 * kv_cols;
   Tensor qkv(dtype, rows, all_cols, joined, 3), dqkv(dtype, rows, all_cols, 1);
-  Tensor out(dtype, rows, q_cols, 2), lse(DType::f32, 1, shape.batch * shape.heads * shape.seq);
+  Tensor out(dtype, rows, q_cols, 2), log_sum_exp(DType::f32, 1, shape.batch * shape.heads * shape.seq);
   const AttentionTensors tensors{qkv.columns(0, q_cols), qkv.columns(q_cols, kv_cols),
-                                 qkv.columns(q_cols + kv_cols, kv_cols), out.view(), lse.view()};
-  testing::run_on_one_and_three_threads(attention_forward_scratch(shape, dtype, bf16), {&out, &lse},
+                                 qkv.columns(q_cols + kv_cols, kv_cols), out.view(), log_sum_exp.view()};
+  testing::run_on_one_and_three_threads(attention_forward_scratch(shape, dtype, bf16), {&out, &log_sum_exp},
                                         [&](Workers& workers) { attention_forward(workers, shape, tensors, bf16); });
-  const auto [expected_out, expected_lse] = reference.forward(q, k, v);
+  const auto [expected_out, expected_log_sum_exp] = reference.forward(q, k, v);
   testing::expect_close(out.values(), expected_out, testing::attention_tolerance(dtype, bf16), "out");
-  testing::expect_close(lse.values(), expected_lse, {1e-5, 1e-5}, "lse");
+  testing::expect_close(log_sum_exp.values(), expected_log_sum_exp, {1e-5, 1e-5}, "lse");
 
   Tensor dout = Tensor::random(dtype, rows, q_cols, 4, 1.0, 5);
   const AttentionGradients gradients{dout.view(), dqkv.columns(0, q_cols), dqkv.columns(q_cols, kv_cols),

@@ -117,40 +117,40 @@ TEST(GemmTuningFile, WhatCannotBeIsRefused) {
       {"[]", "isn't a table"},
       {"{\"format\": \"weft-checkpoint\"}", "isn't a table"},
       {changed([](json& d) { d["version"] = 2; }), "version 2"},
-      {changed([](json& d) { d.erase("products"); }), "damaged"},
-      {changed([](json& d) { d["products"] = "many"; }), "no array"},
+      {changed([](json& d) { d.erase("products"); }), "has no products"},
+      {changed([](json& d) { d["products"] = "many"; }), "products is \"many\""},
       {changed([](json& d) {
          d["products"] = json::array();
          d["products"].get_ptr<json::array_t*>()->resize(10001);
        }),
-       "no array of up to 10000"},
-      {changed([](json& d) { d["products"] = json::array({1}); }), "damaged"},
+       "products has 10001 items"},
+      {changed([](json& d) { d["products"] = json::array({1}); }), "products[0] is 1"},
       {changed([](json& d) { d["threads"] = 0; }), "threads is 0"},
       {changed([](json& d) { d["threads"] = 1.5; }), "threads is 1.5"},
       {changed([](json& d) { d["threads"] = 18446744073709551615ULL; }), "threads is 18446744073709551615"},
-      {changed([](json& d) { d["isa"] = 7; }), "damaged"},
-      {changed([&](json& d) { product(d)["m"] = 0; }), "product 2: m is 0"},
-      {changed([&](json& d) { product(d)["n"] = -96; }), "product 2: n is -96"},
-      {changed([&](json& d) { product(d)["k"] = "32"; }), "product 2: k is \"32\""},
-      {changed([&](json& d) { product(d)["m"] = std::int64_t{1} << 41; }), "product 2: m is"},
-      {changed([&](json& d) { product(d)["trans_a"] = 1; }), "damaged"},
-      {changed([&](json& d) { product(d).erase("accumulate"); }), "damaged"},
-      {changed([&](json& d) { product(d)["inputs"] = "i32"; }), "product 2: inputs is \"i32\""},
+      {changed([](json& d) { d["isa"] = 7; }), "isa is 7"},
+      {changed([&](json& d) { product(d)["m"] = 0; }), "products[1].m is 0"},
+      {changed([&](json& d) { product(d)["n"] = -96; }), "products[1].n is -96"},
+      {changed([&](json& d) { product(d)["k"] = "32"; }), "products[1].k is \"32\""},
+      {changed([&](json& d) { product(d)["m"] = std::int64_t{1} << 41; }), "products[1].m is"},
+      {changed([&](json& d) { product(d)["trans_a"] = 1; }), "trans_a is 1"},
+      {changed([&](json& d) { product(d).erase("accumulate"); }), "products[1] has no accumulate"},
+      {changed([&](json& d) { product(d)["inputs"] = "i32"; }), "products[1].inputs is \"i32\""},
       {changed([&](json& d) {
          product(d)["strides"] = {1, 2};
        }),
-       "damaged"},
-      {changed([&](json& d) { product(d)["strides"][0] = -1; }), "a stride is -1"},
-      {changed([&](json& d) { product(d)["method"] = "magic 8x8"; }), "the method \"magic 8x8\""},
-      {changed([&](json& d) { product(d)["method"] = "sgemm 1x1"; }), "the method \"sgemm 1x1\""},
-      {changed([&](json& d) { product(d)["method"] = {"sgemm 8x8"}; }), "damaged"},
-      {changed([&](json& d) { product(d)["method"] = "sgemm 8x8 tt"; }), "product 2: the method \"sgemm 8x8 tt\""},
+       "strides is [1,2]"},
+      {changed([&](json& d) { product(d)["strides"][0] = -1; }), "strides[0] is -1"},
+      {changed([&](json& d) { product(d)["method"] = "magic 8x8"; }), "method is \"magic 8x8\""},
+      {changed([&](json& d) { product(d)["method"] = "sgemm 1x1"; }), "method is \"sgemm 1x1\""},
+      {changed([&](json& d) { product(d)["method"] = {"sgemm 8x8"}; }), "method is [\"sgemm 8x8\"]"},
+      {changed([&](json& d) { product(d)["method"] = "sgemm 8x8 tt"; }), "products[1].method is \"sgemm 8x8 tt\""},
       // Its own layout by another name.
-      {changed([&](json& d) { d["products"][2]["method"] = "sgemm 8x8 nt"; }), "the method \"sgemm 8x8 nt\""},
-      {changed([&](json& d) { product(d)["method"] = "packed 8x8 nn"; }), "the method \"packed 8x8 nn\""},
+      {changed([&](json& d) { d["products"][2]["method"] = "sgemm 8x8 nt"; }), "method is \"sgemm 8x8 nt\""},
+      {changed([&](json& d) { product(d)["method"] = "packed 8x8 nn"; }), "method is \"packed 8x8 nn\""},
       {changed([&](json& d) { product(d)["method"] = "sgemm 8x8 xy"; }), "nn, nt or tn at its end"},
       // Its copies would take terabytes.
-      {changed([&](json& d) { d["products"][2]["k"] = std::int64_t{1} << 36; }), "the method \"matmul 64x48 nn\""},
+      {changed([&](json& d) { d["products"][2]["k"] = std::int64_t{1} << 36; }), "method is \"matmul 64x48 nn\""},
       {changed([&](json& d) { d["products"].push_back(d["products"][0]); }), "twice"},
   };
   for (const auto& [text, part] : cases) {
@@ -184,7 +184,7 @@ TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
   });
   for (const std::string& refused :
        {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with_epilogue}) {
-    EXPECT_TRUE(has_parts(refusal(refused), {"product 3: the method \"cublaslt 555", "nn, nt or tn", "weft tune"}));
+    EXPECT_TRUE(has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));
   }
 }
 

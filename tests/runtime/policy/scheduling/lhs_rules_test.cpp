@@ -43,17 +43,18 @@ TEST(LhsRules, RefusesFilesByLine) {
   EXPECT_TRUE(
       has_parts(refusal_of("rules = [\n\"memory\",\n\"relase\"]"), {"line 3: unknown rule \"relase\"", "release"}));
   EXPECT_TRUE(has_parts(refusal_of("rules = [\"near\",\n\"near\"]"), {"line 2: rule near stands twice"}));
-  EXPECT_TRUE(has_parts(refusal_of("rules = [1]"), {"line 1: no text"}));
-  EXPECT_TRUE(has_parts(refusal_of("rules = \"near\""), {"has no list of rules"}));
-  EXPECT_TRUE(has_parts(refusal_of(""), {"has no list of rules"}));
-  EXPECT_TRUE(has_parts(refusal_of("rules = [\"near\"]\nrule = 1"), {"line 2: unknown key \"rule\""}));
+  EXPECT_TRUE(has_parts(refusal_of("rules = [1]"), {"line 1: rules[0] is 1", "a text"}));
+  EXPECT_TRUE(has_parts(refusal_of("rules = \"near\""), {"line 1: rules is \"near\"", "a list"}));
+  EXPECT_TRUE(has_parts(refusal_of(""), {"has no rules"}));
+  EXPECT_TRUE(
+      has_parts(refusal_of("rules = [\"near\"]\nrule = 1"), {"line 2: unknown key rule", "did you mean rules?"}));
   EXPECT_TRUE(has_parts(refusal_of("rules = ["), {"line 1: "}));
   EXPECT_TRUE(has_parts(refusal_of(std::string(70'000, '#')), {"larger than"}));
 }
 
 TEST(LhsRules, AMissingFileIsNamed) {
   const std::string message = message_of<UserError>([] { make_policy("lhs:rules=/nowhere/mine.toml"); });
-  EXPECT_TRUE(has_parts(message, {"can't read the rules /nowhere/mine.toml"}));
+  EXPECT_TRUE(has_parts(message, {"/nowhere/mine.toml can't be read"}));
 }
 
 }  // namespace

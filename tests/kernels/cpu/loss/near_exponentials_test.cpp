@@ -1,5 +1,5 @@
-// Powers of bf16 logits near a reference, and what is seen of logits afterwards.
-#include "kernels/cpu/loss/near_powers.h"
+// Exponentials of bf16 logits near a reference, and what is seen of logits afterwards.
+#include "kernels/cpu/loss/near_exponentials.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/loss/power_sum.h"
+#include "kernels/cpu/loss/exponential_sum.h"
 
 #if defined(__AVX512BW__)
 namespace weft::cpu {
@@ -22,14 +22,14 @@ bf16 of_bits(std::uint16_t bits) {
   return value;
 }
 
-TEST(NearPowers, AreAccurateForReferencesOfEverySize) {
+TEST(NearExponentials, AreAccurateForReferencesOfEverySize) {
   for (const float reference : {0.0F, 0.0117F, -3.3F, 77.7F, -1234.5F, 39999.0F, -40000.0F}) {
-    const NearPowers power(reference);
+    const NearExponentials exponential(reference);
     for (double distance = -87.0; distance < 88.0; distance += 0.0137) {
       const auto x = static_cast<float>(static_cast<double>(reference) + distance);
       const double exact = static_cast<double>(x) - static_cast<double>(reference);
       if (exact < -87.0 || exact > 88.0) continue;
-      const double error = static_cast<double>(power(broadcast(x)).value()[5]) / std::exp(exact) - 1.0;
+      const double error = static_cast<double>(exponential(broadcast(x)).value()[5]) / std::exp(exact) - 1.0;
       ASSERT_LT(std::abs(error), 3.5e-7 + 2e-8 * std::abs(exact)) << reference << " + " << exact;
     }
   }
@@ -52,7 +52,7 @@ Bf16Extremes<kNegative> extremes_of(float first, float everywhere, bf16 once) {
   return extremes;
 }
 
-TEST(NearPowers, TheLargestIsFound) {
+TEST(NearExponentials, TheLargestIsFound) {
   EXPECT_EQ(extremes_of<false>(2.0F, -8.0F, bf16(5.0F)).largest(), 5.0F);
   EXPECT_EQ(extremes_of<false>(2.0F, -8.0F, bf16(1.0F)).largest(), 2.0F);
   EXPECT_EQ(extremes_of<false>(0.0F, -8.0F, bf16(-1.0F)).largest(), 0.0F);
@@ -64,7 +64,7 @@ TEST(NearPowers, TheLargestIsFound) {
   EXPECT_EQ(extremes_of<true>(-9.0F, -20.0F, of_bits(0x7fc0)).largest(), std::nullopt);  // NaN
 }
 
-TEST(NearPowers, WhatLiesBelowABoundIsFound) {
+TEST(NearExponentials, WhatLiesBelowABoundIsFound) {
   const auto below = [](float everywhere, bf16 once, float bound) {
     const bool negative = extremes_of<true>(-1.0F, everywhere, once).may_be_below(bound);
     EXPECT_EQ(negative, extremes_of<false>(1.0F, everywhere, once).may_be_below(bound));
@@ -80,11 +80,11 @@ TEST(NearPowers, WhatLiesBelowABoundIsFound) {
 }
 
 // One logit of a row is far away, above or below, is infinite or NaN: sums are those of double precision.
-TEST(NearPowers, SumsOfRowsWithALogitFarAway) {
-  constexpr std::int64_t kLogits = 3 * kPowerPart<bf16> + 77;
+TEST(NearExponentials, SumsOfRowsWithALogitFarAway) {
+  constexpr std::int64_t kLogits = 3 * kExponentialPart<bf16> + 77;
   for (const float middle : {-300.0F, -30.0F, 0.0F, 30.0F, 300.0F, 50000.0F, -200000.0F}) {
     for (const float far : {0.0F, 39.0F, 41.0F, 100.0F, 400.0F, -86.0F, -90.0F, -400.0F, -kInfinity}) {
-      for (const std::int64_t at : {std::int64_t{3}, kPowerPart<bf16> + 1000, kLogits - 1}) {
+      for (const std::int64_t at : {std::int64_t{3}, kExponentialPart<bf16> + 1000, kLogits - 1}) {
         std::vector<bf16> logits;
         for (std::int64_t i = 0; i < kLogits; ++i) {
           logits.emplace_back(middle + 4.0F * static_cast<float>(std::sin(static_cast<double>(i) * 0.37)));
@@ -93,12 +93,12 @@ TEST(NearPowers, SumsOfRowsWithALogitFarAway) {
         double top = -kInfinity, total = 0;
         for (const bf16 logit : logits) top = std::max(top, static_cast<double>(static_cast<float>(logit)));
         for (const bf16 logit : logits) total += std::exp(static_cast<double>(static_cast<float>(logit)) - top);
-        const PowerSum sum = power_sum(logits.data(), kLogits);
-        ASSERT_NEAR(sum.log() - top, std::log(total), 1e-6) << middle << ' ' << far << ' ' << at;
+        const ExponentialSum sum = exponential_sum(logits.data(), kLogits);
+        ASSERT_NEAR(sum.log_sum_exp() - top, std::log(total), 1e-6) << middle << ' ' << far << ' ' << at;
         ASSERT_EQ(sum.largest, static_cast<float>(top)) << middle << ' ' << far << ' ' << at;
         for (const std::uint16_t nan : {0x7fc0, 0xffc0}) {
           logits[static_cast<std::size_t>(at)] = of_bits(nan);
-          ASSERT_TRUE(std::isnan(power_sum(logits.data(), kLogits).total)) << middle << ' ' << at;
+          ASSERT_TRUE(std::isnan(exponential_sum(logits.data(), kLogits).total)) << middle << ' ' << at;
         }
       }
     }

@@ -1,6 +1,6 @@
-// The bar of the laboratory: whatever policy orders a step, with whatever exact rewrite and however many compute
-// streams, ten steps end with the same bits.
-#include "train/measure/step_lab.h"
+// Whatever policy orders a step, with whatever exact rewrite and however many compute streams, ten steps end with the
+// same bits.
+#include "train/measure/policy_benchmark.h"
 
 #include <gtest/gtest.h>
 
@@ -12,18 +12,18 @@
 #include <vector>
 
 #include "runtime/policy/policy.h"
-#include "tests/train/lab_run.h"
+#include "tests/train/benchmark_run.h"
 
 namespace weft {
 namespace {
 
 /// What ten steps end with under each policy, on every rank.
-std::vector<std::uint64_t> ends(StepLab& lab) {
+std::vector<std::uint64_t> ends(PolicyBenchmark& benchmark) {
   std::vector<std::uint64_t> fingerprints;
-  for (std::size_t policy = 0; policy < lab.policies(); ++policy) {
-    lab.reset();
-    for (int step = 0; step < 10; ++step) lab.run(policy);
-    fingerprints.push_back(lab.fingerprint());
+  for (std::size_t policy = 0; policy < benchmark.policies(); ++policy) {
+    benchmark.reset();
+    for (int step = 0; step < 10; ++step) benchmark.run(policy);
+    fingerprints.push_back(benchmark.fingerprint());
   }
   return fingerprints;
 }
@@ -50,9 +50,9 @@ constexpr const char* kRewrites[] = {"bucket=25MB", "split-collective=256",
                                      "ar-to-rs-ag", "reshard",
                                      "recompute",   "recompute;reshard;bucket=2KB;split-collective=1KB;ar-to-rs-ag"};
 
-class StepLabBits : public ::testing::TestWithParam<std::tuple<Family, Grid>> {
+class PolicyBenchmarkBits : public ::testing::TestWithParam<std::tuple<Family, Grid>> {
  protected:
-  RunConfig config() const { return lab_config(std::get<0>(GetParam()), std::get<1>(GetParam())); }
+  RunConfig config() const { return benchmark_config(std::get<0>(GetParam()), std::get<1>(GetParam())); }
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Family, Grid>>& info) {
@@ -61,16 +61,16 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<Family, Grid>>& in
          std::to_string(grid.y) + "z" + std::to_string(grid.z) + "d" + std::to_string(grid.data);
 }
 
-INSTANTIATE_TEST_SUITE_P(Grids, StepLabBits,
+INSTANTIATE_TEST_SUITE_P(Grids, PolicyBenchmarkBits,
                          ::testing::Values(std::tuple(Family::gpt2, Grid{2, 1, 1, 1}),
                                            std::tuple(Family::llama, Grid{1, 1, 2, 2}),
                                            std::tuple(Family::gpt2, Grid{2, 2, 1, 1})),
                          name_of);
 
 // One reference for all: the serial order of the plain graph.
-TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
+TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
   on_ranks(config(), [](World& world, const RunConfig& config) {
-    StepLab plain(world, config, {"serial"});
+    PolicyBenchmark plain(world, config, {"serial"});
     const std::uint64_t initial = plain.fingerprint();
     const std::uint64_t expected = ends(plain).front();
     EXPECT_NE(expected, initial);
@@ -85,25 +85,25 @@ TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
       if (streams == 1) some.insert(some.end(), {"serial", "axonn"});
       if (streams > 1) std::erase_if(policies, [](const std::string& name) { return name.starts_with("axonn:"); });
       {
-        StepLab lab(world, config, policies, options);
-        const std::vector<std::uint64_t> found = ends(lab);
+        PolicyBenchmark benchmark(world, config, policies, options);
+        const std::vector<std::uint64_t> found = ends(benchmark);
         std::set<std::uint64_t> plans;
         for (std::size_t i = 0; i < policies.size(); ++i) {
           EXPECT_EQ(found[i], expected) << policies[i] << " on " << streams << " compute streams";
-          plans.insert(lab.plan(i).fingerprint);
+          plans.insert(benchmark.plan(i).fingerprint);
         }
         EXPECT_GE(plans.size(), 6U) << "policies that order alike show little";
       }
       for (const char* rewrites : kRewrites) {
         RunConfig rewritten = config;
         rewritten.rewrites = rewrites;
-        StepLab lab(world, rewritten, some, options);
-        const std::vector<std::uint64_t> found = ends(lab);
+        PolicyBenchmark benchmark(world, rewritten, some, options);
+        const std::vector<std::uint64_t> found = ends(benchmark);
         for (std::size_t i = 0; i < some.size(); ++i) {
           EXPECT_EQ(found[i], expected) << some[i] << ", " << rewrites << " on " << streams << " compute streams";
         }
         if (std::string(rewrites) == "recompute") {
-          EXPECT_NE(lab.plan(0).graph->fingerprint(), graph);
+          EXPECT_NE(benchmark.plan(0).graph->fingerprint(), graph);
         }
       }
     }
@@ -111,10 +111,10 @@ TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
 }
 
 // Policies take turns on one state: a step of one goes on where the last step of another ended.
-TEST(StepLab, PoliciesTakeTurnsOnOneState) {
-  on_ranks(lab_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const RunConfig& config) {
-    StepLab alone(world, config, {"serial"});
-    StepLab mixed(world, config, {"program", "axonn", "random"});
+TEST(PolicyBenchmark, PoliciesTakeTurnsOnOneState) {
+  on_ranks(benchmark_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const RunConfig& config) {
+    PolicyBenchmark alone(world, config, {"serial"});
+    PolicyBenchmark mixed(world, config, {"program", "axonn", "random"});
     for (std::size_t step = 0; step < 6; ++step) {
       EXPECT_GT(alone.run(0), 0);
       EXPECT_GT(mixed.run(step % 3), 0);
@@ -123,16 +123,16 @@ TEST(StepLab, PoliciesTakeTurnsOnOneState) {
   });
 }
 
-TEST(StepLab, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
+TEST(PolicyBenchmark, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
   std::mutex mutex;
   std::set<double> times;
   std::set<std::uint64_t> fingerprints;
-  on_ranks(lab_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const RunConfig& config) {
-    StepLab lab(world, config, {"program"});
-    const double ns = lab.run(0);
-    const StepTrace& trace = lab.last_trace(0);
+  on_ranks(benchmark_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const RunConfig& config) {
+    PolicyBenchmark benchmark(world, config, {"program"});
+    const double ns = benchmark.run(0);
+    const StepTrace& trace = benchmark.last_trace(0);
     EXPECT_GE(ns, static_cast<double>(trace.end - trace.begin));
-    const std::uint64_t fingerprint = lab.fingerprint();
+    const std::uint64_t fingerprint = benchmark.fingerprint();
     const std::lock_guard lock(mutex);
     times.insert(ns);
     fingerprints.insert(fingerprint);
@@ -142,8 +142,8 @@ TEST(StepLab, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
 }
 
 // A step so small that bf16 parameters stay where they are moves their fp32 copies, which a step leaves behind too.
-TEST(StepLab, TheFingerprintSeesFp32Copies) {
-  RunConfig config = lab_config(Family::llama, Grid{1, 1, 1, 2});
+TEST(PolicyBenchmark, TheFingerprintSeesFp32Copies) {
+  RunConfig config = benchmark_config(Family::llama, Grid{1, 1, 1, 2});
   config.dtype = config.reduce_dtype = DType::bf16;
   config.zero1 = true;
   config.warmup = 0;
@@ -152,9 +152,9 @@ TEST(StepLab, TheFingerprintSeesFp32Copies) {
     for (const double lr : {1e-30, 3e-10}) {
       RunConfig changed = config;
       changed.lr = lr;
-      StepLab lab(world, changed, {"program"});
-      lab.run(0);
-      ends.push_back(lab.fingerprint());
+      PolicyBenchmark benchmark(world, changed, {"program"});
+      benchmark.run(0);
+      ends.push_back(benchmark.fingerprint());
     }
     EXPECT_NE(ends[0], ends[1]);
   });

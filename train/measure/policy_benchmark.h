@@ -16,14 +16,14 @@ namespace weft {
 /// A rank's program that holds the training graph once for each policy, over one state with initial weights and random
 /// tokens. Making it and running steps is collective over the world.
 ///
-///   StepLab lab(world, config, {"serial", "program"});
+///   PolicyBenchmark benchmark(world, config, {"serial", "program"});
 ///   for (int round = 0; round < 20; ++round)
-///     for (std::size_t p = 0; p < lab.policies(); ++p) ms[p].push_back(lab.run(p) * 1e-6);
-class StepLab {
+///     for (std::size_t p = 0; p < benchmark.policies(); ++p) ms[p].push_back(benchmark.run(p) * 1e-6);
+class PolicyBenchmark {
  public:
   /// `config` is resolved.
-  StepLab(World& world, const RunConfig& config, const std::vector<std::string>& policies,
-          const PolicyOptions& options = {});
+  PolicyBenchmark(World& world, const RunConfig& config, const std::vector<std::string>& policies,
+                  const PolicyOptions& options = {});
 
   std::size_t policies() const { return names_.size(); }
 

@@ -6,12 +6,12 @@
 #include <cstdint>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 
 /// The sum as total·e^reference_of(top), where `top` is the largest number, −inf if there is none.
-struct PowerSum {
+struct ExponentialSum {
   float top, total;
 };
 
@@ -22,7 +22,7 @@ __device__ inline float reference_of(float top) {
 
 /// e^(x − reference). The difference is taken before anything is rounded: logits may be thousands, and their
 /// differences small.
-__device__ inline float power(float x, float reference) {
+__device__ inline float exponential(float x, float reference) {
   return exp2f((x - reference) * 1.44269504F);
 }
 
@@ -32,7 +32,7 @@ inline constexpr int kRowBatch = 4;  // pieces that a thread fetches before it u
 /// all get the sum. With kStaged, stage[i] becomes piece i as it was read, written by the thread i mod blockDim.x.
 /// The order of additions depends on n and blockDim.x alone.
 template <class T, int kWidth, bool kStaged>
-__device__ PowerSum power_sum(const T* x, std::int64_t n, Raw<T, kWidth>* stage, float* shared) {
+__device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWidth>* stage, float* shared) {
   const std::int64_t pieces = (n + kWidth - 1) / kWidth;
   float top = -INFINITY, total = 0.0F;
   for (std::int64_t first = threadIdx.x; first < pieces; first += static_cast<std::int64_t>(kRowBatch) * blockDim.x) {
@@ -59,18 +59,18 @@ __device__ PowerSum power_sum(const T* x, std::int64_t n, Raw<T, kWidth>* stage,
       for (int i = 0; i < kWidth; ++i) largest = fmaxf(largest, values[u][i]);
     }
     const float reference = reference_of(largest);
-    if (largest > top) total *= power(reference_of(top), reference);
+    if (largest > top) total *= exponential(reference_of(top), reference);
     top = largest;
 #pragma unroll
     for (int u = 0; u < kRowBatch; ++u) {
       float sum = 0.0F;
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) sum += power(values[u][i], reference);
+      for (int i = 0; i < kWidth; ++i) sum += exponential(values[u][i], reference);
       total += sum;
     }
   }
   const float whole = block_max(top, shared);
-  return {whole, block_sum(total * power(reference_of(top), reference_of(whole)), shared)};
+  return {whole, block_sum(total * exponential(reference_of(top), reference_of(whole)), shared)};
 }
 
 /// As many threads as a row of `pieces` pieces keeps busy.

@@ -85,7 +85,7 @@ void with_width(bool vectors, const Body& body) {
   }
 }
 
-inline constexpr int kPieceThreads = 256;
+inline constexpr int kElementwiseThreads = 256;
 
 /// Rows that an elementwise kernel reads or writes.
 template <class T>
@@ -102,15 +102,15 @@ struct Streams {
 
 /// outputs = f(inputs) element by element; an output may be an input. `per_row` and `items` count pieces.
 template <class T, int kWidth, int kIn, int kOut, class F>
-__global__ void __launch_bounds__(kPieceThreads)
+__global__ void __launch_bounds__(kElementwiseThreads)
     transform_kernel(Streams<T, kIn, kOut> streams, std::int64_t per_row, std::int64_t items, F f) {
   constexpr int kUnroll = 2;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kPieceThreads * kUnroll) + threadIdx.x;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kElementwiseThreads * kUnroll) + threadIdx.x;
   Place places[kUnroll];
   Raw<T, kWidth> raw[kUnroll][kIn];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = first + u * kPieceThreads;
+    const std::int64_t item = first + u * kElementwiseThreads;
     if (item >= items) continue;
     places[u] = place_of(item, per_row);
 #pragma unroll
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kPieceThreads)
   }
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    if (first + u * kPieceThreads >= items) continue;
+    if (first + u * kElementwiseThreads >= items) continue;
     float values[kIn][kWidth], results[kOut][kWidth];
 #pragma unroll
     for (int k = 0; k < kIn; ++k) unpack<T, kWidth>(raw[u][k], values[k]);
@@ -156,8 +156,8 @@ void transform(const Launch& launch, const char* name, std::int64_t rows, std::i
   with_width<T>(vectors, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
     const std::int64_t per_row = cols / kWidth, items = rows * per_row;
-    start(name, launch, transform_kernel<T, kWidth, kIn, kOut, F>, blocks_for(items, 2 * kPieceThreads), kPieceThreads,
-          0, streams, per_row, items, f);
+    start(name, launch, transform_kernel<T, kWidth, kIn, kOut, F>, blocks_for(items, 2 * kElementwiseThreads),
+          kElementwiseThreads, 0, streams, per_row, items, f);
   });
 }
 

@@ -1,4 +1,4 @@
-// Σ eˣ over bf16 logits near a reference in fewer instructions than softmax_power takes: neither is the reference
+// Σ eˣ over bf16 logits near a reference in fewer instructions than softmax_exp_factors takes: neither is the reference
 // subtracted, nor are logits bounded; instead it is seen afterwards whether they were near, by comparing bf16s as
 // integers, 32 at a time.
 #pragma once
@@ -16,12 +16,12 @@
 #if defined(__AVX512BW__)
 namespace weft::cpu {
 
-/// eˣ⁻ʳ for a reference |r| ≤ kMost and −kFarthest ≤ x − r ≤ 88, with the error of softmax_power.
-class NearPowers {
+/// eˣ⁻ʳ for a reference |r| ≤ kMost and −kFarthest ≤ x − r ≤ 88, with the error of softmax_exp_factors.
+class NearExponentials {
  public:
   static constexpr float kMost = 40000.0F, kFarthest = 87.0F;
 
-  explicit NearPowers(float reference) {
+  explicit NearExponentials(float reference) {
     // r·log₂e in 32nds is part of what rounds, the rest is a factor: eʸ for |y| ≤ ln 2/64.
     const double exponent = static_cast<double>(reference) * kLog2e, rounded = std::nearbyint(exponent * 32) / 32;
     const double y = (rounded - exponent) * 0.69314718056;

@@ -9,28 +9,28 @@
 #include <type_traits>
 
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/loss/near_powers.h"
+#include "kernels/cpu/loss/near_exponentials.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace weft::cpu {
 
 /// So many logits at a time: when one pass doesn't do, they stand in the first-level cache for the next.
 template <class T>
-inline constexpr std::int64_t kPowerPart = 8192 / sizeof(T);
-inline constexpr std::int64_t kMostPowerParts = 256;
+inline constexpr std::int64_t kExponentialPart = 8192 / sizeof(T);
+inline constexpr std::int64_t kMostExponentialParts = 256;
 
 /// Logits at x, while those half a part further on are fetched.
 template <class T>
-Fetching<T> fetching_powers(const T* x) {
-  return {x, x + kPowerPart<T> / 2};
+Fetching<T> fetching_logits(const T* x) {
+  return {x, x + kExponentialPart<T> / 2};
 }
 
 /// The parts of n logits, in order: whole ones, what remains in whole pairs of vectors, and the rest.
 template <class T>
-class PowerParts {
+class ExponentialParts {
  public:
-  explicit PowerParts(std::int64_t n)
-      : n_(n), length_(std::max(kPowerPart<T>, round_up(ceil_div(n, kMostPowerParts - 2), kPair))) {}
+  explicit ExponentialParts(std::int64_t n)
+      : n_(n), length_(std::max(kExponentialPart<T>, round_up(ceil_div(n, kMostExponentialParts - 2), kPair))) {}
 
   static bool in_pairs(std::int64_t part) { return part % kPair == 0; }
 
@@ -50,14 +50,14 @@ class PowerParts {
 };
 
 /// eˣ⁻ʳ for x − r ≤ 88.
-[[gnu::always_inline]] inline Floats power(Floats x, float reference) {
+[[gnu::always_inline]] inline Floats exponential(Floats x, float reference) {
   return softmax_exp(x - reference);
 }
 
 /// Σ eˣ as total·e^reference. The reference is a logit, and subtracted before anything is rounded: logits may be
 /// thousands, and their differences small. It needn't be the largest: it moves only to logits so far above it that the
 /// sum might overflow.
-struct PowerSum {
+struct ExponentialSum {
   float reference = std::numeric_limits<float>::lowest(), total = 0.0F;
   float largest = -std::numeric_limits<float>::infinity();
 
@@ -66,58 +66,60 @@ struct PowerSum {
     constexpr float kFarAbove = 40.0F;
     largest = std::max(largest, most);
     if (!(most > reference + kFarAbove)) return false;  // nor if all are −inf
-    total *= power(broadcast(reference), most)[0];
+    total *= exponential(broadcast(reference), most)[0];
     reference = most;
     return true;
   }
-  double log() const { return std::log(total) + static_cast<double>(reference); }
+  double log_sum_exp() const { return std::log(total) + static_cast<double>(reference); }
 };
 
 /// A sum before anything is added, whose reference is near that of the whole row: the largest of its first logits.
 template <class T>
-PowerSum begin_power_sum(const T* x, std::int64_t n) {
+ExponentialSum begin_exponential_sum(const T* x, std::int64_t n) {
   constexpr std::int64_t kFirst = 256;
-  PowerSum sum;
+  ExponentialSum sum;
   sum.make_room_for(max_of(x, std::min(kFirst, n)));
   return sum;
 }
 
 #if defined(__AVX512BW__)
 /// Adds n logits to a sum if all are near its reference, as they usually are; returns whether they were. See
-/// add_powers().
+/// add_exponentials().
 template <bool kNegative, class Pass>
-bool add_near_powers(PowerSum& sum, const Fetching<bf16>& x, const Pass& pass) {
+bool add_near_exponentials(ExponentialSum& sum, const Fetching<bf16>& x, const Pass& pass) {
   Bf16Extremes<kNegative> extremes(bf16(sum.largest));
-  const float more = pass(NearPowers(sum.reference), Watching<kNegative>{x, extremes});
+  const float more = pass(NearExponentials(sum.reference), Watching<kNegative>{x, extremes});
   const std::optional<float> most = extremes.largest();
-  if (!most || extremes.may_be_below(sum.reference - NearPowers::kFarthest) || sum.make_room_for(*most)) return false;
+  if (!most || extremes.may_be_below(sum.reference - NearExponentials::kFarthest) || sum.make_room_for(*most))
+    return false;
   sum.total += more;
   return true;
 }
 template <class Pass>
-bool add_near_powers(PowerSum& sum, const Fetching<bf16>& x, const Pass& pass) {
-  if (!(std::abs(sum.reference) <= NearPowers::kMost)) return false;
-  return sum.largest < 0.0F ? add_near_powers<true>(sum, x, pass) : add_near_powers<false>(sum, x, pass);
+bool add_near_exponentials(ExponentialSum& sum, const Fetching<bf16>& x, const Pass& pass) {
+  if (!(std::abs(sum.reference) <= NearExponentials::kMost)) return false;
+  return sum.largest < 0.0F ? add_near_exponentials<true>(sum, x, pass) : add_near_exponentials<false>(sum, x, pass);
 }
 #endif
 
-/// Adds n elements of x to a sum; `pass(f, x)` gives Σ f(x). `optimistic`: their powers are taken before it is seen
-/// whether the reference has to move, and once more if so. Then x must outlive a pass, and n be a multiple of 2·kLanes.
+/// Adds n elements of x to a sum; `pass(f, x)` gives Σ f(x). `optimistic`: their exponentials are taken before it is
+/// seen whether the reference has to move, and once more if so. Then x must outlive a pass, and n be a multiple of
+/// 2·kLanes.
 template <class T, class Pass>
-void add_powers(PowerSum& sum, const Fetching<T>& x, std::int64_t n, bool optimistic, const Pass& pass) {
+void add_exponentials(ExponentialSum& sum, const Fetching<T>& x, std::int64_t n, bool optimistic, const Pass& pass) {
 #if defined(__AVX512BW__)
   if constexpr (std::is_same_v<T, bf16>) {
-    if (optimistic && add_near_powers(sum, x, pass)) return;
+    if (optimistic && add_near_exponentials(sum, x, pass)) return;
     optimistic = false;
   }
 #endif
   if (optimistic) {
     Floats most = broadcast(sum.largest);
-    const auto powers = [&most, reference = sum.reference](Floats v) {
+    const auto exponentials = [&most, reference = sum.reference](Floats v) {
       most = max(v, most);
-      return softmax_power(v - reference);
+      return softmax_exp_factors(v - reference);
     };
-    const float more = pass(powers, x);
+    const float more = pass(exponentials, x);
     if (!sum.make_room_for(largest(most))) {
       sum.total += more;
       return;
@@ -125,16 +127,16 @@ void add_powers(PowerSum& sum, const Fetching<T>& x, std::int64_t n, bool optimi
   } else {
     sum.make_room_for(max_of(x.now, n));
   }
-  sum.total += pass([reference = sum.reference](Floats v) { return softmax_power(v - reference); }, x);
+  sum.total += pass([reference = sum.reference](Floats v) { return softmax_exp_factors(v - reference); }, x);
 }
 
 template <class T>
-PowerSum power_sum(const T* x, std::int64_t n) {
-  PowerSum sum = begin_power_sum(x, n);
-  const PowerParts<T> parts(n);
+ExponentialSum exponential_sum(const T* x, std::int64_t n) {
+  ExponentialSum sum = begin_exponential_sum(x, n);
+  const ExponentialParts<T> parts(n);
   parts.visit([&](std::int64_t i, std::int64_t part, std::int64_t /*number*/) {
-    add_powers(sum, fetching_powers(x + i), part, PowerParts<T>::in_pairs(part),
-               [&](const auto& f, const auto& in) { return sum_of(part, f, in); });
+    add_exponentials(sum, fetching_logits(x + i), part, ExponentialParts<T>::in_pairs(part),
+                     [&](const auto& f, const auto& in) { return sum_of(part, f, in); });
   });
   return sum;
 }

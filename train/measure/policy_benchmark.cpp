@@ -1,4 +1,4 @@
-#include "train/measure/step_lab.h"
+#include "train/measure/policy_benchmark.h"
 
 #include <fmt/format.h>
 
@@ -25,8 +25,8 @@ RunConfig every_step_traced(RunConfig config) {
 
 }  // namespace
 
-StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::string>& policies,
-                 const PolicyOptions& options)
+PolicyBenchmark::PolicyBenchmark(World& world, const RunConfig& config, const std::vector<std::string>& policies,
+                                 const PolicyOptions& options)
     : world_(world),
       config_(with_bf16(config, bf16_of_run(world, config))),
       at_(coordinates_of(config.grid, world.rank())),
@@ -50,7 +50,7 @@ StepLab::StepLab(World& world, const RunConfig& config, const std::vector<std::s
   reset();
 }
 
-void StepLab::reset() {
+void PolicyBenchmark::reset() {
   const State& state = program_->state();
   const auto arrays = training_arrays(state, shards_, config_.dtype);
   initialize_parameters(arrays, config_.seed);
@@ -70,7 +70,7 @@ void StepLab::reset() {
   program_->state_to_device();
 }
 
-double StepLab::run(std::size_t policy) {
+double PolicyBenchmark::run(std::size_t policy) {
   write_scalars(program_->state(), config_, step_);
   world_.barrier();
   program_->run(names_.at(policy), step_++);
@@ -83,7 +83,7 @@ double StepLab::run(std::size_t policy) {
   return static_cast<double>(slowest);
 }
 
-std::uint64_t StepLab::fingerprint() const {
+std::uint64_t PolicyBenchmark::fingerprint() const {
   program_->state_to_host();
   Fingerprint sum;
   for (const MutableParameterState& array : training_arrays(program_->state(), shards_, config_.dtype)) {

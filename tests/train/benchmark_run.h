@@ -1,4 +1,4 @@
-// A small configuration for laboratory tests, and its in-process ranks.
+// A small configuration for tests that measure a step, and its in-process ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace weft {
 
 // Vectors of 64 bytes and more, so that some join a bucket, in blocks that every axis divides.
-inline RunConfig lab_config(Family family, const Grid& grid) {
+inline RunConfig benchmark_config(Family family, const Grid& grid) {
   RunConfig config;
   config.model_name = "custom";
   config.model.family = family;

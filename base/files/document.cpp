@@ -1,0 +1,229 @@
+#include "base/files/document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+bool is_plain(std::string_view key) {
+  return !key.empty() && std::ranges::all_of(key, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+  });
+}
+
+std::string quoted(std::string_view text) {
+  return json(std::string(text)).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string longer(const std::string& path, std::string_view key) {
+  return fmt::format("{}{}{}", path, path.empty() ? "" : ".", is_plain(key) ? std::string(key) : quoted(key));
+}
+
+/// Where `wanted` stands under `at`; nothing if it doesn't.
+std::optional<std::string> path_to(const json& wanted, const json& at, const std::string& path) {
+  if (&wanted == &at) return path;
+  if (at.is_array()) {
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      if (!at[i].is_structured() && &at[i] != &wanted) continue;
+      if (auto found = path_to(wanted, at[i], fmt::format("{}[{}]", path, i))) return found;
+    }
+  } else if (at.is_object()) {
+    for (const auto& [key, value] : at.get_ref<const json::object_t&>()) {
+      if (!value.is_structured() && &value != &wanted) continue;
+      if (auto found = path_to(wanted, value, longer(path, key))) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string to_string(const NumberRange& range, std::string_view noun) {
+  const bool from = std::isfinite(range.least), to = std::isfinite(range.most);
+  if (range.above) {
+    return fmt::format("{} above {}{}", noun, range.least, to ? fmt::format(" and at most {}", range.most) : "");
+  }
+  if (from && to) return fmt::format("{} from {} to {}", noun, range.least, range.most);
+  return from ? fmt::format("{} of at least {}", noun, range.least)
+              : fmt::format("{}{}", noun, to ? fmt::format(" of at most {}", range.most) : "");
+}
+
+}  // namespace
+
+std::string expected_integer(std::int64_t least, std::int64_t most) {
+  return fmt::format("an integer from {} to {}", least, most);
+}
+
+std::string expected_name(std::span<const std::string> known) {
+  return "one of " + join(known);
+}
+
+std::string DocumentValue::text() const {
+  if (!value_->is_string()) refuse("a text");
+  return value_->get<std::string>();
+}
+
+bool DocumentValue::boolean() const {
+  if (!value_->is_boolean()) refuse("true or false");
+  return value_->get<bool>();
+}
+
+std::int64_t DocumentValue::integer(std::int64_t least, std::int64_t most) const {
+  // nlohmann would take -1 for unsigned and 1.5 for an integer.
+  const bool fits =
+      value_->is_number_unsigned() ? value_->get<std::uint64_t>() <= INT64_MAX : value_->is_number_integer();
+  const std::int64_t number = fits ? value_->get<std::int64_t>() : 0;
+  if (!fits || number < least || number > most) refuse(expected_integer(least, most));
+  return number;
+}
+
+std::uint64_t DocumentValue::count() const {
+  if (!value_->is_number_unsigned()) refuse("an integer from 0 up");
+  return value_->get<std::uint64_t>();
+}
+
+double DocumentValue::number(const NumberRange& range, std::string_view noun) const {
+  const double number = value_->is_number() ? value_->get<double>() : NAN;
+  const bool fits =
+      std::isfinite(number) && number <= range.most && (range.above ? number > range.least : number >= range.least);
+  if (!fits) refuse(to_string(range, noun));
+  return number;
+}
+
+float DocumentValue::float_number() const {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (!value_->is_number() || !(std::abs(value_->get<double>()) <= kMost)) refuse("a number that a float holds");
+  return static_cast<float>(value_->get<double>());
+}
+
+std::size_t DocumentValue::index_of_name(std::span<const std::string> known) const {
+  const auto* name = value_->get_ptr<const std::string*>();
+  if (name == nullptr) refuse(expected_name(known));
+  const auto found = std::ranges::find(known, *name);
+  if (found == known.end()) {
+    const std::string nearest = nearest_name(*name, known);
+    throw UserError(fmt::format("{} is {}", place(), shown()), expected_name(known),
+                    nearest.empty() ? document_->fix_ : fmt::format("did you mean \"{}\"?", nearest));
+  }
+  return static_cast<std::size_t>(found - known.begin());
+}
+
+bool DocumentValue::is_null() const {
+  return value_->is_null();
+}
+
+bool DocumentValue::is_object() const {
+  return value_->is_object();
+}
+
+std::vector<DocumentValue> DocumentValue::items(std::string_view expected) const {
+  if (!value_->is_array()) refuse(expected);
+  std::vector<DocumentValue> items;
+  items.reserve(value_->size());
+  for (const nlohmann::json& item : *value_) items.push_back({*document_, item});
+  return items;
+}
+
+std::vector<DocumentValue> DocumentValue::items(std::size_t length, std::string_view expected) const {
+  if (!value_->is_array() || value_->size() != length) refuse(expected);
+  return items();
+}
+
+std::vector<std::pair<std::string, DocumentValue>> DocumentValue::members() const {
+  if (!is_object()) refuse("an object");
+  std::vector<std::pair<std::string, DocumentValue>> members;
+  members.reserve(value_->size());
+  for (const auto& [key, value] : value_->get_ref<const nlohmann::json::object_t&>()) {
+    members.emplace_back(key, DocumentValue(*document_, value));
+  }
+  return members;
+}
+
+DocumentValue DocumentValue::operator[](std::string_view key) const {
+  const auto found = find(key);
+  if (!found) {
+    throw UserError(fmt::format("{} has no {}", place(), longer("", key)), "a file that has it", document_->fix_);
+  }
+  return *found;
+}
+
+std::optional<DocumentValue> DocumentValue::find(std::string_view key) const {
+  if (!is_object()) refuse("an object");
+  const auto& members = value_->get_ref<const nlohmann::json::object_t&>();
+  const auto found = members.find(key);
+  if (found == members.end()) return std::nullopt;
+  return DocumentValue(*document_, found->second);
+}
+
+void DocumentValue::only(const std::vector<std::string>& known) const {
+  for (const auto& [key, value] : members()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const std::string nearest = nearest_name(key, known);
+    throw UserError(fmt::format("{}: unknown key {}", value.where(), value.path()), expected_name(known),
+                    nearest.empty() ? document_->fix_ : fmt::format("did you mean {}?", longer(path(), nearest)));
+  }
+}
+
+std::string DocumentValue::where() const {
+  const auto line = document_->lines_.find(value_);
+  if (line == document_->lines_.end()) return document_->name_;
+  return fmt::format("{} line {}", document_->name_, line->second);
+}
+
+std::string DocumentValue::path() const {
+  return path_to(*value_, *document_->root_, "").value_or("");
+}
+
+std::string DocumentValue::place() const {
+  const std::string within = path();
+  return within.empty() ? where() : fmt::format("{}: {}", where(), within);
+}
+
+std::string DocumentValue::shown() const {
+  if (value_->is_number_float() && !std::isfinite(value_->get<double>())) {
+    return fmt::format("{}", value_->get<double>());
+  }
+  if (value_->is_binary()) return {value_->get_binary().begin(), value_->get_binary().end()};
+  return value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void DocumentValue::refuse(std::string_view expected) const {
+  refuse("is " + shown(), expected);
+}
+
+void DocumentValue::refuse(std::string_view said, std::string_view expected) const {
+  throw UserError(fmt::format("{} {}", place(), said), expected, document_->fix_);
+}
+
+Document::Document(std::shared_ptr<const nlohmann::json> root, std::string name, std::string fix, Lines lines)
+    : root_(std::move(root)), name_(std::move(name)), fix_(std::move(fix)), lines_(std::move(lines)) {}
+
+Document::Document(const nlohmann::json& root, std::string name, std::string fix)
+    : Document(std::make_shared<const nlohmann::json>(root), std::move(name), std::move(fix)) {}
+
+DocumentValue Document::of_format(std::string_view what, std::string_view format, std::int64_t version) const {
+  const DocumentValue whole = root();
+  const auto found = whole.is_object() ? whole.find("format") : std::nullopt;
+  if (!found || found->json() != format) {
+    whole.refuse(fmt::format("isn't {}", what), fmt::format("JSON with \"format\": \"{}\"", format));
+  }
+  const DocumentValue of = whole["version"];
+  if (of.json() != version) {
+    whole.refuse(fmt::format("has version {}", of.shown()),
+                 fmt::format("version {}; the weft that wrote the file reads it", version));
+  }
+  return whole;
+}
+
+Document read_json(std::string_view text, std::string name, const JsonLimits& limits) {
+  auto root = std::make_shared<const nlohmann::json>(parse_json(text, name, limits));
+  return {std::move(root), std::move(name), limits.fix};
+}
+
+}  // namespace weft

@@ -1,0 +1,121 @@
+// Documents of JSON or TOML, read by name, type and range. Whatever isn't so is refused in one form:
+//
+//   FILE line 3: streams[1].name is 7; expected a text
+//     fix: …
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/files/json_file.h"
+
+namespace weft {
+
+class Document;
+
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+  bool above = false;  // `least` itself is refused
+};
+
+/// "an integer from 0 to 9"
+std::string expected_integer(std::int64_t least, std::int64_t most);
+/// "one of a, b, c"
+std::string expected_name(std::span<const std::string> known);
+
+/// A value of a document, which has to outlive it. Where it stands is found when it is refused, so that reading pays
+/// nothing for it. What is asked for is returned or refused with a UserError.
+class DocumentValue {
+ public:
+  std::string text() const;
+  bool boolean() const;
+  std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  /// An integer that isn't negative, of 64 bits.
+  std::uint64_t count() const;
+  /// A finite number; `noun` is what a refusal calls it: "a time".
+  double number(const NumberRange& range = {}, std::string_view noun = "a number") const;
+  float float_number() const;
+  /// The value of `known` that to_string() gives this name.
+  template <class Named>
+  Named one_of(std::initializer_list<Named> known) const {
+    std::vector<std::string> names;
+    for (const Named& each : known) names.emplace_back(to_string(each));
+    return known.begin()[index_of_name(names)];
+  }
+  /// The same of texts.
+  std::string name_of(std::span<const std::string> known) const { return known[index_of_name(known)]; }
+
+  bool is_null() const;
+  bool is_object() const;
+  std::vector<DocumentValue> items(std::string_view expected = "a list") const;
+  /// Of a list of this length.
+  std::vector<DocumentValue> items(std::size_t length, std::string_view expected) const;
+  std::vector<std::pair<std::string, DocumentValue>> members() const;
+  /// A member of an object, which has to be there.
+  DocumentValue operator[](std::string_view key) const;
+  /// One that may be absent.
+  std::optional<DocumentValue> find(std::string_view key) const;
+  /// Refuses members of an object that aren't known, with the nearest that is.
+  void only(const std::vector<std::string>& known) const;
+
+  const nlohmann::json& json() const { return *value_; }
+  /// "FILE line 3"
+  std::string where() const;
+  /// "streams[1].name"
+  std::string path() const;
+  /// "FILE line 3: streams[1].name"
+  std::string place() const;
+  /// The value as messages show it.
+  std::string shown() const;
+  /// Refuses the value.
+  [[noreturn]] void refuse(std::string_view expected) const;
+  /// Refuses what is said of it: "stands twice".
+  [[noreturn]] void refuse(std::string_view said, std::string_view expected) const;
+
+ private:
+  friend class Document;
+  DocumentValue(const Document& document, const nlohmann::json& value) : document_(&document), value_(&value) {}
+  std::size_t index_of_name(std::span<const std::string> known) const;
+
+  const Document* document_;
+  const nlohmann::json* value_;
+};
+
+class Document {
+ public:
+  using Lines = std::unordered_map<const nlohmann::json*, std::uint64_t>;
+
+  /// `name` stands for the file in messages, `fix` ends them. `lines` are those of values of `root`, as far as they are
+  /// known.
+  Document(std::shared_ptr<const nlohmann::json> root, std::string name, std::string fix, Lines lines = {});
+  /// Of a copy.
+  Document(const nlohmann::json& root, std::string name, std::string fix);
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+
+  DocumentValue root() const { return {*this, *root_}; }
+  /// The root, which has to be an object with this "format" and "version"; `what` is what a document of this format is:
+  /// "a profile".
+  DocumentValue of_format(std::string_view what, std::string_view format, std::int64_t version) const;
+
+ private:
+  friend class DocumentValue;
+  std::shared_ptr<const nlohmann::json> root_;
+  std::string name_, fix_;
+  Lines lines_;
+};
+
+/// Throws UserError as parse_json() does.
+Document read_json(std::string_view text, std::string name, const JsonLimits& limits = {});
+
+}  // namespace weft

@@ -1,0 +1,72 @@
+#include "base/text/units.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <span>
+#include <string_view>
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kBytes[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+constexpr std::string_view kFlops[] = {" flop", " kflop", " Mflop", " Gflop", " Tflop", " Pflop"};
+constexpr std::string_view kCounts[] = {"", "K", "M", "G", "T"};
+
+struct Scaled {
+  double value;
+  std::size_t unit;
+};
+
+/// `value` in the first of `units` in which it is less than `most`, or in the last.
+Scaled scale(double value, double base, double most, std::size_t units) {
+  std::size_t unit = 0;
+  for (; std::fabs(value) >= most && unit + 1 < units; ++unit) value /= base;
+  return {value, unit};
+}
+
+std::string with_a_decimal(double value, double base, std::span<const std::string_view> units) {
+  const Scaled in = scale(value, base, base, units.size());
+  return fmt::format("{:.{}f}{}", in.value, in.unit == 0 ? 0 : 1, units[in.unit]);
+}
+
+std::string with_three_digits(double value, double base, std::span<const std::string_view> units) {
+  const Scaled in = scale(value, base, base - 0.5, units.size());  // 999.5 would round up to four digits
+  const double size = std::fabs(in.value);
+  const bool whole = in.unit == 0 && in.value == std::floor(in.value);
+  return fmt::format("{:.{}f}{}", in.value, whole ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, units[in.unit]);
+}
+
+}  // namespace
+
+std::string format_bytes(double bytes) {
+  return with_a_decimal(bytes, 1024, kBytes);
+}
+
+std::string format_flops(double flops) {
+  return with_a_decimal(flops, 1000, kFlops);
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  return with_three_digits(static_cast<double>(bytes), 1024, kBytes);
+}
+
+std::string human_count(double number) {
+  return with_three_digits(number, 1000, kCounts);
+}
+
+std::string format_time(double ns) {
+  if (ns >= 1e9) return fmt::format("{:.3f} s", ns * 1e-9);
+  return ns >= 1e6 ? fmt::format("{:.2f} ms", ns * 1e-6) : fmt::format("{:.1f} us", ns * 1e-3);
+}
+
+std::string human_duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e12) return "?";
+  const auto total = std::llround(seconds);
+  const auto days = total / 86400, hours = total / 3600 % 24, minutes = total / 60 % 60, rest = total % 60;
+  if (days > 0) return fmt::format("{}d {:02}:{:02}:{:02}", days, hours, minutes, rest);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, rest);
+  return fmt::format("{}:{:02}", minutes, rest);
+}
+
+}  // namespace weft

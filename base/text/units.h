@@ -1,0 +1,23 @@
+// Quantities with units, as people read them: bytes by powers of 1024, others by powers of 1000.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft {
+
+/// With one decimal: 1536 → "1.5 KiB", 2.5e9 → "2.5 Gflop"; below the first unit whole numbers.
+std::string format_bytes(double bytes);
+std::string format_flops(double flops);
+
+/// With three digits: 1536 → "1.50 KiB", 13421772800 → "12.5 GiB", 512 → "512 B".
+std::string human_bytes(std::uint64_t bytes);
+/// 950 → "950", 61234 → "61.2K", 1234567 → "1.23M", 2.5e9 → "2.50G".
+std::string human_count(double number);
+
+/// Nanoseconds: 1.5e6 → "1.50 ms"; seconds with three decimals, microseconds with one.
+std::string format_time(double ns);
+/// Seconds: 32 → "0:32", 3725 → "1:02:05", 100000 → "1d 03:46:40". Negative or not finite: "?".
+std::string human_duration(double seconds);
+
+}  // namespace weft

@@ -1,0 +1,38 @@
+# What `cmake --install` writes: the command, machine files, and the library for find_package(weft).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS weft)
+install(DIRECTORY machines DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+
+# weft::weft is all rooms that a program may use; weft::plan, … are single ones. Training is the command's.
+set(weft_rooms base graph kernels ops plan cost policy comm simulate execute inspect)
+add_library(weft_all INTERFACE)
+target_link_libraries(weft_all INTERFACE weft_ops weft_execute weft_inspect)
+set_target_properties(weft_all PROPERTIES EXPORT_NAME weft)
+set(weft_targets weft_all)
+foreach(room ${weft_rooms})
+  set_target_properties(weft_${room} PROPERTIES EXPORT_NAME ${room})
+  list(APPEND weft_targets weft_${room})
+endforeach()
+install(TARGETS ${weft_targets} EXPORT weftTargets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# Headers that say nothing of kernels, whose vector code depends on -march, nor of MPI. Of executors the one of CPUs.
+file(GLOB_RECURSE weft_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
+     base/*.h graph/*.h ops/*.h runtime/*.h inspect/*.h)
+list(FILTER weft_headers EXCLUDE REGEX "^runtime/execute/|/mpi_(communicator|handles)\\.h$|/policy_abi\\.h$")
+list(APPEND weft_headers runtime/execute/cpu/communicator_set.h runtime/execute/cpu/cpu_executor.h
+                         runtime/execute/executor.h runtime/execute/program.h
+                         runtime/execute/state.h runtime/execute/watchdog.h)
+set(weft_include_folder ${CMAKE_INSTALL_INCLUDEDIR}/weft)
+configure_file(cmake/install_headers.cmake.in ${CMAKE_BINARY_DIR}/install_headers.cmake @ONLY)
+install(SCRIPT ${CMAKE_BINARY_DIR}/install_headers.cmake)
+install(FILES runtime/policy/policy_abi.h DESTINATION ${weft_include_folder})  # what policies of one's own include
+
+set(weft_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
+install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${weft_package_folder})
+configure_package_config_file(cmake/weftConfig.cmake.in ${CMAKE_BINARY_DIR}/weftConfig.cmake
+                              INSTALL_DESTINATION ${weft_package_folder})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/weftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/weftConfig.cmake ${CMAKE_BINARY_DIR}/weftConfigVersion.cmake cmake/dnnl.cmake
+        DESTINATION ${weft_package_folder})

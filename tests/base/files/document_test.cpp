@@ -1,0 +1,101 @@
+// Values by name, type and range; where a value stands when it is refused.
+#include "base/files/document.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+enum class Colour : std::uint8_t { red, green };
+std::string_view to_string(Colour colour) {
+  return colour == Colour::red ? "red" : "green";
+}
+
+template <class Read>
+std::string refusal(std::string_view text, Read read) {
+  return message_of<UserError>([&] {
+    const Document document = read_json(text, "f.json", {.fix = "mend it"});
+    read(document.root());
+  });
+}
+
+TEST(Document, GivesWhatIsAskedFor) {
+  const Document document = read_json(
+      R"({"text": "a", "flag": true, "least": -5, "most": 18446744073709551615, "real": 0.5, "whole": 2,
+          "list": [1, [2]], "colour": "green", "nothing": null})",
+      "f.json");
+  const DocumentValue in = document.root();
+  EXPECT_EQ(in["text"].text(), "a");
+  EXPECT_TRUE(in["flag"].boolean());
+  EXPECT_EQ(in["least"].integer(-5, -5), -5);
+  EXPECT_EQ(in["most"].count(), UINT64_MAX);
+  EXPECT_EQ(in["real"].number(), 0.5);
+  EXPECT_EQ(in["real"].float_number(), 0.5F);
+  EXPECT_EQ(in["whole"].number({.least = 2, .most = 2}), 2.0);
+  EXPECT_EQ(in["list"].items().at(1).items(1, "one")[0].integer(0, 9), 2);
+  EXPECT_EQ(in["colour"].one_of({Colour::red, Colour::green}), Colour::green);
+  EXPECT_TRUE(in["nothing"].is_null());
+  EXPECT_FALSE(in.find("other").has_value());
+  EXPECT_EQ(in.members().size(), 9U);
+}
+
+TEST(Document, RefusesByPlaceValueExpectationAndFix) {
+  EXPECT_EQ(refusal(R"({"a": [{"b": 7}]})", [](auto in) { in["a"].items()[0]["b"].text(); }),
+            "f.json: a[0].b is 7; expected a text\n  fix: mend it");
+  EXPECT_EQ(refusal(R"({"h.0": {"b": 7}})", [](auto in) { in["h.0"]["b"].boolean(); }),
+            "f.json: \"h.0\".b is 7; expected true or false\n  fix: mend it");
+  EXPECT_EQ(refusal("[3]", [](auto in) { in["a"]; }), "f.json is [3]; expected an object\n  fix: mend it");
+  EXPECT_TRUE(has_parts(refusal(R"({"a": {}})", [](auto in) { in["a"]["b"]; }), {"f.json: a has no b;", "mend it"}));
+}
+
+TEST(Document, RefusesOtherTypesAndRanges) {
+  const auto of = [](const char* value, auto read) {
+    return refusal(std::string("{\"a\": ") + value + "}", [&](const DocumentValue& in) { read(in["a"]); });
+  };
+  for (const char* bad : {"10", "-1", "1.0", "\"1\"", "null", "true", "18446744073709551615", "[1]"}) {
+    const std::string message = of(bad, [](const DocumentValue& value) { value.integer(0, 9); });
+    EXPECT_TRUE(has_parts(message, {std::string("a is ") + bad, "an integer from 0 to 9"})) << bad;
+  }
+  for (const char* bad : {"-1", "1.5", "\"1\"", "18446744073709551616"}) {
+    EXPECT_NE(of(bad, [](const DocumentValue& value) { value.count(); }), "") << bad;
+  }
+  for (const char* bad : {"0", "10.5", "\"1\"", "null"}) {
+    const std::string message =
+        of(bad, [](const DocumentValue& value) { value.number({.least = 0, .most = 10, .above = true}, "a time"); });
+    EXPECT_TRUE(has_parts(message, {"a time above 0 and at most 10"})) << bad;
+  }
+  EXPECT_NE(of("1e39", [](const DocumentValue& value) { value.float_number(); }), "");
+  EXPECT_NE(of("1", [](const DocumentValue& value) { value.boolean(); }), "");
+  EXPECT_NE(of("{}", [](const DocumentValue& value) { value.items(); }), "");
+  EXPECT_NE(of("[]", [](const DocumentValue& value) { value.members(); }), "");
+  EXPECT_NE(of("[1]", [](const DocumentValue& value) { value.items(2, "two"); }), "");
+}
+
+TEST(Document, NamesWhatIsLikelyMeant) {
+  const auto colour = [](const DocumentValue& in) { in["a"].one_of({Colour::red, Colour::green}); };
+  EXPECT_TRUE(has_parts(refusal(R"({"a": "gren"})", colour), {"one of red, green", "did you mean \"green\"?"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"a": "indigoblue"})", colour), {"one of red, green", "mend it"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"a": {"layes": 1}})", [](const DocumentValue& in) { in["a"].only({"layers"}); }),
+                        {"f.json: unknown key a.layes", "did you mean a.layers?"}));
+  EXPECT_EQ(refusal(R"({"a": 1, "b": 2})", [](const DocumentValue& in) { in.only({"a", "b", "c"}); }), "");
+}
+
+TEST(Document, KnowsItsFormat) {
+  const auto of = [](const char* text) {
+    return message_of<UserError>([&] { read_json(text, "f.json").of_format("a plan", "weft-plan", 2); });
+  };
+  EXPECT_EQ(of(R"({"format": "weft-plan", "version": 2})"), "");
+  for (const char* other : {"[]", "1", "{}", R"({"format": "weft-graph", "version": 2})", R"({"format": 1})"}) {
+    EXPECT_TRUE(has_parts(of(other), {"f.json isn't a plan", "weft-plan"})) << other;
+  }
+  EXPECT_TRUE(has_parts(of(R"({"format": "weft-plan", "version": 3})"), {"has version 3", "version 2"}));
+  EXPECT_TRUE(has_parts(of(R"({"format": "weft-plan"})"), {"has no version"}));
+}
+
+}  // namespace
+}  // namespace weft

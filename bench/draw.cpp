@@ -19,7 +19,7 @@ namespace weft::bench {
 namespace {
 
 Graph layers_graph(int layers) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const auto tensor = [&](std::string name, std::int64_t elements, Role role) {
     return whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
   };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "graph/argument_check.h"
 #include "graph/operation_fields.h"
 
 namespace weft {
@@ -81,6 +82,7 @@ TaskId GraphBuilder::add_task(Task task) {
                                          accessed.name, view.end(), accessed.elements()));
     }
   }
+  if (graph_.arguments_ == Arguments::of_schema) check_arguments(task, graph_.tensors_);
   const TaskId id(graph_.tasks_.size());
   if (!graph_.task_by_name_.emplace(task.name, id).second) {
     throw std::logic_error(fmt::format("two tasks are named '{}'", task.name));

@@ -16,8 +16,6 @@ namespace weft {
 
 using TaskId = Id<struct TaskTag>;
 
-enum class AccessMode : std::uint8_t { read, write, read_write };
-
 struct Access {
   View view;
   AccessMode mode = AccessMode::read;
@@ -30,11 +28,16 @@ std::string_view to_string(Phase phase);
 struct Task {
   std::string name;  // unique in its rank, the same in every drawing, trace and message
   Operation operation;
-  std::vector<Access> accesses;  // in the order that the operation documents
+  std::vector<Access> accesses;  // in the order of the operation's schema
   std::int32_t layer = -1;       // -1: not in a layer
   std::int32_t micro_batch = -1;
   Phase phase = Phase::forward;
 };
+
+/// What a collective moves: the first argument of its schema. Null for a task without accesses.
+inline const Access* payload_of(const Task& task) {
+  return task.accesses.empty() ? nullptr : &task.accesses.front();
+}
 
 /// completes_before: `to` starts after `from` is done. issued_before: only the order of issue is fixed.
 enum class EdgeKind : std::uint8_t { completes_before, issued_before };
@@ -52,6 +55,10 @@ struct Edge {
   TensorId tensor;            // the first tensor that asked for the edge; invalid for a policy's
   friend bool operator==(const Edge&, const Edge&) = default;
 };
+
+/// What the builder holds a task's accesses to: the schema of its operation, or, for graphs that are planned, simulated
+/// and drawn but never run, nothing.
+enum class Arguments : std::uint8_t { of_schema, of_any_form };
 
 /// Immutable. Tasks are numbered in program order, and every edge of distance 0 goes from a lower to a higher number.
 ///
@@ -75,6 +82,9 @@ class Graph {
   TaskId find_task(std::string_view name) const;
   TensorId find_tensor(std::string_view name) const;
 
+  /// Whether every task was held to its operation's schema.
+  Arguments arguments() const { return arguments_; }
+
   /// Hash of tensors, operations and accesses: equal graphs, equal fingerprints, on every rank.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
@@ -87,12 +97,15 @@ class Graph {
   std::unordered_map<std::string, TaskId> task_by_name_;
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::uint64_t fingerprint_ = 0;
+  Arguments arguments_ = Arguments::of_schema;
 };
 
 /// Collects tensors and tasks in program order; build() infers the edges.
-/// Throws std::logic_error on a name used twice, a view outside its tensor or a read of scratch that nobody wrote.
+/// Throws std::logic_error on a name used twice, a view outside its tensor, accesses that don't fit the operation's
+/// schema (graph/argument_check.h) or a read of scratch that nobody wrote.
 class GraphBuilder {
  public:
+  explicit GraphBuilder(Arguments arguments = Arguments::of_schema) { graph_.arguments_ = arguments; }
   TensorId add_tensor(Tensor tensor);
   TaskId add_task(Task task);
   const Tensor& tensor(TensorId id) const { return graph_.tensors_[id.index()]; }

@@ -23,13 +23,14 @@ DType dtype_of(const Graph& graph, const Task& task) {
 
 std::string task_signature(const Graph& graph, const Task& task) {
   std::string text(kind_name(task.operation));
-  for_each_field(task.operation, [&]<class T>(std::string_view name, const T& value) {
+  for_each_field_schema(task.operation, [&]<class T>(const auto& field, const T& value) {
+    const std::string_view name = field.name;
     if constexpr (std::is_same_v<T, bool>) {
       if (value) fmt::format_to(std::back_inserter(text), " {}", name);
     } else if constexpr (std::is_enum_v<T>) {
       fmt::format_to(std::back_inserter(text), " {}={}", name, to_string(value));
     } else if constexpr (std::is_integral_v<T>) {
-      if (value != 0 && name != "site" && name != "row_offset") {
+      if (value != 0 && field.in_signature) {
         fmt::format_to(std::back_inserter(text), " {}={}", name, value);
       }
     }

@@ -16,10 +16,12 @@ void emit_dropout(Lowering& low, std::string_view what, const Value& x, TensorId
                   std::optional<TensorId> residual) {
   const std::int64_t parts = low.grid().x;
   Dropout op{x.rows, x.cols, where.row_offset, where.p, where.site, residual.has_value(), parts};
-  std::vector<Access> accesses = {low.read(x.tensor), low.read(random_state(low)), low.write(y)};
-  if (residual) accesses.push_back(low.read(*residual));
-  if (parts > 1) accesses.push_back(coordinate(low, Axis::x));
-  low.emit(what, op, std::move(accesses));
+  low.emit(what, op,
+           {{"x", low.read(x.tensor)},
+            {"random", low.read(random_state(low))},
+            {"y", low.write(y)},
+            {"residual", access_if(op.residual, [&] { return low.read(*residual); })},
+            {"coordinate", access_if(parts > 1, [&] { return coordinate(low, Axis::x); })}});
 }
 
 // dy with the elements dropped that were dropped in the forward pass.
@@ -34,10 +36,10 @@ TensorId dropped_gradient(Lowering& low, TensorId dy, std::int64_t rows, std::in
 Value gelu(Lowering& low, Value x) {
   const std::int64_t n = x.rows * x.cols;
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
-  low.emit("gelu", GeluForward{n}, {low.read(x.tensor), low.write(y.tensor)});
+  low.emit("gelu", GeluForward{n}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
   low.record({}, [=](Lowering& l) {
     const TensorId dx = l.activation("dx", x.rows, x.cols);
-    l.emit("gelu_dx", GeluBackward{n}, {l.read(x.tensor), l.read(l.gradient(y)), l.write(dx)});
+    l.emit("gelu_dx", GeluBackward{n}, {{"x", l.read(x.tensor)}, {"dy", l.read(l.gradient(y))}, {"dx", l.write(dx)}});
     l.add_gradient(x, dx);
   });
   return y;
@@ -46,10 +48,11 @@ Value gelu(Lowering& low, Value x) {
 Value swiglu(Lowering& low, Value x) {
   const std::int64_t cols = x.cols / 2;
   const Value y{low.activation("out", x.rows, cols), x.rows, cols};
-  low.emit("swiglu", SwiGluForward{x.rows, cols}, {low.read(x.tensor), low.write(y.tensor)});
+  low.emit("swiglu", SwiGluForward{x.rows, cols}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
   low.record({}, [=](Lowering& l) {
     const TensorId dx = l.activation("dx", x.rows, x.cols);
-    l.emit("swiglu_dx", SwiGluBackward{x.rows, cols}, {l.read(x.tensor), l.read(l.gradient(y)), l.write(dx)});
+    l.emit("swiglu_dx", SwiGluBackward{x.rows, cols},
+           {{"x", l.read(x.tensor)}, {"dy", l.read(l.gradient(y))}, {"dx", l.write(dx)}});
     l.add_gradient(x, dx);
   });
   return y;
@@ -66,7 +69,8 @@ Value dropout(Lowering& low, Value x, const DropoutSite& where) {
 Value add_residual(Lowering& low, Value residual, Value branch, const DropoutSite& where) {
   const Value y{low.activation("residual", residual.rows, residual.cols), residual.rows, residual.cols};
   if (where.p == 0.0F) {
-    low.emit("add", Add{y.rows * y.cols}, {low.read(residual.tensor), low.read(branch.tensor), low.write(y.tensor)});
+    low.emit("add", Add{y.rows * y.cols},
+             {{"a", low.read(residual.tensor)}, {"b", low.read(branch.tensor)}, {"out", low.write(y.tensor)}});
   } else {
     emit_dropout(low, "dropout_add", branch, y.tensor, where, residual.tensor);
   }

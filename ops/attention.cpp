@@ -41,9 +41,9 @@ void rotate(Lowering& low, std::string_view what, TensorId tensor, std::int64_t 
   rope.original_context = model.rope_original_context;
   rope.inverse = inverse;
   rope.has_offset = has_offset;
-  std::vector<Access> accesses = {{low.columns(tensor, 0, heads * model.head_dim()), AccessMode::read_write}};
-  if (has_offset) accesses.push_back(low.read(position_state(low)));
-  low.emit(what, rope, std::move(accesses));
+  low.emit(what, rope,
+           {{"x", read_write(low.columns(tensor, 0, heads * model.head_dim()))},
+            {"position", access_if(has_offset, [&] { return low.read(position_state(low)); })}});
 }
 
 // Queries and keys side by side are turned by one task.
@@ -69,14 +69,17 @@ Value take_shared_head(Lowering& low, const Value& all) {
   const std::array<std::string, 2> names = {"k", "v"};
   for (std::int64_t i = 0; i < 2; ++i) {
     low.emit("take_" + names[static_cast<std::size_t>(i)], TakeColumns{rows, size, windows, local.ranks_per_kv_head},
-             {read(half(low, all.tensor, i, windows * size)), coordinate(low, Axis::x),
-              write(half(low, own.tensor, i, size))});
+             {{"x", read(half(low, all.tensor, i, windows * size))},
+              {"coordinate", coordinate(low, Axis::x)},
+              {"out", write(half(low, own.tensor, i, size))}});
   }
   low.record({}, [=](Lowering& l) {
     const TensorId dall = l.activation("dkv_shared", rows, 2 * windows * size), down = l.gradient(own);
     for (std::int64_t i = 0; i < 2; ++i) {
       l.emit("put_d" + names[static_cast<std::size_t>(i)], PutColumns{rows, size, windows, local.ranks_per_kv_head},
-             {read(half(l, down, i, size)), coordinate(l, Axis::x), write(half(l, dall, i, windows * size))});
+             {{"x", read(half(l, down, i, size))},
+              {"coordinate", coordinate(l, Axis::x)},
+              {"out", write(half(l, dall, i, windows * size))}});
     }
     all_reduce(l, "all_reduce_dkv", dall, rows * 2 * windows * size, Channel::x);
     l.add_gradient(all, dall);
@@ -112,24 +115,42 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
     const TensorId k_cache = cache("k_cache"), v_cache = cache("v_cache");
     if (sequences.mode == Sequences::Mode::decode) {
       low.emit("attention", AttentionDecode{batch, heads, kv_heads, head_dim, model.context},
-               {read(in.q), read(in.k), read(in.v), low.read_write(k_cache), low.read_write(v_cache),
-                low.read(position_state(low)), low.write(out.tensor)});
+               {{"q", read(in.q)},
+                {"k", read(in.k)},
+                {"v", read(in.v)},
+                {"k_cache", low.read_write(k_cache)},
+                {"v_cache", low.read_write(v_cache)},
+                {"position", low.read(position_state(low))},
+                {"out", low.write(out.tensor)}});
       return out;
     }
-    low.emit("cache_k", CacheStore{batch, seq, kv, model.context}, {read(in.k), low.read_write(k_cache)});
-    low.emit("cache_v", CacheStore{batch, seq, kv, model.context}, {read(in.v), low.read_write(v_cache)});
+    low.emit("cache_k", CacheStore{batch, seq, kv, model.context},
+             {{"x", read(in.k)}, {"cache", low.read_write(k_cache)}});
+    low.emit("cache_v", CacheStore{batch, seq, kv, model.context},
+             {{"x", read(in.v)}, {"cache", low.read_write(v_cache)}});
   }
 
   const TensorId log_sum_exp = low.scratch("lse", DType::f32, {batch * heads * seq}, Role::activation);
   low.emit("attention", AttentionForward{batch, seq, heads, kv_heads, head_dim},
-           {read(in.q), read(in.k), read(in.v), low.write(out.tensor), low.write(log_sum_exp)});
+           {{"q", read(in.q)},
+            {"k", read(in.k)},
+            {"v", read(in.v)},
+            {"out", low.write(out.tensor)},
+            {"log_sum_exp", low.write(log_sum_exp)}});
   low.record({}, [=](Lowering& l) {
     const bool packed = queries.tensor == keys.tensor;
     const TensorId dq = l.activation(packed ? "dqkv" : "dq", rows, queries.cols);
     const Heads grad = heads_in(l, dq, packed ? dq : l.activation("dkv", rows, keys.cols));
     l.emit("attention_dqkv", AttentionBackward{batch, seq, heads, kv_heads, head_dim},
-           {read(in.q), read(in.k), read(in.v), l.read(out.tensor), l.read(log_sum_exp), l.read(l.gradient(out)),
-            write(grad.q), write(grad.k), write(grad.v)});
+           {{"q", read(in.q)},
+            {"k", read(in.k)},
+            {"v", read(in.v)},
+            {"out", l.read(out.tensor)},
+            {"log_sum_exp", l.read(log_sum_exp)},
+            {"dout", l.read(l.gradient(out))},
+            {"dq", write(grad.q)},
+            {"dk", write(grad.k)},
+            {"dv", write(grad.v)}});
     if (rotary) rotate(l, "rope_dqkv", grad, sequences, true);
     l.add_gradient(queries, grad.q_tensor);
     if (!packed) l.add_gradient(keys, grad.kv_tensor);

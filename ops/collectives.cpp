@@ -39,7 +39,8 @@ void all_reduce(Lowering& low, std::string_view what, TensorId tensor, std::int6
   const std::int64_t ranks = group_size(low.grid(), channel);
   if (ranks == 1) return;
   const TensorId work = workspace(low, what, low.tensor(tensor).dtype, all_reduce_workspace(count, ranks));
-  low.emit(what, AllReduce{channel, ranks, count}, {read_write(low.elements(tensor, 0, count)), low.write(work)});
+  low.emit(what, AllReduce{channel, ranks, count},
+           {{"buffer", read_write(low.elements(tensor, 0, count))}, {"workspace", low.write(work)}});
 }
 
 TensorId reduce_scatter(Lowering& low, std::string_view what, TensorId in, std::vector<std::int64_t> shape, Role role,
@@ -51,7 +52,9 @@ TensorId reduce_scatter(Lowering& low, std::string_view what, TensorId in, std::
   const std::int64_t count = low.tensor(out).elements();
   const TensorId work = workspace(low, what, dtype, (ranks - 1) * count);
   low.emit(what, ReduceScatter{channel, ranks, count},
-           {read(low.elements(in, 0, ranks * count)), write(low.elements(out, 0, count)), low.write(work)});
+           {{"in", read(low.elements(in, 0, ranks * count))},
+            {"out", write(low.elements(out, 0, count))},
+            {"workspace", low.write(work)}});
   return out;
 }
 
@@ -64,7 +67,7 @@ TensorId all_gather(Lowering& low, std::string_view what, TensorId in, Channel c
   shape.front() *= ranks;
   const TensorId out = low.scratch(std::string(what) + ".out", piece.dtype, std::move(shape), piece.role);
   low.emit(what, AllGather{channel, ranks, count},
-           {read(low.elements(in, 0, count)), write(low.elements(out, 0, ranks * count))});
+           {{"in", read(low.elements(in, 0, count))}, {"out", write(low.elements(out, 0, ranks * count))}});
   return out;
 }
 

@@ -15,13 +15,14 @@ Value embedding(Lowering& low, View tokens, std::int64_t rows, std::int64_t seq_
   const bool has_offset = at_position && learned;
 
   const Value out{low.activation("out", rows, cols), rows, cols};
-  std::vector<Access> accesses = {read(tokens), low.read(low.weight(wte))};
-  if (learned) accesses.push_back(low.read(low.weight(*wpe)));
-  accesses.push_back(low.write(out.tensor));
-  if (has_offset) accesses.push_back(low.read(low.named(names::kPosition, DType::i64, {1}, Role::scalar)));
-  if (sharded) accesses.push_back(coordinate(low, Axis::y));
+  const auto position = [&] { return low.read(low.named(names::kPosition, DType::i64, {1}, Role::scalar)); };
   low.emit("embedding", EmbeddingForward{rows, cols, vocab, seq_len, learned, has_offset, sharded},
-           std::move(accesses));
+           {{"tokens", read(tokens)},
+            {"wte", low.read(low.weight(wte))},
+            {"wpe", access_if(learned, [&] { return low.read(low.weight(*wpe)); })},
+            {"out", low.write(out.tensor)},
+            {"position", access_if(has_offset, position)},
+            {"coordinate", access_if(sharded, [&] { return coordinate(low, Axis::y); })}});
   // One rank of y holds a token's row, the others add zero.
   all_reduce(low, "all_reduce", out.tensor, rows * cols, Channel::y);
 
@@ -30,14 +31,15 @@ Value embedding(Lowering& low, View tokens, std::int64_t rows, std::int64_t seq_
   low.record(parameters, [=, &wte, &model](Lowering& l) {
     const TensorId dout = l.gradient(out);
     const auto dwte = l.gradient_slot(wte);
-    std::vector<Access> of_tokens = {read(tokens), l.read(dout),
-                                     dwte.accumulate ? l.read_write(dwte.tensor) : l.write(dwte.tensor)};
-    if (sharded) of_tokens.push_back(coordinate(l, Axis::y));
-    l.emit("embedding_dw", EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded}, std::move(of_tokens));
+    l.emit("embedding_dw", EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded},
+           {{"tokens", read(tokens)},
+            {"dout", l.read(dout)},
+            {"dwte", dwte.accumulate ? l.read_write(dwte.tensor) : l.write(dwte.tensor)},
+            {"coordinate", access_if(sharded, [&] { return coordinate(l, Axis::y); })}});
     if (learned) {
       const auto dwpe = l.gradient_slot(*wpe);
       l.emit("position_dw", PositionBackward{rows, cols, seq_len, model.context, dwpe.accumulate},
-             {l.read(dout), dwpe.accumulate ? l.read_write(dwpe.tensor) : l.write(dwpe.tensor)});
+             {{"dout", l.read(dout)}, {"dwpe", dwpe.accumulate ? l.read_write(dwpe.tensor) : l.write(dwpe.tensor)}});
     }
   });
   return out;

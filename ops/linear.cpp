@@ -74,8 +74,9 @@ TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::ve
       Gemm gemm{rows, cols, block.cols};
       gemm.accumulate = b > 0;
       low.emit("gemm_dx" + layout.name(b, in), gemm,
-               {read(block_view(dy[block.output], block.index, rows, block.cols)),
-                read(weight_view(layout, matrix, block, in)), add_or_write(block_view(dx, in, rows, cols), b > 0)});
+               {{"A", read(block_view(dy[block.output], block.index, rows, block.cols))},
+                {"B", read(weight_view(layout, matrix, block, in))},
+                {"C", add_or_write(block_view(dx, in, rows, cols), b > 0)}});
     }
   }
   const Channel channel = channel_of(layout.out_axis);
@@ -110,14 +111,15 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
       Gemm gemm{rows, block.cols, layout.in_cols, false, true};
       gemm.accumulate = in > 0;
       gemm.has_bias = bias != nullptr && !reduces && in == 0;
-      std::vector<Access> accesses = {read(block_view(input, in, rows, layout.in_cols)),
-                                      read(weight_view(layout, matrix, block, in)), add_or_write(out, in > 0)};
-      if (gemm.has_bias) accesses.push_back(read(bias_view()));
-      low.emit("gemm" + layout.name(b, in), gemm, std::move(accesses));
+      low.emit("gemm" + layout.name(b, in), gemm,
+               {{"A", read(block_view(input, in, rows, layout.in_cols))},
+                {"B", read(weight_view(layout, matrix, block, in))},
+                {"C", add_or_write(out, in > 0)},
+                {"bias", access_if(gemm.has_bias, [&] { return read(bias_view()); })}});
     }
     if (bias != nullptr && reduces) {
       low.emit("bias" + (layout.single() ? "" : fmt::format(".o{}", b)), AddBias{rows, block.cols},
-               {read_write(out), read(bias_view()), coordinate(low, layout.in_axis)});
+               {{"y", read_write(out)}, {"bias", read(bias_view())}, {"coordinate", coordinate(low, layout.in_axis)}});
     }
   }
   std::vector<Value> values;
@@ -149,8 +151,9 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
       const View dout = block_view(dy[block.output], block.index, rows, block.cols);
       for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
         l.emit("gemm_dw" + layout.name(b, in), Gemm{block.cols, layout.in_cols, rows, true, false, dw.accumulate},
-               {read(dout), read(block_view(input, in, rows, layout.in_cols)),
-                add_or_write(weight_view(layout, dw.tensor, block, in), dw.accumulate)});
+               {{"A", read(dout)},
+                {"B", read(block_view(input, in, rows, layout.in_cols))},
+                {"C", add_or_write(weight_view(layout, dw.tensor, block, in), dw.accumulate)}});
       }
     }
     if (bias == nullptr) return;
@@ -159,8 +162,8 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
       const OutputBlock& block = layout.blocks[b];
       l.emit("bias_grad" + (layout.blocks.size() == 1 ? "" : fmt::format(".o{}", b)),
              BiasGradient{rows, block.cols, db.accumulate},
-             {read(block_view(dy[block.output], block.index, rows, block.cols)),
-              add_or_write(l.elements(db.tensor, block.row, block.cols), db.accumulate)});
+             {{"dy", read(block_view(dy[block.output], block.index, rows, block.cols))},
+              {"db", add_or_write(l.elements(db.tensor, block.row, block.cols), db.accumulate)}});
     }
   });
   return values;

@@ -20,16 +20,18 @@ void logits_of_position(Lowering& low, Value hidden) {
     const TensorId position = low.named(names::kPosition, DType::i64, {1}, Role::scalar);
     row = low.activation("last", 1, hidden.cols);
     low.emit("select", SelectRow{hidden.rows, hidden.cols},
-             {low.read(hidden.tensor), low.read(position), low.write(row)});
+             {{"x", low.read(hidden.tensor)}, {"index", low.read(position)}, {"out", low.write(row)}});
   }
   Parameter& weight = head_weight(low);
   const std::int64_t ranks = low.grid().y, own = weight.shard->rows;
   const TensorId logits = low.named(names::kLogits, DType::f32, {ranks * own}, Role::scalar);
   const TensorId part = ranks == 1 ? logits : low.scratch("part", DType::f32, {own}, Role::activation);
   low.emit("gemm", Gemm{1, own, hidden.cols, false, true},
-           {low.read(row), low.read(low.weight(weight)), low.write(part)});
+           {{"A", low.read(row)}, {"B", low.read(low.weight(weight))}, {"C", low.write(part)}});
   all_reduce(low, "all_reduce", part, own, Channel::x);
-  if (ranks > 1) low.emit("all_gather", AllGather{Channel::y, ranks, own}, {low.read(part), low.write(logits)});
+  if (ranks > 1) {
+    low.emit("all_gather", AllGather{Channel::y, ranks, own}, {{"in", low.read(part)}, {"out", low.write(logits)}});
+  }
 }
 
 // Sums that every rank has counted its own share of.

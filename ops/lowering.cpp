@@ -97,7 +97,7 @@ View Lowering::elements(TensorId id, std::int64_t begin, std::int64_t count) con
   return {id, begin, 1, count, count};
 }
 
-void Lowering::emit(std::string_view what, const Operation& operation, std::vector<Access> accesses) {
+void Lowering::emit_task(std::string_view what, const Operation& operation, std::vector<Access> accesses) {
   const Frame& frame = frames_.back();
   tasks_.push_back({label(what), operation, std::move(accesses), frame.layer, frame.micro_batch, phase_});
 }
@@ -168,7 +168,7 @@ void Lowering::add_gradient(const Value& value, TensorId contribution) {
   }
   const TensorId sum = activation(fmt::format("d{}_sum", contribution.index()), value.rows, value.cols);
   emit(fmt::format("add{}", contribution.index()), Add{value.rows * value.cols},
-       {read(*previous), read(contribution), write(sum)});
+       {{"a", read(*previous)}, {"b", read(contribution)}, {"out", write(sum)}});
   set_gradient(value, sum);
 }
 
@@ -191,8 +191,8 @@ TensorId Lowering::weight(Parameter& parameter) {
   // Within a layer the scope already says which matrix.
   const std::string what = name.starts_with('L') ? "all_gather_w" : "all_gather_" + name.substr(0, name.find('.'));
   emit(what, AllGather{Channel::z_gather, grid_.z, shard.end - shard.begin},
-       {{elements(parameter.tensor, 0, shard.end - shard.begin), AccessMode::read},
-        {elements(parameter.gathered, 0, shard.elements()), AccessMode::write}});
+       {{"in", weft::read(elements(parameter.tensor, 0, shard.end - shard.begin))},
+        {"out", weft::write(elements(parameter.gathered, 0, shard.elements()))}});
   return parameter.gathered;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/named_accesses.h"
 #include "ops/models/model_config.h"
 #include "ops/sharding.h"
 
@@ -40,8 +42,8 @@ struct Parameter {
 ///
 ///   auto scope = low.enter("mlp");                    // names: mb0.L3.mlp.…
 ///   TensorId y = low.activation("gelu", rows, cols);
-///   low.emit("gelu", GeluForward{n}, {low.read(x), low.write(y)});       // task mb0.L3.mlp.fwd.gelu
-///   low.record({}, [=](Lowering& low) { … low.gradient(y) … });          // later: task mb0.L3.mlp.bwd.gelu_dx
+///   low.emit("gelu", GeluForward{n}, {{"x", low.read(x)}, {"y", low.write(y)}});  // task mb0.L3.mlp.fwd.gelu
+///   low.record({}, [=](Lowering& low) { … low.gradient(y) … });  // later: task mb0.L3.mlp.bwd.gelu_dx
 ///
 /// backward() runs the recorded adjoints in reverse. Inside checkpoint() nothing is recorded: the segment is emitted
 /// again in the backward pass (task mb0.L3.mlp.recompute.gelu) and differentiated there.
@@ -92,7 +94,11 @@ class Lowering {
   Access read_write(TensorId id) const { return {view(id), AccessMode::read_write}; }
 
   // -- tasks ----------------------------------------------------------------------------------------------------------
-  void emit(std::string_view what, const Operation& operation, std::vector<Access> accesses);
+  /// The accesses by the names of the operation's schema, in any order; none for those that it doesn't have.
+  template <class Op>
+  void emit(std::string_view what, const Op& operation, std::initializer_list<NamedAccess<Op>> accesses) {
+    emit_task(what, operation, accesses_of(operation, accesses));
+  }
   /// Remembers how to differentiate what was just emitted; `parameters` are those whose gradients it adds to.
   void record(const std::vector<Parameter*>& parameters, Adjoint adjoint);
   /// Runs `segment` without recording; its backward pass begins by running it again.
@@ -141,6 +147,7 @@ class Lowering {
   void leave() { frames_.pop_back(); }
   [[nodiscard]] Scope push(std::string_view name, std::int32_t layer, std::int32_t micro_batch);
   std::string label(std::string_view what) const;
+  void emit_task(std::string_view what, const Operation& operation, std::vector<Access> accesses);
   TensorId add_tensor(Tensor tensor);
 
   const ModelConfig model_;

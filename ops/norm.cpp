@@ -14,17 +14,26 @@ Value layer_norm(Lowering& low, Value x, Parameter& weight, Parameter& bias) {
   const TensorId mean = low.scratch("mean", DType::f32, {x.rows}, Role::activation);
   const TensorId rstd = low.scratch("rstd", DType::f32, {x.rows}, Role::activation);
   low.emit("norm", LayerNormForward{x.rows, x.cols, low.model().norm_eps},
-           {low.read(x.tensor), low.read(weight.tensor), low.read(bias.tensor), low.write(y.tensor), low.write(mean),
-            low.write(rstd)});
+           {{"x", low.read(x.tensor)},
+            {"weight", low.read(weight.tensor)},
+            {"bias", low.read(bias.tensor)},
+            {"y", low.write(y.tensor)},
+            {"mean", low.write(mean)},
+            {"rstd", low.write(rstd)}});
   low.record({&weight, &bias}, [=, &weight, &bias](Lowering& l) {
     const TensorId dx = l.activation("dx", x.rows, x.cols);
     const auto residual = l.partial_gradient(x);
     const auto dw = l.gradient_slot(weight), db = l.gradient_slot(bias);
-    std::vector<Access> accesses = {l.read(x.tensor),   l.read(weight.tensor), l.read(mean),
-                                    l.read(rstd),       l.read(l.gradient(y)), l.write(dx),
-                                    slot_access(l, dw), slot_access(l, db)};
-    if (residual) accesses.push_back(l.read(*residual));
-    l.emit("norm_dx", LayerNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate}, std::move(accesses));
+    l.emit("norm_dx", LayerNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate},
+           {{"x", l.read(x.tensor)},
+            {"weight", l.read(weight.tensor)},
+            {"mean", l.read(mean)},
+            {"rstd", l.read(rstd)},
+            {"dy", l.read(l.gradient(y))},
+            {"dx", l.write(dx)},
+            {"dweight", slot_access(l, dw)},
+            {"dbias", slot_access(l, db)},
+            {"dresidual", access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
   return y;
@@ -34,15 +43,22 @@ Value rms_norm(Lowering& low, Value x, Parameter& weight) {
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
   const TensorId rstd = low.scratch("rstd", DType::f32, {x.rows}, Role::activation);
   low.emit("norm", RmsNormForward{x.rows, x.cols, low.model().norm_eps},
-           {low.read(x.tensor), low.read(weight.tensor), low.write(y.tensor), low.write(rstd)});
+           {{"x", low.read(x.tensor)},
+            {"weight", low.read(weight.tensor)},
+            {"y", low.write(y.tensor)},
+            {"rstd", low.write(rstd)}});
   low.record({&weight}, [=, &weight](Lowering& l) {
     const TensorId dx = l.activation("dx", x.rows, x.cols);
     const auto residual = l.partial_gradient(x);
     const auto dw = l.gradient_slot(weight);
-    std::vector<Access> accesses = {l.read(x.tensor),      l.read(weight.tensor), l.read(rstd),
-                                    l.read(l.gradient(y)), l.write(dx),           slot_access(l, dw)};
-    if (residual) accesses.push_back(l.read(*residual));
-    l.emit("norm_dx", RmsNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate}, std::move(accesses));
+    l.emit("norm_dx", RmsNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate},
+           {{"x", l.read(x.tensor)},
+            {"weight", l.read(weight.tensor)},
+            {"rstd", l.read(rstd)},
+            {"dy", l.read(l.gradient(y))},
+            {"dx", l.write(dx)},
+            {"dweight", slot_access(l, dw)},
+            {"dresidual", access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
   return y;
@@ -56,40 +72,51 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
     return l.scratch(name, DType::f32, {x.rows}, Role::activation);
   };
   const TensorId own = low.scratch("statistics", DType::f32, {x.rows, width}, Role::activation);
-  low.emit("norm_statistics", NormStatistics{x.rows, x.cols, centered}, {low.read(x.tensor), low.write(own)});
+  low.emit("norm_statistics", NormStatistics{x.rows, x.cols, centered},
+           {{"x", low.read(x.tensor)}, {"statistics", low.write(own)}});
   const TensorId all = all_gather(low, "all_gather_statistics", own, Channel::x);
 
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
   const TensorId mean = centered ? per_row(low, "mean") : TensorId();
   const TensorId rstd = per_row(low, "rstd");
-  std::vector<Access> accesses = {low.read(x.tensor), low.read(weight.tensor)};
-  if (centered) accesses.push_back(low.read(bias->tensor));
-  accesses.insert(accesses.end(), {low.read(all), low.write(y.tensor)});
-  if (centered) accesses.push_back(low.write(mean));
-  accesses.push_back(low.write(rstd));
-  low.emit("norm", NormForwardOfParts{x.rows, x.cols, parts, low.model().norm_eps, centered}, std::move(accesses));
+  low.emit("norm", NormForwardOfParts{x.rows, x.cols, parts, low.model().norm_eps, centered},
+           {{"x", low.read(x.tensor)},
+            {"weight", low.read(weight.tensor)},
+            {"bias", access_if(centered, [&] { return low.read(bias->tensor); })},
+            {"statistics", low.read(all)},
+            {"y", low.write(y.tensor)},
+            {"mean", access_if(centered, [&] { return low.write(mean); })},
+            {"rstd", low.write(rstd)}});
 
   std::vector<Parameter*> parameters = {&weight};
   if (centered) parameters.push_back(bias);
   low.record(parameters, [=, &weight](Lowering& l) {
     const TensorId dy = l.gradient(y);
     const TensorId sums = l.scratch("sums", DType::f32, {x.rows, width}, Role::activation);
-    std::vector<Access> inputs = {l.read(x.tensor), l.read(weight.tensor)};
-    if (centered) inputs.push_back(l.read(mean));
-    inputs.insert(inputs.end(), {l.read(rstd), l.read(dy)});
-    std::vector<Access> of_sums = inputs;
-    of_sums.push_back(l.write(sums));
-    l.emit("norm_sums", NormBackwardSums{x.rows, x.cols, centered}, std::move(of_sums));
+    const auto saved_mean = access_if(centered, [&] { return l.read(mean); });
+    l.emit("norm_sums", NormBackwardSums{x.rows, x.cols, centered},
+           {{"x", l.read(x.tensor)},
+            {"weight", l.read(weight.tensor)},
+            {"mean", saved_mean},
+            {"rstd", l.read(rstd)},
+            {"dy", l.read(dy)},
+            {"sums", l.write(sums)}});
     all_reduce(l, "all_reduce_sums", sums, x.rows * width, Channel::x);
 
     const TensorId dx = l.activation("dx", x.rows, x.cols);
     const auto residual = l.partial_gradient(x);
     const auto dw = l.gradient_slot(weight);
-    inputs.insert(inputs.end(), {l.read(sums), l.write(dx), slot_access(l, dw)});
-    if (centered) inputs.push_back(slot_access(l, l.gradient_slot(*bias)));
-    if (residual) inputs.push_back(l.read(*residual));
     l.emit("norm_dx", NormBackwardOfParts{x.rows, x.cols, parts, centered, residual.has_value(), dw.accumulate},
-           std::move(inputs));
+           {{"x", l.read(x.tensor)},
+            {"weight", l.read(weight.tensor)},
+            {"mean", saved_mean},
+            {"rstd", l.read(rstd)},
+            {"dy", l.read(dy)},
+            {"sums", l.read(sums)},
+            {"dx", l.write(dx)},
+            {"dweight", slot_access(l, dw)},
+            {"dbias", access_if(centered, [&] { return slot_access(l, l.gradient_slot(*bias)); })},
+            {"dresidual", access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
   return y;

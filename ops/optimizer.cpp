@@ -20,7 +20,7 @@ TensorId norm_partials(Lowering& low) {
 TensorId cast(Lowering& low, const std::string& what, TensorId from, DType to, Role role) {
   const std::int64_t n = low.tensor(from).elements();
   const TensorId out = low.scratch(what + ".out", to, {n}, role);
-  low.emit(what, Cast{n}, {read(low.elements(from, 0, n)), write(low.elements(out, 0, n))});
+  low.emit(what, Cast{n}, {{"x", read(low.elements(from, 0, n))}, {"out", write(low.elements(out, 0, n))}});
   return out;
 }
 
@@ -88,17 +88,18 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
     const ParameterSpec& spec = *gradient.parameter->spec;
     const std::int64_t n = low.tensor(gradient.tensor).elements();
     auto scope = low.enter(spec.name);
-    std::vector<Access> accesses = {read(low.elements(gradient.tensor, 0, n)),
-                                    write(low.elements(norm_partials(low), spec.site, 1))};
     const auto replicas =
         summed ? replicas_of(gradient.parameter->shard->sharding, gradient.zero1) : std::optional<CoordinateIndex>();
-    if (replicas) accesses.push_back(coordinate(low, *replicas));
-    low.emit("norm", SumSquares{n, replicas.has_value()}, std::move(accesses));
+    low.emit("norm", SumSquares{n, replicas.has_value()},
+             {{"x", read(low.elements(gradient.tensor, 0, n))},
+              {"partial", write(low.elements(norm_partials(low), spec.site, 1))},
+              {"replica", access_if(replicas.has_value(), [&] { return coordinate(low, *replicas); })}});
   }
   const TensorId scalars = low.named(names::kScalars, DType::f32, {4}, Role::scalar);
   const View norm_and_factor = low.elements(metrics, 3, 2);
   if (summed) all_reduce(low, "all_reduce_norms", norm_partials(low), count, Channel::world);
-  low.emit("clip", ClipFactor{count, step.clip}, {low.read(norm_partials(low)), write(norm_and_factor)});
+  low.emit("clip", ClipFactor{count, step.clip},
+           {{"partials", low.read(norm_partials(low))}, {"norm_and_factor", write(norm_and_factor)}});
 
   for (const auto& parameter : low.parameters()) {
     const ReducedGradient& gradient = *std::find_if(
@@ -114,19 +115,18 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
     const TensorId updated = gradient.zero1 ? low.scratch("own", low.dtype(), {n}, Role::workspace) : parameter->tensor;
     const bool has_master = low.dtype() == DType::bf16 || gradient.zero1;
     const View weights = low.elements(updated, 0, n);
-    std::vector<Access> accesses = {gradient.zero1 ? write(weights) : read_write(weights),
-                                    read(low.elements(gradient.tensor, 0, n)),
-                                    moment(".m"),
-                                    moment(".v"),
-                                    low.read(scalars),
-                                    read(norm_and_factor)};
-    if (has_master) accesses.push_back(moment(".master"));
     low.emit("adamw", AdamW{n, step.beta1, step.beta2, step.eps, spec.matrix ? step.weight_decay : 0.0F, has_master},
-             std::move(accesses));
+             {{"param", gradient.zero1 ? write(weights) : read_write(weights)},
+              {"grad", read(low.elements(gradient.tensor, 0, n))},
+              {"m", moment(".m")},
+              {"v", moment(".v")},
+              {"scalars", low.read(scalars)},
+              {"norm_and_factor", read(norm_and_factor)},
+              {"master", access_if(has_master, [&] { return moment(".master"); })}});
     if (gradient.zero1) {
       const std::int64_t ranks = low.grid().data;
       low.emit("all_gather", AllGather{Channel::data, ranks, n},
-               {read(weights), write(low.elements(parameter->tensor, 0, ranks * n))});
+               {{"in", read(weights)}, {"out", write(low.elements(parameter->tensor, 0, ranks * n))}});
     }
   }
 }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/status_line.h"
 #include "base/text/printable.h"
 #include "runtime/cost/profile_file.h"
 #include "runtime/policy/policy.h"
@@ -18,7 +19,6 @@
 #include "study/comparison_folder.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/teller.h"
 #include "train/launch_run.h"
 #include "train/measure/measure_profile.h"
 #include "train/measure/policy_benchmark.h"
@@ -57,17 +57,18 @@ std::vector<std::string> named_policies(const CompareOptions& options) {
 }
 
 std::vector<PlanReport> reports_of(const PlanningProblem& problem, const std::vector<std::string>& policies,
-                                   const Teller& tell) {
+                                   StatusLine& line) {
   std::vector<PlanReport> reports;
   for (const std::string& policy : policies) {
-    tell(fmt::format("[{}/{}] planning and simulating {}", reports.size() + 1, policies.size(), policy));
+    line.tell({fmt::format("[{}/{}] planning and simulating {}", reports.size() + 1, policies.size(), policy),
+               std::ssize(reports), std::ssize(policies)});
     reports.push_back(report_plan(problem, policy));
   }
   return reports;
 }
 
 /// Policies under limits between the least and the greatest memory that any plan took.
-std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<PlanReport>& reports, const Teller& tell) {
+std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<PlanReport>& reports, StatusLine& line) {
   constexpr int kLimits = 6;
   std::vector<LimitedPlan> plans;
   std::int64_t least = INT64_MAX, greatest = 0;
@@ -79,7 +80,7 @@ std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<Pla
   }
   for (int i = 0; i <= kLimits && greatest > least; ++i) {
     problem.options.memory_limit = least + (greatest - least) * i / kLimits;
-    tell(fmt::format("planning for {} MiB of scratch", problem.options.memory_limit >> 20));
+    line.tell({fmt::format("planning for {} MiB of scratch", problem.options.memory_limit >> 20), i, kLimits + 1});
     for (const PlanReport& r : reports) {
       if (!r.planned()) continue;
       const PlanReport limited = report_plan(problem, r.policy);
@@ -92,11 +93,12 @@ std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<Pla
 
 /// By report; empty without noise.
 std::vector<Robustness> disturbed(const PlanningProblem& problem, const std::vector<PlanReport>& reports, double noise,
-                                  const Teller& tell) {
+                                  StatusLine& line) {
   std::vector<Robustness> all;
   if (noise <= 0) return all;
   for (const PlanReport& r : reports) {
-    tell(fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy));
+    line.tell({fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy), std::ssize(all),
+               std::ssize(reports)});
     all.push_back(r.planned() ? robustness_of(r, problem, {.noise = noise}) : Robustness{});
   }
   return all;
@@ -137,24 +139,24 @@ int simulate_only(const CompareOptions& options) {
   RunConfig config = options.config;
   resolve(config, 0);
   const PlanningProblem problem = planning_problem(config);
-  const auto tell = std::make_unique<Teller>(!options.quiet && !options.json);
+  const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
   Comparison comparison;
   comparison.title = title_of(config, problem);
   comparison.source = problem.options.cost_model->source();
-  comparison.reports = reports_of(problem, named_policies(options), *tell);
-  if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *tell);
-  comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *tell);
+  comparison.reports = reports_of(problem, named_policies(options), *line);
+  if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
+  comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);
   print(options, config, problem, comparison, {});
   return 0;
 }
 
 /// Steps of all policies in turn, so that what disturbs one disturbs the others too; and between them the steps of
 /// `samples`, if not null, under the benchmark's last policy.
-std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector<std::size_t>& which,
-                                   std::size_t reports, int rounds, SerialSamples* samples, const Teller& tell) {
+std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector<std::size_t>& which, std::size_t reports, int rounds,
+                                   SerialSamples* samples, StatusLine& line) {
   std::vector<MeasuredSteps> measured(reports);
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
-    tell(fmt::format("round {} of {}", round + 1, rounds));
+    line.tell({fmt::format("round {} of {}", round + 1, rounds), round + 1, rounds});
     if (samples != nullptr) round < 0 ? benchmark.run(which.size()) : samples->run(benchmark, which.size());
     for (std::size_t i = 0; i < which.size(); ++i) {
       const double ns = benchmark.run(i);
@@ -173,16 +175,16 @@ int simulate_and_measure(const CompareOptions& options) {
   const std::vector<std::string> policies = named_policies(options);
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
     if (world.rank() == 0) expect_output(options.output);
-    const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
-    const std::function<void(const std::string&)> tell_line = [&](const std::string& line) { tell(line); };
+    StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
     const bool given = !config.profile.empty();
-    Profile profile =
-        given ? load_profile(config.profile) : measure_profile(world, config, options.profile_steps, 9, tell_line);
+    Profile profile = given ? load_profile(config.profile)
+                            : measure_profile(world, config, options.profile_steps, 9,
+                                              [&](const Status& status) { line.tell(status); });
     PlanningProblem problem = planning_problem(config, profile);
     Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
-    if (world.rank() == 0) comparison.reports = reports_of(problem, policies, tell);
+    if (world.rank() == 0) comparison.reports = reports_of(problem, policies, line);
     std::vector<std::string> planned;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -197,7 +199,7 @@ int simulate_and_measure(const CompareOptions& options) {
     // that were measured in the same minutes as they.
     SerialSamples samples(world);
     comparison.measured =
-        measure(benchmark, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, tell);
+        measure(benchmark, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, line);
     if (!given) {
       samples.write(benchmark.plan(which.size()), profile);
       problem = planning_problem(config, profile);
@@ -205,7 +207,7 @@ int simulate_and_measure(const CompareOptions& options) {
         if (report.planned()) simulate_again(report, problem);
       }
     }
-    comparison.disturbed = disturbed(problem, comparison.reports, options.noise, tell);
+    comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
     std::vector<StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);
     if (world.rank() == 0) print(options, config, problem, comparison, steps);

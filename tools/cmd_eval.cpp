@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/text/printable.h"
 #include "ops/lower.h"
 #include "runtime/comm/agreement.h"
@@ -102,7 +103,7 @@ int evaluate_model(const EvalOptions& options) {
     });
     if (!result.complete) {
       if (world.rank() == 0) {
-        say(stderr, "weft: stopped by a signal after {} of {} batches: no loss\n", result.batches, batches.size());
+        tell(fmt::format("weft: stopped by a signal after {} of {} batches: no loss", result.batches, batches.size()));
       }
       return kNoLoss;
     }

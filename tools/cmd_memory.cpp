@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/status_line.h"
 #include "base/text/printable.h"
 #include "base/text/units.h"
 #include "ops/communication.h"
@@ -20,7 +21,6 @@
 #include "runtime/policy/compile_plan.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/teller.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -91,9 +91,10 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
     grids = fitting_grids(config.model, ranks);
   }
   std::vector<GridRow> rows;
-  const Teller tell(!options.json);
+  StatusLine line(!options.json);
   for (const Grid& grid : grids) {
-    tell(fmt::format("[{}/{}] planning {}", rows.size() + 1, grids.size(), to_string(grid)));
+    line.tell({fmt::format("[{}/{}] planning {}", rows.size() + 1, grids.size(), to_string(grid)), std::ssize(rows),
+               std::ssize(grids)});
     rows.push_back(examine(options.config, grid));
   }
   if (options.grids.empty()) {

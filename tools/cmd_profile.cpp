@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/status_line.h"
 #include "base/text/printable.h"
 #include "runtime/cost/profile_file.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/teller.h"
 #include "train/launch_run.h"
 #include "train/measure/measure_profile.h"
 
@@ -58,9 +58,9 @@ int profile(const ProfileOptions& options) {
   return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
     if (world.rank() == 0) expect_writable(options.output);
     const Profile measured = [&] {
-      const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
+      StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
       return measure_profile(world, config, options.steps, options.rounds,
-                             [&](const std::string& line) { tell(line); });
+                             [&](const Status& status) { line.tell(status); });
     }();
     if (world.rank() == 0) {
       write_durable(options.output, profile_json(measured), Named::by_person);

@@ -8,12 +8,15 @@
 #include <optional>
 #include <string>
 
+#include "base/log.h"
 #include "base/text/printable.h"
 #include "base/text/units.h"
 #include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/version.h"
 #include "train/launch_run.h"
+#include "train/log_run.h"
 #include "train/measure/run_gemm_tuning.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
@@ -37,6 +40,7 @@ struct TrainOptions {
   bool json = false;
   bool quiet = false;
   bool overwrite = false;
+  std::string log_level = std::string(to_string(LogLevel::info));
 };
 
 nlohmann::json or_null(const std::optional<double>& number) {
@@ -120,7 +124,9 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
   say("{}", text);
 }
 
-int train(const TrainOptions& options) {
+int train(const TrainOptions& options, LogLevel log_level) {
+  RunLog log(log_level);
+  Log(LogTopic::run).info("{}", version_text());
   RunConfig asked = options.config;
   // Nothing is measured for a run that doesn't take place.
   if (options.dry_run && asked.gemm_tuning == kAutoGemmTuning) asked.gemm_tuning.clear();
@@ -132,7 +138,7 @@ int train(const TrainOptions& options) {
     const bool speaks = world.rank() == 0;
     const bool talks = speaks && !options.json && !options.quiet;
     if (speaks) {
-      for (const std::string& warning : config.warnings) say(stderr, "weft: warning: {}\n", warning);
+      for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
     }
     Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);
     if (options.dry_run) {
@@ -140,8 +146,10 @@ int train(const TrainOptions& options) {
       if (speaks) say("{}", options.json ? describe_run_json(run) + "\n" : describe_run(run));
       return 0;
     }
-    if (talks) say(stderr, "{}", describe_run(trainer.description()));
-    const TrainResult result = trainer.run(options.overwrite ? Trainer::OldFiles::removed : Trainer::OldFiles::kept);
+    log_run(world, trainer.description());
+    if (talks) tell(describe_run(trainer.description()));
+    const TrainResult result =
+        trainer.run(options.overwrite ? Trainer::OldFiles::removed : Trainer::OldFiles::kept, &log);
     if (speaks && options.json)
       say("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     if (speaks && !options.json) print_summary(options, config, result);
@@ -160,18 +168,25 @@ Command add_train(CLI::App& root) {
   app->add_flag("--json", options->json, "print the result as one JSON object");
   app->add_flag("--quiet", options->quiet, "print only the summary and errors");
   app->add_flag("--overwrite", options->overwrite,
-                "where the run folder holds a run, remove its metrics, traces and checkpoints, and begin anew");
+                "where the run folder holds a run, remove its metrics, logs, traces and checkpoints, and begin anew");
+  app->add_option(
+         "--log-level", options->log_level,
+         "what log.txt in the run folder gets: error, warning, info, debug or trace, each with those before it")
+      ->type_name("LEVEL")
+      ->capture_default_str();
   const ConfigOptions config(*app);
   app->footer(
       "Examples:\n"
       "  weft train --model tiny --ranks 2 --steps 200\n"
+      "  weft train run.toml --run-dir runs/mine --log-level debug; less runs/mine/log.txt\n"
       "  weft train run.toml --lr 3e-4 --set model.layers=6\n"
       "  weft train --resume runs/mine --steps 400\n"
       "  mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto");
   return [options, config] {
+    const LogLevel level = log_level_of(options->log_level);
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
-    return train(*options);
+    return train(*options, level);
   };
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/status_line.h"
 #include "base/text/printable.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
@@ -41,10 +42,11 @@ std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& op
   const std::vector<GemmUse> uses = products_of_run(config);
   RunGemmTrials trials(config, options.rounds);
   std::vector<TunedProduct> products;
+  StatusLine line(!options.quiet && !options.json);
   for (const GemmUse& use : uses) {
+    line.show({to_string(use.problem), std::ssize(products), std::ssize(uses)});
     products.push_back({trials.run(use.problem), use.tasks});
-    if (options.quiet || options.json) continue;
-    say(stderr, "[{}/{}] {}\n", products.size(), uses.size(), to_string(products.back().trial));
+    line.print(fmt::format("[{}/{}] {}", products.size(), uses.size(), to_string(products.back().trial)));
   }
   return products;
 }

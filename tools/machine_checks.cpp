@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/shared_library.h"
 #include "kernels/cpu/gemm/pair_speed.h"
+#include "runtime/comm/mpi.h"
 #include "runtime/execute/device/devices.h"
 
 namespace weft {
@@ -160,11 +161,7 @@ int mpi_thread_level() {
 }
 
 void check_mpi(Checks& checks) {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  const std::string version(text.data());
-  checks.push_back({"libraries", "MPI", version.substr(0, version.find(',')), CheckState::ok,
+  checks.push_back({"libraries", "MPI", mpi_version(), CheckState::ok,
                     "ranks as processes, on one machine or many: mpirun -np N weft train …"});
   const int level = mpi_thread_level();
   const std::string name = level == MPI_THREAD_MULTIPLE     ? "multiple"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/printable.h"
+#include "base/log.h"
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
@@ -136,7 +136,7 @@ int run(int argc, char** argv) {
   for (const auto& [sub, command] : commands) {
     if (sub->parsed()) return command();
   }
-  say(stderr, "{}", root.help());
+  tell(root.help());
   return kBadInput;
 }
 
@@ -144,7 +144,7 @@ int run(int argc, char** argv) {
 /// launcher ends them. What only another rank finds is said all the same.
 void report(const std::exception& error) {
   if (launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
-  say(stderr, "weft: error: {}\n", error.what());
+  Log(LogTopic::run).error("{}", error.what());
 }
 
 int run_and_report(int argc, char** argv) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/text/units.h"
+#include "graph/named_accesses.h"
 #include "ops/communication.h"
 #include "runtime/plan/memory_report.h"
 
@@ -23,7 +24,7 @@ double network_bytes(const Plan& plan) {
   double bytes = 0;
   for (TaskId id : plan.collectives) {
     const Task& task = plan.graph->task(id);
-    const DType dtype = plan.graph->tensor(task.accesses.front().view.tensor).dtype;
+    const DType dtype = plan.graph->tensor(payload_of(task)->view.tensor).dtype;
     bytes += work_of(task.operation, static_cast<double>(size_of(dtype))).network_bytes;
   }
   return bytes;
@@ -86,7 +87,7 @@ PackedWeights packed_weights(const Graph& graph) {
   for (const Task& task : graph.tasks()) {
     if (!std::holds_alternative<PackWeight>(task.operation)) continue;
     ++packed.tensors;
-    packed.bytes += graph.tensor(task.accesses.back().view.tensor).bytes();
+    packed.bytes += graph.tensor(NamedAccesses<PackWeight>(task)["packed"].view.tensor).bytes();
   }
   return packed;
 }

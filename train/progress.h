@@ -1,41 +1,44 @@
-// The line of a run on the console.
+// What a run says of its steps on the console.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <string>
 
+#include "base/status_line.h"
+#include "base/text/units.h"
 #include "train/metrics.h"
 
 namespace weft {
 
-/// One line: bar, step, loss, validation loss on steps that have one, gradient norm, learning rate, rate, time left.
-///   " 42% [========>           ]  84/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 0:32"
-/// `steps_done` of `steps`, `elapsed` seconds since the run went on from step `first_step`.
-std::string progress_line(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed);
+/// Step, loss, validation loss on steps that have one, gradient norm, learning rate, rate, time left:
+///   " 42% [========>           ] 84/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 0:32"
+/// `steps`: of the whole run; `elapsed`: seconds since the run went on from step `first_step`.
+Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed);
 
-/// Prints progress lines: on a terminal one that is rewritten in place, elsewhere (a log file) a line for the first and
-/// the last step, for each that evaluated, and every `interval` seconds.
+/// The status of a run's steps: on a terminal always the latest, elsewhere (a log file) a line for the first and the
+/// last step, for each that evaluated, and every ten seconds.
 class Progress {
  public:
-  Progress(std::FILE* out, bool terminal, std::int64_t first_step, std::int64_t steps, double interval = 10);
-  /// Ends the line that is being rewritten.
+  Progress(std::int64_t first_step, std::int64_t steps) : first_step_(first_step), steps_(steps) {}
+  /// In the place of where status lines go.
+  Progress(std::int64_t first_step, std::int64_t steps, std::FILE* out)
+      : line_(true, out), first_step_(first_step), steps_(steps) {}
+  /// The latest status stays.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   /// After each step; `elapsed`: seconds since the first began.
   void update(const StepMetrics& metrics, double elapsed);
-  /// A line of text above the progress line ("checkpoint written").
+  /// A line of text above the status ("checkpoint written").
   void message(const std::string& text);
 
  private:
-  std::FILE* out_;
-  bool terminal_;
+  StatusLine line_;
   std::int64_t first_step_, steps_;
-  double interval_, printed_at_ = 0;
+  double printed_at_ = 0;
   bool first_ = true;
-  std::string line_;  // on the terminal now, without a newline
 };
 
 }  // namespace weft

@@ -30,8 +30,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile,  kGraphTextFile, kGraphFile,
-                                  kTraceFile,     kTimelineFile, kGemmTuningFile};
+constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile, kLogFile,      kGraphTextFile,
+                                  kGraphFile,     kTraceFile,   kTimelineFile, kGemmTuningFile};
+
+constexpr std::string_view kRankLog = "log.rank", kRankLogEnd = ".txt";
+
+/// Of another rank than 0: "log.rank12.txt".
+bool is_rank_log(const std::string& name) {
+  if (!name.starts_with(kRankLog) || !name.ends_with(kRankLogEnd)) return false;
+  const std::string_view number =
+      std::string_view(name).substr(kRankLog.size(), name.size() - kRankLog.size() - kRankLogEnd.size());
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// Files and folders directly in `run_dir`; none where it can't be looked at.
+std::vector<fs::path> entries_of(const fs::path& run_dir) {
+  std::vector<fs::path> entries;
+  std::error_code hidden;
+  for (fs::directory_iterator at(run_dir, hidden), end; !hidden && at != end; at.increment(hidden)) {
+    entries.push_back(at->path());
+  }
+  return entries;
+}
 
 std::vector<std::byte> encode_traces(const std::vector<StepTrace>& traces) {
   std::vector<std::int64_t> words;
@@ -100,6 +120,10 @@ std::vector<std::filesystem::path> write_drawing(const std::filesystem::path& fi
 
 }  // namespace
 
+fs::path log_file_of(const fs::path& run_dir, int rank) {
+  return run_dir / (rank == 0 ? std::string(kLogFile) : fmt::format("{}{}{}", kRankLog, rank, kRankLogEnd));
+}
+
 bool holds_run(const std::filesystem::path& run_dir) {
   std::error_code hidden;  // not to be looked at is not to be there
   return std::ranges::any_of(kRunFiles, [&](std::string_view name) { return fs::exists(run_dir / name, hidden); }) ||
@@ -115,6 +139,11 @@ void remove_run_files(const std::filesystem::path& run_dir) {
   for (const std::string_view name : kRunFiles) {
     fs::remove(run_dir / name, error);
     expect_removed(run_dir / name, error);
+  }
+  for (const fs::path& file : entries_of(run_dir)) {
+    if (!is_rank_log(file.filename().string())) continue;
+    fs::remove(file, error);
+    expect_removed(file, error);
   }
   remove_leftovers(checkpoints_of(run_dir));
   for (const CheckpointFolder& checkpoint : complete_checkpoints(run_dir)) {

@@ -17,16 +17,22 @@ namespace weft {
 
 inline constexpr std::string_view kRunConfigFile = "config.toml";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
+inline constexpr std::string_view kLogFile = "log.txt";
 inline constexpr std::string_view kGraphTextFile = "graph.dot";
 inline constexpr std::string_view kGraphFile = "graph.svg";
 inline constexpr std::string_view kTraceFile = "trace.json";
 inline constexpr std::string_view kTimelineFile = "timeline.svg";
 
+/// The file of a rank in its run folder: kLogFile for rank 0 and for ranks that are threads of its process. Others have
+/// files of their own, "log.rank1.txt": they may see the folder from another machine, and can write when rank 0 is
+/// gone.
+std::filesystem::path log_file_of(const std::filesystem::path& run_dir, int rank);
+
 /// Whether a run has left any of its files there: those above, a table of tuned products, a checkpoint.
 bool holds_run(const std::filesystem::path& run_dir);
 
-/// Removes these, and checkpoints that a killed run has left half-written; nothing else. Throws RuntimeFault where that
-/// can't be.
+/// Removes these, logs of other ranks, and checkpoints that a killed run has left half-written; nothing else. Throws
+/// RuntimeFault where that can't be.
 void remove_run_files(const std::filesystem::path& run_dir);
 
 /// Makes the folder and writes config.toml, which runs the same again. Throws UserError when it can't be written.

@@ -97,7 +97,7 @@ RunFolder::RunFolder(const fs::path& folder, Name name, HeldRun held) : path_(fo
   if (held == HeldRun::refused && holds_run(path_)) {
     throw UserError(fmt::format("the run folder {} holds a run already", in_quotes(path_)), "a folder without one",
                     fmt::format("--resume auto goes on with that run; {} begins another beside it; --overwrite removes "
-                                "its metrics, traces and checkpoints",
+                                "its metrics, logs, traces and checkpoints",
                                 kAnotherFolder));
   }
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "base/text/printable.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/plan/trace.h"
 #include "train/checkpoint/replicas.h"
@@ -55,6 +53,17 @@ std::string_view sample_prompt(const ModelConfig& model) {
   return std::string_view("The ").substr(0, static_cast<std::size_t>(std::min<std::int64_t>(4, model.context)));
 }
 
+/// On rank 0, told to the log and, if `speaks`, to the console.
+TunedGemms tuned_here(const RunConfig& config, bool speaks) {
+  const Log log(LogTopic::tuning, 0);
+  StatusLine line(speaks);
+  return tune_for_run(config, [&](const Status& status) {
+    log.info("{}", status.text);
+    line.print(status.text);
+    line.show({"tuning matrix products", status.done, status.total});
+  });
+}
+
 }  // namespace
 
 Trainer::Trainer(World& world, const RunConfig& config, Console console, const MakeExecutor& make_executor)
@@ -67,11 +76,8 @@ Trainer::Trainer(World& world, const RunConfig& config, Console console, const M
       at_(coordinates_of(config.grid, world.rank())),
       specs_(model_parameters(config.model)),
       shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)),
-      tuned_(gemm_tuning_of_run(world, config.gemm_tuning, inputs_.resume_from, StoredTuning::required, [&] {
-        return tune_for_run(config_, [&](const std::string& line) {
-          if (console == Console::progress) weft::say(stderr, "{}\n", line);
-        });
-      })) {
+      tuned_(gemm_tuning_of_run(world, config.gemm_tuning, inputs_.resume_from, StoredTuning::required,
+                                [&] { return tuned_here(config_, console == Console::progress); })) {
   act_together(world_, [&] {  // machines have memories of their own
     check_memory(config_, world_.name() == "mpi" ? 1 : world_.size(), machine_memory_bytes());
   });
@@ -119,8 +125,11 @@ void Trainer::initialize() {
   act_together(world_, [&] {
     if (inputs_.resume_from) {
       load_checkpoint(*inputs_.resume_from, parameters, inputs_.share);
+      Log(LogTopic::checkpoint, world_.rank())
+          .info("{} loaded: the run goes on after {} steps", inputs_.resume_from->string(), inputs_.first_step);
     } else if (inputs_.init_from) {
       load_parameters(*inputs_.init_from, config_.model, parameters, inputs_.share);
+      Log(LogTopic::checkpoint, world_.rank()).info("weights of {} loaded", inputs_.init_from->string());
     } else {
       initialize_parameters(parameters, config_.seed);
     }
@@ -164,8 +173,19 @@ StepMetrics Trainer::read_metrics(const StartedStep& of) const {
   return result;
 }
 
-void Trainer::say(const std::string& text) {
+void Trainer::say(LogTopic topic, const std::string& text) {
+  if (world_.rank() != 0) return;
+  Log(topic, 0).info("{}", text);
   if (progress_ != nullptr) progress_->message(text);
+}
+
+void Trainer::open_other_logs(RunLog& log) const {
+  if (world_.name() != "mpi") return;
+  world_.barrier();  // the folder is there, and an older run's files aren't
+  std::error_code hidden;
+  if (world_.rank() != 0 && std::filesystem::is_directory(config_.run_dir, hidden)) {
+    log.open(log_file_of(config_.run_dir, world_.rank()));
+  }
 }
 
 RunConfig Trainer::recorded_config() const {
@@ -181,7 +201,7 @@ void Trainer::keep_pairs_gain() {
   try {
     file.write(*bf16_->pairs_gain);
   } catch (const RuntimeFault& error) {
-    say(fmt::format("{}; the next run measures pairs of bf16 again", error.what()));
+    say(LogTopic::tuning, fmt::format("{}; the next run measures pairs of bf16 again", error.what()));
   }
 }
 
@@ -208,6 +228,7 @@ std::vector<ParameterState> Trainer::checkpoint_arrays() const {
 
 void Trainer::expect_space() const {
   const SpaceCheck space = checkpoints_->space(checkpoint_info(inputs_.first_step + 1), checkpoint_arrays());
+  Log(LogTopic::checkpoint, world_.rank()).debug("a checkpoint takes {} of {} free bytes", space.needed, space.free);
   if (space.fits()) return;
   throw UserError("the first checkpoint " + space.text(), "room for it",
                   "--run-dir on another disk, or free some space");
@@ -226,7 +247,7 @@ void Trainer::report_checkpoint() {
   const auto path = checkpoints_->written();
   if (!path) return;
   last_checkpoint_ = *path;
-  say("checkpoint written: " + path->string());
+  if (progress_ != nullptr) progress_->message("checkpoint written: " + path->string());  // the log knows
 }
 
 bool Trainer::is_due_after(std::int64_t step) const {
@@ -268,7 +289,7 @@ void Trainer::write_traces(TrainResult& result) {
   }
   if (config_.trace_steps == 0) return;
   const auto files = write_trace_files(config_.run_dir, world_, program_->plan("train"), config_.grid, traces,
-                                       [&](const std::string& line) { say(line); });
+                                       [&](const std::string& line) { say(LogTopic::run, line); });
   result.files.insert(result.files.end(), files.begin(), files.end());
 }
 
@@ -278,13 +299,14 @@ std::unique_ptr<Watchdog> Trainer::report_when_stopped() const {
     const ExecutorStatus status = executor->status();
     return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
   };
-  const auto report = [executor = &program_->executor()] {
-    weft::say(stderr, "weft: asked to stop, but no task has ended since; {}\n", executor->describe());
+  const auto report = [executor = &program_->executor(), log = Log(LogTopic::watchdog, world_.rank())] {
+    log.tell(LogLevel::warning,
+             fmt::format("weft: asked to stop, but no task has ended since; {}", executor->describe()));
   };
   return std::make_unique<Watchdog>(kSeconds, progress, report);
 }
 
-TrainResult Trainer::run(OldFiles old_files) {
+TrainResult Trainer::run(OldFiles old_files, RunLog* log) {
   const bool writes = world_.rank() == 0;
   const StopSignals signals;
   const std::unique_ptr<Watchdog> stop_watch = report_when_stopped();
@@ -297,18 +319,18 @@ TrainResult Trainer::run(OldFiles old_files) {
     const std::filesystem::path run_dir = config_.run_dir;
     if (old_files == OldFiles::removed) remove_run_files(run_dir);
     make_run_dir(run_dir, recorded_config());
+    if (log != nullptr) log->open(log_file_of(run_dir, 0));
     if (tuned_) write_durable(run_dir / kGemmTuningFile, to_json(*tuned_));
     keep_pairs_gain();
     metrics_file = std::make_unique<MetricsFile>(run_dir / kMetricsFile, inputs_.first_step);
-    if (console_ == Console::progress) {
-      progress_ = std::make_unique<Progress>(stderr, isatty(STDERR_FILENO) != 0, inputs_.first_step, config_.steps);
-    }
+    if (console_ == Console::progress) progress_ = std::make_unique<Progress>(inputs_.first_step, config_.steps);
     result.files.push_back(run_dir / kMetricsFile);
     for (const auto& file : write_graph_files(run_dir, program_->plan("train"), config_.grid,
-                                              [&](const std::string& line) { say(line); })) {
+                                              [&](const std::string& line) { say(LogTopic::run, line); })) {
       result.files.push_back(file);
     }
   }
+  if (log != nullptr) open_other_logs(*log);
 
   const auto begin = Clock::now();
   result.first_step = result.steps_done = inputs_.first_step;
@@ -321,7 +343,8 @@ TrainResult Trainer::run(OldFiles old_files) {
     });
     stop.add(found.stop);
     if (!found.complete) {
-      say(fmt::format("the evaluation was ended early, after {} of {} batches", found.batches, held_out_->size()));
+      say(LogTopic::evaluation,
+          fmt::format("the evaluation was ended early, after {} of {} batches", found.batches, held_out_->size()));
       return std::nullopt;
     }
     limit.evaluation_took(seconds_since(evaluation_begin));
@@ -331,7 +354,8 @@ TrainResult Trainer::run(OldFiles old_files) {
   };
   result.first_val_loss = held_out_loss();
   if (result.first_val_loss) {
-    say(fmt::format("held-out loss before step {}: {:.4f} nats a token", inputs_.first_step, *result.first_val_loss));
+    say(LogTopic::evaluation,
+        fmt::format("held-out loss before step {}: {:.4f} nats a token", inputs_.first_step, *result.first_val_loss));
   }
   const auto training_begin = Clock::now();
   loader_ = std::make_unique<BatchLoader>(inputs_.source.train(),
@@ -355,6 +379,10 @@ TrainResult Trainer::run(OldFiles old_files) {
     // Whoever sends a signal may not wait long: then the model is saved and nothing else.
     const bool evaluates = every(config_.eval_every, of.step) || (newest && is_last(of.step));
     if (evaluates && !stop.signal) metrics.val_loss = held_out_loss();
+    if (writes && metrics.val_loss) {
+      Log(LogTopic::evaluation, 0)
+          .info("held-out loss after step {}: {:.4f} nats a token", result.steps_done, *metrics.val_loss);
+    }
     const bool last = newest && is_last(of.step);
     // Before the checkpoint, so that a run which goes on from there has a line for every step.
     if (metrics_file != nullptr) metrics_file->write(metrics);
@@ -380,6 +408,14 @@ TrainResult Trainer::run(OldFiles old_files) {
   }
   result.stopped_by_signal = stop.signal;
   result.stopped_by_time = stop.time;
+  if (writes) {
+    Log(LogTopic::run, 0)
+        .info("{} after step {} of {}, loss {:.4f}",
+              stop.signal ? "stopped by a signal"
+              : stop.time ? "stopped by --max-time"
+                          : "done",
+              result.steps_done, config_.steps, result.last_loss);
+  }
   result.step_ms = median(step_ms);
   if (result.step_ms > 0) {
     result.tokens_per_s = static_cast<double>(config_.global_batch * config_.seq_len) / result.step_ms * 1e3;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
@@ -70,7 +71,8 @@ class Trainer {
   /// What is done with files of an earlier run in the run folder.
   enum class OldFiles : std::uint8_t { kept, removed };
 
-  TrainResult run(OldFiles old_files = OldFiles::kept);
+  /// `log` gets its file when the run folder is made.
+  TrainResult run(OldFiles old_files = OldFiles::kept, RunLog* log = nullptr);
 
   const Program& program() const { return *program_; }
 
@@ -104,7 +106,10 @@ class Trainer {
   void write_traces(TrainResult& result);
   std::string sample();
   std::vector<MutableParameterState> parameter_states() const;
-  void say(const std::string& text);
+  /// Of processes other than rank 0's, where they see the run folder.
+  void open_other_logs(RunLog& log) const;
+  /// On rank 0, to the console and to the log.
+  void say(LogTopic topic, const std::string& text);
 
   World& world_;
   const std::chrono::steady_clock::time_point made_at_;

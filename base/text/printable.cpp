@@ -51,4 +51,13 @@ std::string printable(std::string_view text) {
   return out += stream.finish();
 }
 
+std::string printable_line(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '\n' || c == '\t') out += '\\';
+    out += c == '\n' ? 'n' : c == '\t' ? 't' : c;
+  }
+  return out;
+}
+
 }  // namespace weft

@@ -67,10 +67,10 @@ std::string shape_text(const Graph& graph, const Task& task, const std::optional
     return fmt::format("{}×{}×{}", gemm->m, gemm->n, gemm->k);
   }
   if (const Channel* channel = channel_of(task.operation)) {
-    const View& view = task.accesses.empty() ? View{} : task.accesses[0].view;
-    const double bytes = view.tensor.valid() ? static_cast<double>(view.elements()) *
-                                                   static_cast<double>(size_of(graph.tensor(view.tensor).dtype))
-                                             : 0;
+    const Access* payload = payload_of(task);
+    const double bytes = payload != nullptr ? static_cast<double>(payload->view.elements()) *
+                                                  static_cast<double>(size_of(graph.tensor(payload->view.tensor).dtype))
+                                            : 0;
     // Wider boxes than this would pull the drawing apart; the tooltip has more.
     constexpr std::size_t kMostRanks = 4;
     const std::string group =

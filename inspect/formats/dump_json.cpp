@@ -14,18 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string_view to_string(AccessMode mode) {
-  switch (mode) {
-    case AccessMode::read:
-      return "read";
-    case AccessMode::write:
-      return "write";
-    case AccessMode::read_write:
-      return "read_write";
-  }
-  return "?";
-}
-
 json fields_of(const Operation& operation) {
   json fields = json::object();
   for_each_field(operation, [&](std::string_view name, auto value) {
@@ -54,7 +42,7 @@ json to_json(const Task& task, std::size_t id) {
   json accesses = json::array();
   for (const Access& access : task.accesses) {
     accesses.push_back({{"tensor", access.view.tensor.value},
-                        {"mode", to_string(access.mode)},
+                        {"mode", weft::to_string(access.mode)},
                         {"offset", access.view.offset},
                         {"rows", access.view.rows},
                         {"cols", access.view.cols},

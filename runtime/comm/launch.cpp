@@ -7,10 +7,12 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <ostream>
 #include <thread>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "runtime/comm/local.h"
 #include "runtime/comm/mpi.h"
 
@@ -19,11 +21,6 @@ namespace {
 
 constexpr int kUserErrorCode = 2, kFaultCode = 3;
 constexpr double kAgreementSeconds = 2.0;  // ranks that fail alike do so at start-up, within much less than this
-
-// In one piece, as other processes write to the same terminal.
-void report(std::ostream& errors, std::string_view message) {
-  errors << fmt::format("weft: error: {}\n", message) << std::flush;
-}
 
 struct Failure {
   std::string message;
@@ -50,9 +47,10 @@ Outcome run_rank(const RankBody& body, World& world) {
   }
 }
 
-}  // namespace
+/// Of the rank that failed; none: of all alike, or of nobody.
+using Report = std::function<void(std::optional<int> rank, const std::string& message)>;
 
-int run_ranks(int ranks, const RankBody& body, std::ostream& errors) {
+int run_and_report(int ranks, const RankBody& body, const Report& report) {
   const auto worlds = make_local_worlds(ranks);
   std::vector<Outcome> outcomes(worlds.size());
   std::mutex mutex;
@@ -76,34 +74,50 @@ int run_ranks(int ranks, const RankBody& body, std::ostream& errors) {
     // A world can also be given up without an exception, by abort(); then its reason is all there is to report.
     const auto lost =
         std::ranges::find_if(outcomes, [](const Outcome& outcome) { return outcome.failure.has_value(); });
-    if (lost != outcomes.end()) report(errors, lost->failure->message);
+    if (lost != outcomes.end()) report(std::nullopt, lost->failure->message);
     return std::ranges::max(outcomes, {}, &Outcome::exit_code).exit_code;
   }
   const Failure& failure = *outcomes[*first].failure;
   // Bad input is the same for all ranks of a process, whichever of them met it first.
   const bool names_rank = failure.exit_code != kUserErrorCode && ranks > 1;
-  report(errors, names_rank ? fmt::format("rank {}: {}", *first, failure.message) : failure.message);
+  names_rank ? report(static_cast<int>(*first), fmt::format("rank {}: {}", *first, failure.message))
+             : report(std::nullopt, failure.message);
   return failure.exit_code;
 }
 
-int run_mpi(const RankBody& body, std::ostream& errors) {
+}  // namespace
+
+int run_ranks(int ranks, const RankBody& body) {
+  return run_and_report(ranks, body, [](std::optional<int> rank, const std::string& message) {
+    Log(LogTopic::run, rank).error("{}", message);
+  });
+}
+
+int run_ranks(int ranks, const RankBody& body, std::ostream& errors) {
+  return run_and_report(ranks, body, [&errors](std::optional<int>, const std::string& message) {
+    errors << fmt::format("weft: error: {}\n", message) << std::flush;
+  });
+}
+
+int run_mpi(const RankBody& body) {
   std::unique_ptr<MpiWorld> world;
   try {
     world = make_mpi_world();
   } catch (const RuntimeFault& error) {
-    report(errors, error.what());
+    Log(LogTopic::comm).error("{}", error.what());
     return kFaultCode;
   }
   const Outcome outcome = run_rank(body, *world);
   if (!outcome.failure) return outcome.exit_code;
   const Failure& failure = *outcome.failure;
+  const Log log(LogTopic::run, world->rank());
   // Only a UserError can be common to all, and only before anything was in flight; other failures mustn't wait.
   if (failure.exit_code == kUserErrorCode &&
       world->all_say(Fingerprint().add(failure.message).value(), kAgreementSeconds)) {
-    if (world->rank() == 0) report(errors, failure.message);
+    if (world->rank() == 0) log.error("{}", failure.message);
     return failure.exit_code;
   }
-  report(errors, world->size() > 1 ? fmt::format("rank {}: {}", world->rank(), failure.message) : failure.message);
+  log.error("{}", world->size() > 1 ? fmt::format("rank {}: {}", world->rank(), failure.message) : failure.message);
   world->abort(failure.message, failure.exit_code);
   return failure.exit_code;
 }

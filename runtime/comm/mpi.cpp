@@ -71,6 +71,14 @@ bool launched_by_mpi() {
   return std::ranges::any_of(variables, [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string version(text.data());
+  return version.substr(0, version.find(','));
+}
+
 bool launched_as_later_rank() {
   constexpr std::array variables = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
   return std::ranges::any_of(variables, [](const char* name) {

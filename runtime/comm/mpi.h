@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/comm/communicator.h"
 
@@ -13,6 +14,9 @@ bool launched_by_mpi();
 
 /// True when the launcher says that this process is another rank than the first. Doesn't initialise MPI either.
 bool launched_as_later_rank();
+
+/// "Open MPI v4.1.4". Doesn't initialise MPI either.
+std::string mpi_version();
 
 /// The world of MPI_COMM_WORLD. MPI is finalised when it and all communicators made from it are gone.
 ///

@@ -1,12 +1,9 @@
-// Which of a task's arguments its kernel takes where: the same on every device, so that an operation's order of
-// arguments is spelled out once.
+// Which of a task's arguments its kernel takes where: the same on every device, so that it is spelled out once.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <utility>
 
 #include "graph/operation.h"
 #include "kernels/cpu/gemm/matrix.h"
@@ -29,100 +26,140 @@ template <class Where, class Scalar>
 struct KernelCalls {
   using Matrix = cpu::Matrix;
 
-  std::span<const Matrix> arguments;
+  std::span<const Matrix> slots;  // of fitted_arguments()
   Where& where;
 
-  const Matrix& at(std::size_t index) const { return arguments[index]; }
-  static Scalar scalar_of(const Matrix& matrix) {
+  template <class Op>
+  NamedArguments<Op> arguments_of(const Op& /*operation*/) const {
+    return NamedArguments<Op>(slots);
+  }
+  static Scalar scalar(const Matrix& matrix) {
     if constexpr (std::is_pointer_v<Scalar>) {
       return matrix.i64();
     } else {
       return matrix.i64()[0];
     }
   }
-  Scalar scalar(std::size_t index) const { return scalar_of(at(index)); }
-  // An argument that comes last if it comes at all; 0 or null without it.
-  const Matrix* last_if(bool present) const { return present ? &arguments.back() : nullptr; }
-  Scalar last_scalar_if(bool present) const { return present ? scalar_of(arguments.back()) : Scalar{}; }
+  // 0 or null without it.
+  static Scalar scalar(const Matrix* matrix) { return matrix != nullptr ? scalar(*matrix) : Scalar{}; }
 
-  void operator()(const BiasGradient& op) const { bias_gradient(where, at(0), at(1), op.accumulate); }
+  void operator()(const BiasGradient& op) const {
+    const auto a = arguments_of(op);
+    bias_gradient(where, a["dy"], a["db"], op.accumulate);
+  }
   void operator()(const LayerNormForward& op) const {
-    layer_norm_forward(where, op.eps, at(0), at(1), at(2), at(3), at(4), at(5));
+    const auto a = arguments_of(op);
+    layer_norm_forward(where, op.eps, a["x"], a["weight"], a["bias"], a["y"], a["mean"], a["rstd"]);
   }
   void operator()(const LayerNormBackward& op) const {
-    layer_norm_backward(where, at(0), at(1), at(2), at(3), at(4),
-                        {at(5), at(6), at(7), last_if(op.residual), op.accumulate});
+    const auto a = arguments_of(op);
+    layer_norm_backward(where, a["x"], a["weight"], a["mean"], a["rstd"], a["dy"],
+                        {a["dx"], a["dweight"], a["dbias"], a.find("dresidual"), op.accumulate});
   }
-  void operator()(const RmsNormForward& op) const { rms_norm_forward(where, op.eps, at(0), at(1), at(2), at(3)); }
+  void operator()(const RmsNormForward& op) const {
+    const auto a = arguments_of(op);
+    rms_norm_forward(where, op.eps, a["x"], a["weight"], a["y"], a["rstd"]);
+  }
   void operator()(const RmsNormBackward& op) const {
-    rms_norm_backward(where, at(0), at(1), at(2), at(3), {at(4), at(5), last_if(op.residual), op.accumulate});
+    const auto a = arguments_of(op);
+    rms_norm_backward(where, a["x"], a["weight"], a["rstd"], a["dy"],
+                      {a["dx"], a["dweight"], a.find("dresidual"), op.accumulate});
   }
-  void operator()(const NormStatistics& op) const { norm_statistics(where, op.centered, at(0), at(1)); }
+  void operator()(const NormStatistics& op) const {
+    const auto a = arguments_of(op);
+    norm_statistics(where, op.centered, a["x"], a["statistics"]);
+  }
   void operator()(const NormForwardOfParts& op) const {
-    if (op.centered) {
-      norm_forward_of_parts(where, op.parts, op.eps, {at(0), at(1), &at(5), at(6)}, &at(2), at(3), at(4));
-    } else {
-      norm_forward_of_parts(where, op.parts, op.eps, {at(0), at(1), nullptr, at(4)}, nullptr, at(2), at(3));
-    }
+    const auto a = arguments_of(op);
+    norm_forward_of_parts(where, op.parts, op.eps, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a.find("bias"),
+                          a["statistics"], a["y"]);
   }
   void operator()(const NormBackwardSums& op) const {
-    const auto [norm, next] = saved_norm(op.centered);
-    norm_backward_sums(where, norm, at(next), at(next + 1));
+    const auto a = arguments_of(op);
+    norm_backward_sums(where, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a["dy"], a["sums"]);
   }
   void operator()(const NormBackwardOfParts& op) const {
-    const auto [norm, next] = saved_norm(op.centered);
-    const Matrix* dbias = op.centered ? &at(next + 4) : nullptr;
-    norm_backward_of_parts(where, op.parts, norm, at(next), at(next + 1),
-                           {at(next + 2), at(next + 3), dbias, last_if(op.residual), op.accumulate});
+    const auto a = arguments_of(op);
+    norm_backward_of_parts(where, op.parts, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a["dy"], a["sums"],
+                           {a["dx"], a["dweight"], a.find("dbias"), a.find("dresidual"), op.accumulate});
   }
   void operator()(const PositionBackward& op) const {
-    position_backward(where, at(0), op.seq_len, at(1), op.accumulate);
+    const auto a = arguments_of(op);
+    position_backward(where, a["dout"], op.seq_len, a["dwpe"], op.accumulate);
   }
   void operator()(const AttentionForward& op) const {
+    const auto a = arguments_of(op);
     attention_forward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim},
-                      {at(0), at(1), at(2), at(3), at(4)});
+                      {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]});
   }
   void operator()(const AttentionBackward& op) const {
+    const auto a = arguments_of(op);
     attention_backward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim},
-                       {at(0), at(1), at(2), at(3), at(4)}, {at(5), at(6), at(7), at(8)});
+                       {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]}, {a["dout"], a["dq"], a["dk"], a["dv"]});
   }
-  void operator()(const CacheStore& op) const { cache_store(where, op.batch, op.seq, op.context, at(0), at(1)); }
+  void operator()(const CacheStore& op) const {
+    const auto a = arguments_of(op);
+    cache_store(where, op.batch, op.seq, op.context, a["x"], a["cache"]);
+  }
   void operator()(const AttentionDecode& op) const {
-    attention_decode(where, {op.batch, op.heads, op.kv_heads, op.head_dim, op.context}, scalar(5),
-                     {at(0), at(1), at(2), at(3), at(4), at(6)});
+    const auto a = arguments_of(op);
+    attention_decode(where, {op.batch, op.heads, op.kv_heads, op.head_dim, op.context}, scalar(a["position"]),
+                     {a["q"], a["k"], a["v"], a["k_cache"], a["v_cache"], a["out"]});
   }
-  void operator()(const GeluForward&) const { gelu_forward(where, at(0), at(1)); }
-  void operator()(const GeluBackward&) const { gelu_backward(where, at(0), at(1), at(2)); }
-  void operator()(const SwiGluForward&) const { swiglu_forward(where, at(0), at(1)); }
-  void operator()(const SwiGluBackward&) const { swiglu_backward(where, at(0), at(1), at(2)); }
-  void operator()(const Add&) const { add(where, at(0), at(1), at(2)); }
-  void operator()(const Cast&) const { cast(where, at(0), at(1)); }
+  void operator()(const GeluForward& op) const {
+    const auto a = arguments_of(op);
+    gelu_forward(where, a["x"], a["y"]);
+  }
+  void operator()(const GeluBackward& op) const {
+    const auto a = arguments_of(op);
+    gelu_backward(where, a["x"], a["dy"], a["dx"]);
+  }
+  void operator()(const SwiGluForward& op) const {
+    const auto a = arguments_of(op);
+    swiglu_forward(where, a["x"], a["y"]);
+  }
+  void operator()(const SwiGluBackward& op) const {
+    const auto a = arguments_of(op);
+    swiglu_backward(where, a["x"], a["dy"], a["dx"]);
+  }
+  void operator()(const Add& op) const {
+    const auto a = arguments_of(op);
+    add(where, a["a"], a["b"], a["out"]);
+  }
+  void operator()(const Cast& op) const {
+    const auto a = arguments_of(op);
+    cast(where, a["x"], a["out"]);
+  }
   void operator()(const CrossEntropy& op) const {
-    cross_entropy(where, op.vocab, at(0), at(1), at(2), last_if(op.gradient));
+    const auto a = arguments_of(op);
+    cross_entropy(where, op.vocab, a["logits"], a["targets"], a["losses"], a.find("grad_scale"));
   }
   void operator()(const VocabStatistics& op) const {
-    vocab_statistics(where, {scalar(2), op.vocab}, at(0), at(1), at(3));
+    const auto a = arguments_of(op);
+    vocab_statistics(where, {scalar(a["coordinate"]), op.vocab}, a["logits"], a["targets"], a["statistics"]);
   }
   void operator()(const VocabCrossEntropy& op) const {
-    vocab_cross_entropy(where, {scalar(2), op.vocab}, op.parts, at(0), at(1), at(3), at(4), last_if(op.gradient));
+    const auto a = arguments_of(op);
+    vocab_cross_entropy(where, {scalar(a["coordinate"]), op.vocab}, op.parts, a["logits"], a["targets"],
+                        a["statistics"], a["losses"], a.find("grad_scale"));
   }
-  void operator()(const ClipFactor& op) const { clip_factor(where, at(0), op.max_norm, at(1)); }
+  void operator()(const ClipFactor& op) const {
+    const auto a = arguments_of(op);
+    clip_factor(where, a["partials"], op.max_norm, a["norm_and_factor"]);
+  }
   void operator()(const AdamW& op) const {
-    adamw(where, {op.beta1, op.beta2, op.eps, op.weight_decay}, {at(4), at(5)}, at(0), at(1), at(2), at(3),
-          last_if(op.has_master));
+    const auto a = arguments_of(op);
+    adamw(where, {op.beta1, op.beta2, op.eps, op.weight_decay}, {a["scalars"], a["norm_and_factor"]}, a["param"],
+          a["grad"], a["m"], a["v"], a.find("master"));
   }
-  void operator()(const SelectRow&) const { select_row(where, at(0), scalar(1), at(2)); }
+  void operator()(const SelectRow& op) const {
+    const auto a = arguments_of(op);
+    select_row(where, a["x"], scalar(a["index"]), a["out"]);
+  }
   void operator()(const AllReduce&) const { refuse_collective(); }
   void operator()(const ReduceScatter&) const { refuse_collective(); }
   void operator()(const AllGather&) const { refuse_collective(); }
   void operator()(const Broadcast&) const { refuse_collective(); }
-
- private:
-  // Of an operation whose arguments begin with x, weight, mean if centered, rstd: these and how many they are.
-  std::pair<cpu::NormPartTensors, std::size_t> saved_norm(bool centered) const {
-    return {{at(0), at(1), centered ? &at(2) : nullptr, at(centered ? 3 : 2)},
-            centered ? std::size_t{4} : std::size_t{3}};
-  }
 };
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
@@ -39,6 +40,9 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
     for (const StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);
     }
+    Log(LogTopic::plan, world.rank())
+        .debug("{} by policy {}: fingerprint {:016x}, {} bytes of tensors in {} of scratch", graph.name, plan->policy,
+               plan->fingerprint, plan->sum_of_tensor_bytes, plan->scratch_bytes);
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
   if (options.grid && options.grid->ranks() != world.size()) throw std::logic_error("a grid of other ranks");

@@ -1,7 +1,9 @@
-// A task's accesses as the arguments of a kernel, in the shapes that the operation documents. Whatever device runs it.
+// A task's accesses as the arguments of a kernel, by name, in the shapes of the operation's schema. Whatever device
+// runs it.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,13 +16,39 @@ namespace weft {
 /// A view of a tensor whose memory begins at `begin`.
 cpu::Matrix matrix_of(const Graph& graph, const View& view, std::byte* begin);
 
-/// The arguments, in the order that graph/operation.h gives, in the operation's shapes: a contiguous one may come in
-/// any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
-/// collectives, which communicators run.
-std::vector<cpu::Matrix> fitted_arguments(const Operation& operation, std::vector<cpu::Matrix> arguments);
+/// The slot of an argument that the task doesn't have.
+inline constexpr cpu::Matrix kAbsentArgument{nullptr, -1, 0, 0, DType::f32};
 
-/// A collective's task as a communicator takes it.
-CollectiveCall collective_call(const Graph& graph, const Task& task, const std::vector<cpu::Matrix>& arguments);
+/// Arguments of an Op in slots: one for each row of its schema, in that order, whether the task has the argument or
+/// not. So a name is a place that the compiler knows.
+///
+///   const NamedArguments<Gemm> arguments(slots);
+///   arguments["C"].dtype
+///   arguments.find("bias")                        // null: the product has none
+template <class Op>
+class NamedArguments {
+ public:
+  explicit NamedArguments(std::span<const cpu::Matrix> slots) : slots_(slots) {}
+
+  /// Of an argument that the task has.
+  const cpu::Matrix& operator[](ArgumentName<Op> argument) const { return slots_[argument.index()]; }
+  const cpu::Matrix* find(ArgumentName<Op> argument) const {
+    const cpu::Matrix& slot = slots_[argument.index()];
+    return slot.rows == kAbsentArgument.rows ? nullptr : &slot;
+  }
+
+ private:
+  std::span<const cpu::Matrix> slots_;
+};
+
+/// The slots of a task: `arguments` are its accesses in the order of the operation's schema; a contiguous one may come
+/// in any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
+/// collectives, which communicators run.
+std::vector<cpu::Matrix> fitted_arguments(const Operation& operation, std::span<const cpu::Matrix> arguments);
+
+/// A collective's task as a communicator takes it. Throws std::logic_error as fitted_arguments() does, and for other
+/// operations.
+CollectiveCall collective_call(const Task& task, std::span<const cpu::Matrix> arguments);
 
 /// Throws std::logic_error.
 [[noreturn]] void refuse_collective();

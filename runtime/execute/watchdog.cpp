@@ -5,8 +5,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <iostream>
 #include <utility>
+
+#include "base/log.h"
 
 namespace weft {
 
@@ -45,11 +46,11 @@ void Watchdog::watch(double timeout_seconds) {
 
 std::function<void()> report_and_exit(std::function<std::string()> describe, World& world, double grace_seconds) {
   return [describe = std::move(describe), &world, grace_seconds] {
-    std::cerr << describe() + "\n" << std::flush;  // in one piece: other ranks write to the same terminal
+    const Log log(LogTopic::watchdog, world.rank());
+    log.tell(LogLevel::error, describe());
     if (world.size() > 1) {
       std::this_thread::sleep_for(std::chrono::duration<double>(grace_seconds));
-      std::cerr << std::string("weft: no progress, giving up; ranks without a report were not inside a step\n")
-                << std::flush;
+      log.tell(LogLevel::error, "weft: no progress, giving up; ranks without a report were not inside a step");
     }
     if (world.name() == "mpi") world.abort("stuck", 3);
     std::_Exit(3);

@@ -21,7 +21,7 @@ CollectiveSignature signature_of(const Graph& graph, TaskId collective) {
         }
       },
       task.operation);
-  if (!task.accesses.empty()) signature.dtype = graph.tensor(task.accesses.front().view.tensor).dtype;
+  if (const Access* payload = payload_of(task)) signature.dtype = graph.tensor(payload->view.tensor).dtype;
   return signature;
 }
 

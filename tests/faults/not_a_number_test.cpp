@@ -53,6 +53,17 @@ TEST_P(NotANumber, InTheLossEndsTheRun) {
   EXPECT_TRUE(complete_checkpoints(run_dir_).empty());
 }
 
+TEST_P(NotANumber, IsTheLastRecordOfTheLog) {
+  ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--quiet"});
+  ASSERT_EQ(child.wait().exit_code, 3);
+  const std::string log = TemporaryFolder::read(folder_.path("run/log.txt")), errors = child.errors();
+  const std::string begin = "weft: error: ";
+  ASSERT_TRUE(errors.starts_with(begin) && errors.ends_with("\n")) << errors;
+  EXPECT_TRUE(log.ends_with("run         " + errors.substr(begin.size()))) << log;
+  const std::string last = log.substr(log.rfind('\n', log.size() - 2) + 1);
+  EXPECT_TRUE(has_parts(last, {" error ", GetParam() == "1" ? " -  " : " rank "})) << last;
+}
+
 TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
   ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--check-nan"});
   EXPECT_EQ(child.wait().exit_code, 3);

@@ -14,7 +14,7 @@ namespace {
 class Diamond : public testing::Test {
  protected:
   Diamond() {
-    GraphBuilder builder;
+    GraphBuilder builder(Arguments::of_any_form);
     const TensorId in = builder.add_tensor({"in", DType::f32, {4}, Role::input});
     const TensorId x = builder.add_tensor({"x", DType::f32, {4}, Role::activation});
     const TensorId y = builder.add_tensor({"y", DType::f32, {8}, Role::activation});

@@ -25,7 +25,7 @@ class Sketch {
   Graph build() { return std::move(builder_).build(); }
 
  private:
-  GraphBuilder builder_;
+  GraphBuilder builder_{Arguments::of_any_form};
 };
 
 using Found = std::vector<std::tuple<std::string, std::string, Reason, int>>;

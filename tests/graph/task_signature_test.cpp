@@ -6,7 +6,7 @@ namespace weft {
 namespace {
 
 TEST(TaskSignature, NamesTheSizesAndTheDtypeAndNothingElse) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const View x = whole(builder, builder.add_tensor({"x", DType::bf16, {4, 8}, Role::activation}));
   const View w = whole(builder, builder.add_tensor({"w", DType::bf16, {2, 8}, Role::parameter}));
   const View y = whole(builder, builder.add_tensor({"y", DType::bf16, {4, 2}, Role::activation}));

@@ -23,10 +23,11 @@ class LoweringBench : public ::testing::Test {
   static Value unary(Lowering& low, Value x, const std::string& name) {
     auto scope = low.enter(name);
     const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
-    low.emit("gelu", GeluForward{kRows * kCols}, {low.read(x.tensor), low.write(y.tensor)});
+    low.emit("gelu", GeluForward{kRows * kCols}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
     low.record({}, [=](Lowering& l) {
       const TensorId dx = l.activation("dx", x.rows, x.cols);
-      l.emit("gelu_dx", GeluBackward{kRows * kCols}, {l.read(x.tensor), l.read(l.gradient(y)), l.write(dx)});
+      l.emit("gelu_dx", GeluBackward{kRows * kCols},
+             {{"x", l.read(x.tensor)}, {"dy", l.read(l.gradient(y))}, {"dx", l.write(dx)}});
       l.add_gradient(x, dx);
     });
     return y;
@@ -34,7 +35,7 @@ class LoweringBench : public ::testing::Test {
   // Writes state, so what leads to it stays.
   void keep(TensorId tensor, const std::string& as) {
     const TensorId state = low_.named(as, DType::f32, {kRows, kCols}, Role::scalar);
-    low_.emit("keep_" + as, GeluForward{kRows * kCols}, {low_.read(tensor), low_.write(state)});
+    low_.emit("keep_" + as, GeluForward{kRows * kCols}, {{"x", low_.read(tensor)}, {"y", low_.write(state)}});
   }
   std::vector<std::string> finish() {
     graph_ = std::move(low_).finish();
@@ -126,10 +127,10 @@ TEST_F(LoweringBench, TasksThatNobodyReadsAreDropped) {
 TEST_F(LoweringBench, CollectivesWhoseResultNobodyReadsAreDroppedOnAllRanks) {
   const TensorId lonely = low_.scratch("lonely", DType::f32, {4}, Role::workspace);
   const Value x = input();
-  low_.emit("fill", GeluForward{4}, {low_.read(x.tensor), low_.write(lonely)});
-  low_.emit(
-      "all_gather", AllGather{Channel::world, 2, 2},
-      {read(low_.elements(lonely, 0, 2)), low_.write(low_.scratch("everybody", DType::f32, {4}, Role::workspace))});
+  low_.emit("fill", GeluForward{4}, {{"x", low_.read(x.tensor)}, {"y", low_.write(lonely)}});
+  low_.emit("all_gather", AllGather{Channel::world, 2, 2},
+            {{"in", read(low_.elements(lonely, 0, 2))},
+             {"out", low_.write(low_.scratch("everybody", DType::f32, {4}, Role::workspace))}});
   EXPECT_EQ(finish(), std::vector<std::string>{});
 }
 

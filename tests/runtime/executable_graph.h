@@ -296,7 +296,7 @@ class Reference {
           arguments.push_back(
               {at(rank, access), view.rows, view.cols, view.row_stride, graph_->tensor(view.tensor).dtype});
         }
-        slot.emplace(task.operation, std::move(arguments));
+        slot.emplace(task.operation, arguments);
         scratch.worker_bytes = std::max(scratch.worker_bytes, slot->scratch().worker_bytes);
         scratch.shared_bytes = std::max(scratch.shared_bytes, slot->scratch().shared_bytes);
       }

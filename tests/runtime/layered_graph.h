@@ -15,7 +15,7 @@ namespace weft::testing {
 /// all-gather writes is a gathered weight.
 inline std::shared_ptr<const Graph> in_layers(const Graph& graph, std::uint64_t seed) {
   Draws draws(seed);
-  GraphBuilder builder;
+  GraphBuilder builder(graph.arguments());
   std::vector<int> writers(graph.tensors().size(), 0), gathers(graph.tensors().size(), 0);
   for (const Task& task : graph.tasks()) {
     for (const Access& access : task.accesses) {

@@ -51,7 +51,7 @@ inline View random_view(Draws& draws, TensorId tensor, std::int64_t elements) {
 /// writes all of it.
 inline std::shared_ptr<const Graph> random_graph(std::uint64_t seed, const RandomGraphOptions& options = {}) {
   Draws draws(seed);
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   std::vector<std::int64_t> elements;
   std::vector<bool> readable;
   for (std::size_t i = 0; i < options.tensors; ++i) {

@@ -34,7 +34,7 @@ class ToyGraph {
   std::shared_ptr<const Graph> build() { return std::make_shared<const Graph>(std::move(builder_).build()); }
 
  private:
-  GraphBuilder builder_;
+  GraphBuilder builder_{Arguments::of_any_form};
 };
 
 /// Tasks in the given order of names, each on the named stream: {{"a", "compute0"}, {"b", "data"}, …}.

@@ -14,7 +14,7 @@ namespace weft::testing_sample {
 ///   compute1        b [30,50)
 ///   data            r [40,70)          s [75,100)      with r waiting for a, c for r, a for the last step's s
 inline Plan sample_plan() {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const auto tensor = [&](std::string name) {
     return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
   };

@@ -2,12 +2,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
+#include "base/text/text_width.h"
 #include "tests/tools/small_step.h"
 #include "tests/tools/source_files.h"
 
@@ -28,12 +31,15 @@ class Terminal : public SmallStep {
     return run_weft(words, folder_.path().string());
   }
 
-  /// What `weft` shows on a terminal.
-  std::string shown(std::vector<std::string> words) const {
+  /// What `weft` writes to one of its streams where that is a terminal.
+  std::string shown(std::vector<std::string> words, int stream = STDOUT_FILENO, int columns = 80) const {
     const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     EXPECT_GE(terminal, 0);
     EXPECT_EQ(::grantpt(terminal), 0);
     EXPECT_EQ(::unlockpt(terminal), 0);
+    winsize size{};
+    size.ws_col = static_cast<unsigned short>(columns);
+    EXPECT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
     const std::string name = ::ptsname(terminal), folder = folder_.path().string();
     words.insert(words.begin(), WEFT_EXECUTABLE);
     std::vector<char*> arguments;
@@ -42,7 +48,8 @@ class Terminal : public SmallStep {
     const pid_t child = ::fork();
     if (child == 0) {
       const int screen = ::open(name.c_str(), O_RDWR | O_NOCTTY);
-      if (screen < 0 || ::chdir(folder.c_str()) != 0 || ::dup2(screen, STDOUT_FILENO) < 0) ::_exit(126);
+      if (screen < 0 || ::chdir(folder.c_str()) != 0 || ::dup2(screen, stream) < 0) ::_exit(126);
+      if (stream == STDERR_FILENO) ::dup2(::open("/dev/null", O_WRONLY), STDOUT_FILENO);
       ::execv(WEFT_EXECUTABLE, arguments.data());
       ::_exit(127);
     }
@@ -131,6 +138,33 @@ TEST_F(Terminal, TheTextOfAModelDoesnt) {
   EXPECT_TRUE(piped.output.starts_with(prompt)) << piped.output;  // a file gets the bytes
 }
 
+TEST_F(Terminal, ShowsAStatusAsWideAsItIsAndAPipeLinesAlone) {
+  const std::vector<std::string> words = {
+      "memory",   "--model",       "custom", "--model.hidden", "64", "--ranks",        "8", "--data",
+      "text.txt", "--model.heads", "4",      "--model.layers", "2",  "--global-batch", "16"};
+  const std::string erase = "\r\x1b[K";
+  for (const int columns : {40, 120}) {
+    const std::string text = shown(words, STDERR_FILENO, columns);
+    ASSERT_TRUE(text.starts_with(erase)) << text;
+    EXPECT_TRUE(text.ends_with(erase)) << text;  // nothing is left
+    std::size_t drawn = 0;
+    for (std::size_t at = erase.size(), next = 0; at < text.size(); at = next + erase.size()) {
+      next = text.find(erase, at);
+      ASSERT_NE(next, std::string::npos);
+      const std::string status = text.substr(at, next - at);
+      EXPECT_LT(text_width(status), static_cast<std::size_t>(columns)) << status;
+      EXPECT_TRUE(columns == 40 || text_width(status) == 119) << status;
+      EXPECT_EQ(status.find_first_of("\r\n"), std::string::npos) << status;
+      ++drawn;
+    }
+    EXPECT_GT(drawn, 3U);
+  }
+  const CommandResult piped = weft_in_folder(words);
+  EXPECT_EQ(steering_byte(piped.errors), "");
+  EXPECT_EQ(piped.errors.find('\r'), std::string::npos);
+  EXPECT_TRUE(piped.errors.starts_with("[1/")) << piped.errors;
+}
+
 // Whoever prints past say() fails here.
 TEST(Say, AllThatCommandsPrintGoesThroughIt) {
   const std::regex other("fmt::print|std::cout|std::cerr|\\bputs\\(|\\bprintf\\(|fprintf\\(");
@@ -139,6 +173,41 @@ TEST(Say, AllThatCommandsPrintGoesThroughIt) {
   for (const std::filesystem::path& file : files) {
     EXPECT_FALSE(std::regex_search(testing::source_text(file), other)) << testing::source_name(file);
   }
+}
+
+/// "runtime/execute/watchdog.cpp:48: std::cerr << …" for each line of a file that writes to stderr itself.
+std::vector<std::string> writes_to_stderr(const std::string& name, const std::string& text) {
+  static const std::regex writes("\\bstderr\\b|std::(cerr|clog)\\b|\\bperror\\(");
+  static const std::regex comment("//.*");
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = std::regex_replace(line, comment, "");
+    if (std::regex_search(line, writes)) found.push_back(name + ":" + std::to_string(number) + ": " + line);
+  }
+  return found;
+}
+
+// What a person is told beside results goes through base/log.h and base/status_line.h, which know of each other.
+TEST(StandardError, IsWrittenToInBaseAlone) {
+  for (const char* folder : {"graph", "kernels", "ops", "runtime", "inspect", "train", "study", "tools"}) {
+    for (const std::filesystem::path& file : testing::source_files(folder)) {
+      for (const std::string& found : writes_to_stderr(testing::source_name(file), testing::source_text(file))) {
+        ADD_FAILURE() << found;
+      }
+    }
+  }
+}
+
+TEST(StandardError, AWriteIsSeen) {
+  for (const char* write :
+       {"std::cerr << 1;", "fprintf(stderr, \"a\");", "say(stderr, \"{}\", 1);",
+        "int run(std::ostream& errors = std::cerr);", "  std::fputs(text, stderr);", "perror(\"a\");"}) {
+    EXPECT_EQ(writes_to_stderr("a.cpp", write).size(), 1U) << write;
+  }
+  EXPECT_TRUE(writes_to_stderr("a.cpp", "// to stderr\nint a;\ndup2(null, STDERR_FILENO);\n").empty());
 }
 
 }  // namespace

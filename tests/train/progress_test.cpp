@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "tests/base/pseudo_terminal.h"
 #include "tests/train/temporary_folder.h"
 
 namespace weft {
@@ -20,18 +21,33 @@ StepMetrics example(std::int64_t step) {
   return metrics;
 }
 
-/// What `use` prints through a Progress of 100 steps.
+/// What `use` prints to a file through a Progress of 100 steps.
 template <class Use>
-std::string printed(bool terminal, Use use) {
+std::string printed(Use use) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
   {
-    Progress progress(file.get(), terminal, 0, 100);
+    Progress progress(0, 100, file.get());
     use(progress);
   }
   std::string text(static_cast<std::size_t>(std::ftell(file.get())), '\0');
   std::rewind(file.get());
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   return text;
+}
+
+/// What it shows on a terminal.
+template <class Use>
+std::string shown(Use use) {
+  const testing::PseudoTerminal terminal(100);
+  {
+    Progress progress(0, 100, terminal.screen());
+    use(progress);
+  }
+  return terminal.shown();
+}
+
+std::string progress_line(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed) {
+  return status_text(progress_status(metrics, first_step, steps, elapsed));
 }
 
 std::int64_t count(const std::string& text, char c) {
@@ -63,16 +79,16 @@ TEST(ProgressLine, ShowsNan) {
 }
 
 TEST(Progress, ATerminalsLineIsRewrittenInPlace) {
-  const std::string text = printed(true, [](Progress& progress) {
+  const std::string text = shown([](Progress& progress) {
     for (std::int64_t step = 0; step < 5; ++step) progress.update(example(step), static_cast<double>(step));
   });
-  EXPECT_EQ(count(text, '\r'), 5);
-  EXPECT_EQ(count(text, '\n'), 1);  // where the run leaves it
+  EXPECT_EQ(count(text, '\r'), 6);
+  EXPECT_EQ(count(text, '\n'), 1);  // the last, where the run leaves it
   EXPECT_EQ(text.back(), '\n');
 }
 
 TEST(Progress, OnATerminalEvaluationsAndTheLastLineStay) {
-  const std::string text = printed(true, [](Progress& progress) {
+  const std::string text = shown([](Progress& progress) {
     StepMetrics evaluated = example(97);
     evaluated.val_loss = 2.0;
     progress.update(evaluated, 97);
@@ -83,7 +99,7 @@ TEST(Progress, OnATerminalEvaluationsAndTheLastLineStay) {
 }
 
 TEST(Progress, ALogGetsALineNowAndThen) {
-  const std::string text = printed(false, [](Progress& progress) {
+  const std::string text = printed([](Progress& progress) {
     for (std::int64_t step = 0; step < 100; ++step) {
       StepMetrics metrics = example(step);
       if (step == 44) metrics.val_loss = 2.0;
@@ -97,13 +113,13 @@ TEST(Progress, ALogGetsALineNowAndThen) {
 }
 
 TEST(Progress, MessagesStandAboveTheLine) {
-  const std::string text = printed(true, [](Progress& progress) {
+  const std::string text = shown([](Progress& progress) {
     progress.message("first");
     progress.update(example(0), 1);
     progress.message("saved");
   });
   EXPECT_TRUE(text.starts_with("first\n\r"));
-  EXPECT_TRUE(has_parts(text, {"\r\x1b[Ksaved\n  1% ["}));
+  EXPECT_TRUE(has_parts(text, {"\r\x1b[Ksaved\n\r\x1b[K  1% ["}));
 }
 
 }  // namespace

@@ -86,17 +86,19 @@ TEST(RunFiles, ADrawingThatIsTooLargeIsLeftOutAndSaidSo) {
 TEST(RunFiles, OnlyARunsFilesAreRemoved) {
   const TemporaryFolder folder;
   EXPECT_FALSE(holds_run(folder.path()));
-  for (const std::string_view name : {kRunConfigFile, kMetricsFile, kGraphTextFile, kGraphFile, kTraceFile,
+  for (const std::string_view name : {kRunConfigFile, kMetricsFile, kLogFile, kGraphTextFile, kGraphFile, kTraceFile,
                                       kTimelineFile, std::string_view("gemm_tuning.json")}) {
     folder.write(name, "");
     EXPECT_TRUE(holds_run(folder.path())) << name;
     std::filesystem::remove(folder.path(name));
   }
-  for (const char* name : {"config.toml", "metrics.jsonl", "trace.json", "checkpoints/step_00000002/manifest.json",
-                           "checkpoints/.writing_step_00000003/model.safetensors"}) {
+  for (const char* name :
+       {"config.toml", "metrics.jsonl", "log.txt", "log.rank1.txt", "log.rank12.txt", "trace.json",
+        "checkpoints/step_00000002/manifest.json", "checkpoints/.writing_step_00000003/model.safetensors"}) {
     folder.write(name, "");
   }
-  for (const char* name : {"report.html", "notes/metrics.jsonl", "checkpoints/best/model.safetensors"}) {
+  for (const char* name :
+       {"report.html", "log.rank.txt", "log.rank1a.txt", "notes/metrics.jsonl", "checkpoints/best/model.safetensors"}) {
     folder.write(name, "mine");
   }
   remove_run_files(folder.path());
@@ -105,7 +107,8 @@ TEST(RunFiles, OnlyARunsFilesAreRemoved) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
     if (entry.is_regular_file()) left.insert(std::filesystem::relative(entry.path(), folder.path()).string());
   }
-  EXPECT_EQ(left, (std::set<std::string>{"report.html", "notes/metrics.jsonl", "checkpoints/best/model.safetensors"}));
+  EXPECT_EQ(left, (std::set<std::string>{"report.html", "log.rank.txt", "log.rank1a.txt", "notes/metrics.jsonl",
+                                         "checkpoints/best/model.safetensors"}));
 }
 
 TEST(RunFiles, TraceHoldsAllRanks) {

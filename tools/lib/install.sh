@@ -4,7 +4,7 @@
 # What building and running needs.
 build_packages=(build-essential cmake ninja-build pkg-config
   libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz zlib1g-dev
-  libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
+  libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 # What the tests need.
 test_packages=(libgtest-dev)
 # What tests use where a system offers it, and are skipped without: reports are looked at in a real browser.

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_folder.h"
+#include "base/log.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/checkpoint_shards.h"
@@ -93,6 +94,7 @@ fs::path save_checkpoint(const fs::path& run_dir, const CheckpointInfo& info,
   if (!info.gemm_tuning.empty()) manifest.files[kTuning] = write_durable(folder.path() / kTuning, info.gemm_tuning);
   write_durable(folder.path() / kManifestFile, to_json(manifest));
   folder.commit();
+  Log(LogTopic::checkpoint).info("{} written", in_quotes(path));
   remove_superseded(run_dir, info.step, retention);
   return path;
 }
@@ -142,8 +144,10 @@ fs::path commit_checkpoint(DurableFolder& folder, const fs::path& run_dir, std::
   }
   write_durable(folder.path() / kManifestFile, to_json(manifest));
   folder.commit();
+  const fs::path path = checkpoint_path(run_dir, manifest.info.step);
+  Log(LogTopic::checkpoint).info("{} written", in_quotes(path));
   remove_superseded(run_dir, manifest.info.step, retention);
-  return checkpoint_path(run_dir, manifest.info.step);
+  return path;
 }
 
 }  // namespace weft

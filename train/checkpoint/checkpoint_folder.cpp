@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/durable_folder.h"
 #include "base/files/mapped_file.h"
+#include "base/log.h"
 
 namespace weft {
 namespace {
@@ -77,7 +78,10 @@ void remove_superseded(const fs::path& run_dir, std::int64_t newest_step, const 
   const auto kept = static_cast<std::size_t>(retention.keep_last);
   for (std::size_t i = 0; i + kept < found.size(); ++i) {
     if (retention.keep_every > 0 && found[i].step % retention.keep_every == 0) continue;
-    remove_folder(found[i].path);  // what can't be removed now is tried again behind the next checkpoint
+    // What can't be removed now is tried again after the next checkpoint.
+    Log(LogTopic::checkpoint)
+        .info("{} {}: newer ones are kept", in_quotes(found[i].path),
+              remove_folder(found[i].path) ? "removed" : "can't be removed");
   }
 }
 

@@ -106,8 +106,7 @@ std::map<std::string_view, Kind> kinds_of(const Graph& graph, const Profile& pro
 class CollectiveBench {
  public:
   /// `profile` has an entry for each task of the plan, and gets what is measured.
-  CollectiveBench(World& world, const RunConfig& config, const Plan& plan, Profile& profile,
-                  std::function<void(const std::string&)> tell)
+  CollectiveBench(World& world, const RunConfig& config, const Plan& plan, Profile& profile, TellStatus tell)
       : world_(world),
         plan_(plan),
         graph_(*plan.graph),
@@ -125,7 +124,9 @@ class CollectiveBench {
     ProbeComputation product = ProbeComputation::product(threads_);
     std::map<std::string, CollectiveTimes> beside_product;
     for (const auto& [signature, task] : first) {
-      tell_(fmt::format("[{}/{}] {}", beside_product.size() + 1, first.size(), signature));
+      const auto done = static_cast<std::int64_t>(beside_product.size()),
+                 total = static_cast<std::int64_t>(first.size());
+      tell_({fmt::format("[{}/{}] {}", done + 1, total, signature), done, total});
       const CollectiveTimes times = probe(task, product, rounds);
       beside_product.emplace(signature, times);
       const auto entry = std::ranges::find(profile_.entries, signature, &ProfileEntry::signature);
@@ -140,11 +141,14 @@ class CollectiveBench {
     const auto computations = kinds_of(graph_, profile_, false), collectives = kinds_of(graph_, profile_, true);
     double computing = 0;
     for (const auto& [name, kind] : computations) computing += kind.ns;
+    const auto matters = [&](const auto& named) { return named.second.ns >= kMatters * computing; };
+    const auto total = std::ranges::count_if(computations, matters) * std::ssize(collectives);
+    std::int64_t done = 0;
     for (const auto& [name, kind] : computations) {
       if (collectives.empty() || kind.ns < kMatters * computing) continue;
       ProbeComputation computation(graph_, graph_.task(kind.heaviest), threads_);
       for (const auto& [collective, longest] : collectives) {
-        tell_(fmt::format("{} beside {}", name, collective));
+        tell_({fmt::format("{} beside {}", name, collective), done++, total});
         const CollectiveTimes& known = beside_product.at(task_signature(graph_, graph_.task(longest.heaviest)));
         const double factor = slowdown_factor(known, probe(longest.heaviest, computation, rounds));
         if (factor > 1) profile_.slowdowns.push_back({std::string(name), std::string(collective), factor});
@@ -180,7 +184,7 @@ class CollectiveBench {
   const Graph& graph_;
   Profile& profile_;
   const int threads_;
-  const std::function<void(const std::string&)> tell_;
+  const TellStatus tell_;
   const CommunicatorSet communicators_;
   const Buffer in_, out_, workspace_;
 };
@@ -205,16 +209,15 @@ void SerialSamples::write(const Plan& plan, Profile& profile) const {
   profile.computing_factor = computing_factor(*plan.graph, profile, middle_mean(step_ns_));
 }
 
-Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
-                        const std::function<void(const std::string&)>& tell) {
-  const auto tell_once = [&](const std::string& line) {
-    if (world.rank() == 0) tell(line);
+Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds, const TellStatus& tell) {
+  const auto tell_once = [&](const Status& status) {
+    if (world.rank() == 0) tell(status);
   };
   PolicyBenchmark benchmark(world, config, {"serial"});
   SerialSamples samples(world);
   for (int step = -1; step < steps; ++step) {  // the first one warms up
     const double ns = step < 0 ? benchmark.run(0) : samples.run(benchmark, 0);
-    tell_once(fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6));
+    tell_once({fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6), step + 1, steps});
   }
   Profile profile;
   const bool on_device = config.device == DeviceKind::cuda;

@@ -1,10 +1,10 @@
 // What `weft profile` measures: the tasks of serial steps, and what collectives and computations do to each other.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/status_line.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/cost/profile.h"
 #include "train/config/config.h"
@@ -36,8 +36,7 @@ class SerialSamples {
 
 /// Runs `steps` steps of policy `serial`, and each collective apart from them: alone, beside a matrix product, and the
 /// longest of each kind beside every kind of computation that matters in the step. Every rank gets the same profile.
-/// `tell` is called on rank 0 with a line about what is being done. Collective over the world.
-Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
-                        const std::function<void(const std::string&)>& tell);
+/// `tell` is called on rank 0 with what is being done. Collective over the world.
+Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds, const TellStatus& tell);
 
 }  // namespace weft

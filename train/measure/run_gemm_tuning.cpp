@@ -124,7 +124,7 @@ TuningMachine tuning_machine(const RunConfig& config) {
   return config.device == DeviceKind::cuda ? device_tuning_machine() : this_machine();
 }
 
-TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell) {
+TunedGemms tune_for_run(const RunConfig& config, const TellStatus& tell) {
   const GemmTuningCache cache{tuning_folder(config.run_dir), tuning_machine(config),
                               config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
   std::optional<RunGemmTrials> trials;  // made where something is measured

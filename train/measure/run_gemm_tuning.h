@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status_line.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
@@ -56,6 +57,6 @@ TuningMachine tuning_machine(const RunConfig& config);
 
 /// `--gemm-tuning auto`: what a resolved configuration's products are computed by, with the cache beside its run
 /// folder. On one rank, while the others wait.
-TunedGemms tune_for_run(const RunConfig& config, const std::function<void(const std::string& line)>& tell);
+TunedGemms tune_for_run(const RunConfig& config, const TellStatus& tell);
 
 }  // namespace weft

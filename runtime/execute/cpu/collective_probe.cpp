@@ -148,7 +148,7 @@ ProbeComputation ProbeComputation::product(int threads) {
 }
 
 void ProbeComputation::prepare(const Operation& operation, std::vector<cpu::Matrix> arguments, int threads) {
-  task_.emplace(operation, std::move(arguments));
+  task_.emplace(operation, arguments);
   workers_ = std::make_unique<cpu::Workers>(threads);
   workers_->reserve(task_->scratch());
 }

@@ -1,5 +1,7 @@
 #include "runtime/execute/cpu/communicator_set.h"
 
+#include "base/log.h"
+
 namespace weft {
 
 CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels, const Grid& grid)
@@ -13,7 +15,10 @@ CommunicatorSet::CommunicatorSet(World& world, std::span<const Channel> channels
   communicators_.resize(static_cast<std::size_t>(Channel::world) + 1);
   for (Channel channel : channels) {
     auto& communicator = communicators_[static_cast<std::size_t>(channel)];
-    if (communicator == nullptr) communicator = world.split(static_cast<int>(color(channel)));
+    if (communicator != nullptr) continue;
+    communicator = world.split(static_cast<int>(color(channel)));
+    Log(LogTopic::comm, world.rank())
+        .debug("channel {}: rank {} of {}", to_string(channel), communicator->rank(), communicator->size());
   }
 }
 

@@ -25,23 +25,23 @@ using KernelScratch = cpu::Scratch;
 ///   task.run(workers);                      // out = a + b, as often as wanted
 class PreparedTask {
  public:
-  /// `arguments` are the task's accesses in the order that graph/operation.h gives. Contiguous arguments may come in
+  /// `arguments` are the task's accesses in the order of the operation's schema. Contiguous arguments may come in
   /// any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
   /// collectives, which communicators run. Matrix products use the methods of `tuning`, if given, and they and
   /// attention its unit for bf16, else the CPU's widest.
-  PreparedTask(const Operation& operation, std::vector<cpu::Matrix> arguments, const GemmTuning* tuning = nullptr);
+  PreparedTask(const Operation& operation, const std::vector<cpu::Matrix>& arguments,
+               const GemmTuning* tuning = nullptr);
 
   void run(cpu::Workers& workers) const { kernel_->run(workers); }
   KernelScratch scratch() const { return kernel_->scratch(); }
 
  private:
-  // Of one operation's type, its arguments behind it in the same piece of memory: a step of many small tasks is bound
-  // by how fast it reads what they are.
+  // Of one operation's type, its arguments in the same piece of memory: a step of many small tasks is bound by how fast
+  // it reads what they are.
   struct Kernel {
     virtual ~Kernel() = default;
     virtual void run(cpu::Workers& workers) const = 0;
     virtual KernelScratch scratch() const = 0;
-    static void operator delete(void* memory) { ::operator delete(memory); }
   };
   template <class Op>
   class KernelOf;

@@ -41,12 +41,12 @@ cpu::Scratch CpuPlan::prepare(const CpuMemory& memory, const GemmTuning* tuning)
       arguments.reserve(task.accesses.size());
       for (const Access& access : task.accesses) arguments.push_back(memory.matrix(*plan, access.view));
       if (stream.plan->stream.compute) {
-        stream.tasks.emplace_back(task.operation, std::move(arguments), tuning);
+        stream.tasks.emplace_back(task.operation, arguments, tuning);
         const cpu::Scratch scratch = stream.tasks.back().scratch();
         most.worker_bytes = std::max(most.worker_bytes, scratch.worker_bytes);
         most.shared_bytes = std::max(most.shared_bytes, scratch.shared_bytes);
       } else {
-        stream.calls.push_back(collective_call(*plan->graph, task, arguments));
+        stream.calls.push_back(collective_call(task, arguments));
       }
     }
   }

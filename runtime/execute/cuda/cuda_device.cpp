@@ -182,7 +182,7 @@ void CudaDevice::sum(DeviceStream stream, std::span<const void* const> sources, 
 std::unique_ptr<DeviceTask> CudaDevice::prepare(const Graph& /*graph*/, const Task& task,
                                                 std::vector<cpu::Matrix> arguments) {
   use();
-  return prepare_cuda_task(task.operation, std::move(arguments), *libraries_);
+  return prepare_cuda_task(task.operation, arguments, *libraries_);
 }
 
 void CudaDevice::launch(DeviceStream stream, const DeviceTask& task) {

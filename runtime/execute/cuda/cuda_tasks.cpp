@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -45,15 +46,33 @@ struct PreparedAttention {
   const cuda::CudnnAttention* plan = nullptr;
 };
 
-cuda::AttentionLayout layout_of(const auto& op, std::span<const Matrix> arguments) {
-  const auto stride = [&](std::size_t i) { return arguments[i].row_stride; };
-  cuda::AttentionLayout layout{op.batch,  op.seq,    op.heads,  op.kv_heads, op.head_dim,
-                               stride(0), stride(1), stride(2), stride(3)};
-  if (arguments.size() > 5) {
-    layout.dout_stride = stride(5), layout.dq_stride = stride(6);
-    layout.dk_stride = stride(7), layout.dv_stride = stride(8);
+template <class Op>
+cuda::AttentionLayout layout_of(const Op& op, const NamedArguments<Op>& a) {
+  cuda::AttentionLayout layout{op.batch,           op.seq,
+                               op.heads,           op.kv_heads,
+                               op.head_dim,        a["q"].row_stride,
+                               a["k"].row_stride,  a["v"].row_stride,
+                               a["out"].row_stride};
+  if constexpr (std::is_same_v<Op, AttentionBackward>) {
+    layout.dout_stride = a["dout"].row_stride, layout.dq_stride = a["dq"].row_stride;
+    layout.dk_stride = a["dk"].row_stride, layout.dv_stride = a["dv"].row_stride;
   }
   return layout;
+}
+
+template <class Op>
+cuda::AttentionPointers pointers_of(const NamedArguments<Op>& a, std::byte* workspace) {
+  cuda::AttentionPointers pointers{.workspace = workspace,
+                                   .q = a["q"].data,
+                                   .k = a["k"].data,
+                                   .v = a["v"].data,
+                                   .out = a["out"].data,
+                                   .log_sum_exp = a["log_sum_exp"].f32()};
+  if constexpr (std::is_same_v<Op, AttentionBackward>) {
+    pointers.dout = a["dout"].data, pointers.dq = a["dq"].data;
+    pointers.dk = a["dk"].data, pointers.dv = a["dv"].data;
+  }
+  return pointers;
 }
 
 [[noreturn]] void refuse_packed_weights() {
@@ -63,22 +82,23 @@ cuda::AttentionLayout layout_of(const auto& op, std::span<const Matrix> argument
 
 // Library plans and tables that are made once.
 struct Preparation {
-  std::span<const Matrix> arguments;
+  std::span<const Matrix> slots;
   CudaLibraries& libraries;
 
   cuda::GemmWithEpilogue operator()(const Gemm& op) const {
-    const GemmProblem problem = problem_of(op, arguments);
+    const NamedArguments<Gemm> a(slots);
+    const GemmProblem problem = problem_of(op, slots);
     const GemmTuning* const tuning = libraries.tuning();
     const DeviceGemmMethod* const method = tuning != nullptr ? tuning->find_on_device(problem) : nullptr;
     std::optional<cuda::GemmAlgorithm> algorithm;
     if (method != nullptr) algorithm = cuda::parse_hex(method->algorithm);
     return {libraries.cublas(),
-            key_of(problem, arguments),
-            arguments[0],
-            arguments[1],
-            arguments[2],
-            op.has_bias ? &arguments[3] : nullptr,
-            op.epilogue != Epilogue::none ? &arguments[op.has_bias ? 4 : 3] : nullptr,
+            key_of(problem, slots),
+            a["A"],
+            a["B"],
+            a["C"],
+            a.find("bias"),
+            op.epilogue == Epilogue::gelu ? a.find("gelu") : a.find("x"),
             algorithm ? &*algorithm : nullptr,
             method != nullptr ? method->layout : cuda::GemmLayout::own};
   }
@@ -92,9 +112,11 @@ struct Preparation {
   PreparedAttention operator()(const AttentionBackward& op) const { return attention(op, true); }
   std::monostate operator()(const auto&) const { return {}; }
 
-  PreparedAttention attention(const auto& op, bool backward) const {
-    if (arguments[0].dtype != DType::bf16) return {};
-    return {libraries.attention(layout_of(op, arguments), backward)};
+  template <class Op>
+  PreparedAttention attention(const Op& op, bool backward) const {
+    const NamedArguments<Op> a(slots);
+    if (a["q"].dtype != DType::bf16) return {};
+    return {libraries.attention(layout_of(op, a), backward)};
   }
 };
 
@@ -103,7 +125,7 @@ using PreparedFor = std::invoke_result_t<Preparation, const Op&>;
 
 template <class Prepared>
 struct ScratchOf {
-  std::span<const Matrix> arguments;
+  std::span<const Matrix> slots;
   const Prepared& prepared;
 
   std::int64_t operator()(const Gemm&) const { return prepared.scratch_bytes(); }
@@ -128,7 +150,9 @@ struct ScratchOf {
     return prepared.plan != nullptr ? prepared.plan->workspace_bytes()
                                     : cuda::attention_backward_scratch_bytes(shape_of(op));
   }
-  std::int64_t operator()(const SumSquares&) const { return cuda::sum_squares_scratch_bytes(arguments[0]); }
+  std::int64_t operator()(const SumSquares&) const {
+    return cuda::sum_squares_scratch_bytes(NamedArguments<SumSquares>(slots)["x"]);
+  }
   std::int64_t operator()(const auto&) const { return 0; }
 };
 
@@ -141,75 +165,76 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
 
   void operator()(const Gemm&) const { prepared.run(where); }
   void operator()(const PackWeight&) const { refuse_packed_weights(); }
-  void operator()(const AddBias&) const { cuda::add_bias(where, at(0), at(1), scalar(2)); }
+  void operator()(const AddBias& op) const {
+    const auto a = arguments_of(op);
+    cuda::add_bias(where, a["y"], a["bias"], scalar(a["coordinate"]));
+  }
   void operator()(const TakeColumns& op) const {
-    cuda::take_columns(where, at(0), scalar(1), op.ranks_per_window, at(2));
+    const auto a = arguments_of(op);
+    cuda::take_columns(where, a["x"], scalar(a["coordinate"]), op.ranks_per_window, a["out"]);
   }
   void operator()(const PutColumns& op) const {
-    cuda::put_columns(where, at(0), scalar(1), op.ranks_per_window, at(2));
+    const auto a = arguments_of(op);
+    cuda::put_columns(where, a["x"], scalar(a["coordinate"]), op.ranks_per_window, a["out"]);
   }
   void operator()(const EmbeddingForward& op) const {
-    const std::size_t out = op.positions ? 3 : 2;
-    cuda::embedding_forward(where, at(0), at(1), op.positions ? &at(2) : nullptr, op.seq_len,
-                            op.has_offset ? scalar(out + 1) : nullptr, at(out), last_scalar_if(op.sharded));
+    const auto a = arguments_of(op);
+    cuda::embedding_forward(where, a["tokens"], a["wte"], a.find("wpe"), op.seq_len, scalar(a.find("position")),
+                            a["out"], scalar(a.find("coordinate")));
   }
   void operator()(const EmbeddingBackward& op) const {
-    cuda::embedding_backward(where, at(0), at(1), at(2), op.accumulate, last_scalar_if(op.sharded));
+    const auto a = arguments_of(op);
+    cuda::embedding_backward(where, a["tokens"], a["dout"], a["dwte"], op.accumulate, scalar(a.find("coordinate")));
   }
   void operator()(const Rope& op) const {
-    cuda::rope(where, prepared, op.heads, op.seq_len, last_scalar_if(op.has_offset), op.inverse, at(0));
+    const auto a = arguments_of(op);
+    cuda::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"]);
   }
   void operator()(const AttentionForward& op) const { bound ? bound->run(where.stream) : KernelCalls::operator()(op); }
   void operator()(const AttentionBackward& op) const { bound ? bound->run(where.stream) : KernelCalls::operator()(op); }
   void operator()(const Dropout& op) const {
-    const cuda::DropoutMask mask{op.site, op.row_offset, op.p, op.parts, scalar(1), last_scalar_if(op.parts > 1)};
-    cuda::dropout(where, mask, at(0), op.residual ? &at(3) : nullptr, at(2));
+    const auto a = arguments_of(op);
+    const cuda::DropoutMask mask{op.site,  op.row_offset,       op.p,
+                                 op.parts, scalar(a["random"]), scalar(a.find("coordinate"))};
+    cuda::dropout(where, mask, a["x"], a.find("residual"), a["y"]);
   }
   void operator()(const LossSum& op) const {
-    cuda::loss_sum(where, at(0), at(1), at(2), op.accumulate, last_scalar_if(op.owned));
+    const auto a = arguments_of(op);
+    cuda::loss_sum(where, a["losses"], a["targets"], a["sums"], op.accumulate, scalar(a.find("replica")));
   }
-  void operator()(const SumSquares& op) const { cuda::sum_squares(where, at(0), at(1), last_scalar_if(op.owned)); }
+  void operator()(const SumSquares& op) const {
+    const auto a = arguments_of(op);
+    cuda::sum_squares(where, a["x"], a["partial"], scalar(a.find("replica")));
+  }
 };
 
 template <class Op>
 class CudaTaskOf final : public CudaTask {
  public:
-  CudaTaskOf(const Op& operation, std::vector<Matrix> arguments, CudaLibraries& libraries)
-      : operation_(operation),
-        arguments_(std::move(arguments)),
-        prepared_(Preparation{arguments_, libraries}(operation_)) {}
+  CudaTaskOf(const Op& operation, std::vector<Matrix> slots, CudaLibraries& libraries)
+      : operation_(operation), slots_(std::move(slots)), prepared_(Preparation{slots_, libraries}(operation_)) {}
 
-  std::int64_t scratch_bytes() const override { return ScratchOf<PreparedFor<Op>>{arguments_, prepared_}(operation_); }
+  std::int64_t scratch_bytes() const override { return ScratchOf<PreparedFor<Op>>{slots_, prepared_}(operation_); }
 
   void bind(std::byte* scratch) override {
     scratch_ = scratch;
     if constexpr (std::is_same_v<PreparedFor<Op>, PreparedAttention>) {
       if (prepared_.plan == nullptr) return;
-      const auto pointer = [&](std::size_t i) { return i < arguments_.size() ? arguments_[i].data : nullptr; };
-      bound_ = prepared_.plan->bind({.workspace = scratch,
-                                     .q = pointer(0),
-                                     .k = pointer(1),
-                                     .v = pointer(2),
-                                     .out = pointer(3),
-                                     .log_sum_exp = arguments_[4].f32(),
-                                     .dout = pointer(5),
-                                     .dq = pointer(6),
-                                     .dk = pointer(7),
-                                     .dv = pointer(8)});
+      bound_ = prepared_.plan->bind(pointers_of(NamedArguments<Op>(slots_), scratch));
     }
   }
 
   Operation operation() const override { return operation_; }
-  std::span<const Matrix> arguments() const override { return arguments_; }
+  std::span<const Matrix> slots() const override { return slots_; }
 
   void run(cudaStream_t stream, cuda::Fault* fault) const override {
     const Launch launch{stream, scratch_, fault};
-    Run<PreparedFor<Op>>{{arguments_, launch}, prepared_, bound_}(operation_);
+    Run<PreparedFor<Op>>{{slots_, launch}, prepared_, bound_}(operation_);
   }
 
  private:
   Op operation_;
-  std::vector<Matrix> arguments_;
+  std::vector<Matrix> slots_;
   PreparedFor<Op> prepared_;
   std::optional<cuda::CudnnAttention::Bound> bound_;
   std::byte* scratch_ = nullptr;
@@ -225,7 +250,7 @@ class CudaBatch final : public CudaTask {
   std::int64_t scratch_bytes() const override { return 0; }
   void bind(std::byte* /*scratch*/) override {}
   Operation operation() const override { return first_.operation(); }
-  std::span<const Matrix> arguments() const override { return first_.arguments(); }
+  std::span<const Matrix> slots() const override { return first_.slots(); }
   void run(cudaStream_t stream, cuda::Fault* fault) const override { batch_.run({stream, nullptr, fault}); }
 
  private:
@@ -235,13 +260,14 @@ class CudaBatch final : public CudaTask {
 
 }  // namespace
 
-cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> arguments) {
+cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> slots) {
   cuda::GemmKey key;
   key.m = problem.m, key.n = problem.n, key.k = problem.k;
   key.trans_a = problem.trans_a, key.trans_b = problem.trans_b;
   key.accumulate = problem.accumulate, key.has_bias = problem.has_bias;
   key.inputs = problem.inputs, key.output = problem.output;
-  key.strides = {arguments[0].row_stride, arguments[1].row_stride, arguments[2].row_stride};
+  const NamedArguments<Gemm> a(slots);
+  key.strides = {a["A"].row_stride, a["B"].row_stride, a["C"].row_stride};
   key.epilogue = problem.epilogue;
   return key;
 }
@@ -251,18 +277,20 @@ std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks
   std::vector<cuda::AdamWArguments> updates;
   for (const CudaTask* task : tasks) {
     const Operation operation = task->operation();
-    const std::span<const Matrix> a = task->arguments();
-    if (const auto* op = std::get_if<SumSquares>(&operation)) {
-      sums.push_back({a[0], a[1], op->owned ? a[2].i64() : nullptr});
+    if (std::holds_alternative<SumSquares>(operation)) {
+      const NamedArguments<SumSquares> a(task->slots());
+      const Matrix* replica = a.find("replica");
+      sums.push_back({a["x"], a["partial"], replica != nullptr ? replica->i64() : nullptr});
     } else if (const auto* op = std::get_if<AdamW>(&operation)) {
-      if (!updates.empty() && updates.front().param.dtype != a[0].dtype) return nullptr;
+      const NamedArguments<AdamW> a(task->slots());
+      if (!updates.empty() && updates.front().param.dtype != a["param"].dtype) return nullptr;
       updates.push_back({{op->beta1, op->beta2, op->eps, op->weight_decay},
-                         {a[4], a[5]},
-                         a[0],
-                         a[1],
-                         a[2],
-                         a[3],
-                         op->has_master ? &a[6] : nullptr});
+                         {a["scalars"], a["norm_and_factor"]},
+                         a["param"],
+                         a["grad"],
+                         a["m"],
+                         a["v"],
+                         a.find("master")});
     }
   }
   if (sums.size() == tasks.size()) return std::make_unique<CudaBatch<cuda::SumSquaresBatch>>(*tasks.front(), sums);
@@ -293,12 +321,12 @@ const float* CudaLibraries::constants(const std::vector<float>& values) {
   return found->second;
 }
 
-std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, std::vector<cpu::Matrix> arguments,
+std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, const std::vector<cpu::Matrix>& arguments,
                                             CudaLibraries& libraries) {
-  arguments = fitted_arguments(operation, std::move(arguments));
+  std::vector<Matrix> slots = fitted_arguments(operation, arguments);
   return std::visit(
       [&]<class Op>(const Op& op) -> std::unique_ptr<CudaTask> {
-        return std::make_unique<CudaTaskOf<Op>>(op, std::move(arguments), libraries);
+        return std::make_unique<CudaTaskOf<Op>>(op, std::move(slots), libraries);
       },
       operation);
 }

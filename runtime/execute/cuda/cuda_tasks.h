@@ -20,8 +20,9 @@
 
 namespace weft {
 
-/// A product on matrices of device memory, as cuBLASLt is asked for it: with the strides that they have.
-cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> arguments);
+/// A product on matrices of device memory (a Gemm's slots: A, B and C come first), as cuBLASLt is asked for it: with
+/// the strides that they have.
+cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> slots);
 
 /// The handles of one device, and what takes long to make and is shared by tasks of equal shape.
 class CudaLibraries {
@@ -59,14 +60,14 @@ class CudaLibraries {
 class CudaTask : public DeviceTask {
  public:
   virtual void run(cudaStream_t stream, cuda::Fault* fault) const = 0;
-  /// What it was prepared from.
+  /// What it was prepared from: its operation and the slots of its arguments (runtime/execute/task_arguments.h).
   virtual Operation operation() const = 0;
-  virtual std::span<const cpu::Matrix> arguments() const = 0;
+  virtual std::span<const cpu::Matrix> slots() const = 0;
 };
 
-/// `arguments` are the task's accesses in device memory, in the order that graph/operation.h gives. Throws
+/// `arguments` are the task's accesses in device memory, in the order of the operation's schema. Throws
 /// std::logic_error as fitted_arguments() does.
-std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, std::vector<cpu::Matrix> arguments,
+std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, const std::vector<cpu::Matrix>& arguments,
                                             CudaLibraries& libraries);
 
 /// One task for updates, or for sums of squares, of many parameters; null for other tasks, and where they don't go

@@ -114,7 +114,7 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
       auto& bytes = rank.scratch_bytes[at.stream.index()];
       bytes = std::max(bytes, step.task->scratch_bytes());
     } else {
-      step.call = collective_call(*plan.graph, task, arguments);
+      step.call = collective_call(task, arguments);
       calls[first_channel + static_cast<std::size_t>(stream.stream.channel)].calls.push_back(step.call);
     }
     for (const Wait& wait : stream.entries[at.entry].waits) {

@@ -9,6 +9,8 @@
 #include <variant>
 
 #include "base/hash.h"
+#include "graph/named_accesses.h"
+#include "runtime/execute/task_arguments.h"
 
 namespace weft {
 namespace {
@@ -100,25 +102,26 @@ std::string to_string(const GemmProblem& problem) {
   return text;
 }
 
-GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> arguments) {
-  GemmProblem problem = without_layout(operation, arguments[0].dtype, arguments[2].dtype);
+GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> slots) {
+  const NamedArguments<Gemm> arguments(slots);
+  const auto &a = arguments["A"], &b = arguments["B"], &c = arguments["C"];
+  GemmProblem problem = without_layout(operation, a.dtype, c.dtype);
   const auto shapes = stored_shapes(operation);
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    problem.strides[i] = stride_of(shapes[i], arguments[i].rows, arguments[i].cols, arguments[i].row_stride);
-  }
+  const auto stride = [](const Stored& stored, const cpu::Matrix& matrix) {
+    return stride_of(stored, matrix.rows, matrix.cols, matrix.row_stride);
+  };
+  problem.strides = {stride(shapes[0], a), stride(shapes[1], b), stride(shapes[2], c)};
   return problem;
 }
 
 GemmProblem problem_of(const Graph& graph, const Task& task) {
   const auto& operation = std::get<Gemm>(task.operation);
-  const auto view = [&](std::size_t i) -> const View& { return task.accesses[i].view; };
-  const auto dtype = [&](std::size_t i) { return graph.tensor(view(i).tensor).dtype; };
-  GemmProblem problem = without_layout(operation, dtype(0), dtype(2));
-  const auto shapes = stored_shapes(operation);
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    problem.strides[i] = stride_of(shapes[i], view(i).rows, view(i).cols, view(i).row_stride);
-  }
-  return problem;
+  const NamedAccesses<Gemm> accesses(task);
+  const auto operand = [&](const Access& access) {
+    const View& view = access.view;
+    return cpu::Matrix{nullptr, view.rows, view.cols, view.row_stride, graph.tensor(view.tensor).dtype};
+  };
+  return problem_of(operation, std::array{operand(accesses["A"]), operand(accesses["B"]), operand(accesses["C"])});
 }
 
 TuningMachine this_machine() {

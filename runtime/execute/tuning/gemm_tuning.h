@@ -32,8 +32,9 @@ struct GemmProblem {
 /// "256x2304x768 NT f32, bias, C 2304 apart": for tables and messages. Strides are named where rows don't touch.
 std::string to_string(const GemmProblem& problem);
 
-/// Of a prepared task: A, B and C are the first three arguments, in the operation's shapes.
-GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> arguments);
+/// Of a prepared task: A, B and C in the first three of a Gemm's slots (runtime/execute/task_arguments.h), in the
+/// operation's shapes.
+GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> slots);
 /// Of a task in a graph, whose operation is a Gemm: equal to that of the task as it is prepared.
 GemmProblem problem_of(const Graph& graph, const Task& task);
 

@@ -41,7 +41,7 @@ std::filesystem::path GemmTuningCache::file() const {
 
 TunedGemms GemmTuningCache::complete(std::span<const GemmUse> products,
                                      const std::function<GemmTrial(const GemmProblem& problem)>& measure,
-                                     const std::function<void(const std::string& line)>& tell) const {
+                                     const TellStatus& tell) const {
   const std::filesystem::path path = file();
   std::map<GemmProblem, GemmMethod> known;
   if (std::filesystem::exists(path)) {
@@ -50,14 +50,15 @@ TunedGemms GemmTuningCache::complete(std::span<const GemmUse> products,
       for (const GemmChoice& choice : cached.table.choices()) known.emplace(choice.problem, choice.method);
     } catch (const UserError& error) {
       const std::string_view text = error.what();
-      tell(fmt::format("{}: tuned anew", text.substr(0, text.find('\n'))));
+      tell({fmt::format("{}: tuned anew", text.substr(0, text.find('\n')))});
     }
   }
   const auto missing =
       std::ranges::count_if(products, [&](const GemmUse& use) { return !known.contains(use.problem); });
   if (missing > 0) {
-    tell(fmt::format("tuning {} of the run's {} matrix products, kept for later runs in {}", missing, products.size(),
-                     path.string()));
+    tell({fmt::format("tuning {} of the run's {} matrix products, kept for later runs in {}", missing, products.size(),
+                      path.string()),
+          0, missing});
     std::error_code made;  // where it couldn't be, the file can't be written
     std::filesystem::create_directories(folder, made);
     expect_writable(path, "--run-dir in another folder, or --gemm-tuning none");
@@ -69,7 +70,8 @@ TunedGemms GemmTuningCache::complete(std::span<const GemmUse> products,
     if (found == known.end()) {
       const GemmTrial trial = measure(use.problem);
       found = known.emplace(use.problem, trial.chosen).first;
-      tell(fmt::format("[{}/{}] {}", ++measured, missing, to_string(trial)));
+      ++measured;
+      tell({fmt::format("[{}/{}] {}", measured, missing, to_string(trial)), measured, missing});
     }
     of_run.push_back({found->first, found->second});
   }

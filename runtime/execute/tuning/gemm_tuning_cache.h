@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/status_line.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 
@@ -29,7 +30,7 @@ struct GemmTuningCache {
   /// measured.
   TunedGemms complete(std::span<const GemmUse> products,
                       const std::function<GemmTrial(const GemmProblem& problem)>& measure,
-                      const std::function<void(const std::string& line)>& tell) const;
+                      const TellStatus& tell) const;
 };
 
 /// Letters, digits and dots of a text, other characters as single hyphens, and a number that tells it from others like

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "graph/named_accesses.h"
 #include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
@@ -21,7 +22,7 @@ bool aligned(const Tensor& tensor) {
 std::optional<View> reduced_range(const Graph& graph, const Task& task, Channel channel) {
   const AllReduce* reduce = plain_all_reduce(task);
   if (reduce == nullptr || reduce->channel != channel) return {};
-  const View& view = task.accesses[0].view;
+  const View& view = buffer_of(task);
   if (is_state(graph.tensor(view.tensor).role)) return {};
   return view;
 }
@@ -94,7 +95,7 @@ class BucketMaker {
 
   bool fits(std::size_t i, const View& range) const {
     const Task &first = task(open_->members.front()), &other = task(i);
-    const TensorId tensor = first.accesses[0].view.tensor;
+    const TensorId tensor = buffer_of(first).tensor;
     const Tensor &ours = graph_.tensor(tensor), &theirs = graph_.tensor(range.tensor);
     if (first.phase != other.phase || first.micro_batch != other.micro_batch || ours.dtype != theirs.dtype ||
         ours.role != theirs.role ||
@@ -128,7 +129,7 @@ class BucketMaker {
     moved_.clear();
     behind_.clear();
     if (open_->members.size() > 1) {
-      for (const std::size_t member : open_->members) joined_.insert(task(member).accesses[0].view.tensor);
+      for (const std::size_t member : open_->members) joined_.insert(buffer_of(task(member)).tensor);
       buckets_.push_back(std::move(*open_));
     }
     open_.reset();
@@ -155,12 +156,12 @@ class BucketMaker {
 
   void merge(GraphDraft& draft, const Bucket& bucket, std::vector<std::pair<TensorId, std::int64_t>>& place) const {
     if (!bucket.whole) {
-      const TensorId tensor = task(bucket.members.front()).accesses[0].view.tensor;
+      const TensorId tensor = buffer_of(task(bucket.members.front())).tensor;
       become_bucket(draft, bucket, {tensor, bucket.begin, 1, bucket.end - bucket.begin, bucket.end - bucket.begin});
       return;
     }
     std::vector<TensorId> tensors;
-    for (const std::size_t member : bucket.members) tensors.push_back(task(member).accesses[0].view.tensor);
+    for (const std::size_t member : bucket.members) tensors.push_back(buffer_of(task(member)).tensor);
     std::stable_partition(tensors.begin(), tensors.end(), [&](TensorId id) { return aligned(graph_.tensor(id)); });
     Tensor merged = graph_.tensor(tensors.front());
     std::int64_t count = 0;
@@ -184,7 +185,8 @@ class BucketMaker {
     reduce.name = draft.fresh_task_name(reduce.name + ".bucket");
     const DType dtype = draft.tensor(range.tensor).dtype;
     const TensorId workspace = draft.add_tensor({reduce.name + ".workspace", dtype, {work}, Role::workspace});
-    reduce.accesses = {read_write(range), write({workspace, 0, 1, work, work})};
+    reduce.accesses =
+        accesses_of(operation, {{"buffer", read_write(range)}, {"workspace", write({workspace, 0, 1, work, work})}});
   }
 
   const Graph& graph_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "graph/named_accesses.h"
+
 namespace weft {
 namespace {
 
@@ -14,7 +16,9 @@ std::string fresh_name(std::unordered_set<std::string>& taken, const std::string
 }  // namespace
 
 GraphDraft::GraphDraft(const Graph& graph)
-    : tensors_(graph.tensors().begin(), graph.tensors().end()), tasks_(graph.tasks().begin(), graph.tasks().end()) {
+    : arguments_(graph.arguments()),
+      tensors_(graph.tensors().begin(), graph.tensors().end()),
+      tasks_(graph.tasks().begin(), graph.tasks().end()) {
   for (const Tensor& tensor : tensors_) tensor_names_.insert(tensor.name);
   for (const Task& task : tasks_) task_names_.insert(task.name);
 }
@@ -34,7 +38,7 @@ std::shared_ptr<const Graph> GraphDraft::build() && {
   for (const Task& task : tasks_) {
     for (const Access& access : task.accesses) accessed[access.view.tensor.index()] = true;
   }
-  GraphBuilder builder;
+  GraphBuilder builder(arguments_);
   std::vector<TensorId> renumbered(tensors_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (accessed[i] || is_state(tensors_[i].role)) renumbered[i] = builder.add_tensor(std::move(tensors_[i]));
@@ -49,11 +53,16 @@ std::shared_ptr<const Graph> GraphDraft::build() && {
 const AllReduce* plain_all_reduce(const Task& task) {
   const auto* reduce = std::get_if<AllReduce>(&task.operation);
   if (reduce == nullptr || reduce->ranks < 2 || reduce->count < 1 || task.accesses.size() != 2) return nullptr;
-  const Access &buffer = task.accesses[0], &workspace = task.accesses[1];
+  const NamedAccesses<AllReduce> accesses(task);
+  const Access &buffer = accesses["buffer"], &workspace = accesses["workspace"];
   const bool plain = buffer.mode == AccessMode::read_write && buffer.view.contiguous() &&
                      buffer.view.elements() == reduce->count && workspace.mode == AccessMode::write &&
                      workspace.view.elements() == all_reduce_workspace(reduce->count, reduce->ranks);
   return plain ? reduce : nullptr;
+}
+
+const View& buffer_of(const Task& all_reduce) {
+  return NamedAccesses<AllReduce>(all_reduce)["buffer"].view;
 }
 
 View part_of(const View& view, std::int64_t begin, std::int64_t count) {

@@ -10,7 +10,8 @@
 
 namespace weft {
 
-/// Tensors and tasks with the numbers that they have in the graph; new tensors are numbered behind them.
+/// Tensors and tasks with the numbers that they have in the graph; new tensors are numbered behind them. Tasks are held
+/// to schemas if those of the graph were.
 class GraphDraft {
  public:
   explicit GraphDraft(const Graph& graph);
@@ -31,6 +32,7 @@ class GraphDraft {
   std::shared_ptr<const Graph> build() &&;
 
  private:
+  const Arguments arguments_;
   std::vector<Tensor> tensors_;
   std::vector<Task> tasks_;
   std::unordered_set<std::string> tensor_names_, task_names_;
@@ -39,6 +41,9 @@ class GraphDraft {
 /// The task's operation, if it is an all-reduce of the form that rewrites know: over several ranks, of one contiguous
 /// range, with a workspace. Else null.
 const AllReduce* plain_all_reduce(const Task& task);
+
+/// What a plain all-reduce reduces.
+const View& buffer_of(const Task& all_reduce);
 
 /// The elements [begin, begin + count) of a contiguous view.
 View part_of(const View& view, std::int64_t begin, std::int64_t count);

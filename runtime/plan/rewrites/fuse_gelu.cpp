@@ -3,14 +3,13 @@
 #include <unordered_set>
 #include <utility>
 
+#include "graph/named_accesses.h"
 #include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/duplicate.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
 namespace weft {
 namespace {
-
-constexpr std::size_t kC = 2;  // of a Gemm
 
 bool one_pass(const Task& a, const Task& b) {
   return a.layer == b.layer && a.micro_batch == b.micro_batch && a.phase == b.phase;
@@ -35,27 +34,26 @@ class GeluFusion {
   }
 
  private:
-  // Task i: x read, y write.
   void fuse_forward(std::size_t i) {
-    const std::vector<Access>& accesses = graph_.tasks()[i].accesses;
-    const View &x = accesses[0].view, &y = accesses[1].view;
+    const NamedAccesses<GeluForward> accesses(graph_.tasks()[i]);
+    const View &x = accesses["x"].view, &y = accesses["y"].view;
     Task* const product = product_of(x, i);
     if (product == nullptr || !std::get<Gemm>(product->operation).has_bias || !fits(y, x, i)) return;
-    add_epilogue(*product, Epilogue::gelu, write(y));
+    add_access<Gemm>(*product, "gelu", write(y), [](Gemm& gemm) { gemm.epilogue = Epilogue::gelu; });
     fused_.insert(i);
   }
 
-  // Task i: x read, dy read, dx write. The product comes to read x, so that has to be there by then.
+  // The product comes to read x, so that has to be there by then.
   void fuse_backward(std::size_t i) {
-    const std::vector<Access>& accesses = graph_.tasks()[i].accesses;
-    const View &x = accesses[0].view, &dy = accesses[1].view, &dx = accesses[2].view;
+    const NamedAccesses<GeluBackward> accesses(graph_.tasks()[i]);
+    const View &x = accesses["x"].view, &dy = accesses["dy"].view, &dx = accesses["dx"].view;
     Task* const product = product_of(dy, i);
     if (product == nullptr || std::get<Gemm>(product->operation).has_bias || !fits(dx, dy, i)) return;
     const std::size_t place = uses_.writers[dy.tensor.index()].front();
     if (uses_.readers[dy.tensor.index()].size() > 1 || !whole(x) || x.tensor == dy.tensor) return;
     if (uses_.written_between(graph_, x, place, i)) return;
-    product->accesses[kC] = write(dx);
-    add_epilogue(*product, Epilogue::gelu_gradient, read(x));
+    replace_access<Gemm>(*product, "C", write(dx));
+    add_access<Gemm>(*product, "x", read(x), [](Gemm& gemm) { gemm.epilogue = Epilogue::gelu_gradient; });
     fused_.insert(i);
   }
 
@@ -68,7 +66,7 @@ class GeluFusion {
     const auto* gemm = std::get_if<Gemm>(&task.operation);
     if (gemm == nullptr || gemm->accumulate || gemm->epilogue != Epilogue::none) return nullptr;
     if (!one_pass(task, graph_.tasks()[reader])) return nullptr;
-    const Access& c = task.accesses[kC];
+    const Access& c = NamedAccesses<Gemm>(task)["C"];
     const bool all = c.view.tensor == matrix.tensor && c.mode == AccessMode::write && whole(c.view);
     return all && gemm->m * gemm->n == matrix.elements() ? &task : nullptr;
   }
@@ -85,12 +83,6 @@ class GeluFusion {
 
   bool whole(const View& view) const {
     return view.offset == 0 && view.contiguous() && view.elements() == graph_.tensor(view.tensor).elements();
-  }
-
-  static void add_epilogue(Task& product, Epilogue epilogue, const Access& access) {
-    auto& gemm = std::get<Gemm>(product.operation);
-    gemm.epilogue = epilogue;
-    product.accesses.insert(product.accesses.begin() + (gemm.has_bias ? 4 : 3), access);
   }
 
   const Graph& graph_;

@@ -6,14 +6,13 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/named_accesses.h"
 #include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/duplicate.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
 namespace weft {
 namespace {
-
-constexpr std::size_t kA = 0, kB = 1, kC = 2;  // arguments of a Gemm
 
 /// The products that could read one packed weight, in program order.
 struct Packing {
@@ -27,11 +26,14 @@ struct Packing {
 std::optional<PackedWeight> packed_weight(const Graph& graph, const Task& task, const PackWeights& rewrite,
                                           const WeightLayouts& layouts) {
   const auto* gemm = std::get_if<Gemm>(&task.operation);
-  if (gemm == nullptr || gemm->packed_b || task.accesses.size() <= kC) return std::nullopt;
-  const auto tensor = [&](std::size_t i) -> const Tensor& { return graph.tensor(task.accesses[i].view.tensor); };
-  const Role role = tensor(kB).role;
+  if (gemm == nullptr || gemm->packed_b) return std::nullopt;
+  const NamedAccesses<Gemm> accesses(task);
+  const Access *a = accesses.find("A"), *b = accesses.find("B"), *c = accesses.find("C");
+  if (a == nullptr || b == nullptr || c == nullptr) return std::nullopt;
+  const auto tensor = [&](const Access* access) -> const Tensor& { return graph.tensor(access->view.tensor); };
+  const Role role = tensor(b).role;
   if (role != Role::parameter && role != Role::gathered) return std::nullopt;
-  return layouts.packed(*gemm, tensor(kA).dtype, tensor(kC).dtype, rewrite);
+  return layouts.packed(*gemm, tensor(a).dtype, tensor(c).dtype, rewrite);
 }
 
 std::vector<Packing> packings_of(const Graph& graph, const PackWeights& rewrite, const WeightLayouts& layouts) {
@@ -45,7 +47,7 @@ std::vector<Packing> packings_of(const Graph& graph, const PackWeights& rewrite,
     const std::optional<PackedWeight> packed = packed_weight(graph, task, rewrite, layouts);
     if (!packed) continue;
     const auto& gemm = std::get<Gemm>(task.operation);
-    const View& weight = task.accesses[kB].view;
+    const View& weight = NamedAccesses<Gemm>(task)["B"].view;
     const auto [place, fresh] = places.try_emplace(key_of(weight, gemm), packings.size());
     if (fresh) packings.push_back({weight, gemm, *packed, {}});
     packings[place->second].readers.push_back(i);
@@ -70,13 +72,12 @@ std::shared_ptr<const Graph> pack_weights(const Graph& graph, const PackWeights&
     const View packed{id, 0, 1, elements, elements};
     Task pack = graph.tasks()[readers.front()];  // its layer, micro-batch and phase
     pack.name = draft.fresh_task_name(pack.name + ".pack");
-    pack.operation = PackWeight{product.n, product.k, product.trans_b};
-    pack.accesses = {read(weight), write(packed)};
+    const PackWeight operation{product.n, product.k, product.trans_b};
+    pack.operation = operation;
+    pack.accesses = accesses_of(operation, {{"B", read(weight)}, {"packed", write(packed)}});
     packs.emplace_back(readers.front(), std::move(pack));
     for (const std::size_t reader : readers) {
-      Task& task = draft.tasks()[reader];
-      std::get<Gemm>(task.operation).packed_b = true;
-      task.accesses.push_back(read(packed));
+      add_access<Gemm>(draft.tasks()[reader], "packed_B", read(packed), [](Gemm& gemm) { gemm.packed_b = true; });
     }
   }
   // Groups come in the order of their first readers, and no product is in two.

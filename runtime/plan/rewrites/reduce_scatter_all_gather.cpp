@@ -1,6 +1,7 @@
 // An all-reduce in its two halves: the same bytes and sums, and a place between them where other tasks may stand.
 #include <utility>
 
+#include "graph/named_accesses.h"
 #include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
@@ -17,7 +18,8 @@ std::shared_ptr<const Graph> split_into_reduce_scatter_all_gather(const Graph& g
     }
     const AllReduce reduce = *found;
     const std::int64_t count = reduce.count / reduce.ranks;
-    const View buffer = task.accesses[0].view;
+    const NamedAccesses<AllReduce> accesses(task);
+    const View buffer = accesses["buffer"].view;
     const Tensor& like = draft.tensor(buffer.tensor);
     const Role role = is_state(like.role) ? Role::workspace : like.role;
     const DType dtype = like.dtype;
@@ -25,12 +27,15 @@ std::shared_ptr<const Graph> split_into_reduce_scatter_all_gather(const Graph& g
     const View shard = {shard_id, 0, 1, count, count};
     Task scatter = task, gather = task;
     scatter.name = draft.fresh_task_name(task.name + ".reduce_scatter");
-    scatter.operation = ReduceScatter{reduce.channel, reduce.ranks, count};
     // The workspace has the size that a reduce-scatter needs: (ranks − 1) slices.
-    scatter.accesses = {read(buffer), write(shard), scatter.accesses[1]};
+    const ReduceScatter first{reduce.channel, reduce.ranks, count};
+    scatter.operation = first;
+    scatter.accesses =
+        accesses_of(first, {{"in", read(buffer)}, {"out", write(shard)}, {"workspace", accesses["workspace"]}});
     gather.name = draft.fresh_task_name(task.name + ".all_gather");
-    gather.operation = AllGather{reduce.channel, reduce.ranks, count};
-    gather.accesses = {read(shard), write(buffer)};
+    const AllGather second{reduce.channel, reduce.ranks, count};
+    gather.operation = second;
+    gather.accesses = accesses_of(second, {{"in", read(shard)}, {"out", write(buffer)}});
     tasks.push_back(std::move(scatter));
     tasks.push_back(std::move(gather));
   }

@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "graph/named_accesses.h"
 #include "runtime/plan/rewrites/duplicate.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
@@ -34,7 +35,7 @@ std::shared_ptr<const Graph> reshard_after_forward(const Graph& graph, const Res
     for (std::size_t p = 0; p < passes.size(); ++p) {
       auto& [pass, readers] = passes[p];
       if (p == 0 && pass.second == Phase::forward) continue;
-      if (uses.written_between(graph, task.accesses[0].view, gather, readers.front())) continue;
+      if (uses.written_between(graph, NamedAccesses<AllGather>(task)["in"].view, gather, readers.front())) continue;
       const std::size_t before = readers.front();
       duplications.push_back({{gather}, std::move(readers), before, ".again", pass.second, pass.first});
     }

@@ -16,8 +16,9 @@ struct Bucket {
 };
 
 std::int64_t payload(const Graph& graph, const Task& task) {
-  if (task.accesses.empty()) return 0;
-  const View& view = task.accesses.front().view;
+  const Access* moved = payload_of(task);
+  if (moved == nullptr) return 0;
+  const View& view = moved->view;
   return view.elements() * static_cast<std::int64_t>(size_of(graph.tensor(view.tensor).dtype));
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 /// `layers` times: two tasks beside each other and one behind both.
 Graph layers_graph(int layers) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const auto tensor = [&](std::string name) {
     return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
   };

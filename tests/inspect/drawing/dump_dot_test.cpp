@@ -26,7 +26,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST(DumpDot, GoldenOfTwoTasks) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const TensorId w = builder.add_tensor({"w", DType::f32, {8, 4}, Role::parameter});
   const TensorId y = builder.add_tensor({"y", DType::f32, {2, 8}, Role::activation});
   const TensorId x = builder.add_tensor({"x", DType::f32, {2, 4}, Role::input});
@@ -66,7 +66,7 @@ TEST(DumpDot, EmptyGraphHasNoBoxes) {
 }
 
 TEST(DumpDot, NamesAreEscaped) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const TensorId x = builder.add_tensor({"x", DType::f32, {1}, Role::activation});
   builder.add_task({"\"quoted\" <b> & back\\slash\n", Add{1}, {write(whole(builder, x))}});
   EXPECT_TRUE(contains(dump_dot(std::move(builder).build()), R"(id="\"quoted\" <b> &amp; back\\slash\n",)"));
@@ -76,7 +76,7 @@ TEST(DumpDot, NamesAreEscaped) {
 // g(l) and dw(l); r(l) sums dw(l) over data ranks. Update: norm(l) of dw(l), clip, adam(l). For each micro-batch the
 // gradients are added to.
 Graph training(int layers, int micro_batches) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const auto tensor = [&](std::string name, Role role) {
     return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, role}));
   };
@@ -158,7 +158,7 @@ TEST(DumpDot, SavedActivationsAreNumbersAndImpliedEdgesAreCounted) {
 }
 
 TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const View v = whole(builder, builder.add_tensor({"v", DType::f32, {4}, Role::activation}));
   builder.add_task({"v", SelectRow{1, 4}, {write(v)}});
   builder.add_task({"a", AllReduce{Channel::y, 2, 4}, {read_write(v)}});
@@ -191,7 +191,7 @@ TEST(DumpDot, RepeatedLayersAreDrawnOnce) {
 }
 
 TEST(DumpDot, WhatOneLayerAloneHasIsMarked) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const auto tensor = [&](std::string name) {
     return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
   };
@@ -261,7 +261,7 @@ TEST(DumpDot, AMarkPointsAtItsBox) {
 }
 
 TEST(DumpDot, EdgesShowWhyTheyExist) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const View x = whole(builder, builder.add_tensor({"x", DType::f32, {4}, Role::activation}));
   const View y = whole(builder, builder.add_tensor({"y", DType::f32, {4}, Role::activation}));
   const TaskId a = builder.add_task({"a", SelectRow{1, 4}, {write(x)}});

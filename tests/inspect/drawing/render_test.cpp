@@ -25,7 +25,7 @@ TEST(RenderSvg, DrawsNodesWithTheirIds) {
 }
 
 TEST(RenderSvg, SpecialCharactersOfNamesArriveOnceEscaped) {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const TensorId x = builder.add_tensor({"x&lt;", DType::f32, {4}, Role::activation});
   builder.add_task({"\"a\" <b> &amp; \\N c\\", Add{4}, {write(whole(builder, x))}});
   const Graph graph = std::move(builder).build();

@@ -14,7 +14,7 @@ struct Diamond {
   std::vector<Edge> added;
 
   Diamond() {
-    GraphBuilder builder;
+    GraphBuilder builder(Arguments::of_any_form);
     const auto tensor = [&](std::string name) {
       return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
     };

@@ -63,7 +63,7 @@ struct Sample {
   std::vector<double> ns = {1'400'000, 700, 20'600, 3'000};
 
   Sample() {
-    GraphBuilder builder;
+    GraphBuilder builder(Arguments::of_any_form);
     const auto tensor = [&](const char* name, DType dtype, std::int64_t elements) {
       return whole(builder, builder.add_tensor({name, dtype, {elements}, Role::activation}));
     };

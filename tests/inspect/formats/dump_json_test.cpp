@@ -17,7 +17,7 @@ TEST(DumpJson, EmptyGraph) {
 }
 
 Graph small_graph() {
-  GraphBuilder builder;
+  GraphBuilder builder(Arguments::of_any_form);
   const TensorId p = builder.add_tensor({"p", DType::bf16, {2, 4}, Role::parameter});
   const TensorId x = builder.add_tensor({"x", DType::f32, {2, 4}, Role::activation});
   const View p_view = whole(builder, p), x_view = whole(builder, x);

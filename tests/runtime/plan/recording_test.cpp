@@ -15,7 +15,7 @@ struct Recorded {
   StepTrace trace;
 
   Recorded() {
-    GraphBuilder builder;
+    GraphBuilder builder(Arguments::of_any_form);
     const auto tensor = [&](const char* name) {
       return whole(builder, builder.add_tensor({name, DType::f32, {4}, Role::activation}));
     };

@@ -22,7 +22,7 @@ namespace {
 TEST(MeasureProfile, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
   on_ranks(benchmark_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const RunConfig& config) {
     PolicyBenchmark benchmark(world, config, {"program", "serial"});
-    Profile profile = measure_profile(world, config, 1, 1, [](const std::string&) {});
+    Profile profile = measure_profile(world, config, 1, 1, [](const Status&) {});
     const Profile before = profile;
     profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
     SerialSamples samples(world);
@@ -44,9 +44,9 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   std::vector<Profile> profiles;
   std::vector<std::string> told;
   on_ranks(benchmark_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const RunConfig& config) {
-    const Profile profile = measure_profile(world, config, 2, 1, [&](const std::string& line) {
+    const Profile profile = measure_profile(world, config, 2, 1, [&](const Status& status) {
       EXPECT_EQ(world.rank(), 0);
-      told.push_back(line);
+      told.push_back(status.text);
     });
     const std::lock_guard lock(mutex);
     profiles.push_back(profile);

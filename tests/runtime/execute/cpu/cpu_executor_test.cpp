@@ -177,7 +177,8 @@ TEST(ExecutableGraph, StaysFiniteAndUsesEveryCollective) {
 // One task of each collective, with numbers that can be followed by eye.
 TEST(CpuExecutor, EveryCollectiveGivesTheRightValues) {
   testing::ToyGraph toy;
-  const View sum = toy.tensor("sum", 3, Role::parameter), workspace = toy.tensor("sum.workspace", 4);
+  const View sum = toy.tensor("sum", 3, Role::parameter),
+             workspace = toy.tensor("sum.workspace", all_reduce_workspace(3, 3));
   const View parts = toy.tensor("parts", 6, Role::parameter), own = toy.tensor("own", 2, Role::parameter);
   const View parts_workspace = toy.tensor("parts.workspace", 4);
   const View all = toy.tensor("all", 6, Role::parameter), root = toy.tensor("root", 2, Role::parameter);

@@ -21,7 +21,8 @@ std::shared_ptr<const Graph> small_graph() {
   const View a = tensor("a", Role::parameter), b = tensor("b", Role::parameter);
   const View sum = tensor("sum", Role::activation), twice = tensor("twice", Role::activation);
   const View total = tensor("total", Role::parameter);
-  const View workspace = whole(builder, builder.add_tensor({"workspace", DType::f32, {12}, Role::workspace}));
+  const View workspace =
+      whole(builder, builder.add_tensor({"workspace", DType::f32, {all_reduce_workspace(6, 2)}, Role::workspace}));
   builder.add_task({"make_sum", Add{6}, {read(a), read(b), write(sum)}});
   builder.add_task({"make_twice", Add{6}, {read(b), read(b), write(twice)}});
   builder.add_task({"make_total", Add{6}, {read(sum), read(twice), write(total)}});

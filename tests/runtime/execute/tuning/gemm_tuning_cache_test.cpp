@@ -29,7 +29,7 @@ class AutoTuning : public ::testing::Test {
       trial.chosen = *parse_gemm_method("sgemm 64x32");
       return trial;
     };
-    return cache_.complete(products, measure, [&](const std::string& line) { lines_.push_back(line); });
+    return cache_.complete(products, measure, [&](const Status& status) { lines_.push_back(status.text); });
   }
 
   TemporaryFolder folder_;

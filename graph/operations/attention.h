@@ -1,0 +1,125 @@
+// Causal softmax attention of training, and attention of one new token with a cache of keys and values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "graph/schema.h"
+
+namespace weft {
+
+/// The causal half of the score matrix, rows averaged: (seq + 1) / 2 keys a query.
+constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads) {
+  return as_double(batch * heads) * as_double(seq) * (as_double(seq) + 1) / 2;
+}
+
+/// Scale 1/√head_dim; query head h reads KV head h / (heads / kv_heads). log_sum_exp [batch·heads·seq] is that of the
+/// scaled scores.
+struct AttentionForward {
+  std::int64_t batch, seq, heads, kv_heads, head_dim;
+
+  static constexpr std::string_view kind = "attention";
+  static constexpr KindClass kind_class = KindClass::attention;
+  static constexpr auto fields() {
+    return std::tuple{field("batch", &AttentionForward::batch), field("seq", &AttentionForward::seq),
+                      field("heads", &AttentionForward::heads), field("kv_heads", &AttentionForward::kv_heads),
+                      field("head_dim", &AttentionForward::head_dim)};
+  }
+  constexpr auto arguments() const {
+    const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
+    return std::array{
+        reads("q", queries, kFloat),
+        reads("k", keys, same_as("q")),
+        reads("v", keys, same_as("q")),
+        writes("out", queries, same_as("q")),
+        writes("log_sum_exp", {batch * heads * seq}, DType::f32),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {4 * causal_pairs(batch, seq, heads) * as_double(head_dim),
+            element_bytes * 2 * as_double(batch * seq * (heads + kv_heads) * head_dim)};
+  }
+};
+
+struct AttentionBackward {
+  std::int64_t batch, seq, heads, kv_heads, head_dim;
+
+  static constexpr std::string_view kind = "attention_backward";
+  static constexpr KindClass kind_class = KindClass::attention;
+  static constexpr auto fields() {
+    return std::tuple{field("batch", &AttentionBackward::batch), field("seq", &AttentionBackward::seq),
+                      field("heads", &AttentionBackward::heads), field("kv_heads", &AttentionBackward::kv_heads),
+                      field("head_dim", &AttentionBackward::head_dim)};
+  }
+  constexpr auto arguments() const {
+    const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
+    return std::array{
+        reads("q", queries, kFloat),
+        reads("k", keys, same_as("q")),
+        reads("v", keys, same_as("q")),
+        reads("out", queries, same_as("q")),
+        reads("log_sum_exp", {batch * heads * seq}, DType::f32),
+        reads("dout", queries, same_as("q")),
+        writes("dq", queries, same_as("q")),
+        writes("dk", keys, same_as("q")),
+        writes("dv", keys, same_as("q")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {10 * causal_pairs(batch, seq, heads) * as_double(head_dim),
+            element_bytes * 4 * as_double(batch * seq * (heads + kv_heads) * head_dim)};
+  }
+};
+
+/// Copies keys or values of whole sequences to the head of a cache (prefill).
+struct CacheStore {
+  std::int64_t batch, seq, cols, context;
+
+  static constexpr std::string_view kind = "cache_store";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("batch", &CacheStore::batch), field("seq", &CacheStore::seq),
+                      field("cols", &CacheStore::cols), field("context", &CacheStore::context)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {batch * seq, cols}, kFloat),
+        updates("cache", {batch * context, cols}, same_as("x")),
+    };
+  }
+  constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(batch * seq * cols)}; }
+};
+
+/// One new token a sequence at `position`: stores its key and value, then attends to positions 0..position.
+struct AttentionDecode {
+  std::int64_t batch, heads, kv_heads, head_dim, context;
+
+  static constexpr std::string_view kind = "attention_decode";
+  static constexpr KindClass kind_class = KindClass::attention;
+  static constexpr auto fields() {
+    return std::tuple{field("batch", &AttentionDecode::batch), field("heads", &AttentionDecode::heads),
+                      field("kv_heads", &AttentionDecode::kv_heads), field("head_dim", &AttentionDecode::head_dim),
+                      field("context", &AttentionDecode::context)};
+  }
+  constexpr auto arguments() const {
+    const ArgumentShape queries{batch, heads * head_dim}, keys{batch, kv_heads * head_dim};
+    const ArgumentShape cache{batch * context, kv_heads * head_dim};
+    return std::array{
+        reads("q", queries, kFloat),
+        reads("k", keys, same_as("q")),
+        reads("v", keys, same_as("q")),
+        updates("k_cache", cache, same_as("q")),
+        updates("v_cache", cache, same_as("q")),
+        reads("position", {1}, DType::i64),
+        writes("out", queries, same_as("q")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {4 * as_double(batch * heads * context * head_dim),
+            2 * element_bytes * as_double(batch * kv_heads * context * head_dim)};
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,110 @@
+// What ranks do together. Float sums are added in fp32 in rank order and rounded once, whatever the communicator.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "graph/schema.h"
+
+namespace weft {
+
+/// The process groups of a rank: one communicator and one stream each. z has two, so that gathers and scatters never
+/// queue behind each other; `world` is all ranks.
+enum class Channel : std::uint8_t { x, y, z_gather, z_scatter, data, world };
+
+std::string_view to_string(Channel channel);
+
+/// Each rank receives its slice (⌈count/ranks⌉ elements) from every peer.
+constexpr std::int64_t all_reduce_workspace(std::int64_t count, std::int64_t ranks) {
+  return ranks <= 1 ? 0 : (count + ranks - 1) / ranks * (ranks - 1);
+}
+
+/// Bytes that one of `ranks` sends when `elements` have to reach or leave everybody once.
+constexpr double ring_bytes(std::int64_t ranks, double elements, double element_bytes) {
+  return elements * element_bytes * as_double(ranks - 1) / as_double(ranks);
+}
+
+struct AllReduce {
+  Channel channel;
+  std::int64_t ranks, count;
+
+  static constexpr std::string_view kind = "all_reduce";
+  static constexpr KindClass kind_class = KindClass::all_reduce;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &AllReduce::channel), field("ranks", &AllReduce::ranks),
+                      field("count", &AllReduce::count)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        updates("buffer", {count}, kFloat),
+        writes("workspace", {all_reduce_workspace(count, ranks)}, same_as("buffer")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {as_double(count), 3 * element_bytes * as_double(count),
+            2 * ring_bytes(ranks, as_double(count), element_bytes)};
+  }
+};
+
+/// Rank r keeps the sum of elements [r·count, (r+1)·count) of everybody's input.
+struct ReduceScatter {
+  Channel channel;
+  std::int64_t ranks, count;
+
+  static constexpr std::string_view kind = "reduce_scatter";
+  static constexpr KindClass kind_class = KindClass::reduce_scatter;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &ReduceScatter::channel), field("ranks", &ReduceScatter::ranks),
+                      field("count", &ReduceScatter::count)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("in", {ranks * count}, kFloat),
+        writes("out", {count}, same_as("in")),
+        writes("workspace", {(ranks - 1) * count}, same_as("in")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {as_double(ranks * count), element_bytes * as_double((ranks + 1) * count),
+            ring_bytes(ranks, as_double(ranks * count), element_bytes)};
+  }
+};
+
+struct AllGather {
+  Channel channel;
+  std::int64_t ranks, count;
+
+  static constexpr std::string_view kind = "all_gather";
+  static constexpr KindClass kind_class = KindClass::all_gather;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &AllGather::channel), field("ranks", &AllGather::ranks),
+                      field("count", &AllGather::count)};
+  }
+  constexpr auto arguments() const {
+    return std::array{reads("in", {count}, kAnyDType), writes("out", {ranks * count}, same_as("in"))};
+  }
+  constexpr Work work(double element_bytes) const {
+    return {0, element_bytes * as_double((ranks + 1) * count),
+            ring_bytes(ranks, as_double(ranks * count), element_bytes)};
+  }
+};
+
+struct Broadcast {
+  Channel channel;
+  std::int64_t ranks, count, root;
+
+  static constexpr std::string_view kind = "broadcast";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &Broadcast::channel), field("ranks", &Broadcast::ranks),
+                      field("count", &Broadcast::count), field("root", &Broadcast::root)};
+  }
+  constexpr auto arguments() const { return std::array{updates("buffer", {count}, kAnyDType)}; }
+  constexpr Work work(double element_bytes) const {
+    return {0, 2 * element_bytes * as_double(count), element_bytes * as_double(ranks == 1 ? 0 : count)};
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,75 @@
+// Parts of a matrix: windows of its columns, and one of its rows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "graph/schema.h"
+
+namespace weft {
+
+/// Window ⌊coordinate / ranks_per_window⌋ of x, which is `windows` windows of `cols` columns.
+struct TakeColumns {
+  std::int64_t rows, cols, windows, ranks_per_window;
+
+  static constexpr std::string_view kind = "take_columns";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &TakeColumns::rows), field("cols", &TakeColumns::cols),
+                      field("windows", &TakeColumns::windows),
+                      field("ranks_per_window", &TakeColumns::ranks_per_window)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, windows * cols}, kFloat),
+        reads("coordinate", {1}, DType::i64),
+        writes("out", {rows, cols}, same_as("x")),
+    };
+  }
+  constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(rows * cols)}; }
+};
+
+/// The adjoint: x in its window of out, zero in the others.
+struct PutColumns {
+  std::int64_t rows, cols, windows, ranks_per_window;
+
+  static constexpr std::string_view kind = "put_columns";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &PutColumns::rows), field("cols", &PutColumns::cols),
+                      field("windows", &PutColumns::windows), field("ranks_per_window", &PutColumns::ranks_per_window)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("coordinate", {1}, DType::i64),
+        writes("out", {rows, windows * cols}, same_as("x")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {0, element_bytes * as_double(rows * cols * (1 + windows))};
+  }
+};
+
+/// Row `index mod rows` of x.
+struct SelectRow {
+  std::int64_t rows, cols;
+
+  static constexpr std::string_view kind = "select_row";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &SelectRow::rows), field("cols", &SelectRow::cols)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("index", {1}, DType::i64),
+        writes("out", {cols}, kFloat),
+    };
+  }
+  constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(cols)}; }
+};
+
+}  // namespace weft

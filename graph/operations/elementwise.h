@@ -1,0 +1,150 @@
+// Activations, sums, dropout and casts: element by element.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "graph/schema.h"
+
+namespace weft {
+
+inline constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;  // an element
+
+/// tanh-approximated GELU.
+struct GeluForward {
+  std::int64_t n;
+
+  static constexpr std::string_view kind = "gelu";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() { return std::tuple{field("n", &GeluForward::n)}; }
+  constexpr auto arguments() const {
+    return std::array{reads("x", any_shape(n), kFloat), writes("y", any_shape(n), same_as("x"))};
+  }
+  constexpr Work work(double element_bytes) const {
+    return {kGeluFlops * as_double(n), 2 * element_bytes * as_double(n)};
+  }
+};
+
+struct GeluBackward {
+  std::int64_t n;
+
+  static constexpr std::string_view kind = "gelu_backward";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() { return std::tuple{field("n", &GeluBackward::n)}; }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", any_shape(n), kFloat),
+        reads("dy", any_shape(n), same_as("x")),
+        writes("dx", any_shape(n), same_as("x")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {kGeluGradientFlops * as_double(n), 3 * element_bytes * as_double(n)};
+  }
+};
+
+/// y = silu(gate)·up, where the input's row is [gate | up].
+struct SwiGluForward {
+  std::int64_t rows, cols;
+
+  static constexpr std::string_view kind = "swiglu";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &SwiGluForward::rows), field("cols", &SwiGluForward::cols)};
+  }
+  constexpr auto arguments() const {
+    return std::array{reads("x", {rows, 2 * cols}, kFloat), writes("y", {rows, cols}, same_as("x"))};
+  }
+  constexpr Work work(double element_bytes) const {
+    return {10 * as_double(rows * cols), 3 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+struct SwiGluBackward {
+  std::int64_t rows, cols;
+
+  static constexpr std::string_view kind = "swiglu_backward";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &SwiGluBackward::rows), field("cols", &SwiGluBackward::cols)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, 2 * cols}, kFloat),
+        reads("dy", {rows, cols}, same_as("x")),
+        writes("dx", {rows, 2 * cols}, same_as("x")),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {18 * as_double(rows * cols), 5 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// out = a + b.
+struct Add {
+  std::int64_t n;
+
+  static constexpr std::string_view kind = "add";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() { return std::tuple{field("n", &Add::n)}; }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("a", any_shape(n), kFloat),
+        reads("b", any_shape(n), same_as("a")),
+        writes("out", any_shape(n), same_as("a")),
+    };
+  }
+  constexpr Work work(double element_bytes) const { return {as_double(n), 3 * element_bytes * as_double(n)}; }
+};
+
+/// out = x in the other dtype, rounded to nearest even.
+struct Cast {
+  std::int64_t n;
+
+  static constexpr std::string_view kind = "cast";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() { return std::tuple{field("n", &Cast::n)}; }
+  constexpr auto arguments() const {
+    return std::array{reads("x", any_shape(n), kFloat), writes("out", any_shape(n), kFloat)};
+  }
+  constexpr Work work(double /*element_bytes*/) const { return {as_double(n), 6 * as_double(n)}; }
+};
+
+/// y = x·mask/(1−p) (+ residual). The mask is Philox(seed, step, site, global element), so forward and backward are
+/// the same operation; global element = (row_base + row_offset + row)·cols·parts + coordinate·cols + col, where the
+/// coordinate of rows in one part is 0. random = {seed, step, row_base}.
+struct Dropout {
+  std::int64_t rows, cols, row_offset;
+  float p;
+  std::uint32_t site;
+  bool residual = false;
+  std::int64_t parts = 1;
+
+  static constexpr std::string_view kind = "dropout";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &Dropout::rows),
+                      field("cols", &Dropout::cols),
+                      field("row_offset", &Dropout::row_offset).free_of_cost(),
+                      field("p", &Dropout::p),
+                      field("site", &Dropout::site).free_of_cost(),
+                      field("residual", &Dropout::residual),
+                      field("parts", &Dropout::parts)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("random", {3}, DType::i64),
+        writes("y", {rows, cols}, same_as("x")),
+        reads("residual", {rows, cols}, same_as("x")).when(residual),
+        reads("coordinate", {1}, DType::i64).when(parts > 1),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {30 * as_double(rows * cols), (residual ? 3 : 2) * element_bytes * as_double(rows * cols)};
+  }
+};
+
+}  // namespace weft

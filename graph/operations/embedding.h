@@ -1,0 +1,128 @@
+// Tokens and positions: embeddings, learned positions and rotary ones.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "graph/schema.h"
+
+namespace weft {
+
+/// Row r of out = wte[token r] (+ wpe[position + r mod seq_len]; position is 0 without an offset). Sharded: wte holds
+/// tokens [c·vocab, (c+1)·vocab) of coordinate c; the rows of other tokens become zero, positions not added, so that a
+/// sum over ranks is the embedding.
+struct EmbeddingForward {
+  std::int64_t rows, cols, vocab, seq_len;
+  bool positions = false, has_offset = false, sharded = false;
+
+  static constexpr std::string_view kind = "embedding";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("rows", &EmbeddingForward::rows),           field("cols", &EmbeddingForward::cols),
+        field("vocab", &EmbeddingForward::vocab),         field("seq_len", &EmbeddingForward::seq_len),
+        field("positions", &EmbeddingForward::positions), field("has_offset", &EmbeddingForward::has_offset),
+        field("sharded", &EmbeddingForward::sharded)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("tokens", {rows}, DType::i32),
+        reads("wte", {vocab, cols}, kFloat),
+        reads("wpe", any_rows(cols), same_as("wte")).when(positions),  // [context, cols]
+        writes("out", {rows, cols}, same_as("wte")),
+        reads("position", {1}, DType::i64).when(has_offset),
+        reads("coordinate", {1}, DType::i64).when(sharded),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {as_double(rows * cols), 3 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// dwte[token r] += dout[r], in row order. Without accumulate every other row is set to zero. Sharded: of the rank's
+/// tokens, as forward.
+struct EmbeddingBackward {
+  std::int64_t rows, cols, vocab;
+  bool accumulate = false, sharded = false;
+
+  static constexpr std::string_view kind = "embedding_backward";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &EmbeddingBackward::rows), field("cols", &EmbeddingBackward::cols),
+                      field("vocab", &EmbeddingBackward::vocab), field("accumulate", &EmbeddingBackward::accumulate),
+                      field("sharded", &EmbeddingBackward::sharded)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("tokens", {rows}, DType::i32),
+        reads("dout", {rows, cols}, kFloat),
+        writes("dwte", {vocab, cols}, DType::f32).updated_when(accumulate),
+        reads("coordinate", {1}, DType::i64).when(sharded),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {as_double(rows * cols),
+            (element_bytes + 8) * as_double(rows * cols) + (accumulate ? 0 : 4 * as_double(vocab * cols))};
+  }
+};
+
+/// dwpe[p] (+)= sum over sequences of dout[sequence, p]; rows beyond seq_len are set to zero without accumulate.
+struct PositionBackward {
+  std::int64_t rows, cols, seq_len, context;
+  bool accumulate = false;
+
+  static constexpr std::string_view kind = "position_backward";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &PositionBackward::rows), field("cols", &PositionBackward::cols),
+                      field("seq_len", &PositionBackward::seq_len), field("context", &PositionBackward::context),
+                      field("accumulate", &PositionBackward::accumulate)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("dout", {rows, cols}, kFloat),
+        writes("dwpe", {context, cols}, DType::f32).updated_when(accumulate),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {as_double(rows * cols), element_bytes * as_double(rows * cols) + 4 * as_double(context * cols)};
+  }
+};
+
+/// Rotary embedding, Hugging Face's half-split layout, in place; `inverse` rotates back (the adjoint).
+/// Row r is at position offset + r mod seq_len. llama3 scaling applies when scaling_factor != 1.
+struct Rope {
+  std::int64_t rows, heads, head_dim, seq_len;
+  float theta = 10000.0F;
+  float scaling_factor = 1.0F, low_freq_factor = 1.0F, high_freq_factor = 4.0F, original_context = 8192.0F;
+  bool inverse = false, has_offset = false;
+
+  static constexpr std::string_view kind = "rope";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &Rope::rows),
+                      field("heads", &Rope::heads),
+                      field("head_dim", &Rope::head_dim),
+                      field("seq_len", &Rope::seq_len),
+                      field("theta", &Rope::theta),
+                      field("scaling_factor", &Rope::scaling_factor),
+                      field("low_freq_factor", &Rope::low_freq_factor),
+                      field("high_freq_factor", &Rope::high_freq_factor),
+                      field("original_context", &Rope::original_context),
+                      field("inverse", &Rope::inverse),
+                      field("has_offset", &Rope::has_offset)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        updates("x", {rows, heads * head_dim}, kFloat),
+        reads("position", {1}, DType::i64).when(has_offset),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {3 * as_double(rows * heads * head_dim), 2 * element_bytes * as_double(rows * heads * head_dim)};
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,232 @@
+// LayerNorm and RMSNorm: of whole rows, and of rows whose columns lie on several ranks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "graph/schema.h"
+
+namespace weft {
+
+/// y = (x − mean)·rstd·weight + bias per row, biased variance.
+struct LayerNormForward {
+  std::int64_t rows, cols;
+  float eps;
+
+  static constexpr std::string_view kind = "layer_norm";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &LayerNormForward::rows), field("cols", &LayerNormForward::cols),
+                      field("eps", &LayerNormForward::eps)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("weight", {cols}, same_as("x")),
+        reads("bias", {cols}, same_as("x")),
+        writes("y", {rows, cols}, same_as("x")),
+        // Of each row:
+        writes("mean", {rows}, DType::f32),
+        writes("rstd", {rows}, DType::f32),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {8 * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// `residual`: dresidual is added to dx. `accumulate` concerns dweight and dbias.
+struct LayerNormBackward {
+  std::int64_t rows, cols;
+  bool residual = false, accumulate = false;
+
+  static constexpr std::string_view kind = "layer_norm_backward";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &LayerNormBackward::rows), field("cols", &LayerNormBackward::cols),
+                      field("residual", &LayerNormBackward::residual),
+                      field("accumulate", &LayerNormBackward::accumulate)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("weight", {cols}, same_as("x")),
+        reads("mean", {rows}, DType::f32),
+        reads("rstd", {rows}, DType::f32),
+        reads("dy", {rows, cols}, same_as("x")),
+        writes("dx", {rows, cols}, same_as("x")),
+        writes("dweight", {cols}, DType::f32).updated_when(accumulate),
+        writes("dbias", {cols}, DType::f32).updated_when(accumulate),
+        reads("dresidual", {rows, cols}, same_as("x")).when(residual),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {14 * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// y = x·rsqrt(mean x² + eps)·weight per row.
+struct RmsNormForward {
+  std::int64_t rows, cols;
+  float eps;
+
+  static constexpr std::string_view kind = "rms_norm";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &RmsNormForward::rows), field("cols", &RmsNormForward::cols),
+                      field("eps", &RmsNormForward::eps)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("weight", {cols}, same_as("x")),
+        writes("y", {rows, cols}, same_as("x")),
+        writes("rstd", {rows}, DType::f32),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {5 * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// `residual` and `accumulate` as in LayerNormBackward.
+struct RmsNormBackward {
+  std::int64_t rows, cols;
+  bool residual = false, accumulate = false;
+
+  static constexpr std::string_view kind = "rms_norm_backward";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &RmsNormBackward::rows), field("cols", &RmsNormBackward::cols),
+                      field("residual", &RmsNormBackward::residual), field("accumulate", &RmsNormBackward::accumulate)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("weight", {cols}, same_as("x")),
+        reads("rstd", {rows}, DType::f32),
+        reads("dy", {rows, cols}, same_as("x")),
+        writes("dx", {rows, cols}, same_as("x")),
+        writes("dweight", {cols}, DType::f32).updated_when(accumulate),
+        reads("dresidual", {rows, cols}, same_as("x")).when(residual),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {10 * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// What norms know of a row whose columns lie on several ranks. Centered (LayerNorm): mean and sum of (x − mean)²;
+/// else (RMSNorm): sum of x².
+struct NormStatistics {
+  std::int64_t rows, cols;
+  bool centered;
+
+  static constexpr std::string_view kind = "norm_statistics";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &NormStatistics::rows), field("cols", &NormStatistics::cols),
+                      field("centered", &NormStatistics::centered)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        writes("statistics", {rows * (centered ? 2 : 1)}, DType::f32),  // [rows, 2 or 1]
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {(centered ? 4 : 2) * as_double(rows * cols), element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// LayerNorm (centered) or RMSNorm of rows that are cut into `parts` pieces of `cols` columns, with every part's
+/// statistics; parts are combined in their order (Chan, Golub and LeVeque 1979).
+struct NormForwardOfParts {
+  std::int64_t rows, cols, parts;
+  float eps;
+  bool centered;
+
+  static constexpr std::string_view kind = "norm_of_parts";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &NormForwardOfParts::rows), field("cols", &NormForwardOfParts::cols),
+                      field("parts", &NormForwardOfParts::parts), field("eps", &NormForwardOfParts::eps),
+                      field("centered", &NormForwardOfParts::centered)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("weight", {cols}, same_as("x")),
+        reads("bias", {cols}, same_as("x")).when(centered),
+        reads("statistics", {parts * rows * (centered ? 2 : 1)}, DType::f32),  // [parts, rows, 2 or 1]
+        writes("y", {rows, cols}, same_as("x")),
+        writes("mean", {rows}, DType::f32).when(centered),
+        writes("rstd", {rows}, DType::f32),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {(centered ? 4 : 2) * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// What the backward pass has to sum over a row: of g = dy·weight, Σ g·x̂ and, if centered, before it Σ g.
+struct NormBackwardSums {
+  std::int64_t rows, cols;
+  bool centered;
+
+  static constexpr std::string_view kind = "norm_backward_sums";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &NormBackwardSums::rows), field("cols", &NormBackwardSums::cols),
+                      field("centered", &NormBackwardSums::centered)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("weight", {cols}, same_as("x")),
+        reads("mean", {rows}, DType::f32).when(centered),
+        reads("rstd", {rows}, DType::f32),
+        reads("dy", {rows, cols}, same_as("x")),
+        writes("sums", {rows * (centered ? 2 : 1)}, DType::f32),  // [rows, 2 or 1]
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {(centered ? 6 : 4) * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// With the sums of all parts. `residual` and `accumulate` as in LayerNormBackward.
+struct NormBackwardOfParts {
+  std::int64_t rows, cols, parts;
+  bool centered, residual = false, accumulate = false;
+
+  static constexpr std::string_view kind = "norm_backward_of_parts";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("rows", &NormBackwardOfParts::rows),         field("cols", &NormBackwardOfParts::cols),
+        field("residual", &NormBackwardOfParts::residual), field("accumulate", &NormBackwardOfParts::accumulate),
+        field("parts", &NormBackwardOfParts::parts),       field("centered", &NormBackwardOfParts::centered)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, cols}, kFloat),
+        reads("weight", {cols}, same_as("x")),
+        reads("mean", {rows}, DType::f32).when(centered),
+        reads("rstd", {rows}, DType::f32),
+        reads("dy", {rows, cols}, same_as("x")),
+        reads("sums", {rows * (centered ? 2 : 1)}, DType::f32),  // [rows, 2 or 1]
+        writes("dx", {rows, cols}, same_as("x")),
+        writes("dweight", {cols}, DType::f32).updated_when(accumulate),
+        writes("dbias", {cols}, DType::f32).updated_when(accumulate).when(centered),
+        reads("dresidual", {rows, cols}, same_as("x")).when(residual),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {(centered ? 10 : 7) * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+// Matrix products, and what stands beside them: weights in another order, biases and their gradients.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "base/epilogue.h"
+#include "graph/operations/elementwise.h"
+#include "graph/schema.h"
+
+namespace weft {
+
+inline constexpr double kPackedElementBytes = 4;  // where packed weights are fp32; in pairs it is half
+
+/// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row). With an epilogue, which a product that is added to another can't
+/// have: gelu: gelu(C) is written too; gelu_gradient: C is (op(A)·op(B) (+ bias))·gelu′(x). The packed B is the same B
+/// as PackWeight writes it; the bits are those without it.
+struct Gemm {
+  std::int64_t m, n, k;
+  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false, packed_b = false;
+  Epilogue epilogue = Epilogue::none;
+
+  static constexpr std::string_view kind = "gemm";
+  static constexpr KindClass kind_class = KindClass::gemm;
+  static constexpr auto fields() {
+    return std::tuple{field("m", &Gemm::m),
+                      field("n", &Gemm::n),
+                      field("k", &Gemm::k),
+                      field("trans_a", &Gemm::trans_a),
+                      field("trans_b", &Gemm::trans_b),
+                      field("accumulate", &Gemm::accumulate),
+                      field("has_bias", &Gemm::has_bias),
+                      field("packed_b", &Gemm::packed_b).told_if_set(),
+                      field("epilogue", &Gemm::epilogue).told_if_set()};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("A", trans_a ? ArgumentShape{k, m} : ArgumentShape{m, k}, kFloat),
+        reads("B", trans_b ? ArgumentShape{n, k} : ArgumentShape{k, n}, same_as("A")),
+        writes("C", {m, n}, same_as("A").or_f32()).updated_when(accumulate),
+        reads("bias", {n}, same_as("A")).when(has_bias),
+        writes("gelu", {m, n}, same_as("C")).when(epilogue == Epilogue::gelu),
+        reads("x", {m, n}, same_as("C")).when(epilogue == Epilogue::gelu_gradient),
+        reads("packed_B", any_size(), kFloat).when(packed_b),
+    };
+  }
+  constexpr std::string_view contradiction() const {
+    return epilogue != Epilogue::none && accumulate ? "an epilogue of a product that is added to another" : "";
+  }
+  constexpr Work work(double element_bytes) const {
+    const double e = element_bytes, c = as_double(m) * as_double(n);
+    // The sums are still at hand for an epilogue, so one more matrix is written or read.
+    const bool fused = epilogue != Epilogue::none;
+    const double flops = epilogue == Epilogue::gelu ? kGeluFlops : kGeluGradientFlops;
+    const Work after = fused ? Work{flops * c, e * c} : Work{};
+    return {2 * as_double(m) * as_double(n) * as_double(k) + after.flops,
+            e * (as_double(m) * as_double(k) + (accumulate ? 2 : 1) * as_double(m) * as_double(n)) +
+                (packed_b ? kPackedElementBytes : e) * as_double(k) * as_double(n) + after.bytes};
+  }
+};
+
+/// B of a Gemm in the order in which the CPU's own matrix product reads it (kernels/cpu/gemm/packed_gemm.h): made once
+/// for all the products of a step. No device but the CPU has it.
+struct PackWeight {
+  std::int64_t n, k;
+  bool trans_b = false;
+
+  static constexpr std::string_view kind = "pack_weight";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("n", &PackWeight::n), field("k", &PackWeight::k), field("trans_b", &PackWeight::trans_b)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("B", trans_b ? ArgumentShape{n, k} : ArgumentShape{k, n}, kFloat),
+        writes("packed", any_size(), kFloat),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {0, (element_bytes + kPackedElementBytes) * as_double(k) * as_double(n)};
+  }
+};
+
+/// db[cols] (+)= sum over rows of dy.
+struct BiasGradient {
+  std::int64_t rows, cols;
+  bool accumulate = false;
+
+  static constexpr std::string_view kind = "bias_gradient";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &BiasGradient::rows), field("cols", &BiasGradient::cols),
+                      field("accumulate", &BiasGradient::accumulate)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("dy", {rows, cols}, kFloat),
+        writes("db", {cols}, DType::f32).updated_when(accumulate),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {as_double(rows * cols), element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// y += bias on every row, on the rank whose coordinate is 0: the other parts of a sum over ranks have none.
+struct AddBias {
+  std::int64_t rows, cols;
+
+  static constexpr std::string_view kind = "add_bias";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() { return std::tuple{field("rows", &AddBias::rows), field("cols", &AddBias::cols)}; }
+  constexpr auto arguments() const {
+    return std::array{
+        updates("y", {rows, cols}, kFloat),
+        reads("bias", {cols}, same_as("y")),
+        reads("coordinate", {1}, DType::i64),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
+  }
+};
+
+}  // namespace weft

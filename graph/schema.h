@@ -1,0 +1,226 @@
+// The words in which an operation says what it is: its arguments, its fields and its work.
+//
+// An operation is a struct of plain data with a schema in it (graph/operations/):
+//
+//   struct SelectRow {
+//     std::int64_t rows, cols;                                        // plain data
+//
+//     static constexpr std::string_view kind = "select_row";          // its name in files, drawings and fingerprints
+//     static constexpr KindClass kind_class = KindClass::copy;        // what it is drawn and counted as
+//     static constexpr auto fields() {                                // the data, under their names in files
+//       return std::tuple{field("rows", &SelectRow::rows), field("cols", &SelectRow::cols)};
+//     }
+//     constexpr auto arguments() const {                              // the accesses of its task, in this order
+//       return std::array{reads("x", {rows, cols}, kFloat), reads("index", {1}, DType::i64),
+//                         writes("out", {cols}, kFloat)};
+//     }
+//     constexpr Work work(double element_bytes) const { … }           // what it costs
+//   };
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "base/dtype.h"
+
+namespace weft {
+
+enum class AccessMode : std::uint8_t { read, write, read_write };
+
+constexpr std::string_view to_string(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::read:
+      return "read";
+    case AccessMode::write:
+      return "write";
+    case AccessMode::read_write:
+      return "read_write";
+  }
+  return "?";
+}
+
+/// What an operation is drawn and counted as. Norms, activations, embeddings and losses are elementwise; norm and
+/// clipping of gradients belong to the optimizer.
+enum class KindClass : std::uint8_t {
+  gemm,
+  attention,
+  elementwise,
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  copy,
+  optimizer
+};
+
+/// Arithmetic and traffic of a task when nothing is cached: the input of every cost model.
+/// `network_bytes` is what one rank sends for a collective.
+struct Work {
+  double flops = 0, bytes = 0, network_bytes = 0;
+};
+
+constexpr double as_double(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+/// {rows, cols}, or {n} for a vector: one row of n. What is contiguous may come in any shape of as many elements.
+struct ArgumentShape {
+  enum class Form : std::uint8_t { exact, any_rows, any_shape, any_size };
+
+  constexpr ArgumentShape(std::int64_t n) : cols(n) {}  // NOLINT(google-explicit-constructor): {n} in a schema's row
+  constexpr ArgumentShape(std::int64_t r, std::int64_t c, Form f = Form::exact) : rows(r), cols(c), form(f) {}
+
+  std::int64_t rows = 1, cols;
+  Form form = Form::exact;
+};
+
+/// `n` elements, in rows that need not touch.
+constexpr ArgumentShape any_shape(std::int64_t n) {
+  return {1, n, ArgumentShape::Form::any_shape};
+}
+/// Rows of `cols` elements, however many.
+constexpr ArgumentShape any_rows(std::int64_t cols) {
+  return {0, cols, ArgumentShape::Form::any_rows};
+}
+/// A vector whose size only the machine knows that runs the task.
+constexpr ArgumentShape any_size() {
+  return {1, 0, ArgumentShape::Form::any_size};
+}
+
+/// "4 x 8", "rows of 8", "32 elements": for messages.
+std::string to_string(const ArgumentShape& shape);
+
+/// An argument of rows × cols elements, seen in the shape that a schema asks for: none if it doesn't fit.
+struct SeenShape {
+  std::int64_t rows, cols;
+  friend bool operator==(const SeenShape&, const SeenShape&) = default;
+};
+std::optional<SeenShape> seen_as(const ArgumentShape& shape, std::int64_t rows, std::int64_t cols, bool contiguous);
+
+/// The dtypes that an argument may have.
+struct ArgumentElements {
+  enum class Rule : std::uint8_t { one_dtype, floats, any, same_as };
+
+  constexpr ArgumentElements(DType d)  // NOLINT(google-explicit-constructor): DType::f32 in a schema's row
+      : rule(Rule::one_dtype), dtype(d) {}
+  constexpr ArgumentElements(Rule r, std::string_view name = {}) : rule(r), other(name) {}
+
+  constexpr ArgumentElements or_f32() const {
+    ArgumentElements wider = *this;
+    wider.f32_too = true;
+    return wider;
+  }
+
+  Rule rule;
+  DType dtype = DType::f32;  // of one_dtype
+  std::string_view other;    // of same_as: the argument's name
+  bool f32_too = false;
+};
+
+/// Activations and parameters: f32 or bf16.
+inline constexpr ArgumentElements kFloat(ArgumentElements::Rule::floats);
+inline constexpr ArgumentElements kAnyDType(ArgumentElements::Rule::any);
+/// The dtype of another argument of the operation, which always has that one.
+constexpr ArgumentElements same_as(std::string_view argument) {
+  return {ArgumentElements::Rule::same_as, argument};
+}
+
+/// A row of a schema: one argument.
+struct ArgumentSchema {
+  std::string_view name;
+  AccessMode mode;
+  ArgumentShape shape;
+  ArgumentElements elements;
+  bool present = true;
+  bool write_only_too = false;
+
+  /// The task has the argument only then.
+  constexpr ArgumentSchema when(bool condition) const {
+    ArgumentSchema row = *this;
+    row.present = condition;
+    return row;
+  }
+  /// Then the result depends on what is there already: what is added to, or changed in place.
+  constexpr ArgumentSchema updated_when(bool condition) const {
+    ArgumentSchema row = *this;
+    if (condition) row.mode = AccessMode::read_write;
+    return row;
+  }
+  /// Then the task may also say that it only writes, since all of the result comes from other arguments.
+  constexpr ArgumentSchema or_written_when(bool condition) const {
+    ArgumentSchema row = *this;
+    row.write_only_too = condition;
+    return row;
+  }
+
+  constexpr bool allows(AccessMode found) const {
+    return found == mode || (write_only_too && found == AccessMode::write);
+  }
+};
+
+constexpr ArgumentSchema reads(std::string_view name, ArgumentShape shape, ArgumentElements elements) {
+  return {name, AccessMode::read, shape, elements};
+}
+constexpr ArgumentSchema writes(std::string_view name, ArgumentShape shape, ArgumentElements elements) {
+  return {name, AccessMode::write, shape, elements};
+}
+constexpr ArgumentSchema updates(std::string_view name, ArgumentShape shape, ArgumentElements elements) {
+  return {name, AccessMode::read_write, shape, elements};
+}
+
+/// A field and its name in files and fingerprints. The name is data: the member may be renamed, it may not.
+template <class Op, class T>
+struct FieldSchema {
+  std::string_view name;
+  T Op::*member;
+  bool only_if_set = false;
+  bool in_signature = true;
+
+  /// Told only where it isn't false or zero: operations without it keep the fingerprints that plan files have.
+  constexpr FieldSchema told_if_set() const {
+    FieldSchema row = *this;
+    row.only_if_set = true;
+    return row;
+  }
+  /// Tasks that differ in it alone cost the same.
+  constexpr FieldSchema free_of_cost() const {
+    FieldSchema row = *this;
+    row.in_signature = false;
+    return row;
+  }
+};
+
+template <class Op, class T>
+constexpr FieldSchema<Op, T> field(std::string_view name, T Op::*member) {
+  return {name, member};
+}
+
+/// The rows of an operation's schema, present or not.
+template <class Op>
+inline constexpr std::size_t argument_count = std::tuple_size_v<decltype(Op{}.arguments())>;
+
+/// The place of an argument in its operation's schema, found by the compiler: a name that isn't there doesn't compile.
+template <class Op>
+class ArgumentName {
+ public:
+  consteval ArgumentName(const char* name)  // NOLINT(google-explicit-constructor): a literal stands for its place
+      : index_(place_of(name)) {}
+  constexpr std::size_t index() const { return index_; }
+
+ private:
+  static consteval std::size_t place_of(std::string_view name) {
+    const auto rows = Op{}.arguments();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].name == name) return i;
+    }
+    throw "the operation has no argument of this name";  // NOLINT: never runs, it ends the compilation
+  }
+
+  std::size_t index_;
+};
+
+}  // namespace weft

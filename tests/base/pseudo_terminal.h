@@ -1,0 +1,70 @@
+// A terminal that a test looks at from outside.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+namespace weft::testing {
+
+/// What is written to screen() is read by shown(), byte for byte.
+///
+///   PseudoTerminal terminal(80);
+///   std::fputs("text", terminal.screen());
+///   EXPECT_EQ(terminal.shown(), "text");
+class PseudoTerminal {
+ public:
+  explicit PseudoTerminal(int columns) : outside_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    EXPECT_EQ(::grantpt(outside_), 0);
+    EXPECT_EQ(::unlockpt(outside_), 0);
+    name_ = ::ptsname(outside_);
+    screen_ = std::fopen(name_.c_str(), "w");
+    termios settings{};
+    EXPECT_EQ(::tcgetattr(::fileno(screen_), &settings), 0);
+    ::cfmakeraw(&settings);
+    EXPECT_EQ(::tcsetattr(::fileno(screen_), TCSANOW, &settings), 0);
+    EXPECT_EQ(::fcntl(outside_, F_SETFL, O_NONBLOCK), 0);
+    resize(columns);
+  }
+  ~PseudoTerminal() {
+    std::fclose(screen_);
+    ::close(outside_);
+  }
+  PseudoTerminal(const PseudoTerminal&) = delete;
+  PseudoTerminal& operator=(const PseudoTerminal&) = delete;
+
+  std::FILE* screen() const { return screen_; }
+  /// For a process that opens it.
+  const std::string& name() const { return name_; }
+
+  void resize(int columns) const {
+    winsize size{};
+    size.ws_row = 24;
+    size.ws_col = static_cast<unsigned short>(columns);
+    EXPECT_EQ(::ioctl(outside_, TIOCSWINSZ, &size), 0);
+  }
+
+  /// Since the last call.
+  std::string shown() const {
+    std::fflush(screen_);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t count = 0; (count = ::read(outside_, buffer, sizeof buffer)) > 0;) {
+      text.append(buffer, static_cast<std::size_t>(count));
+    }
+    return text;
+  }
+
+ private:
+  int outside_;
+  std::string name_;
+  std::FILE* screen_ = nullptr;
+};
+
+}  // namespace weft::testing

@@ -1,0 +1,32 @@
+// Columns of what people write.
+#include "base/text/text_width.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+TEST(TextWidth, CountsColumns) {
+  EXPECT_EQ(text_width(""), 0U);
+  EXPECT_EQ(text_width("loss 2.5"), 8U);
+  EXPECT_EQ(text_width("é€…"), 3U);
+  EXPECT_EQ(text_width("e\xcc\x81"), 1U);  // a letter and its accent
+  EXPECT_EQ(text_width("織機"), 4U);
+  EXPECT_EQ(text_width("한글ｗ"), 6U);
+  EXPECT_EQ(text_width("🧵 x"), 4U);
+  EXPECT_EQ(text_width("\xff\xc3"), 2U);
+}
+
+TEST(TextWidth, CutsBetweenCharacters) {
+  EXPECT_EQ(cut_to_width("weft", 4), "weft");
+  EXPECT_EQ(cut_to_width("weft", 3), "we…");
+  EXPECT_EQ(cut_to_width("weft", 1), "…");
+  EXPECT_EQ(cut_to_width("weft", 0), "");
+  EXPECT_EQ(cut_to_width("織機織", 6), "織機織");
+  EXPECT_EQ(cut_to_width("織機織", 5), "織機…");
+  EXPECT_EQ(cut_to_width("織機織", 4), "織…");  // half of a character isn't shown
+  EXPECT_EQ(cut_to_width("e\xcc\x81t\xc3\xa9", 2), "e\xcc\x81…");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,139 @@
+// What the builder refuses in a task's accesses.
+#include "graph/argument_check.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "tests/graph/every_operation.h"
+#include "tests/graph/schema_graph.h"
+
+namespace weft {
+namespace {
+
+using testing::TaskOfSchema;
+
+/// What the builder says of a task; "" if it takes it.
+std::string refusal(const TaskOfSchema& made, Arguments arguments = Arguments::of_schema) {
+  GraphBuilder builder(arguments);
+  try {
+    made.add_to(builder);
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Spoils each argument of every operation in turn; `spoil` says whether it could.
+void expect_each_is_refused(const std::function<bool(TaskOfSchema&, std::size_t argument)>& spoil) {
+  int spoiled_arguments = 0;
+  for (const Operation& operation : testing::every_operation()) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const TaskOfSchema made = testing::task_of_schema("made", operation, dtype);
+      ASSERT_EQ(refusal(made), "");
+      for (std::size_t i = 0; i < made.rows.size(); ++i) {
+        TaskOfSchema spoiled = made;
+        if (!spoil(spoiled, i)) continue;
+        const std::string text = refusal(spoiled);
+        EXPECT_TRUE(says(text, "argument " + std::string(made.rows[i].name) + " is ")) << text;
+        EXPECT_TRUE(says(text, "'made' (" + std::string(kind_name(operation)) + ")")) << text;
+        EXPECT_EQ(refusal(spoiled, Arguments::of_any_form), "");
+        ++spoiled_arguments;
+      }
+    }
+  }
+  EXPECT_GT(spoiled_arguments, 300);
+}
+
+TEST(ArgumentCheck, RefusesAnotherMode) {
+  expect_each_is_refused([](TaskOfSchema& made, std::size_t i) {
+    made.modes[i] = made.modes[i] == AccessMode::read ? AccessMode::read_write : AccessMode::read;
+    return true;
+  });
+}
+
+TEST(ArgumentCheck, RefusesAnotherDtype) {
+  expect_each_is_refused([](TaskOfSchema& made, std::size_t i) {
+    made.tensors[i].dtype = made.tensors[i].dtype == DType::i32 ? DType::f32 : DType::i32;
+    return made.rows[i].elements.rule != ArgumentElements::Rule::any;
+  });
+}
+
+TEST(ArgumentCheck, RefusesAnotherSize) {
+  expect_each_is_refused([](TaskOfSchema& made, std::size_t i) {
+    ++made.tensors[i].shape.back();
+    return made.rows[i].shape.form != ArgumentShape::Form::any_size;
+  });
+}
+
+TEST(ArgumentCheck, RefusesAMissingArgumentAndOneTooMany) {
+  for (const Operation& operation : testing::every_operation()) {
+    const TaskOfSchema made = testing::task_of_schema("made", operation, DType::f32);
+    TaskOfSchema fewer = made, more = made;
+    fewer.tensors.pop_back();
+    EXPECT_TRUE(says(refusal(fewer), "argument " + std::string(made.rows.back().name) + " is missing"))
+        << refusal(fewer);
+    more.tensors.push_back({"more", DType::f32, {1}, Role::parameter});
+    more.modes.push_back(AccessMode::read);
+    EXPECT_NE(refusal(more), "");
+  }
+}
+
+TEST(ArgumentCheck, SaysWhatWasFoundAndWhatIsExpected) {
+  TaskOfSchema made = testing::task_of_schema("L0.up", Gemm{2, 3, 5}, DType::bf16);
+  made.tensors[1].dtype = DType::f32;
+  EXPECT_EQ(refusal(made), "task 'L0.up' (gemm): argument B is f32, expected bf16 as A");
+  made.tensors[1] = {"B", DType::bf16, {5, 4}, Role::parameter};
+  EXPECT_EQ(refusal(made), "task 'L0.up' (gemm): argument B is 5 x 4, expected 5 x 3");
+}
+
+// gradients of bf16 products are fp32, and a product of fp32 matrices isn't rounded to bf16.
+TEST(ArgumentCheck, AProductMayWriteF32) {
+  TaskOfSchema made = testing::task_of_schema("made", Gemm{2, 3, 5}, DType::bf16);
+  made.tensors[2].dtype = DType::f32;
+  EXPECT_EQ(refusal(made), "");
+  made = testing::task_of_schema("made", Gemm{2, 3, 5}, DType::f32);
+  made.tensors[2].dtype = DType::bf16;
+  EXPECT_NE(refusal(made), "");
+}
+
+// A weight that comes whole from its master copy may be declared as written; others are updated in place.
+TEST(ArgumentCheck, AMasterCopyMayOverwriteTheWeight) {
+  for (const bool has_master : {false, true}) {
+    TaskOfSchema made = testing::task_of_schema("made", AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F, has_master}, DType::f32);
+    EXPECT_EQ(refusal(made), "");
+    made.modes[0] = AccessMode::write;
+    EXPECT_EQ(refusal(made).empty(), has_master);
+  }
+}
+
+TEST(ArgumentCheck, RefusesAnEpilogueOfAProductThatIsAdded) {
+  Gemm gemm{.m = 2, .n = 3, .k = 5, .accumulate = true, .epilogue = Epilogue::gelu};
+  EXPECT_TRUE(says(refusal(testing::task_of_schema("made", gemm, DType::f32)), "epilogue"));
+}
+
+// A window whose rows lie apart can't be taken for a matrix of another shape.
+TEST(ArgumentCheck, RefusesRowsApartInAnotherShape) {
+  GraphBuilder builder;
+  const TensorId x = builder.add_tensor({"x", DType::f32, {4, 8}, Role::parameter});
+  const TensorId y = builder.add_tensor({"y", DType::f32, {4, 4}, Role::parameter});
+  const View apart{x, 0, 4, 4, 8};
+  const View to = whole(builder, y);
+  EXPECT_THROW(builder.add_task({"swiglu", SwiGluForward{8, 1}, {read(apart), write({y, 0, 8, 1, 1})}}),
+               std::logic_error);
+  EXPECT_NO_THROW(builder.add_task({"gelu", GeluForward{16}, {read(apart), write(to)}}));
+}
+
+TEST(ArgumentCheck, AGraphRemembersWhatItWasHeldTo) {
+  EXPECT_EQ(GraphBuilder().build().arguments(), Arguments::of_schema);
+  EXPECT_EQ(GraphBuilder(Arguments::of_any_form).build().arguments(), Arguments::of_any_form);
+}
+
+}  // namespace
+}  // namespace weft

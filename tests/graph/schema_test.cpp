@@ -1,0 +1,220 @@
+// For a schema all that is derived from it exists, and its names stay what files and fingerprints know.
+#include "graph/schema.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "graph/operation_fields.h"
+#include "graph/task_signature.h"
+#include "inspect/drawing/colors.h"
+#include "tests/graph/every_operation.h"
+#include "tests/graph/operations_golden.h"
+#include "tests/graph/schema_graph.h"
+
+namespace weft {
+namespace {
+
+using testing::every_operation;
+
+/// Calls f(Op{}) for every alternative of Operation.
+template <class F>
+void for_each_operation(F&& f) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (f(std::variant_alternative_t<I, Operation>{}), ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Operation>>());
+}
+
+Graph graph_of_every_operation() {
+  GraphBuilder builder;
+  int number = 0;
+  for (const Operation& operation : every_operation()) {
+    const std::string name = fmt::format("t{}", number);
+    testing::task_of_schema(name, operation, number % 2 == 0 ? DType::f32 : DType::bf16).add_to(builder);
+    ++number;
+  }
+  return std::move(builder).build();
+}
+
+std::string golden_lines(const Graph& graph, const Task& task) {
+  std::string fields;
+  for_each_field(task.operation, [&]<class T>(std::string_view name, const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      fields += fmt::format("{}={} ", name, to_string(value));
+    } else {
+      fields += fmt::format("{}={} ", name, value);
+    }
+  });
+  const Work work = work_of(task.operation, 2);
+  return fmt::format("{}: {}| {}\n  {} flops, {} bytes, {} sent, {}\n", kind_name(task.operation), fields,
+                     task_signature(graph, task), work.flops, work.bytes, work.network_bytes,
+                     style_of(task.operation).name);
+}
+
+std::set<std::string_view> present_names(const Operation& operation) {
+  return with_arguments(operation, [](std::span<const ArgumentSchema> rows) {
+    std::set<std::string_view> names;
+    for (const ArgumentSchema& row : rows) {
+      if (row.present) names.insert(row.name);
+    }
+    return names;
+  });
+}
+
+/// What the second operation has more arguments than the first.
+std::set<std::string_view> added(const Operation& plain, const Operation& full) {
+  const auto before = present_names(plain), after = present_names(full);
+  EXPECT_TRUE(std::ranges::includes(after, before));
+  std::set<std::string_view> names;
+  std::ranges::set_difference(after, before, std::inserter(names, names.end()));
+  return names;
+}
+
+using Names = std::set<std::string_view>;
+
+// Kinds, fields, signatures and fingerprints are in plan files, profiles and machine files. Whoever renames something
+// in C++ doesn't rename these.
+TEST(Schema, WhatFilesKnowStaysAsItIs) {
+  const Graph graph = graph_of_every_operation();
+  std::string text;
+  for (const Task& task : graph.tasks()) text += golden_lines(graph, task);
+  EXPECT_EQ(text, testing::kOperationsGolden);
+  EXPECT_EQ(graph.fingerprint(), testing::kOperationsFingerprint);
+}
+
+TEST(Schema, EveryOperationIsAmongTheSamples) {
+  std::set<std::size_t> sampled;
+  for (const Operation& operation : every_operation()) sampled.insert(operation.index());
+  EXPECT_EQ(sampled.size(), std::variant_size_v<Operation>);
+}
+
+TEST(Schema, KindsAreUnique) {
+  std::set<std::string_view> kinds;
+  for_each_operation([&](const auto& op) { EXPECT_TRUE(kinds.insert(op.kind).second) << op.kind; });
+}
+
+TEST(Schema, NamesAreUniqueWithinAnOperation) {
+  for_each_operation([](const auto& op) {
+    std::set<std::string_view> arguments, fields;
+    for (const ArgumentSchema& row : op.arguments()) EXPECT_TRUE(arguments.insert(row.name).second) << row.name;
+    std::apply([&](const auto&... row) { (fields.insert(row.name), ...); }, op.fields());
+    EXPECT_EQ(fields.size(), std::tuple_size_v<decltype(op.fields())>) << op.kind;
+    EXPECT_FALSE(arguments.contains("") || fields.contains("")) << op.kind;
+  });
+}
+
+// A dtype that follows another argument's can be told whenever the argument is there.
+TEST(Schema, DtypesFollowArgumentsThatAreThere) {
+  for (const Operation& operation : every_operation()) {
+    const auto names = present_names(operation);
+    with_arguments(operation, [&](std::span<const ArgumentSchema> rows) {
+      for (const ArgumentSchema& row : rows) {
+        if (!row.present || row.elements.rule != ArgumentElements::Rule::same_as) continue;
+        EXPECT_TRUE(names.contains(row.elements.other)) << kind_name(operation) << " " << row.name;
+        EXPECT_NE(row.elements.other, row.name);
+      }
+    });
+  }
+}
+
+TEST(Schema, EveryTaskWritesSomething) {
+  for (const Operation& operation : every_operation()) {
+    with_arguments(operation, [&](std::span<const ArgumentSchema> rows) {
+      EXPECT_TRUE(std::ranges::any_of(rows, [](const ArgumentSchema& row) {
+        return row.present && row.mode != AccessMode::read;
+      })) << kind_name(operation);
+    });
+  }
+}
+
+TEST(Schema, WorkIsFiniteAndNotNegative) {
+  for (const Operation& operation : every_operation()) {
+    for (const double element_bytes : {2.0, 4.0}) {
+      const Work work = work_of(operation, element_bytes);
+      for (const double amount : {work.flops, work.bytes, work.network_bytes}) {
+        EXPECT_TRUE(std::isfinite(amount) && amount >= 0) << kind_name(operation);
+      }
+      EXPECT_GT(work.flops + work.bytes, 0) << kind_name(operation);
+      EXPECT_EQ(work.network_bytes > 0, is_collective(operation)) << kind_name(operation);
+    }
+  }
+}
+
+TEST(Schema, OptionalArgumentsAreThereUnderTheirCondition) {
+  const Gemm product{2, 3, 5};
+  const auto with = [&](auto change) {
+    Gemm changed = product;
+    change(changed);
+    return added(product, changed);
+  };
+  EXPECT_EQ(present_names(product), (Names{"A", "B", "C"}));
+  EXPECT_EQ(with([](Gemm& op) { op.has_bias = true; }), (Names{"bias"}));
+  EXPECT_EQ(with([](Gemm& op) { op.packed_b = true; }), (Names{"packed_B"}));
+  EXPECT_EQ(with([](Gemm& op) { op.epilogue = Epilogue::gelu; }), (Names{"gelu"}));
+  EXPECT_EQ(with([](Gemm& op) { op.epilogue = Epilogue::gelu_gradient; }), (Names{"x"}));
+  EXPECT_EQ(with([](Gemm& op) { op.trans_a = op.trans_b = op.accumulate = true; }), Names{});
+
+  EXPECT_EQ(added(LayerNormBackward{2, 3}, LayerNormBackward{2, 3, true}), (Names{"dresidual"}));
+  EXPECT_EQ(added(RmsNormBackward{2, 3}, RmsNormBackward{2, 3, true}), (Names{"dresidual"}));
+  EXPECT_EQ(added(NormForwardOfParts{2, 3, 4, 1e-5F, false}, NormForwardOfParts{2, 3, 4, 1e-5F, true}),
+            (Names{"bias", "mean"}));
+  EXPECT_EQ(added(NormBackwardSums{2, 3, false}, NormBackwardSums{2, 3, true}), (Names{"mean"}));
+  EXPECT_EQ(added(NormBackwardOfParts{2, 3, 4, false}, NormBackwardOfParts{2, 3, 4, true}), (Names{"mean", "dbias"}));
+  EXPECT_EQ(added(NormBackwardOfParts{2, 3, 4, false}, NormBackwardOfParts{2, 3, 4, false, true}),
+            (Names{"dresidual"}));
+  EXPECT_EQ(added(EmbeddingForward{6, 4, 11, 3}, EmbeddingForward{6, 4, 11, 3, true}), (Names{"wpe"}));
+  EXPECT_EQ(added(EmbeddingForward{6, 4, 11, 3}, EmbeddingForward{6, 4, 11, 3, false, true}), (Names{"position"}));
+  EXPECT_EQ(added(EmbeddingForward{6, 4, 11, 3}, EmbeddingForward{6, 4, 11, 3, false, false, true}),
+            (Names{"coordinate"}));
+  EXPECT_EQ(added(EmbeddingBackward{6, 4, 11}, EmbeddingBackward{6, 4, 11, true, true}), (Names{"coordinate"}));
+  Rope rope{6, 2, 4, 3}, moved = rope;
+  moved.has_offset = true;
+  EXPECT_EQ(added(rope, moved), (Names{"position"}));
+  EXPECT_EQ(added(Dropout{2, 3, 0, 0.1F, 0}, Dropout{2, 3, 0, 0.1F, 0, true}), (Names{"residual"}));
+  EXPECT_EQ(added(Dropout{2, 3, 0, 0.1F, 0}, Dropout{2, 3, 0, 0.1F, 0, false, 2}), (Names{"coordinate"}));
+  EXPECT_EQ(added(CrossEntropy{2, 11, 12, false}, CrossEntropy{2, 11, 12}), (Names{"grad_scale"}));
+  EXPECT_EQ(added(VocabCrossEntropy{2, 6, 11, 2, false}, VocabCrossEntropy{2, 6, 11, 2}), (Names{"grad_scale"}));
+  EXPECT_EQ(added(LossSum{2, true}, LossSum{2, true, true}), (Names{"replica"}));
+  EXPECT_EQ(added(SumSquares{7}, SumSquares{7, true}), (Names{"replica"}));
+  EXPECT_EQ(added(AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F}, AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F, true}), (Names{"master"}));
+}
+
+// Of operations whose fields have their first values; that of the losses is a gradient, which asks for all.
+TEST(Schema, OtherOperationsHaveNoOptionalArguments) {
+  Names with_optional;
+  for_each_operation([&](const auto& op) {
+    if (!std::ranges::all_of(op.arguments(), &ArgumentSchema::present)) with_optional.insert(op.kind);
+  });
+  EXPECT_EQ(with_optional, (Names{"gemm", "layer_norm_backward", "rms_norm_backward", "norm_of_parts",
+                                  "norm_backward_sums", "norm_backward_of_parts", "embedding", "embedding_backward",
+                                  "rope", "dropout", "loss_sum", "sum_squares", "adamw"}));
+}
+
+TEST(Schema, ArgumentNamesArePlacesThatTheCompilerKnows) {
+  static_assert(ArgumentName<Gemm>("A").index() == 0 && ArgumentName<Gemm>("packed_B").index() == 6);
+  static_assert(argument_count<Gemm> == 7 && argument_count<Broadcast> == 1);
+  static_assert(Gemm{.m = 2, .n = 3, .k = 5}.arguments()[1].shape.rows == 5);
+}
+
+TEST(Schema, ContiguousArgumentsMayComeInOtherShapes) {
+  EXPECT_EQ(seen_as({2, 3}, 2, 3, false), (SeenShape{2, 3}));
+  EXPECT_EQ(seen_as({2, 3}, 1, 6, true), (SeenShape{2, 3}));
+  EXPECT_EQ(seen_as({2, 3}, 3, 2, false), std::nullopt);
+  EXPECT_EQ(seen_as({2, 3}, 2, 4, true), std::nullopt);
+  EXPECT_EQ(seen_as(any_shape(6), 3, 2, false), (SeenShape{3, 2}));
+  EXPECT_EQ(seen_as(any_shape(6), 1, 5, true), std::nullopt);
+  EXPECT_EQ(seen_as(any_rows(3), 4, 3, false), (SeenShape{4, 3}));
+  EXPECT_EQ(seen_as(any_rows(3), 1, 12, true), (SeenShape{4, 3}));
+  EXPECT_EQ(seen_as(any_rows(3), 1, 13, true), std::nullopt);
+  EXPECT_EQ(seen_as(any_rows(0), 0, 0, true), std::nullopt);
+  EXPECT_EQ(seen_as(any_size(), 1, 13, true), (SeenShape{1, 13}));
+  EXPECT_EQ(seen_as(any_size(), 2, 13, false), std::nullopt);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,120 @@
+#include "train/log_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text/units.h"
+#include "runtime/comm/mpi.h"
+#include "runtime/execute/device/devices.h"
+#include "train/config/config_table.h"
+#include "train/run_files.h"
+
+namespace weft {
+namespace {
+
+std::string bytes_text(std::int64_t bytes) {
+  return human_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+/// "loom (ranks 0, 1), spindle (ranks 2, 3)".
+std::string hosts_text(World& world) {
+  std::map<std::string, std::vector<std::string>> ranks;
+  const std::string name = host_name();
+  int rank = 0;
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(name)))) {
+    ranks[{reinterpret_cast<const char*>(bytes.data()), bytes.size()}].push_back(fmt::format("{}", rank++));
+  }
+  std::vector<std::string> hosts;
+  for (const auto& [host, numbers] : ranks) {
+    hosts.push_back(fmt::format("{} (rank{} {})", host, numbers.size() == 1 ? "" : "s", join(numbers)));
+  }
+  return join(hosts);
+}
+
+void log_libraries(const RunConfig& config, bool mpi) {
+  std::vector<std::string> libraries;
+  for (const auto& [name, version] : library_versions()) {
+    if (name != "weft") libraries.push_back(fmt::format("{} {}", name, version));  // told with its commit before
+  }
+  if (mpi) libraries.push_back(mpi_version());
+  if (config.device == DeviceKind::cuda) {
+    for (const std::string& library : report_devices().libraries) libraries.push_back(library);
+  }
+  Log(LogTopic::run, 0).info("libraries: {}", join(libraries));
+}
+
+void log_configuration(const RunConfig& config) {
+  std::vector<std::string> keys;
+  for (const ConfigEntry& entry : config_table()) keys.push_back(fmt::format("{} = {}", entry.name, entry.get(config)));
+  Log(LogTopic::run, 0).info("configuration: {}", join(keys));
+}
+
+void log_tuning(const RunDescription& run) {
+  const Log log(LogTopic::tuning, 0);
+  if (run.tuned != nullptr) {
+    log.info("{} matrix products by a table with fingerprint {:016x}, measured on {} with {}, {} threads",
+             run.tuned->table.choices().size(), run.tuned->table.fingerprint(), run.tuned->machine.isa,
+             run.tuned->machine.library, run.tuned->threads);
+  } else {
+    log.info("matrix products by the default methods");
+  }
+  if (run.bf16) log.info("bf16 is multiplied by {}", to_string(*run.bf16));
+}
+
+void log_plans(const RunDescription& run) {
+  const Log log(LogTopic::plan, 0);
+  log.info("policy {}; all plans made and checked in {:.0f} ms", run.config.policy, run.planning_ms);
+  for (const char* name : {"train", "eval", "prefill", "decode"}) {
+    if (!run.program.contains(name)) continue;
+    const Plan& plan = run.program.plan(name);
+    log.info("{}: fingerprint {:016x}, {} tasks, {} edges, {} streams, {} collectives, scratch {}", name,
+             plan.fingerprint, plan.graph->tasks().size(), plan.graph->edges().size(), plan.streams.size(),
+             plan.collectives.size(), bytes_text(plan.scratch_bytes));
+  }
+}
+
+void log_memory(const Program& program, int rank) {
+  const State& state = program.state();
+  std::vector<std::string> roles;
+  for (const Role role : {Role::parameter, Role::optimizer_state, Role::cache, Role::input, Role::scalar}) {
+    if (state.bytes_of(role) > 0)
+      roles.push_back(fmt::format("{} {}", to_string(role), bytes_text(state.bytes_of(role))));
+  }
+  const Log log(LogTopic::memory, rank);
+  log.info("state {} ({}), scratch arena {}", bytes_text(program.state_bytes()), join(roles),
+           bytes_text(program.scratch_bytes()));
+  if (program.device_bytes() > 0) log.info("{} on the device", bytes_text(program.device_bytes()));
+}
+
+}  // namespace
+
+void log_run(World& world, const RunDescription& run) {
+  const std::string hosts = hosts_text(world);
+  if (world.rank() == 0) {
+    log_libraries(run.config, run.world == "mpi");
+    log_configuration(run.config);
+    Log(LogTopic::run, 0).info("data: {}", run.source.description());
+    Log(LogTopic::comm, 0)
+        .info("communicator {}, {} ranks ({}) as {}, on {}", run.devices.communicator, world.size(),
+              to_string(run.config.grid), run.world == "mpi" ? "MPI processes" : "threads", hosts);
+    if (!run.devices.devices.empty()) Log(LogTopic::comm, 0).info("devices: {}", to_string(run.devices));
+    log_tuning(run);
+    log_plans(run);
+  }
+  log_memory(run.program, world.rank());
+}
+
+}  // namespace weft

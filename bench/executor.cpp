@@ -56,7 +56,7 @@ Order follow(const Graph& graph, const TaskDag& dag, std::size_t inferred) {
   constexpr std::int64_t kMostAhead = 32;
   Order order;
   order.streams = streams_of(graph, 2);
-  order.reasons = {"behind its last predecessor", "on the stream that has less to do"};
+  order.reasons = {parse_reason("behind its last predecessor"), parse_reason("on the stream that has less to do")};
   std::vector<std::size_t> stream_of;
   std::int64_t ahead = 0;  // tasks that stream 0 has more than stream 1
   for (std::size_t task = 0; task < dag.size(); ++task) {

@@ -65,7 +65,7 @@ std::shared_ptr<const Graph> graph_of(const Stencil& stencil) {
 Order split_in_the_middle(const Graph& graph, const Stencil& stencil) {
   Order order;
   order.streams = streams_of(graph, kThreads);
-  order.reasons = {"half of the columns each"};
+  order.reasons = {parse_reason("half of the columns each")};
   const std::uint32_t middle = stencil.width / 2;
   for (std::uint32_t step = 0; step < stencil.steps; ++step) {
     const std::size_t first = std::size_t{step} * stencil.width;

@@ -18,7 +18,7 @@
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/step/planning.h"
@@ -61,8 +61,8 @@ GridRow examine(RunConfig config, const Grid& grid) {
     return row;
   }
   const auto graph = lower_train(config.model, step_config(config));
-  const Plan plan =
-      plan_alone(graph, *make_policy(config.policy, config.libraries), policy_options(config), chosen_rewrites(config));
+  const Plan plan = compile_plan(graph, *make_policy(config.policy, config.libraries), policy_options(config),
+                                 chosen_rewrites(config));
   row.memory = memory_report(plan);
   for (const Communication& part : communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;

@@ -10,7 +10,7 @@
 #include "base/text/printable.h"
 #include "ops/lower.h"
 #include "runtime/plan/plan_file.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/step/planning.h"

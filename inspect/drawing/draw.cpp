@@ -141,7 +141,7 @@ DrawingOptions planned(const Plan& plan, DrawingOptions options) {
   options.note = [&plan](TaskId task) {
     const Position& at = plan.position[task.index()];
     const Entry& entry = plan.streams[at.stream.index()].entries[at.entry];
-    return plan.reasons.empty() ? std::string() : plan.policy + ": " + plan.reasons[entry.reason];
+    return plan.reasons.empty() ? std::string() : plan.policy + ": " + to_string(plan.reasons[entry.reason]);
   };
   const Liveness live = liveness(*plan.graph, plan.sequence);
   if (live.peak_bytes > 0) {

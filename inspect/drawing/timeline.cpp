@@ -14,7 +14,7 @@
 
 #include "base/text/units.h"
 #include "inspect/drawing/colors.h"
-#include "inspect/report/critical_chain.h"
+#include "inspect/report/critical_path.h"
 
 namespace weft {
 namespace {
@@ -307,7 +307,7 @@ class Timeline {
   }
 
   void append_chain(const Recording& recording, const RecordedStep& step, double first_row) {
-    const std::vector<std::uint32_t> chain = critical_chain(recording, step);
+    const std::vector<std::uint32_t> chain = critical_path(recording, step);
     if (chain.empty()) return;
     std::vector<Point> points;
     std::int64_t waited = 0, last_end = step.begin;

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
-#include "runtime/execute/plan_together.h"
 
 namespace weft {
 namespace {
@@ -35,7 +35,7 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
   for (ProgramGraph& graph : graphs) {
     const std::unique_ptr<Policy> policy =
         make_policy(graph.policy.empty() ? options.policy : graph.policy, options.libraries);
-    auto plan = plan_together(world, std::move(graph.graph), *policy, policy_options, options.gemm_tuning.get(),
+    auto plan = agree_on_plan(world, std::move(graph.graph), *policy, policy_options, options.gemm_tuning.get(),
                               options.rewrites);
     for (const StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);

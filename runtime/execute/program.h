@@ -50,7 +50,7 @@ struct ProgramOptions {
 ///   program.run("train", step);
 class Program {
  public:
-  /// Throws what plan_together throws.
+  /// Throws what agree_on_plan throws.
   Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options);
 
   const State& state() const { return state_; }

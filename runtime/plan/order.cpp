@@ -1,5 +1,6 @@
 #include "runtime/plan/order.h"
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -7,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31464557;  // "WEF1" in memory: the format's version is its last digit
+constexpr std::uint32_t kMagic = 0x32464557;  // "WEF2" in memory: the format's version is its last digit
 
 class Writer {
  public:
@@ -69,6 +70,11 @@ class Reader {
   void finish() const {
     if (at_ != bytes_.size()) fail("bytes are left over");
   }
+  double get_ns() {
+    const auto ns = get<double>();
+    if (!std::isfinite(ns) || ns < 0) fail("a time that is none");
+    return ns;
+  }
   [[noreturn]] static void fail(const std::string& why) { throw std::runtime_error("malformed order: " + why); }
 
  private:
@@ -79,6 +85,40 @@ class Reader {
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
 };
+
+constexpr std::size_t kLeastReason = 2;  // bytes
+
+// What a kind has no data of takes no bytes.
+void put_reason(Writer& out, const Reason& reason) {
+  out.put(static_cast<std::uint8_t>(reason.kind));
+  if (has_priority(reason.kind)) out.put(static_cast<std::uint8_t>(reason.priority));
+  const ReasonData data = data_of(reason.kind, reason.priority);
+  for (std::size_t i = 0; i < data.numbers; ++i) out.put(reason.numbers[i]);
+  for (std::size_t i = 0; i < data.ns; ++i) out.put(reason.ns[i]);
+  if (reason.kind == ReasonKind::other) out.put(reason.text);
+  out.put(static_cast<std::uint8_t>(reason.selection.has_value()));
+  if (!reason.selection) return;
+  out.put(reason.selection->order);
+  out.put(reason.selection->orders);
+  out.put(reason.selection->memory_limit);
+  out.put(reason.selection->makespan_ns);
+}
+
+Reason get_reason(Reader& in) {
+  Reason reason{.kind = in.get_enum(ReasonKind::other, "kind of reason")};
+  if (has_priority(reason.kind)) reason.priority = in.get_enum(Priority::annealed, "priority");
+  const ReasonData data = data_of(reason.kind, reason.priority);
+  for (std::size_t i = 0; i < data.numbers; ++i) reason.numbers[i] = in.get<std::uint64_t>();
+  for (std::size_t i = 0; i < data.ns; ++i) reason.ns[i] = in.get_ns();
+  if (reason.kind == ReasonKind::other) reason.text = in.get_text();
+  if (in.get_enum(std::uint8_t{1}, "mark of a selection") == 0) return reason;
+  Selection& selection = reason.selection.emplace();
+  selection.order = in.get_text();
+  selection.orders = in.get<std::uint64_t>();
+  selection.memory_limit = in.get<std::uint64_t>();
+  selection.makespan_ns = in.get_ns();
+  return reason;
+}
 
 }  // namespace
 
@@ -92,7 +132,7 @@ std::vector<std::byte> encode(const Order& order) {
     out.put(static_cast<std::uint8_t>(stream.channel));
   }
   out.put_size(order.reasons.size());
-  for (const std::string& reason : order.reasons) out.put(reason);
+  for (const Reason& reason : order.reasons) put_reason(out, reason);
   out.put_size(order.sequence.size());
   for (const Placement& placement : order.sequence) {
     out.put(placement.task.value);
@@ -121,8 +161,7 @@ Order decode_order(std::span<const std::byte> bytes, const Graph& graph) {
     stream.compute = in.get_enum(std::uint8_t{1}, "kind of stream") != 0;
     stream.channel = in.get_enum(Channel::world, "channel");
   }
-  order.reasons.resize(in.get_count(4));
-  for (std::string& reason : order.reasons) reason = in.get_text();
+  for (std::size_t left = in.get_count(kLeastReason); left > 0; --left) order.reasons.push_back(get_reason(in));
   order.sequence.resize(in.get_count(12));
   for (Placement& placement : order.sequence) {
     placement.task = TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/plan/reason.h"
 #include "runtime/plan/stream.h"
 
 namespace weft {
@@ -25,15 +26,16 @@ struct Order {
   std::vector<Stream> streams;
   std::vector<Placement> sequence;
   std::vector<Edge> added_edges;  // reason = policy
-  std::vector<std::string> reasons;
+  std::vector<Reason> reasons;
   friend bool operator==(const Order&, const Order&) = default;
 };
 
 /// Bytes of an order: rank 0 plans and broadcasts these, so that one decision reaches all ranks.
 std::vector<std::byte> encode(const Order& order);
 
-/// The order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, or name a task, stream,
-/// tensor or reason that doesn't exist in `graph` or in the order. make_plan checks the rest.
+/// The order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, name a task, stream,
+/// tensor or reason that doesn't exist in `graph` or in the order, or hold a kind of reason that there is none of.
+/// make_plan checks the rest.
 Order decode_order(std::span<const std::byte> bytes, const Graph& graph);
 
 }  // namespace weft

@@ -54,8 +54,8 @@ struct Plan {
   std::vector<TaskId> sequence;          // the policy's total order
   std::vector<TaskId> collectives;       // the subsequence of collectives
   std::vector<Edge> added_edges;         // by the policy and by the memory planner
-  std::vector<std::string> reasons;
-  std::uint64_t fingerprint = 0;             // graph, order, offsets, waits; and tuned products (plan_together.h)
+  std::vector<Reason> reasons;
+  std::uint64_t fingerprint = 0;             // graph, order, offsets, waits; and tuned products (agree_on_plan.h)
   std::uint64_t collective_fingerprint = 0;  // the order of collectives alone: what ranks must agree on
 };
 

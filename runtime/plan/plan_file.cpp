@@ -97,10 +97,12 @@ PlanFile plan_file_of(const Plan& plan, std::string rewrites) {
       plan.policy, std::move(rewrites), plan.graph->fingerprint(), plan.fingerprint, plan.scratch_bytes, {}, {}, {},
       {}};
   for (const StreamPlan& stream : plan.streams) file.streams.push_back(stream.stream);
+  std::vector<std::string> reasons;
+  for (const Reason& reason : plan.reasons) reasons.push_back(to_string(reason));
   std::unordered_map<std::string, std::uint32_t> reason_of;
   for (const TaskId task : plan.sequence) {
     const Position at = plan.position[task.index()];
-    const std::string& reason = plan.reasons[plan.streams[at.stream.index()].entries[at.entry].reason];
+    const std::string& reason = reasons[plan.streams[at.stream.index()].entries[at.entry].reason];
     const auto [known, fresh] = reason_of.emplace(reason, file.reasons.size());
     if (fresh) file.reasons.push_back(reason);
     file.sequence.push_back({plan.graph->task(task).name, at.stream.value, known->second});
@@ -181,7 +183,7 @@ Order order_of(const PlanFile& file, const Graph& graph, const std::string& name
   };
   Order order;
   order.streams = file.streams;
-  order.reasons = file.reasons;
+  for (const std::string& reason : file.reasons) order.reasons.push_back(parse_reason(reason));
   std::vector<bool> placed(graph.tasks().size(), false);
   std::vector<TaskId> sequence;
   for (const PlanFile::PlacedTask& entry : file.sequence) {

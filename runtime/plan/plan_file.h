@@ -33,7 +33,7 @@ struct PlanFile {
   std::uint64_t plan_fingerprint = 0;
   std::int64_t scratch_bytes = 0;
   std::vector<Stream> streams;
-  std::vector<std::string> reasons;
+  std::vector<std::string> reasons;  // as to_string(Reason) makes them, or as somebody wrote them
   std::vector<PlacedTask> sequence;
   std::vector<AddedEdge> added_edges;  // the policy's; the memory planner finds its own again
   friend bool operator==(const PlanFile&, const PlanFile&) = default;

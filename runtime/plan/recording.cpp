@@ -31,7 +31,7 @@ RecordedTask describe(const Plan& plan, TaskId id, const std::optional<Grid>& gr
     out.channel = to_string(*channel);
     if (grid) out.group_size = static_cast<std::int64_t>(group_ranks(*grid, *channel, 0).size());
   }
-  if (entry.reason < plan.reasons.size()) out.reason = plan.reasons[entry.reason];
+  if (entry.reason < plan.reasons.size()) out.reason = to_string(plan.reasons[entry.reason]);
   return out;
 }
 

@@ -26,7 +26,7 @@ std::array<std::string, 1> place_of(const std::string& path) {
 
 // What the library adds while it runs; the functions are called through C, so nothing may be thrown out of them.
 struct Added {
-  std::vector<std::string> reasons = {"the library gives no reason"};
+  std::vector<Reason> reasons = {{.kind = ReasonKind::not_given}};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
   bool too_many = false;
 
@@ -36,7 +36,7 @@ struct Added {
       added.too_many = added.too_many || text != nullptr;
       return 0;
     }
-    added.reasons.emplace_back(text);
+    added.reasons.push_back(parse_reason(text));
     return static_cast<std::uint32_t>(added.reasons.size() - 1);
   }
   static void add_edge(void* context, std::uint32_t from, std::uint32_t to) noexcept {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 
 namespace weft {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
   const std::unique_ptr<Policy> policy = make_policy(report.policy, problem.libraries);
-  report.plan = std::make_shared<const Plan>(plan_alone(problem.graph, *policy, problem.options, problem.rewrites));
+  report.plan = std::make_shared<const Plan>(compile_plan(problem.graph, *policy, problem.options, problem.rewrites));
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<Violation> violations = check_plan(*report.plan, 1);
   if (!violations.empty()) throw std::runtime_error("not safe: " + violations.front().message);

@@ -26,7 +26,7 @@
 #include "runtime/execute/program.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/rewrite.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "runtime/simulate/bounds.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/executable_graph.h"
@@ -235,7 +235,7 @@ class Fuzzer {
     for (const std::string& name : names) {
       const PolicyOptions options = options_of(fuzzed, draws);
       tell(fuzzed, name, options, "planning");
-      const Plan plan = plan_alone(fuzzed.graph, *make_policy(name), options, fuzzed.rewrites);
+      const Plan plan = compile_plan(fuzzed.graph, *make_policy(name), options, fuzzed.rewrites);
       const std::vector<Violation> violations = check_plan(plan);
       require(violations.empty(), violations.empty() ? "" : violations.front().message);
       tell(fuzzed, name, options, "simulating");

@@ -101,7 +101,7 @@ class RandomPolicy final : public Policy {
     PolicyOptions seeded = options;
     seeded.seed = seed_;
     Order order = weft::RandomPolicy().order(graph, seeded);
-    order.reasons.emplace_back("collective");
+    order.reasons.push_back({.kind = ReasonKind::in_place});
     for (Placement& placement : order.sequence) {
       if (channel_of(graph.task(placement.task).operation) != nullptr) placement.reason = 1;
     }

@@ -42,7 +42,7 @@ inline Order order_of(const Graph& graph, int compute_streams,
                       const std::vector<std::pair<std::string, std::string>>& tasks) {
   Order order;
   order.streams = streams_of(graph, compute_streams);
-  order.reasons = {"as the test says"};
+  order.reasons = {parse_reason("as the test says")};
   for (const auto& [task, stream_name] : tasks) {
     std::size_t stream = 0;
     while (stream < order.streams.size() && order.streams[stream].name != stream_name) ++stream;

@@ -27,7 +27,7 @@ inline Plan sample_plan() {
   Plan plan;
   plan.graph = std::make_shared<const Graph>(std::move(builder).build());
   plan.policy = "by <hand>";
-  plan.reasons = {"", "as early as possible"};
+  plan.reasons = {parse_reason(""), parse_reason("as early as possible")};
   const StreamId first(0), data(2);
   plan.sequence = {a, b, r, c, s};
   plan.position = {{first, 0}, {StreamId(1), 0}, {data, 0}, {first, 1}, {data, 1}};

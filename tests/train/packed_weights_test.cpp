@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "kernels/cpu/gemm/gemm_method.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "tests/train/grid_run.h"
 #include "train/config/config.h"
 #include "train/step/planning.h"
@@ -176,7 +176,7 @@ std::string chosen(RunConfig config) {
 std::int64_t planned_packings(RunConfig config) {
   resolve(config, 0);
   const auto graph = lower_train(config.model, step_config(config));
-  return packings(*plan_alone(graph, *make_policy(config.policy), {}, chosen_rewrites(config)).graph);
+  return packings(*compile_plan(graph, *make_policy(config.policy), {}, chosen_rewrites(config)).graph);
 }
 
 TEST(PackWeightsKey, AutoPacksWhereManyProductsReadAWeight) {

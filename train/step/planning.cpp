@@ -9,10 +9,10 @@
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/profile_file.h"
+#include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
-#include "runtime/execute/plan_together.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "train/step/step_config.h"
 
 namespace weft {
@@ -101,8 +101,8 @@ std::vector<Rewrite> chosen_rewrites(const RunConfig& config) {
 std::uint64_t compiled_fingerprint(RunConfig config) {
   resolve(config, 0);
   const std::unique_ptr<Policy> policy = make_policy(config.policy, config.libraries);
-  const Plan plan = plan_alone(lower_train(config.model, step_config(config)), *policy, policy_options(config),
-                               chosen_rewrites(config));
+  const Plan plan = compile_plan(lower_train(config.model, step_config(config)), *policy, policy_options(config),
+                                 chosen_rewrites(config));
   std::shared_ptr<const TunedGemms> tuned;
   if (!config.gemm_tuning.empty() && config.gemm_tuning != kNoGemmTuning) {
     tuned = std::make_shared<const TunedGemms>(

@@ -2,15 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "graph/grid.h"
-#include "runtime/comm/communicator.h"
+#include "runtime/execute/cpu/communicator_set.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
 #include "runtime/plan/plan.h"
@@ -19,21 +16,6 @@
 namespace weft {
 
 class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
-
-/// The communicators of one rank, by channel; null where the plan's graph has no collective.
-class CommunicatorSet {
- public:
-  /// One group a channel, by group_color(). Collective over the world: every rank makes the same channels in the same
-  /// order.
-  CommunicatorSet(World& world, std::span<const Channel> channels, const Grid& grid);
-  /// Every group is the world.
-  CommunicatorSet(World& world, std::span<const Channel> channels);
-  Communicator* on(Channel channel) const { return communicators_[static_cast<std::size_t>(channel)].get(); }
-
- private:
-  CommunicatorSet(World& world, std::span<const Channel> channels, const std::function<std::int64_t(Channel)>& color);
-  std::vector<std::unique_ptr<Communicator>> communicators_;
-};
 
 struct CpuExecutorOptions {
   int rank = 0;

@@ -189,11 +189,11 @@ void CudaDevice::launch(DeviceStream stream, const DeviceTask& task) {
   static_cast<const CudaTask&>(task).run(native(stream), fault_);
 }
 
-std::unique_ptr<DeviceTask> CudaDevice::merge(std::span<const DeviceTask* const> tasks) {
+std::unique_ptr<DeviceTask> CudaDevice::fuse(std::span<const DeviceTask* const> tasks) {
   use();
   std::vector<const CudaTask*> of_cuda;
   for (const DeviceTask* task : tasks) of_cuda.push_back(static_cast<const CudaTask*>(task));
-  return merge_cuda_tasks(of_cuda);
+  return fuse_cuda_tasks(of_cuda);
 }
 
 // Tables come from pageable memory: cudaMemcpy() returns once they are staged, and the rest happens on the default

@@ -38,7 +38,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<DeviceTask> prepare(const Graph& graph, const Task& task,
                                       std::vector<cpu::Matrix> arguments) override;
   void launch(DeviceStream stream, const DeviceTask& task) override;
-  std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) override;
+  std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) override;
   void settle() override;
   void synchronize(DeviceStream stream) override;
   void synchronize(DeviceEvent event) override;

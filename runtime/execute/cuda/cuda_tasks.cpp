@@ -272,7 +272,7 @@ cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> sl
   return key;
 }
 
-std::unique_ptr<CudaTask> merge_cuda_tasks(std::span<const CudaTask* const> tasks) {
+std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks) {
   std::vector<cuda::SumSquaresArguments> sums;
   std::vector<cuda::AdamWArguments> updates;
   for (const CudaTask* task : tasks) {

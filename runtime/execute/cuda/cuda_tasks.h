@@ -72,6 +72,6 @@ std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, const st
 
 /// One task for updates, or for sums of squares, of many parameters; null for other tasks, and where they don't go
 /// together.
-std::unique_ptr<CudaTask> merge_cuda_tasks(std::span<const CudaTask* const> tasks);
+std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks);
 
 }  // namespace weft

@@ -93,8 +93,8 @@ class Device {
   virtual void launch(DeviceStream stream, const DeviceTask& task) = 0;
   /// One task that does what these do, with the same bits, where that takes less time; null: there is none. They are
   /// bound, outlive the result, and none touches what another writes.
-  virtual std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) = 0;
-  /// Blocks until the tables that prepare() and merge() send to the device have arrived there. Before the first launch
+  virtual std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) = 0;
+  /// Blocks until the tables that prepare() and fuse() send to the device have arrived there. Before the first launch
   /// of what they made: no stream waits for them by itself.
   virtual void settle() = 0;
 

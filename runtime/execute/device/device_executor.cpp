@@ -47,7 +47,7 @@ Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const Plan> plan) {
   const std::int64_t buffers = impl.transport != nullptr ? impl.transport->device_bytes() : 0;
   expect_device_memory(*impl.device, {rank.state->bytes(), plan->scratch_bytes, impl.options.memory_bytes, buffers});
   rank.arena_bytes = std::max(rank.arena_bytes, plan->scratch_bytes);
-  rank.plans.push_back(std::make_unique<DeviceTeam::Impl::LoadedPlan>());
+  rank.plans.push_back(std::make_unique<DevicePlan>());
   rank.plans.back()->plan = std::move(plan);
   return rank.plans.size() - 1;
 }
@@ -85,7 +85,7 @@ void DeviceExecutor::finish() {
   } else {
     run_for_all([&] { impl.finish(0); });
   }
-  impl.deliver(rank_, oldest.plan, oldest.copy);
+  deliver(impl.ranks[rank_].plans[oldest.plan]->transfers.downloads, oldest.copy);
 }
 
 // Ranks with devices of their own have to agree on what they start ahead.
@@ -154,29 +154,12 @@ std::int64_t DeviceExecutor::scratch_bytes() const {
   return rank.arena_bytes + rank.kernel_bytes;
 }
 
-// The watchdog's view of a step: marks, which a captured one doesn't have; it is given twice the time that the last
-// took.
-ExecutorStatus DeviceTeam::Impl::status() {
-  if (steady_now() < replay_due_at.load()) looks_at_replay.fetch_add(1, std::memory_order_relaxed);
-  return {running.load(std::memory_order_acquire),
-          completed.load(std::memory_order_relaxed) + marks.passed() + looks_at_replay.load(std::memory_order_relaxed)};
-}
-
-std::string DeviceTeam::Impl::describe(std::size_t rank) {
-  if (!running.load(std::memory_order_acquire)) return "between steps";
-  const double seconds = static_cast<double>(steady_now() - begun_at.load()) * 1e-9;
-  std::string text = fmt::format("the device is running a step, for {:.1f} s", seconds);
-  if (replay_due_at.load() != 0) return text + ", as one captured graph";
-  const std::string streams = marks.describe(rank);
-  return streams.empty() ? text : text + "; " + streams;
-}
-
 ExecutorStatus DeviceExecutor::status() const {
-  return team_->impl_->status();
+  return team_->impl_->watch.status();
 }
 
 std::string DeviceExecutor::describe() const {
-  return fmt::format("rank {}: {}", world_.rank(), team_->impl_->describe(rank_));
+  return fmt::format("rank {}: {}", world_.rank(), team_->impl_->watch.describe(rank_));
 }
 
 }  // namespace weft

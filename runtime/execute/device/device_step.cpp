@@ -1,20 +1,11 @@
 // One step of a team: what is enqueued in which order, how its end is awaited, and what is kept of it.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "runtime/execute/device/device_team_impl.h"
 
 namespace weft {
-
-std::int64_t steady_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 void DeviceTeam::Impl::destroy_graphs() {
   for (const Captured& graph : captured) device->destroy(graph.graph);
@@ -54,51 +45,48 @@ void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::si
   }
 }
 
-void DeviceTeam::Impl::before(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
+void DeviceTeam::Impl::before(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed) {
   const DeviceStep& step = loaded.steps[i];
   const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
   for (const DeviceEvent event : step.waits) device->wait(stream, event);
   if (timed) device->record(rank.timed_events[2 * i], stream);
 }
 
-void DeviceTeam::Impl::after(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
+void DeviceTeam::Impl::after(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed) {
   const DeviceStep& step = loaded.steps[i];
   const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
   if (timed) device->record(rank.timed_events[2 * i + 1], stream);
-  const TaskId task = loaded.plan->sequence[i];
+  const std::string& task = loaded.plan->graph->task(loaded.plan->sequence[i]).name;
   if (step.signal.valid()) {
     device->record(step.signal, stream);
-    mark(stream, step.signal, *loaded.plan, task);
-  } else if (marking == Marking::all && step.mark.valid()) {
+    watch.mark(stream, step.signal, task);
+  } else if (watch.marks_all() && step.mark.valid()) {
     device->record(step.mark, stream);
-    mark(stream, step.mark, *loaded.plan, task);
+    watch.mark(stream, step.mark, task);
   }
 }
 
-void DeviceTeam::Impl::mark(DeviceStream stream, DeviceEvent event, const Plan& plan, TaskId task) {
-  if (marking != Marking::none) marks.add(stream, event, plan.graph->task(task).name);
-}
-
-void DeviceTeam::Impl::launch(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed) {
+void DeviceTeam::Impl::launch(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed) {
   const DeviceStep& step = loaded.steps[i];
   // A trace shows each task, so a traced step runs each.
-  if (!timed && step.part_of_merged) return;
+  if (!timed && step.part_of_fused) return;
   before(rank, loaded, i, timed);
   const DeviceStream stream = device_stream(rank, *loaded.plan, step.stream);
-  device->push_range(loaded.plan->graph->task(loaded.plan->sequence[i]).name);
-  const bool merged = !timed && step.merged != nullptr;
-  device->launch(stream, merged ? *step.merged : *step.task);
+  const std::string& task = loaded.plan->graph->task(loaded.plan->sequence[i]).name;
+  device->push_range(task);
+  const bool fused = !timed && step.fused != nullptr;
+  device->launch(stream, fused ? *step.fused : *step.task);
   device->pop_range();
   after(rank, loaded, i, timed);
-  if (merged && step.merged_signal.valid()) {
-    device->record(step.merged_signal, stream);
-    mark(stream, step.merged_signal, *loaded.plan, loaded.plan->sequence[i]);
+  if (fused && step.fused_signal.valid()) {
+    device->record(step.fused_signal, stream);
+    watch.mark(stream, step.fused_signal, task);
   }
 }
 
 // All ranks take part: plans with collectives are run by all of them together.
 void DeviceTeam::Impl::launch_collective(std::size_t plan_index, std::size_t i, bool timed) {
-  const LoadedPlan& of_first = *ranks.front().plans[plan_index];
+  const DevicePlan& of_first = *ranks.front().plans[plan_index];
   const Channel channel = of_first.plan->streams[of_first.steps[i].stream.index()].stream.channel;
   const auto c = static_cast<std::size_t>(channel);
   device->push_range(of_first.plan->graph->task(of_first.plan->sequence[i]).name);
@@ -111,7 +99,7 @@ void DeviceTeam::Impl::launch_collective(std::size_t plan_index, std::size_t i, 
   for (std::size_t g = 0; g < groups[c].size(); ++g) {
     std::vector<GroupMember> group;
     for (const std::size_t r : members[c][g]) {
-      const LoadedPlan& loaded = *ranks[r].plans[plan_index];
+      const DevicePlan& loaded = *ranks[r].plans[plan_index];
       before(ranks[r], loaded, i, timed);
       group.push_back({device_stream(ranks[r], *loaded.plan, loaded.steps[i].stream), loaded.steps[i].call});
     }
@@ -128,7 +116,7 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
   // The capture records events that the last step's marks stand for, and a watchdog that asked about one would spoil
   // it.
-  marks.clear();
+  watch.clear(StepWatch::Marking::none);
   device->begin_capture(origin);
   enqueue(plan_index, of_ranks, false);
   captured.push_back({plan_index, of_ranks, device->end_capture(origin)});
@@ -140,7 +128,7 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   if (!prepared) prepare();
   Rank& leader = ranks[of_ranks.front()];
   if (leader.under_way.size() == kMostUnderWay) throw std::logic_error("a third step, with none of two finished");
-  LoadedPlan& first = *leader.plans.at(plan_index);
+  DevicePlan& first = *leader.plans.at(plan_index);
   // The first step is traced so that there is a trace at once, the second because the first loads kernels meanwhile.
   const std::int64_t every = std::max<std::int64_t>(1, options.trace_every);
   const bool timed = options.kept_steps > 0 && (first.runs < 2 || first.runs % every == every - 1);
@@ -152,16 +140,12 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   const bool possible = transport == nullptr || transport->can_run_ahead();
   const bool ahead = possible && of_ranks.size() == ranks.size() && !timed && !long_step;
   const DeviceStream origin = leader.compute.front();
-  marking = Marking::none;
   const DeviceGraph graph = replay ? graph_of(plan_index, of_ranks) : DeviceGraph();
   UnderWay& now = leader.under_way.emplace_back(
       UnderWay{plan_index, of_ranks, leader.begun++, steady_now(), !leader.under_way.empty(), 0});
-  begun_at.store(now.begin);
-  replay_due_at.store(replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
-  running.store(true, std::memory_order_release);
+  watch.begin(now.begin, replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
   for (const std::size_t r : of_ranks) ++ranks[r].plans[plan_index]->runs;
-  marks.clear();
-  marking = long_step ? Marking::all : Marking::signals;
+  watch.clear(long_step ? StepWatch::Marking::all : StepWatch::Marking::signals);
   try {
     if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
     if (timed) device->record(step_begin_time, origin);
@@ -179,7 +163,10 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   if (!ahead) {
     await(now);
     if (timed) {
-      for (const std::size_t r : of_ranks) keep_trace(ranks[r], *ranks[r].plans[plan_index], step, now);
+      for (const std::size_t r : of_ranks) {
+        const TimedStep done = {step, now.begin, step_begin_time, leader.end_of(now.number), ranks[r].timed_events};
+        keep_trace(*ranks[r].plans[plan_index], *device, done, options.kept_steps);
+      }
     }
   }
   return {now.copy(), ahead};
@@ -191,9 +178,7 @@ void DeviceTeam::Impl::enqueue_uploads(std::size_t plan_index, const std::vector
   const Rank& leader = ranks[of_ranks.front()];
   for (const std::size_t r : of_ranks) {
     const TransferBlock& block = ranks[r].plans[plan_index]->transfers.uploads;
-    for (const TransferBlock::Part& part : block.parts) {
-      std::memcpy(block.copies[copy].pinned + part.offset, part.host, static_cast<std::size_t>(part.bytes));
-    }
+    collect(block, copy);
     device->copy(leader.inputs, block.copies[copy].staging, block.copies[copy].pinned, block.bytes);
   }
   const DeviceStream origin = leader.compute.front();
@@ -253,20 +238,12 @@ void DeviceTeam::Impl::finish(std::size_t leader) {
   if (under_way.empty()) throw std::logic_error("no step was started");
   await(under_way.front());
   under_way.pop_front();
-  if (under_way.empty()) running.store(false, std::memory_order_release);
-  completed.fetch_add(1, std::memory_order_relaxed);
-}
-
-void DeviceTeam::Impl::deliver(std::size_t rank, std::size_t plan_index, std::size_t copy) const {
-  const TransferBlock& block = ranks[rank].plans[plan_index]->transfers.downloads;
-  for (const TransferBlock::Part& part : block.parts) {
-    std::memcpy(part.host, block.copies[copy].pinned + part.offset, static_cast<std::size_t>(part.bytes));
-  }
+  watch.finish(under_way.empty());
 }
 
 // A peer is lost, and streams may wait for it: they are let go, and come to their end.
 void DeviceTeam::Impl::give_up() {
-  running.store(false, std::memory_order_release);
+  watch.stop();
   if (transport == nullptr) return;
   destroy_graphs();
   transport->stop();
@@ -278,26 +255,6 @@ void DeviceTeam::Impl::give_up() {
       }
     }
   }
-}
-
-void DeviceTeam::Impl::keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, const UnderWay& done) {
-  const Rank& leader = ranks[done.ranks.front()];
-  const DeviceEvent end = leader.end_of(done.number);
-  StepTrace trace;
-  trace.step = step;
-  trace.begin = done.begin;
-  trace.end = trace.begin + std::max<std::int64_t>(device->elapsed_ns(step_begin_time, end), 1);
-  for (const StreamPlan& stream : loaded.plan->streams) trace.times.emplace_back(stream.entries.size());
-  for (std::size_t i = 0; i < loaded.steps.size(); ++i) {
-    const DeviceStep& of = loaded.steps[i];
-    TaskTime& time = trace.times[of.stream.index()][of.entry];
-    time.begin = trace.begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i]);
-    time.end = trace.begin + device->elapsed_ns(step_begin_time, rank.timed_events[2 * i + 1]);
-  }
-  if (static_cast<std::int64_t>(loaded.traces.size()) == options.kept_steps) {
-    loaded.traces.erase(loaded.traces.begin());
-  }
-  loaded.traces.push_back(std::move(trace));
 }
 
 // Between steps: the whole state in either direction.

@@ -1,4 +1,4 @@
-// Making the plans of a team ready: streams, places in memory, tasks, events, and neighbours that run as one.
+// Making the plans of a team ready: streams, places in memory, tasks, events, and tasks that run as one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<Grid>
       grid(g),
       options(o),
       ranks(static_cast<std::size_t>(count)),
-      marks(*device) {
+      watch(*device) {
   if (transport != nullptr && count != 1) throw std::logic_error("a transport is one rank's");
   if (transport != nullptr && options.graphs && !transport->can_be_captured()) {
     throw std::logic_error(fmt::format("{} collectives in a graph", transport->name()));
@@ -56,7 +56,7 @@ DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const St
   if (stream.compute) {
     while (rank.compute.size() <= compute_index) {
       rank.compute.push_back(device->add_stream(name, StreamPriority::normal));
-      marks.add_stream(rank.compute.back(), index, stream.name);
+      watch.add_stream(rank.compute.back(), index, stream.name);
       rank.scratch_bytes.push_back(0);
     }
     return rank.compute[compute_index];
@@ -64,7 +64,7 @@ DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const St
   DeviceStream& found = rank.channel[static_cast<std::size_t>(stream.channel)];
   if (!found.valid()) {
     found = device->add_stream(name, StreamPriority::high);
-    marks.add_stream(found, index, stream.name);
+    watch.add_stream(found, index, stream.name);
   }
   return found;
 }
@@ -80,7 +80,7 @@ std::byte* DeviceTeam::Impl::place(const Rank& rank, const Plan& plan, const Vie
   return rank.device_state + rank.state->offset(tensor.name);
 }
 
-void DeviceTeam::Impl::prepare_plan(Rank& rank, LoadedPlan& loaded) {
+void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
   const Plan& plan = *loaded.plan;
   std::vector<std::vector<DeviceEvent>> event_of(plan.streams.size());
   std::size_t used = 0, marked = 0;
@@ -156,7 +156,7 @@ void DeviceTeam::Impl::prepare() {
       for (DeviceStep& step : loaded->steps) {
         if (step.task != nullptr) step.task->bind(rank.scratch[step.stream.index()]);
       }
-      merge_neighbours(*loaded);
+      fuse_horizontally(*loaded, *device);
     }
     if (options.kept_steps > 0) {
       for (std::size_t i = 0; i < 2 * most_entries; ++i) rank.timed_events.push_back(device->add_event(true));
@@ -171,38 +171,6 @@ void DeviceTeam::Impl::prepare() {
   if (transport != nullptr) transport->prepare(*device, calls);
   device->settle();
   prepared = true;
-}
-
-// Lets the device run neighbours of a stream as one task, where it has one that is faster.
-void DeviceTeam::Impl::merge_neighbours(LoadedPlan& loaded) const {
-  const Plan& plan = *loaded.plan;
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-    if (!plan.streams[s].stream.compute) continue;
-    std::vector<DeviceStep*> steps;
-    std::vector<Neighbour> entries;
-    for (DeviceStep& step : loaded.steps) {
-      if (step.stream != StreamId(s)) continue;
-      const TaskId task = plan.streams[s].entries[step.entry].task;
-      steps.push_back(&step);
-      entries.push_back({plan.graph->task(task).operation.index(), !step.waits.empty(), step.signal.valid(),
-                         std::exchange(step.touches, {})});
-    }
-    for (const NeighbourRun& run : runs_of_neighbours(entries)) {
-      const std::span<DeviceStep* const> members(steps.begin() + static_cast<std::ptrdiff_t>(run.begin),
-                                                 run.end - run.begin);
-      merge(members);
-    }
-  }
-}
-
-void DeviceTeam::Impl::merge(std::span<DeviceStep* const> members) const {
-  std::vector<const DeviceTask*> parts;
-  for (const DeviceStep* step : members) parts.push_back(step->task.get());
-  DeviceStep& first = *members.front();
-  first.merged = device->merge(parts);
-  if (first.merged == nullptr) return;
-  first.merged_signal = members.back()->signal;
-  for (DeviceStep* step : members.subspan(1)) step->part_of_merged = true;
 }
 
 void DeviceTeam::Impl::add_group(Channel channel) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -15,31 +14,12 @@
 
 #include "runtime/execute/device/device_collectives.h"
 #include "runtime/execute/device/device_executor.h"
-#include "runtime/execute/device/neighbours.h"
-#include "runtime/execute/device/step_marks.h"
-#include "runtime/execute/device/transfers.h"
+#include "runtime/execute/device/device_plan.h"
+#include "runtime/execute/device/step_watch.h"
 
 namespace weft {
 
 constexpr std::int64_t kSettling = 2;  // runs of a plan until one knows how long it takes
-
-std::int64_t steady_now();
-
-/// An entry of a plan, ready to be enqueued.
-struct DeviceStep {
-  StreamId stream;
-  std::uint32_t entry = 0;
-  std::unique_ptr<DeviceTask> task;  // of a computation
-  CollectiveCall call{};             // of a collective
-  std::vector<DeviceEvent> waits;
-  DeviceEvent signal;          // invalid: no other stream waits
-  DeviceEvent mark;            // stands behind a task without a signal, so that one sees how far a long step is
-  std::vector<Touch> touches;  // of a computation, while the plan is prepared
-  // Of neighbours on a stream that the device runs as one: the first has the merged task, which all others are part of.
-  std::unique_ptr<DeviceTask> merged;
-  DeviceEvent merged_signal;  // of the last of them
-  bool part_of_merged = false;
-};
 
 /// What start() tells of a step.
 struct Started {
@@ -49,16 +29,6 @@ struct Started {
 
 struct DeviceTeam::Impl {
   static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
-
-  struct LoadedPlan {
-    std::shared_ptr<const Plan> plan;
-    std::vector<DeviceStep> steps;  // in the plan's sequence
-    Transfers transfers;
-    std::vector<StepTrace> traces;  // the kept ones, oldest first
-    std::int64_t runs = 0, last_step_ns = 0;
-    bool long_steps = false;           // settled behind the second run
-    std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
-  };
 
   static constexpr std::size_t kMostUnderWay = kTransferCopies;
 
@@ -78,7 +48,7 @@ struct DeviceTeam::Impl {
     const State* state = nullptr;
     std::byte* device_state = nullptr;
     std::byte* arena = nullptr;
-    std::vector<std::unique_ptr<LoadedPlan>> plans;
+    std::vector<std::unique_ptr<DevicePlan>> plans;
     std::vector<DeviceStream> compute;
     std::vector<DeviceStream> channel = std::vector<DeviceStream>(kChannels);
     std::vector<std::byte*> scratch;  // of each compute stream
@@ -122,15 +92,7 @@ struct DeviceTeam::Impl {
   bool prepared = false;
   std::mutex mutex;  // the device is one thread's at a time
   std::exception_ptr failure;
-  // What is recorded of the step being enqueued: nothing of a capture, whose events never pass; signals, which stand
-  // there in any case; and marks where the step may take long enough for somebody to ask.
-  enum class Marking : std::uint8_t { none, signals, all } marking = Marking::none;
-  StepMarks marks;
-  std::atomic<std::int64_t> begun_at{0};       // of the step that is running, steady nanoseconds
-  std::atomic<std::int64_t> replay_due_at{0};  // when a replayed step, which has no marks, should long be over; 0: none
-  std::atomic<std::uint64_t> looks_at_replay{0};
-  std::atomic<bool> running{false};
-  std::atomic<std::uint64_t> completed{0};
+  StepWatch watch;
 
   Impl(std::unique_ptr<Device> d, int count, std::optional<Grid> g, const DeviceExecutorOptions& o,
        std::unique_ptr<DeviceTransport> t);
@@ -143,34 +105,25 @@ struct DeviceTeam::Impl {
   DeviceStream stream_of(Rank& rank, std::size_t index, const Stream& stream, std::size_t compute_index);
   DeviceStream device_stream(const Rank& rank, const Plan& plan, StreamId id) const;
   std::byte* place(const Rank& rank, const Plan& plan, const View& view) const;
-  void prepare_plan(Rank& rank, LoadedPlan& loaded);
+  void prepare_plan(Rank& rank, DevicePlan& loaded);
   void prepare();
-  void merge_neighbours(LoadedPlan& loaded) const;
-  void merge(std::span<DeviceStep* const> members) const;
   void add_group(Channel channel);
 
   // Running: device_step.cpp.
-  void mark(DeviceStream stream, DeviceEvent event, const Plan& plan, TaskId task);
   Started start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
   void enqueue_uploads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::size_t copy);
   void enqueue_downloads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, const UnderWay& step);
   void await(UnderWay& step);
   void finish(std::size_t leader);
-  void deliver(std::size_t rank, std::size_t plan_index, std::size_t copy) const;
   void enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed);
-  void before(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
-  void after(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
-  void launch(Rank& rank, const LoadedPlan& loaded, std::size_t i, bool timed);
+  void before(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
+  void after(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
+  void launch(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
   void launch_collective(std::size_t plan_index, std::size_t i, bool timed);
   DeviceGraph graph_of(std::size_t plan_index, const std::vector<std::size_t>& of_ranks);
   void destroy_graphs();
   void give_up();
-  void keep_trace(Rank& rank, LoadedPlan& loaded, std::int64_t step, const UnderWay& done);
   void move_state(const Rank& rank, bool to_device);
-
-  // From any thread: device_executor.cpp.
-  ExecutorStatus status();
-  std::string describe(std::size_t rank);
 };
 
 }  // namespace weft

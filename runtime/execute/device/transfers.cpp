@@ -1,5 +1,7 @@
 #include "runtime/execute/device/transfers.h"
 
+#include <cstring>
+
 namespace weft {
 namespace {
 
@@ -37,6 +39,18 @@ Transfers find_transfers(const Graph& graph, const State& state, std::byte* devi
   allocate(found.uploads, device);
   allocate(found.downloads, device);
   return found;
+}
+
+void collect(const TransferBlock& block, std::size_t copy) {
+  for (const TransferBlock::Part& part : block.parts) {
+    std::memcpy(block.copies[copy].pinned + part.offset, part.host, static_cast<std::size_t>(part.bytes));
+  }
+}
+
+void deliver(const TransferBlock& block, std::size_t copy) {
+  for (const TransferBlock::Part& part : block.parts) {
+    std::memcpy(part.host, block.copies[copy].pinned + part.offset, static_cast<std::size_t>(part.bytes));
+  }
 }
 
 }  // namespace weft

@@ -40,4 +40,8 @@ struct Transfers {
 /// `device_state` is where the state begins on the device.
 Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device);
 
+/// From the host's tensors into a copy's pinned memory, and back.
+void collect(const TransferBlock& block, std::size_t copy);
+void deliver(const TransferBlock& block, std::size_t copy);
+
 }  // namespace weft

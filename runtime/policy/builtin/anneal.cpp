@@ -1,7 +1,5 @@
 #include "runtime/policy/builtin/anneal.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -84,7 +82,7 @@ Order AnnealPolicy::order(const Graph& graph, const PolicyOptions& options) cons
   const auto start = [&](const PolicyOptions& limited) {
     ListScheduler scheduler(graph, costs, limited);
     scheduler.run(upward_rank(graph, costs.ns));
-    return scheduler.order("");
+    return scheduler.order({.kind = ReasonKind::best_ready});
   };
   const std::int64_t first = options.memory_limit > 0 ? order_within_limit(graph, options, start).limit : 0;
   const auto order_under = [&](const PolicyOptions& limited) {
@@ -92,9 +90,10 @@ Order AnnealPolicy::order(const Graph& graph, const PolicyOptions& options) cons
     const Swept swept = sweep(scheduler, backward, upward_rank(graph, costs.ns), kSweeps);
     const Annealed found = anneal(scheduler, swept.priority, iterations_, seed_.value_or(options.seed));
     scheduler.run(found.priority);
-    return scheduler.order(
-        fmt::format("the largest priority, as found in {} moves from critical-path swept ({:.3f} → {:.3f} ms)",
-                    iterations_, found.first / 1e6, found.best / 1e6));
+    return scheduler.order({.kind = ReasonKind::best_ready,
+                            .priority = Priority::annealed_critical_path,
+                            .numbers = {static_cast<std::uint64_t>(iterations_)},
+                            .ns = {found.first, found.best}});
   };
   return order_within_limit(graph, options, order_under, first).order;
 }

@@ -1,7 +1,5 @@
 #include "runtime/policy/builtin/axonn.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 #include <vector>
 
@@ -10,7 +8,8 @@
 namespace weft {
 namespace {
 
-enum Reason : std::uint32_t { kProgramOrder, kBlocking, kBehindGradients, kBehindBackward, kGatheredAhead, kDataLast };
+/// Indices into the order's reasons.
+enum Why : std::uint32_t { kProgramOrder, kBlocking, kBehindGradients, kBehindBackward, kGatheredAhead, kDataLast };
 
 bool uses_channel(const Task& task, Channel channel) {
   const Channel* own = channel_of(task.operation);
@@ -50,10 +49,10 @@ class Issue {
  public:
   Issue(const Graph& graph, Order& order) : graph_(graph), edges_(order) {}
 
-  void collective(TaskId id, Reason reason) {
+  void collective(TaskId id, Why why) {
     if (last_computation_.valid()) edges_.add(last_computation_, id);
     for (const TaskId pending : next_waits_for_) edges_.add(pending, id);
-    switch (reason) {
+    switch (why) {
       case kBehindGradients:
         behind_gradients_.push_back(id);
         break;
@@ -121,29 +120,31 @@ Order AxonnPolicy::order(const Graph& graph, const PolicyOptions& options) const
   }
 
   Order order = program_order(graph, {.compute_streams = 1}, arrangement.sequence());
-  order.reasons = {"program order",
-                   "blocking: the next task waits for it",
-                   "oar: waited for behind the same layer's weight gradient",
-                   "ors: waited for at the end of the backward pass",
-                   fmt::format("oag: issued when the weight {} before it is used first, waited for by its own reader",
-                               lookahead_ == 1 ? std::string("gathered") : fmt::format("{} gathers", lookahead_)),
-                   "data axis: behind the backward pass, blocking"};
+  const Reason gathered =
+      lookahead_ == 1 ? Reason{.kind = ReasonKind::axonn_gathered_next}
+                      : Reason{.kind = ReasonKind::axonn_gathered, .numbers = {static_cast<std::uint64_t>(lookahead_)}};
+  order.reasons = {{.kind = ReasonKind::program_order},
+                   {.kind = ReasonKind::axonn_blocking},
+                   {.kind = ReasonKind::axonn_reduced},
+                   {.kind = ReasonKind::axonn_scattered},
+                   gathered,
+                   {.kind = ReasonKind::axonn_data}};
   Issue issue(graph, order);
   for (Placement& placement : order.sequence) {
     const Task& task = graph.task(placement.task);
     if (task.phase == Phase::update || is_data_reduction(task)) issue.end_of_backward();
-    Reason reason = kProgramOrder;
+    Why why = kProgramOrder;
     if (is_collective(task.operation)) {
-      reason = kBlocking;
-      if (is_data_reduction(task)) reason = kDataLast;
-      if (oag_ && task.phase == Phase::forward && is_gather(task)) reason = kGatheredAhead;
-      if (ors_ && reduces_over_z(task)) reason = kBehindBackward;
-      if (oar_ && reduces_input_gradient(graph, placement.task)) reason = kBehindGradients;
-      issue.collective(placement.task, reason);
+      why = kBlocking;
+      if (is_data_reduction(task)) why = kDataLast;
+      if (oag_ && task.phase == Phase::forward && is_gather(task)) why = kGatheredAhead;
+      if (ors_ && reduces_over_z(task)) why = kBehindBackward;
+      if (oar_ && reduces_input_gradient(graph, placement.task)) why = kBehindGradients;
+      issue.collective(placement.task, why);
     } else {
       issue.computation(placement.task);
     }
-    placement.reason = reason;
+    placement.reason = why;
   }
   return order;
 }

@@ -10,7 +10,7 @@ Order CriticalPathPolicy::order(const Graph& graph, const PolicyOptions& options
   const auto order_under = [&](const PolicyOptions& limited) {
     ListScheduler scheduler(graph, costs, limited);
     scheduler.run(upward_rank(graph, costs.ns));
-    return scheduler.order("the longest path to the end of the step");
+    return scheduler.order({.kind = ReasonKind::best_ready, .priority = Priority::longest_path});
   };
   return order_within_limit(graph, options, order_under).order;
 }

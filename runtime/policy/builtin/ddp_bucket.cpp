@@ -1,7 +1,5 @@
 #include "runtime/policy/builtin/ddp_bucket.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -65,9 +63,9 @@ Order DdpBucketPolicy::order(const Graph& graph, const PolicyOptions& options) c
     for (const TaskId reduction : bucket.reductions) {
       reason[reduction.index()] = static_cast<std::uint32_t>(order.reasons.size());
     }
-    order.reasons.push_back(fmt::format("bucket {} of {} ({} gradients, {:.2f} MiB): issued when its last is ready",
-                                        b + 1, buckets.size(), bucket.reductions.size(),
-                                        static_cast<double>(bucket.bytes) / kMiB));
+    order.reasons.push_back(
+        {.kind = ReasonKind::bucket,
+         .numbers = {b + 1, buckets.size(), bucket.reductions.size(), static_cast<std::uint64_t>(bucket.bytes)}});
     for (const Edge& edge : graph.in_edges(bucket.reductions.back())) {
       if (edge.distance == 0) edges.add(edge.from, bucket.reductions.front());
     }

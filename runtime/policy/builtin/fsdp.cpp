@@ -1,7 +1,5 @@
 #include "runtime/policy/builtin/fsdp.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -67,11 +65,11 @@ Order FsdpPolicy::order(const Graph& graph, const PolicyOptions& options) const 
   }
   Order order = program_order(graph, options, arrangement.sequence());
   const auto first = static_cast<std::uint32_t>(order.reasons.size());
-  order.reasons.push_back(fmt::format("gathered ahead: {} layers in the forward, {} in the backward pass",
-                                      forward_depth_, backward_depth_));
-  order.reasons.push_back(fmt::format("gathered {} layers ahead, behind that layer's gradients", backward_depth_));
-  order.reasons.push_back(fmt::format("limiter: at most {} layers are gathered and not passed yet", max_gathered_));
-  order.reasons.emplace_back("gradient reduced behind the rest of the backward pass");
+  const auto forward = static_cast<std::uint64_t>(forward_depth_), back = static_cast<std::uint64_t>(backward_depth_);
+  order.reasons.push_back({.kind = ReasonKind::gathered_ahead, .numbers = {forward, back}});
+  order.reasons.push_back({.kind = ReasonKind::gathered_after, .numbers = {back}});
+  order.reasons.push_back({.kind = ReasonKind::limiter, .numbers = {static_cast<std::uint64_t>(max_gathered_)}});
+  order.reasons.push_back({.kind = ReasonKind::reduced_after});
   EdgeAdder edges(order);
   for (Placement& placement : order.sequence) {
     const Anchor& anchor = anchors[placement.task.index()];

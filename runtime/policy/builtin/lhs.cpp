@@ -33,9 +33,9 @@ RuleChooser::RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector
   }
 }
 
-std::vector<std::string> RuleChooser::reasons() const {
-  std::vector<std::string> reasons;
-  for (const LhsRule rule : rules_) reasons.emplace_back(reason_of(rule));
+std::vector<Reason> RuleChooser::reasons() const {
+  std::vector<Reason> reasons;
+  for (const LhsRule rule : rules_) reasons.push_back({.kind = reason_of(rule)});
   return reasons;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +16,7 @@ namespace weft {
 class RuleChooser final : public ListChooser {
  public:
   RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector<LhsRule> rules);
-  std::vector<std::string> reasons() const override;
+  std::vector<Reason> reasons() const override;
   Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) override;
 
  private:

@@ -51,13 +51,13 @@ class Judge {
     return candidate;
   }
   /// By the largest priority, as far below the limit as it takes.
-  Candidate weigh(std::string name, std::span<const double> priority, const std::string& rule) const {
+  Candidate weigh(std::string name, std::span<const double> priority, const Reason& reason) const {
     LimitedOrder found = order_within_limit(
         graph_, options_,
         [&](const PolicyOptions& limited) {
           ListScheduler scheduler(graph_, costs_, limited);
           scheduler.run(priority);
-          return scheduler.order(rule);
+          return scheduler.order(reason);
         },
         list_limit_);
     const double time = makespan(found.order);
@@ -71,7 +71,7 @@ class Judge {
     list_limit_ = order_within_limit(graph_, options_, [&](const PolicyOptions& under) {
                     ListScheduler scheduler(graph_, costs_, under);
                     scheduler.run(rank);
-                    return scheduler.order("");
+                    return scheduler.order({.kind = ReasonKind::best_ready});
                   }).limit;
   }
 
@@ -126,10 +126,9 @@ Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) c
   };
   const std::vector<Member> all = members();
   for (const Member& member : all) enter(judge.weigh(member.name, member.policy->order(graph, options)));
-  std::string why = fmt::format("the shortest of {} orders", all.size());
+  Selection selection{.orders = all.size()};
   if (!found) {
-    why = fmt::format("no order keeps the limit of {} bytes; of {} this one takes the least", options.memory_limit,
-                      all.size());
+    selection.memory_limit = static_cast<std::uint64_t>(options.memory_limit);
   } else if (budget_ > 0) {
     judge.find_list_limit();
     PolicyOptions limited = options;
@@ -139,18 +138,21 @@ Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) c
     const Swept swept = std::min(sweep(forward, backward, upward_rank(graph, judge.costs().ns), kSweeps),
                                  sweep(forward, backward, as_in(graph, judge, options, best.order), kSweeps),
                                  [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
-    enter(judge.weigh("sweeps", swept.priority, "the largest priority, as found by sweeps"));
+    enter(judge.weigh("sweeps", swept.priority, {.kind = ReasonKind::best_ready, .priority = Priority::swept}));
     const bool from_sweeps = best.name == "sweeps";
     const Annealed searched = anneal(forward, from_sweeps ? swept.priority : as_in(graph, judge, options, best.order),
                                      budget_, seed_.value_or(options.seed));
     const Swept again = sweep(forward, backward, searched.priority, kSweeps);
-    enter(judge.weigh("sweeps", again.priority, "the largest priority, as found by sweeps behind the search"));
+    enter(judge.weigh("sweeps", again.priority,
+                      {.kind = ReasonKind::best_ready, .priority = Priority::swept_after_search}));
     enter(judge.weigh("anneal from " + best.name, searched.priority,
-                      fmt::format("the largest priority, as found in {} moves", budget_)));
+                      {.kind = ReasonKind::best_ready,
+                       .priority = Priority::annealed,
+                       .numbers = {static_cast<std::uint64_t>(budget_)}}));
   }
-  for (std::string& reason : best.order.reasons) {
-    reason = fmt::format("{} ({}, {:.3f} ms): {}", best.name, why, best.makespan / 1e6, reason);
-  }
+  selection.order = best.name;
+  selection.makespan_ns = best.makespan;
+  for (Reason& reason : best.order.reasons) reason.selection = selection;
   return std::move(best.order);
 }
 

@@ -1,7 +1,5 @@
 #include "runtime/policy/builtin/program.h"
 
-#include <fmt/format.h>
-
 #include <vector>
 
 #include "runtime/policy/scheduling/arrangement.h"
@@ -45,7 +43,7 @@ Order ProgramPolicy::order(const Graph& graph, const PolicyOptions& options) con
   Order order = program_order(graph, options, arrangement.sequence());
   if (depth_ < 0) return order;
   const auto reason = static_cast<std::uint32_t>(order.reasons.size());
-  order.reasons.push_back(fmt::format("gathered no earlier than {} layers ahead of its use", depth_));
+  order.reasons.push_back({.kind = ReasonKind::gathered_no_earlier, .numbers = {static_cast<std::uint64_t>(depth_)}});
   EdgeAdder edges(order);
   for (Placement& placement : order.sequence) {
     const TaskId anchor = anchors[placement.task.index()];

@@ -1,7 +1,5 @@
 #include "runtime/policy/builtin/random.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 #include <utility>
 
@@ -21,7 +19,7 @@ Order RandomPolicy::order(const Graph& graph, const PolicyOptions& options) cons
   RandomNumbers numbers(seed);
   Order order;
   order.streams = streams_of(graph, options.compute_streams);
-  order.reasons = {fmt::format("drawn from the ready tasks with seed {}", seed)};
+  order.reasons = {{.kind = ReasonKind::drawn, .numbers = {seed}}};
   std::vector<std::uint32_t> missing(graph.tasks().size());
   for (const Edge& edge : graph.edges()) {
     if (edge.distance == 0) ++missing[edge.to.index()];

@@ -6,7 +6,7 @@ Order SerialPolicy::order(const Graph& graph, const PolicyOptions& options) cons
   streams_of(graph, options.compute_streams);  // refuses a bad option as every policy does
   Order order;
   order.streams = streams_of(graph, 1);
-  order.reasons = {"program order", "blocking: no computation runs while a collective does"};
+  order.reasons = {{.kind = ReasonKind::program_order}, {.kind = ReasonKind::blocking}};
   const StreamId compute(std::size_t{0});
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const Channel* channel = channel_of(graph.tasks()[i].operation);

@@ -60,10 +60,11 @@ std::vector<TaskId> Arrangement::sequence() const {
 Order program_order(const Graph& graph, const PolicyOptions& options, std::span<const TaskId> sequence) {
   Order order;
   order.streams = streams_of(graph, options.compute_streams);
-  order.reasons = {"program order", "issued in place, waited for where its result is used",
-                   "weight gradient: off the chain of input gradients",
-                   "bias gradient: off the chain of input gradients",
-                   "embedding gradient: off the chain of input gradients"};
+  order.reasons = {{.kind = ReasonKind::program_order},
+                   {.kind = ReasonKind::in_place},
+                   {.kind = ReasonKind::weight_gradient},
+                   {.kind = ReasonKind::bias_gradient},
+                   {.kind = ReasonKind::embedding_gradient}};
   const auto side_streams = static_cast<std::size_t>(options.compute_streams) - 1;
   std::unordered_map<TensorId, StreamId> stream_of_gradient;
   order.sequence.reserve(sequence.size());

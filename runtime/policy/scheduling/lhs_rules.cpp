@@ -17,20 +17,21 @@ constexpr const char* kFix = "write it as in examples/lhs_rules.toml";
 
 struct RuleText {
   LhsRule rule;
-  std::string_view name, reason;
+  std::string_view name;
+  ReasonKind reason;
 };
 
 constexpr RuleText kRules[] = {
-    {LhsRule::memory, "memory", "memory: above half of the limit, it leaves the fewest bytes alive"},
-    {LhsRule::release, "release", "release: it completes the inputs of the longest collectives"},
-    {LhsRule::near, "near", "near: the shortest way to the next collective leads through it"},
-    {LhsRule::communication, "communication", "communication: the most communication lies on a path behind it"},
-    {LhsRule::hide, "hide", "hide: its length is closest to what is left of the running collectives"},
-    {LhsRule::critical, "critical", "critical: the longest path to the end of the step leads through it"},
-    {LhsRule::unlock, "unlock", "unlock: it makes the most tasks ready"},
-    {LhsRule::consumer, "consumer", "consumer: its result is read first in the program"},
-    {LhsRule::less_memory, "less-memory", "less-memory: it leaves the fewest bytes alive"},
-    {LhsRule::program, "program", "program: no other rule tells it from the others, and it comes first"},
+    {LhsRule::memory, "memory", ReasonKind::rule_memory},
+    {LhsRule::release, "release", ReasonKind::rule_release},
+    {LhsRule::near, "near", ReasonKind::rule_near},
+    {LhsRule::communication, "communication", ReasonKind::rule_communication},
+    {LhsRule::hide, "hide", ReasonKind::rule_hide},
+    {LhsRule::critical, "critical", ReasonKind::rule_critical},
+    {LhsRule::unlock, "unlock", ReasonKind::rule_unlock},
+    {LhsRule::consumer, "consumer", ReasonKind::rule_consumer},
+    {LhsRule::less_memory, "less-memory", ReasonKind::rule_less_memory},
+    {LhsRule::program, "program", ReasonKind::rule_program},
 };
 
 const RuleText& text_of(LhsRule rule) {
@@ -64,7 +65,7 @@ std::string_view to_string(LhsRule rule) {
   return text_of(rule).name;
 }
 
-std::string_view reason_of(LhsRule rule) {
+ReasonKind reason_of(LhsRule rule) {
   return text_of(rule).reason;
 }
 

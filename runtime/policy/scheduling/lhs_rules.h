@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/plan/reason.h"
+
 namespace weft {
 
 /// What tells ready tasks apart. A rule gives each a number, the largest wins; where several share it, the next rule
@@ -25,8 +27,8 @@ enum class LhsRule : std::uint8_t {
 
 /// As people write them: "memory", "release", …, "less-memory", "program".
 std::string_view to_string(LhsRule rule);
-/// Why a task was chosen, as plans and traces say it.
-std::string_view reason_of(LhsRule rule);
+/// Why a task was chosen.
+ReasonKind reason_of(LhsRule rule);
 
 /// "a+b+c". Throws UserError on an unknown or repeated rule. `program` is added if it isn't there.
 std::vector<LhsRule> parse_lhs_rules(std::string_view text);

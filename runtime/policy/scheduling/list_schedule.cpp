@@ -1,7 +1,7 @@
 #include "runtime/policy/scheduling/list_schedule.h"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -9,15 +9,6 @@
 #include "runtime/plan/plan_memory.h"
 
 namespace weft {
-namespace {
-
-std::vector<std::string> common_reasons() {
-  return {"the only task of its stream that could start",
-          "held back until memory was free: the forecast was above the limit",
-          "above the memory limit: nothing fits, and this comes first in the program"};
-}
-
-}  // namespace
 
 ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
                              Direction direction)
@@ -174,7 +165,7 @@ bool ListScheduler::start_something(std::size_t stream) {
     candidates_.clear();
     for (const Ready& item : ready) candidates_.push_back(item.task);
     ListChooser::Choice choice;
-    std::uint32_t reason = kAlone;
+    std::uint32_t reason = kOnlyReady;
     if (candidates_.size() > 1) {
       choice = chooser_->choose(candidates_, *this);
       reason = kFirstRule + choice.reason;
@@ -193,7 +184,7 @@ bool ListScheduler::start_something(std::size_t stream) {
       hold(best.task);
       continue;
     }
-    std::uint32_t reason = kAlone;
+    std::uint32_t reason = kOnlyReady;
     if (!ready.empty()) reason = ready.front().key < best.key ? kFirstRule : kFirstRule + 1;
     start(stream, best.task, reason);
     return true;
@@ -288,11 +279,13 @@ std::optional<double> ListScheduler::end_of_collectives() const {
   return end;
 }
 
-Order ListScheduler::order_with(std::vector<std::string> reasons) const {
+Order ListScheduler::order_with(std::span<const Reason> reasons) const {
   Order order;
   order.streams = streams_;
-  order.reasons = common_reasons();
-  std::ranges::move(reasons, std::back_inserter(order.reasons));
+  order.reasons = {{.kind = ReasonKind::only_ready},
+                   {.kind = ReasonKind::held_for_memory},
+                   {.kind = ReasonKind::above_memory_limit}};
+  order.reasons.insert(order.reasons.end(), reasons.begin(), reasons.end());
   order.sequence.reserve(sequence_.size());
   for (const std::uint32_t task : sequence_) {
     order.sequence.push_back({TaskId(std::size_t{task}), StreamId(std::size_t{stream_of_[task]}), reason_[task]});
@@ -301,9 +294,10 @@ Order ListScheduler::order_with(std::vector<std::string> reasons) const {
   return order;
 }
 
-Order ListScheduler::order(const std::string& rule) const {
-  return order_with(
-      {"of the ready tasks the one with " + rule, "program order, among ready tasks that are equal by " + rule});
+Order ListScheduler::order(const Reason& best) const {
+  Reason tied = best;
+  tied.kind = ReasonKind::tied_ready;
+  return order_with(std::array{best, tied});
 }
 
 Order ListScheduler::order(const ListChooser& chooser) const {

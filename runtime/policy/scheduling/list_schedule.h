@@ -26,7 +26,7 @@ class ListChooser {
     std::uint32_t reason = 0;  // index into reasons()
   };
   virtual ~ListChooser() = default;
-  virtual std::vector<std::string> reasons() const = 0;
+  virtual std::vector<Reason> reasons() const = 0;
   /// `ready` holds at least two tasks of one kind of stream, all of which may start now.
   virtual Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) = 0;
 };
@@ -54,8 +54,8 @@ class ListScheduler {
   double run(std::span<const double> priority);
   double run(ListChooser& chooser);
 
-  /// What the last run decided. `rule` says what the priority is: "the longest path to the end of the step".
-  Order order(const std::string& rule) const;
+  /// What the last run decided. `best`: the reason of tasks that had the largest priority, of kind best_ready.
+  Order order(const Reason& best) const;
   Order order(const ListChooser& chooser) const;
   /// Where the last run lost time: tasks of a path from its end back to its start that waited for their stream though
   /// their inputs were there, each with the task that the stream ran instead. Takes O(tasks + edges).
@@ -85,7 +85,7 @@ class ListScheduler {
 
  private:
   static constexpr std::uint32_t kIdle = RunningTasks::kIdle;
-  enum Reason : std::uint32_t { kAlone, kHeld, kOverLimit, kFirstRule };
+  enum : std::uint32_t { kOnlyReady, kHeld, kOverLimit, kFirstRule };  // indices into the order's reasons
 
   struct Ready {
     double key;
@@ -103,7 +103,7 @@ class ListScheduler {
   void release_those_that_fit();
   bool release_all_held();
   void wait_for_freed_memory(std::size_t stream, std::uint32_t task);
-  Order order_with(std::vector<std::string> reasons) const;
+  Order order_with(std::span<const Reason> reasons) const;
 
   const Graph& graph_;
   std::vector<Stream> streams_;

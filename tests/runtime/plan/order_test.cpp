@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
@@ -18,9 +23,33 @@ TEST(Order, SurvivesTheWayThroughBytes) {
   }
 }
 
+/// An order with a reason of every kind, with all data that it has, each of a portfolio's choice and not.
+Order with_all_reasons(const Graph& graph) {
+  Order order = testing::RandomPolicy(1, 2).order(graph, {1});
+  for (std::size_t kind = 0; kind <= static_cast<std::size_t>(ReasonKind::other); ++kind) {
+    for (std::size_t p = 0; p <= static_cast<std::size_t>(Priority::annealed); ++p) {
+      Reason reason{.kind = static_cast<ReasonKind>(kind)};
+      if (has_priority(reason.kind)) reason.priority = static_cast<Priority>(p);
+      const ReasonData data = data_of(reason.kind, reason.priority);
+      for (std::size_t i = 0; i < data.numbers; ++i) reason.numbers[i] = UINT64_MAX - i;
+      for (std::size_t i = 0; i < data.ns; ++i) reason.ns[i] = 1.5 + static_cast<double>(i);
+      if (reason.kind == ReasonKind::other) reason.text = "for fun";
+      if (p % 2 == 1) reason.selection = Selection{"lhs", 13, p - 1, 0.25};
+      order.reasons.push_back(std::move(reason));
+    }
+  }
+  return order;
+}
+
+TEST(Order, ReasonsOfAllKindsSurvive) {
+  const auto graph = testing::random_graph(1, {.tasks = 6, .tensors = 4});
+  const Order order = with_all_reasons(*graph);
+  EXPECT_EQ(decode_order(encode(order), *graph), order);
+}
+
 TEST(Order, EveryCutIsRefused) {
   const auto graph = testing::random_graph(1, {.tasks = 6, .tensors = 4});
-  const std::vector<std::byte> bytes = encode(testing::RandomPolicy(1, 2).order(*graph, {1}));
+  const std::vector<std::byte> bytes = encode(with_all_reasons(*graph));
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_THROW(decode_order(std::span(bytes).first(size), *graph), std::runtime_error) << size;
   }
@@ -52,6 +81,41 @@ TEST(Order, CorruptBytesNeverNameWhatDoesNotExist) {
     }
   }
   EXPECT_GT(refused, 100);
+}
+
+TEST(Order, DamagedReasonsAreRefused) {
+  const auto graph = testing::random_graph(1, {.tasks = 6, .tensors = 4});
+  Order order = testing::RandomPolicy(1).order(*graph, {1});
+  const auto bytes_of = [&](Reason reason) {
+    order.reasons = {{.kind = ReasonKind::program_order}, std::move(reason)};
+    return encode(order);
+  };
+  const auto message = [&](const std::vector<std::byte>& bytes) -> std::string {
+    try {
+      decode_order(bytes, *graph);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  // The byte by which two orders differ first, with another value.
+  const auto damaged = [&](const Reason& reason, const Reason& other, std::uint8_t value) {
+    std::vector<std::byte> bytes = bytes_of(reason);
+    *std::ranges::mismatch(bytes, bytes_of(other)).in1 = std::byte{value};
+    return message(bytes);
+  };
+  const Reason best{.kind = ReasonKind::best_ready}, tied{.kind = ReasonKind::tied_ready};
+  const Reason swept{.kind = ReasonKind::best_ready, .priority = Priority::swept};
+  const auto past = [](auto last) { return static_cast<std::uint8_t>(static_cast<std::uint8_t>(last) + 1); };
+  EXPECT_EQ(message(bytes_of(best)), "");
+  EXPECT_EQ(damaged(best, tied, past(ReasonKind::other)), "malformed order: unknown kind of reason");
+  EXPECT_EQ(damaged(best, swept, past(Priority::annealed)), "malformed order: unknown priority");
+  const Reason selected{.kind = ReasonKind::best_ready, .selection = Selection{}};
+  EXPECT_EQ(damaged(best, selected, 2), "malformed order: unknown mark of a selection");
+  for (const double ns : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_EQ(message(bytes_of({.kind = ReasonKind::program_order, .selection = Selection{.makespan_ns = ns}})),
+              "malformed order: a time that is none");
+  }
 }
 
 TEST(Order, OfALargerGraphIsRefused) {

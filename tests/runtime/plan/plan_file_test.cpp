@@ -11,7 +11,7 @@
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/plan/plan_difference.h"
 #include "runtime/policy/builtin/file.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -30,7 +30,7 @@ std::shared_ptr<const Graph> toy_step() {
 }
 
 PlanFile toy_file() {
-  return plan_file_of(plan_alone(toy_step(), *make_policy("program")), "");
+  return plan_file_of(compile_plan(toy_step(), *make_policy("program")), "");
 }
 
 // In a file of this test alone.
@@ -134,7 +134,7 @@ TEST(FilePolicy, ReplaysAPlanAndLeavesOtherGraphsInProgramOrder) {
   const StoredPlan stored(to_json(file));
   const auto policy = make_policy("file:" + stored.path());
   EXPECT_EQ(policy->name(), "file:" + stored.path());
-  const Plan plan = plan_alone(graph, *policy);
+  const Plan plan = compile_plan(graph, *policy);
   EXPECT_EQ(plan_file_of(plan, "").sequence, file.sequence);
   EXPECT_EQ(plan_file_of(plan, "").added_edges, file.added_edges);
   const auto other = testing::random_graph(4);
@@ -149,7 +149,7 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   const auto graph = toy.build();
   const std::vector<Rewrite> both = parse_rewrites("split-collective=128;ar-to-rs-ag");
   const StoredPlan stored(to_json(
-      plan_file_of(plan_alone(graph, *make_policy("program"), {}, both), to_string(std::span<const Rewrite>(both)))));
+      plan_file_of(compile_plan(graph, *make_policy("program"), {}, both), to_string(std::span<const Rewrite>(both)))));
   const auto policy = make_policy("file:" + stored.path());
   const auto names = [](const Plan& plan) {
     std::vector<std::string> all;
@@ -159,7 +159,7 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   const std::vector<std::string> expected = {"a", "r.reduce_scatter", "r.all_gather", "r#2.reduce_scatter",
                                              "r#2.all_gather"};
   for (std::size_t chosen = 0; chosen <= both.size(); ++chosen) {
-    EXPECT_EQ(names(plan_alone(graph, *policy, {}, std::span(both).first(chosen))), expected) << chosen;
+    EXPECT_EQ(names(compile_plan(graph, *policy, {}, std::span(both).first(chosen))), expected) << chosen;
   }
 }
 
@@ -173,11 +173,11 @@ TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   }
   const auto graph = toy.build();
   const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};
-  const Plan plan = plan_alone(graph, *make_policy("program"), {.weight_layouts = &cpu_weight_layouts()}, packed);
+  const Plan plan = compile_plan(graph, *make_policy("program"), {.weight_layouts = &cpu_weight_layouts()}, packed);
   const StoredPlan stored(to_json(plan_file_of(plan, "pack-weights=2")));
   const auto policy = make_policy("file:" + stored.path());
   for (const std::vector<Rewrite>& chosen : {std::vector<Rewrite>(), packed, never}) {
-    EXPECT_EQ(plan_alone(graph, *policy, {.weight_layouts = &cpu_weight_layouts()}, chosen).graph->fingerprint(),
+    EXPECT_EQ(compile_plan(graph, *policy, {.weight_layouts = &cpu_weight_layouts()}, chosen).graph->fingerprint(),
               plan.graph->fingerprint());
   }
 }

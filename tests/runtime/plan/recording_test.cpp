@@ -25,7 +25,7 @@ struct Recorded {
     const TaskId c = builder.add_task({"c", GeluForward{4}, {write(y)}, -1, -1, Phase::update});
     Order order;
     order.streams = {{"compute0", true, Channel::world}, {"data", false, Channel::data}};
-    order.reasons = {"", "as soon as its gradient is there"};
+    order.reasons = {parse_reason(""), parse_reason("as soon as its gradient is there")};
     order.sequence = {{a, StreamId(0), 0}, {r, StreamId(1), 1}, {c, StreamId(0), 0}};
     plan = make_plan(std::make_shared<const Graph>(std::move(builder).build()), order, "by hand");
     trace = {7, 1000, 1100, {{{1000, 1040}, {1070, 1100}}, {{1040, 1070}}}};

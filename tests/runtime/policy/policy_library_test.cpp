@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "graph/analysis.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -49,12 +49,13 @@ TEST(PolicyLibrary, TheExampleGivesSafePlans) {
   EXPECT_EQ(policy->name(), library("mine"));
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed);
-    const Plan plan = plan_alone(graph, *policy);
+    const Plan plan = compile_plan(graph, *policy);
     EXPECT_TRUE(check_plan(plan).empty());
     EXPECT_EQ(policy->order(*graph, {}), named_policy(library("mine"))->order(*graph, {}));
   }
-  const Plan plan = plan_alone(toy_step(), *policy);
-  EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason), "the longest way to the end of the step");
+  const Plan plan = compile_plan(toy_step(), *policy);
+  EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason),
+            (Reason{.kind = ReasonKind::other, .text = "the longest way to the end of the step"}));
 }
 
 TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
@@ -62,10 +63,12 @@ TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
   const auto policy = named_policy(library("modes") + ":good");
   EXPECT_EQ(policy->name(), library("modes") + ":good");
   const Order order = policy->order(*graph, {});
-  EXPECT_EQ(order.reasons.at(order.sequence[0].reason), "because it is first");
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason),
+            (Reason{.kind = ReasonKind::other, .text = "because it is first"}));
+  EXPECT_EQ(order.reasons.at(order.sequence[1].reason).kind, ReasonKind::not_given);
   ASSERT_EQ(order.added_edges.size(), 1U);
   EXPECT_EQ(order.added_edges[0].to, graph->find_task("b"));
-  EXPECT_NO_THROW(plan_alone(graph, *policy));
+  EXPECT_NO_THROW(compile_plan(graph, *policy));
 }
 
 TEST(PolicyLibrary, WrongAnswersAreRefusedInWordsForTheAuthor) {

@@ -115,7 +115,7 @@ double shortest_simulated(const std::shared_ptr<const Graph>& graph, const TaskC
                           const std::vector<int>& links) {
   Order order;
   order.streams = streams_of(*graph, 1);
-  order.reasons = {""};
+  order.reasons = {parse_reason("")};
   std::vector<char> placed(graph->tasks().size(), 0);
   double best = std::numeric_limits<double>::infinity();
   const std::function<void()> extend = [&] {

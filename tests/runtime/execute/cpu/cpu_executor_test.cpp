@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
-#include "runtime/execute/plan_together.h"
+#include "runtime/execute/agree_on_plan.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/toy_graph.h"
@@ -50,7 +50,7 @@ std::vector<Channel> channels_of(const Plan& plan) {
 // A rank with one plan, ready to run.
 struct Rank {
   Rank(World& world, const std::shared_ptr<const Graph>& graph, const Setting& setting, std::int64_t kept_steps = 1)
-      : plan(plan_together(world, graph, *policy_of(setting), {.compute_streams = setting.compute_streams})),
+      : plan(agree_on_plan(world, graph, *policy_of(setting), {.compute_streams = setting.compute_streams})),
         state(std::vector<const Graph*>{graph.get()}),
         executor(state, CommunicatorSet(world, channels_of(*plan)),
                  {.rank = world.rank(), .threads = setting.threads, .kept_steps = kept_steps}),
@@ -250,8 +250,8 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
         const testing::RandomPolicy random(i + 1);
         const std::unique_ptr<Policy> serial = make_policy("serial");
         const int streams = i == 0 ? 3 : i == 1 ? 1 : 2;
-        plans.push_back(one_stream ? plan_together(world, graphs[i], *serial, {})
-                                   : plan_together(world, graphs[i], random, {.compute_streams = streams}));
+        plans.push_back(one_stream ? agree_on_plan(world, graphs[i], *serial, {})
+                                   : agree_on_plan(world, graphs[i], random, {.compute_streams = streams}));
         for (const Channel channel : channels_of(*plans.back())) channels.push_back(channel);
       }
       CpuExecutor executor(state, CommunicatorSet(world, channels), {.rank = world.rank(), .kept_steps = 2});
@@ -414,7 +414,7 @@ TEST(CpuExecutor, RefusesWhatItCantRun) {
   const auto graph = toy.build();
   EXPECT_EQ(run_ranks(1,
                       [&](World& world) {
-                        const auto plan = plan_together(world, graph, *make_policy("program"), {});
+                        const auto plan = agree_on_plan(world, graph, *make_policy("program"), {});
                         const State state(std::vector<const Graph*>{graph.get()});
                         CpuExecutor without(state, CommunicatorSet(world, {}), {});
                         EXPECT_THROW(without.load(plan), std::logic_error);

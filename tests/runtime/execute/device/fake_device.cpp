@@ -47,18 +47,18 @@ class FakePreparedTask final : public FakeTask {
   PreparedTask prepared;
 };
 
-class FakeMergedTask final : public FakeTask {
+class FakeFusedTask final : public FakeTask {
  public:
-  explicit FakeMergedTask(std::span<const DeviceTask* const> tasks) {
+  explicit FakeFusedTask(std::span<const DeviceTask* const> tasks) {
     for (const DeviceTask* task : tasks) {
       parts_.push_back(static_cast<const FakeTask*>(task));
       touches.insert(touches.end(), parts_.back()->touches.begin(), parts_.back()->touches.end());
     }
-    name = parts_.front()->name + " and neighbours";
+    name = parts_.front()->name + " and those fused with it";
   }
   std::int64_t scratch_bytes() const override { return 0; }
   void bind(std::byte* /*scratch*/) override {}
-  // In the other order than alone: merged tasks are independent.
+  // In the other order than alone: fused tasks are independent.
   void run(cpu::Workers& workers) const override {
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) (*part)->run(workers);
   }
@@ -204,9 +204,9 @@ class FakeDeviceImpl final : public FakeDevice {
     enqueue(stream, std::move(work));
   }
 
-  std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) override {
+  std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) override {
     settled_ = false;
-    return std::make_unique<FakeMergedTask>(tasks);
+    return std::make_unique<FakeFusedTask>(tasks);
   }
 
   void settle() override { settled_ = true; }

@@ -45,7 +45,7 @@ class WatchedDevice : public Device {
     return inner_->prepare(graph, task, std::move(arguments));
   }
   void launch(DeviceStream stream, const DeviceTask& task) override { inner_->launch(stream, task); }
-  std::unique_ptr<DeviceTask> merge(std::span<const DeviceTask* const> tasks) override { return inner_->merge(tasks); }
+  std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) override { return inner_->fuse(tasks); }
   void settle() override { inner_->settle(); }
   void synchronize(DeviceStream stream) override { inner_->synchronize(stream); }
   void synchronize(DeviceEvent event) override { inner_->synchronize(event); }

@@ -1,7 +1,7 @@
 // GELU in products: what becomes one task, and what must not.
 #include "runtime/cost/cost_model.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
 namespace weft {
@@ -251,7 +251,7 @@ TEST(FuseGelu, PlansAreCheckedAndCostLess) {
   for (const std::string& name : policy_names()) {
     if (name.starts_with("file")) continue;
     SCOPED_TRACE(name);
-    EXPECT_TRUE(check_plan(plan_alone(plain, *make_policy(name), {.compute_streams = 2}, fuse)).empty());
+    EXPECT_TRUE(check_plan(compile_plan(plain, *make_policy(name), {.compute_streams = 2}, fuse)).empty());
   }
   const auto fused = rewritten(plain, "fuse-gelu");
   const auto nanoseconds = [](const Graph& graph) {

@@ -5,7 +5,7 @@
 #include "runtime/cost/cost_model.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
 namespace weft {
@@ -198,12 +198,12 @@ TEST(PackWeights, PlansHoldWhatIsPackedUntilItsLastProduct) {
     if (name.starts_with("file")) continue;
     SCOPED_TRACE(name);
     const Plan plan =
-        plan_alone(plain, *make_policy(name), {.compute_streams = 2, .weight_layouts = &cpu_weight_layouts()}, pack);
+        compile_plan(plain, *make_policy(name), {.compute_streams = 2, .weight_layouts = &cpu_weight_layouts()}, pack);
     EXPECT_EQ(plan.graph->tasks().size(), plain->tasks().size() + packings());
     EXPECT_TRUE(check_plan(plan).empty());
   }
-  const Plan plan = plan_alone(plain, *make_policy("serial"), {.weight_layouts = &cpu_weight_layouts()}, pack);
-  const Plan without = plan_alone(plain, *make_policy("serial"));
+  const Plan plan = compile_plan(plain, *make_policy("serial"), {.weight_layouts = &cpu_weight_layouts()}, pack);
+  const Plan without = compile_plan(plain, *make_policy("serial"));
   const auto bytes = [&](const char* tensor) { return plan.graph->tensor(plan.graph->find_tensor(tensor)).bytes(); };
   EXPECT_GE(plan.scratch_bytes, without.scratch_bytes + bytes("w.packed_t"));
   // Between its first and its last product nothing else may lie on its bytes.

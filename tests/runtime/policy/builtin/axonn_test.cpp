@@ -42,8 +42,8 @@ TEST_F(Axonn, WithoutOverlapEachTaskWaitsForTheCollectiveBeforeIt) {
   EXPECT_EQ(waits("di0"), Strings{"z_scatter:s1"});
   EXPECT_EQ(waits("d1"), Strings{"z_scatter:s0"});
   EXPECT_EQ(waits("u0"), Strings{"data:d0"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), "blocking: the next task waits for it");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "d1"), "data axis: behind the backward pass, blocking");
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), Reason{.kind = ReasonKind::axonn_blocking});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "d1"), Reason{.kind = ReasonKind::axonn_data});
 }
 
 TEST_F(Axonn, WithAllSwitchesWaitsStandWhereTheSwitchesPutThem) {
@@ -57,10 +57,9 @@ TEST_F(Axonn, WithAllSwitchesWaitsStandWhereTheSwitchesPutThem) {
   EXPECT_EQ(waits("di0"), Strings{"y:i1"});
   EXPECT_EQ(waits("d1"), Strings{"z_scatter:s0"});  // not only for its own s1
   EXPECT_EQ(waits("u0"), (Strings{"y:i0", "data:d0"}));
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"),
-            "oag: issued when the weight gathered before it is used first, waited for by its own reader");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), "oar: waited for behind the same layer's weight gradient");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "s1"), "ors: waited for at the end of the backward pass");
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), Reason{.kind = ReasonKind::axonn_gathered_next});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), Reason{.kind = ReasonKind::axonn_reduced});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "s1"), Reason{.kind = ReasonKind::axonn_scattered});
 }
 
 TEST_F(Axonn, EachSwitchMovesItsOwnWait) {
@@ -90,7 +89,7 @@ TEST_F(Axonn, UsesOneComputeStreamAndGathersOfTheBackwardPassBlock) {
   EXPECT_EQ(testing::sequence_of(*graph_, order_),
             "g0 g1 f0 r0 f1 r1 loss h1 di1 i1 dw1 s1 h0 di0 i0 dw0 s0 d1 d0 u0 u1");
   EXPECT_EQ(waits("h0"), Strings{"compute0:dw1"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), "blocking: the next task waits for it");
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), Reason{.kind = ReasonKind::axonn_blocking});
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
   EXPECT_EQ(testing::sequence_of(*graph, order), "a c b d");
   EXPECT_EQ(makespan_of(*graph, order, costs_of(*graph, options).ns), 12);
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
-            "of the ready tasks the one with the longest path to the end of the step");
-  EXPECT_EQ(testing::reason_of(*graph, order, "b"), "the only task of its stream that could start");
+            (Reason{.kind = ReasonKind::best_ready, .priority = Priority::longest_path}));
+  EXPECT_EQ(testing::reason_of(*graph, order, "b"), Reason{.kind = ReasonKind::only_ready});
 }
 
 TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
@@ -35,7 +35,7 @@ TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
   const Order order = CriticalPathPolicy().order(*graph, {.cost_model = testing::named_costs({})});
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b");
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
-            "program order, among ready tasks that are equal by the longest path to the end of the step");
+            (Reason{.kind = ReasonKind::tied_ready, .priority = Priority::longest_path}));
 }
 
 // Two weights of 1 KiB, each gathered and used; the second is gathered while the first is used, if memory allows.
@@ -74,15 +74,13 @@ TEST_F(TwoGathers, WaitForMemoryUnderALimit) {
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
   EXPECT_EQ(limited.scratch_bytes, 1024);
   EXPECT_EQ(testing::waits_of(limited, "g1"), std::vector<std::string>{"compute0:c0"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"),
-            "held back until memory was free: the forecast was above the limit");
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), Reason{.kind = ReasonKind::held_for_memory});
 }
 
 TEST_F(TwoGathers, FollowTheProgramWhereNothingFits) {
   EXPECT_EQ(plan(512).scratch_bytes, 1024);
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0"),
-            "above the memory limit: nothing fits, and this comes first in the program");
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0"), Reason{.kind = ReasonKind::above_memory_limit});
 }
 
 }  // namespace

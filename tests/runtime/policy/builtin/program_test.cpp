@@ -73,10 +73,9 @@ TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
     EXPECT_EQ(stream_of(plan, "di" + mb), "compute0");
   }
   EXPECT_EQ(stream_of(plan, "forward"), "compute0");
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dw0").reason], "weight gradient: off the chain of input gradients");
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason], "bias gradient: off the chain of input gradients");
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dwte1").reason],
-            "embedding gradient: off the chain of input gradients");
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dw0").reason], Reason{.kind = ReasonKind::weight_gradient});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason], Reason{.kind = ReasonKind::bias_gradient});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dwte1").reason], Reason{.kind = ReasonKind::embedding_gradient});
 }
 
 TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
@@ -93,7 +92,7 @@ TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
   for (std::size_t i = 0; i < graph_->tasks().size(); ++i) {
     EXPECT_EQ(plan.streams[0].entries[i].task, TaskId(i));
     EXPECT_TRUE(plan.streams[0].entries[i].waits.empty());
-    EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason], "program order");
+    EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason], Reason{.kind = ReasonKind::program_order});
   }
 }
 
@@ -104,8 +103,8 @@ TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
 
   const Order one = order("program:depth=1");
   EXPECT_EQ(testing::sequence_of(*graph, one), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
-  EXPECT_EQ(testing::reason_of(*graph, one, "g2"), "gathered no earlier than 1 layers ahead of its use");
-  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), "issued in place, waited for where its result is used");
+  EXPECT_EQ(testing::reason_of(*graph, one, "g2"), (Reason{.kind = ReasonKind::gathered_no_earlier, .numbers = {1}}));
+  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), Reason{.kind = ReasonKind::in_place});
   const Plan plan = make_plan(graph, one, "program");
   EXPECT_EQ(testing::waits_of(plan, "g0"), Strings{"compute0:u0'"});  // of the step before
   EXPECT_EQ(testing::waits_of(plan, "g1").front(), "compute0:f0");

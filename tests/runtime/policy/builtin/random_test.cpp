@@ -31,7 +31,7 @@ TEST(RandomPolicy, ItsParameterStandsAboveTheOptionsSeed) {
   EXPECT_EQ(order("random:seed=7", 1), order("random:seed=7", 2));
   EXPECT_EQ(order("random:seed=7", 1), order("random", 7));
   EXPECT_NE(order("random", 1), order("random", 2));
-  EXPECT_EQ(order("random", 7).reasons, std::vector<std::string>{"drawn from the ready tasks with seed 7"});
+  EXPECT_EQ(order("random", 7).reasons, (std::vector<Reason>{{.kind = ReasonKind::drawn, .numbers = {7}}}));
 }
 
 }  // namespace

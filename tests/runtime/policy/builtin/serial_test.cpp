@@ -20,8 +20,8 @@ TEST(SerialPolicy, BlocksOnEveryCollective) {
   const Plan plan = make_plan(graph, SerialPolicy().order(*graph, {}), "serial");
   EXPECT_EQ(testing::waits_of(plan, "c"), std::vector<std::string>{"compute0:b"});
   EXPECT_EQ(testing::waits_of(plan, "d"), std::vector<std::string>{"data:c"});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], "blocking: no computation runs while a collective does");
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason], "program order");
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], Reason{.kind = ReasonKind::blocking});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason], Reason{.kind = ReasonKind::program_order});
 }
 
 TEST(SerialPolicy, RunsOneTaskAtATimeAlsoAcrossSteps) {

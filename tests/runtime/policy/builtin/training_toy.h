@@ -102,11 +102,11 @@ inline std::string sequence_of(const Graph& graph, const Order& order) {
 }
 
 /// Why the order has the task where it is.
-inline std::string reason_of(const Graph& graph, const Order& order, const std::string& task) {
+inline Reason reason_of(const Graph& graph, const Order& order, const std::string& task) {
   for (const Placement& placement : order.sequence) {
     if (graph.task(placement.task).name == task) return order.reasons[placement.reason];
   }
-  return "not in the order";
+  throw std::logic_error(task + " is not in the order");
 }
 
 }  // namespace weft::testing

@@ -28,7 +28,7 @@ TEST(ListScheduler, IsTheOrderThatTheEvaluatorSees) {
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(7)));
     for (const auto& priorities : {priority, upward_rank(*graph, costs.ns)}) {
       const double makespan = scheduler.run(priorities);
-      EXPECT_EQ(makespan, makespan_of(*graph, scheduler.order("x"), costs.ns));
+      EXPECT_EQ(makespan, makespan_of(*graph, scheduler.order({.kind = ReasonKind::best_ready}), costs.ns));
     }
   }
 }
@@ -44,7 +44,7 @@ TEST(ListScheduler, ComputationsTakeTheFirstIdleStream) {
   const TaskCosts costs = costs_of(*graph, options);
   ListScheduler scheduler(*graph, costs, options);
   EXPECT_EQ(scheduler.run(costs.ns), 3);
-  const Order order = scheduler.order("the longest cost");
+  const Order order = scheduler.order({.kind = ReasonKind::best_ready});
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b c");
   EXPECT_EQ(order.sequence[0].stream.value, 0U);
   EXPECT_EQ(order.sequence[1].stream.value, 1U);
@@ -64,7 +64,7 @@ TEST(ListScheduler, NeverNeedsMoreMemoryThanTheLimitWhereTheProgramDoesNot) {
     std::vector<double> priority;
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(1000)));
     scheduler.run(priority);
-    const Order order = scheduler.order("x");
+    const Order order = scheduler.order({.kind = ReasonKind::best_ready});
     ASSERT_EQ(order.sequence.size(), graph->tasks().size());
     EXPECT_EQ(why_not_topological(*graph, tasks_of(order)), "");
     EXPECT_LE(liveness(*graph, tasks_of(order)).peak_bytes, program);

@@ -62,7 +62,8 @@ TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
     const Contending c = contending(seed);
     ListScheduler scheduler(*c.graph, c.costs, c.options);
     const double makespan = scheduler.run(upward_rank(*c.graph, c.costs.ns));
-    const double step = timetable_of(*c.graph, scheduler.order(""), c.costs, c.options).makespan;
+    const double step =
+        timetable_of(*c.graph, scheduler.order({.kind = ReasonKind::best_ready}), c.costs, c.options).makespan;
     EXPECT_NEAR(makespan, step, 1e-6 * step) << seed;
   }
 }
@@ -100,7 +101,7 @@ TEST(WithinLimit, AsksAgainUntilThePlanKeepsIt) {
     const auto order_under = [&](const PolicyOptions& options) {
       ListScheduler scheduler(*graph, costs, options);
       scheduler.run(upward_rank(*graph, costs.ns));
-      return scheduler.order("");
+      return scheduler.order({.kind = ReasonKind::best_ready});
     };
     const PolicyOptions options{.memory_limit = scratch(order_under({})) * 9 / 10};
     const LimitedOrder found = order_within_limit(*graph, options, order_under);

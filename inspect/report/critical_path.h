@@ -11,6 +11,6 @@ namespace weft {
 /// Indices into Recording::tasks, first to last. The last one ended last; before each stands what it started behind: of
 /// the tasks that it waits for and of those before it on its stream, the one that ended last. What other ranks did
 /// isn't known: a collective that waited for a peer looks long instead.
-std::vector<std::uint32_t> critical_chain(const Recording& recording, const RecordedStep& step);
+std::vector<std::uint32_t> critical_path(const Recording& recording, const RecordedStep& step);
 
 }  // namespace weft

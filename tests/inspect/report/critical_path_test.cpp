@@ -1,5 +1,5 @@
 // Which tasks a recorded step's length comes from.
-#include "inspect/report/critical_chain.h"
+#include "inspect/report/critical_path.h"
 
 #include <gtest/gtest.h>
 
@@ -17,35 +17,35 @@ struct Sample {
     step.times.push_back({begin, end});
     return static_cast<std::uint32_t>(recording.tasks.size() - 1);
   }
-  std::vector<std::uint32_t> chain() const { return critical_chain(recording, step); }
+  std::vector<std::uint32_t> chain() const { return critical_path(recording, step); }
 };
 
-TEST(CriticalChain, NoTasksHaveNone) {
+TEST(CriticalPath, NoTasksHaveNone) {
   EXPECT_TRUE(Sample().chain().empty());
 }
 
-TEST(CriticalChain, FollowsWhatEndedLast) {
+TEST(CriticalPath, FollowsWhatEndedLast) {
   Sample sample;
   const auto a = sample.add(0, 0, 10), b = sample.add(1, 0, 30), c = sample.add(0, 30, 40);
   sample.recording.edges = {{a, c}, {b, c}};
   EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b, c}));
 }
 
-TEST(CriticalChain, AStreamsOrderCountsAsAnEdge) {
+TEST(CriticalPath, AStreamsOrderCountsAsAnEdge) {
   Sample sample;
   const auto a = sample.add(0, 0, 10), b = sample.add(0, 10, 30), c = sample.add(0, 30, 35), d = sample.add(1, 0, 20);
   sample.recording.edges = {{a, c}, {d, c}};
   EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{a, b, c}));
 }
 
-TEST(CriticalChain, EdgesFromTheStepBeforeDontCount) {
+TEST(CriticalPath, EdgesFromTheStepBeforeDontCount) {
   Sample sample;
   const auto a = sample.add(0, 0, 10), b = sample.add(1, 10, 20);
   sample.recording.edges = {{a, b, EdgeKind::completes_before, EdgeReason::read_after_write, 1}};
   EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b}));
 }
 
-TEST(CriticalChain, TimesWithoutLengthMakeNoCircle) {
+TEST(CriticalPath, TimesWithoutLengthMakeNoCircle) {
   Sample sample;
   const auto a = sample.add(0, 5, 5), b = sample.add(0, 5, 5), c = sample.add(1, 5, 5);
   sample.recording.edges = {{a, b}, {b, c}, {c, a}};

@@ -1,4 +1,4 @@
-#include "runtime/execute/plan_together.h"
+#include "runtime/execute/agree_on_plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
 #include "runtime/plan/order.h"
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 
 namespace weft {
 namespace {
@@ -148,7 +148,7 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
   return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
 }
 
-std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
+std::shared_ptr<const Plan> agree_on_plan(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
                                           const PolicyOptions& options, const GemmTuning* tuning,
                                           std::span<const Rewrite> rewrites) {
   require_equal(world, graph->fingerprint(), *graph, "graph",

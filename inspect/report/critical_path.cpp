@@ -1,4 +1,4 @@
-#include "inspect/report/critical_chain.h"
+#include "inspect/report/critical_path.h"
 
 #include <algorithm>
 #include <tuple>
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-std::vector<std::uint32_t> critical_chain(const Recording& recording, const RecordedStep& step) {
+std::vector<std::uint32_t> critical_path(const Recording& recording, const RecordedStep& step) {
   const std::size_t tasks = recording.tasks.size();
   if (tasks == 0) return {};
   constexpr std::uint32_t kNone = UINT32_MAX;

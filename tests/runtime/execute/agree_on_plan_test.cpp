@@ -1,5 +1,5 @@
 // One plan on all ranks: rank 0 decides, and ranks that differ are told so, all of them.
-#include "runtime/execute/plan_together.h"
+#include "runtime/execute/agree_on_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +15,13 @@
 namespace weft {
 namespace {
 
-TEST(PlanTogether, RankZeroDecides) {
+TEST(AgreeOnPlan, RankZeroDecides) {
   const auto graph = testing::random_graph(3);
   // Each rank would order the tasks in another way if it were asked.
   std::vector<std::shared_ptr<const Plan>> plans(4);
   const int code = run_ranks(4, [&](World& world) {
     const testing::RandomPolicy policy(static_cast<std::uint64_t>(world.rank()) + 1);
-    plans[static_cast<std::size_t>(world.rank())] = plan_together(world, graph, policy, {.compute_streams = 2});
+    plans[static_cast<std::size_t>(world.rank())] = agree_on_plan(world, graph, policy, {.compute_streams = 2});
     return 0;
   });
   ASSERT_EQ(code, 0);
@@ -45,7 +45,7 @@ std::shared_ptr<const Graph> two_layers(std::int64_t second_size) {
   return toy.build();
 }
 
-TEST(PlanTogether, OtherGraphsAreRefusedOnEveryRankAndNamed) {
+TEST(AgreeOnPlan, OtherGraphsAreRefusedOnEveryRankAndNamed) {
   std::mutex mutex;
   std::vector<std::string> messages;
   std::ostringstream errors;
@@ -54,7 +54,7 @@ TEST(PlanTogether, OtherGraphsAreRefusedOnEveryRankAndNamed) {
       [&](World& world) {
         const auto graph = two_layers(world.rank() == 2 ? 63 : 64);
         try {
-          plan_together(world, graph, *make_policy("program"), {});
+          agree_on_plan(world, graph, *make_policy("program"), {});
           ADD_FAILURE();
         } catch (const RuntimeFault& fault) {
           const std::lock_guard lock(mutex);
@@ -76,7 +76,7 @@ TEST(PlanTogether, OtherGraphsAreRefusedOnEveryRankAndNamed) {
   }
 }
 
-TEST(PlanTogether, AGraphThatEndsEarlyIsNamedToo) {
+TEST(AgreeOnPlan, AGraphThatEndsEarlyIsNamedToo) {
   std::ostringstream errors;
   const int code = run_ranks(
       2,
@@ -85,7 +85,7 @@ TEST(PlanTogether, AGraphThatEndsEarlyIsNamedToo) {
         const View x = toy.tensor("x", 64, Role::parameter);
         toy.compute("a", {write(x)});
         if (world.rank() == 0) toy.compute("b", {read(x)});
-        plan_together(world, toy.build(), *make_policy("program"), {});
+        agree_on_plan(world, toy.build(), *make_policy("program"), {});
         return 0;
       },
       errors);
@@ -102,14 +102,14 @@ GemmTuning tuning_of(std::int64_t slice_rows) {
 }
 
 // Ranks that compute products in different ways get different bits.
-TEST(PlanTogether, OtherTablesOfProductsAreRefused) {
+TEST(AgreeOnPlan, OtherTablesOfProductsAreRefused) {
   const auto graph = two_layers(64);
   std::ostringstream errors;
   const int code = run_ranks(
       2,
       [&](World& world) {
         const GemmTuning tuning = tuning_of(world.rank() == 0 ? 64 : 32);
-        plan_together(world, graph, *make_policy("program"), {}, &tuning);
+        agree_on_plan(world, graph, *make_policy("program"), {}, &tuning);
         return 0;
       },
       errors);
@@ -119,14 +119,14 @@ TEST(PlanTogether, OtherTablesOfProductsAreRefused) {
   }
 }
 
-TEST(PlanTogether, TheTableOfProductsIsPartOfTheFingerprint) {
+TEST(AgreeOnPlan, TheTableOfProductsIsPartOfTheFingerprint) {
   const auto graph = two_layers(64);
   std::vector<std::uint64_t> fingerprints;
   run_ranks(1, [&](World& world) {
     const GemmTuning empty, first = tuning_of(64), second = tuning_of(32);
     for (const GemmTuning* tuning :
          std::initializer_list<const GemmTuning*>{nullptr, &empty, &first, &first, &second}) {
-      fingerprints.push_back(plan_together(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+      fingerprints.push_back(agree_on_plan(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
     }
     return 0;
   });
@@ -138,13 +138,13 @@ TEST(PlanTogether, TheTableOfProductsIsPartOfTheFingerprint) {
 }
 
 // Whichever unit it is: ranks may have different ones as their widest.
-TEST(PlanTogether, WhatMultipliesBf16IsPartOfTheFingerprint) {
+TEST(AgreeOnPlan, WhatMultipliesBf16IsPartOfTheFingerprint) {
   const auto graph = two_layers(64);
   std::set<std::uint64_t> fingerprints;
   run_ranks(1, [&](World& world) {
     const GemmTuning none, floats({}, PackedUnit::f32), pairs({}, PackedUnit::pairs);
     for (const GemmTuning* tuning : {&none, &floats, &pairs, &pairs}) {
-      fingerprints.insert(plan_together(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+      fingerprints.insert(agree_on_plan(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
     }
     return 0;
   });
@@ -162,7 +162,7 @@ class Backwards final : public Policy {
   }
 };
 
-TEST(PlanTogether, ABadOrderIsRefusedOnEveryRank) {
+TEST(AgreeOnPlan, ABadOrderIsRefusedOnEveryRank) {
   testing::ToyGraph toy;
   const View x = toy.tensor("x", 64);
   toy.compute("a", {write(x)});
@@ -170,7 +170,7 @@ TEST(PlanTogether, ABadOrderIsRefusedOnEveryRank) {
   const auto graph = toy.build();
   std::atomic<int> refused{0};
   const int code = run_ranks(3, [&](World& world) {
-    EXPECT_THROW(plan_together(world, graph, Backwards(), {}), std::logic_error);
+    EXPECT_THROW(agree_on_plan(world, graph, Backwards(), {}), std::logic_error);
     ++refused;
     return 0;
   });
@@ -178,11 +178,11 @@ TEST(PlanTogether, ABadOrderIsRefusedOnEveryRank) {
   EXPECT_EQ(refused, 3);
 }
 
-TEST(PlanTogether, ABadOptionIsAUserErrorOnEveryRank) {
+TEST(AgreeOnPlan, ABadOptionIsAUserErrorOnEveryRank) {
   const auto graph = two_layers(64);
   std::atomic<int> refused{0};
   const int code = run_ranks(3, [&](World& world) {
-    EXPECT_THROW(plan_together(world, graph, *make_policy("program"), {.compute_streams = 0}), UserError);
+    EXPECT_THROW(agree_on_plan(world, graph, *make_policy("program"), {.compute_streams = 0}), UserError);
     ++refused;
     return 0;
   });

@@ -1,5 +1,5 @@
-// Which neighbours may be merged: one kind, no order and no bytes between them.
-#include "runtime/execute/device/neighbours.h"
+// Which tasks side by side may be fused: one kind, no order and no bytes between them.
+#include "runtime/execute/device/horizontal_fusion.h"
 
 #include <gtest/gtest.h>
 
@@ -8,35 +8,35 @@ namespace {
 
 const std::byte kMemory[1000] = {};
 
-Neighbour entry(std::size_t kind, std::int64_t reads, std::int64_t writes) {
+FusionCandidate entry(std::size_t kind, std::int64_t reads, std::int64_t writes) {
   return {kind, false, false, {{{kMemory + reads, 1, 10, 10}, false}, {{kMemory + writes, 1, 10, 10}, true}}};
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> runs(const std::vector<Neighbour>& entries) {
+std::vector<std::pair<std::size_t, std::size_t>> runs(const std::vector<FusionCandidate>& entries) {
   std::vector<std::pair<std::size_t, std::size_t>> result;
-  for (const NeighbourRun& run : runs_of_neighbours(entries)) result.emplace_back(run.begin, run.end);
+  for (const FusibleRun& run : fusible_runs(entries)) result.emplace_back(run.begin, run.end);
   return result;
 }
 
 using Runs = std::vector<std::pair<std::size_t, std::size_t>>;
 
-TEST(Neighbours, OfOneKindAreRuns) {
+TEST(HorizontalFusion, OfOneKindAreRuns) {
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 0, 20), entry(2, 0, 30), entry(1, 0, 40), entry(1, 0, 50)}),
             (Runs{{0, 2}, {3, 5}}));
   EXPECT_EQ(runs({entry(1, 0, 10)}), Runs{});
   EXPECT_EQ(runs({}), Runs{});
 }
 
-TEST(Neighbours, OnlyTheFirstWaits) {
-  std::vector<Neighbour> entries = {entry(1, 0, 10), entry(1, 0, 20), entry(1, 0, 30)};
+TEST(HorizontalFusion, OnlyTheFirstWaits) {
+  std::vector<FusionCandidate> entries = {entry(1, 0, 10), entry(1, 0, 20), entry(1, 0, 30)};
   entries[0].waits = true;
   EXPECT_EQ(runs(entries), (Runs{{0, 3}}));
   entries[1].waits = true;
   EXPECT_EQ(runs(entries), (Runs{{1, 3}}));
 }
 
-TEST(Neighbours, OnlyTheLastSignals) {
-  std::vector<Neighbour> entries = {entry(1, 0, 10), entry(1, 0, 20), entry(1, 0, 30)};
+TEST(HorizontalFusion, OnlyTheLastSignals) {
+  std::vector<FusionCandidate> entries = {entry(1, 0, 10), entry(1, 0, 20), entry(1, 0, 30)};
   entries[2].signals = true;
   EXPECT_EQ(runs(entries), (Runs{{0, 3}}));
   entries[1].signals = true;
@@ -44,7 +44,7 @@ TEST(Neighbours, OnlyTheLastSignals) {
 }
 
 // One reads what was there before the other's tensor took the place: no edge of the graph says so.
-TEST(Neighbours, SharedBytesKeepTheirOrder) {
+TEST(HorizontalFusion, SharedBytesKeepTheirOrder) {
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 100, 5)}), Runs{});
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 15, 30)}), Runs{});
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 30, 15)}), Runs{});

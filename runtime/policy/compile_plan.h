@@ -18,7 +18,7 @@ std::vector<Rewrite> rewrites_of(const std::shared_ptr<const Graph>& graph, cons
                                  const PolicyOptions& options, std::span<const Rewrite> chosen);
 
 /// The plan of the rewritten graph, unchecked. Throws what the policy and make_plan throw.
-Plan plan_alone(std::shared_ptr<const Graph> graph, const Policy& policy, const PolicyOptions& options = {},
-                std::span<const Rewrite> chosen = {});
+Plan compile_plan(std::shared_ptr<const Graph> graph, const Policy& policy, const PolicyOptions& options = {},
+                  std::span<const Rewrite> chosen = {});
 
 }  // namespace weft

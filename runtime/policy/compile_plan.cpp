@@ -1,4 +1,4 @@
-#include "runtime/policy/plan_alone.h"
+#include "runtime/policy/compile_plan.h"
 
 #include <algorithm>
 #include <optional>
@@ -26,8 +26,8 @@ std::vector<Rewrite> rewrites_of(const std::shared_ptr<const Graph>& graph, cons
   return all;
 }
 
-Plan plan_alone(std::shared_ptr<const Graph> graph, const Policy& policy, const PolicyOptions& options,
-                std::span<const Rewrite> chosen) {
+Plan compile_plan(std::shared_ptr<const Graph> graph, const Policy& policy, const PolicyOptions& options,
+                  std::span<const Rewrite> chosen) {
   graph = rewrite(graph, rewrites_of(graph, policy, options, chosen), options.weight_layouts);
   const Order order = policy.order(*graph, options);
   return make_plan(std::move(graph), order, policy.name());

@@ -22,7 +22,7 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
 /// schedules. A table of tuned products becomes part of the plan's fingerprint. Throws on every rank: RuntimeFault when
 /// the graphs differ (ranks started with different configurations), the tables or the orders of collectives do, naming
 /// rank and first difference, and when the checker refuses the plan; UserError when the policy refuses its options.
-std::shared_ptr<const Plan> plan_together(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
+std::shared_ptr<const Plan> agree_on_plan(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
                                           const PolicyOptions& options, const GemmTuning* tuning = nullptr,
                                           std::span<const Rewrite> rewrites = {});
 

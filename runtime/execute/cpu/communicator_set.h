@@ -1,0 +1,30 @@
+// What one rank talks through: a communicator for each channel of its plans.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/grid.h"
+#include "runtime/comm/communicator.h"
+
+namespace weft {
+
+/// The communicators of one rank, by channel; null where the plan's graph has no collective.
+class CommunicatorSet {
+ public:
+  /// One group a channel, by group_color(). Collective over the world: every rank makes the same channels in the same
+  /// order.
+  CommunicatorSet(World& world, std::span<const Channel> channels, const Grid& grid);
+  /// Every group is the world.
+  CommunicatorSet(World& world, std::span<const Channel> channels);
+  Communicator* on(Channel channel) const { return communicators_[static_cast<std::size_t>(channel)].get(); }
+
+ private:
+  CommunicatorSet(World& world, std::span<const Channel> channels, const std::function<std::int64_t(Channel)>& color);
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+};
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+// Where the tensors of one rank's plans lie in host memory.
+#pragma once
+
+#include <cstdint>
+
+#include "base/buffer.h"
+#include "kernels/cpu/gemm/matrix.h"
+#include "runtime/execute/state.h"
+#include "runtime/execute/task_arguments.h"
+#include "runtime/plan/plan.h"
+
+namespace weft {
+
+/// The state, and the one arena that the plans take turns in.
+class CpuMemory {
+ public:
+  explicit CpuMemory(const State& state) : state_(state) {}
+  /// Once, before the first matrix().
+  void allocate(std::int64_t arena_bytes) { arena_ = Buffer(arena_bytes); }
+  cpu::Matrix matrix(const Plan& plan, const View& view) const {
+    const Tensor& tensor = plan.graph->tensor(view.tensor);
+    const std::int64_t offset = plan.offset[view.tensor.index()];
+    return matrix_of(*plan.graph, view, is_state(tensor.role) ? state_.data(tensor.name) : arena_.data() + offset);
+  }
+
+ private:
+  const State& state_;
+  Buffer arena_;
+};
+
+}  // namespace weft

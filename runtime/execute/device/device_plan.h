@@ -1,0 +1,60 @@
+// A plan that a team has loaded: its entries ready to be enqueued, what travels with a run, and its last traces.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/device/access_log.h"
+#include "runtime/execute/device/device.h"
+#include "runtime/execute/device/transfers.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/trace.h"
+
+namespace weft {
+
+/// An entry of a plan, ready to be enqueued.
+struct DeviceStep {
+  StreamId stream;
+  std::uint32_t entry = 0;
+  std::unique_ptr<DeviceTask> task;  // of a computation
+  CollectiveCall call{};             // of a collective
+  std::vector<DeviceEvent> waits;
+  DeviceEvent signal;          // invalid: no other stream waits
+  DeviceEvent mark;            // stands behind a task without a signal, so that one sees how far a long step is
+  std::vector<Touch> touches;  // of a computation, while the plan is prepared
+  // Of tasks side by side on a stream that the device runs as one: the first has the fused task, whose part the others
+  // are.
+  std::unique_ptr<DeviceTask> fused;
+  DeviceEvent fused_signal;  // of the last of them
+  bool part_of_fused = false;
+};
+
+struct DevicePlan {
+  std::shared_ptr<const Plan> plan;
+  std::vector<DeviceStep> steps;  // in the plan's sequence
+  Transfers transfers;
+  std::vector<StepTrace> traces;  // the kept ones, oldest first
+  std::int64_t runs = 0, last_step_ns = 0;
+  bool long_steps = false;           // settled behind the second run
+  std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
+};
+
+/// Lets the device run tasks that stand side by side on a stream as one, where it has one that is faster.
+void fuse_horizontally(DevicePlan& loaded, Device& device);
+
+/// The events of a traced step: when it began and ended, and two of each entry, in the plan's sequence.
+struct TimedStep {
+  std::int64_t step = 0;   // its number, for the trace
+  std::int64_t begin = 0;  // steady nanoseconds
+  DeviceEvent begin_time, end_time;
+  std::span<const DeviceEvent> of_entries;
+};
+
+/// Adds the trace of a step that the device has ended; at most `kept` are kept.
+void keep_trace(DevicePlan& loaded, Device& device, const TimedStep& timed, std::int64_t kept);
+
+}  // namespace weft

@@ -1,0 +1,62 @@
+// What a watchdog sees of a team's steps, from any thread, while one thread enqueues them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runtime/execute/device/step_marks.h"
+#include "runtime/execute/executor.h"
+
+namespace weft {
+
+/// Of steady_clock, in nanoseconds.
+std::int64_t steady_now();
+
+/// The step that is running, told by its marks; one captured graph has none, and is given time instead.
+class StepWatch {
+ public:
+  /// What is recorded of the step being enqueued: nothing of a capture, whose events never pass; signals, which stand
+  /// there in any case; and marks where the step may take long enough for somebody to ask.
+  enum class Marking : std::uint8_t { none, signals, all };
+
+  explicit StepWatch(Device& device) : marks_(device) {}
+
+  void add_stream(DeviceStream stream, std::size_t rank, std::string name) {
+    marks_.add_stream(stream, rank, std::move(name));
+  }
+  /// What the last step left is forgotten, and events are marked as `marking` says.
+  void clear(Marking marking) {
+    marks_.clear();
+    marking_ = marking;
+  }
+  bool marks_all() const { return marking_ == Marking::all; }
+  void mark(DeviceStream stream, DeviceEvent event, std::string_view task) {
+    if (marking_ != Marking::none) marks_.add(stream, event, task);
+  }
+
+  /// The host came to a step at `now`; `replay_due`: when a replayed one should long be over, 0 for another.
+  void begin(std::int64_t now, std::int64_t replay_due);
+  /// A step is finished, the last one if no other is under way.
+  void finish(bool last);
+  /// No step goes on.
+  void stop() { running_.store(false, std::memory_order_release); }
+
+  ExecutorStatus status();
+  std::string describe(std::size_t rank);
+
+ private:
+  StepMarks marks_;
+  Marking marking_ = Marking::none;
+  std::atomic<std::int64_t> begun_at_{0};  // of the step that is running, steady nanoseconds
+  std::atomic<std::int64_t> replay_due_at_{
+      0};  // when a replayed step, which has no marks, should long be over; 0: none
+  std::atomic<std::uint64_t> looks_at_replay_{0};
+  std::atomic<bool> running_{false};
+  std::atomic<std::uint64_t> completed_{0};
+};
+
+}  // namespace weft

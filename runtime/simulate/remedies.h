@@ -1,0 +1,37 @@
+// What would hide an exposed collective: changes of the order, each simulated.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/simulate/exposed_collective.h"
+
+namespace weft {
+
+/// Of one problem and its report, which must outlive it.
+class Remedies {
+ public:
+  Remedies(const PlanningProblem& problem, const PlanReport& report);
+
+  /// Fills in the collective's remedies.
+  void find(const SimulatedStep& step, ExposedCollective& exposed) const;
+  /// The exact rewrites of the whole graph under the same policy, by falling gain.
+  std::vector<Remedy> rewrites() const;
+
+ private:
+  using Tried = std::vector<std::vector<Placement>>;
+
+  void issue_at_once(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
+  void pass_queue(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
+  /// Computations that don't need the collective go ahead of the first one that does, as many as it takes to hide it.
+  void compute_first(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
+  void lift_the_limit(ExposedCollective& exposed) const;
+  void cost_nothing(ExposedCollective& exposed) const;
+  void try_order(const Order& order, std::string what, ExposedCollective& exposed, Tried& tried) const;
+
+  const PlanningProblem& problem_;
+  const PlanReport& report_;
+  SimulationOptions options_;
+};
+
+}  // namespace weft

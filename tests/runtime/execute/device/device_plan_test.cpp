@@ -1,0 +1,95 @@
+// A loaded plan's fused tasks and kept traces.
+#include "runtime/execute/device/device_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/policy/compile_plan.h"
+#include "tests/runtime/execute/device/fake_device.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft {
+namespace {
+
+/// Three independent tasks of one stream, prepared on a fake device.
+class ThreeTasks : public ::testing::Test {
+ protected:
+  ThreeTasks() {
+    testing::ToyGraph toy;
+    for (const std::string name : {"a", "b", "c"}) {
+      const View from = toy.tensor("from_" + name, 1, Role::parameter),
+                 to = toy.tensor("to_" + name, 1, Role::parameter);
+      toy.compute(name, {read(from), read(from), write(to)});
+    }
+    loaded_.plan = std::make_shared<const Plan>(compile_plan(toy.build(), *make_policy("program")));
+    const Graph& graph = *loaded_.plan->graph;
+    for (std::uint32_t entry = 0; entry < 3; ++entry) {
+      const Task& task = graph.task(loaded_.plan->sequence[entry]);
+      std::vector<cpu::Matrix> arguments;
+      for (const Access& access : task.accesses) {
+        arguments.push_back({&memory_[access.view.tensor.index()], 1, 1, 1, DType::f32});
+      }
+      DeviceStep& step = loaded_.steps.emplace_back();
+      step.stream = StreamId(std::size_t{0});
+      step.entry = entry;
+      step.touches = touches_of(task, arguments);
+      step.task = device_->prepare(graph, task, std::move(arguments));
+    }
+  }
+  std::vector<float> memory_ = std::vector<float>(6);
+  std::unique_ptr<FakeDevice> device_ = make_fake_device();
+  DevicePlan loaded_;
+};
+
+TEST_F(ThreeTasks, RunAsOne) {
+  loaded_.steps[2].signal = device_->add_event(false);
+  fuse_horizontally(loaded_, *device_);
+  EXPECT_NE(loaded_.steps[0].fused, nullptr);
+  EXPECT_FALSE(loaded_.steps[0].part_of_fused);
+  EXPECT_TRUE(loaded_.steps[1].part_of_fused);
+  EXPECT_TRUE(loaded_.steps[2].part_of_fused);
+  EXPECT_EQ(loaded_.steps[0].fused_signal, loaded_.steps[2].signal);
+  EXPECT_TRUE(loaded_.steps[1].touches.empty());
+}
+
+TEST_F(ThreeTasks, ATaskThatWaitsBeginsAnew) {
+  loaded_.steps[1].waits.push_back(device_->add_event(false));
+  fuse_horizontally(loaded_, *device_);
+  EXPECT_EQ(loaded_.steps[0].fused, nullptr);
+  EXPECT_NE(loaded_.steps[1].fused, nullptr);
+  EXPECT_FALSE(loaded_.steps[1].part_of_fused);
+  EXPECT_TRUE(loaded_.steps[2].part_of_fused);
+}
+
+TEST_F(ThreeTasks, TheLastTracesAreKept) {
+  const DeviceStream stream = device_->add_stream("compute0", StreamPriority::normal);
+  const DeviceEvent begin = device_->add_event(true), end = device_->add_event(true);
+  std::vector<DeviceEvent> events;
+  for (int i = 0; i < 6; ++i) events.push_back(device_->add_event(true));
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    device_->record(begin, stream);
+    for (const DeviceEvent event : events) device_->record(event, stream);
+    device_->record(end, stream);
+    device_->synchronize(stream);
+    keep_trace(loaded_, *device_, {step, 1000 * step, begin, end, events}, 2);
+  }
+  ASSERT_EQ(loaded_.traces.size(), 2U);
+  EXPECT_EQ(loaded_.traces[0].step, 2);
+  const StepTrace& last = loaded_.traces[1];
+  EXPECT_EQ(last.step, 3);
+  EXPECT_EQ(last.begin, 3000);
+  std::int64_t until = last.begin;
+  for (const TaskTime& time : last.times.at(0)) {
+    EXPECT_LE(until, time.begin);
+    EXPECT_LE(time.begin, time.end);
+    until = time.end;
+  }
+  EXPECT_LE(until, last.end);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,70 @@
+// What a watchdog is told of a team's step, with marks and of a captured graph.
+#include "runtime/execute/device/step_watch.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime/execute/device/fake_device.h"
+
+namespace weft {
+namespace {
+
+using Marking = StepWatch::Marking;
+
+class StepWatchTest : public ::testing::Test {
+ protected:
+  StepWatchTest() { watch_.add_stream(stream_, 0, "compute0"); }
+  void mark(std::string_view task) {
+    const DeviceEvent event = device_->add_event(false);
+    device_->record(event, stream_);
+    watch_.mark(stream_, event, task);
+  }
+  std::unique_ptr<FakeDevice> device_ = make_fake_device();
+  StepWatch watch_{*device_};
+  DeviceStream stream_ = device_->add_stream("compute0", StreamPriority::normal);
+};
+
+TEST_F(StepWatchTest, StepsBeginAndFinish) {
+  EXPECT_FALSE(watch_.status().running);
+  EXPECT_EQ(watch_.describe(0), "between steps");
+  watch_.begin(steady_now(), 0);
+  watch_.begin(steady_now(), 0);
+  EXPECT_TRUE(watch_.status().running);
+  EXPECT_EQ(watch_.describe(0), "the device is running a step, for 0.0 s");
+  watch_.finish(false);
+  EXPECT_TRUE(watch_.status().running);
+  EXPECT_EQ(watch_.status().completed, 1U);
+  watch_.finish(true);
+  EXPECT_FALSE(watch_.status().running);
+  EXPECT_EQ(watch_.status().completed, 2U);
+}
+
+TEST_F(StepWatchTest, MarksCountAsProgressUnlessNoneAreMade) {
+  watch_.begin(steady_now(), 0);
+  watch_.clear(Marking::none);
+  EXPECT_FALSE(watch_.marks_all());
+  mark("a");
+  device_->synchronize(stream_);
+  EXPECT_EQ(watch_.status().completed, 0U);
+  watch_.clear(Marking::signals);
+  EXPECT_FALSE(watch_.marks_all());
+  mark("b");
+  device_->synchronize(stream_);
+  EXPECT_EQ(watch_.status().completed, 1U);
+  watch_.clear(Marking::all);
+  EXPECT_TRUE(watch_.marks_all());
+  mark("c");
+  EXPECT_EQ(watch_.describe(0), "the device is running a step, for 0.0 s; compute0 is not yet behind 'c'");
+}
+
+// Every look at it counts as progress until it is due.
+TEST_F(StepWatchTest, AReplayedStepIsGivenTime) {
+  watch_.begin(steady_now(), steady_now() + 3'600'000'000'000);
+  const std::uint64_t first = watch_.status().completed, second = watch_.status().completed;
+  EXPECT_LT(first, second);
+  EXPECT_EQ(watch_.describe(0), "the device is running a step, for 0.0 s, as one captured graph");
+  watch_.begin(steady_now(), 1);
+  EXPECT_EQ(watch_.status().completed, second);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,140 @@
+// The texts of reasons, which plan files and traces hold, and the way back from a text.
+#include "runtime/plan/reason.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace weft {
+namespace {
+
+const std::vector<std::pair<Reason, std::string>>& known() {
+  using Kind = ReasonKind;
+  const Selection shortest{
+      .order = "anneal from lhs:rules=memory+communication+critical", .orders = 13, .makespan_ns = 1'234'000};
+  const Selection least{.order = "fsdp", .orders = 13, .memory_limit = 4096, .makespan_ns = 2'000};
+  static const std::vector<std::pair<Reason, std::string>> texts = {
+      {{.kind = Kind::program_order}, "program order"},
+      {{.kind = Kind::in_place}, "issued in place, waited for where its result is used"},
+      {{.kind = Kind::weight_gradient}, "weight gradient: off the chain of input gradients"},
+      {{.kind = Kind::bias_gradient}, "bias gradient: off the chain of input gradients"},
+      {{.kind = Kind::embedding_gradient}, "embedding gradient: off the chain of input gradients"},
+      {{.kind = Kind::gathered_no_earlier, .numbers = {3}}, "gathered no earlier than 3 layers ahead of its use"},
+      {{.kind = Kind::blocking}, "blocking: no computation runs while a collective does"},
+      {{.kind = Kind::drawn, .numbers = {UINT64_MAX}}, "drawn from the ready tasks with seed 18446744073709551615"},
+      {{.kind = Kind::axonn_blocking}, "blocking: the next task waits for it"},
+      {{.kind = Kind::axonn_reduced}, "oar: waited for behind the same layer's weight gradient"},
+      {{.kind = Kind::axonn_scattered}, "ors: waited for at the end of the backward pass"},
+      {{.kind = Kind::axonn_gathered_next},
+       "oag: issued when the weight gathered before it is used first, waited for by its own reader"},
+      {{.kind = Kind::axonn_gathered, .numbers = {4}},
+       "oag: issued when the weight 4 gathers before it is used first, waited for by its own reader"},
+      {{.kind = Kind::axonn_data}, "data axis: behind the backward pass, blocking"},
+      {{.kind = Kind::bucket, .numbers = {2, 7, 31, 26'345'472}},
+       "bucket 2 of 7 (31 gradients, 25.12 MiB): issued when its last is ready"},
+      {{.kind = Kind::gathered_ahead, .numbers = {1, 2}},
+       "gathered ahead: 1 layers in the forward, 2 in the backward pass"},
+      {{.kind = Kind::gathered_after, .numbers = {1}}, "gathered 1 layers ahead, behind that layer's gradients"},
+      {{.kind = Kind::limiter, .numbers = {2}}, "limiter: at most 2 layers are gathered and not passed yet"},
+      {{.kind = Kind::reduced_after}, "gradient reduced behind the rest of the backward pass"},
+      {{.kind = Kind::only_ready}, "the only task of its stream that could start"},
+      {{.kind = Kind::held_for_memory}, "held back until memory was free: the forecast was above the limit"},
+      {{.kind = Kind::above_memory_limit}, "above the memory limit: nothing fits, and this comes first in the program"},
+      {{.kind = Kind::best_ready}, "of the ready tasks the one with the longest path to the end of the step"},
+      {{.kind = Kind::best_ready,
+        .priority = Priority::annealed_critical_path,
+        .numbers = {500},
+        .ns = {12'345'000, 9'000}},
+       "of the ready tasks the one with the largest priority, as found in 500 moves from critical-path swept (12.345 → "
+       "0.009 ms)"},
+      {{.kind = Kind::best_ready, .priority = Priority::swept},
+       "of the ready tasks the one with the largest priority, as found by sweeps"},
+      {{.kind = Kind::best_ready, .priority = Priority::swept_after_search},
+       "of the ready tasks the one with the largest priority, as found by sweeps behind the search"},
+      {{.kind = Kind::tied_ready, .priority = Priority::annealed, .numbers = {600}},
+       "program order, among ready tasks that are equal by the largest priority, as found in 600 moves"},
+      {{.kind = Kind::rule_memory}, "memory: above half of the limit, it leaves the fewest bytes alive"},
+      {{.kind = Kind::rule_release}, "release: it completes the inputs of the longest collectives"},
+      {{.kind = Kind::rule_near}, "near: the shortest way to the next collective leads through it"},
+      {{.kind = Kind::rule_communication}, "communication: the most communication lies on a path behind it"},
+      {{.kind = Kind::rule_hide}, "hide: its length is closest to what is left of the running collectives"},
+      {{.kind = Kind::rule_critical}, "critical: the longest path to the end of the step leads through it"},
+      {{.kind = Kind::rule_unlock}, "unlock: it makes the most tasks ready"},
+      {{.kind = Kind::rule_consumer}, "consumer: its result is read first in the program"},
+      {{.kind = Kind::rule_less_memory}, "less-memory: it leaves the fewest bytes alive"},
+      {{.kind = Kind::rule_program}, "program: no other rule tells it from the others, and it comes first"},
+      {{.kind = Kind::not_given}, "the library gives no reason"},
+      {{.kind = Kind::other, .text = "because it is first"}, "because it is first"},
+      {{.kind = Kind::rule_unlock, .selection = shortest},
+       "anneal from lhs:rules=memory+communication+critical (the shortest of 13 orders, 1.234 ms): unlock: it makes "
+       "the most tasks ready"},
+      {{.kind = Kind::limiter, .numbers = {2}, .selection = least},
+       "fsdp (no order keeps the limit of 4096 bytes; of 13 this one takes the least, 0.002 ms): limiter: at most 2 "
+       "layers are gathered and not passed yet"},
+  };
+  return texts;
+}
+
+TEST(Reason, TheTextsOfAllKinds) {
+  std::set<ReasonKind> kinds;
+  for (const auto& [reason, text] : known()) {
+    EXPECT_EQ(to_string(reason), text);
+    kinds.insert(reason.kind);
+  }
+  EXPECT_EQ(kinds.size(), static_cast<std::size_t>(ReasonKind::other) + 1);
+}
+
+// Plan files hold texts.
+TEST(Reason, ATextIsReadAsTheKindThatMakesIt) {
+  for (const auto& [reason, text] : known()) {
+    const Reason read = parse_reason(text);
+    EXPECT_EQ(read.kind, reason.kind) << text;
+    EXPECT_EQ(read.priority, reason.priority) << text;
+    EXPECT_EQ(to_string(read), text);
+    EXPECT_EQ(read.selection.has_value(), reason.selection.has_value()) << text;
+    for (std::size_t i = 0; i < reason.ns.size(); ++i) EXPECT_NEAR(read.ns[i], reason.ns[i], 500) << text;
+    if (reason.kind != ReasonKind::bucket) {
+      EXPECT_EQ(read.numbers, reason.numbers) << text;
+    }
+  }
+  const Reason bucket = parse_reason("bucket 2 of 7 (31 gradients, 25.12 MiB): issued when its last is ready");
+  EXPECT_EQ(bucket.numbers[2], 31U);
+  EXPECT_NEAR(static_cast<double>(bucket.numbers[3]), 25.12 * (1 << 20), 1);
+}
+
+// Whatever it is, it comes out as it went in.
+TEST(Reason, OtherTextsAreKept) {
+  for (const std::string text :
+       {"", " ", "program order ", "Program order", "limiter: at most 02 layers are gathered and not passed yet",
+        "limiter: at most -2 layers are gathered and not passed yet",
+        "limiter: at most 99999999999999999999 layers are gathered and not passed yet",
+        "limiter: at most  layers are gathered and not passed yet", "limiter: at most 2",
+        "bucket 2 of 7 (31 gradients, 1e3 MiB): issued when its last is ready",
+        "bucket 2 of 7 (31 gradients, 25.1 MiB): issued when its last is ready", "of the ready tasks the one with ",
+        "of the ready tasks the one with luck", "{}", "{", "held for memory",
+        "fsdp (the shortest of 13 orders, 0.1 ms): unlock: it makes the most tasks ready",
+        "fsdp (the shortest of 13 orders", "fsdp (the shortest of x orders, 0.000 ms): program order"}) {
+    const Reason read = parse_reason(text);
+    EXPECT_EQ(read.kind, ReasonKind::other) << text;
+    EXPECT_EQ(to_string(read), text);
+  }
+  const Reason selected = parse_reason("mine (the shortest of 2 orders, 1.000 ms): luck");
+  EXPECT_EQ(selected.kind, ReasonKind::other);
+  EXPECT_EQ(selected.text, "luck");
+  EXPECT_EQ(selected.selection, (Selection{.order = "mine", .orders = 2, .makespan_ns = 1e6}));
+}
+
+TEST(Reason, WhatWaitsForMemory) {
+  EXPECT_TRUE(is_for_memory({.kind = ReasonKind::held_for_memory}));
+  EXPECT_TRUE(is_for_memory({.kind = ReasonKind::above_memory_limit}));
+  EXPECT_TRUE(is_for_memory({.kind = ReasonKind::limiter}));
+  EXPECT_TRUE(is_for_memory({.kind = ReasonKind::rule_memory}));
+  EXPECT_TRUE(is_for_memory({.kind = ReasonKind::rule_less_memory}));
+  EXPECT_FALSE(is_for_memory({.kind = ReasonKind::rule_consumer}));
+  EXPECT_FALSE(is_for_memory({.kind = ReasonKind::other, .text = "memory"}));
+}
+
+}  // namespace
+}  // namespace weft

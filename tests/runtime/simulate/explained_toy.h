@@ -1,0 +1,88 @@
+// Steps to explain: graphs small enough to simulate by hand, with times in microseconds, and what tests read off an
+// explanation.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/simulate/explain.h"
+#include "tests/runtime/priced_toy.h"
+
+namespace weft::testing {
+
+inline constexpr double kUs = 1000;
+
+inline std::map<std::string, double> us(std::map<std::string, double> prices) {
+  for (auto& [name, ns] : prices) ns *= kUs;
+  return prices;
+}
+
+inline const ExplainOptions kNoRewrites{"", 1000, 8, false};
+
+inline const ExposedCollective& found(const Explanation& explanation, const Graph& graph, const std::string& task) {
+  for (const ExposedCollective& exposed : explanation.collectives) {
+    if (graph.task(exposed.task).name == task) return exposed;
+  }
+  ADD_FAILURE() << task << " isn't exposed";
+  return explanation.collectives.front();
+}
+
+/// "what: gain" of every remedy, in microseconds.
+inline std::vector<std::string> remedies_of(const ExposedCollective& exposed) {
+  std::vector<std::string> remedies;
+  for (const Remedy& remedy : exposed.remedies) {
+    remedies.push_back(remedy.what + ": " + std::to_string(std::lround(remedy.gain_ns / kUs)));
+  }
+  return remedies;
+}
+
+/// What a path's pieces last must be what the step lasts.
+inline void expect_whole(const Explanation& explanation, const PlanReport& report) {
+  double sum = 0;
+  for (const PathPiece& piece : explanation.path) sum += piece.ns;
+  EXPECT_NEAR(sum, report.step_ns(), 1);
+}
+
+/// Per layer and micro-batch a computation, a collective of its result, and a computation that waits for that; at last
+/// the same without number.
+struct Layers {
+  Layers() {
+    ToyGraph toy;
+    std::map<std::string, double> prices;
+    std::vector<std::pair<std::string, std::string>> order;
+    for (const std::string mb : {"mb0", "mb1"}) {
+      for (const std::string layer : {"L0", "L1", "L11"}) {
+        const std::string name = mb + "." + layer + ".up";
+        const View p = toy.tensor(name, 8);
+        toy.compute(name, {write(p)});
+        toy.collective(name + ".reduce", Channel::data, {read_write(p)});
+        toy.compute(name + ".use", {read(p)});
+        prices[name] = prices[name + ".use"] = 1;
+        prices[name + ".reduce"] = layer == "L1" && mb == "mb1" ? 9 : 4;
+        order.insert(order.end(), {{name, "compute0"}, {name + ".reduce", "data"}, {name + ".use", "compute0"}});
+      }
+    }
+    const View n = toy.tensor("n", 8);
+    toy.compute("L2norm", {write(n)});
+    toy.collective("L2norm.reduce", Channel::x, {read_write(n)});
+    toy.compute("L2norm.use", {read(n)});
+    prices["L2norm"] = prices["L2norm.use"] = 1;
+    prices["L2norm.reduce"] = 50;
+    order.insert(order.end(), {{"L2norm", "compute0"}, {"L2norm.reduce", "x"}, {"L2norm.use", "compute0"}});
+    graph = toy.build();
+    problem = problem_of(graph, us(prices));
+    problem.grid.x = 2;
+    report = report_of(problem, order_of(*graph, 1, order));
+  }
+  std::shared_ptr<const Graph> graph;
+  PlanningProblem problem;
+  PlanReport report;
+};
+
+}  // namespace weft::testing

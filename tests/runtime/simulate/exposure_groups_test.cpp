@@ -1,0 +1,47 @@
+// Collectives that differ in layer and micro-batch are one group.
+#include "runtime/simulate/exposure_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/runtime/simulate/explained_toy.h"
+
+namespace weft {
+namespace {
+
+using testing::kNoRewrites;
+using testing::kUs;
+using testing::Layers;
+
+TEST(ExposureGroups, GroupsWhatDiffersInLayerAndMicroBatchAlone) {
+  const Layers layers;
+  const Explanation explanation = explain(layers.problem, layers.report, kNoRewrites);
+  ASSERT_EQ(explanation.collectives.size(), 7U);
+  double sum = 0;
+  std::set<std::size_t> members;
+  for (const ExposureGroup& group : explanation.groups) {
+    double exposed = 0;
+    for (const std::size_t i : group.members) {
+      const ExposedCollective& member = explanation.collectives[i];
+      EXPECT_EQ(member.cause, explanation.collectives[group.members.front()].cause);
+      EXPECT_LE(member.exposed_ns, explanation.collectives[group.members.front()].exposed_ns);
+      exposed += member.exposed_ns;
+      EXPECT_TRUE(members.insert(i).second);
+    }
+    EXPECT_EQ(group.exposed_ns, exposed);
+    sum += exposed;
+  }
+  EXPECT_EQ(members.size(), 7U);
+  EXPECT_EQ(sum, (50 + 9 + 5 * 4) * kUs);
+  ASSERT_EQ(explanation.groups.size(), 2U);
+  EXPECT_EQ(explanation.groups[0].name, "L2norm.reduce");
+  EXPECT_EQ(explanation.groups[0].members.size(), 1U);
+  EXPECT_EQ(explanation.groups[1].name, "mb*.L*.up.reduce");
+  EXPECT_EQ(explanation.groups[1].members.size(), 6U);
+  const ExposedCollective& worst = explanation.collectives[explanation.groups[1].members.front()];
+  EXPECT_EQ(layers.graph->task(worst.task).name, "mb1.L1.up.reduce");
+}
+
+}  // namespace
+}  // namespace weft

@@ -55,12 +55,11 @@ std::string table_of(const Profile& profile, std::size_t rows) {
 }
 
 int profile(const ProfileOptions& options) {
-  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+  return run_on_ranks(options.config, [&](World& world, const ResolvedRun& run) {
     if (world.rank() == 0) expect_writable(options.output);
     const Profile measured = [&] {
       const Teller tell(world.rank() == 0 && !options.quiet && !options.json);
-      return measure_profile(world, config, options.steps, options.rounds,
-                             [&](const std::string& line) { tell(line); });
+      return measure_profile(world, run, options.steps, options.rounds, [&](const std::string& line) { tell(line); });
     }();
     if (world.rank() == 0) {
       write_durable(options.output, profile_json(measured), Named::by_person);
@@ -101,6 +100,7 @@ Command add_profile(CLI::App& root) {
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
+    leave_out_library(options->config);
     return profile(*options);
   };
 }

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "base/text/printable.h"
-#include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/launch_run.h"
@@ -121,12 +120,12 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
 }
 
 int train(const TrainOptions& options) {
-  RunConfig asked = options.config;
-  // Nothing is measured for a run that doesn't take place.
-  if (options.dry_run && asked.gemm_tuning == kAutoGemmTuning) asked.gemm_tuning.clear();
-  make_policy(asked.policy, asked.libraries);  // refuses what it can't be, before anything is read or measured
-  const auto name = asked.run_dir.empty() ? RunFolder::Name::proposed : RunFolder::Name::given;
-  return run_on_ranks(asked, [&](World& world, RunConfig config) {
+  const auto name = options.config.run_dir.empty() ? RunFolder::Name::proposed : RunFolder::Name::given;
+  return run_on_ranks(options.config, [&](World& world, ResolvedRun run) {
+    RunConfig& config = run.config;
+    // Nothing is measured for a run that doesn't take place.
+    TuningSetting& tuning = run.gemm_tuning;
+    if (options.dry_run && tuning.from == TuningSetting::From::trials) tuning = {};
     std::unique_ptr<RunFolder> folder;
     if (!options.dry_run) folder = claim_run_folder(world, config, {name, options.overwrite});
     const bool speaks = world.rank() == 0;
@@ -134,10 +133,10 @@ int train(const TrainOptions& options) {
     if (speaks) {
       for (const std::string& warning : config.warnings) say(stderr, "weft: warning: {}\n", warning);
     }
-    Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);
+    Trainer trainer(world, run, talks ? Trainer::Console::progress : Trainer::Console::silent);
     if (options.dry_run) {
-      const RunDescription run = trainer.description();
-      if (speaks) say("{}", options.json ? describe_run_json(run) + "\n" : describe_run(run));
+      const RunDescription described = trainer.description();
+      if (speaks) say("{}", options.json ? describe_run_json(described) + "\n" : describe_run(described));
       return 0;
     }
     if (talks) say(stderr, "{}", describe_run(trainer.description()));

@@ -205,12 +205,13 @@ void SerialSamples::write(const Plan& plan, Profile& profile) const {
   profile.computing_factor = computing_factor(*plan.graph, profile, middle_mean(step_ns_));
 }
 
-Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds,
+Profile measure_profile(World& world, const ResolvedRun& run, int steps, int rounds,
                         const std::function<void(const std::string&)>& tell) {
+  const RunConfig& config = run.config;
   const auto tell_once = [&](const std::string& line) {
     if (world.rank() == 0) tell(line);
   };
-  StepLab lab(world, config, {"serial"});
+  StepLab lab(world, run, {named_policy("serial")});
   SerialSamples samples(world);
   for (int step = -1; step < steps; ++step) {  // the first one warms up
     const double ns = step < 0 ? lab.run(0) : samples.run(lab, 0);

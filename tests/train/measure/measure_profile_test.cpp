@@ -20,9 +20,9 @@ namespace weft {
 namespace {
 
 TEST(MeasureProfile, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
-  on_ranks(lab_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const RunConfig& config) {
-    StepLab lab(world, config, {"program", "serial"});
-    Profile profile = measure_profile(world, config, 1, 1, [](const std::string&) {});
+  on_ranks(lab_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const ResolvedRun& run) {
+    StepLab lab(world, run, named_policies({"program", "serial"}));
+    Profile profile = measure_profile(world, run, 1, 1, [](const std::string&) {});
     const Profile before = profile;
     profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
     SerialSamples samples(world);
@@ -43,8 +43,8 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   std::mutex mutex;
   std::vector<Profile> profiles;
   std::vector<std::string> told;
-  on_ranks(lab_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const RunConfig& config) {
-    const Profile profile = measure_profile(world, config, 2, 1, [&](const std::string& line) {
+  on_ranks(lab_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const ResolvedRun& run) {
+    const Profile profile = measure_profile(world, run, 2, 1, [&](const std::string& line) {
       EXPECT_EQ(world.rank(), 0);
       told.push_back(line);
     });
@@ -53,7 +53,7 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   });
   ASSERT_EQ(profiles.size(), 4U);
   RunConfig config = lab_config(Family::llama, Grid{2, 1, 1, 2});
-  resolve(config, 0);
+  fill_in(config, 0);
   const auto graph = lower_train(config.model, step_config(config));
   std::map<std::string, std::int64_t> tasks;
   std::set<std::string> collectives, collective_kinds;

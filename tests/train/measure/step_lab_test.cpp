@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Grids, StepLabBits,
 
 // One reference for all: the serial order of the plain graph.
 TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
-  on_ranks(config(), [](World& world, const RunConfig& config) {
-    StepLab plain(world, config, {"serial"});
+  on_ranks(config(), [](World& world, const ResolvedRun& run) {
+    StepLab plain(world, run, named_policies({"serial"}));
     const std::uint64_t initial = plain.fingerprint();
     const std::uint64_t expected = ends(plain).front();
     EXPECT_NE(expected, initial);
@@ -85,7 +85,7 @@ TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
       if (streams == 1) some.insert(some.end(), {"serial", "axonn"});
       if (streams > 1) std::erase_if(policies, [](const std::string& name) { return name.starts_with("axonn:"); });
       {
-        StepLab lab(world, config, policies, options);
+        StepLab lab(world, run, named_policies(policies), options);
         const std::vector<std::uint64_t> found = ends(lab);
         std::set<std::uint64_t> plans;
         for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -95,9 +95,9 @@ TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
         EXPECT_GE(plans.size(), 6U) << "policies that order alike show little";
       }
       for (const char* rewrites : kRewrites) {
-        RunConfig rewritten = config;
-        rewritten.rewrites = rewrites;
-        StepLab lab(world, rewritten, some, options);
+        ResolvedRun rewritten = run;
+        rewritten.config.rewrites = parse_rewrites(rewrites);
+        StepLab lab(world, rewritten, named_policies(some), options);
         const std::vector<std::uint64_t> found = ends(lab);
         for (std::size_t i = 0; i < some.size(); ++i) {
           EXPECT_EQ(found[i], expected) << some[i] << ", " << rewrites << " on " << streams << " compute streams";
@@ -112,9 +112,9 @@ TEST_P(StepLabBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
 
 // Policies take turns on one state: a step of one goes on where the last step of another ended.
 TEST(StepLab, PoliciesTakeTurnsOnOneState) {
-  on_ranks(lab_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const RunConfig& config) {
-    StepLab alone(world, config, {"serial"});
-    StepLab mixed(world, config, {"program", "axonn", "random"});
+  on_ranks(lab_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const ResolvedRun& run) {
+    StepLab alone(world, run, named_policies({"serial"}));
+    StepLab mixed(world, run, named_policies({"program", "axonn", "random"}));
     for (std::size_t step = 0; step < 6; ++step) {
       EXPECT_GT(alone.run(0), 0);
       EXPECT_GT(mixed.run(step % 3), 0);
@@ -127,8 +127,8 @@ TEST(StepLab, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
   std::mutex mutex;
   std::set<double> times;
   std::set<std::uint64_t> fingerprints;
-  on_ranks(lab_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const RunConfig& config) {
-    StepLab lab(world, config, {"program"});
+  on_ranks(lab_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const ResolvedRun& run) {
+    StepLab lab(world, run, named_policies({"program"}));
     const double ns = lab.run(0);
     const StepTrace& trace = lab.last_trace(0);
     EXPECT_GE(ns, static_cast<double>(trace.end - trace.begin));
@@ -147,12 +147,12 @@ TEST(StepLab, TheFingerprintSeesFp32Copies) {
   config.dtype = config.reduce_dtype = DType::bf16;
   config.zero1 = true;
   config.warmup = 0;
-  on_ranks(config, [](World& world, const RunConfig& config) {
+  on_ranks(config, [](World& world, const ResolvedRun& run) {
     std::vector<std::uint64_t> ends;
     for (const double lr : {1e-30, 3e-10}) {
-      RunConfig changed = config;
-      changed.lr = lr;
-      StepLab lab(world, changed, {"program"});
+      ResolvedRun changed = run;
+      changed.config.lr = lr;
+      StepLab lab(world, changed, named_policies({"program"}));
       lab.run(0);
       ends.push_back(lab.fingerprint());
     }

@@ -73,7 +73,7 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const PlanReport& r = comparison.reports[i];
     if (!r.planned()) continue;
-    rows.push_back({r.policy, ms(r.step_ns()),
+    rows.push_back({r.policy.name, ms(r.step_ns()),
                     serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-", percent(r.gap()),
                     serial != nullptr ? percent(hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
                     ms(static_cast<double>(r.overlap.exposed)), percent(r.overlap.overlap_fraction()),
@@ -117,7 +117,7 @@ std::string stale_text(const Comparison& comparison) {
   for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
     const PlanReport& report = comparison.reports[i];
     if (!report.planned() || comparison.measured[i].median() >= report.bounds.best()) continue;
-    text += fmt::format("profile stale: {} was measured {} ms, below its bound of {} ms\n", report.policy,
+    text += fmt::format("profile stale: {} was measured {} ms, below its bound of {} ms\n", report.policy.name,
                         ms(comparison.measured[i].median()), ms(report.bounds.best()));
   }
   return text;
@@ -137,7 +137,7 @@ double MeasuredSteps::quantile(double share) const {
 
 const PlanReport* Comparison::serial() const {
   const auto found =
-      std::ranges::find_if(reports, [](const PlanReport& r) { return r.policy == "serial" && r.planned(); });
+      std::ranges::find_if(reports, [](const PlanReport& r) { return r.policy.name == "serial" && r.planned(); });
   return found == reports.end() ? nullptr : &*found;
 }
 
@@ -177,7 +177,7 @@ std::string comparison_text(const Comparison& comparison, TableStyle style) {
         100 * ranked_alike(comparison, 0.03), stale_text(comparison));
   }
   for (const PlanReport& report : comparison.reports) {
-    if (!report.planned()) text += fmt::format("{}: no plan: {}\n", report.policy, report.refusal);
+    if (!report.planned()) text += fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal);
   }
   if (!comparison.limited.empty()) {
     std::vector<std::vector<std::string>> rows = {{"policy", "memory", "step ms"}};
@@ -197,7 +197,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   json["policies"] = ordered_json::array();
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const PlanReport& r = comparison.reports[i];
-    ordered_json entry = {{"policy", r.policy}};
+    ordered_json entry = {{"policy", r.policy.name}};
     if (!r.planned()) {
       entry["refused"] = r.refusal;
       json["policies"].push_back(std::move(entry));

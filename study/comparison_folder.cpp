@@ -36,9 +36,9 @@ std::string trace_name(std::size_t view) {
 void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid) {
   DrawingOptions options;
   options.grid = grid;
-  options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy);
-  kept.graph_view = report.policy;
-  kept.graph_note = fmt::format("As {} runs it, the fastest of these policies.", report.policy);
+  options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy.name);
+  kept.graph_view = report.policy.name;
+  kept.graph_note = fmt::format("As {} runs it, the fastest of these policies.", report.policy.name);
   try {
     kept.graph_svg = render_svg(plan_dot(*report.plan, "graph.dot", options));
   } catch (const UserError& error) {
@@ -70,11 +70,11 @@ KeptComparison keep_comparison(const PlanningProblem& problem, const Comparison&
   const PlanReport* fastest = nullptr;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const PlanReport& report = comparison.reports[i];
-    if (!report.planned() || !names.insert(report.policy).second) continue;
+    if (!report.planned() || !names.insert(report.policy.name).second) continue;
     const SimulatedRank& first = report.simulation.ranks.front();
     std::vector<RankTrace> traced = {{first.rank, {first.steps.back()}}};
     if (i < measured.size() && !measured[i].times.empty()) traced = {{0, {measured[i]}}};
-    kept.views.push_back({report.policy,
+    kept.views.push_back({report.policy.name,
                           record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid),
                           {{"lower bound", report.bounds.best()}}});
     ExplainOptions options;

@@ -13,7 +13,7 @@
 #include "base/files/durable_file.h"
 #include "base/status_line.h"
 #include "base/text/printable.h"
-#include "runtime/cost/profile_file.h"
+#include "runtime/cost/profile.h"
 #include "runtime/policy/policy.h"
 #include "study/comparison.h"
 #include "study/comparison_folder.h"
@@ -37,30 +37,31 @@ struct CompareOptions {
 };
 
 /// "all" becomes every built-in policy, axonn with its switches one after the other.
-std::vector<std::string> named_policies(const CompareOptions& options) {
-  std::vector<std::string> policies;
+std::vector<NamedPolicy> policies_of(const CompareOptions& options) {
+  std::vector<std::string> names;
   for (const std::string& name : options.policies) {
     if (name != "all") {
-      make_policy(name, options.config.libraries);  // refuses what it can't be
-      policies.push_back(name);
+      names.push_back(name);
       continue;
     }
     for (const std::string& built_in : policy_names()) {
       if (built_in == "axonn") {
-        policies.insert(policies.end(), {"axonn:oar=off,ors=off,oag=off", "axonn:oar=on,ors=off,oag=off",
-                                         "axonn:oar=on,ors=on,oag=off"});
+        names.insert(names.end(),
+                     {"axonn:oar=off,ors=off,oag=off", "axonn:oar=on,ors=off,oag=off", "axonn:oar=on,ors=on,oag=off"});
       }
-      policies.push_back(built_in);
+      names.push_back(built_in);
     }
   }
+  std::vector<NamedPolicy> policies;
+  for (const std::string& name : names) policies.push_back(named_policy(name, options.config.libraries));
   return policies;
 }
 
-std::vector<PlanReport> reports_of(const PlanningProblem& problem, const std::vector<std::string>& policies,
+std::vector<PlanReport> reports_of(const PlanningProblem& problem, const std::vector<NamedPolicy>& policies,
                                    StatusLine& line) {
   std::vector<PlanReport> reports;
-  for (const std::string& policy : policies) {
-    line.tell({fmt::format("[{}/{}] planning and simulating {}", reports.size() + 1, policies.size(), policy),
+  for (const NamedPolicy& policy : policies) {
+    line.tell({fmt::format("[{}/{}] planning and simulating {}", reports.size() + 1, policies.size(), policy.name),
                std::ssize(reports), std::ssize(policies)});
     reports.push_back(report_plan(problem, policy));
   }
@@ -74,7 +75,7 @@ std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<Pla
   std::int64_t least = INT64_MAX, greatest = 0;
   for (const PlanReport& r : reports) {
     if (!r.planned()) continue;
-    plans.push_back({r.policy, 0, r.memory_bytes, r.step_ns()});
+    plans.push_back({r.policy.name, 0, r.memory_bytes, r.step_ns()});
     least = std::min(least, r.plan->scratch_bytes);
     greatest = std::max(greatest, r.plan->scratch_bytes);
   }
@@ -85,7 +86,7 @@ std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<Pla
       if (!r.planned()) continue;
       const PlanReport limited = report_plan(problem, r.policy);
       if (!limited.planned() || limited.plan->scratch_bytes > problem.options.memory_limit) continue;
-      plans.push_back({r.policy, problem.options.memory_limit, limited.memory_bytes, limited.step_ns()});
+      plans.push_back({r.policy.name, problem.options.memory_limit, limited.memory_bytes, limited.step_ns()});
     }
   }
   return pareto_front(std::move(plans));
@@ -97,7 +98,7 @@ std::vector<Robustness> disturbed(const PlanningProblem& problem, const std::vec
   std::vector<Robustness> all;
   if (noise <= 0) return all;
   for (const PlanReport& r : reports) {
-    line.tell({fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy), std::ssize(all),
+    line.tell({fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy.name), std::ssize(all),
                std::ssize(reports)});
     all.push_back(r.planned() ? robustness_of(r, problem, {.noise = noise}) : Robustness{});
   }
@@ -136,14 +137,15 @@ void print(const CompareOptions& options, const RunConfig& config, const Plannin
 
 int simulate_only(const CompareOptions& options) {
   expect_output(options.output);
-  RunConfig config = options.config;
-  resolve(config, 0);
-  const PlanningProblem problem = planning_problem(config);
+  const std::vector<NamedPolicy> policies = policies_of(options);
+  const ResolvedRun run = resolve(options.config, 0);
+  const RunConfig& config = run.config;
+  const PlanningProblem problem = planning_problem(run);
   const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
   Comparison comparison;
   comparison.title = title_of(config, problem);
   comparison.source = problem.options.cost_model->source();
-  comparison.reports = reports_of(problem, named_policies(options), *line);
+  comparison.reports = reports_of(problem, policies, *line);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
   comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);
   print(options, config, problem, comparison, {});
@@ -152,8 +154,8 @@ int simulate_only(const CompareOptions& options) {
 
 /// Steps of all policies in turn, so that what disturbs one disturbs the others too; and between them the steps of
 /// `samples`, if not null, under the benchmark's last policy.
-std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector<std::size_t>& which, std::size_t reports, int rounds,
-                                   SerialSamples* samples, StatusLine& line) {
+std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector<std::size_t>& which,
+                                   std::size_t reports, int rounds, SerialSamples* samples, StatusLine& line) {
   std::vector<MeasuredSteps> measured(reports);
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     line.tell({fmt::format("round {} of {}", round + 1, rounds), round + 1, rounds});
@@ -172,20 +174,23 @@ std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector
 }
 
 int simulate_and_measure(const CompareOptions& options) {
-  const std::vector<std::string> policies = named_policies(options);
-  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+  const std::vector<NamedPolicy> policies = policies_of(options);
+  return run_on_ranks(options.config, [&](World& world, const ResolvedRun& resolved) {
+    ResolvedRun run = resolved;  // with the costs that are known by then
+    const RunConfig& config = run.config;
     if (world.rank() == 0) expect_output(options.output);
     StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
-    const bool given = !config.profile.empty();
-    Profile profile = given ? load_profile(config.profile)
-                            : measure_profile(world, config, options.profile_steps, 9,
-                                              [&](const Status& status) { line.tell(status); });
-    PlanningProblem problem = planning_problem(config, profile);
+    const bool given = run.profile != nullptr;
+    if (!given) {
+      run.profile = std::make_shared<const Profile>(
+          measure_profile(world, resolved, options.profile_steps, 9, [&](const Status& status) { line.tell(status); }));
+    }
+    PlanningProblem problem = planning_problem(run);
     Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
     if (world.rank() == 0) comparison.reports = reports_of(problem, policies, line);
-    std::vector<std::string> planned;
+    std::vector<NamedPolicy> planned;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const bool ours = world.rank() == 0 && comparison.reports[i].planned();
@@ -193,16 +198,18 @@ int simulate_and_measure(const CompareOptions& options) {
       planned.push_back(policies[i]);
       which.push_back(i);
     }
-    if (!given) planned.emplace_back("serial");
-    PolicyBenchmark benchmark(world, config, planned, problem.options);
+    if (!given) planned.push_back(named_policy("serial"));
+    PolicyBenchmark benchmark(world, run, planned, problem.options);
     // A machine's speed drifts by more than simulations err: policies are planned with the profile, and judged by costs
     // that were measured in the same minutes as they.
     SerialSamples samples(world);
     comparison.measured =
         measure(benchmark, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, line);
     if (!given) {
+      Profile profile = *run.profile;
       samples.write(benchmark.plan(which.size()), profile);
-      problem = planning_problem(config, profile);
+      run.profile = std::make_shared<const Profile>(std::move(profile));
+      problem = planning_problem(run);
       for (PlanReport& report : comparison.reports) {
         if (report.planned()) simulate_again(report, problem);
       }
@@ -262,6 +269,7 @@ Command add_compare(CLI::App& root) {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     for (const std::string& name : options->policies) options->config.libraries.trust(name);
+    leave_out_library(options->config);
     return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
 }

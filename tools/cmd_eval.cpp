@@ -66,7 +66,7 @@ RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
   config.bf16_products.reset();
   apply_settings(config, options.overrides);
   // No policy changes a number, so a run that was ordered by somebody's code is evaluated without running that code.
-  if (!library_of(config.policy).empty()) config.policy = RunConfig().policy;
+  leave_out_library(config);
   return config;
 }
 
@@ -76,8 +76,9 @@ int evaluate_model(const EvalOptions& options) {
     const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
-  const auto body = [&](World& world, const RunConfig& resolved) {
-    const RunConfig config = with_bf16(resolved, bf16_of_run(world, resolved, checkpoint_of(saved)));
+  const auto body = [&](World& world, const ResolvedRun& resolved) {
+    const ResolvedRun run = with_bf16(resolved, bf16_of_run(world, resolved.config, checkpoint_of(saved)));
+    const RunConfig& config = run.config;
     const TokenSource source =
         TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype,
                            /*held_out_only=*/true});
@@ -85,11 +86,11 @@ int evaluate_model(const EvalOptions& options) {
     const ReadShare share = agree_on_weights(world, saved.path);
     const Coordinates at = coordinates_of(config.grid, world.rank());
     const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_sequences);
-    const auto tuned = gemm_tuning_of_run(world, config.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
+    const auto tuned = gemm_tuning_of_run(world, run.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
     Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
-                    {.policy = config.policy,
-                     .policy_options = policy_options(config),
-                     .rewrites = chosen_rewrites(config),
+                    {.policy = run.policy.policy,
+                     .policy_options = policy_options(run),
+                     .rewrites = chosen_rewrites(run),
                      .grid = config.grid,
                      .threads = static_cast<int>(config.threads),
                      .gemm_tuning = table_of(tuned, bf16_unit_of(config))});

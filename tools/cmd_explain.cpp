@@ -13,6 +13,7 @@
 #include "runtime/simulate/explain.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
 namespace weft {
@@ -87,7 +88,7 @@ std::string text_of(const PlanReport& report, const Explanation& explanation, co
   std::string text = fmt::format(
       "Policy {}: a step takes {:.3f} ms, {:.1f} % above the bound of {:.3f} ms. Of {:.3f} ms of communication {:.3f} "
       "ms are exposed, in {} collectives.\n",
-      report.policy, ms(report.step_ns()), 100 * report.gap(), ms(report.bounds.best()),
+      report.policy.name, ms(report.step_ns()), 100 * report.gap(), ms(report.bounds.best()),
       ms(static_cast<double>(report.overlap.communication)), ms(static_cast<double>(report.overlap.exposed)),
       explanation.collectives.size());
   const std::size_t shown = std::min(kMostParagraphs, explanation.groups.size());
@@ -122,12 +123,10 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& expl
     for (const Remedy& remedy : list) json.push_back({{"what", remedy.what}, {"gain_ms", ms(remedy.gain_ns)}});
     return json;
   };
-  ordered_json json = {{"policy", report.policy},
-                       {"step_ms", ms(report.step_ns())},
-                       {"bound_ms", ms(report.bounds.best())},
-                       {"exposed_ms", ms(static_cast<double>(report.overlap.exposed))},
-                       {"collectives", ordered_json::array()},
-                       {"path", ordered_json::array()}};
+  ordered_json json = {
+      {"policy", report.policy.name},         {"step_ms", ms(report.step_ns())},
+      {"bound_ms", ms(report.bounds.best())}, {"exposed_ms", ms(static_cast<double>(report.overlap.exposed))},
+      {"collectives", ordered_json::array()}, {"path", ordered_json::array()}};
   for (const ExposedCollective& exposed : explanation.collectives) {
     const Task& task = report.plan->graph->task(exposed.task);
     json["collectives"].push_back({{"name", task.name},
@@ -155,23 +154,21 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& expl
   return json;
 }
 
-std::optional<Halved> halve(RunConfig config, const PlanReport& report) {
-  if (config.micro_batch % 2 != 0) return std::nullopt;
-  config.micro_batch /= 2;
-  const PlanReport other = report_plan(planning_problem(config), config.policy);
+std::optional<Halved> halve(ResolvedRun run, const PlanReport& report) {
+  if (run.config.micro_batch % 2 != 0) return std::nullopt;
+  run.config.micro_batch /= 2;
+  const PlanReport other = report_plan(planning_problem(run), run.policy);
   if (!other.planned()) return std::nullopt;
-  return Halved{config.micro_batch, report.step_ns() - other.step_ns()};
+  return Halved{run.config.micro_batch, report.step_ns() - other.step_ns()};
 }
 
 int explain_step(const ExplainCommand& command) {
-  RunConfig config = command.config;
-  resolve(config, 0);
-  make_policy(config.policy, config.libraries);  // refuses what it can't be, in its own words
-  const PlanningProblem problem = planning_problem(config);
-  const PlanReport report = report_plan(problem, config.policy);
+  const ResolvedRun run = resolve(command.config, 0);
+  const PlanningProblem problem = planning_problem(run);
+  const PlanReport report = report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   const Explanation explanation = explain(problem, report, command.options);
-  const std::optional<Halved> halved = command.options.only.empty() ? halve(config, report) : std::nullopt;
+  const std::optional<Halved> halved = command.options.only.empty() ? halve(run, report) : std::nullopt;
   if (command.json) {
     say("{}\n", json_of(report, explanation, halved).dump());
   } else {

@@ -29,6 +29,7 @@
 #include "tools/config_options.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/weights.h"
+#include "train/config/resolved_run.h"
 #include "train/config/saved_model.h"
 #include "train/step/planning.h"
 
@@ -111,8 +112,9 @@ int export_chakra(const ExportOptions& options) {
   RunConfig config;
   load_toml(config, file.string());
   apply_command_line(config, options.overrides);
-  resolve(config, 0);
-  const std::int64_t ranks = config.grid.ranks();
+  const ResolvedRun run = resolve(std::move(config), 0);
+  const Grid& grid = run.config.grid;
+  const std::int64_t ranks = grid.ranks();
   if (options.ranks_written == 0 && ranks > kMostFiles) {
     throw UserError(fmt::format("{} ranks: as many files", ranks), fmt::format("at most {} of them", kMostFiles),
                     "--ranks-written N for the first N ranks; they differ in their groups alone");
@@ -120,11 +122,10 @@ int export_chakra(const ExportOptions& options) {
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
     throw UserError(in_quotes(folder) + " exists and is no empty folder", "a new folder", "-o with another name");
   }
-  make_policy(config.policy, config.libraries);  // refuses what it can't be, in its own words
-  const PlanningProblem problem = planning_problem(config);
-  const PlanReport report = report_plan(problem, config.policy);
+  const PlanningProblem problem = planning_problem(run);
+  const PlanReport report = report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  const ChakraTraces traces(*report.plan, config.grid, report.costs.ns);
+  const ChakraTraces traces(*report.plan, grid, report.costs.ns);
   const std::int64_t written = options.ranks_written == 0 ? ranks : std::min(ranks, options.ranks_written);
   write_folder(folder, [&](const fs::path& temporary) {
     for (std::int64_t rank = 0; rank < written; ++rank) {
@@ -133,7 +134,7 @@ int export_chakra(const ExportOptions& options) {
     write_durable(temporary / "groups.json", traces.groups());
   });
   say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(), written,
-      ranks, report.plan->sequence.size(), report.policy);
+      ranks, report.plan->sequence.size(), report.policy.name);
   return 0;
 }
 

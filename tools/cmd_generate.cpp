@@ -113,9 +113,10 @@ int generate(const GenerateOptions& options) {
 
   RunConfig config;
   config.dtype = saved.dtype;
+  const TuningSetting tuning = tuning_setting(options.gemm_tuning);
   return run_ranks(1, [&](World& world) {
-    config = with_bf16(config, bf16_of_run(world, config, checkpoint_of(saved)));
-    const auto tuned = gemm_tuning_of_run(world, options.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
+    if (const auto bf16 = bf16_of_run(world, config, checkpoint_of(saved))) config.bf16_products = bf16->unit;
+    const auto tuned = gemm_tuning_of_run(world, tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
     Program program(world, generation_graphs(model, saved.dtype, prefill),
                     {.threads = threads, .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
     const std::vector<ParameterSpec> specs = model_parameters(model);

@@ -21,6 +21,7 @@
 #include "ops/lower.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -57,14 +58,14 @@ std::string output_format(const std::string& given, const std::string& output) {
                   "--format svg, or another ending");
 }
 
-PlanReport report_of(const RunConfig& config, const std::string& kind) {
-  make_policy(config.policy, config.libraries);  // refuses what it can't be
-  PlanningProblem problem = planning_problem(config);
+PlanReport report_of(const ResolvedRun& run, const std::string& kind) {
+  const RunConfig& config = run.config;
+  PlanningProblem problem = planning_problem(run);
   if (kind == "eval") problem.graph = lower_eval(config.model, step_config(config));
   if (kind == "prefill") problem.graph = lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
   if (kind == "decode") problem.graph = lower_decode(config.model, config.dtype, config.grid);
   problem.simulation.traced_ranks = 1;
-  PlanReport report = report_plan(problem, config.policy);
+  PlanReport report = report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   return report;
 }
@@ -113,9 +114,9 @@ int draw(const GraphOptions& asked) {
                     "leave those options out, or draw as dot, svg, png or html");
   }
   expect_writable(asked.output);
-  RunConfig config = asked.config;
-  resolve(config, 0);
-  const PlanReport report = report_of(config, asked.kind);
+  const ResolvedRun run = resolve(asked.config, 0);
+  const RunConfig& config = run.config;
+  const PlanReport report = report_of(run, asked.kind);
   const Graph& graph = *report.plan->graph;
   std::string text, told;
   if (asked.format == "json") {
@@ -123,7 +124,7 @@ int draw(const GraphOptions& asked) {
   } else {
     DrawingOptions options;
     options.title = fmt::format("{}: {} step of one rank of {} ({}), policy {}", config.model.name, asked.kind,
-                                config.grid.ranks(), to_string(config.grid), report.policy);
+                                config.grid.ranks(), to_string(config.grid), report.policy.name);
     options.grid = config.grid;
     options.collapse = collapse_of(asked.collapse);
     options.depth = asked.depth;

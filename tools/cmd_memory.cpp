@@ -48,21 +48,22 @@ struct GridRow {
   }
 };
 
-GridRow examine(RunConfig config, const Grid& grid) {
+/// `run` isn't filled in yet.
+GridRow examine(ResolvedRun run, const Grid& grid) {
   GridRow row;
   row.grid = grid;
+  RunConfig& config = run.config;
   config.grid = grid;
   config.ranks = grid.ranks();
   try {
-    resolve(config, 0);
+    fill_in(config, 0);
   } catch (const UserError& error) {
     const std::string text = error.what();
     row.refusal = text.substr(0, std::min(text.find(';'), text.find('\n')));
     return row;
   }
   const auto graph = lower_train(config.model, step_config(config));
-  const Plan plan = compile_plan(graph, *make_policy(config.policy, config.libraries), policy_options(config),
-                                 chosen_rewrites(config));
+  const Plan plan = compile_plan(graph, *run.policy, policy_options(run), chosen_rewrites(run));
   row.memory = memory_report(plan);
   for (const Communication& part : communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
@@ -70,6 +71,7 @@ GridRow examine(RunConfig config, const Grid& grid) {
 
 /// Of the grids named, or else of all that have as many ranks.
 std::vector<GridRow> examine_all(const MemoryOptions& options) {
+  const ResolvedRun run = read_texts(options.config);
   std::vector<Grid> grids;
   for (const std::string& text : options.grids) {
     RunConfig named = options.config;
@@ -87,7 +89,7 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
     RunConfig config = options.config;
     config.grid = {};
     config.ranks = 0;
-    resolve(config, 0);  // for the model's sizes
+    fill_in(config, 0);  // for the model's sizes
     grids = fitting_grids(config.model, ranks);
   }
   std::vector<GridRow> rows;
@@ -95,7 +97,7 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
   for (const Grid& grid : grids) {
     line.tell({fmt::format("[{}/{}] planning {}", rows.size() + 1, grids.size(), to_string(grid)), std::ssize(rows),
                std::ssize(grids)});
-    rows.push_back(examine(options.config, grid));
+    rows.push_back(examine(run, grid));
   }
   if (options.grids.empty()) {
     std::stable_sort(rows.begin(), rows.end(), [](const GridRow& a, const GridRow& b) {

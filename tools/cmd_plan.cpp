@@ -13,22 +13,22 @@
 #include "runtime/policy/compile_plan.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
 namespace weft {
 namespace {
 
-int write_plan(RunConfig config, const std::string& output) {
+int write_plan(const RunConfig& config, const std::string& output) {
   expect_writable(output);
-  resolve(config, 0);
-  const std::unique_ptr<Policy> policy = make_policy(config.policy, config.libraries);
-  const auto graph = lower_train(config.model, step_config(config));
-  const PolicyOptions options = policy_options(config);
-  const std::vector<Rewrite> rewrites = rewrites_of(graph, *policy, options, chosen_rewrites(config));
+  const ResolvedRun run = resolve(config, 0);
+  const auto graph = lower_train(run.config.model, step_config(run.config));
+  const PolicyOptions options = policy_options(run);
+  const std::vector<Rewrite> rewrites = rewrites_of(graph, *run.policy, options, chosen_rewrites(run));
   const auto rewritten = rewrite(graph, rewrites, options.weight_layouts);
-  const Plan plan = make_plan(rewritten, policy->order(*rewritten, options), policy->name());
-  write_durable(output, to_json(plan_file_of(plan, to_string(std::span<const Rewrite>(rewrites)))), Named::by_person);
+  const Plan plan = make_plan(rewritten, run.policy->order(*rewritten, options), run.policy->name());
+  write_durable(output, to_json(plan_file_of(plan, rewrites)), Named::by_person);
   say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),
       plan.collectives.size(), plan.policy);
   return 0;

@@ -55,11 +55,11 @@ std::string table_of(const Profile& profile, std::size_t rows) {
 }
 
 int profile(const ProfileOptions& options) {
-  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+  return run_on_ranks(options.config, [&](World& world, const ResolvedRun& run) {
     if (world.rank() == 0) expect_writable(options.output);
     const Profile measured = [&] {
       StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
-      return measure_profile(world, config, options.steps, options.rounds,
+      return measure_profile(world, run, options.steps, options.rounds,
                              [&](const Status& status) { line.tell(status); });
     }();
     if (world.rank() == 0) {
@@ -101,6 +101,7 @@ Command add_profile(CLI::App& root) {
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
+    leave_out_library(options->config);
     return profile(*options);
   };
 }

@@ -84,8 +84,15 @@ bool same_tasks(const Plan& plan, const Recording& recording) {
 }
 
 Replanned replan(const RunConfig& config, const Recording& recording) {
-  Replanned out{.problem = planning_problem(config), .report = {}, .why_not = {}};
-  out.report = report_plan(out.problem, config.policy);
+  Replanned out;
+  try {
+    const ResolvedRun run = resolve(config, 0);
+    out.problem = planning_problem(run);
+    out.report = report_plan(out.problem, run.policy);
+  } catch (const UserError& error) {  // a policy, a machine or a profile that isn't at hand any more
+    out.why_not = error.what();
+    return out;
+  }
   if (!out.report.planned()) {
     out.why_not = out.report.refusal;
   } else if (!same_tasks(*out.report.plan, recording)) {
@@ -153,8 +160,8 @@ void add_plan(ReportPage& page, const RunConfig& config, const Replanned& replan
   const std::string& view = page.views.front().name;
   DrawingOptions dot;
   dot.grid = config.grid;
-  dot.title =
-      fmt::format("{}: one step of one rank of {}, policy {}", config.model.name, config.grid.ranks(), report.policy);
+  dot.title = fmt::format("{}: one step of one rank of {}, policy {}", config.model.name, config.grid.ranks(),
+                          report.policy.name);
   try {
     page.graph_svg = render_svg(plan_dot(*report.plan, "graph.dot", dot));
   } catch (const UserError& error) {
@@ -176,7 +183,7 @@ ReportPage page_of_run(const fs::path& folder, const std::vector<Setting>& overr
   RunConfig config;
   load_toml(config, (folder / "config.toml").string());
   apply_command_line(config, overrides);
-  resolve(config, 0);
+  fill_in(config, 0);
   const Metrics metrics = read_metrics(folder / "metrics.jsonl");
   Recording recording = read_recording(find_trace(folder));
   if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
@@ -206,16 +213,18 @@ ReportPage page_of_config(const ReportOptions& options) {
   RunConfig config;
   load_toml(config, options.input);
   apply_command_line(config, options.overrides);
-  std::vector<std::string> policies = options.policies;
-  for (const std::string& policy : policies) config.libraries.trust(policy);
-  resolve(config, 0);
-  if (policies.empty()) policies = {config.policy};
-  for (const std::string& policy : policies) make_policy(policy, config.libraries);  // refuses what it can't be
-  const PlanningProblem problem = planning_problem(config);
+  for (const std::string& policy : options.policies) config.libraries.trust(policy);
+  if (!options.policies.empty()) leave_out_library(config);
+  std::vector<NamedPolicy> policies;
+  for (const std::string& policy : options.policies) policies.push_back(named_policy(policy, config.libraries));
+  const ResolvedRun run = resolve(std::move(config), 0);
+  if (policies.empty()) policies = {run.policy};
+  const PlanningProblem problem = planning_problem(run);
   Comparison comparison;
-  comparison.title = fmt::format("{} on {} ranks of {}", config.model.name, config.grid.ranks(), problem.machine.name);
+  comparison.title =
+      fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);
   comparison.source = problem.options.cost_model->source();
-  for (const std::string& policy : policies) comparison.reports.push_back(report_plan(problem, policy));
+  for (const NamedPolicy& policy : policies) comparison.reports.push_back(report_plan(problem, policy));
   KeptComparison kept = keep_comparison(problem, comparison, {});
   if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
   // How long planning took is another thing than what the configuration says.

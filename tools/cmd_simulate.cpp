@@ -21,6 +21,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/trace_input.h"
+#include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
 namespace weft {
@@ -66,7 +67,7 @@ std::string text_of(const Report& report) {
   const PlanReport& planned = report.planned;
   std::string text = fmt::format("{} on {} ranks ({}) of {}, policy {}: {} tasks a rank\n", report.config.model.name,
                                  report.config.grid.ranks(), to_string(report.config.grid), report.machine.name,
-                                 planned.policy, planned.plan->sequence.size());
+                                 planned.policy.name, planned.plan->sequence.size());
   text += fmt::format("step          {}, {} tokens/s\n", format_time(planned.step_ns()),
                       human_count(report.tokens() / report.seconds()));
   text += fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
@@ -106,7 +107,7 @@ nlohmann::ordered_json json_of(const Report& report) {
       {"machine", report.machine.name},
       {"grid", to_string(report.config.grid)},
       {"ranks", report.config.grid.ranks()},
-      {"policy", planned.policy},
+      {"policy", planned.policy.name},
       {"tasks", planned.plan->sequence.size()},
       {"events", planned.simulation.events},
       {"step_seconds", report.seconds()},
@@ -150,7 +151,7 @@ void write_pictures(const SimulateOptions& options, const Report& report) {
   }
   if (!options.svg.empty()) {
     const Recording recording = recording_of(report.planned, report.config.grid);
-    const TimelinePart part{"Simulated step, policy " + report.planned.policy, &recording,
+    const TimelinePart part{"Simulated step, policy " + report.planned.policy.name, &recording,
                             report.planned.bounds.best()};
     write_durable(options.svg, timeline_picture({&part, 1}).svg(), Named::by_person);
   }
@@ -160,16 +161,15 @@ int run(const SimulateOptions& options) {
   for (const std::string& file : {options.trace, options.svg}) {
     if (!file.empty()) expect_writable(file);
   }
-  RunConfig config = options.config;
-  resolve(config, 0);
-  make_policy(config.policy, config.libraries);  // refuses what it can't be, in its own words
-  PlanningProblem problem = planning_problem(config);
+  const ResolvedRun run = resolve(options.config, 0);
+  const RunConfig& config = run.config;
+  PlanningProblem problem = planning_problem(run);
   problem.simulation.steps = options.steps;
   problem.simulation.noise = options.noise;
   problem.simulation.slow_rank = options.slow_rank;
   problem.simulation.seed = config.seed;
   problem.simulation.traced_ranks = kTracedRanks;
-  Report report{.config = config, .machine = problem.machine, .planned = report_plan(problem, config.policy)};
+  Report report{.config = config, .machine = problem.machine, .planned = report_plan(problem, run.policy)};
   if (!report.planned.planned()) throw UserError(report.planned.refusal, "", "");
   report.memory = memory_report(*report.planned.plan);
   write_pictures(options, report);

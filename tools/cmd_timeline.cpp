@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,22 +53,37 @@ void narrow(Recording& recording, const std::vector<int>& wanted) {
   recording.ranks = std::move(kept);
 }
 
-TraceInput simulated(const TimelineOptions& options, const std::string& policy) {
-  const int most =
-      options.ranks.empty() ? kMostRanks : *std::max_element(options.ranks.begin(), options.ranks.end()) + 1;
-  return simulate_step(options.config, policy, most);
+/// What stands where a trace is named or a policy that is to be simulated, in the order of the command line.
+std::vector<TraceInput> compared(const TimelineOptions& options, int most) {
+  std::vector<std::optional<NamedPolicy>> policies;  // null: a trace
+  for (const std::string& name : options.compare) {
+    policies.push_back(names_a_trace(name) ? std::nullopt
+                                           : std::optional(named_policy(name, options.config.libraries)));
+  }
+  std::optional<ResolvedRun> run;  // made if a policy is simulated
+  std::vector<TraceInput> inputs;
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    if (policies[i] && !run) {
+      RunConfig config = options.config;
+      leave_out_library(config);
+      run = resolve(std::move(config), 0);
+    }
+    inputs.push_back(policies[i] ? simulate_step(*run, *policies[i], most) : read_trace(options.compare[i]));
+  }
+  return inputs;
 }
 
 std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
+  const int most =
+      options.ranks.empty() ? kMostRanks : *std::max_element(options.ranks.begin(), options.ranks.end()) + 1;
   std::vector<TraceInput> inputs;
-  for (const std::string& name : options.compare) {
-    if (!names_a_trace(name)) make_policy(name, options.config.libraries);  // refuses what it can't be, early
-  }
-  for (const std::string& name : options.compare) {
-    inputs.push_back(names_a_trace(name) ? read_trace(name) : simulated(options, name));
-  }
-  if (options.compare.empty()) {
-    inputs.push_back(options.trace.empty() ? simulated(options, options.config.policy) : read_trace(options.trace));
+  if (!options.compare.empty()) {
+    inputs = compared(options, most);
+  } else if (!options.trace.empty()) {
+    inputs.push_back(read_trace(options.trace));
+  } else {
+    const ResolvedRun run = resolve(options.config, 0);
+    inputs.push_back(simulate_step(run, run.policy, most));
   }
   for (TraceInput& input : inputs) narrow(input.recording, options.ranks);
   return inputs;

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/text/printable.h"
 #include "base/text/units.h"
-#include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/version.h"
@@ -127,12 +126,12 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
 int train(const TrainOptions& options, LogLevel log_level) {
   RunLog log(log_level);
   Log(LogTopic::run).info("{}", version_text());
-  RunConfig asked = options.config;
-  // Nothing is measured for a run that doesn't take place.
-  if (options.dry_run && asked.gemm_tuning == kAutoGemmTuning) asked.gemm_tuning.clear();
-  make_policy(asked.policy, asked.libraries);  // refuses what it can't be, before anything is read or measured
-  const auto name = asked.run_dir.empty() ? RunFolder::Name::proposed : RunFolder::Name::given;
-  return run_on_ranks(asked, [&](World& world, RunConfig config) {
+  const auto name = options.config.run_dir.empty() ? RunFolder::Name::proposed : RunFolder::Name::given;
+  return run_on_ranks(options.config, [&](World& world, ResolvedRun run) {
+    RunConfig& config = run.config;
+    // Nothing is measured for a run that doesn't take place.
+    TuningSetting& tuning = run.gemm_tuning;
+    if (options.dry_run && tuning.from == TuningSetting::From::trials) tuning = {};
     std::unique_ptr<RunFolder> folder;
     if (!options.dry_run) folder = claim_run_folder(world, config, {name, options.overwrite});
     const bool speaks = world.rank() == 0;
@@ -140,10 +139,10 @@ int train(const TrainOptions& options, LogLevel log_level) {
     if (speaks) {
       for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
     }
-    Trainer trainer(world, config, talks ? Trainer::Console::progress : Trainer::Console::silent);
+    Trainer trainer(world, run, talks ? Trainer::Console::progress : Trainer::Console::silent);
     if (options.dry_run) {
-      const RunDescription run = trainer.description();
-      if (speaks) say("{}", options.json ? describe_run_json(run) + "\n" : describe_run(run));
+      const RunDescription described = trainer.description();
+      if (speaks) say("{}", options.json ? describe_run_json(described) + "\n" : describe_run(described));
       return 0;
     }
     log_run(world, trainer.description());

@@ -38,9 +38,9 @@ struct TunedProduct {
   std::int64_t tasks = 0;  // of one step of training and one of evaluation
 };
 
-std::vector<TunedProduct> measure(const RunConfig& config, const TuneOptions& options) {
-  const std::vector<GemmUse> uses = products_of_run(config);
-  RunGemmTrials trials(config, options.rounds);
+std::vector<TunedProduct> measure(const ResolvedRun& run, const TuneOptions& options) {
+  const std::vector<GemmUse> uses = products_of_run(run);
+  RunGemmTrials trials(run.config, options.rounds);
   std::vector<TunedProduct> products;
   StatusLine line(!options.quiet && !options.json);
   for (const GemmUse& use : uses) {
@@ -101,12 +101,13 @@ nlohmann::json to_json(const std::vector<TunedProduct>& products, const TunedGem
 }
 
 int tune(const TuneOptions& options) {
-  return run_on_ranks(options.config, [&](World& world, const RunConfig& config) {
+  return run_on_ranks(options.config, [&](World& world, const ResolvedRun& run) {
+    const RunConfig& config = run.config;
     // The others wait for what rank 0 has measured, so that the cores are its own.
     if (world.rank() == 0) {
       expect_writable(options.output);
       const auto begin = std::chrono::steady_clock::now();
-      const std::vector<TunedProduct> products = measure(config, options);
+      const std::vector<TunedProduct> products = measure(run, options);
       std::vector<GemmChoice> choices;
       for (const auto& [trial, tasks] : products) choices.push_back({trial.problem, trial.chosen});
       const TunedGemms tuned{tuning_machine(config), static_cast<int>(config.threads), GemmTuning(std::move(choices))};
@@ -147,6 +148,7 @@ Command add_tune(CLI::App& root) {
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
+    leave_out_library(options->config);
     return tune(*options);
   };
 }

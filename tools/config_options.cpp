@@ -36,7 +36,7 @@ CLI::Option* add_policy_flag(CLI::App& command, std::vector<Setting>& settings) 
 
 int print_config(const RunConfig& config) {
   RunConfig checked = config, printed = config;
-  resolve(checked, 0);
+  fill_in(checked, 0);
   take_saved_model(printed);
   say("{}", dump_toml(printed));
   return 0;

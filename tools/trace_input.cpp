@@ -34,17 +34,14 @@ Recording recording_of(const PlanReport& report, const Grid& grid) {
   return record(*report.plan, ranks, static_cast<int>(grid.ranks()), grid);
 }
 
-TraceInput simulate_step(const RunConfig& config, const std::string& policy, int ranks) {
-  RunConfig resolved = config;
-  resolve(resolved, 0);
-  make_policy(policy, config.libraries);  // refuses what it can't be
-  PlanningProblem problem = planning_problem(resolved);
+TraceInput simulate_step(const ResolvedRun& run, const NamedPolicy& policy, int ranks) {
+  PlanningProblem problem = planning_problem(run);
   problem.simulation.traced_ranks = ranks;
   const PlanReport report = report_plan(problem, policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  return {fmt::format("policy {}: step {} on {}, simulated", report.policy, format_time(report.step_ns()),
+  return {fmt::format("policy {}: step {} on {}, simulated", report.policy.name, format_time(report.step_ns()),
                       problem.machine.name),
-          recording_of(report, resolved.grid), report.bounds.best()};
+          recording_of(report, run.config.grid), report.bounds.best()};
 }
 
 }  // namespace weft

@@ -7,7 +7,7 @@
 #include "graph/grid.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/plan_report.h"
-#include "train/config/config.h"
+#include "train/config/resolved_run.h"
 
 namespace weft {
 
@@ -26,8 +26,8 @@ TraceInput read_trace(const std::string& name);
 /// Every simulated rank that was traced.
 Recording recording_of(const PlanReport& report, const Grid& grid);
 
-/// A step of a configuration that isn't resolved yet, on its machine, with the traces of the first `ranks` ranks where
-/// ranks differ. Throws UserError on what can't be planned.
-TraceInput simulate_step(const RunConfig& config, const std::string& policy, int ranks);
+/// A step of a run under a policy, on its machine, with the traces of the first `ranks` ranks where ranks differ.
+/// Throws UserError on what can't be planned.
+TraceInput simulate_step(const ResolvedRun& run, const NamedPolicy& policy, int ranks);
 
 }  // namespace weft

@@ -117,7 +117,7 @@ std::string describe_run(const RunDescription& run) {
   text += fmt::format("ranks      {} ({}; {}), {} thread{} each, policy {}{}\n", config.grid.ranks(),
                       to_string(config.grid), world == "mpi" ? "MPI processes" : "threads of this process",
                       config.threads, config.threads == 1 ? "" : "s", config.policy,
-                      config.rewrites.empty() ? "" : ", rewrites " + config.rewrites);
+                      config.rewrites.empty() ? "" : ", rewrites " + to_string(config.rewrites));
   if (!devices.devices.empty()) text += fmt::format("device     {}\n", to_string(devices));
   text += fmt::format("data       {}\n", source.description());
   for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
@@ -193,7 +193,7 @@ std::string describe_run_json(const RunDescription& run) {
                                {"communicator", devices.communicator},
                                {"threads", config.threads},
                                {"policy", config.policy},
-                               {"rewrites", config.rewrites},
+                               {"rewrites", to_string(config.rewrites)},
                                {"packed_weights", packed_weights(*program.plan("train").graph).tensors},
                                {"gemm_tuning", tuning},
                                {"bf16_products", bf16_products},

@@ -1,6 +1,7 @@
 #include "train/launch_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/launch.h"
@@ -11,26 +12,27 @@
 
 namespace weft {
 
-int run_on_ranks(RunConfig config, const std::function<int(World&, const RunConfig&)>& body,
+int run_on_ranks(RunConfig config, const std::function<int(World&, const ResolvedRun&)>& body,
                  const AdjustConfig& adjust) {
   if (!launched_by_mpi()) {
     if (adjust) adjust(config, std::max(config.ranks, config.grid.ranks()));
-    resolve(config, 0);
-    check_communicator(config, /*launched_by_mpi=*/false);
-    return run_ranks(static_cast<int>(config.grid.ranks()), [&](World& world) { return body(world, config); });
+    const ResolvedRun run = resolve(std::move(config), 0);
+    check_communicator(run.config, /*launched_by_mpi=*/false);
+    return run_ranks(static_cast<int>(run.config.grid.ranks()), [&](World& world) { return body(world, run); });
   }
   return run_mpi([&](World& world) {
     expect_same_build(world);
     agree_on_resumed(world, config);
     expect_same_config(world, config);
-    act_together(world, [&] {  // a machine may lack a folder that the configuration names
+    ResolvedRun run;
+    act_together(world, [&] {  // a machine may lack a folder or a file that the configuration names
       if (adjust) adjust(config, world.size());
-      resolve(config, world.size());
-      check_communicator(config, /*launched_by_mpi=*/true);
+      run = resolve(std::move(config), world.size());
+      check_communicator(run.config, /*launched_by_mpi=*/true);
     });
-    expect_same_model(world, config);
-    config.run_dir = text_of_rank_0(world, config.run_dir);
-    return body(world, config);
+    expect_same_model(world, run.config);
+    run.config.run_dir = text_of_rank_0(world, run.config.run_dir);
+    return body(world, run);
   });
 }
 

@@ -31,11 +31,11 @@ Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOp
     : world_(world), check_finite_(options.check_finite), state_(state_of(graphs)) {
   PolicyOptions policy_options = options.policy_options;
   policy_options.weight_layouts = &cpu_weight_layouts();
+  const std::shared_ptr<const Policy> usual = options.policy ? options.policy : default_policy();
   std::vector<Channel> channels;
   for (ProgramGraph& graph : graphs) {
-    const std::unique_ptr<Policy> policy =
-        make_policy(graph.policy.empty() ? options.policy : graph.policy, options.libraries);
-    auto plan = agree_on_plan(world, std::move(graph.graph), *policy, policy_options, options.gemm_tuning.get(),
+    const Policy& policy = graph.policy ? *graph.policy : *usual;
+    auto plan = agree_on_plan(world, std::move(graph.graph), policy, policy_options, options.gemm_tuning.get(),
                               options.rewrites);
     for (const StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);

@@ -25,12 +25,11 @@ class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
 struct ProgramGraph {
   std::string name;  // "train", "eval", "prefill", "decode"
   std::shared_ptr<const Graph> graph;
-  std::string policy = "";  // its own; "": that of the options
+  std::shared_ptr<const Policy> policy = nullptr;  // its own; null: that of the options
 };
 
 struct ProgramOptions {
-  std::string policy = "program";
-  TrustedLibraries libraries = {};  // that policies may come from
+  std::shared_ptr<const Policy> policy = nullptr;  // null: default_policy()
   PolicyOptions policy_options = {};
   std::vector<Rewrite> rewrites = {};  // of every graph, before those that the policy wants
   std::optional<Grid> grid = {};       // of the ranks; left out, every channel is the world

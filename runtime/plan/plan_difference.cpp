@@ -129,7 +129,9 @@ std::string describe_difference(const PlanFile& a, const PlanFile& b, std::size_
   const auto changed = [&](const char* what, const std::string& before, const std::string& after) {
     return before == after ? std::string() : fmt::format("{}: {} → {}\n", what, before, after);
   };
-  const auto or_none = [](const std::string& rewrites) { return rewrites.empty() ? std::string("none") : rewrites; };
+  const auto or_none = [](const std::vector<Rewrite>& rewrites) {
+    return rewrites.empty() ? std::string("none") : to_string(rewrites);
+  };
   std::string head = changed("rewrites", or_none(a.rewrites), or_none(b.rewrites)) +
                      changed("scratch bytes", std::to_string(a.scratch_bytes), std::to_string(b.scratch_bytes));
   if (a.graph_fingerprint != b.graph_fingerprint) head += "the graphs differ (sizes, or tasks)\n";

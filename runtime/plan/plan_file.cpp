@@ -92,7 +92,7 @@ void read_edges(PlanFile& file, const DocumentValue& list) {
 
 }  // namespace
 
-PlanFile plan_file_of(const Plan& plan, std::string rewrites) {
+PlanFile plan_file_of(const Plan& plan, std::vector<Rewrite> rewrites) {
   PlanFile file{
       plan.policy, std::move(rewrites), plan.graph->fingerprint(), plan.fingerprint, plan.scratch_bytes, {}, {}, {},
       {}};
@@ -143,8 +143,8 @@ std::string to_json(const PlanFile& file) {
   return fmt::format(
              "{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},\"rewrites\":{},\n"
              "\"graph\":{{\"fingerprint\":\"{}\"}},\"plan\":{{\"fingerprint\":\"{}\",\"scratch_bytes\":{}}}",
-             kFormat, kVersion, text(file.policy), text(file.rewrites), hex_fingerprint(file.graph_fingerprint),
-             hex_fingerprint(file.plan_fingerprint), file.scratch_bytes) +
+             kFormat, kVersion, text(file.policy), text(to_string(file.rewrites)),
+             hex_fingerprint(file.graph_fingerprint), hex_fingerprint(file.plan_fingerprint), file.scratch_bytes) +
          list("streams", streams) + list("sequence", sequence) + list("added_edges", edges) + "\n}\n";
 }
 
@@ -155,7 +155,7 @@ PlanFile parse_plan_file(std::string_view json_text, const std::string& name) {
   PlanFile file;
   file.policy = in["policy"].text();
   try {
-    file.rewrites = to_string(std::span<const Rewrite>(parse_rewrites(in["rewrites"].text())));
+    file.rewrites = parse_rewrites(in["rewrites"].text());
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", name, error.what()), "", "");
   }

@@ -9,6 +9,7 @@
 
 #include "runtime/plan/order.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/rewrite.h"
 
 namespace weft {
 
@@ -28,7 +29,7 @@ struct PlanFile {
   };
 
   std::string policy;
-  std::string rewrites;  // all that the graph went through, as parse_rewrites() takes them
+  std::vector<Rewrite> rewrites;  // all that the graph went through
   std::uint64_t graph_fingerprint = 0;
   std::uint64_t plan_fingerprint = 0;
   std::int64_t scratch_bytes = 0;
@@ -40,7 +41,7 @@ struct PlanFile {
 };
 
 /// `rewrites` are those that were applied before the plan was made.
-PlanFile plan_file_of(const Plan& plan, std::string rewrites);
+PlanFile plan_file_of(const Plan& plan, std::vector<Rewrite> rewrites);
 
 /// JSON with a task a line.
 std::string to_json(const PlanFile& file);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/cost/cost_model.h"
@@ -89,6 +90,15 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibrarie
     fix = "name one; `weft compare` takes several, each a word of its own: --policies serial program";
   }
   throw UserError("unknown policy \"" + std::string(wanted) + "\"", "one of " + join(names), fix);
+}
+
+std::unique_ptr<Policy> default_policy() {
+  return std::make_unique<ProgramPolicy>();
+}
+
+NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries) {
+  std::shared_ptr<const Policy> policy = make_policy(name, libraries);
+  return {std::move(name), std::move(policy)};
 }
 
 TaskCosts costs_of(const Graph& graph, const PolicyOptions& options) {

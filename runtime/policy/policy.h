@@ -37,6 +37,8 @@ class Policy {
   virtual std::string name() const = 0;
   /// What to change in the graph before it is ordered (runtime/plan/rewrite.h); by default nothing.
   virtual std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const;
+  /// Whether its rewrites say themselves which weights are packed, so that nobody adds packing for it.
+  virtual bool decides_packing() const { return false; }
   /// Of the rewritten graph. Throws UserError on options out of range.
   virtual Order order(const Graph& graph, const PolicyOptions& options) const = 0;
 };
@@ -48,6 +50,21 @@ std::vector<std::string> policy_names();
 /// a shared library (runtime/policy/policy_library.h), which has to be one of `libraries`. Throws UserError naming the
 /// nearest policy or parameter, or the flag that loads a library.
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});
+
+/// What orders where nobody names a policy: `program`, as it is without parameters.
+std::unique_ptr<Policy> default_policy();
+
+/// A policy, and what a person called it.
+struct NamedPolicy {
+  std::string name;  // as make_policy() took it: "axonn:oar=off"
+  std::shared_ptr<const Policy> policy;
+
+  const Policy& operator*() const { return *policy; }
+  const Policy* operator->() const { return policy.get(); }
+};
+
+/// Throws what make_policy() throws.
+NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries = {});
 
 /// The costs of a graph as the options say.
 TaskCosts costs_of(const Graph& graph, const PolicyOptions& options);

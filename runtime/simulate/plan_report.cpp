@@ -15,8 +15,8 @@ namespace {
 
 void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::unique_ptr<Policy> policy = make_policy(report.policy, problem.libraries);
-  report.plan = std::make_shared<const Plan>(compile_plan(problem.graph, *policy, problem.options, problem.rewrites));
+  report.plan =
+      std::make_shared<const Plan>(compile_plan(problem.graph, *report.policy, problem.options, problem.rewrites));
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<Violation> violations = check_plan(*report.plan, 1);
   if (!violations.empty()) throw std::runtime_error("not safe: " + violations.front().message);
@@ -59,7 +59,7 @@ std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step)
   return channels;
 }
 
-PlanReport report_plan(const PlanningProblem& problem, const std::string& policy) {
+PlanReport report_plan(const PlanningProblem& problem, const NamedPolicy& policy) {
   PlanReport report;
   report.policy = policy;
   try {

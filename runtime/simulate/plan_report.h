@@ -24,7 +24,6 @@ struct PlanningProblem {
   Machine machine;
   Grid grid;
   PolicyOptions options;           // with a cost model
-  TrustedLibraries libraries{};    // that policies may come from
   std::vector<Rewrite> rewrites;   // that the user chose
   SimulationOptions simulation{};  // grid and links are filled in
 };
@@ -42,7 +41,7 @@ std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step)
 
 /// Times in nanoseconds, of rank 0's last simulated step where a rank is meant.
 struct PlanReport {
-  std::string policy;
+  NamedPolicy policy;
   std::string refusal;  // why there is no plan; "" if there is one
   std::shared_ptr<const Plan> plan;
   TaskCosts costs;  // of the plan's graph, which may be rewritten
@@ -61,7 +60,7 @@ struct PlanReport {
 };
 
 /// Plans, checks and simulates. What the policy or the checker refuses becomes `refusal`.
-PlanReport report_plan(const PlanningProblem& problem, const std::string& policy);
+PlanReport report_plan(const PlanningProblem& problem, const NamedPolicy& policy);
 
 /// Simulates the plan that a report has, and bounds its graph, with the costs that the problem has now.
 void simulate_again(PlanReport& report, const PlanningProblem& problem);

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   RunConfig config;
   const bool accepted = fuzz::accepted([&] {
     apply_settings(config, settings);
-    resolve(config, 0);
+    fill_in(config, 0);
   });
   if (accepted) fuzz::require_round_trip(config);
   return 0;

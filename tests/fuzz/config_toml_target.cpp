@@ -6,7 +6,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   RunConfig config;
   const bool accepted = fuzz::accepted([&] {
     load_toml_text(config, fuzz::text_of(data, size), "fuzz.toml");
-    resolve(config, 0);
+    fill_in(config, 0);
   });
   if (accepted) fuzz::require_round_trip(config);
   return 0;

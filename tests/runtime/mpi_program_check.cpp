@@ -60,7 +60,8 @@ int check(World& world) {
         testing::reference_states(graph, world.size(), kSteps)[static_cast<std::size_t>(world.rank())];
     for (const std::string& policy : policy_names()) {
       const int streams = 1 + static_cast<int>(seed % 3), threads = 1 + static_cast<int>(seed % 2);
-      ProgramOptions options{.policy = policy, .policy_options = {.compute_streams = streams}, .threads = threads};
+      ProgramOptions options{
+          .policy = make_policy(policy), .policy_options = {.compute_streams = streams}, .threads = threads};
       testing::OddWorld hesitant = testing::hesitant_world(world, seed);
       World& used = seed % 2 == 0 ? static_cast<World&>(hesitant) : world;
       for (const char* executor : {"cpu", "staged"}) {

@@ -261,9 +261,11 @@ class Fuzzer {
         fuzzed.ranks,
         [&](World& plain) {
           OddWorldOf world(plain, fuzzed.seed);
-          Program program(
-              world.world, {{"fuzz", fuzzed.graph}},
-              {.policy = policy, .policy_options = options, .rewrites = fuzzed.rewrites, .threads = threads});
+          Program program(world.world, {{"fuzz", fuzzed.graph}},
+                          {.policy = make_policy(policy),
+                           .policy_options = options,
+                           .rewrites = fuzzed.rewrites,
+                           .threads = threads});
           testing::fill(*fuzzed.graph, program.state(), plain.rank());
           for (int step = 0; step < kSteps; ++step) program.run("fuzz", step);
           actual[static_cast<std::size_t>(plain.rank())] = testing::bytes_of(*fuzzed.graph, program.state());

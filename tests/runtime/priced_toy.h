@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "runtime/simulate/plan_report.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -42,11 +43,20 @@ inline PlanningProblem problem_of(std::shared_ptr<const Graph> graph, std::map<s
   return problem;
 }
 
+/// Orders nothing else than what was ordered by hand.
+class RefusingPolicy final : public Policy {
+ public:
+  std::string name() const override { return "mine"; }
+  Order order(const Graph&, const PolicyOptions&) const override {
+    throw UserError("another graph", "the one that was ordered by hand", "");
+  }
+};
+
 /// As report_plan() makes it, of an order that no policy made.
 inline PlanReport report_of(const PlanningProblem& problem, const Order& order) {
   PlanReport report;
-  report.policy = "mine";
-  report.plan = std::make_shared<const Plan>(make_plan(problem.graph, order, report.policy));
+  report.policy = {"mine", std::make_shared<const RefusingPolicy>()};
+  report.plan = std::make_shared<const Plan>(make_plan(problem.graph, order, report.policy.name));
   report.costs = costs_of(*problem.graph, problem.options);
   SimulationOptions options = problem.simulation;
   options.grid = problem.grid;

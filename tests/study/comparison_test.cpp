@@ -13,7 +13,7 @@ constexpr double kMs = 1e6;
 
 PlanReport report(const std::string& policy, double step_ms, double bound_ms, double exposed_ms) {
   PlanReport report;
-  report.policy = policy;
+  report.policy.name = policy;
   report.simulation.step_ns = step_ms * kMs;
   report.simulation.ranks.emplace_back();
   report.simulation.ranks[0].contention_ns = 0.25 * kMs;
@@ -33,7 +33,7 @@ PlanReport report(const std::string& policy, double step_ms, double bound_ms, do
 
 PlanReport refused(const std::string& policy) {
   PlanReport report;
-  report.policy = policy;
+  report.policy.name = policy;
   report.refusal = "it can't";
   return report;
 }
@@ -169,7 +169,7 @@ TEST(Comparison, WithoutSerialThereIsNoSpeedUp) {
   EXPECT_EQ(alone.serial(), nullptr);
   EXPECT_TRUE(has(comparison_text(alone, TableStyle::terminal), "10.00         -   25.0         -"));
   EXPECT_FALSE(comparison_json(alone).at("policies").at(0).contains("speed_up"));
-  alone.reports[0].policy = "serial";
+  alone.reports[0].policy.name = "serial";
   EXPECT_EQ(alone.serial(), &alone.reports[0]);
 }
 

@@ -163,15 +163,15 @@ TEST_P(AheadRun, TheTimeIsUpBehindTheFirstStep) {
 TEST_P(AheadRun, ALossThatIsNotANumberEndsIt) {
   RunConfig lost = config("lost");
   lost.steps = 1000;
-  resolve(lost, 0);
+  const ResolvedRun run = resolve(lost, 0);
   const MakeExecutor on_device = on_fake({.before = [](const State& state, std::int64_t step) {
     if (step == 8) state.get<float>(names::kScalars)[0] = std::numeric_limits<float>::quiet_NaN();
   }});
   std::ostringstream errors;
   const int code = run_ranks(
-      static_cast<int>(lost.ranks),
+      static_cast<int>(run.config.ranks),
       [&](World& world) {
-        Trainer(world, lost, Trainer::Console::silent, on_device).run();
+        Trainer(world, run, Trainer::Console::silent, on_device).run();
         return 0;
       },
       errors);

@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "runtime/comm/launch.h"
-#include "train/config/config.h"
+#include "train/config/resolved_run.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -39,13 +41,19 @@ inline RunConfig benchmark_config(Family family, const Grid& grid) {
   return config;
 }
 
-inline void on_ranks(RunConfig config, const std::function<void(World&, const RunConfig&)>& body) {
-  resolve(config, 0);
+inline std::vector<NamedPolicy> named_policies(const std::vector<std::string>& names) {
+  std::vector<NamedPolicy> policies;
+  for (const std::string& name : names) policies.push_back(named_policy(name));
+  return policies;
+}
+
+inline void on_ranks(const RunConfig& config, const std::function<void(World&, const ResolvedRun&)>& body) {
+  const ResolvedRun run = resolve(config, 0);
   std::ostringstream errors;
   const int exit_code = run_ranks(
-      static_cast<int>(config.ranks),
+      static_cast<int>(run.config.ranks),
       [&](World& world) {
-        body(world, config);
+        body(world, run);
         return 0;
       },
       errors);

@@ -118,9 +118,7 @@ TEST(FusedTraining, TunedProductsKeepTheirMethods) {
 
 std::string chosen(RunConfig config) {
   config.model_name = "tiny";
-  resolve(config, 0);
-  const std::vector<Rewrite> rewrites = chosen_rewrites(config);
-  return to_string(std::span<const Rewrite>(rewrites));
+  return to_string(chosen_rewrites(resolve(std::move(config), 0)));
 }
 
 TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
@@ -129,12 +127,12 @@ TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
   EXPECT_EQ(chosen(config), "");
   set_key(config, "fuse-gelu", "on", "--fuse-gelu");
   EXPECT_EQ(chosen(config), "fuse-gelu");
-  config.rewrites = "recompute=0";
+  config.rewrites = parse_rewrites("recompute=0");
   EXPECT_EQ(chosen(config), "fuse-gelu;recompute=0");
-  config.rewrites = "recompute=0;fuse-gelu";
+  config.rewrites = parse_rewrites("recompute=0;fuse-gelu");
   EXPECT_EQ(chosen(config), "recompute=0;fuse-gelu");  // rewrites_of() puts it first
   set_key(config, "fuse-gelu", "off", "--fuse-gelu");
-  config.rewrites = "";
+  config.rewrites = {};
   EXPECT_EQ(chosen(config), "");
   config.device = DeviceKind::cuda;
   config.fuse_gelu = true;

@@ -36,17 +36,17 @@ class GridResume : public ::testing::TestWithParam<Move> {
     config.keep_last = 0;
     return config;
   }
-  static TrainResult train(RunConfig config) {
-    resolve(config, 0);
+  static TrainResult train(const RunConfig& config) {
+    const ResolvedRun run = resolve(config, 0);
     TrainResult result;
     std::ostringstream errors;
     const auto body = [&](World& world) {
-      Trainer trainer(world, config, Trainer::Console::silent);
+      Trainer trainer(world, run, Trainer::Console::silent);
       TrainResult own = trainer.run();
       if (world.rank() == 0) result = std::move(own);
       return 0;
     };
-    EXPECT_EQ(run_ranks(static_cast<int>(config.ranks), body, errors), 0) << errors.str();
+    EXPECT_EQ(run_ranks(static_cast<int>(run.config.ranks), body, errors), 0) << errors.str();
     return result;
   }
 

@@ -103,7 +103,7 @@ inline GridOutcome run_grid(const GridRun& run) {
   const auto body = [&](World& world) {
     const Coordinates at = coordinates_of(grid, world.rank());
     ProgramOptions options;
-    options.policy = run.policy;
+    options.policy = make_policy(run.policy);
     options.policy_options.compute_streams = run.compute_streams;
     options.rewrites = parse_rewrites(run.rewrites);
     options.gemm_tuning = run.gemm_tuning;

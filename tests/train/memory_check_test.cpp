@@ -12,7 +12,7 @@ namespace {
 RunConfig tiny() {
   RunConfig config;
   config.micro_batch = 2;
-  resolve(config, 0);
+  fill_in(config, 0);
   return config;
 }
 

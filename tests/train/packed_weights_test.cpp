@@ -168,15 +168,13 @@ RunConfig config_of(std::int64_t micro_batches) {
 }
 
 std::string chosen(RunConfig config) {
-  resolve(config, 0);
-  const std::vector<Rewrite> rewrites = chosen_rewrites(config);
-  return to_string(std::span<const Rewrite>(rewrites));
+  return to_string(chosen_rewrites(resolve(std::move(config), 0)));
 }
 
 std::int64_t planned_packings(RunConfig config) {
-  resolve(config, 0);
-  const auto graph = lower_train(config.model, step_config(config));
-  return packings(*compile_plan(graph, *make_policy(config.policy), {}, chosen_rewrites(config)).graph);
+  const ResolvedRun run = resolve(std::move(config), 0);
+  const auto graph = lower_train(run.config.model, step_config(run.config));
+  return packings(*compile_plan(graph, *run.policy, {}, chosen_rewrites(run)).graph);
 }
 
 TEST(PackWeightsKey, AutoPacksWhereManyProductsReadAWeight) {
@@ -184,9 +182,9 @@ TEST(PackWeightsKey, AutoPacksWhereManyProductsReadAWeight) {
   EXPECT_EQ(planned_packings(config) > 0, packs_by_default());
   EXPECT_EQ(planned_packings(config_of(1)), 0);
   EXPECT_EQ(planned_packings(config_of(2)), 0);  // on: below
-  config.rewrites = "bucket=64";
+  config.rewrites = parse_rewrites("bucket=64");
   EXPECT_TRUE(chosen(config).starts_with("bucket=64;pack-weights="));
-  config.rewrites = "pack-weights=3";
+  config.rewrites = parse_rewrites("pack-weights=3");
   EXPECT_EQ(chosen(config), "pack-weights=3");
 }
 
@@ -237,10 +235,10 @@ TEST(PackWeightsKey, WrongValuesAreRefused) {
   EXPECT_NE(unknown.find("did you mean"), std::string::npos) << unknown;
   config.device = DeviceKind::cuda;
   config.pack_weights = WeightPacking::on;
-  EXPECT_NE(refusal([&] { resolve(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
+  EXPECT_NE(refusal([&] { fill_in(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
   config.pack_weights = WeightPacking::automatic;
-  config.rewrites = "pack-weights=2";
-  EXPECT_NE(refusal([&] { resolve(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
+  config.rewrites = parse_rewrites("pack-weights=2");
+  EXPECT_NE(refusal([&] { fill_in(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
 }
 
 }  // namespace

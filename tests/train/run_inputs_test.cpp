@@ -53,7 +53,7 @@ class RunInputsOfTwo : public ::testing::Test {
         threads.emplace_back([&, rank] {
           RunConfig own = config(rank);
           change(own, rank);
-          resolve(own, 0);
+          fill_in(own, 0);
           Found& result = found[static_cast<std::size_t>(rank)];
           result.refusal = message_of<UserError>(
               [&] { result.inputs = find_run_inputs(*worlds[static_cast<std::size_t>(rank)], own); });

@@ -81,15 +81,15 @@ inline std::string first_difference(const std::map<std::string, std::vector<std:
 }
 
 /// Trains on config.ranks threads; all ranks must end with the same state.
-inline RunOutcome train_run(RunConfig config, const MakeExecutor& make_executor = nullptr) {
-  resolve(config, 0);
+inline RunOutcome train_run(const RunConfig& config, const MakeExecutor& make_executor = nullptr) {
+  const ResolvedRun run = resolve(config, 0);
   RunOutcome outcome;
-  std::vector<std::map<std::string, std::vector<std::byte>>> states(static_cast<std::size_t>(config.ranks));
+  std::vector<std::map<std::string, std::vector<std::byte>>> states(static_cast<std::size_t>(run.config.ranks));
   std::ostringstream errors;
   outcome.exit_code = run_ranks(
-      static_cast<int>(config.ranks),
+      static_cast<int>(run.config.ranks),
       [&](World& world) {
-        Trainer trainer(world, config, Trainer::Console::silent, make_executor);
+        Trainer trainer(world, run, Trainer::Console::silent, make_executor);
         TrainResult result = trainer.run();
         if (world.rank() == 0) outcome.result = std::move(result);
         states[static_cast<std::size_t>(world.rank())] = trained_state(trainer.program());

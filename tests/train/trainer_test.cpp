@@ -109,13 +109,13 @@ TEST(Trainer, AnotherModelsCheckpointIsRefusedBeforeAnythingIsWritten) {
   train_run(config);
   config.resume = config.run_dir;
   config.run_dir = folder.path("second").string();
-  resolve(config, 0);
-  config.model.layers = 3;  // resolve() would refuse it
+  ResolvedRun run = resolve(config, 0);
+  run.config.model.layers = 3;  // resolve() would refuse it
   std::ostringstream errors;
   const int code = run_ranks(
       1,
       [&](World& world) {
-        Trainer(world, config, Trainer::Console::silent).run();
+        Trainer(world, run, Trainer::Console::silent).run();
         return 0;
       },
       errors);
@@ -203,9 +203,9 @@ TEST(Trainer, WritesWhatChangesFromStepToStep) {
   config.ranks = 2;
   config.steps = 3;
   config.schedule = Schedule::constant;
-  resolve(config, 0);
+  const ResolvedRun run = resolve(config, 0);
   const int code = run_ranks(2, [&](World& world) {
-    Trainer trainer(world, config, Trainer::Console::silent);
+    Trainer trainer(world, run, Trainer::Console::silent);
     trainer.run();
     const State& state = trainer.program().state();
     const auto scalars = state.get<float>(names::kScalars);
@@ -248,9 +248,9 @@ TEST(Trainer, AnEarlierRunsFilesMakeRoom) {
   train_run(config);
   folder.write("run/mine.txt", "kept");
   config.steps = 1;
-  resolve(config, 0);
+  const ResolvedRun run = resolve(config, 0);
   const int code = run_ranks(1, [&](World& world) {
-    Trainer(world, config, Trainer::Console::silent).run(Trainer::OldFiles::removed);
+    Trainer(world, run, Trainer::Console::silent).run(Trainer::OldFiles::removed);
     return 0;
   });
   EXPECT_EQ(code, 0);

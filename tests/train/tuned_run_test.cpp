@@ -17,7 +17,7 @@ namespace {
 
 /// For every product of a run a method that isn't the default, where it has one.
 TunedGemms other_methods(RunConfig config) {
-  resolve(config, 0);
+  fill_in(config, 0);
   const auto train = lower_train(config.model, step_config(config)),
              eval = lower_eval(config.model, step_config(config));
   std::vector<GemmChoice> choices;
@@ -53,11 +53,11 @@ class TunedRun : public ::testing::Test {
     config.gemm_tuning = tuning;
     return config;
   }
-  std::uint64_t plan_fingerprint(RunConfig config) const {
-    resolve(config, 0);
+  std::uint64_t plan_fingerprint(const RunConfig& config) const {
+    const ResolvedRun run = resolve(config, 0);
     std::uint64_t fingerprint = 0;
-    const int code = run_ranks(static_cast<int>(config.ranks), [&](World& world) {
-      const Trainer trainer(world, config, Trainer::Console::silent);
+    const int code = run_ranks(static_cast<int>(run.config.ranks), [&](World& world) {
+      const Trainer trainer(world, run, Trainer::Console::silent);
       if (world.rank() == 0) fingerprint = trainer.program().plan("train").fingerprint;
       return 0;
     });
@@ -142,7 +142,7 @@ TEST_F(TunedRun, AForeignTableIsRefusedWhereItsBitsMatter) {
     return run_ranks(
         2,
         [&](World& world) {
-          EXPECT_EQ(gemm_tuning_of_run(world, setting, saved, stored), nullptr);
+          EXPECT_EQ(gemm_tuning_of_run(world, tuning_setting(setting), saved, stored), nullptr);
           return 0;
         },
         errors);

@@ -14,6 +14,7 @@
 #include "base/packed_unit.h"
 #include "graph/grid.h"
 #include "ops/models/model_config.h"
+#include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
 
 namespace weft {
@@ -33,14 +34,9 @@ inline constexpr const char* kCustomModel = "custom";
 /// As a value of `resume`: the newest checkpoint of run-dir, or a new run where there is none.
 inline constexpr std::string_view kResumeAuto = "auto";
 
-/// The value of the key gemm-tuning that means the default methods, whatever a checkpoint holds.
-inline constexpr std::string_view kNoGemmTuning = "none";
-/// The value that means: tuned at the start, or what a checkpoint holds.
-inline constexpr std::string_view kAutoGemmTuning = "auto";
-
 struct RunConfig {
   // model
-  std::string model_name = "tiny";  // "custom": the sizes as they stand in `model`, else resolve() loads the name's
+  std::string model_name = "tiny";  // "custom": the sizes as they stand in `model`, else fill_in() loads the name's
   ModelConfig model;
   // run
   std::string run_dir;  // empty: runs/<model>-<date>-<time>
@@ -59,18 +55,18 @@ struct RunConfig {
   bool cuda_graph = false;        // replay a step as one CUDA graph
   std::int64_t trace_every = 16;  // on a GPU, of so many steps one is traced
   std::string policy = "program";
-  TrustedLibraries libraries;  // that a policy may come from; no key, so that no file can name one
-  std::string rewrites;        // as parse_rewrites() takes them
+  TrustedLibraries libraries;     // that a policy may come from; no key, so that no file can name one
+  std::vector<Rewrite> rewrites;  // of the user, in the order given
   /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
-  /// isn't one of the graph's, but lowers another graph. resolve() puts it into micro_batch.
+  /// isn't one of the graph's, but lowers another graph. fill_in() puts it into micro_batch.
   std::int64_t batch_split = 1;
   WeightPacking pack_weights = WeightPacking::automatic;
-  bool fuse_gelu = false;    // see FuseGelu (runtime/plan/rewrite.h)
-  std::string machine;       // what policies plan for: a machine file, or one of Weft's by name
-  std::string profile;       // measured costs that policies plan by: a file of `weft profile`
-  std::int64_t streams = 1;  // compute streams of a rank
-  double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
-  std::string gemm_tuning;   // a file of `weft tune`; auto; none: the default methods; empty: also, or the checkpoint's
+  bool fuse_gelu = false;                   // see FuseGelu (runtime/plan/rewrite.h)
+  std::string machine;                      // what policies plan for: a machine file, or one of Weft's by name
+  std::string profile;                      // measured costs that policies plan by: a file of `weft profile`
+  std::int64_t streams = 1;                 // compute streams of a rank
+  double memory_limit = 0;                  // GiB of scratch that a plan may take; 0: no limit
+  std::string gemm_tuning;                  // see TuningSetting
   std::optional<PackedUnit> bf16_products;  // what multiplies bf16 on CPUs; null: see bf16_of_run()
   bool check_nan = false;                   // look at all that every task writes
   double watchdog = 120;                    // seconds without progress until the run is ended; 0: never
@@ -102,7 +98,7 @@ struct RunConfig {
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings
   std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
-  std::vector<std::string> warnings;         // of resolve(), for a person to read
+  std::vector<std::string> warnings;         // of fill_in(), for a person to read
 };
 
 /// Sequences of a step that one rank runs one after the other, in micro-batches.
@@ -152,8 +148,16 @@ std::string dump_toml(const RunConfig& config);
 /// Fills in what was left open (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of
 /// `world_size` ranks (0: not started by mpirun) and refuses what can't be: batches that don't divide (naming the
 /// nearest that do), a grid that doesn't match the ranks or doesn't fit the model (see validate_grid), sequences longer
-/// than the context, dtypes, numbers out of range. A run that starts from saved weights takes their model (see
-/// take_saved_model). Throws UserError.
-void resolve(RunConfig& config, std::int64_t world_size);
+/// than the context, dtypes, numbers out of range, what the device can't do (see check_device). A run that starts from
+/// saved weights takes their model (see take_saved_model). Throws UserError. The texts that name a policy, a machine or
+/// a profile stay unread: see resolve() (train/config/resolved_run.h).
+void fill_in(RunConfig& config, std::int64_t world_size);
+
+/// Throws UserError on what the configuration's device can't do, whoever starts the ranks: packed weights, a look at
+/// every number, communicators, CUDA graphs over one that they can't hold.
+void check_device(const RunConfig& config);
+
+/// "auto", "local", "nccl", "staged", "mpi": the words of the key.
+std::string_view to_string(CommunicatorKind kind);
 
 }  // namespace weft

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "ops/sharding.h"
-#include "runtime/plan/rewrite.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
 #include "train/config/saved_model.h"
@@ -140,16 +139,9 @@ void check_start(const RunConfig& config) {
   }
 }
 
-void check_packing(const RunConfig& config) {
-  const bool packs = config.pack_weights == WeightPacking::on || packs_weights(parse_rewrites(config.rewrites));
-  if (!packs || config.device == DeviceKind::cpu) return;
-  throw UserError("pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
-                  "leave pack-weights out");
-}
-
 /// Rewrites of layers that the model doesn't have.
 void check_layers(const RunConfig& config) {
-  for (const Rewrite& rewrite : parse_rewrites(config.rewrites)) {
+  for (const Rewrite& rewrite : config.rewrites) {
     const std::vector<std::int32_t>* layers = nullptr;
     if (const auto* recompute = std::get_if<RecomputeLayers>(&rewrite)) layers = &recompute->layers;
     if (const auto* reshard = std::get_if<ReshardAfterForward>(&rewrite)) layers = &reshard->layers;
@@ -176,7 +168,7 @@ std::int64_t accumulation(const RunConfig& config) {
   return config.global_batch / (config.grid.batch_ranks() * config.micro_batch);
 }
 
-void resolve(RunConfig& config, std::int64_t world_size) {
+void fill_in(RunConfig& config, std::int64_t world_size) {
   config.warnings.clear();
   check_start(config);
   take_saved_model(config);
@@ -194,7 +186,7 @@ void resolve(RunConfig& config, std::int64_t world_size) {
   resolve_sequence(config);
   check_products(config);
   check_optimizer(config);
-  check_packing(config);
+  check_device(config);
   check_layers(config);
   if (config.threads == 0) {
     const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());

@@ -14,6 +14,7 @@
 #include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/config/config_table.h"
+#include "train/config/tuning_setting.h"
 
 namespace weft {
 namespace {
@@ -165,9 +166,10 @@ RunConfig config_to_resume(const std::string& resume, std::span<const Setting> o
   config.resume = resume;
   config.init_from.clear();
   if (config.micro_batch > 0 && accumulation(config) == 1) config.micro_batch = 0;
-  config.ranks = 0;                                                     // as many as the grid has, or mpirun's
-  config.threads = 0;                                                   // as this machine has them
-  if (config.gemm_tuning != kNoGemmTuning) config.gemm_tuning.clear();  // the checkpoint's
+  config.ranks = 0;    // as many as the grid has, or mpirun's
+  config.threads = 0;  // as this machine has them
+  if (tuning_setting(config.gemm_tuning).from != TuningSetting::From::nothing)
+    config.gemm_tuning.clear();  // the checkpoint's
   // <run>/checkpoints/step_00000200, wherever the run lies by now; a checkpoint by itself has no run.
   const fs::path folder = fs::absolute(checkpoint).lexically_normal().parent_path();
   const bool in_a_run = folder.filename() == checkpoints_of("").filename();

@@ -144,9 +144,9 @@ std::optional<Bf16Choice> bf16_of_run(World& world, const RunConfig& config,
   return choice;
 }
 
-RunConfig with_bf16(RunConfig config, const std::optional<Bf16Choice>& choice) {
-  if (choice) config.bf16_products = choice->unit;
-  return config;
+ResolvedRun with_bf16(ResolvedRun run, const std::optional<Bf16Choice>& choice) {
+  if (choice) run.config.bf16_products = choice->unit;
+  return run;
 }
 
 std::string to_string(const Bf16Choice& choice) {

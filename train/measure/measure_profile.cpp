@@ -209,11 +209,12 @@ void SerialSamples::write(const Plan& plan, Profile& profile) const {
   profile.computing_factor = computing_factor(*plan.graph, profile, middle_mean(step_ns_));
 }
 
-Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds, const TellStatus& tell) {
+Profile measure_profile(World& world, const ResolvedRun& run, int steps, int rounds, const TellStatus& tell) {
+  const RunConfig& config = run.config;
   const auto tell_once = [&](const Status& status) {
     if (world.rank() == 0) tell(status);
   };
-  PolicyBenchmark benchmark(world, config, {"serial"});
+  PolicyBenchmark benchmark(world, run, {named_policy("serial")});
   SerialSamples samples(world);
   for (int step = -1; step < steps; ++step) {  // the first one warms up
     const double ns = step < 0 ? benchmark.run(0) : samples.run(benchmark, 0);

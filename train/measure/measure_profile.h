@@ -37,6 +37,6 @@ class SerialSamples {
 /// Runs `steps` steps of policy `serial`, and each collective apart from them: alone, beside a matrix product, and the
 /// longest of each kind beside every kind of computation that matters in the step. Every rank gets the same profile.
 /// `tell` is called on rank 0 with what is being done. Collective over the world.
-Profile measure_profile(World& world, const RunConfig& config, int steps, int rounds, const TellStatus& tell);
+Profile measure_profile(World& world, const ResolvedRun& run, int steps, int rounds, const TellStatus& tell);
 
 }  // namespace weft

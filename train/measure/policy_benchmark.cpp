@@ -25,44 +25,43 @@ RunConfig every_step_traced(RunConfig config) {
 
 }  // namespace
 
-PolicyBenchmark::PolicyBenchmark(World& world, const RunConfig& config, const std::vector<std::string>& policies,
+PolicyBenchmark::PolicyBenchmark(World& world, const ResolvedRun& run, const std::vector<NamedPolicy>& policies,
                                  const PolicyOptions& options)
     : world_(world),
-      config_(with_bf16(config, bf16_of_run(world, config))),
-      at_(coordinates_of(config.grid, world.rank())),
-      specs_(model_parameters(config.model)),
-      shards_(shard_parameters(config.model, specs_, config.grid, at_, config.zero1)) {
-  const auto graph = lower_train(config_.model, step_config(config_));
+      run_(with_bf16(run, bf16_of_run(world, run.config))),
+      at_(coordinates_of(run_.config.grid, world.rank())),
+      specs_(model_parameters(run_.config.model)),
+      shards_(shard_parameters(run_.config.model, specs_, run_.config.grid, at_, run_.config.zero1)) {
+  const auto graph = lower_train(run_.config.model, step_config(run_.config));
   std::vector<ProgramGraph> graphs;
-  for (const std::string& policy : policies) {
-    names_.push_back(fmt::format("{}: {}", names_.size(), policy));
-    graphs.push_back({names_.back(), graph, policy});
+  for (const NamedPolicy& policy : policies) {
+    names_.push_back(fmt::format("{}: {}", names_.size(), policy.name));
+    graphs.push_back({names_.back(), graph, policy.policy});
   }
   program_ = std::make_unique<Program>(world_, std::move(graphs),
-                                       ProgramOptions{.libraries = config_.libraries,
-                                                      .policy_options = options,
-                                                      .rewrites = chosen_rewrites(config_),
-                                                      .grid = config_.grid,
-                                                      .threads = static_cast<int>(config_.threads),
-                                                      .gemm_tuning = table_of(nullptr, bf16_unit_of(config_)),
-                                                      .make_executor = executor_of(every_step_traced(config_)),
-                                                      .watchdog_seconds = config_.watchdog});
+                                       ProgramOptions{.policy_options = options,
+                                                      .rewrites = chosen_rewrites(run_),
+                                                      .grid = run_.config.grid,
+                                                      .threads = static_cast<int>(run_.config.threads),
+                                                      .gemm_tuning = table_of(nullptr, bf16_unit_of(run_.config)),
+                                                      .make_executor = executor_of(every_step_traced(run_.config)),
+                                                      .watchdog_seconds = run_.config.watchdog});
   reset();
 }
 
 void PolicyBenchmark::reset() {
   const State& state = program_->state();
-  const auto arrays = training_arrays(state, shards_, config_.dtype);
-  initialize_parameters(arrays, config_.seed);
+  const auto arrays = training_arrays(state, shards_, run_.config.dtype);
+  initialize_parameters(arrays, run_.config.seed);
   for (const MutableParameterState& array : arrays) {
     std::fill_n(array.m, updated_elements(array), 0.0F);
     std::fill_n(array.v, updated_elements(array), 0.0F);
   }
-  write_constants(state, config_, at_);
+  write_constants(state, run_.config, at_);
   // Ranks that differ in x and y alone read the same tokens.
-  std::mt19937_64 draw(config_.seed + static_cast<std::uint64_t>(batch_rank(config_.grid, at_)));
+  std::mt19937_64 draw(run_.config.seed + static_cast<std::uint64_t>(batch_rank(run_.config.grid, at_)));
   const auto token = [&] {
-    return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(config_.model.vocab));
+    return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(run_.config.model.vocab));
   };
   for (std::int32_t& value : state.get<std::int32_t>(names::kTokens)) value = token();
   for (std::int32_t& value : state.get<std::int32_t>(names::kTargets)) value = token();
@@ -71,7 +70,7 @@ void PolicyBenchmark::reset() {
 }
 
 double PolicyBenchmark::run(std::size_t policy) {
-  write_scalars(program_->state(), config_, step_);
+  write_scalars(program_->state(), run_.config, step_);
   world_.barrier();
   program_->run(names_.at(policy), step_++);
   const StepTrace& trace = last_trace(policy);
@@ -86,7 +85,7 @@ double PolicyBenchmark::run(std::size_t policy) {
 std::uint64_t PolicyBenchmark::fingerprint() const {
   program_->state_to_host();
   Fingerprint sum;
-  for (const MutableParameterState& array : training_arrays(program_->state(), shards_, config_.dtype)) {
+  for (const MutableParameterState& array : training_arrays(program_->state(), shards_, run_.config.dtype)) {
     const auto add = [&](const void* data, std::int64_t bytes) {
       sum.add_bytes(data, static_cast<std::size_t>(bytes));
     };

@@ -9,20 +9,19 @@
 #include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/program.h"
-#include "train/config/config.h"
+#include "train/config/resolved_run.h"
 
 namespace weft {
 
 /// A rank's program that holds the training graph once for each policy, over one state with initial weights and random
 /// tokens. Making it and running steps is collective over the world.
 ///
-///   PolicyBenchmark benchmark(world, config, {"serial", "program"});
+///   PolicyBenchmark benchmark(world, run, {named_policy("serial"), run.policy});
 ///   for (int round = 0; round < 20; ++round)
 ///     for (std::size_t p = 0; p < benchmark.policies(); ++p) ms[p].push_back(benchmark.run(p) * 1e-6);
 class PolicyBenchmark {
  public:
-  /// `config` is resolved.
-  PolicyBenchmark(World& world, const RunConfig& config, const std::vector<std::string>& policies,
+  PolicyBenchmark(World& world, const ResolvedRun& run, const std::vector<NamedPolicy>& policies,
                   const PolicyOptions& options = {});
 
   std::size_t policies() const { return names_.size(); }
@@ -41,7 +40,7 @@ class PolicyBenchmark {
 
  private:
   World& world_;
-  const RunConfig config_;
+  const ResolvedRun run_;
   const Coordinates at_;
   const std::vector<ParameterSpec> specs_;
   const std::vector<ParameterShard> shards_;

@@ -28,15 +28,15 @@ struct Source {
   bool stored = false;  // by a checkpoint
 };
 
-Source source_of(const std::string& setting, const std::optional<std::filesystem::path>& checkpoint,
+Source source_of(const TuningSetting& setting, const std::optional<std::filesystem::path>& checkpoint,
                  const std::function<TunedGemms()>& tune) {
-  if (setting == kNoGemmTuning) return {};
-  const bool automatic = setting == kAutoGemmTuning;
-  if (automatic && !checkpoint) {
+  using From = TuningSetting::From;
+  if (setting.from == From::nothing) return {};
+  if (setting.from == From::file) return {read_gemm_tuning_text(setting.file), in_quotes(setting.file), false};
+  if (setting.from == From::trials && !checkpoint) {
     if (tune == nullptr) throw UserError("--gemm-tuning auto is for training", "a file of `weft tune`, or none", "");
     return {to_json(tune()), "the table that was just measured", false};
   }
-  if (!setting.empty() && !automatic) return {read_gemm_tuning_text(setting), in_quotes(setting), false};
   if (!checkpoint) return {};
   const std::string stored = read_checkpoint_info(*checkpoint).gemm_tuning;
   if (stored.empty()) return {};
@@ -63,7 +63,7 @@ std::int64_t bytes_beyond_caches() {
 
 }  // namespace
 
-std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,
+std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const TuningSetting& setting,
                                                      const std::optional<std::filesystem::path>& checkpoint,
                                                      StoredTuning stored, const std::function<TunedGemms()>& tune) {
   Source source;
@@ -84,11 +84,12 @@ std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::st
   return std::make_shared<const TunedGemms>(parse_gemm_tuning(text, name));
 }
 
-std::vector<GemmUse> products_of_run(const RunConfig& config) {
+std::vector<GemmUse> products_of_run(const ResolvedRun& run) {
+  const RunConfig& config = run.config;
   const StepConfig step = step_config(config);
   // Of all rewrites only this one makes other products, and only a GPU's are asked for with what it adds.
   std::vector<Rewrite> fusion;
-  if (config.device == DeviceKind::cuda && fuses_gelu(chosen_rewrites(config))) fusion.emplace_back(FuseGelu{});
+  if (config.device == DeviceKind::cuda && fuses_gelu(chosen_rewrites(run))) fusion.emplace_back(FuseGelu{});
   const std::shared_ptr<const Graph> train = rewrite(lower_train(config.model, step), fusion);
   const std::shared_ptr<const Graph> eval = rewrite(lower_eval(config.model, step), fusion);
   return products_of(std::vector<const Graph*>{train.get(), eval.get()});
@@ -124,7 +125,8 @@ TuningMachine tuning_machine(const RunConfig& config) {
   return config.device == DeviceKind::cuda ? device_tuning_machine() : this_machine();
 }
 
-TunedGemms tune_for_run(const RunConfig& config, const TellStatus& tell) {
+TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell) {
+  const RunConfig& config = run.config;
   const GemmTuningCache cache{tuning_folder(config.run_dir), tuning_machine(config),
                               config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
   std::optional<RunGemmTrials> trials;  // made where something is measured
@@ -132,7 +134,7 @@ TunedGemms tune_for_run(const RunConfig& config, const TellStatus& tell) {
     if (!trials) trials.emplace(config, GemmTrialOptions{}.rounds);
     return trials->run(problem);
   };
-  return cache.complete(products_of_run(config), measure, tell);
+  return cache.complete(products_of_run(run), measure, tell);
 }
 
 }  // namespace weft

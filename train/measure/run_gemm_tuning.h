@@ -13,7 +13,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
-#include "train/config/config.h"
+#include "train/config/resolved_run.h"
 
 namespace weft {
 
@@ -21,22 +21,21 @@ namespace weft {
 /// it, or use the default methods.
 enum class StoredTuning : std::uint8_t { required, if_it_fits };
 
-/// What the key gemm-tuning comes to: a file's table; kNoGemmTuning: none; empty: that of `checkpoint`, if it has one;
-/// kAutoGemmTuning: the same where there is a checkpoint, else what `tune` returns, which rank 0 calls while the others
-/// wait. Null: none. Rank 0 reads; all ranks get the same. Collective over the world. Throws UserError as
-/// parse_gemm_tuning() does, and for kAutoGemmTuning where nothing can be tuned: `tune` is null.
-std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const std::string& setting,
+/// The table that a setting comes to: a file's, that of `checkpoint` if it has one, or, in trials, what `tune` returns,
+/// which rank 0 calls while the others wait. Null: none. Rank 0 reads; all ranks get the same. Collective over the
+/// world. Throws UserError as parse_gemm_tuning() does, and for trials where nothing can be tuned: `tune` is null.
+std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const TuningSetting& setting,
                                                      const std::optional<std::filesystem::path>& checkpoint,
                                                      StoredTuning stored,
                                                      const std::function<TunedGemms()>& tune = nullptr);
 
-/// The distinct products of a training step and an evaluation of a resolved configuration.
-std::vector<GemmUse> products_of_run(const RunConfig& config);
+/// The distinct products of a training step and an evaluation of a run.
+std::vector<GemmUse> products_of_run(const ResolvedRun& run);
 
-/// Tries products on the configuration's device, with its threads.
+/// Tries products on the device of a filled-in configuration, with its threads.
 ///
-///   RunGemmTrials trials(config, 11);
-///   for (const GemmUse& use : products_of_run(config)) trials.run(use.problem);
+///   RunGemmTrials trials(run.config, 11);
+///   for (const GemmUse& use : products_of_run(run)) trials.run(use.problem);
 class RunGemmTrials {
  public:
   /// `rounds`: in which the best methods meet. Throws UserError where there is no such device.
@@ -55,8 +54,8 @@ class RunGemmTrials {
 /// What trials on the configuration's device are good for.
 TuningMachine tuning_machine(const RunConfig& config);
 
-/// `--gemm-tuning auto`: what a resolved configuration's products are computed by, with the cache beside its run
-/// folder. On one rank, while the others wait.
-TunedGemms tune_for_run(const RunConfig& config, const TellStatus& tell);
+/// `--gemm-tuning auto`: what a run's products are computed by, with the cache beside its run folder. On one rank,
+/// while the others wait.
+TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell);
 
 }  // namespace weft

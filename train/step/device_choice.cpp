@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,22 +16,6 @@
 
 namespace weft {
 namespace {
-
-std::string_view name_of(CommunicatorKind kind) {
-  switch (kind) {
-    case CommunicatorKind::automatic:
-      return "auto";
-    case CommunicatorKind::local:
-      return "local";
-    case CommunicatorKind::nccl:
-      return "nccl";
-    case CommunicatorKind::staged:
-      return "staged";
-    case CommunicatorKind::mpi:
-      return "mpi";
-  }
-  return "?";
-}
 
 // Processes may each be shown another device under the same number, so numbers don't tell.
 bool own_device_each(World& world, int ordinal) {
@@ -79,17 +63,9 @@ std::shared_ptr<DeviceTeam> team_of(World& world, const RunConfig& config, const
 }  // namespace
 
 void check_communicator(const RunConfig& config, bool launched_by_mpi) {
+  check_device(config);
   const CommunicatorKind kind = config.communicator;
-  const std::string found = fmt::format("communicator = {}", name_of(kind));
-  const bool of_gpus = kind == CommunicatorKind::nccl || kind == CommunicatorKind::staged;
-  if (config.device == DeviceKind::cpu && of_gpus) {
-    throw UserError(found + " with device cpu", "auto, local or mpi: it moves what lies on GPUs",
-                    "--communicator auto, or --device cuda");
-  }
-  if (config.device == DeviceKind::cuda && kind == CommunicatorKind::mpi) {
-    throw UserError(found + " with device cuda", "auto, local, nccl, or staged, which is MPI for GPUs",
-                    "--communicator staged");
-  }
+  const std::string found = fmt::format("communicator = {}", to_string(kind));
   if (kind == CommunicatorKind::local && launched_by_mpi && config.ranks > 1) {
     throw UserError(fmt::format("{} under mpirun with {} processes", found, config.ranks),
                     "ranks that are threads of one process",
@@ -98,10 +74,6 @@ void check_communicator(const RunConfig& config, bool launched_by_mpi) {
   if (kind == CommunicatorKind::mpi && !launched_by_mpi) {
     throw UserError(found + " without mpirun", "a process for each rank",
                     fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
-  }
-  if (kind == CommunicatorKind::staged && config.cuda_graph) {
-    throw UserError(found + " with cuda-graph", "a communicator that graphs can hold: local or nccl",
-                    "leave --cuda-graph out");
   }
 }
 
@@ -128,9 +100,6 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
 
 MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning) {
   if (config.device == DeviceKind::cpu) return nullptr;
-  if (config.check_nan) {
-    throw UserError("check-nan with device cuda", "device cpu", "--device cpu: the same step, checked task by task");
-  }
   const DeviceExecutorOptions options{.kept_steps = std::max<std::int64_t>(1, config.trace_steps),
                                       .trace_every = config.trace_every,
                                       .graphs = config.cuda_graph};

@@ -19,8 +19,8 @@ struct Surroundings {
   bool own_device_each = true;  // no two ranks share a GPU
 };
 
-/// Throws UserError where `communicator` can't be, as far as that is known before any rank runs: what the device
-/// doesn't have, threads under mpirun, processes without.
+/// Throws UserError where `communicator` can't be, as far as that is known before any rank runs: what check_device()
+/// refuses, threads under mpirun, processes without.
 void check_communicator(const RunConfig& config, bool launched_by_mpi);
 
 /// The communicator of a run on GPUs: `auto` is local for ranks of one process, which share a GPU, nccl for processes
@@ -29,7 +29,7 @@ void check_communicator(const RunConfig& config, bool launched_by_mpi);
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings);
 
 /// What ProgramOptions::make_executor takes; null for the CPU. Called, it throws UserError where the machine has no
-/// such device, or the configuration asks it for something that it can't do. Collective over the world. `tuning`: the
+/// such device. Collective over the world. `tuning`: the
 /// algorithms of matrix products; null: the defaults.
 MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning = nullptr);
 

@@ -13,7 +13,7 @@ std::vector<Rewrite> FilePolicy::rewrites(const Graph& graph, const PolicyOption
   if (!concerns(graph)) return {};
   // Some of the file's rewrites may have been asked for by the user too and are done: the rest is what makes the file's
   // tasks of the graph.
-  std::vector<Rewrite> all = parse_rewrites(file_.rewrites);
+  const std::vector<Rewrite>& all = file_.rewrites;
   const auto given = std::make_shared<const Graph>(graph);
   for (std::size_t done = all.size(); done > 0; --done) {
     const std::span<const Rewrite> rest = std::span(all).subspan(done);
@@ -23,7 +23,7 @@ std::vector<Rewrite> FilePolicy::rewrites(const Graph& graph, const PolicyOption
 }
 
 Order FilePolicy::order(const Graph& graph, const PolicyOptions& options) const {
-  if (!concerns(graph)) return make_policy("program")->order(graph, options);
+  if (!concerns(graph)) return default_policy()->order(graph, options);
   return order_of(file_, graph, path_);
 }
 

@@ -19,6 +19,7 @@ class FilePolicy final : public Policy {
 
   std::string name() const override { return "file:" + path_; }
   std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const override;
+  bool decides_packing() const override { return true; }
   /// Throws UserError like order_of().
   Order order(const Graph& graph, const PolicyOptions& options) const override;
 

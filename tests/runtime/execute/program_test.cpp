@@ -29,8 +29,9 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
     for (const int threads : {1, 2}) {
       std::vector<testing::StateBytes> states(kRanks);
       const int code = run_ranks(kRanks, [&](World& world) {
-        Program program(world, graphs,
-                        {.policy = policy, .policy_options = {.compute_streams = threads}, .threads = threads});
+        Program program(
+            world, graphs,
+            {.policy = make_policy(policy), .policy_options = {.compute_streams = threads}, .threads = threads});
         for (const ProgramGraph& graph : graphs) testing::fill(*graph.graph, program.state(), world.rank());
         for (const char* name : {"train", "train", "eval", "train"}) program.run(name);
         for (const ProgramGraph& graph : graphs) {
@@ -70,14 +71,19 @@ TEST(Program, KnowsItsGraphsAndItsBytes) {
             0);
 }
 
-TEST(Program, AnUnknownPolicyIsRefused) {
+TEST(Program, AGraphsOwnPolicyComesBeforeThatOfTheOptions) {
   const auto graph = executable_graph(2, 1, {.tasks = 3});
+  const std::vector<ProgramGraph> graphs = {{"own", graph, make_policy("random")}, {"other", graph}};
   EXPECT_EQ(run_ranks(1,
                       [&](World& world) {
-                        EXPECT_THROW(Program(world, {{"train", graph}}, {.policy = "progam"}), UserError);
+                        const Program named(world, graphs, {.policy = make_policy("serial")});
+                        EXPECT_EQ(named.plan("own").policy, "random");
+                        EXPECT_EQ(named.plan("other").policy, "serial");
+                        EXPECT_EQ(Program(world, graphs, {}).plan("other").policy, default_policy()->name());
                         return 0;
                       }),
             0);
+  EXPECT_THROW(named_policy("progam"), UserError);
 }
 
 TEST(Program, TheWatchdogSleepsBetweenSteps) {
@@ -138,7 +144,7 @@ TEST_F(ProgramDeathTest, AMuteCollectiveIsReportedByEveryRank) {
     const auto graph = two_reductions(2);
     run_ranks(2, [&](World& plain) {
       testing::OddWorld world(plain, [mute = plain.rank() == 1] { return [mute] { return !mute; }; });
-      Program program(world, {{"train", graph}}, {.policy = "serial", .watchdog_seconds = 0.3});
+      Program program(world, {{"train", graph}}, {.policy = make_policy("serial"), .watchdog_seconds = 0.3});
       program.run("train");
       return 0;
     });

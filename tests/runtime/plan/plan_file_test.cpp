@@ -30,7 +30,7 @@ std::shared_ptr<const Graph> toy_step() {
 }
 
 PlanFile toy_file() {
-  return plan_file_of(compile_plan(toy_step(), *make_policy("program")), "");
+  return plan_file_of(compile_plan(toy_step(), *make_policy("program")), {});
 }
 
 // In a file of this test alone.
@@ -66,7 +66,7 @@ TEST(PlanFile, IsReadBackAsItWasWritten) {
     const testing::RandomPolicy policy(seed, 2);
     const PolicyOptions options{.compute_streams = 2};
     const Plan plan = make_plan(graph, policy.order(*graph, options), policy.name());
-    const PlanFile file = plan_file_of(plan, "bucket=64;reshard");
+    const PlanFile file = plan_file_of(plan, parse_rewrites("bucket=64;reshard"));
     EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file);
     const Plan again = make_plan(graph, order_of(file, *graph, "plan.json"), "again");
     EXPECT_EQ(again.fingerprint, plan.fingerprint);
@@ -135,8 +135,8 @@ TEST(FilePolicy, ReplaysAPlanAndLeavesOtherGraphsInProgramOrder) {
   const auto policy = make_policy("file:" + stored.path());
   EXPECT_EQ(policy->name(), "file:" + stored.path());
   const Plan plan = compile_plan(graph, *policy);
-  EXPECT_EQ(plan_file_of(plan, "").sequence, file.sequence);
-  EXPECT_EQ(plan_file_of(plan, "").added_edges, file.added_edges);
+  EXPECT_EQ(plan_file_of(plan, {}).sequence, file.sequence);
+  EXPECT_EQ(plan_file_of(plan, {}).added_edges, file.added_edges);
   const auto other = testing::random_graph(4);
   EXPECT_EQ(policy->order(*other, {}), make_policy("program")->order(*other, {}));
 }
@@ -148,8 +148,7 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   toy.add({"r", AllReduce{Channel::data, 2, 64}, {read_write(x), write({w.tensor, 0, 1, 32, 32})}});
   const auto graph = toy.build();
   const std::vector<Rewrite> both = parse_rewrites("split-collective=128;ar-to-rs-ag");
-  const StoredPlan stored(to_json(
-      plan_file_of(compile_plan(graph, *make_policy("program"), {}, both), to_string(std::span<const Rewrite>(both)))));
+  const StoredPlan stored(to_json(plan_file_of(compile_plan(graph, *make_policy("program"), {}, both), both)));
   const auto policy = make_policy("file:" + stored.path());
   const auto names = [](const Plan& plan) {
     std::vector<std::string> all;
@@ -174,7 +173,7 @@ TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   const auto graph = toy.build();
   const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};
   const Plan plan = compile_plan(graph, *make_policy("program"), {.weight_layouts = &cpu_weight_layouts()}, packed);
-  const StoredPlan stored(to_json(plan_file_of(plan, "pack-weights=2")));
+  const StoredPlan stored(to_json(plan_file_of(plan, packed)));
   const auto policy = make_policy("file:" + stored.path());
   for (const std::vector<Rewrite>& chosen : {std::vector<Rewrite>(), packed, never}) {
     EXPECT_EQ(compile_plan(graph, *policy, {.weight_layouts = &cpu_weight_layouts()}, chosen).graph->fingerprint(),

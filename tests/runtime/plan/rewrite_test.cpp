@@ -138,7 +138,9 @@ void expect_equal_bits(const std::shared_ptr<const Graph>& graph, int ranks, con
   std::vector<testing::StateBytes> states(static_cast<std::size_t>(ranks));
   const int code = run_ranks(ranks, [&](World& world) {
     Program program(world, {{"train", graph}},
-                    {.policy = policy, .policy_options = {.compute_streams = 2}, .rewrites = parse_rewrites(rewrites)});
+                    {.policy = make_policy(policy),
+                     .policy_options = {.compute_streams = 2},
+                     .rewrites = parse_rewrites(rewrites)});
     testing::fill(*graph, program.state(), world.rank());
     for (int step = 0; step < 3; ++step) program.run("train", step);
     states[static_cast<std::size_t>(world.rank())] = testing::bytes_of(*graph, program.state());

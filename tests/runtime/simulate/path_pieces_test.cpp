@@ -16,7 +16,7 @@ using testing::Layers;
 TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
   const Layers layers;
   for (const std::string& policy : policy_names()) {
-    const PlanReport report = report_plan(layers.problem, policy);
+    const PlanReport report = report_plan(layers.problem, named_policy(policy));
     ASSERT_TRUE(report.planned()) << policy << ": " << report.refusal;
     const Explanation explanation = explain(layers.problem, report, {"", 0, 100, false});
     double sum = 0;

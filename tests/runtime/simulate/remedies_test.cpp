@@ -91,7 +91,7 @@ TEST(Remedies, RewritesAreTriedUnderTheSamePolicy) {
   for (int i = 0; i < 5; ++i) toy.reduce("r" + std::to_string(i), reads[static_cast<std::size_t>(i)].view);
   toy.compute("b", std::move(reads));
   const PlanningProblem problem = problem_of(toy.build(), {}, 10 * kUs);
-  const PlanReport report = report_plan(problem, "serial");
+  const PlanReport report = report_plan(problem, named_policy("serial"));
   ASSERT_TRUE(report.planned()) << report.refusal;
   ASSERT_EQ(report.step_ns(), 110 * kUs);
   const Explanation explanation = explain(problem, report, {});

@@ -34,7 +34,7 @@ PlanningProblem chain() {
 
 TEST(Robustness, OfTinyNoiseIsTheStepItself) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, "program");
+  const PlanReport report = report_plan(problem, named_policy("program"));
   const Robustness result = robustness_of(report, problem, {.noise = 1e-9, .slow_rank = 1, .draws = 3});
   EXPECT_NEAR(result.median_ns / report.step_ns(), 1, 1e-6);
   EXPECT_NEAR(result.p95_ns / report.step_ns(), 1, 1e-6);
@@ -43,7 +43,7 @@ TEST(Robustness, OfTinyNoiseIsTheStepItself) {
 
 TEST(Robustness, GrowsWithTheDisturbance) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, "serial");
+  const PlanReport report = report_plan(problem, named_policy("serial"));
   const Robustness calm = robustness_of(report, problem, {.noise = 0.05}), wild = robustness_of(report, problem, {});
   for (const Robustness& result : {calm, wild}) {
     EXPECT_GE(result.p95_ns, result.median_ns);
@@ -57,7 +57,7 @@ TEST(Robustness, GrowsWithTheDisturbance) {
 
 TEST(Robustness, TheSameDrawsEveryTime) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, "program");
+  const PlanReport report = report_plan(problem, named_policy("program"));
   const Robustness first = robustness_of(report, problem, {}), second = robustness_of(report, problem, {});
   EXPECT_EQ(first.median_ns, second.median_ns);
   EXPECT_EQ(first.p95_ns, second.p95_ns);
@@ -65,7 +65,7 @@ TEST(Robustness, TheSameDrawsEveryTime) {
 
 TEST(Robustness, RefusesWhatIsNoDisturbance) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, "serial");
+  const PlanReport report = report_plan(problem, named_policy("serial"));
   EXPECT_THROW(robustness_of(report, problem, {.noise = -1}), UserError);
   EXPECT_THROW(robustness_of(report, problem, {.slow_rank = 0}), UserError);
   EXPECT_THROW(robustness_of(report, problem, {.noise = std::numeric_limits<double>::quiet_NaN()}), UserError);

@@ -1,4 +1,4 @@
-// What resolve() fills in and what it refuses, with the fixes that it names.
+// What fill_in() fills in and what it refuses, with the fixes that it names.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -11,7 +11,7 @@ namespace {
 
 std::string refused(RunConfig config, std::int64_t world_size = 0) {
   try {
-    resolve(config, world_size);
+    fill_in(config, world_size);
   } catch (const UserError& error) {
     return error.what();
   }
@@ -25,7 +25,7 @@ bool contains(std::string_view text, std::string_view part) {
 TEST(ConfigResolve, FillsInWhatIsOpen) {
   RunConfig config;
   config.ranks = 2;
-  resolve(config, 0);
+  fill_in(config, 0);
   EXPECT_EQ(config.grid.data, 2);
   EXPECT_EQ(config.micro_batch, 4);
   EXPECT_EQ(config.seq_len, model_by_name("tiny").context);
@@ -39,21 +39,21 @@ TEST(ConfigResolve, AResolvedConfigResolvesToItself) {
   RunConfig config;
   config.ranks = 2;
   config.micro_batch = 2;
-  resolve(config, 0);
+  fill_in(config, 0);
   EXPECT_EQ(accumulation(config), 2);
   RunConfig back;
   load_toml_text(back, dump_toml(config), "dump");
-  resolve(back, 0);
+  fill_in(back, 0);
   EXPECT_EQ(dump_toml(back), dump_toml(config));
 }
 
 TEST(ConfigResolve, RanksComeFromTheGridOrTheWorld) {
   RunConfig config;
   config.grid.data = 4;
-  resolve(config, 0);
+  fill_in(config, 0);
   EXPECT_EQ(config.ranks, 4);
   RunConfig world;
-  resolve(world, 4);
+  fill_in(world, 4);
   EXPECT_EQ(world.ranks, 4);
   EXPECT_EQ(world.grid.data, 4);
 }
@@ -61,9 +61,9 @@ TEST(ConfigResolve, RanksComeFromTheGridOrTheWorld) {
 TEST(ConfigResolve, AnotherNumberOfRanksRefillsTheDataAxis) {
   RunConfig config;
   config.ranks = 4;
-  resolve(config, 0);
+  fill_in(config, 0);
   apply_settings(config, {{"ranks", "1", "--ranks"}});
-  resolve(config, 0);
+  fill_in(config, 0);
   EXPECT_EQ(config.grid.data, 1);
 }
 
@@ -81,7 +81,7 @@ TEST(ConfigResolve, RanksThatDisagreeAreRefused) {
 TEST(ConfigResolve, TheDataAxisIsWhatTheRanksLeave) {
   RunConfig config;
   config.grid = {.x = 2, .y = 2};
-  resolve(config, 8);
+  fill_in(config, 8);
   EXPECT_EQ(config.grid.data, 2);
   RunConfig other;
   other.grid = {.x = 2, .z = 3};
@@ -103,7 +103,7 @@ TEST(ConfigResolve, GridsThatDontFitTheModelNameTheDimension) {
 TEST(ConfigResolve, ZAndDataShareTheBatch) {
   RunConfig config;
   config.grid = {.x = 2, .z = 2, .data = 2};
-  resolve(config, 0);
+  fill_in(config, 0);
   EXPECT_EQ(config.ranks, 8);
   EXPECT_EQ(config.micro_batch, 2);
   config = {};
@@ -169,12 +169,12 @@ TEST(ConfigResolve, ContradictionsAreRefused) {
 
 TEST(ConfigResolve, RewritesOfLayersThatTheModelLacksAreRefused) {
   RunConfig config;
-  config.rewrites = "recompute=0-99";
+  config.rewrites = parse_rewrites("recompute=0-99");
   EXPECT_TRUE(contains(refused(config), "recompute=0-99 names layer 99; expected layers 0 to 3")) << refused(config);
-  config.rewrites = "reshard=4";
+  config.rewrites = parse_rewrites("reshard=4");
   EXPECT_TRUE(contains(refused(config), "reshard=4 names layer 4"));
-  config.rewrites = "recompute=0-3;reshard";
-  resolve(config, 0);
+  config.rewrites = parse_rewrites("recompute=0-3;reshard");
+  fill_in(config, 0);
 }
 
 TEST(ConfigResolve, SizesGivenInCodeStayWithACustomName) {
@@ -182,7 +182,7 @@ TEST(ConfigResolve, SizesGivenInCodeStayWithACustomName) {
   config.model_name = "custom";
   config.model.layers = 1;
   config.model.context = 16;
-  resolve(config, 0);
+  fill_in(config, 0);
   EXPECT_EQ(config.model.layers, 1);
   EXPECT_EQ(config.seq_len, 16);
 }

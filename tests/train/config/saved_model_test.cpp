@@ -43,7 +43,7 @@ class SavedModels : public ::testing::Test {
     return config;
   }
   static std::string refused(RunConfig config) {
-    return message_of<UserError>([&] { resolve(config, 0); });
+    return message_of<UserError>([&] { fill_in(config, 0); });
   }
   static void expect_model(const ModelConfig& found, const ModelConfig& expected) {
     EXPECT_EQ(found.family, expected.family);
@@ -87,11 +87,11 @@ TEST_F(SavedModels, GiveTheSizesThatAreLeftOut) {
            {{"run-dir", run(), ""}, {"resume", "auto", ""}},
            {{"init-from", hf(), ""}, {"model.heads", "4", ""}, {"model.norm-eps", "1e-6", ""}}}) {
     RunConfig config = given(start);
-    resolve(config, 0);
+    fill_in(config, 0);
     expect_model(config.model, model_);
     EXPECT_EQ(config.model_name, kCustomModel);
     EXPECT_EQ(config.seq_len, model_.context);
-    resolve(config, 0);  // again: the same
+    fill_in(config, 0);  // again: the same
     expect_model(config.model, model_);
   }
 }
@@ -132,17 +132,17 @@ TEST_F(SavedModels, WeightsWithoutAConfigNeedTheSizes) {
   std::filesystem::remove(folder_.path("hf") / "config.json");
   EXPECT_TRUE(has_parts(refused(given({{"init-from", hf(), ""}, {"model.heads", "4", ""}})), {"config.json"}));
   RunConfig named = given({{"init-from", hf(), ""}, {"model", "llama-tiny", ""}});
-  resolve(named, 0);
+  fill_in(named, 0);
   EXPECT_EQ(named.model_name, "llama-tiny");
 }
 
 TEST_F(SavedModels, AResumedRunKeepsItsSeedOrWarns) {
   RunConfig config = given({{"resume", run(), ""}});
-  resolve(config, 0);
+  fill_in(config, 0);
   EXPECT_EQ(config.seed, 7U);
   EXPECT_TRUE(config.warnings.empty());
   RunConfig other = given({{"resume", run(), ""}, {"seed", "8", ""}});
-  resolve(other, 0);
+  fill_in(other, 0);
   EXPECT_EQ(other.seed, 8U);
   ASSERT_EQ(other.warnings.size(), 1U);
   EXPECT_TRUE(has_parts(other.warnings.front(), {"seed = 8", "had 7"}));
@@ -150,11 +150,11 @@ TEST_F(SavedModels, AResumedRunKeepsItsSeedOrWarns) {
 
 TEST_F(SavedModels, AFolderThatIsGoneLeavesACompleteConfigurationReadable) {
   RunConfig config = given({{"resume", run(), ""}});
-  resolve(config, 0);
+  fill_in(config, 0);
   RunConfig again;
   load_toml_text(again, dump_toml(config), "dump");
   std::filesystem::remove_all(folder_.path("run"));
-  resolve(again, 0);
+  fill_in(again, 0);
   expect_model(again.model, model_);
   RunConfig open = given({{"resume", run(), ""}});
   EXPECT_TRUE(has_parts(refused(open), {"doesn't exist"}));

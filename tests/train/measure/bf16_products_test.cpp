@@ -188,10 +188,9 @@ TEST_F(Bf16Run, PlansAsItRuns) {
     train_run(config);
     const auto run_fingerprint = [&] {
       std::uint64_t fingerprint = 0;
-      RunConfig resolved = config;
-      resolve(resolved, 0);
+      const ResolvedRun run = resolve(config, 0);
       run_ranks(1, [&](World& world) {
-        fingerprint = Trainer(world, resolved, Trainer::Console::silent).program().plan("train").fingerprint;
+        fingerprint = Trainer(world, run, Trainer::Console::silent).program().plan("train").fingerprint;
         return 0;
       });
       return fingerprint;

@@ -20,9 +20,9 @@ namespace weft {
 namespace {
 
 TEST(MeasureProfile, LaterSamplesReplaceTimesAndKeepWhatWasProbed) {
-  on_ranks(benchmark_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const RunConfig& config) {
-    PolicyBenchmark benchmark(world, config, {"program", "serial"});
-    Profile profile = measure_profile(world, config, 1, 1, [](const Status&) {});
+  on_ranks(benchmark_config(Family::gpt2, {1, 1, 2, 1}), [](World& world, const ResolvedRun& run) {
+    PolicyBenchmark benchmark(world, run, named_policies({"program", "serial"}));
+    Profile profile = measure_profile(world, run, 1, 1, [](const Status&) {});
     const Profile before = profile;
     profile.entries.push_back({.signature = "gone", .ns = 1, .samples = 1});
     SerialSamples samples(world);
@@ -43,8 +43,8 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   std::mutex mutex;
   std::vector<Profile> profiles;
   std::vector<std::string> told;
-  on_ranks(benchmark_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const RunConfig& config) {
-    const Profile profile = measure_profile(world, config, 2, 1, [&](const Status& status) {
+  on_ranks(benchmark_config(Family::llama, Grid{2, 1, 1, 2}), [&](World& world, const ResolvedRun& run) {
+    const Profile profile = measure_profile(world, run, 2, 1, [&](const Status& status) {
       EXPECT_EQ(world.rank(), 0);
       told.push_back(status.text);
     });
@@ -53,7 +53,7 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   });
   ASSERT_EQ(profiles.size(), 4U);
   RunConfig config = benchmark_config(Family::llama, Grid{2, 1, 1, 2});
-  resolve(config, 0);
+  fill_in(config, 0);
   const auto graph = lower_train(config.model, step_config(config));
   std::map<std::string, std::int64_t> tasks;
   std::set<std::string> collectives, collective_kinds;

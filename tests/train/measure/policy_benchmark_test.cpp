@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Grids, PolicyBenchmarkBits,
 
 // One reference for all: the serial order of the plain graph.
 TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
-  on_ranks(config(), [](World& world, const RunConfig& config) {
-    PolicyBenchmark plain(world, config, {"serial"});
+  on_ranks(config(), [](World& world, const ResolvedRun& run) {
+    PolicyBenchmark plain(world, run, named_policies({"serial"}));
     const std::uint64_t initial = plain.fingerprint();
     const std::uint64_t expected = ends(plain).front();
     EXPECT_NE(expected, initial);
@@ -85,7 +85,7 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
       if (streams == 1) some.insert(some.end(), {"serial", "axonn"});
       if (streams > 1) std::erase_if(policies, [](const std::string& name) { return name.starts_with("axonn:"); });
       {
-        PolicyBenchmark benchmark(world, config, policies, options);
+        PolicyBenchmark benchmark(world, run, named_policies(policies), options);
         const std::vector<std::uint64_t> found = ends(benchmark);
         std::set<std::uint64_t> plans;
         for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -95,9 +95,9 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
         EXPECT_GE(plans.size(), 6U) << "policies that order alike show little";
       }
       for (const char* rewrites : kRewrites) {
-        RunConfig rewritten = config;
-        rewritten.rewrites = rewrites;
-        PolicyBenchmark benchmark(world, rewritten, some, options);
+        ResolvedRun rewritten = run;
+        rewritten.config.rewrites = parse_rewrites(rewrites);
+        PolicyBenchmark benchmark(world, rewritten, named_policies(some), options);
         const std::vector<std::uint64_t> found = ends(benchmark);
         for (std::size_t i = 0; i < some.size(); ++i) {
           EXPECT_EQ(found[i], expected) << some[i] << ", " << rewrites << " on " << streams << " compute streams";
@@ -112,9 +112,9 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
 
 // Policies take turns on one state: a step of one goes on where the last step of another ended.
 TEST(PolicyBenchmark, PoliciesTakeTurnsOnOneState) {
-  on_ranks(benchmark_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const RunConfig& config) {
-    PolicyBenchmark alone(world, config, {"serial"});
-    PolicyBenchmark mixed(world, config, {"program", "axonn", "random"});
+  on_ranks(benchmark_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const ResolvedRun& run) {
+    PolicyBenchmark alone(world, run, named_policies({"serial"}));
+    PolicyBenchmark mixed(world, run, named_policies({"program", "axonn", "random"}));
     for (std::size_t step = 0; step < 6; ++step) {
       EXPECT_GT(alone.run(0), 0);
       EXPECT_GT(mixed.run(step % 3), 0);
@@ -127,8 +127,8 @@ TEST(PolicyBenchmark, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
   std::mutex mutex;
   std::set<double> times;
   std::set<std::uint64_t> fingerprints;
-  on_ranks(benchmark_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const RunConfig& config) {
-    PolicyBenchmark benchmark(world, config, {"program"});
+  on_ranks(benchmark_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const ResolvedRun& run) {
+    PolicyBenchmark benchmark(world, run, named_policies({"program"}));
     const double ns = benchmark.run(0);
     const StepTrace& trace = benchmark.last_trace(0);
     EXPECT_GE(ns, static_cast<double>(trace.end - trace.begin));
@@ -147,12 +147,12 @@ TEST(PolicyBenchmark, TheFingerprintSeesFp32Copies) {
   config.dtype = config.reduce_dtype = DType::bf16;
   config.zero1 = true;
   config.warmup = 0;
-  on_ranks(config, [](World& world, const RunConfig& config) {
+  on_ranks(config, [](World& world, const ResolvedRun& run) {
     std::vector<std::uint64_t> ends;
     for (const double lr : {1e-30, 3e-10}) {
-      RunConfig changed = config;
-      changed.lr = lr;
-      PolicyBenchmark benchmark(world, changed, {"program"});
+      ResolvedRun changed = run;
+      changed.config.lr = lr;
+      PolicyBenchmark benchmark(world, changed, named_policies({"program"}));
       benchmark.run(0);
       ends.push_back(benchmark.fingerprint());
     }

@@ -33,7 +33,7 @@ RunConfig config_of(const Grid& grid, float dropout = 0.1F) {
   config.seed = 1234567890123;
   config.threads = 1;
   config.run_dir = "unused";
-  resolve(config, 0);
+  fill_in(config, 0);
   return config;
 }
 

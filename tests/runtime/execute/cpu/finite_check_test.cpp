@@ -37,8 +37,9 @@ std::string report(bool check, const std::string& policy, int streams, Poison po
   const int code = run_ranks(
       2,
       [&](World& world) {
-        Program program(world, {{"train", small_graph()}},
-                        {.policy = policy, .policy_options = {.compute_streams = streams}, .check_finite = check});
+        Program program(
+            world, {{"train", small_graph()}},
+            {.policy = make_policy(policy), .policy_options = {.compute_streams = streams}, .check_finite = check});
         program.run("train", 6);
         poison(program.state(), world.rank());
         program.run("train", 7);

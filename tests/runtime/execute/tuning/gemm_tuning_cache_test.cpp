@@ -108,10 +108,10 @@ TEST_F(AutoTuning, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
 TEST_F(AutoTuning, OnlyTrainingTunes) {
   const int code = run_ranks(2, [&](World& world) {
     if (world.rank() == 0) {
-      EXPECT_THROW(gemm_tuning_of_run(world, "auto", std::nullopt, StoredTuning::required), UserError);
+      EXPECT_THROW(gemm_tuning_of_run(world, tuning_setting("auto"), std::nullopt, StoredTuning::required), UserError);
       throw UserError("done", "", "");
     }
-    EXPECT_THROW(gemm_tuning_of_run(world, "auto", std::nullopt, StoredTuning::required), PeerLost);
+    EXPECT_THROW(gemm_tuning_of_run(world, tuning_setting("auto"), std::nullopt, StoredTuning::required), PeerLost);
     return 0;
   });
   EXPECT_NE(code, 0);
@@ -123,9 +123,8 @@ TEST_F(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
   config.steps = 4;
   config.run_dir = folder_.path("runs/one").string();
   config.gemm_tuning = "auto";
-  RunConfig resolved = config;
-  resolve(resolved, 0);
-  cache_.threads = static_cast<int>(resolved.threads);
+  const ResolvedRun resolved = resolve(config, 0);
+  cache_.threads = static_cast<int>(resolved.config.threads);
   complete(products_of_run(resolved));  // so that the run measures nothing
   const std::string cached = TemporaryFolder::read(cache_.file());
   const RunOutcome tuned = train_run(config);

@@ -203,13 +203,13 @@ TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
   const std::string path = folder.write("t.json", to_json(table()));
   const std::string empty = folder.write("empty.json", "");
   const int code = run_ranks(3, [&](World& world) {
-    const std::string setting = world.rank() == 0 ? path : "nowhere.json";
+    const TuningSetting setting = tuning_setting(world.rank() == 0 ? path : "nowhere.json");
     const auto tuned = gemm_tuning_of_run(world, setting, std::nullopt, StoredTuning::required);
     EXPECT_NE(tuned, nullptr);
     EXPECT_EQ(tuned->table.fingerprint(), table().table.fingerprint());
     EXPECT_EQ(table_of(tuned)->fingerprint(), tuned->table.fingerprint());
     for (const std::string none : {"", "none"}) {
-      EXPECT_EQ(gemm_tuning_of_run(world, none, std::nullopt, StoredTuning::required), nullptr);
+      EXPECT_EQ(gemm_tuning_of_run(world, tuning_setting(none), std::nullopt, StoredTuning::required), nullptr);
     }
     EXPECT_EQ(table_of(nullptr), nullptr);
     return 0;
@@ -217,7 +217,7 @@ TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
   EXPECT_EQ(code, 0);
   std::ostringstream errors;
   const auto read_empty = [&](World& world) {
-    gemm_tuning_of_run(world, empty, std::nullopt, StoredTuning::if_it_fits);
+    gemm_tuning_of_run(world, tuning_setting(empty), std::nullopt, StoredTuning::if_it_fits);
     return 0;
   };
   EXPECT_EQ(run_ranks(2, read_empty, errors), 2);

@@ -1,0 +1,114 @@
+// Whatever a configuration names and can't have is refused before data is opened and before anything is tuned or
+// measured: the data that these commands name don't exist, and the message is about something else.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/tools/run_command.h"
+#include "tests/tools/small_step.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+struct Bad {
+  Words flags;
+  std::string named;  // in the message
+};
+
+std::vector<Bad> bad_configurations() {
+  return {{{"--policy", "programm"}, "programm"},
+          {{"--policy", "axonn:lokahead=3"}, "lokahead"},
+          {{"--policy", "file:no-plan.json"}, "no-plan.json"},
+          {{"--policy", "file:bad-plan.json"}, "bad-plan.json"},
+          {{"--policy", "./no-library.so"}, "no-library.so"},
+          {{"--rewrites", "bukket"}, "bukket"},
+          {{"--machine", "no-machine"}, "no-machine"},
+          {{"--machine", "bad-machine.toml"}, "bad-machine.toml"},
+          {{"--profile", "no-profile.json"}, "no-profile.json"},
+          {{"--profile", "bad-profile.json"}, "bad-profile.json"},
+          {{"--communicator", "nccl"}, "communicator = nccl with device cpu"},
+          {{"--device", "cuda", "--communicator", "mpi"}, "communicator = mpi with device cuda"},
+          {{"--device", "cuda", "--check-nan"}, "check-nan with device cuda"},
+          {{"--device", "cuda", "--pack-weights", "on"}, "pack-weights with device = cuda"},
+          {{"--device", "cuda", "--communicator", "staged", "--cuda-graph"}, "staged with cuda-graph"}};
+}
+
+class EarlyRefusal : public SmallStep {
+ protected:
+  EarlyRefusal() {
+    folder_.write("bad-plan.json", "{\"format\":\"weft-plan\",\"version\":1}");
+    folder_.write("bad-machine.toml", "name = 3\n");
+    folder_.write("bad-profile.json", "{}");
+  }
+
+  CommandResult run_here(Words words, const Words& more) const {
+    words.insert(words.end(), more.begin(), more.end());
+    return run_weft(words, folder_.path().string());
+  }
+
+  /// One message about `named`, none before it, and no file.
+  void expect_early_refusal(const Words& command, const Bad& bad) const {
+    const CommandResult result = run_here(command, bad.flags);
+    SCOPED_TRACE(command.front() + ": " + result.errors);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.output, "");
+    EXPECT_TRUE(result.errors.starts_with("weft: error: "));
+    EXPECT_NE(result.errors.find(bad.named), std::string::npos);
+    EXPECT_EQ(result.errors.find("nowhere"), std::string::npos) << "the data was looked for first";
+    for (const char* made : {"run", "tuning", "plan.json", "graph.dot", "tuned.json", "profile.json"}) {
+      EXPECT_FALSE(fs::exists(folder_.path(made))) << made;
+    }
+  }
+};
+
+TEST_F(EarlyRefusal, HoldsForEveryCommandThatTakesAConfiguration) {
+  for (const Words& command : std::vector<Words>{{"train", "--run-dir", "run", "--gemm-tuning", "auto"},
+                                                 {"train", "--dry-run"},
+                                                 {"plan", "-o", "plan.json"},
+                                                 {"simulate"},
+                                                 {"compare"},
+                                                 {"compare", "--measure"},
+                                                 {"explain"},
+                                                 {"profile", "-o", "profile.json"},
+                                                 {"tune", "-o", "tuned.json"},
+                                                 {"memory"},
+                                                 {"memory", "--grids", "data=2"},
+                                                 {"timeline"},
+                                                 {"graph", "-o", "graph.dot"}}) {
+    Words with_data = command;
+    with_data.insert(with_data.end(), {"--data", "nowhere.txt", "--ranks", "2"});
+    for (const Bad& bad : bad_configurations()) expect_early_refusal(with_data, bad);
+  }
+}
+
+TEST_F(EarlyRefusal, HoldsForATuningFileOfATraining) {
+  expect_early_refusal({"train", "--run-dir", "run", "--data", "nowhere.txt"},
+                       {{"--gemm-tuning", "no-tuning.json"}, "no-tuning.json"});
+}
+
+TEST_F(EarlyRefusal, NamesThePolicyBeforeSizes) {
+  expect_early_refusal({"simulate", "--ranks", "3"}, {{"--policy", "programm"}, "programm"});
+}
+
+// A run whose machine file is gone by the time of the evaluation.
+TEST_F(EarlyRefusal, HoldsForAnEvaluation) {
+  const std::string machine = TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml");
+  folder_.write("mine.toml", machine);
+  const CommandResult trained =
+      weft("train", {"--machine", "mine.toml", "--steps", "1", "--run-dir", "run", "--quiet"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  fs::remove(folder_.path("mine.toml"));
+  const CommandResult result = run_weft({"eval", "run", "--data", "nowhere.txt"}, folder_.path().string());
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_TRUE(has(result.errors, "mine.toml")) << result.errors;
+  EXPECT_FALSE(has(result.errors, "nowhere")) << result.errors;
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,139 @@
+// What a configuration's texts name is read once, when it is resolved, and carried from there.
+#include "train/config/resolved_run.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/plan/plan_file.h"
+#include "runtime/policy/compile_plan.h"
+#include "tests/train/benchmark_run.h"
+#include "tests/train/temporary_folder.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunConfig two_ranks() {
+  return benchmark_config(Family::gpt2, Grid{1, 1, 1, 2});
+}
+
+/// A plan of the training step by `policy`, in a file.
+std::string write_plan(const TemporaryFolder& folder, const std::string& policy) {
+  RunConfig config = two_ranks();
+  config.policy = policy;
+  const ResolvedRun run = resolve(config, 0);
+  const auto graph = lower_train(run.config.model, step_config(run.config));
+  return folder.write("plan.json", to_json(plan_file_of(compile_plan(graph, *run.policy), {})));
+}
+
+std::uint64_t fingerprint_of(const PlanReport& report) {
+  return report.planned() ? report.plan->fingerprint : 0;
+}
+
+TEST(ResolvedRun, HoldsThePolicyAsAnObject) {
+  RunConfig config = two_ranks();
+  config.policy = "axonn:oar=off";
+  const ResolvedRun run = resolve(config, 0);
+  EXPECT_EQ(run.policy.name, "axonn:oar=off");
+  EXPECT_EQ(run.policy->name(), named_policy("axonn:oar=off")->name());
+  EXPECT_EQ(run.machine, nullptr);
+  EXPECT_EQ(run.profile, nullptr);
+}
+
+TEST(ResolvedRun, APlanFileIsReadOnce) {
+  const TemporaryFolder folder;
+  const std::string path = write_plan(folder, "serial");
+  RunConfig config = two_ranks();
+  config.policy = "file:" + path;
+  config.pack_weights = WeightPacking::off;
+  const ResolvedRun run = resolve(config, 0);
+  fs::remove(path);
+  const PlanReport report = report_plan(planning_problem(run), run.policy);
+  EXPECT_TRUE(report.planned()) << report.refusal;
+  config.policy = "serial";
+  const ResolvedRun serial = resolve(config, 0);
+  EXPECT_EQ(report.plan->graph->fingerprint(),
+            report_plan(planning_problem(serial), serial.policy).plan->graph->fingerprint());
+  std::set<std::uint64_t> plans;
+  on_ranks(two_ranks(), [&](World& world, const ResolvedRun&) {
+    Program program(world, {{"train", lower_train(run.config.model, step_config(run.config))}},
+                    {.policy = run.policy.policy, .grid = run.config.grid});
+    if (world.rank() == 0) plans.insert(program.plan("train").fingerprint);
+  });
+  EXPECT_EQ(plans, std::set<std::uint64_t>{fingerprint_of(report)});
+}
+
+TEST(ResolvedRun, AMachineIsReadOnce) {
+  const TemporaryFolder folder;
+  const fs::path path =
+      folder.write("mine.toml", TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml"));
+  RunConfig config = two_ranks();
+  config.machine = path.string();
+  const ResolvedRun run = resolve(config, 0);
+  fs::remove(path);
+  EXPECT_EQ(planning_problem(run).machine.name, run.machine->name);
+  EXPECT_EQ(policy_options(run).machine->name, run.machine->name);
+  EXPECT_THROW(resolve(config, 0), UserError);
+}
+
+TEST(ResolvedRun, RefusesWhatTheTextsNameBeforeSizes) {
+  const auto message = [](const RunConfig& config) { return message_of<UserError>([&] { resolve(config, 0); }); };
+  RunConfig config = two_ranks();
+  config.global_batch = 7;
+  EXPECT_TRUE(has_parts(message(config), {"global-batch"}));
+  RunConfig other = config;
+  other.policy = "programm";
+  EXPECT_TRUE(has_parts(message(other), {"programm"}));
+  other = config;
+  other.machine = "nowhere";
+  EXPECT_TRUE(has_parts(message(other), {"nowhere"}));
+  other = config;
+  other.profile = "nowhere.json";
+  EXPECT_TRUE(has_parts(message(other), {"nowhere.json"}));
+}
+
+TEST(ResolvedRun, TextsAloneLeaveSizesOpen) {
+  RunConfig config = two_ranks();
+  config.global_batch = 7;
+  config.threads = 0;
+  const ResolvedRun run = read_texts(config);
+  EXPECT_EQ(run.policy.name, "program");
+  EXPECT_EQ(run.config.global_batch, 7);
+  EXPECT_EQ(run.config.threads, 0);
+}
+
+TEST(ResolvedRun, APolicyThatIsntUsedNeedsNoTrust) {
+  RunConfig config = two_ranks();
+  config.policy = "./mine.so:x=1";
+  EXPECT_THROW(resolve(config, 0), UserError);
+  RunConfig without = config;
+  leave_out_library(without);
+  EXPECT_EQ(without.policy, RunConfig().policy);
+  RunConfig trusted = config;
+  trusted.libraries.trust(config.policy);
+  leave_out_library(trusted);
+  EXPECT_EQ(trusted.policy, config.policy);
+  RunConfig built_in = two_ranks();
+  built_in.policy = "axonn";
+  leave_out_library(built_in);
+  EXPECT_EQ(built_in.policy, "axonn");
+}
+
+TEST(TuningSetting, IsAWordOrAFile) {
+  using From = TuningSetting::From;
+  EXPECT_EQ(tuning_setting(""), TuningSetting{From::checkpoint});
+  EXPECT_EQ(tuning_setting("none"), TuningSetting{From::nothing});
+  EXPECT_EQ(tuning_setting("auto"), TuningSetting{From::trials});
+  EXPECT_EQ(tuning_setting("none.json"), (TuningSetting{From::file, "none.json"}));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,116 @@
+#include "train/config/key_grid.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "train/config/key_kinds.h"
+
+namespace weft {
+
+namespace {
+
+std::vector<std::string> axis_names() {
+  std::vector<std::string> names;
+  for (const Axis axis : kAxes) names.emplace_back(to_string(axis));
+  return names;
+}
+
+void set_grid(RunConfig& config, std::string_view value, std::string_view where) {
+  Grid grid;
+  grid.order = config.grid.order;
+  const std::vector<std::string> axes = axis_names();
+  constexpr std::string_view expected = "axes of x, y, z and data with their sizes, as in \"data=2\" or \"x=2,data=4\"";
+  std::vector<bool> given(axes.size(), false);
+  while (!value.empty()) {
+    const std::size_t comma = std::min(value.find(','), value.size());
+    const std::string_view part = value.substr(0, comma);
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) {
+      throw UserError(fmt::format("{}: \"{}\" is not an axis and its size", where, part), expected,
+                      "write it as in data=2");
+    }
+    const std::string_view name = part.substr(0, equals);
+    const auto axis = std::find(axes.begin(), axes.end(), name);
+    if (axis == axes.end()) {
+      const std::string nearest = nearest_name(name, axes);
+      throw UserError(fmt::format("{}: unknown axis \"{}\"", where, name), expected,
+                      nearest.empty() ? "write it as in data=2" : fmt::format("did you mean \"{}\"?", nearest));
+    }
+    const auto index = static_cast<std::size_t>(axis - axes.begin());
+    if (given[index])
+      throw UserError(fmt::format("{}: axis {} is given twice", where, name), expected, "leave one out");
+    given[index] = true;
+    grid.on(kAxes.at(index)) =
+        parse_number<std::int64_t>(part.substr(equals + 1), fmt::format("{}: {}", where, name), 1, 65536);
+    value.remove_prefix(std::min(comma + 1, value.size()));
+  }
+  config.grid = grid;
+}
+
+std::string grid_text(const RunConfig& config) {
+  return to_string(config.grid);
+}
+
+void set_axis_order(RunConfig& config, std::string_view value, std::string_view where) {
+  const std::vector<std::string> names = axis_names();
+  std::vector<std::string> given;
+  for (std::string_view rest = value;;) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    given.emplace_back(rest.substr(0, comma));
+    if (comma == rest.size()) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (!std::is_permutation(given.begin(), given.end(), names.begin(), names.end())) {
+    throw UserError(fmt::format("{} = \"{}\" is no order of the axes", where, value),
+                    "x, y, z and data, each once; neighbouring ranks differ in the first", "x,y,z,data is the default");
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto place = std::find(names.begin(), names.end(), given[i]) - names.begin();
+    config.grid.order.at(i) = kAxes.at(static_cast<std::size_t>(place));
+  }
+}
+
+std::string axis_order_text(const RunConfig& config) {
+  std::vector<std::string_view> names;
+  for (const Axis axis : config.grid.order) names.push_back(to_string(axis));
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+}  // namespace
+
+ConfigEntry ranks_key() {
+  ConfigEntry entry = integer_key("ranks", "ranks as threads of this process; 0: as many as the grid has, or mpirun's",
+                                  &RunConfig::ranks, 0, 4096);
+  entry.set = [set = entry.set](RunConfig& config, std::string_view value, std::string_view where) {
+    const std::int64_t before = config.ranks;
+    set(config, value, where);
+    if (config.ranks != before) config.grid.data = 1;
+  };
+  return entry;
+}
+
+ConfigEntry grid_key() {
+  return {
+      "grid",
+      ValueKind::text,
+      "text",
+      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model, z and data the batch; what is left out "
+      "is 1, data what the ranks leave",
+      set_grid,
+      grid_text};
+}
+
+ConfigEntry axis_order_key() {
+  return {"axis-order",   ValueKind::text,
+          "text",         "axes in the order of the ranks: neighbouring ranks differ in the first",
+          set_axis_order, axis_order_text};
+}
+
+}  // namespace weft

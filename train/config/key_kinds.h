@@ -1,0 +1,126 @@
+// The kinds of configuration keys: integers, numbers, truth values, texts and words, each an entry of the table that
+// knows how its field is parsed and printed. Internal to train/config/config*.cpp.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "train/config/config.h"
+#include "train/config/config_table.h"
+
+namespace weft {
+
+/// Of an integer type or float or double. `where` opens the messages. Throws UserError on anything but a number from
+/// `least` to `most`; −0 becomes 0.
+template <class Number>
+Number parse_number(std::string_view value, std::string_view where, double least, double most);
+
+/// Throws UserError on bytes that TOML files, manifests or paths can't hold, which would only fail when a checkpoint is
+/// written.
+void expect_plain_text(std::string_view value, std::string_view where);
+
+/// A field of the run or of its model, by pointer to member.
+template <class Config, class Value>
+auto& field_of(Config& config, Value RunConfig::*field) {
+  return config.*field;
+}
+template <class Config, class Value>
+auto& field_of(Config& config, Value ModelConfig::*field) {
+  return config.model.*field;
+}
+
+template <class Field>
+ConfigEntry integer_key(std::string name, std::string help, Field field, double least, double most) {
+  return {std::move(name),
+          ValueKind::integer,
+          "integer",
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            using Value = std::remove_reference_t<decltype(field_of(config, field))>;
+            field_of(config, field) = static_cast<Value>(parse_number<std::int64_t>(value, where, least, most));
+          },
+          [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
+}
+
+template <class Field>
+ConfigEntry number_key(std::string name, std::string help, Field field, double least, double most) {
+  return {std::move(name), ValueKind::number, "number", std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            using Value = std::remove_reference_t<decltype(field_of(config, field))>;
+            field_of(config, field) = parse_number<Value>(value, where, least, most);
+          },
+          // The shortest digits that read back as the same value.
+          [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
+}
+
+template <class Field>
+ConfigEntry text_key(std::string name, std::string help, Field field) {
+  return {std::move(name),
+          ValueKind::text,
+          "text",
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            expect_plain_text(value, where);
+            field_of(config, field) = std::string(value);
+          },
+          [=](const RunConfig& config) { return field_of(config, field); }};
+}
+
+template <class Field>
+ConfigEntry boolean_key(std::string name, std::string help, Field field) {
+  return {std::move(name),
+          ValueKind::boolean,
+          "true or false",
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            if (value != "true" && value != "false") {
+              throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), "true or false",
+                              "write true or false");
+            }
+            field_of(config, field) = value == "true";
+          },
+          [=](const RunConfig& config) { return std::string(field_of(config, field) ? "true" : "false"); }};
+}
+
+template <class Value>
+struct Word {
+  std::string name;
+  Value value;
+};
+
+template <class Value, class Field>
+ConfigEntry words_key(std::string name, std::string help, std::vector<Word<Value>> accepted, Field field) {
+  std::vector<std::string> names;
+  for (const Word<Value>& word : accepted) names.push_back(word.name);
+  return {std::move(name),
+          ValueKind::text,
+          join(names, "|"),
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            for (const Word<Value>& word : accepted) {
+              if (word.name == value) {
+                field_of(config, field) = word.value;
+                return;
+              }
+            }
+            const std::string nearest = nearest_name(value, names);
+            throw UserError(fmt::format("{} = \"{}\" is unknown", where, value), "one of " + join(names),
+                            nearest.empty() ? "choose one of these" : fmt::format("did you mean \"{}\"?", nearest));
+          },
+          [=](const RunConfig& config) {
+            const auto found = std::find_if(accepted.begin(), accepted.end(), [&](const Word<Value>& word) {
+              return word.value == field_of(config, field);
+            });
+            return found == accepted.end() ? std::string("?") : found->name;
+          }};
+}
+
+}  // namespace weft

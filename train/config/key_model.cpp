@@ -1,0 +1,98 @@
+#include "train/config/key_model.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text/text.h"
+#include "train/config/key_kinds.h"
+
+namespace weft {
+
+namespace {
+
+/// What follows from a size that changed, unless it is set itself: as many key-value heads as heads where they were
+/// equal or the family has no others, and GPT-2's MLP of four times the width.
+void follow(const ModelConfig& before, ModelConfig& after) {
+  const bool became_gpt2 = after.family == Family::gpt2 && before.family != Family::gpt2;
+  const bool heads_changed = after.heads != before.heads && before.kv_heads == before.heads;
+  if (became_gpt2 || heads_changed) after.kv_heads = after.heads;
+  if (after.family == Family::gpt2 && after.hidden != before.hidden && before.ffn == 4 * before.hidden) {
+    after.ffn = 4 * after.hidden;
+  }
+}
+
+/// A size that differs from the named model's makes the model a custom one.
+ConfigEntry model_size(ConfigEntry entry) {
+  entry.set = [set = entry.set, get = entry.get](RunConfig& config, std::string_view value, std::string_view where) {
+    load_named_model(config);
+    const ModelConfig before = config.model;
+    const std::string text_before = get(config);
+    set(config, value, where);
+    if (get(config) == text_before) return;
+    follow(before, config.model);
+    config.model_name = config.model.name = kCustomModel;
+  };
+  return entry;
+}
+
+void set_model_name(RunConfig& config, std::string_view value, std::string_view where) {
+  if (value == kCustomModel) {
+    load_named_model(config);
+  } else {
+    try {
+      config.model = model_by_name(value);
+    } catch (const UserError& error) {
+      throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
+    }
+  }
+  config.model_name = config.model.name = std::string(value);
+}
+
+}  // namespace
+
+ConfigEntry model_key() {
+  return {"model",        ValueKind::text,
+          "text",         "a model by name: " + join(model_names()),
+          set_model_name, [](const RunConfig& config) { return config.model_name; }};
+}
+
+std::vector<ConfigEntry> model_size_keys() {
+  std::vector<ConfigEntry> entries{
+      words_key<Family>("model.family", "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE",
+                        {{"gpt2", Family::gpt2}, {"llama", Family::llama}}, &ModelConfig::family),
+      integer_key("model.layers", "transformer blocks", &ModelConfig::layers, 1, 10000),
+      integer_key("model.hidden", "width of the residual stream", &ModelConfig::hidden, 1, 1 << 20),
+      integer_key("model.heads", "attention heads", &ModelConfig::heads, 1, 1 << 16),
+      integer_key("model.kv-heads", "key and value heads (llama); heads is divided by it", &ModelConfig::kv_heads, 1,
+                  1 << 16),
+      integer_key("model.ffn", "width of the MLP", &ModelConfig::ffn, 1, 1 << 22),
+      integer_key("model.vocab", "tokens of the vocabulary", &ModelConfig::vocab, 2, 1 << 24),
+      integer_key("model.context", "longest sequence", &ModelConfig::context, 1, 1 << 20),
+      boolean_key("model.tied", "the LM head is the token embedding", &ModelConfig::tied),
+      number_key("model.norm-eps", "added to the variance in norms", &ModelConfig::norm_eps, 1e-12, 0.1),
+      number_key("model.init-std", "standard deviation of initial weights", &ModelConfig::init_std, 0, 10),
+      number_key("model.rope-theta", "base of the rotary frequencies (llama)", &ModelConfig::rope_theta, 1, 1e12),
+      number_key("model.rope-scaling-factor", "llama3 scaling of rotary frequencies; 1: none",
+                 &ModelConfig::rope_scaling_factor, 1, 1e6),
+      number_key("model.rope-low-freq-factor", "llama3 scaling: bound of the long wavelengths",
+                 &ModelConfig::rope_low_freq_factor, 1e-3, 1e6),
+      number_key("model.rope-high-freq-factor", "llama3 scaling: bound of the short wavelengths",
+                 &ModelConfig::rope_high_freq_factor, 1e-3, 1e6),
+      number_key("model.rope-original-context", "llama3 scaling: context before scaling",
+                 &ModelConfig::rope_original_context, 1, 1e9),
+  };
+  for (ConfigEntry& entry : entries) entry = model_size(std::move(entry));
+  return entries;
+}
+
+void load_named_model(RunConfig& config) {
+  if (config.model_name == kCustomModel || config.model_name == config.model.name) return;
+  config.model = model_by_name(config.model_name);
+  config.model.name = config.model_name;
+}
+
+}  // namespace weft

@@ -1,0 +1,81 @@
+#include "train/config/key_rewrites.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/plan/rewrite.h"
+#include "train/config/config.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kBatchSplit = "batch-split";
+constexpr std::int64_t kMostPieces = 1'000'000'000;
+
+/// The pieces that "batch-split=4" asks for; 0 for another rewrite.
+std::int64_t batch_split_of(std::string_view rewrite) {
+  if (rewrite == kBatchSplit) return 2;
+  if (!rewrite.starts_with(fmt::format("{}=", kBatchSplit))) return 0;
+  const std::string_view digits = rewrite.substr(kBatchSplit.size() + 1);
+  std::int64_t pieces = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), pieces);
+  if (error != std::errc() || end != digits.data() + digits.size() || pieces < 2 || pieces > kMostPieces) {
+    throw UserError(fmt::format("rewrite \"{}\"", rewrite), "pieces of a micro-batch, from 2",
+                    fmt::format("write {}=2", kBatchSplit));
+  }
+  return pieces;
+}
+
+void set_rewrites(RunConfig& config, std::string_view value, std::string_view where) {
+  try {
+    std::vector<std::string_view> exact;
+    std::int64_t pieces = 1;
+    for (bool more = true; more;) {
+      const std::string_view entry = value.substr(0, value.find(';'));
+      more = entry.size() < value.size();
+      value.remove_prefix(std::min(value.size(), entry.size() + 1));
+      if (const std::int64_t split = batch_split_of(entry); split == 0) {
+        exact.push_back(entry);
+      } else if (pieces > 1) {
+        throw UserError(fmt::format("rewrite {} stands twice", kBatchSplit), "once", "leave one out");
+      } else {
+        pieces = split;
+      }
+    }
+    config.rewrites = parse_rewrites(fmt::format("{}", fmt::join(exact, ";")));
+    config.batch_split = pieces;
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
+  }
+}
+
+std::string rewrites_text(const RunConfig& config) {
+  const std::string exact = to_string(config.rewrites);
+  if (config.batch_split == 1) return exact;
+  return fmt::format("{}={}{}{}", kBatchSplit, config.batch_split, exact.empty() ? "" : ";", exact);
+}
+
+}  // namespace
+
+ConfigEntry rewrites_key() {
+  return {"rewrites",
+          ValueKind::text,
+          "text",
+          "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
+          "ar-to-rs-ag, reshard and recompute=LAYERS, pack-weights=USES, fuse-gelu; and batch-split=PIECES of a "
+          "micro-batch, "
+          "which changes roundings",
+          set_rewrites,
+          rewrites_text};
+}
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+#include "train/config/resolved_run.h"
+
+#include <string_view>
+#include <utility>
+
+#include "runtime/cost/machine_files.h"
+#include "runtime/cost/profile_file.h"
+
+namespace weft {
+
+ResolvedRun read_texts(RunConfig config) {
+  ResolvedRun run;
+  run.policy = named_policy(config.policy, config.libraries);
+  if (!config.machine.empty()) {
+    run.machine = std::make_shared<const Machine>(find_machine(config.machine, machine_folders()));
+  }
+  if (!config.profile.empty()) run.profile = std::make_shared<const Profile>(load_profile(config.profile));
+  run.gemm_tuning = tuning_setting(config.gemm_tuning);
+  run.config = std::move(config);
+  return run;
+}
+
+ResolvedRun resolve(RunConfig config, std::int64_t world_size) {
+  ResolvedRun run = read_texts(std::move(config));  // a word that nothing knows is named before sizes
+  fill_in(run.config, world_size);
+  return run;
+}
+
+void leave_out_library(RunConfig& config) {
+  const std::string_view library = library_of(config.policy);
+  if (!library.empty() && !config.libraries.contains(library)) config.policy = RunConfig().policy;
+}
+
+}  // namespace weft

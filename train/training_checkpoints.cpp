@@ -1,0 +1,70 @@
+#include "train/training_checkpoints.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "train/run_files.h"
+
+namespace weft {
+
+RunConfig recorded_config(const TrainingSetup& setup) {
+  RunConfig config = setup.config();
+  if (setup.bf16 && setup.bf16->source == Bf16Choice::Source::only) config.bf16_products.reset();
+  if (setup.tuned) config.gemm_tuning = (std::filesystem::path(config.run_dir) / kGemmTuningFile).string();
+  return config;
+}
+
+TrainingCheckpoints::TrainingCheckpoints(const TrainingSetup& setup, std::function<void(const std::string& text)> show)
+    : setup_(setup),
+      show_(std::move(show)),
+      writer_(setup.world, setup.config().run_dir, Retention{setup.config().keep_last, setup.config().keep_every}) {}
+
+CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
+  const RunConfig& config = setup_.config();
+  CheckpointInfo info;
+  info.step = steps_done;
+  info.seed = config.seed;
+  info.tokens_seen = static_cast<std::uint64_t>(steps_done * config.global_batch * config.seq_len);
+  info.dtype = config.dtype;
+  info.model = config.model;
+  info.config_toml = dump_toml(recorded_config(setup_));
+  if (setup_.tuned) info.gemm_tuning = to_json(*setup_.tuned);
+  info.versions = library_versions();
+  return info;
+}
+
+std::vector<ParameterState> TrainingCheckpoints::arrays() const {
+  std::vector<ParameterState> parameters;
+  for (const MutableParameterState& p : setup_.parameters()) {
+    parameters.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master, p.shard});
+  }
+  return parameters;
+}
+
+void TrainingCheckpoints::expect_space() {
+  const SpaceCheck space = writer_.space(info(setup_.inputs.first_step + 1), arrays());
+  Log(LogTopic::checkpoint, setup_.world.rank())
+      .debug("a checkpoint takes {} of {} free bytes", space.needed, space.free);
+  if (space.fits()) return;
+  throw UserError("the first checkpoint " + space.text(), "room for it",
+                  "--run-dir on another disk, or free some space");
+}
+
+void TrainingCheckpoints::save(std::int64_t steps_done, bool last) {
+  setup_.world.barrier();  // what is saved is a step that every rank has come through
+  setup_.program->state_to_host();
+  const CheckpointInfo saved = info(steps_done);
+  last ? writer_.save_now(saved, arrays()) : writer_.save(saved, arrays());
+  report();
+  if (last) setup_.world.barrier();  // nobody leaves before it is complete
+}
+
+void TrainingCheckpoints::report() {
+  const auto path = writer_.written();
+  if (!path) return;
+  newest_ = *path;
+  show_("checkpoint written: " + path->string());
+}
+
+}  // namespace weft

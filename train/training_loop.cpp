@@ -1,0 +1,149 @@
+#include "train/training_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/median.h"
+#include "train/evaluation.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
+#include "train/stop_signals.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+bool every(std::int64_t n, std::int64_t step) {
+  return n > 0 && (step + 1) % n == 0;
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(TrainingSetup& setup, TrainingCheckpoints& checkpoints, TrainingReport& report,
+                           TrainResult& result)
+    : setup_(setup),
+      config_(setup.config()),
+      checkpoints_(checkpoints),
+      report_(report),
+      result_(result),
+      limit_(config_.max_time) {}
+
+void TrainingLoop::run() {
+  begun_at_ = Clock::now();
+  const std::int64_t first = setup_.inputs.first_step;
+  result_.first_step = result_.steps_done = first;
+  result_.first_val_loss = held_out_loss();
+  if (result_.first_val_loss) {
+    report_.say(LogTopic::evaluation,
+                fmt::format("held-out loss before step {}: {:.4f} nats a token", first, *result_.first_val_loss));
+  }
+  training_begun_at_ = Clock::now();
+  const TokenStream& tokens = setup_.inputs.source.train();
+  loader_ = std::make_unique<BatchLoader>(tokens, BatchPlan(tokens.size(), config_.seq_len, config_.seed),
+                                          share_of(config_, setup_.at), first);
+  run_steps();
+  result_.stopped_by_signal = stop_.signal;
+  result_.stopped_by_time = stop_.time;
+  result_.step_ms = median(step_ms_);
+  if (result_.step_ms > 0) {
+    result_.tokens_per_s = static_cast<double>(config_.global_batch * config_.seq_len) / result_.step_ms * 1e3;
+  }
+}
+
+// Where the device can be given work ahead, a step's results are looked at while the next one runs.
+void TrainingLoop::run_steps() {
+  std::optional<StartedStep> under_way;
+  for (std::int64_t step = setup_.inputs.first_step; step < config_.steps; ++step) {
+    checkpoints_.report();
+    load(step);
+    const StartedStep now{step, setup_.program->state().get<float>(names::kScalars)[0]};
+    const bool ahead = start(now);
+    if (under_way) finish(*under_way, false);
+    under_way = now;
+    if (!ahead || is_last(step) || is_due_after(step)) {
+      finish(now, true);
+      under_way.reset();
+    }
+    if (is_last(step)) break;
+  }
+}
+
+void TrainingLoop::load(std::int64_t step) {
+  const State& state = setup_.program->state();
+  const Batch batch = loader_->next(step);
+  std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(names::kTokens).begin());
+  std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(names::kTargets).begin());
+  write_scalars(state, config_, step);
+}
+
+bool TrainingLoop::start(const StartedStep& started) {
+  const StopReasons wants_stop{StopSignals::received() != 0, limit_.ends_training(seconds_since(begun_at_))};
+  setup_.program->state().get<float>(names::kMetrics)[2] = stop_vote(wants_stop);
+  return setup_.program->start("train", started.step);
+}
+
+void TrainingLoop::finish(const StartedStep& of, bool newest) {
+  setup_.program->finish();
+  stop_.add(stop_reasons(setup_.program->state().get<float>(names::kMetrics)[2]));
+  StepMetrics metrics = metrics_of_step(setup_, of.step, of.lr);
+  result_.steps_done = of.step + 1;
+  if (of.step == setup_.inputs.first_step) {
+    result_.first_loss = metrics.loss;
+    result_.first_step_seconds = seconds_since(setup_.begun_at);
+  }
+  result_.last_loss = metrics.loss;
+  step_ms_.push_back(metrics.step_ms);
+  limit_.step_took(metrics.step_ms * 1e-3);
+  // Whoever sends a signal may not wait long: then the model is saved and nothing else.
+  const bool evaluates = every(config_.eval_every, of.step) || (newest && is_last(of.step));
+  if (evaluates && !stop_.signal) metrics.val_loss = held_out_loss();
+  const bool last = newest && is_last(of.step);
+  // Before the checkpoint, so that a run which goes on from there has a line for every step.
+  report_.step(metrics, seconds_since(training_begun_at_));
+  expect_finite(metrics);
+  if (config_.save && (last || every(config_.save_every, of.step))) checkpoints_.save(of.step + 1, last);
+}
+
+std::optional<double> TrainingLoop::held_out_loss() {
+  const auto begin = Clock::now();
+  const Evaluation found = evaluate(*setup_.program, *setup_.held_out, [&] {
+    return StopReasons{StopSignals::received() != 0, limit_.is_up(seconds_since(begun_at_))};
+  });
+  stop_.add(found.stop);
+  if (!found.complete) {
+    report_.say(LogTopic::evaluation, fmt::format("the evaluation was ended early, after {} of {} batches",
+                                                  found.batches, setup_.held_out->size()));
+    return std::nullopt;
+  }
+  limit_.evaluation_took(seconds_since(begin));
+  result_.val_loss = found.loss;
+  result_.evaluated_step = result_.steps_done;
+  return found.loss;
+}
+
+bool TrainingLoop::is_due_after(std::int64_t step) const {
+  return every(config_.eval_every, step) || (config_.save && every(config_.save_every, step));
+}
+
+bool TrainingLoop::is_last(std::int64_t newest) const {
+  return stop_.any() || newest + 1 == config_.steps;
+}
+
+void TrainingLoop::expect_finite(const StepMetrics& metrics) {
+  if (std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm)) return;
+  if (setup_.world.rank() != 0) setup_.world.barrier();  // all ranks see the same; rank 0 ends the run
+  throw RuntimeFault(
+      fmt::format("step {}: the loss is {}, the gradient's norm {}: the model is lost since then; "
+                  "--check-nan names the first task that makes a NaN or an infinity",
+                  metrics.step, metrics.loss, metrics.grad_norm));
+}
+
+}  // namespace weft

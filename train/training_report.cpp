@@ -1,0 +1,156 @@
+#include "train/training_report.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "runtime/plan/trace.h"
+#include "train/data/tokenizer.h"
+#include "train/generator.h"
+#include "train/run_files.h"
+#include "train/training_checkpoints.h"
+
+namespace weft {
+namespace {
+
+std::uint64_t peak_memory_of_process() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, double lr) {
+  const Program& program = *setup.program;
+  const RunConfig& config = setup.config();
+  const auto metrics = program.state().get<float>(names::kMetrics);
+  const StepTrace& trace = program.last_trace("train");
+  const auto tokens = static_cast<double>(config.global_batch * config.seq_len);
+  StepMetrics result;
+  result.step = step;
+  result.loss = without_nan_sign(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
+  result.grad_norm = without_nan_sign(metrics[3]);
+  result.lr = lr;
+  result.step_ms = static_cast<double>(program.last_step_ns("train")) * 1e-6;
+  result.tokens_per_s = tokens / result.step_ms * 1e3;
+  result.model_tflops = config.model.train_flops_per_token(config.seq_len) * result.tokens_per_s * 1e-12;
+  result.exposed_comm_ms = static_cast<double>(summarize(program.plan("train"), trace).exposed) * 1e-6;
+  result.peak_memory_bytes = peak_memory_of_process();
+  return result;
+}
+
+void TrainingReport::open(const Opening& opening, TrainResult& result) {
+  if (setup_.world.rank() == 0) make_files(opening, result);
+  if (opening.log != nullptr) open_other_logs(*opening.log);
+}
+
+// Of processes other than rank 0's, where they see the run folder.
+void TrainingReport::open_other_logs(RunLog& log) const {
+  if (setup_.world.name() != "mpi") return;
+  setup_.world.barrier();  // the folder is there, and an older run's files aren't
+  std::error_code hidden;
+  const std::filesystem::path run_dir = setup_.config().run_dir;
+  if (setup_.world.rank() != 0 && std::filesystem::is_directory(run_dir, hidden)) {
+    log.open(log_file_of(run_dir, setup_.world.rank()));
+  }
+}
+
+void TrainingReport::make_files(const Opening& opening, TrainResult& result) {
+  const RunConfig& config = setup_.config();
+  const std::filesystem::path run_dir = config.run_dir;
+  if (opening.removes_old) remove_run_files(run_dir);
+  make_run_dir(run_dir, recorded_config(setup_));
+  if (opening.log != nullptr) opening.log->open(log_file_of(run_dir, 0));
+  if (setup_.tuned) write_durable(run_dir / kGemmTuningFile, to_json(*setup_.tuned));
+  keep_pairs_gain();
+  metrics_file_ = std::make_unique<MetricsFile>(run_dir / kMetricsFile, setup_.inputs.first_step);
+  if (opening.progress) progress_ = std::make_unique<Progress>(setup_.inputs.first_step, config.steps);
+  result.files.push_back(run_dir / kMetricsFile);
+  for (const auto& file : write_graph_files(run_dir, setup_.program->plan("train"), config.grid,
+                                            [&](const std::string& line) { say(LogTopic::run, line); })) {
+    result.files.push_back(file);
+  }
+}
+
+// For runs beside this one.
+void TrainingReport::keep_pairs_gain() {
+  const std::optional<Bf16Choice>& bf16 = setup_.bf16;
+  if (!bf16 || bf16->source != Bf16Choice::Source::measured || !bf16->pairs_gain) return;
+  const PairsGainFile file(setup_.config().run_dir);
+  try {
+    file.write(*bf16->pairs_gain);
+  } catch (const RuntimeFault& error) {
+    say(LogTopic::tuning, fmt::format("{}; the next run measures pairs of bf16 again", error.what()));
+  }
+}
+
+void TrainingReport::say(LogTopic topic, const std::string& text) {
+  if (setup_.world.rank() == 0) Log(topic, 0).info("{}", text);
+  show(text);
+}
+
+void TrainingReport::show(const std::string& text) {
+  if (progress_ != nullptr) progress_->message(text);
+}
+
+void TrainingReport::step(const StepMetrics& metrics, double seconds) {
+  if (setup_.world.rank() == 0 && metrics.val_loss) {
+    Log(LogTopic::evaluation, 0)
+        .info("held-out loss after step {}: {:.4f} nats a token", metrics.step + 1, *metrics.val_loss);
+  }
+  if (metrics_file_ != nullptr) metrics_file_->write(metrics);
+  if (progress_ != nullptr) progress_->update(metrics, seconds);
+}
+
+void TrainingReport::close(TrainResult& result) {
+  if (setup_.world.rank() == 0) {
+    Log(LogTopic::run, 0)
+        .info("{} after step {} of {}, loss {:.4f}",
+              result.stopped_by_signal ? "stopped by a signal"
+              : result.stopped_by_time ? "stopped by --max-time"
+                                       : "done",
+              result.steps_done, setup_.config().steps, result.last_loss);
+  }
+  write_traces(result);
+  const bool samples = setup_.world.rank() == 0 || setup_.config().grid.model_ranks() > 1;
+  if (samples && setup_.sample_prefill > 0 && !result.stopped_by_signal) result.sample = sample();
+  result.peak_memory_bytes = peak_memory_of_process();
+  result.device_memory_bytes = static_cast<std::uint64_t>(setup_.program->device_bytes());
+  result.devices = setup_.devices;
+}
+
+void TrainingReport::write_traces(TrainResult& result) {
+  const RunConfig& config = setup_.config();
+  const Plan& plan = setup_.program->plan("train");
+  const std::vector<StepTrace> traces = setup_.program->traces("train");
+  for (const StepTrace& trace : traces) {
+    const OverlapSummary summary = summarize(plan, trace);
+    const double share = 1.0 / static_cast<double>(traces.size());
+    result.exposed_comm_ms += static_cast<double>(summary.exposed) * 1e-6 * share;
+    result.communication_ms += static_cast<double>(summary.communication) * 1e-6 * share;
+    result.overlap_fraction += summary.overlap_fraction() * share;
+  }
+  if (config.trace_steps == 0) return;
+  const auto files = write_trace_files(config.run_dir, setup_.world, plan, config.grid, traces,
+                                       [&](const std::string& line) { say(LogTopic::run, line); });
+  result.files.insert(result.files.end(), files.begin(), files.end());
+}
+
+std::string TrainingReport::sample() {
+  // On a grid that cuts the model all ranks run these plans together, else rank 0 alone: they hold no collective.
+  Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = setup_.config().seed});
+  const ByteTokenizer tokenizer;
+  std::vector<std::int32_t> text = tokenizer.encode(sample_prompt(setup_.config().model));
+  Generator generator(*setup_.program, setup_.sample_model, setup_.sample_prefill);
+  const std::vector<std::int32_t> prompt = text;
+  generator.generate(prompt, kSampleTokens, sampler, [&](std::int32_t token) {
+    if (token >= ByteTokenizer::kVocabulary) return false;
+    text.push_back(token);
+    return token != ByteTokenizer::kEndOfText;
+  });
+  return tokenizer.decode(text);
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// What a training run tells: its result, and rank 0's console and files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/run_devices.h"
+#include "train/training_setup.h"
+
+namespace weft {
+
+/// What a run ends with.
+struct TrainResult {
+  std::int64_t first_step = 0, steps_done = 0;  // steps [first_step, steps_done) ran
+  double first_loss = 0, last_loss = 0;         // of the first and the last step
+  /// Before the first step, and the latest; none where a signal or the time limit ended the evaluation.
+  std::optional<double> first_val_loss, val_loss;
+  std::int64_t evaluated_step = 0;                                         // steps done at the latest
+  double tokens_per_s = 0;                                                 // median over the steps
+  double step_ms = 0;                                                      // median
+  double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
+  std::uint64_t peak_memory_bytes = 0;
+  RunDevices devices = {};                // that the ranks were on, and what moved their collectives
+  std::uint64_t device_memory_bytes = 0;  // of the GPU that the rank shares with others of its process; 0: none
+  double first_step_seconds = 0;          // from the making of the Trainer to the end of its first step
+  double seconds = 0;                     // of training, evaluation and saving included
+  bool stopped_by_signal = false, stopped_by_time = false;
+  std::string sample;                        // text that the model wrote, for byte-level models
+  std::vector<std::filesystem::path> files;  // of the run, for a person to look at
+};
+
+/// Of the step that the program has just finished.
+StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, double lr);
+
+/// Made on every rank; only rank 0's says and writes anything. `setup` has to outlive it.
+class TrainingReport {
+ public:
+  explicit TrainingReport(const TrainingSetup& setup) : setup_(setup) {}
+
+  struct Opening {
+    bool progress = false;     // is shown on the console
+    bool removes_old = false;  // files of an earlier run go first
+    RunLog* log = nullptr;     // gets its file when the run folder is there
+  };
+  /// Makes the run folder and its first files: configuration, tuned products, drawings of the graph. Collective over
+  /// the world.
+  void open(const Opening& opening, TrainResult& result);
+  /// A line to a person who watches.
+  void show(const std::string& text);
+  /// The same, and to the log.
+  void say(LogTopic topic, const std::string& text);
+  /// The metrics of the next step; `seconds` since the first one began.
+  void step(const StepMetrics& metrics, double seconds);
+  /// Traces with what they sum up to, a sample, the figures of the machine. Collective over the world.
+  void close(TrainResult& result);
+
+ private:
+  void make_files(const Opening& opening, TrainResult& result);
+  void open_other_logs(RunLog& log) const;
+  void keep_pairs_gain();
+  void write_traces(TrainResult& result);
+  std::string sample();
+
+  const TrainingSetup& setup_;
+  std::unique_ptr<MetricsFile> metrics_file_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace weft

@@ -1,0 +1,141 @@
+#include "train/training_setup.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status_line.h"
+#include "runtime/comm/agreement.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/replicas.h"
+#include "train/checkpoint/weights.h"
+#include "train/generator.h"
+#include "train/measure/run_gemm_tuning.h"
+#include "train/memory_check.h"
+#include "train/step/device_choice.h"
+#include "train/step/initial_weights.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// What a run asks of this machine and of files that rank 0 alone has: refused before data is read or anything is
+/// measured. Returns the table of a file that the run names.
+std::shared_ptr<const TunedGemms> check_machine(World& world, const ResolvedRun& run) {
+  act_together(world, [&] {  // machines have memories of their own
+    check_memory(run.config, world.name() == "mpi" ? 1 : world.size(), machine_memory_bytes());
+  });
+  if (run.gemm_tuning.from != TuningSetting::From::file) return nullptr;
+  return gemm_tuning_of_run(world, run.gemm_tuning, std::nullopt, StoredTuning::required);
+}
+
+/// Of a step, an evaluation and, for a model that writes text, a sample.
+std::vector<ProgramGraph> graphs_of(const TrainingSetup& setup) {
+  const RunConfig& config = setup.config();
+  const StepConfig step = step_config(config);
+  std::vector<ProgramGraph> graphs = {{"train", lower_train(config.model, step)},
+                                      {"eval", lower_eval(config.model, step)}};
+  if (setup.sample_prefill == 0) return graphs;
+  for (ProgramGraph& graph : generation_graphs(setup.sample_model, config.dtype, setup.sample_prefill, config.grid)) {
+    graphs.push_back(std::move(graph));
+  }
+  return graphs;
+}
+
+/// On rank 0, told to the log and, if `speaks`, to the console.
+TunedGemms tuned_here(const ResolvedRun& run, bool speaks) {
+  const Log log(LogTopic::tuning, 0);
+  StatusLine line(speaks);
+  return tune_for_run(run, [&](const Status& status) {
+    log.info("{}", status.text);
+    line.print(status.text);
+    line.show({"tuning matrix products", status.done, status.total});
+  });
+}
+
+void make_program(TrainingSetup& setup, const MakeExecutor& make_executor) {
+  const RunConfig& config = setup.config();
+  std::vector<ProgramGraph> graphs = graphs_of(setup);
+  const std::shared_ptr<const GemmTuning> products = table_of(setup.tuned, bf16_unit_of(config));
+  const auto begin = Clock::now();
+  setup.program = std::make_unique<Program>(
+      setup.world, std::move(graphs),
+      ProgramOptions{.policy = setup.run.policy.policy,
+                     .policy_options = policy_options(setup.run),
+                     .rewrites = chosen_rewrites(setup.run),
+                     .grid = config.grid,
+                     .threads = static_cast<int>(config.threads),
+                     .kept_steps = std::max<std::int64_t>(1, config.trace_steps),
+                     .check_finite = config.check_nan,
+                     .gemm_tuning = products,
+                     .make_executor = make_executor != nullptr ? make_executor : executor_of(config, products),
+                     .watchdog_seconds = config.watchdog});
+  setup.planning_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+void fill_parameters(const TrainingSetup& setup) {
+  const RunConfig& config = setup.config();
+  const RunInputs& inputs = setup.inputs;
+  const std::vector<MutableParameterState> parameters = setup.parameters();
+  act_together(setup.world, [&] {
+    if (inputs.resume_from) {
+      load_checkpoint(*inputs.resume_from, parameters, inputs.share);
+      Log(LogTopic::checkpoint, setup.world.rank())
+          .info("{} loaded: the run goes on after {} steps", inputs.resume_from->string(), inputs.first_step);
+    } else if (inputs.init_from) {
+      load_parameters(*inputs.init_from, config.model, parameters, inputs.share);
+      Log(LogTopic::checkpoint, setup.world.rank()).info("weights of {} loaded", inputs.init_from->string());
+    } else {
+      initialize_parameters(parameters, config.seed);
+    }
+  });
+  expect_equal_replicas(setup.world, parameters);
+  write_constants(setup.program->state(), config, setup.at);
+  setup.program->state_to_device();
+}
+
+}  // namespace
+
+std::vector<MutableParameterState> TrainingSetup::parameters() const {
+  return training_arrays(program->state(), shards, run.config.dtype);
+}
+
+std::unique_ptr<TrainingSetup> set_up_training(World& world, const ResolvedRun& run, bool speaks,
+                                               const MakeExecutor& make_executor) {
+  auto made = std::make_unique<TrainingSetup>(world);
+  TrainingSetup& setup = *made;
+  setup.tuned = check_machine(world, run);
+  setup.inputs = find_run_inputs(world, run.config);
+  setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
+  setup.run = with_bf16(run, setup.bf16);
+  const RunConfig& config = setup.config();
+  setup.at = coordinates_of(config.grid, world.rank());
+  setup.specs = model_parameters(config.model);
+  setup.shards = shard_parameters(config.model, setup.specs, config.grid, setup.at, config.zero1);
+  if (setup.tuned == nullptr) {
+    setup.tuned = gemm_tuning_of_run(world, run.gemm_tuning, setup.inputs.resume_from, StoredTuning::required,
+                                     [&] { return tuned_here(setup.run, speaks); });
+  }
+  if (setup.inputs.source.is_text()) {
+    const auto prompt = static_cast<std::int64_t>(sample_prompt(config.model).size());
+    setup.sample_model = with_short_context(config.model, prompt + kSampleTokens);
+    setup.sample_prefill = prefill_length(prompt, kSampleTokens, setup.sample_model.context);
+  }
+  make_program(setup, make_executor);
+  setup.devices = find_devices(world, setup.program->executor().runs_on());
+  setup.held_out = std::make_unique<EvalBatches>(setup.inputs.source.held_out(), config.seq_len,
+                                                 share_of(config, setup.at), config.eval_sequences);
+  fill_parameters(setup);
+  return made;
+}
+
+std::string_view sample_prompt(const ModelConfig& model) {
+  return std::string_view("The ").substr(0, static_cast<std::size_t>(std::min<std::int64_t>(4, model.context)));
+}
+
+}  // namespace weft

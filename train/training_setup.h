@@ -1,0 +1,69 @@
+// What a training run has before its first step: its inputs, what was measured for it, the program with its parameters,
+// and what it is evaluated on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/grid.h"
+#include "ops/lower.h"
+#include "ops/sharding.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/program.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/checkpoint/parameter_state.h"
+#include "train/config/resolved_run.h"
+#include "train/data/batches.h"
+#include "train/measure/bf16_products.h"
+#include "train/run_devices.h"
+#include "train/run_inputs.h"
+
+namespace weft {
+
+/// Of one rank; lives as long as the run. It stays where it was made, since its parts know one another.
+struct TrainingSetup {
+  explicit TrainingSetup(World& of) : world(of) {}
+  TrainingSetup(const TrainingSetup&) = delete;
+  TrainingSetup& operator=(const TrainingSetup&) = delete;
+
+  World& world;
+  const std::chrono::steady_clock::time_point begun_at = std::chrono::steady_clock::now();
+  RunInputs inputs;
+  std::optional<Bf16Choice> bf16;  // null: nothing multiplies bf16 on the CPU
+  ResolvedRun run;                 // with that choice
+  Coordinates at;
+  std::vector<ParameterSpec> specs;
+  std::vector<ParameterShard> shards;       // of specs
+  std::shared_ptr<const TunedGemms> tuned;  // null: the default methods
+  ModelConfig sample_model;                 // with the caches that a sample needs
+  std::int64_t sample_prefill = 0;          // 0: no sample, the model isn't byte-level
+  std::unique_ptr<Program> program;
+  double planning_ms = 0;
+  RunDevices devices;
+  std::unique_ptr<EvalBatches> held_out;
+
+  const RunConfig& config() const { return run.config; }
+  /// Parameters and optimizer state where the program has them.
+  std::vector<MutableParameterState> parameters() const;
+};
+
+/// Reads the data, tunes where it was asked for, lowers and plans the graphs, makes or loads the parameters. With
+/// `speaks` rank 0 shows on the console what is tuned. `make_executor`: in the place of what the configuration's device
+/// means. Collective over the world. Throws UserError on data or checkpoints that don't fit or
+/// differ among ranks.
+std::unique_ptr<TrainingSetup> set_up_training(World& world, const ResolvedRun& run, bool speaks,
+                                               const MakeExecutor& make_executor = nullptr);
+
+/// Of the text that a trained model writes at the end.
+inline constexpr std::int64_t kSampleTokens = 240;
+
+/// What a sample begins with, as far as the model can see.
+std::string_view sample_prompt(const ModelConfig& model);
+
+}  // namespace weft

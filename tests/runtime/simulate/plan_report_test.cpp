@@ -60,7 +60,7 @@ TEST(PlanReport, SerialAndProgramByHand) {
 }
 
 TEST(PlanReport, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
-  PlanReport report = report_plan(problem_of(fork(), kPrices), "program");
+  PlanReport report = report_plan(problem_of(fork(), kPrices), named_policy("program"));
   const auto plan = report.plan;
   simulate_again(report, problem_of(fork(), {{"a", 1000}, {"r", 5000}, {"b", 6000}, {"c", 500}}));
   EXPECT_EQ(report.plan, plan);

@@ -72,6 +72,7 @@ GridRow examine(ResolvedRun run, const Grid& grid) {
 /// Of the grids named, or else of all that have as many ranks.
 std::vector<GridRow> examine_all(const MemoryOptions& options) {
   const ResolvedRun run = read_texts(options.config);
+  check_device(run.config);  // which no grid changes
   std::vector<Grid> grids;
   for (const std::string& text : options.grids) {
     RunConfig named = options.config;

@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "kernels/cpu/gemm/gemm_method.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/plan/plan_file.h"
 #include "runtime/policy/compile_plan.h"
 #include "tests/train/grid_run.h"
+#include "tests/train/temporary_folder.h"
 #include "train/config/config.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -174,7 +176,7 @@ std::string chosen(RunConfig config) {
 std::int64_t planned_packings(RunConfig config) {
   const ResolvedRun run = resolve(std::move(config), 0);
   const auto graph = lower_train(run.config.model, step_config(run.config));
-  return packings(*compile_plan(graph, *run.policy, {}, chosen_rewrites(run)).graph);
+  return packings(*compile_plan(graph, *run.policy, policy_options(run), chosen_rewrites(run)).graph);
 }
 
 TEST(PackWeightsKey, AutoPacksWhereManyProductsReadAWeight) {
@@ -203,7 +205,11 @@ TEST(PackWeightsKey, AutoLeavesOthersWhatIsTheirs) {
   config.memory_limit = 1;
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
-  config.policy = "file:plan.json";
+  const TemporaryFolder folder;
+  fill_in(config, 0);
+  const auto graph = lower_train(config.model, step_config(config));
+  config.policy =
+      "file:" + folder.write("plan.json", to_json(plan_file_of(compile_plan(graph, *default_policy()), {})));
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
   config.device = DeviceKind::cuda;

@@ -19,9 +19,9 @@
 #include "study/comparison_folder.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/launch_run.h"
 #include "train/measure/measure_profile.h"
 #include "train/measure/policy_benchmark.h"
+#include "train/run/launch_run.h"
 #include "train/step/planning.h"
 
 namespace weft {

@@ -14,8 +14,8 @@
 #include "runtime/cost/profile_file.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/launch_run.h"
 #include "train/measure/measure_profile.h"
+#include "train/run/launch_run.h"
 
 namespace weft {
 namespace {

@@ -14,10 +14,10 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/version.h"
-#include "train/launch_run.h"
-#include "train/log_run.h"
 #include "train/measure/run_gemm_tuning.h"
-#include "train/run_folder.h"
+#include "train/run/launch_run.h"
+#include "train/run/log_run.h"
+#include "train/run/run_folder.h"
 #include "train/trainer.h"
 
 namespace weft {

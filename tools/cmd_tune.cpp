@@ -19,8 +19,8 @@
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "train/launch_run.h"
 #include "train/measure/run_gemm_tuning.h"
+#include "train/run/launch_run.h"
 
 namespace weft {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "ops/lower.h"
-#include "train/metrics.h"
+#include "train/run/metrics.h"
 
 namespace weft {
 

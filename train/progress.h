@@ -7,7 +7,7 @@
 
 #include "base/status_line.h"
 #include "base/text/units.h"
-#include "train/metrics.h"
+#include "train/run/metrics.h"
 
 namespace weft {
 

@@ -9,7 +9,7 @@
 #include "runtime/execute/program.h"
 #include "runtime/execute/watchdog.h"
 #include "train/config/resolved_run.h"
-#include "train/describe_run.h"
+#include "train/run/describe_run.h"
 #include "train/training_report.h"
 #include "train/training_setup.h"
 

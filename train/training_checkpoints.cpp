@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 
 namespace weft {
 

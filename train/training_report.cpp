@@ -8,7 +8,7 @@
 #include "runtime/plan/trace.h"
 #include "train/data/tokenizer.h"
 #include "train/generator.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 #include "train/training_checkpoints.h"
 
 namespace weft {

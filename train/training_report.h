@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/log.h"
-#include "train/metrics.h"
 #include "train/progress.h"
-#include "train/run_devices.h"
+#include "train/run/metrics.h"
+#include "train/run/run_devices.h"
 #include "train/training_setup.h"
 
 namespace weft {

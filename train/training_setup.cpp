@@ -12,7 +12,7 @@
 #include "train/checkpoint/weights.h"
 #include "train/generator.h"
 #include "train/measure/run_gemm_tuning.h"
-#include "train/memory_check.h"
+#include "train/run/memory_check.h"
 #include "train/step/device_choice.h"
 #include "train/step/initial_weights.h"
 #include "train/step/planning.h"

@@ -21,8 +21,8 @@
 #include "train/config/resolved_run.h"
 #include "train/data/batches.h"
 #include "train/measure/bf16_products.h"
-#include "train/run_devices.h"
-#include "train/run_inputs.h"
+#include "train/run/run_devices.h"
+#include "train/run/run_inputs.h"
 
 namespace weft {
 

@@ -33,6 +33,7 @@ inline const std::vector<Room>& rooms() {
       {"train/data", {"weft::train"}, {}},
       {"train/step", {"weft::train"}, {}},
       {"train/measure", {"weft::train"}, {}},
+      {"train/run", {"weft::train"}, {}},
       {"train", {"weft::train"}, {}},
       {"study", {"weft::study"}, {}},
       {"tools", {"weft::tools"}, {}},

@@ -10,7 +10,7 @@
 #include "runtime/execute/device/device_executor.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/train/grid_run.h"
-#include "train/run_devices.h"
+#include "train/run/run_devices.h"
 
 namespace weft {
 namespace {

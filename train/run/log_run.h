@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/comm/communicator.h"
-#include "train/describe_run.h"
+#include "train/run/describe_run.h"
 
 namespace weft {
 

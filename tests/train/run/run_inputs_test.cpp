@@ -1,5 +1,5 @@
 // Ranks whose files differ are refused with both values, the same on every rank, whatever differs.
-#include "train/run_inputs.h"
+#include "train/run/run_inputs.h"
 
 #include <gtest/gtest.h>
 

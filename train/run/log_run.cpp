@@ -1,4 +1,4 @@
-#include "train/log_run.h"
+#include "train/run/log_run.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "runtime/comm/mpi.h"
 #include "runtime/execute/device/devices.h"
 #include "train/config/config_table.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 
 namespace weft {
 namespace {

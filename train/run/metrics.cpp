@@ -1,5 +1,5 @@
 // Lines are written with one call each; the file is only parsed when a run continues.
-#include "train/metrics.h"
+#include "train/run/metrics.h"
 
 #include <fcntl.h>
 #include <unistd.h>

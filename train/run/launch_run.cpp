@@ -1,4 +1,4 @@
-#include "train/launch_run.h"
+#include "train/run/launch_run.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,8 +6,8 @@
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
-#include "train/rank_agreement.h"
-#include "train/run_inputs.h"
+#include "train/run/rank_agreement.h"
+#include "train/run/run_inputs.h"
 #include "train/step/device_choice.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "train/run_devices.h"
+#include "train/run/run_devices.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/memory_check.h"
+#include "train/run/memory_check.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

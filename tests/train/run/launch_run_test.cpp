@@ -1,4 +1,4 @@
-#include "train/launch_run.h"
+#include "train/run/launch_run.h"
 
 #include <gtest/gtest.h>
 

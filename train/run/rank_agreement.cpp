@@ -1,4 +1,4 @@
-#include "train/rank_agreement.h"
+#include "train/run/rank_agreement.h"
 
 #include <elf.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 #include "runtime/comm/agreement.h"
 #include "train/config/config_table.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,5 @@
 // Which ranks share which device, for a person and for a script.
-#include "train/run_devices.h"
+#include "train/run/run_devices.h"
 
 #include <gtest/gtest.h>
 

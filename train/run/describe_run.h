@@ -9,7 +9,7 @@
 #include "train/config/config.h"
 #include "train/data/token_source.h"
 #include "train/measure/bf16_products.h"
-#include "train/run_devices.h"
+#include "train/run/run_devices.h"
 
 namespace weft {
 

@@ -1,5 +1,5 @@
 // Ranks that differ are told how, every one of them the same.
-#include "train/rank_agreement.h"
+#include "train/run/rank_agreement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Lines as JSON parsers read them, and what a run that continues keeps.
-#include "train/metrics.h"
+#include "train/run/metrics.h"
 
 #include <gtest/gtest.h>
 

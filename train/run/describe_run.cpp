@@ -1,4 +1,4 @@
-#include "train/describe_run.h"
+#include "train/run/describe_run.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/run_inputs.h"
+#include "train/run/run_inputs.h"
 
 #include <fmt/format.h>
 

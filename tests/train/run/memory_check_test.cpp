@@ -1,5 +1,5 @@
 // Runs that can't fit are told so, with their least size.
-#include "train/memory_check.h"
+#include "train/run/memory_check.h"
 
 #include <gtest/gtest.h>
 

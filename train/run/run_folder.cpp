@@ -1,4 +1,4 @@
-#include "train/run_folder.h"
+#include "train/run/run_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 #include "base/files/mapped_file.h"
 #include "runtime/comm/agreement.h"
 #include "train/checkpoint/checkpoint_folder.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 
 namespace weft {
 namespace {

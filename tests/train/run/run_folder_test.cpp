@@ -1,5 +1,5 @@
 // A run folder is one run's: claimed, used, left.
-#include "train/run_folder.h"
+#include "train/run/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "tests/train/temporary_folder.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 
 namespace weft {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/text.h"
+#include "base/text/units.h"
 #include "train/config/key_kinds.h"
 
 namespace weft {

@@ -1,12 +1,10 @@
-// Tuning at the start of a run: what is measured, what is kept, and that the run's bits come from its own products.
+// What the cache of tuned products measures, and what it keeps.
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "tests/train/tiny_run.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/measure/run_gemm_tuning.h"
+#include "tests/train/temporary_folder.h"
 
 namespace weft {
 namespace {
@@ -16,7 +14,7 @@ GemmUse product(std::int64_t m) {
 }
 
 // Measures nothing: every product gets a method that isn't the default.
-class AutoTuning : public ::testing::Test {
+class GemmTuningCacheTest : public ::testing::Test {
  protected:
   TunedGemms complete(std::span<const GemmUse> products) {
     measured_.clear();
@@ -40,7 +38,7 @@ class AutoTuning : public ::testing::Test {
 
 using Sizes = std::vector<std::int64_t>;
 
-TEST_F(AutoTuning, MeasuresWhatTheFileLacks) {
+TEST_F(GemmTuningCacheTest, MeasuresWhatTheFileLacks) {
   const std::vector<GemmUse> first = {product(8), product(16)}, second = {product(16), product(24)};
   const TunedGemms of_first = complete(first);
   EXPECT_EQ(measured_, (Sizes{8, 16}));
@@ -63,7 +61,7 @@ TEST_F(AutoTuning, MeasuresWhatTheFileLacks) {
   EXPECT_EQ(again.table.fingerprint(), of_first.table.fingerprint());
 }
 
-TEST_F(AutoTuning, ADamagedFileIsReplaced) {
+TEST_F(GemmTuningCacheTest, ADamagedFileIsReplaced) {
   const std::vector<GemmUse> products = {product(8)};
   complete(products);
   folder_.write("runs/gemm_tuning/" + cache_.file().filename().string(), "{\"format\": 1}");
@@ -74,7 +72,7 @@ TEST_F(AutoTuning, ADamagedFileIsReplaced) {
   EXPECT_EQ(measured_, Sizes{});
 }
 
-TEST_F(AutoTuning, MachinesAndThreadsHaveFilesOfTheirOwn) {
+TEST_F(GemmTuningCacheTest, MachinesAndThreadsHaveFilesOfTheirOwn) {
   GemmTuningCache other = cache_;
   other.threads = 3;
   EXPECT_NE(other.file(), cache_.file());
@@ -92,7 +90,7 @@ TEST(TuningFolder, LiesBesideTheRun) {
   EXPECT_EQ(tuning_folder("one"), "gemm_tuning");
 }
 
-TEST_F(AutoTuning, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
+TEST_F(GemmTuningCacheTest, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
   folder_.write("file", "");
   cache_.folder = folder_.path("file/gemm_tuning");
   const std::vector<GemmUse> products = {product(8)};
@@ -103,44 +101,6 @@ TEST_F(AutoTuning, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
     EXPECT_NE(std::string(error.what()).find("--run-dir in another folder"), std::string::npos) << error.what();
   }
   EXPECT_EQ(measured_, Sizes{});
-}
-
-TEST_F(AutoTuning, OnlyTrainingTunes) {
-  const int code = run_ranks(2, [&](World& world) {
-    if (world.rank() == 0) {
-      EXPECT_THROW(gemm_tuning_of_run(world, tuning_setting("auto"), std::nullopt, StoredTuning::required), UserError);
-      throw UserError("done", "", "");
-    }
-    EXPECT_THROW(gemm_tuning_of_run(world, tuning_setting("auto"), std::nullopt, StoredTuning::required), PeerLost);
-    return 0;
-  });
-  EXPECT_NE(code, 0);
-}
-
-TEST_F(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
-  RunConfig config = tiny_run(folder_, Family::gpt2);
-  config.ranks = 2;
-  config.steps = 4;
-  config.run_dir = folder_.path("runs/one").string();
-  config.gemm_tuning = "auto";
-  const ResolvedRun resolved = resolve(config, 0);
-  cache_.threads = static_cast<int>(resolved.config.threads);
-  complete(products_of_run(resolved));  // so that the run measures nothing
-  const std::string cached = TemporaryFolder::read(cache_.file());
-  const RunOutcome tuned = train_run(config);
-  EXPECT_EQ(TemporaryFolder::read(cache_.file()), cached);
-  const TunedGemms of_run =
-      parse_gemm_tuning(read_gemm_tuning_text(std::filesystem::path(config.run_dir) / kGemmTuningFile), "run");
-  EXPECT_EQ(of_run.table.choices().size(), products_of_run(resolved).size());
-
-  // Without the cache a resumed run still has its table.
-  std::filesystem::remove(cache_.file());
-  config.resume = (std::filesystem::path(config.run_dir) / "checkpoints" / "step_00000004").string();
-  config.run_dir = folder_.path("runs/two").string();
-  config.steps = 6;
-  train_run(config);
-  EXPECT_FALSE(std::filesystem::exists(cache_.file()));
-  EXPECT_EQ(TemporaryFolder::read(std::filesystem::path(config.run_dir) / kGemmTuningFile), to_json(of_run));
 }
 
 }  // namespace

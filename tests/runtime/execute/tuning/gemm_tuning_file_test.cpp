@@ -8,10 +8,8 @@
 
 #include "base/error.h"
 #include "base/files/checksum.h"
-#include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 #include "tests/train/temporary_folder.h"
-#include "train/measure/run_gemm_tuning.h"
 
 namespace weft {
 namespace {
@@ -195,33 +193,6 @@ TEST(GemmTuningFile, FilesThatAreNone) {
   const std::string large = folder.write("large.json", "");
   std::filesystem::resize_file(large, std::uintmax_t{1} << 40);
   EXPECT_TRUE(has_parts(message_of<UserError>([&] { read_gemm_tuning_text(large); }), {"is larger than"}));
-}
-
-// Rank 0 reads, and what it read is everybody's.
-TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("t.json", to_json(table()));
-  const std::string empty = folder.write("empty.json", "");
-  const int code = run_ranks(3, [&](World& world) {
-    const TuningSetting setting = tuning_setting(world.rank() == 0 ? path : "nowhere.json");
-    const auto tuned = gemm_tuning_of_run(world, setting, std::nullopt, StoredTuning::required);
-    EXPECT_NE(tuned, nullptr);
-    EXPECT_EQ(tuned->table.fingerprint(), table().table.fingerprint());
-    EXPECT_EQ(table_of(tuned)->fingerprint(), tuned->table.fingerprint());
-    for (const std::string none : {"", "none"}) {
-      EXPECT_EQ(gemm_tuning_of_run(world, tuning_setting(none), std::nullopt, StoredTuning::required), nullptr);
-    }
-    EXPECT_EQ(table_of(nullptr), nullptr);
-    return 0;
-  });
-  EXPECT_EQ(code, 0);
-  std::ostringstream errors;
-  const auto read_empty = [&](World& world) {
-    gemm_tuning_of_run(world, tuning_setting(empty), std::nullopt, StoredTuning::if_it_fits);
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(2, read_empty, errors), 2);
-  EXPECT_TRUE(has_parts(errors.str(), {"empty.json"}));
 }
 
 }  // namespace

@@ -30,14 +30,15 @@
 namespace weft {
 namespace {
 
-constexpr std::array kKinds = {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather};
+constexpr std::array kKinds = {comm::CollectiveKind::all_reduce, comm::CollectiveKind::reduce_scatter,
+                               comm::CollectiveKind::all_gather};
 
 struct Options {
   std::int64_t first = 4, last = std::int64_t{64} << 20;
-  double gbit = 0;                     // of the wire in one direction; 0: not known
-  int ranks = 2;                       // local ones
-  double seconds = 3;                  // spent on a line, about
-  std::optional<CollectiveKind> kind;  // all, if none is said
+  double gbit = 0;                           // of the wire in one direction; 0: not known
+  int ranks = 2;                             // local ones
+  double seconds = 3;                        // spent on a line, about
+  std::optional<comm::CollectiveKind> kind;  // all, if none is said
 };
 
 enum class Competitor : std::uint8_t { weft, blocking, nonblocking };
@@ -45,11 +46,11 @@ constexpr std::size_t kCompetitors = 3;
 
 /// The buffers of one collective of `full` elements: reduce_scatter goes from `data` to `part`, all_gather back.
 struct Buffers {
-  CollectiveKind kind;
+  comm::CollectiveKind kind;
   std::int64_t full, part_count;
   std::vector<float> data, part, workspace;
 
-  Buffers(CollectiveKind kind, std::int64_t count, std::int64_t ranks)
+  Buffers(comm::CollectiveKind kind, std::int64_t count, std::int64_t ranks)
       : kind(kind), full(count), part_count(count / ranks) {
     data.assign(static_cast<std::size_t>(full), 0.0F);
     part.assign(static_cast<std::size_t>(part_count), 0.0F);
@@ -57,25 +58,25 @@ struct Buffers {
   }
 };
 
-void run_weft(Communicator& group, Buffers& b) {
+void run_weft(comm::Communicator& group, Buffers& b) {
   switch (b.kind) {
-    case CollectiveKind::all_reduce:
-      return run_blocking(group, {b.kind, DType::f32, b.full, 0, nullptr, b.data.data(), b.workspace.data()});
-    case CollectiveKind::reduce_scatter:
-      return run_blocking(group,
-                          {b.kind, DType::f32, b.part_count, 0, b.data.data(), b.part.data(), b.workspace.data()});
+    case comm::CollectiveKind::all_reduce:
+      return comm::run_blocking(group, {b.kind, DType::f32, b.full, 0, nullptr, b.data.data(), b.workspace.data()});
+    case comm::CollectiveKind::reduce_scatter:
+      return comm::run_blocking(
+          group, {b.kind, DType::f32, b.part_count, 0, b.data.data(), b.part.data(), b.workspace.data()});
     default:
-      return run_blocking(group, {b.kind, DType::f32, b.part_count, 0, b.part.data(), b.data.data(), nullptr});
+      return comm::run_blocking(group, {b.kind, DType::f32, b.part_count, 0, b.part.data(), b.data.data(), nullptr});
   }
 }
 
 void run_mpi_blocking(Buffers& b) {
   const auto full = static_cast<int>(b.full), part = static_cast<int>(b.part_count);
   switch (b.kind) {
-    case CollectiveKind::all_reduce:
+    case comm::CollectiveKind::all_reduce:
       MPI_Allreduce(MPI_IN_PLACE, b.data.data(), full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       return;
-    case CollectiveKind::reduce_scatter:
+    case comm::CollectiveKind::reduce_scatter:
       MPI_Reduce_scatter_block(b.data.data(), b.part.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       return;
     default:
@@ -87,10 +88,10 @@ void run_mpi_nonblocking(Buffers& b) {
   const auto full = static_cast<int>(b.full), part = static_cast<int>(b.part_count);
   MPI_Request request = MPI_REQUEST_NULL;
   switch (b.kind) {
-    case CollectiveKind::all_reduce:
+    case comm::CollectiveKind::all_reduce:
       MPI_Iallreduce(MPI_IN_PLACE, b.data.data(), full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
       break;
-    case CollectiveKind::reduce_scatter:
+    case comm::CollectiveKind::reduce_scatter:
       MPI_Ireduce_scatter_block(b.data.data(), b.part.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
       break;
     default:
@@ -99,13 +100,13 @@ void run_mpi_nonblocking(Buffers& b) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-void run(Competitor competitor, Communicator& group, Buffers& buffers) {
+void run(Competitor competitor, comm::Communicator& group, Buffers& buffers) {
   if (competitor == Competitor::weft) return run_weft(group, buffers);
   if (competitor == Competitor::blocking) return run_mpi_blocking(buffers);
   run_mpi_nonblocking(buffers);
 }
 
-double slowest(World& world, double value) {
+double slowest(comm::World& world, double value) {
   double greatest = value;
   for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(value))) {
     greatest = std::max(greatest, std::bit_cast<double>(bits));
@@ -113,11 +114,12 @@ double slowest(World& world, double value) {
   return greatest;
 }
 
-void measure(World& world, Communicator& group, const Options& options, CollectiveKind kind, std::int64_t bytes) {
+void measure(comm::World& world, comm::Communicator& group, const Options& options, comm::CollectiveKind kind,
+             std::int64_t bytes) {
   const std::int64_t ranks = world.size();
   // Whole slices, where a rank has one of its own.
   const std::int64_t count =
-      kind == CollectiveKind::all_reduce ? bytes / 4 : std::max<std::int64_t>(1, bytes / 4 / ranks) * ranks;
+      kind == comm::CollectiveKind::all_reduce ? bytes / 4 : std::max<std::int64_t>(1, bytes / 4 / ranks) * ranks;
   Buffers buffers(kind, count, ranks);
   const std::size_t competitors = world.name() == "mpi" ? kCompetitors : 1;
   const auto inner = static_cast<int>(std::clamp<std::int64_t>((2 << 20) / bytes, 1, 20));
@@ -144,7 +146,7 @@ void measure(World& world, Communicator& group, const Options& options, Collecti
   }
   if (world.rank() != 0) return;
   const double weft = median(times[0]);
-  const double exchanges = kind == CollectiveKind::all_reduce ? 2.0 : 1.0;
+  const double exchanges = kind == comm::CollectiveKind::all_reduce ? 2.0 : 1.0;
   const double sent = exchanges * static_cast<double>((ranks - 1) * count * 4) / static_cast<double>(ranks);
   fmt::print("| {} | {:.4f} |", count * 4, weft * 1e3);
   if (competitors > 1) {
@@ -160,13 +162,13 @@ void measure(World& world, Communicator& group, const Options& options, Collecti
   std::fflush(stdout);
 }
 
-int sweep(World& world, const Options& options) {
+int sweep(comm::World& world, const Options& options) {
   const auto group = world.split(0);
   const bool mpi = world.name() == "mpi";
-  for (const CollectiveKind kind : kKinds) {
+  for (const comm::CollectiveKind kind : kKinds) {
     if (options.kind && kind != *options.kind) continue;
     if (world.rank() == 0) {
-      fmt::print("\n{} of f32, {} {} ranks; ms\n\n| bytes | weft |{}{} |\n|---|---|---|{}\n", to_string(kind),
+      fmt::print("\n{} of f32, {} {} ranks; ms\n\n| bytes | weft |{}{} |\n|---|---|---|{}\n", comm::to_string(kind),
                  world.size(), world.name(), mpi ? " MPI, blocking | MPI, non-blocking | faster MPI / weft |" : "",
                  options.gbit > 0 ? " % of the wire" : " sent", mpi ? "---|---|---|" : "");
     }
@@ -185,7 +187,8 @@ std::optional<Options> parse(int argc, char** argv) {
     const double number = std::strtod(argv[i + 1], nullptr);
     if (name != "--kind" && number <= 0) return std::nullopt;
     if (name == "--kind") {
-      const auto* found = std::ranges::find(kKinds, value, [](CollectiveKind kind) { return to_string(kind); });
+      const auto* found =
+          std::ranges::find(kKinds, value, [](comm::CollectiveKind kind) { return comm::to_string(kind); });
       if (found == kKinds.end()) return std::nullopt;
       options.kind = *found;
     } else if (name == "--first") {
@@ -216,6 +219,6 @@ int main(int argc, char** argv) {
                "                         [--rate GBIT] [--seconds PER_LINE] [--ranks LOCAL_RANKS]\n");
     return 2;
   }
-  const auto sweep = [&](weft::World& world) { return weft::sweep(world, *options); };
-  return weft::launched_by_mpi() ? weft::run_mpi(sweep) : weft::run_ranks(options->ranks, sweep);
+  const auto sweep = [&](weft::comm::World& world) { return weft::sweep(world, *options); };
+  return weft::comm::launched_by_mpi() ? weft::comm::run_mpi(sweep) : weft::comm::run_ranks(options->ranks, sweep);
 }

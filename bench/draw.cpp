@@ -18,30 +18,37 @@
 namespace weft::bench {
 namespace {
 
-Graph layers_graph(int layers) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const auto tensor = [&](std::string name, std::int64_t elements, Role role) {
-    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
+graph::Graph layers_graph(int layers) {
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const auto tensor = [&](std::string name, std::int64_t elements, graph::Role role) {
+    return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
   };
-  View x = tensor("x", 64, Role::parameter);
+  graph::View x = tensor("x", 64, graph::Role::parameter);
   for (int i = 0; i < layers; ++i) {
     const std::string layer = fmt::format("L{}.", i);
-    const View part = tensor(layer + "part", 32, Role::parameter), weights = tensor(layer + "w", 64, Role::gathered);
-    const View y = tensor(layer + "y", 64, Role::activation), z = tensor(layer + "z", 64, Role::activation);
-    const View gradient = tensor(layer + "g", 64, Role::gradient);
-    builder.add_task({layer + "gather", AllGather{Channel::z_gather, 2, 32}, {read(part), write(weights)}, i});
-    builder.add_task({layer + "product", Gemm{8, 8, 8}, {read(x), read(weights), write(y)}, i});
-    builder.add_task({layer + "sum", AllReduce{Channel::x, 2, 64}, {read_write(y)}, i});
-    builder.add_task({layer + "act", GeluForward{64}, {read(y), write(z)}, i});
-    builder.add_task({layer + "dw", Gemm{8, 8, 8}, {read(y), read(z), write(gradient)}, i});
-    builder.add_task({layer + "reduce", AllReduce{Channel::data, 2, 64}, {read_write(gradient)}, i});
+    const graph::View part = tensor(layer + "part", 32, graph::Role::parameter),
+                      weights = tensor(layer + "w", 64, graph::Role::gathered);
+    const graph::View y = tensor(layer + "y", 64, graph::Role::activation),
+                      z = tensor(layer + "z", 64, graph::Role::activation);
+    const graph::View gradient = tensor(layer + "g", 64, graph::Role::gradient);
+    builder.add_task({layer + "gather",
+                      graph::AllGather{graph::Channel::z_gather, 2, 32},
+                      {graph::read(part), graph::write(weights)},
+                      i});
+    builder.add_task(
+        {layer + "product", graph::Gemm{8, 8, 8}, {graph::read(x), graph::read(weights), graph::write(y)}, i});
+    builder.add_task({layer + "sum", graph::AllReduce{graph::Channel::x, 2, 64}, {graph::read_write(y)}, i});
+    builder.add_task({layer + "act", graph::GeluForward{64}, {graph::read(y), graph::write(z)}, i});
+    builder.add_task({layer + "dw", graph::Gemm{8, 8, 8}, {graph::read(y), graph::read(z), graph::write(gradient)}, i});
+    builder.add_task(
+        {layer + "reduce", graph::AllReduce{graph::Channel::data, 2, 64}, {graph::read_write(gradient)}, i});
     x = z;
   }
   return std::move(builder).build();
 }
 
 template <class Work>
-void measure(const std::string& what, const Graph& graph, const Work& work) {
+void measure(const std::string& what, const graph::Graph& graph, const Work& work) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   const std::size_t bytes = work().size();
@@ -51,18 +58,18 @@ void measure(const std::string& what, const Graph& graph, const Work& work) {
 }
 
 void run(int micro_batches, int layers) {
-  DrawingOptions options;
-  options.collapse = Collapse::none;
-  StepConfig step;
+  inspect::DrawingOptions options;
+  options.collapse = inspect::Collapse::none;
+  ops::StepConfig step;
   step.grid.y = 8;
   step.grid.z = 128;
   step.micro_batches = micro_batches;
   step.seq_len = 2048;
-  const std::shared_ptr<const Graph> large = lower_train(model_by_name("gpt-80b"), step);
-  measure("gpt-80b as SVG", *large, [&] { return block_layout(Drawing(*large, options)).svg(); });
-  measure("gpt-80b as DOT", *large, [&] { return dump_dot(Drawing(*large, options)); });
-  const Graph chain = layers_graph(layers);
-  measure("a chain as DOT", chain, [&] { return dump_dot(Drawing(chain, options)); });
+  const std::shared_ptr<const graph::Graph> large = ops::lower_train(ops::model_by_name("gpt-80b"), step);
+  measure("gpt-80b as SVG", *large, [&] { return inspect::block_layout(inspect::Drawing(*large, options)).svg(); });
+  measure("gpt-80b as DOT", *large, [&] { return inspect::dump_dot(inspect::Drawing(*large, options)); });
+  const graph::Graph chain = layers_graph(layers);
+  measure("a chain as DOT", chain, [&] { return inspect::dump_dot(inspect::Drawing(chain, options)); });
 }
 
 }  // namespace

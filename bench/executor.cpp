@@ -32,31 +32,34 @@ constexpr std::size_t data_edges(Bodies bodies) {
   return bodies == Bodies::empty ? 0 : 2;
 }
 
-std::shared_ptr<const Graph> graph_of(const TaskDag& dag, Bodies bodies) {
-  GraphBuilder builder;
+std::shared_ptr<const graph::Graph> graph_of(const TaskDag& dag, Bodies bodies) {
+  graph::GraphBuilder builder;
   const std::int64_t elements = bodies == Bodies::empty ? 0 : 1;
-  const auto tensor = [&](std::string name, Role role) {
-    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
+  const auto tensor = [&](std::string name, graph::Role role) {
+    return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
   };
-  const View zero = tensor("zero", Role::parameter);
-  std::vector<View> results;
+  const graph::View zero = tensor("zero", graph::Role::parameter);
+  std::vector<graph::View> results;
   for (std::size_t task = 0; task < dag.size(); ++task) {
     const auto from = dag.predecessors_of(task);
-    const View left = from.empty() ? zero : results[from[0]];
-    const View right = from.size() < 2 ? zero : results[from[1]];
-    results.push_back(tensor("x" + std::to_string(task), Role::activation));
-    builder.add_task({"t" + std::to_string(task), Add{elements}, {read(left), read(right), write(results.back())}});
+    const graph::View left = from.empty() ? zero : results[from[0]];
+    const graph::View right = from.size() < 2 ? zero : results[from[1]];
+    results.push_back(tensor("x" + std::to_string(task), graph::Role::activation));
+    builder.add_task({"t" + std::to_string(task),
+                      graph::Add{elements},
+                      {graph::read(left), graph::read(right), graph::write(results.back())}});
   }
-  return std::make_shared<const Graph>(std::move(builder).build());
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
 /// Program order. A task joins the stream of the predecessor that comes last, for which it would wait longest
 /// elsewhere, unless that stream is ahead of the other.
-Order follow(const Graph& graph, const TaskDag& dag, std::size_t inferred) {
+plan::Order follow(const graph::Graph& graph, const TaskDag& dag, std::size_t inferred) {
   constexpr std::int64_t kMostAhead = 32;
-  Order order;
-  order.streams = streams_of(graph, 2);
-  order.reasons = {parse_reason("behind its last predecessor"), parse_reason("on the stream that has less to do")};
+  plan::Order order;
+  order.streams = plan::streams_of(graph, 2);
+  order.reasons = {plan::parse_reason("behind its last predecessor"),
+                   plan::parse_reason("on the stream that has less to do")};
   std::vector<std::size_t> stream_of;
   std::int64_t ahead = 0;  // tasks that stream 0 has more than stream 1
   for (std::size_t task = 0; task < dag.size(); ++task) {
@@ -66,31 +69,35 @@ Order follow(const Graph& graph, const TaskDag& dag, std::size_t inferred) {
     if (!follows) stream = ahead > 0 ? 1 : 0;
     ahead += stream == 0 ? 1 : -1;
     stream_of.push_back(stream);
-    order.sequence.push_back({TaskId(task), StreamId(stream), follows ? 0U : 1U});
+    order.sequence.push_back({graph::TaskId(task), plan::StreamId(stream), follows ? 0U : 1U});
     for (std::size_t i = inferred; i < from.size(); ++i) {
-      order.added_edges.push_back(
-          {TaskId(std::size_t{from[i]}), TaskId(task), EdgeKind::completes_before, EdgeReason::policy, 0, {}});
+      order.added_edges.push_back({graph::TaskId(std::size_t{from[i]}),
+                                   graph::TaskId(task),
+                                   graph::EdgeKind::completes_before,
+                                   graph::EdgeReason::policy,
+                                   0,
+                                   {}});
     }
   }
   return order;
 }
 
-std::shared_ptr<const Plan> plan_of(const TaskDag& dag, Bodies bodies) {
+std::shared_ptr<const plan::Plan> plan_of(const TaskDag& dag, Bodies bodies) {
   const Stopwatch building;
   const auto graph = graph_of(dag, bodies);
   fmt::print("graph of {} tasks, {} edges by data: built in {:.0f} ms", dag.size(), graph->edges().size(),
              1e3 * building.seconds());
-  const Order order = follow(*graph, dag, data_edges(bodies));
+  const plan::Order order = follow(*graph, dag, data_edges(bodies));
   const Stopwatch planning;
-  auto plan = std::make_shared<const Plan>(make_plan(graph, order, "follow"));
+  auto plan = std::make_shared<const plan::Plan>(plan::make_plan(graph, order, "follow"));
   fmt::print(", planned in {:.0f} ms", 1e3 * planning.seconds());
   const Stopwatch checking;
-  const std::vector<Violation> violations = check_plan(*plan);
+  const std::vector<plan::Violation> violations = plan::check_plan(*plan);
   fmt::print(", checked in {:.0f} ms\n", 1e3 * checking.seconds());
   if (!violations.empty()) throw std::logic_error(violations.front().message);
   std::size_t waits = 0;
-  for (const StreamPlan& stream : plan->streams) {
-    for (const Entry& entry : stream.entries) waits += entry.waits.size();
+  for (const plan::StreamPlan& stream : plan->streams) {
+    for (const plan::Entry& entry : stream.entries) waits += entry.waits.size();
   }
   fmt::print("{} waits between the streams, {} KiB of scratch\n", waits, plan->scratch_bytes / 1024);
   return plan;
@@ -107,9 +114,9 @@ void expect_each_once(const TaskDag& dag) {
 }
 
 /// The trace proves that each task ran, after its predecessors.
-void expect_order(const TaskDag& dag, const Plan& plan, const StepTrace& trace) {
+void expect_order(const TaskDag& dag, const plan::Plan& plan, const plan::StepTrace& trace) {
   const auto time_of = [&](std::size_t task) {
-    const Position at = plan.position[task];
+    const plan::Position at = plan.position[task];
     return trace.times[at.stream.index()][at.entry];
   };
   for (std::size_t task = 0; task < dag.size(); ++task) {
@@ -160,7 +167,7 @@ class Additions {
     for (std::size_t task = 0; task < dag.size(); ++task) {
       const auto from = dag.predecessors_of(task);
       const auto of = [&](std::size_t i) { return matrix(i < from.size() ? from[i] : task); };
-      tasks_.emplace_back(Add{1}, std::vector{of(0), of(1), matrix(task)});
+      tasks_.emplace_back(graph::Add{1}, std::vector{of(0), of(1), matrix(task)});
     }
   }
   void run(std::size_t task) { tasks_[task].run(workers_); }
@@ -171,13 +178,13 @@ class Additions {
   cpu::Matrix matrix(std::size_t task) { return {&floats_[task * kApart], 1, 1, 1, DType::f32}; }
 
   std::vector<float> floats_;
-  std::vector<PreparedTask> tasks_;
+  std::vector<execute::PreparedTask> tasks_;
   cpu::Workers workers_{1};  // with one thread it holds no state of a run
 };
 
 void compare(const TaskDag& dag, Bodies bodies, int replays) {
   fmt::print("\n{}\n", bodies == Bodies::empty ? "Empty bodies" : "Each task adds two floats");
-  const std::shared_ptr<const Plan> plan = plan_of(dag, bodies);
+  const std::shared_ptr<const plan::Plan> plan = plan_of(dag, bodies);
   WeftReplay weft(plan, false), traced(plan, true);
   expect_order(dag, *plan, traced.trace());
   std::vector<Contestant> contestants = {contestant("Weft, 2 streams", weft),

@@ -142,8 +142,8 @@ struct Bench {
   bool quick;
   Pool pool{};
   Timer timer{quick};
-  CudaLibraries libraries{};
-  std::unique_ptr<DeviceGemmTrials> trials = make_device_gemm_trials({.rounds = quick ? 1 : 7});
+  execute::CudaLibraries libraries{};
+  std::unique_ptr<execute::DeviceGemmTrials> trials = execute::make_device_gemm_trials({.rounds = quick ? 1 : 7});
   double copy = 0;  // bytes a millisecond
 
   bool wanted(const std::string& name) const { return name.find(filter) != std::string::npos; }
@@ -158,14 +158,14 @@ struct Bench {
     pool.clear();
   }
 
-  double time_of(const Operation& operation, const std::vector<cpu::Matrix>& arguments) {
-    const auto task = prepare_cuda_task(operation, arguments, libraries);
+  double time_of(const graph::Operation& operation, const std::vector<cpu::Matrix>& arguments) {
+    const auto task = execute::prepare_cuda_task(operation, arguments, libraries);
     task->bind(pool.allocate(static_cast<std::size_t>(task->scratch_bytes())));
     return timer([&] { task->run(nullptr, nullptr); });
   }
 
   /// Bytes are those of the arguments, each as often as said.
-  void memory_bound(const std::string& name, const Operation& operation,
+  void memory_bound(const std::string& name, const graph::Operation& operation,
                     const std::function<std::vector<cpu::Matrix>()>& make, double bytes) {
     if (!wanted(name)) return;
     const double ms = time_of(operation, make());
@@ -176,7 +176,7 @@ struct Bench {
   }
 
   /// By the library's first guess, and as `weft tune` would have it.
-  void gemm(const std::string& name, const Gemm& op, DType output) {
+  void gemm(const std::string& name, const graph::Gemm& op, DType output) {
     if (!wanted("gemm " + name)) return;
     const auto matrix = [](std::int64_t rows, std::int64_t cols, DType dtype) {
       return cpu::Matrix{nullptr, rows, cols, cols, dtype};
@@ -184,12 +184,12 @@ struct Bench {
     const std::vector<cpu::Matrix> shapes = {matrix(op.trans_a ? op.k : op.m, op.trans_a ? op.m : op.k, DType::bf16),
                                              matrix(op.trans_b ? op.n : op.k, op.trans_b ? op.k : op.n, DType::bf16),
                                              matrix(op.m, op.n, output)};
-    const GemmTrial trial = trials->run(problem_of(op, shapes));
+    const execute::GemmTrial trial = trials->run(execute::problem_of(op, shapes));
     const double flops = 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k);
     fmt::print("gemm {:<29} {:>9.3f} ms  {:>7.0f} TFLOP/s  tuned {:>9.3f} ms {:>7.0f} TFLOP/s{}\n", name,
                1e3 * trial.usual_seconds, flops / trial.usual_seconds * 1e-12, 1e3 * trial.chosen_seconds,
                flops / trial.chosen_seconds * 1e-12,
-               cpu::layout_suffix(std::get<DeviceGemmMethod>(trial.chosen).layout));
+               cpu::layout_suffix(std::get<execute::DeviceGemmMethod>(trial.chosen).layout));
     std::fflush(stdout);
   }
 
@@ -204,8 +204,8 @@ struct Bench {
     for (const std::int64_t cols : {q, q, kv, kv}) backward.push_back(matrix(cols));
     // The causal half, two products forward and five backward.
     const double flops = 2.0 * static_cast<double>(batch * heads * seq * seq * dim);
-    const double f = time_of(AttentionForward{batch, seq, heads, kv_heads, dim}, forward);
-    const double b = time_of(AttentionBackward{batch, seq, heads, kv_heads, dim}, backward);
+    const double f = time_of(graph::AttentionForward{batch, seq, heads, kv_heads, dim}, forward);
+    const double b = time_of(graph::AttentionBackward{batch, seq, heads, kv_heads, dim}, backward);
     const cpu::AttentionShape shape{batch, seq, heads, kv_heads, dim};
     const cpu::AttentionTensors tensors{forward[0], forward[1], forward[2], forward[3], forward[4]};
     const cuda::Launch launch{
@@ -232,69 +232,69 @@ void run_all(Bench& bench) {
   const auto th = static_cast<double>(t * h), tf = static_cast<double>(t * f);
   bench.measure_copy();
   bench.memory_bound(
-      "gelu forward", GeluForward{t * f},
+      "gelu forward", graph::GeluForward{t * f},
       [&] {
         return std::vector{activation(f), activation(f)};
       },
       4 * tf);
   bench.memory_bound(
-      "gelu backward", GeluBackward{t * f},
+      "gelu backward", graph::GeluBackward{t * f},
       [&] {
         return std::vector{activation(f), activation(f), activation(f)};
       },
       6 * tf);
   bench.memory_bound(
-      "swiglu forward", SwiGluForward{t, f},
+      "swiglu forward", graph::SwiGluForward{t, f},
       [&] {
         return std::vector{activation(2 * f), activation(f)};
       },
       6 * tf);
   bench.memory_bound(
-      "swiglu backward", SwiGluBackward{t, f},
+      "swiglu backward", graph::SwiGluBackward{t, f},
       [&] {
         return std::vector{activation(2 * f), activation(f), activation(2 * f)};
       },
       10 * tf);
   bench.memory_bound(
-      "add", Add{t * h},
+      "add", graph::Add{t * h},
       [&] {
         return std::vector{activation(h), activation(h), activation(h)};
       },
       6 * th);
   bench.memory_bound(
-      "layer norm forward", LayerNormForward{t, h, 1e-5F},
+      "layer norm forward", graph::LayerNormForward{t, h, 1e-5F},
       [&] { return std::vector{activation(h), vector(h), vector(h), activation(h), wide(t), wide(t)}; }, 4 * th);
   bench.memory_bound(
-      "layer norm backward", LayerNormBackward{t, h, true, false},
+      "layer norm backward", graph::LayerNormBackward{t, h, true, false},
       [&] {
         return std::vector{activation(h), vector(h), wide(t), wide(t),      activation(h),
                            activation(h), wide(h),   wide(h), activation(h)};
       },
       8 * th);
   bench.memory_bound(
-      "rms norm forward", RmsNormForward{t, h, 1e-5F},
+      "rms norm forward", graph::RmsNormForward{t, h, 1e-5F},
       [&] {
         return std::vector{activation(h), vector(h), activation(h), wide(t)};
       },
       4 * th);
   bench.memory_bound(
-      "rms norm backward", RmsNormBackward{t, h, true, false},
+      "rms norm backward", graph::RmsNormBackward{t, h, true, false},
       [&] {
         return std::vector{activation(h), vector(h), wide(t), activation(h), activation(h), wide(h), activation(h)};
       },
       8 * th);
   bench.memory_bound(
-      "bias gradient", BiasGradient{t, f},
+      "bias gradient", graph::BiasGradient{t, f},
       [&] {
         return std::vector{activation(f), wide(f)};
       },
       2 * tf);
   bench.memory_bound(
-      "rope", Rope{t, h / 64, 64, 1024}, [&] { return std::vector{activation(h)}; }, 4 * th);
+      "rope", graph::Rope{t, h / 64, 64, 1024}, [&] { return std::vector{activation(h)}; }, 4 * th);
   const std::int64_t rows = t / 4, vocab = 50304;
   const double logits = static_cast<double>(rows * vocab);
   bench.memory_bound(
-      "cross-entropy", CrossEntropy{rows, 50257, vocab, true},
+      "cross-entropy", graph::CrossEntropy{rows, 50257, vocab, true},
       [&] {
         return std::vector{bench.pool.matrix(DType::bf16, rows, vocab), bench.pool.tokens(rows, 50257), wide(rows),
                            wide(1)};
@@ -303,41 +303,41 @@ void run_all(Bench& bench) {
   const std::int64_t n = 124'000'000 / 8 * 8;
   const auto dn = static_cast<double>(n);
   bench.memory_bound(
-      "adamw, fp32 master", AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, true},
+      "adamw, fp32 master", graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, true},
       [&] { return std::vector{vector(n), wide(n), wide(n), wide(n), wide(4), wide(2), wide(n)}; }, 30 * dn);
   bench.memory_bound(
-      "sum of squares", SumSquares{n},
+      "sum of squares", graph::SumSquares{n},
       [&] {
         return std::vector{wide(n), wide(1)};
       },
       4 * dn);
   bench.memory_bound(
-      "cast to bf16", Cast{n},
+      "cast to bf16", graph::Cast{n},
       [&] {
         return std::vector{wide(n), vector(n)};
       },
       6 * dn);
   bench.memory_bound(
-      "dropout", Dropout{t, h, 0, 0.1F, 1, false, 1},
+      "dropout", graph::Dropout{t, h, 0, 0.1F, 1, false, 1},
       [&] {
         return std::vector{activation(h), cpu::Matrix{bench.pool.allocate(64), 1, 3, 3, DType::i64}, activation(h)};
       },
       4 * th);
   bench.memory_bound(
-      "embedding forward", EmbeddingForward{t, h, 50257, 1024, true},
+      "embedding forward", graph::EmbeddingForward{t, h, 50257, 1024, true},
       [&] {
         return std::vector{bench.pool.tokens(t, 50257), bench.pool.matrix(DType::bf16, 50257, h),
                            bench.pool.matrix(DType::bf16, 1024, h), activation(h)};
       },
       4 * th);
   bench.memory_bound(
-      "embedding backward", EmbeddingBackward{t, h, 50257, true},
+      "embedding backward", graph::EmbeddingBackward{t, h, 50257, true},
       [&] {
         return std::vector{bench.pool.tokens(t, 50257), activation(h), bench.pool.matrix(DType::f32, 50257, h)};
       },
       10 * th);
   bench.memory_bound(
-      "position backward", PositionBackward{t, h, 1024, 1024},
+      "position backward", graph::PositionBackward{t, h, 1024, 1024},
       [&] {
         return std::vector{activation(h), bench.pool.matrix(DType::f32, 1024, h)};
       },
@@ -355,7 +355,7 @@ void run_all(Bench& bench) {
     bench.gemm(fmt::format("{} dw added", name), {out, in, t, true, false, true}, DType::f32);
   }
   // Against "mlp up forward" and "gelu forward", "mlp down dx" and "gelu backward".
-  Gemm fused{t, f, h, false, true, false, true};
+  graph::Gemm fused{t, f, h, false, true, false, true};
   fused.epilogue = Epilogue::gelu;
   bench.gemm("mlp up forward, gelu", fused, DType::bf16);
   fused = {t, f, h};
@@ -394,7 +394,7 @@ int bench_main(int argc, char** argv) {
     }
   }
   Bench bench{.filter = filter, .tokens = tokens, .hidden = hidden, .quick = quick};
-  fmt::print("{}\n", fmt::join(report_devices().devices, "\n"));
+  fmt::print("{}\n", fmt::join(execute::report_devices().devices, "\n"));
   run_all(bench);
   return 0;
 }

@@ -45,38 +45,44 @@ struct Stencil {
   }
 };
 
-std::shared_ptr<const Graph> graph_of(const Stencil& stencil) {
-  GraphBuilder builder;
-  std::vector<View> columns;
+std::shared_ptr<const graph::Graph> graph_of(const Stencil& stencil) {
+  graph::GraphBuilder builder;
+  std::vector<graph::View> columns;
   for (std::size_t i = 0; i < stencil.columns(); ++i) {
-    columns.push_back(
-        whole(builder, builder.add_tensor({"c" + std::to_string(i), DType::f32, {stencil.n}, Role::optimizer_state})));
+    columns.push_back(graph::whole(
+        builder, builder.add_tensor({"c" + std::to_string(i), DType::f32, {stencil.n}, graph::Role::optimizer_state})));
   }
   for (std::size_t task = 0; task < stencil.tasks(); ++task) {
     const auto [left, right, own] = stencil.columns_of(task);
-    builder.add_task(
-        {"t" + std::to_string(task), Add{stencil.n}, {read(columns[left]), read(columns[right]), write(columns[own])}});
+    builder.add_task({"t" + std::to_string(task),
+                      graph::Add{stencil.n},
+                      {graph::read(columns[left]), graph::read(columns[right]), graph::write(columns[own])}});
   }
-  return std::make_shared<const Graph>(std::move(builder).build());
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
 /// The left half of the columns on one stream, the right half on the other; the column that the other stream waits for
 /// comes first.
-Order split_in_the_middle(const Graph& graph, const Stencil& stencil) {
-  Order order;
-  order.streams = streams_of(graph, kThreads);
-  order.reasons = {parse_reason("half of the columns each")};
+plan::Order split_in_the_middle(const graph::Graph& graph, const Stencil& stencil) {
+  plan::Order order;
+  order.streams = plan::streams_of(graph, kThreads);
+  order.reasons = {plan::parse_reason("half of the columns each")};
   const std::uint32_t middle = stencil.width / 2;
   for (std::uint32_t step = 0; step < stencil.steps; ++step) {
     const std::size_t first = std::size_t{step} * stencil.width;
     for (std::uint32_t i = 0; i < stencil.width - middle; ++i) {
-      if (i < middle) order.sequence.push_back({TaskId(first + middle - 1 - i), StreamId(std::size_t{0}), 0});
-      order.sequence.push_back({TaskId(first + middle + i), StreamId(std::size_t{1}), 0});
+      if (i < middle)
+        order.sequence.push_back({graph::TaskId(first + middle - 1 - i), plan::StreamId(std::size_t{0}), 0});
+      order.sequence.push_back({graph::TaskId(first + middle + i), plan::StreamId(std::size_t{1}), 0});
     }
   }
   for (std::size_t task = stencil.width; task < stencil.tasks(); ++task) {
-    order.added_edges.push_back(
-        {TaskId(task - stencil.width), TaskId(task), EdgeKind::completes_before, EdgeReason::policy, 0, {}});
+    order.added_edges.push_back({graph::TaskId(task - stencil.width),
+                                 graph::TaskId(task),
+                                 graph::EdgeKind::completes_before,
+                                 graph::EdgeReason::policy,
+                                 0,
+                                 {}});
   }
   return order;
 }
@@ -92,12 +98,12 @@ class Additions {
         float* begin = &floats_[column * static_cast<std::size_t>(stride_)];
         arguments.push_back({begin, 1, stencil.n, stencil.n, DType::f32});
       }
-      tasks_.emplace_back(Add{stencil.n}, std::move(arguments));
+      tasks_.emplace_back(graph::Add{stencil.n}, std::move(arguments));
     }
   }
   void run(std::size_t task) { tasks_[task].run(workers_); }
   void run_all() {
-    for (const PreparedTask& task : tasks_) task.run(workers_);
+    for (const execute::PreparedTask& task : tasks_) task.run(workers_);
   }
 
  private:
@@ -105,7 +111,7 @@ class Additions {
 
   std::int64_t stride_;
   std::vector<float> floats_;
-  std::vector<PreparedTask> tasks_;
+  std::vector<execute::PreparedTask> tasks_;
   cpu::Workers workers_{1};  // with one thread it holds no state of a run
 };
 
@@ -119,7 +125,8 @@ Point measure(const Stencil& stencil, int replays) {
   Additions additions(stencil);
   const auto body = [&](std::uint32_t task) { additions.run(task); };
   const auto graph = graph_of(stencil);
-  auto plan = std::make_shared<Plan>(make_plan(graph, split_in_the_middle(*graph, stencil), "split in the middle"));
+  auto plan =
+      std::make_shared<plan::Plan>(plan::make_plan(graph, split_in_the_middle(*graph, stencil), "split in the middle"));
   WeftReplay weft(std::move(plan), false);
   TaskGroupReplay group(dag, kThreads, body);
   FlowGraphReplay flow(dag, kThreads, body);

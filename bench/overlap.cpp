@@ -59,7 +59,7 @@ double since(Clock::time_point begin) {
 
 class Bench {
  public:
-  Bench(World& world, const Options& options)
+  Bench(comm::World& world, const Options& options)
       : world_(world),
         group_(world.split(0)),
         options_(options),
@@ -110,7 +110,7 @@ class Bench {
       consume(compute(iterations));
       if (!done) done = progress();
     }
-    for (Backoff backoff; !done; backoff.pause()) done = progress();
+    for (comm::Backoff backoff; !done; backoff.pause()) done = progress();
   }
 
   // Contestant 0 is Weft, 1 MPI, 2 the sockets.
@@ -147,10 +147,15 @@ class Bench {
     MPI_Allreduce(MPI_IN_PLACE, data_.data(), static_cast<int>(data_.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   }
 
-  void communicate_only() { run_blocking(*group_, call()); }
+  void communicate_only() { comm::run_blocking(*group_, call()); }
 
-  CollectiveCall call() {
-    return {CollectiveKind::all_reduce, DType::f32, static_cast<std::int64_t>(data_.size()), 0, nullptr, data_.data(),
+  comm::CollectiveCall call() {
+    return {comm::CollectiveKind::all_reduce,
+            DType::f32,
+            static_cast<std::int64_t>(data_.size()),
+            0,
+            nullptr,
+            data_.data(),
             workspace_.data()};
   }
 
@@ -199,8 +204,8 @@ class Bench {
     }
   }
 
-  World& world_;
-  std::unique_ptr<Communicator> group_;
+  comm::World& world_;
+  std::unique_ptr<comm::Communicator> group_;
   Options options_;
   std::vector<float> data_, workspace_;
   SocketExchange sockets_;
@@ -235,11 +240,11 @@ std::optional<Options> parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const auto options = weft::parse(argc, argv);
-  if (!options || !weft::launched_by_mpi()) {
+  if (!options || !weft::comm::launched_by_mpi()) {
     fmt::print(stderr,
                "usage: tools/netlab --pin 1gbit 2 bench_overlap [--megabytes N] [--factor COMPUTATION] "
                "[--interval MS] [--repetitions N]\n");
     return 2;
   }
-  return weft::run_mpi([&](weft::World& world) { return weft::Bench(world, *options).run(); });
+  return weft::comm::run_mpi([&](weft::comm::World& world) { return weft::Bench(world, *options).run(); });
 }

@@ -23,36 +23,41 @@
 namespace weft::bench {
 namespace {
 
-std::shared_ptr<const Graph> layers_graph(int layers) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const auto tensor = [&](std::string name, std::int64_t elements, Role role) {
-    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
+std::shared_ptr<const graph::Graph> layers_graph(int layers) {
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const auto tensor = [&](std::string name, std::int64_t elements, graph::Role role) {
+    return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {elements}, role}));
   };
-  View x = tensor("x", 64, Role::parameter);
+  graph::View x = tensor("x", 64, graph::Role::parameter);
   for (int i = 0; i < layers; ++i) {
     const std::string layer = fmt::format("L{}.", i);
-    const View part = tensor(layer + "part", 32, Role::parameter), weights = tensor(layer + "w", 64, Role::gathered);
-    const View y = tensor(layer + "y", 64, Role::activation), z = tensor(layer + "z", 64, Role::activation);
-    const View gradient = tensor(layer + "g", 64, Role::gradient);
-    builder.add_task({layer + "gather", AllGather{Channel::z_gather, 2, 32}, {read(part), write(weights)}});
-    builder.add_task({layer + "product", Gemm{8, 8, 8}, {read(x), read(weights), write(y)}});
-    builder.add_task({layer + "sum", AllReduce{Channel::x, 2, 64}, {read_write(y)}});
-    builder.add_task({layer + "act", GeluForward{64}, {read(y), write(z)}});
-    builder.add_task({layer + "dw", Gemm{8, 8, 8}, {read(y), read(z), write(gradient)}});
-    builder.add_task({layer + "reduce", AllReduce{Channel::data, 2, 64}, {read_write(gradient)}});
+    const graph::View part = tensor(layer + "part", 32, graph::Role::parameter),
+                      weights = tensor(layer + "w", 64, graph::Role::gathered);
+    const graph::View y = tensor(layer + "y", 64, graph::Role::activation),
+                      z = tensor(layer + "z", 64, graph::Role::activation);
+    const graph::View gradient = tensor(layer + "g", 64, graph::Role::gradient);
+    builder.add_task({layer + "gather",
+                      graph::AllGather{graph::Channel::z_gather, 2, 32},
+                      {graph::read(part), graph::write(weights)}});
+    builder.add_task(
+        {layer + "product", graph::Gemm{8, 8, 8}, {graph::read(x), graph::read(weights), graph::write(y)}});
+    builder.add_task({layer + "sum", graph::AllReduce{graph::Channel::x, 2, 64}, {graph::read_write(y)}});
+    builder.add_task({layer + "act", graph::GeluForward{64}, {graph::read(y), graph::write(z)}});
+    builder.add_task({layer + "dw", graph::Gemm{8, 8, 8}, {graph::read(y), graph::read(z), graph::write(gradient)}});
+    builder.add_task({layer + "reduce", graph::AllReduce{graph::Channel::data, 2, 64}, {graph::read_write(gradient)}});
     x = z;
   }
-  return std::make_shared<const Graph>(std::move(builder).build());
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
-void measure(const std::string& what, const Plan& plan, const TaskCosts& costs, const Machine& machine,
-             const SimulationOptions& options, int repeats) {
+void measure(const std::string& what, const plan::Plan& plan, const cost::TaskCosts& costs,
+             const cost::Machine& machine, const simulate::SimulationOptions& options, int repeats) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> rates;
   std::int64_t events = 0;
   for (int i = 0; i < repeats; ++i) {
     const Clock::time_point begin = Clock::now();
-    events = simulate(plan, costs, machine, options).events;
+    events = simulate::simulate(plan, costs, machine, options).events;
     rates.push_back(static_cast<double>(events) / std::chrono::duration<double>(Clock::now() - begin).count());
   }
   std::sort(rates.begin(), rates.end());
@@ -62,14 +67,14 @@ void measure(const std::string& what, const Plan& plan, const TaskCosts& costs, 
 
 void run(int layers, int repeats) {
   const auto graph = layers_graph(layers);
-  const Plan plan = make_plan(graph, make_policy("program")->order(*graph, {}), "program");
-  TaskCosts costs;
+  const plan::Plan plan = plan::make_plan(graph, policy::make_policy("program")->order(*graph, {}), "program");
+  cost::TaskCosts costs;
   for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
     costs.ns.push_back(1000 + static_cast<double>(i * 7919 % 1000));
-    costs.cpu_ns.push_back(is_collective(graph->tasks()[i].operation) ? costs.ns.back() / 2 : 0);
+    costs.cpu_ns.push_back(graph::is_collective(graph->tasks()[i].operation) ? costs.ns.back() / 2 : 0);
   }
-  Machine machine;
-  SimulationOptions options;
+  cost::Machine machine;
+  simulate::SimulationOptions options;
   options.grid.x = options.grid.z = options.grid.data = 4;
   options.link_of_channel = {0, 1, 2, 3, 4, 5};
   options.traced_ranks = 1;

@@ -32,7 +32,7 @@ namespace weft {
 class SocketExchange {
  public:
   /// Throws std::runtime_error if a call of the system fails.
-  SocketExchange(World& world, std::size_t bytes) : outgoing_(bytes, std::byte{1}), incoming_(bytes) {
+  SocketExchange(comm::World& world, std::size_t bytes) : outgoing_(bytes, std::byte{1}), incoming_(bytes) {
     const bool listens = world.rank() == 0;
     Socket listener;
     sockaddr_in address = own_address();

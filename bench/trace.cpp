@@ -22,27 +22,27 @@
 namespace weft::bench {
 namespace {
 
-Recording made_by_hand(std::int64_t events, std::uint32_t tasks) {
-  Recording recording{.policy = "by hand", .world = 2, .grid = Grid{.data = 2}, .state_bytes = 1 << 30};
+plan::Recording made_by_hand(std::int64_t events, std::uint32_t tasks) {
+  plan::Recording recording{.policy = "by hand", .world = 2, .grid = graph::Grid{.data = 2}, .state_bytes = 1 << 30};
   recording.streams = {{"compute0", true}, {"x", false}, {"data", false}};
   for (std::uint32_t i = 0; i < tasks; ++i) {
     const std::uint32_t place = i % 6, stream = place < 4 ? 0 : place - 3;
-    RecordedTask task{.name = fmt::format("mb0.L{}.part{}.fwd", i / 6, place),
-                      .kind = stream == 0 ? "gemm" : "all_reduce",
-                      .style = stream == 0 ? KindClass::gemm : KindClass::all_reduce,
-                      .stream = stream,
-                      .layer = static_cast<std::int32_t>(i / 6),
-                      .micro_batch = 0,
-                      .flops = stream == 0 ? 2.5e9 : 0,
-                      .bytes = 1e6 + i,
-                      .network_bytes = stream == 0 ? 0 : 5e5,
-                      .allocates = 1 << 20,
-                      .frees = 1 << 20,
-                      .channel = stream == 0   ? ""
-                                 : stream == 1 ? "x"
-                                               : "data",
-                      .group_size = stream == 0 ? 0 : 2,
-                      .reason = "program order: computations as they stand, collectives as soon as their inputs"};
+    plan::RecordedTask task{.name = fmt::format("mb0.L{}.part{}.fwd", i / 6, place),
+                            .kind = stream == 0 ? "gemm" : "all_reduce",
+                            .style = stream == 0 ? graph::KindClass::gemm : graph::KindClass::all_reduce,
+                            .stream = stream,
+                            .layer = static_cast<std::int32_t>(i / 6),
+                            .micro_batch = 0,
+                            .flops = stream == 0 ? 2.5e9 : 0,
+                            .bytes = 1e6 + i,
+                            .network_bytes = stream == 0 ? 0 : 5e5,
+                            .allocates = 1 << 20,
+                            .frees = 1 << 20,
+                            .channel = stream == 0   ? ""
+                                       : stream == 1 ? "x"
+                                                     : "data",
+                            .group_size = stream == 0 ? 0 : 2,
+                            .reason = "program order: computations as they stand, collectives as soon as their inputs"};
     recording.tasks.push_back(std::move(task));
     for (const std::uint32_t back : {1U, 4U, 7U}) {
       if (back <= i) recording.edges.push_back({.from = i - back, .to = i});
@@ -51,10 +51,11 @@ Recording made_by_hand(std::int64_t events, std::uint32_t tasks) {
   const std::int64_t steps = std::max<std::int64_t>(1, events / tasks / 2);
   constexpr std::int64_t kLength = 12'345;
   for (int rank = 0; rank < 2; ++rank) {
-    RecordedRank& of = recording.ranks.emplace_back(RecordedRank{.rank = rank, .steps = {}});
+    plan::RecordedRank& of = recording.ranks.emplace_back(plan::RecordedRank{.rank = rank, .steps = {}});
     std::int64_t now = 1'000'000'000'000;
     for (std::int64_t i = 0; i < steps; ++i) {
-      RecordedStep& step = of.steps.emplace_back(RecordedStep{.step = i, .begin = now, .end = now, .times = {}});
+      plan::RecordedStep& step =
+          of.steps.emplace_back(plan::RecordedStep{.step = i, .begin = now, .end = now, .times = {}});
       for (std::uint32_t task = 0; task < tasks; ++task, now += kLength) step.times.push_back({now, now + kLength});
       step.end = now;
     }
@@ -81,34 +82,34 @@ std::string used(const Stopwatch& watch) {
                      seconds(usage.ru_utime) + seconds(usage.ru_stime), static_cast<double>(usage.ru_maxrss) / 1024);
 }
 
-std::size_t events_of(const Recording& recording) {
+std::size_t events_of(const plan::Recording& recording) {
   std::size_t events = 0;
-  for (const RecordedRank& rank : recording.ranks) events += rank.steps.size() * recording.tasks.size();
+  for (const plan::RecordedRank& rank : recording.ranks) events += rank.steps.size() * recording.tasks.size();
   return events;
 }
 
 void write(const std::string& path, std::int64_t events, std::uint32_t tasks) {
-  const Recording recording = made_by_hand(events, tasks);
+  const plan::Recording recording = made_by_hand(events, tasks);
   std::ofstream file(path, std::ios::binary);
   std::uint64_t bytes = 0;
-  const TextSink to_file = [&](std::string_view text) {
+  const inspect::TextSink to_file = [&](std::string_view text) {
     file << text;
     bytes += text.size();
   };
   const Stopwatch watch;
   if (path.ends_with(".gz")) {
     GzipPacker packer(to_file);
-    write_chrome_trace(recording, {}, [&](std::string_view text) { packer.write(text); });
+    inspect::write_chrome_trace(recording, {}, [&](std::string_view text) { packer.write(text); });
     packer.finish();
   } else {
-    write_chrome_trace(recording, {}, to_file);
+    inspect::write_chrome_trace(recording, {}, to_file);
   }
   fmt::print("wrote {} tasks' events, {} MB, in {}\n", events_of(recording), bytes / 1'000'000, used(watch));
 }
 
 void read(const std::string& path) {
   const Stopwatch watch;
-  const Recording recording = read_recording(path);
+  const plan::Recording recording = inspect::read_recording(path);
   fmt::print("read {} tasks' events in {}\n", events_of(recording), used(watch));
 }
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-namespace weft {
+namespace weft::graph {
 
 std::vector<TaskId> topological_order(const Graph& graph, std::span<const double> priority) {
   const std::size_t count = graph.tasks().size();
@@ -304,4 +304,4 @@ Work work_of(const Graph& graph, const Task& task) {
   return work_of(task.operation, static_cast<double>(size_of(DType::f32)));
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -9,7 +9,7 @@
 
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// An order of all tasks in which every edge of distance 0 goes forward: of the tasks that are ready, the one with the
 /// greatest priority comes first, ties in program order. No priorities: program order.
@@ -83,4 +83,4 @@ bool acyclic(std::size_t tasks, std::span<const Edge> edges);
 /// work_of(), with the size of the elements taken from the first floating-point tensor that the task accesses.
 Work work_of(const Graph& graph, const Task& task);
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 using Elements = ArgumentElements;
@@ -94,4 +94,4 @@ void check_arguments(const Task& task, std::span<const Tensor> tensors) {
   with_arguments(task.operation, [&](std::span<const ArgumentSchema> schema) { check.run(schema); });
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -11,7 +11,7 @@
 #include "graph/argument_check.h"
 #include "graph/operation_fields.h"
 
-namespace weft {
+namespace weft::graph {
 
 std::string_view to_string(Phase phase) {
   switch (phase) {
@@ -238,4 +238,4 @@ View whole(const GraphBuilder& builder, TensorId id) {
   return {id, 0, rows, cols, cols};
 }
 
-}  // namespace weft
+}  // namespace weft::graph

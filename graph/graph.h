@@ -12,7 +12,7 @@
 #include "graph/operation.h"
 #include "graph/tensor.h"
 
-namespace weft {
+namespace weft::graph {
 
 using TaskId = Id<struct TaskTag>;
 
@@ -130,4 +130,4 @@ inline Access read_write(View view) {
   return {view, AccessMode::read_write};
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 // The member of Coordinates or Grid that an axis names.
@@ -109,4 +109,4 @@ std::int64_t group_color(const Grid& grid, Channel channel, std::int64_t rank) {
   return rank_of(grid, first);
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -8,7 +8,7 @@
 
 #include "graph/operation.h"
 
-namespace weft {
+namespace weft::graph {
 
 enum class Axis : std::uint8_t { x, y, z, data };
 
@@ -58,4 +58,4 @@ std::int64_t group_size(const Grid& grid, Channel channel);
 /// Ranks with equal colours form a channel's group; within it they stand in the order of their coordinate.
 std::int64_t group_color(const Grid& grid, Channel channel, std::int64_t rank);
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-namespace weft {
+namespace weft::graph {
 
 std::optional<Channel> find_channel(std::string_view name) {
   constexpr std::array kChannels = {Channel::x,         Channel::y,    Channel::z_gather,
@@ -43,4 +43,4 @@ std::string ranks_text(const std::vector<std::int64_t>& ranks, std::size_t most)
   return fmt::format("{} {}, …, {}", word, fmt::join(ranks.begin(), shown, ", "), ranks.back());
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -10,7 +10,7 @@
 
 #include "graph/grid.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// The channel whose to_string() is `name`.
 std::optional<Channel> find_channel(std::string_view name);
@@ -24,4 +24,4 @@ std::vector<std::vector<std::int64_t>> groups_of(const Grid& grid, Channel chann
 /// "ranks 0, 2"; of more than `most`, which is 2 or more, the first ones and the last: "ranks 0, 2, …, 14".
 std::string ranks_text(const std::vector<std::int64_t>& ranks, std::size_t most);
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -12,7 +12,7 @@
 
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// Where an argument stands among the accesses of a task: rows of the schema that aren't present have none.
 template <class Op>
@@ -99,4 +99,4 @@ void add_access(Task& task, ArgumentName<Op> argument, const Access& access, con
   task.accesses.insert(task.accesses.begin() + place, access);
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -1,6 +1,6 @@
 #include "graph/operation.h"
 
-namespace weft {
+namespace weft::graph {
 
 std::string_view to_string(Channel channel) {
   switch (channel) {
@@ -56,4 +56,4 @@ std::string_view contradiction_in(const Operation& operation) {
       operation);
 }
 
-}  // namespace weft
+}  // namespace weft::graph

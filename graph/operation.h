@@ -19,7 +19,7 @@
 #include "graph/operations/optimizer.h"
 #include "graph/operations/products.h"
 
-namespace weft {
+namespace weft::graph {
 
 using Operation =
     std::variant<Gemm, PackWeight, BiasGradient, AddBias, LayerNormForward, LayerNormBackward, RmsNormForward,
@@ -58,4 +58,4 @@ decltype(auto) with_arguments(const Operation& operation, F&& f) {
       operation);
 }
 
-}  // namespace weft
+}  // namespace weft::graph

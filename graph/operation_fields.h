@@ -6,7 +6,7 @@
 
 #include "graph/operation.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// Calls f(row of the schema, value) for each field that is told. Values are integers, floats, bools, a Channel or an
 /// Epilogue.
@@ -29,4 +29,4 @@ void for_each_field(const Operation& operation, F&& f) {
   for_each_field_schema(operation, [&](const auto& row, const auto& value) { f(row.name, value); });
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace weft {
+namespace weft::graph {
 
 std::string to_string(const ArgumentShape& shape) {
   switch (shape.form) {
@@ -40,4 +40,4 @@ std::optional<SeenShape> seen_as(const ArgumentShape& shape, std::int64_t rows, 
   return std::nullopt;
 }
 
-}  // namespace weft
+}  // namespace weft::graph

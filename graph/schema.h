@@ -28,7 +28,7 @@
 
 #include "base/dtype.h"
 
-namespace weft {
+namespace weft::graph {
 
 enum class AccessMode : std::uint8_t { read, write, read_write };
 
@@ -223,4 +223,4 @@ class ArgumentName {
   std::size_t index_;
 };
 
-}  // namespace weft
+}  // namespace weft::graph

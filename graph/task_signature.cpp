@@ -8,7 +8,7 @@
 
 #include "graph/operation_fields.h"
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 DType dtype_of(const Graph& graph, const Task& task) {
@@ -38,4 +38,4 @@ std::string task_signature(const Graph& graph, const Task& task) {
   return text + " " + std::string(to_string(dtype_of(graph, task)));
 }
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -3,7 +3,7 @@
 #include <functional>
 #include <numeric>
 
-namespace weft {
+namespace weft::graph {
 
 std::string_view to_string(Role role) {
   switch (role) {
@@ -80,4 +80,4 @@ bool covers(const View& outer, const View& inner) {
          wi.col_end <= wo.col_end;
 }
 
-}  // namespace weft
+}  // namespace weft::graph

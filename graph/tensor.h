@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 #include "base/id.h"
 
-namespace weft {
+namespace weft::graph {
 
 using TensorId = Id<struct TensorTag>;
 
@@ -71,4 +71,4 @@ bool overlaps(const View& a, const View& b);
 /// Does `outer` certainly contain every element of `inner`?
 bool covers(const View& outer, const View& inner);
 
-}  // namespace weft
+}  // namespace weft::graph

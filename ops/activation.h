@@ -3,7 +3,7 @@
 
 #include "ops/lowering.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// tanh-GELU of x [rows, cols].
 Value gelu(Lowering& low, Value x);
@@ -25,4 +25,4 @@ Value dropout(Lowering& low, Value x, const DropoutSite& where);
 /// residual + dropout(branch). The residual's gradient is the sum's own, without a copy.
 Value add_residual(Lowering& low, Value residual, Value branch, const DropoutSite& where);
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -8,16 +8,16 @@
 #include "ops/collectives.h"
 #include "ops/lower.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 // Queries, keys and values of the rank's own heads: windows of one tensor, or of one for q and one for k | v.
 struct Heads {
-  TensorId q_tensor, kv_tensor;
-  View q, k, v;
+  graph::TensorId q_tensor, kv_tensor;
+  graph::View q, k, v;
 };
 
-Heads heads_in(const Lowering& low, TensorId q_tensor, TensorId kv_tensor) {
+Heads heads_in(const Lowering& low, graph::TensorId q_tensor, graph::TensorId kv_tensor) {
   const LocalHeads local = local_heads(low.model(), low.grid());
   const std::int64_t q = local.heads * low.model().head_dim(), kv = local.kv_heads * low.model().head_dim();
   const std::int64_t begin = q_tensor == kv_tensor ? q : 0;
@@ -25,15 +25,15 @@ Heads heads_in(const Lowering& low, TensorId q_tensor, TensorId kv_tensor) {
           low.columns(kv_tensor, begin + kv, kv)};
 }
 
-TensorId position_state(Lowering& low) {
-  return low.named(names::kPosition, DType::i64, {1}, Role::scalar);
+graph::TensorId position_state(Lowering& low) {
+  return low.named(names::kPosition, DType::i64, {1}, graph::Role::scalar);
 }
 
-void rotate(Lowering& low, std::string_view what, TensorId tensor, std::int64_t heads, const Sequences& sequences,
-            bool inverse) {
+void rotate(Lowering& low, std::string_view what, graph::TensorId tensor, std::int64_t heads,
+            const Sequences& sequences, bool inverse) {
   const ModelConfig& model = low.model();
   const bool has_offset = sequences.mode == Sequences::Mode::decode;
-  Rope rope{sequences.batch * sequences.seq_len, heads, model.head_dim(), sequences.seq_len};
+  graph::Rope rope{sequences.batch * sequences.seq_len, heads, model.head_dim(), sequences.seq_len};
   rope.theta = model.rope_theta;
   rope.scaling_factor = model.rope_scaling_factor;
   rope.low_freq_factor = model.rope_low_freq_factor;
@@ -42,8 +42,8 @@ void rotate(Lowering& low, std::string_view what, TensorId tensor, std::int64_t 
   rope.inverse = inverse;
   rope.has_offset = has_offset;
   low.emit(what, rope,
-           {{"x", read_write(low.columns(tensor, 0, heads * model.head_dim()))},
-            {"position", access_if(has_offset, [&] { return low.read(position_state(low)); })}});
+           {{"x", graph::read_write(low.columns(tensor, 0, heads * model.head_dim()))},
+            {"position", graph::access_if(has_offset, [&] { return low.read(position_state(low)); })}});
 }
 
 // Queries and keys side by side are turned by one task.
@@ -63,25 +63,27 @@ Value take_shared_head(Lowering& low, const Value& all) {
   const LocalHeads local = local_heads(low.model(), low.grid());
   const std::int64_t size = low.model().head_dim(), rows = all.rows, windows = local.y_kv_heads;
   const Value own{low.activation("kv", rows, 2 * size), rows, 2 * size};
-  const auto half = [=](const Lowering& l, TensorId tensor, std::int64_t which, std::int64_t cols) {
+  const auto half = [=](const Lowering& l, graph::TensorId tensor, std::int64_t which, std::int64_t cols) {
     return l.columns(tensor, which * cols, cols);
   };
   const std::array<std::string, 2> names = {"k", "v"};
   for (std::int64_t i = 0; i < 2; ++i) {
-    low.emit("take_" + names[static_cast<std::size_t>(i)], TakeColumns{rows, size, windows, local.ranks_per_kv_head},
-             {{"x", read(half(low, all.tensor, i, windows * size))},
-              {"coordinate", coordinate(low, Axis::x)},
-              {"out", write(half(low, own.tensor, i, size))}});
+    low.emit("take_" + names[static_cast<std::size_t>(i)],
+             graph::TakeColumns{rows, size, windows, local.ranks_per_kv_head},
+             {{"x", graph::read(half(low, all.tensor, i, windows * size))},
+              {"coordinate", coordinate(low, graph::Axis::x)},
+              {"out", graph::write(half(low, own.tensor, i, size))}});
   }
   low.record({}, [=](Lowering& l) {
-    const TensorId dall = l.activation("dkv_shared", rows, 2 * windows * size), down = l.gradient(own);
+    const graph::TensorId dall = l.activation("dkv_shared", rows, 2 * windows * size), down = l.gradient(own);
     for (std::int64_t i = 0; i < 2; ++i) {
-      l.emit("put_d" + names[static_cast<std::size_t>(i)], PutColumns{rows, size, windows, local.ranks_per_kv_head},
-             {{"x", read(half(l, down, i, size))},
-              {"coordinate", coordinate(l, Axis::x)},
-              {"out", write(half(l, dall, i, windows * size))}});
+      l.emit("put_d" + names[static_cast<std::size_t>(i)],
+             graph::PutColumns{rows, size, windows, local.ranks_per_kv_head},
+             {{"x", graph::read(half(l, down, i, size))},
+              {"coordinate", coordinate(l, graph::Axis::x)},
+              {"out", graph::write(half(l, dall, i, windows * size))}});
     }
-    all_reduce(l, "all_reduce_dkv", dall, rows * 2 * windows * size, Channel::x);
+    all_reduce(l, "all_reduce_dkv", dall, rows * 2 * windows * size, graph::Channel::x);
     l.add_gradient(all, dall);
   });
   return own;
@@ -89,7 +91,7 @@ Value take_shared_head(Lowering& low, const Value& all) {
 
 }  // namespace
 
-std::vector<LinearOutput> qkv_outputs(const ModelConfig& model, const Grid& grid) {
+std::vector<LinearOutput> qkv_outputs(const ModelConfig& model, const graph::Grid& grid) {
   const LocalHeads local = local_heads(model, grid);
   const std::int64_t q = local.y_heads * model.head_dim(), kv = 2 * local.y_kv_heads * model.head_dim();
   if (local.kv_shared) return {{q, true}, {kv, false}};
@@ -110,47 +112,48 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
   if (sequences.mode != Sequences::Mode::training) {
     const std::int64_t kv = kv_heads * head_dim;
     const auto cache = [&](const char* name) {
-      return low.named(fmt::format("L{}.{}", layer, name), low.dtype(), {batch * model.context, kv}, Role::cache);
+      return low.named(fmt::format("L{}.{}", layer, name), low.dtype(), {batch * model.context, kv},
+                       graph::Role::cache);
     };
-    const TensorId k_cache = cache("k_cache"), v_cache = cache("v_cache");
+    const graph::TensorId k_cache = cache("k_cache"), v_cache = cache("v_cache");
     if (sequences.mode == Sequences::Mode::decode) {
-      low.emit("attention", AttentionDecode{batch, heads, kv_heads, head_dim, model.context},
-               {{"q", read(in.q)},
-                {"k", read(in.k)},
-                {"v", read(in.v)},
+      low.emit("attention", graph::AttentionDecode{batch, heads, kv_heads, head_dim, model.context},
+               {{"q", graph::read(in.q)},
+                {"k", graph::read(in.k)},
+                {"v", graph::read(in.v)},
                 {"k_cache", low.read_write(k_cache)},
                 {"v_cache", low.read_write(v_cache)},
                 {"position", low.read(position_state(low))},
                 {"out", low.write(out.tensor)}});
       return out;
     }
-    low.emit("cache_k", CacheStore{batch, seq, kv, model.context},
-             {{"x", read(in.k)}, {"cache", low.read_write(k_cache)}});
-    low.emit("cache_v", CacheStore{batch, seq, kv, model.context},
-             {{"x", read(in.v)}, {"cache", low.read_write(v_cache)}});
+    low.emit("cache_k", graph::CacheStore{batch, seq, kv, model.context},
+             {{"x", graph::read(in.k)}, {"cache", low.read_write(k_cache)}});
+    low.emit("cache_v", graph::CacheStore{batch, seq, kv, model.context},
+             {{"x", graph::read(in.v)}, {"cache", low.read_write(v_cache)}});
   }
 
-  const TensorId log_sum_exp = low.scratch("lse", DType::f32, {batch * heads * seq}, Role::activation);
-  low.emit("attention", AttentionForward{batch, seq, heads, kv_heads, head_dim},
-           {{"q", read(in.q)},
-            {"k", read(in.k)},
-            {"v", read(in.v)},
+  const graph::TensorId log_sum_exp = low.scratch("lse", DType::f32, {batch * heads * seq}, graph::Role::activation);
+  low.emit("attention", graph::AttentionForward{batch, seq, heads, kv_heads, head_dim},
+           {{"q", graph::read(in.q)},
+            {"k", graph::read(in.k)},
+            {"v", graph::read(in.v)},
             {"out", low.write(out.tensor)},
             {"log_sum_exp", low.write(log_sum_exp)}});
   low.record({}, [=](Lowering& l) {
     const bool packed = queries.tensor == keys.tensor;
-    const TensorId dq = l.activation(packed ? "dqkv" : "dq", rows, queries.cols);
+    const graph::TensorId dq = l.activation(packed ? "dqkv" : "dq", rows, queries.cols);
     const Heads grad = heads_in(l, dq, packed ? dq : l.activation("dkv", rows, keys.cols));
-    l.emit("attention_dqkv", AttentionBackward{batch, seq, heads, kv_heads, head_dim},
-           {{"q", read(in.q)},
-            {"k", read(in.k)},
-            {"v", read(in.v)},
+    l.emit("attention_dqkv", graph::AttentionBackward{batch, seq, heads, kv_heads, head_dim},
+           {{"q", graph::read(in.q)},
+            {"k", graph::read(in.k)},
+            {"v", graph::read(in.v)},
             {"out", l.read(out.tensor)},
             {"log_sum_exp", l.read(log_sum_exp)},
             {"dout", l.read(l.gradient(out))},
-            {"dq", write(grad.q)},
-            {"dk", write(grad.k)},
-            {"dv", write(grad.v)}});
+            {"dq", graph::write(grad.q)},
+            {"dk", graph::write(grad.k)},
+            {"dv", graph::write(grad.v)}});
     if (rotary) rotate(l, "rope_dqkv", grad, sequences, true);
     l.add_gradient(queries, grad.q_tensor);
     if (!packed) l.add_gradient(keys, grad.kv_tensor);
@@ -158,4 +161,4 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
   return out;
 }
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -6,7 +6,7 @@
 
 #include "graph/analysis.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 bool has(std::string_view name, std::string_view part) {
@@ -37,9 +37,9 @@ std::string_view to_string(ModelPart part) {
   return "?";
 }
 
-ModelPart part_of(const Task& task) {
+ModelPart part_of(const graph::Task& task) {
   const std::string_view name = task.name;
-  if (task.phase == Phase::update) return ModelPart::optimizer;
+  if (task.phase == graph::Phase::update) return ModelPart::optimizer;
   if (has(name, ".loss.")) return ModelPart::loss;
   if (has(name, "norm")) return ModelPart::norms;
   if (has(name, ".bias.")) return ModelPart::biases;
@@ -50,20 +50,20 @@ ModelPart part_of(const Task& task) {
   return has(name, ".head.") && !has(name, "wte") ? ModelPart::head : ModelPart::embedding;
 }
 
-std::vector<Communication> communication_of(const Graph& graph) {
-  std::map<std::tuple<ModelPart, Channel, std::string_view>, Communication> sums;
-  for (const Task& task : graph.tasks()) {
-    const Channel* channel = channel_of(task.operation);
+std::vector<Communication> communication_of(const graph::Graph& graph) {
+  std::map<std::tuple<ModelPart, graph::Channel, std::string_view>, Communication> sums;
+  for (const graph::Task& task : graph.tasks()) {
+    const graph::Channel* channel = graph::channel_of(task.operation);
     if (channel == nullptr) continue;
-    const std::string_view kind = kind_name(task.operation);
+    const std::string_view kind = graph::kind_name(task.operation);
     auto& sum =
         sums.try_emplace({part_of(task), *channel, kind}, Communication{part_of(task), *channel, kind}).first->second;
     ++sum.count;
-    sum.bytes += work_of(graph, task).network_bytes;
+    sum.bytes += graph::work_of(graph, task).network_bytes;
   }
   std::vector<Communication> rows;
   for (const auto& [key, sum] : sums) rows.push_back(sum);
   return rows;
 }
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// What a collective serves.
 enum class ModelPart : std::uint8_t {
@@ -24,18 +24,18 @@ enum class ModelPart : std::uint8_t {
 std::string_view to_string(ModelPart part);
 
 /// By its name: "mb0.L3.mlp.up.bwd.all_reduce_dx" is linear's.
-ModelPart part_of(const Task& task);
+ModelPart part_of(const graph::Task& task);
 
 /// Collectives of one part, channel and kind together.
 struct Communication {
   ModelPart part;
-  Channel channel;
+  graph::Channel channel;
   std::string_view kind;   // kind_name()
   std::int64_t count = 0;  // collectives a step
   double bytes = 0;        // that one rank sends a step
 };
 
 /// Ordered by part, channel and kind.
-std::vector<Communication> communication_of(const Graph& graph);
+std::vector<Communication> communication_of(const graph::Graph& graph);
 
-}  // namespace weft
+}  // namespace weft::ops

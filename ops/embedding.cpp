@@ -3,9 +3,9 @@
 #include "ops/collectives.h"
 #include "ops/lower.h"
 
-namespace weft {
+namespace weft::ops {
 
-Value embedding(Lowering& low, View tokens, std::int64_t rows, std::int64_t seq_len, bool at_position) {
+Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64_t seq_len, bool at_position) {
   const ModelConfig& model = low.model();
   const bool learned = model.family == Family::gpt2;
   const bool sharded = low.grid().y > 1;
@@ -15,34 +15,34 @@ Value embedding(Lowering& low, View tokens, std::int64_t rows, std::int64_t seq_
   const bool has_offset = at_position && learned;
 
   const Value out{low.activation("out", rows, cols), rows, cols};
-  const auto position = [&] { return low.read(low.named(names::kPosition, DType::i64, {1}, Role::scalar)); };
-  low.emit("embedding", EmbeddingForward{rows, cols, vocab, seq_len, learned, has_offset, sharded},
-           {{"tokens", read(tokens)},
+  const auto position = [&] { return low.read(low.named(names::kPosition, DType::i64, {1}, graph::Role::scalar)); };
+  low.emit("embedding", graph::EmbeddingForward{rows, cols, vocab, seq_len, learned, has_offset, sharded},
+           {{"tokens", graph::read(tokens)},
             {"wte", low.read(low.weight(wte))},
-            {"wpe", access_if(learned, [&] { return low.read(low.weight(*wpe)); })},
+            {"wpe", graph::access_if(learned, [&] { return low.read(low.weight(*wpe)); })},
             {"out", low.write(out.tensor)},
-            {"position", access_if(has_offset, position)},
-            {"coordinate", access_if(sharded, [&] { return coordinate(low, Axis::y); })}});
+            {"position", graph::access_if(has_offset, position)},
+            {"coordinate", graph::access_if(sharded, [&] { return coordinate(low, graph::Axis::y); })}});
   // One rank of y holds a token's row, the others add zero.
-  all_reduce(low, "all_reduce", out.tensor, rows * cols, Channel::y);
+  all_reduce(low, "all_reduce", out.tensor, rows * cols, graph::Channel::y);
 
   std::vector<Parameter*> parameters = {&wte};
   if (learned) parameters.push_back(wpe);
   low.record(parameters, [=, &wte, &model](Lowering& l) {
-    const TensorId dout = l.gradient(out);
+    const graph::TensorId dout = l.gradient(out);
     const auto dwte = l.gradient_slot(wte);
-    l.emit("embedding_dw", EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded},
-           {{"tokens", read(tokens)},
+    l.emit("embedding_dw", graph::EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded},
+           {{"tokens", graph::read(tokens)},
             {"dout", l.read(dout)},
             {"dwte", dwte.accumulate ? l.read_write(dwte.tensor) : l.write(dwte.tensor)},
-            {"coordinate", access_if(sharded, [&] { return coordinate(l, Axis::y); })}});
+            {"coordinate", graph::access_if(sharded, [&] { return coordinate(l, graph::Axis::y); })}});
     if (learned) {
       const auto dwpe = l.gradient_slot(*wpe);
-      l.emit("position_dw", PositionBackward{rows, cols, seq_len, model.context, dwpe.accumulate},
+      l.emit("position_dw", graph::PositionBackward{rows, cols, seq_len, model.context, dwpe.accumulate},
              {{"dout", l.read(dout)}, {"dwpe", dwpe.accumulate ? l.read_write(dwpe.tensor) : l.write(dwpe.tensor)}});
     }
   });
   return out;
 }
 
-}  // namespace weft
+}  // namespace weft::ops

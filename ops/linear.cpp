@@ -7,7 +7,7 @@
 
 #include "ops/collectives.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 // Output features [row, row + cols) of W, which one task computes, and where they stand: in block `index` of the output
@@ -19,7 +19,7 @@ struct OutputBlock {
 
 // The layer cut into products: output blocks times input blocks.
 struct LinearLayout {
-  Axis in_axis, out_axis;
+  graph::Axis in_axis, out_axis;
   std::int64_t rows = 0, in_cols = 0;    // of an input block
   std::int64_t in_blocks = 1;            // the ranks of out_axis where the input is gathered
   std::vector<std::int64_t> out_blocks;  // by output: the ranks of in_axis where it is scattered
@@ -35,7 +35,13 @@ struct LinearLayout {
 LinearLayout layout_of(const Lowering& low, const Value& x, const Parameter& weight,
                        const std::vector<LinearOutput>& outputs, bool gathered_input) {
   const bool transposed = weight.shard->sharding == Sharding::transposed;
-  LinearLayout layout{transposed ? Axis::y : Axis::x, transposed ? Axis::x : Axis::y, x.rows, x.cols, 1, {}, {}};
+  LinearLayout layout{transposed ? graph::Axis::y : graph::Axis::x,
+                      transposed ? graph::Axis::x : graph::Axis::y,
+                      x.rows,
+                      x.cols,
+                      1,
+                      {},
+                      {}};
   if (gathered_input) layout.in_blocks = low.grid().on(layout.out_axis);
   std::int64_t row = 0;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
@@ -48,39 +54,40 @@ LinearLayout layout_of(const Lowering& low, const Value& x, const Parameter& wei
 }
 
 // Block `index` of a tensor of blocks [rows, cols].
-View block_view(TensorId tensor, std::int64_t index, std::int64_t rows, std::int64_t cols) {
+graph::View block_view(graph::TensorId tensor, std::int64_t index, std::int64_t rows, std::int64_t cols) {
   return {tensor, index * rows * cols, rows, cols, cols};
 }
 
 // The part of a matrix like W that an output block and an input block share.
-View weight_view(const LinearLayout& layout, TensorId matrix, const OutputBlock& block, std::int64_t in) {
+graph::View weight_view(const LinearLayout& layout, graph::TensorId matrix, const OutputBlock& block, std::int64_t in) {
   const std::int64_t stride = layout.in_blocks * layout.in_cols;
   return {matrix, block.row * stride + in * layout.in_cols, block.cols, layout.in_cols, stride};
 }
 
-Access add_or_write(const View& view, bool accumulate) {
-  return accumulate ? read_write(view) : write(view);
+graph::Access add_or_write(const graph::View& view, bool accumulate) {
+  return accumulate ? graph::read_write(view) : graph::write(view);
 }
 
 // The input's gradient: for each input block the sum over output blocks; then over the ranks of out_axis.
-TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::vector<TensorId>& dy, Parameter& weight,
-                        bool gathered_input) {
+graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::vector<graph::TensorId>& dy,
+                               Parameter& weight, bool gathered_input) {
   const std::int64_t rows = layout.rows, cols = layout.in_cols;
-  const TensorId matrix = low.weight(weight);
-  const TensorId dx = low.activation("dx", layout.in_blocks * rows, cols);
+  const graph::TensorId matrix = low.weight(weight);
+  const graph::TensorId dx = low.activation("dx", layout.in_blocks * rows, cols);
   for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
     for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
       const OutputBlock& block = layout.blocks[b];
-      Gemm gemm{rows, cols, block.cols};
+      graph::Gemm gemm{rows, cols, block.cols};
       gemm.accumulate = b > 0;
       low.emit("gemm_dx" + layout.name(b, in), gemm,
-               {{"A", read(block_view(dy[block.output], block.index, rows, block.cols))},
-                {"B", read(weight_view(layout, matrix, block, in))},
+               {{"A", graph::read(block_view(dy[block.output], block.index, rows, block.cols))},
+                {"B", graph::read(weight_view(layout, matrix, block, in))},
                 {"C", add_or_write(block_view(dx, in, rows, cols), b > 0)}});
     }
   }
-  const Channel channel = channel_of(layout.out_axis);
-  if (gathered_input) return reduce_scatter(low, "reduce_scatter_dx", dx, {rows, cols}, Role::activation, channel);
+  const graph::Channel channel = channel_of(layout.out_axis);
+  if (gathered_input)
+    return reduce_scatter(low, "reduce_scatter_dx", dx, {rows, cols}, graph::Role::activation, channel);
   all_reduce(low, "all_reduce_dx", dx, rows * cols, channel);
   return dx;
 }
@@ -91,13 +98,13 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
                           const std::vector<LinearOutput>& outputs, bool gathered_input) {
   const LinearLayout layout = layout_of(low, x, weight, outputs, gathered_input);
   const std::int64_t rows = x.rows;
-  const Channel reduce_channel = channel_of(layout.in_axis);
+  const graph::Channel reduce_channel = channel_of(layout.in_axis);
   const bool reduces = low.grid().on(layout.in_axis) > 1;
-  const TensorId input =
+  const graph::TensorId input =
       gathered_input ? all_gather(low, "all_gather_x", x.tensor, channel_of(layout.out_axis)) : x.tensor;
-  const TensorId matrix = low.weight(weight);
+  const graph::TensorId matrix = low.weight(weight);
 
-  std::vector<TensorId> partial;
+  std::vector<graph::TensorId> partial;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const std::int64_t blocks = layout.out_blocks[o];
     partial.push_back(low.activation(outputs.size() == 1 ? "out" : fmt::format("out{}", o), blocks * rows,
@@ -105,30 +112,32 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
   }
   for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
     const OutputBlock& block = layout.blocks[b];
-    const View out = block_view(partial[block.output], block.index, rows, block.cols);
+    const graph::View out = block_view(partial[block.output], block.index, rows, block.cols);
     const auto bias_view = [&] { return low.elements(bias->tensor, block.row, block.cols); };
     for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
-      Gemm gemm{rows, block.cols, layout.in_cols, false, true};
+      graph::Gemm gemm{rows, block.cols, layout.in_cols, false, true};
       gemm.accumulate = in > 0;
       gemm.has_bias = bias != nullptr && !reduces && in == 0;
       low.emit("gemm" + layout.name(b, in), gemm,
-               {{"A", read(block_view(input, in, rows, layout.in_cols))},
-                {"B", read(weight_view(layout, matrix, block, in))},
+               {{"A", graph::read(block_view(input, in, rows, layout.in_cols))},
+                {"B", graph::read(weight_view(layout, matrix, block, in))},
                 {"C", add_or_write(out, in > 0)},
-                {"bias", access_if(gemm.has_bias, [&] { return read(bias_view()); })}});
+                {"bias", graph::access_if(gemm.has_bias, [&] { return graph::read(bias_view()); })}});
     }
     if (bias != nullptr && reduces) {
-      low.emit("bias" + (layout.single() ? "" : fmt::format(".o{}", b)), AddBias{rows, block.cols},
-               {{"y", read_write(out)}, {"bias", read(bias_view())}, {"coordinate", coordinate(low, layout.in_axis)}});
+      low.emit("bias" + (layout.single() ? "" : fmt::format(".o{}", b)), graph::AddBias{rows, block.cols},
+               {{"y", graph::read_write(out)},
+                {"bias", graph::read(bias_view())},
+                {"coordinate", coordinate(low, layout.in_axis)}});
     }
   }
   std::vector<Value> values;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const std::string suffix = outputs.size() == 1 ? "" : fmt::format(".{}", o);
     const std::int64_t cols = outputs[o].features / layout.out_blocks[o];
-    TensorId out = partial[o];
+    graph::TensorId out = partial[o];
     if (outputs[o].scattered) {
-      out = reduce_scatter(low, "reduce_scatter" + suffix, out, {rows, cols}, Role::activation, reduce_channel);
+      out = reduce_scatter(low, "reduce_scatter" + suffix, out, {rows, cols}, graph::Role::activation, reduce_channel);
     } else {
       all_reduce(low, "all_reduce" + suffix, out, rows * cols, reduce_channel);
     }
@@ -138,21 +147,22 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
   std::vector<Parameter*> parameters = {&weight};
   if (bias != nullptr) parameters.push_back(bias);
   low.record(parameters, [=, &weight](Lowering& l) {
-    std::vector<TensorId> dy;
+    std::vector<graph::TensorId> dy;
     for (std::size_t o = 0; o < values.size(); ++o) {
       const std::string suffix = values.size() == 1 ? "" : fmt::format(".{}", o);
-      const TensorId gradient = l.gradient(values[o]);
+      const graph::TensorId gradient = l.gradient(values[o]);
       dy.push_back(outputs[o].scattered ? all_gather(l, "all_gather_dy" + suffix, gradient, reduce_channel) : gradient);
     }
     l.add_gradient(x, input_gradient(l, layout, dy, weight, gathered_input));
     const auto dw = l.gradient_slot(weight);
     for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
       const OutputBlock& block = layout.blocks[b];
-      const View dout = block_view(dy[block.output], block.index, rows, block.cols);
+      const graph::View dout = block_view(dy[block.output], block.index, rows, block.cols);
       for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
-        l.emit("gemm_dw" + layout.name(b, in), Gemm{block.cols, layout.in_cols, rows, true, false, dw.accumulate},
-               {{"A", read(dout)},
-                {"B", read(block_view(input, in, rows, layout.in_cols))},
+        l.emit("gemm_dw" + layout.name(b, in),
+               graph::Gemm{block.cols, layout.in_cols, rows, true, false, dw.accumulate},
+               {{"A", graph::read(dout)},
+                {"B", graph::read(block_view(input, in, rows, layout.in_cols))},
                 {"C", add_or_write(weight_view(layout, dw.tensor, block, in), dw.accumulate)}});
       }
     }
@@ -161,8 +171,8 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
     for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
       const OutputBlock& block = layout.blocks[b];
       l.emit("bias_grad" + (layout.blocks.size() == 1 ? "" : fmt::format(".o{}", b)),
-             BiasGradient{rows, block.cols, db.accumulate},
-             {{"dy", read(block_view(dy[block.output], block.index, rows, block.cols))},
+             graph::BiasGradient{rows, block.cols, db.accumulate},
+             {{"dy", graph::read(block_view(dy[block.output], block.index, rows, block.cols))},
               {"db", add_or_write(l.elements(db.tensor, block.row, block.cols), db.accumulate)}});
     }
   });
@@ -173,4 +183,4 @@ Value linear(Lowering& low, Value x, Parameter& weight, Parameter* bias) {
   return linear(low, x, weight, bias, {{weight.shard->rows, false}}).front();
 }
 
-}  // namespace weft
+}  // namespace weft::ops

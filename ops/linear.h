@@ -5,7 +5,7 @@
 
 #include "ops/lowering.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// Consecutive output features of a layer. Summed: every rank of the group gets all of them. Scattered: each gets its
 /// own part of the sum, [rows, features/ranks].
@@ -29,4 +29,4 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
 /// The same with one output, summed.
 Value linear(Lowering& low, Value x, Parameter& weight, Parameter* bias);
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -3,11 +3,11 @@
 
 #include "ops/lowering.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// Emits the loss of logits [rows, vocab] against `targets` (i32 [rows], negative: ignored) and adds its sum and count
 /// to `sums` (f32 [2]; written when `first`, else accumulated). With `gradient` the logits turn into their own
 /// gradient, scaled by scalars[3], and backward() can follow.
-void cross_entropy(Lowering& low, Value logits, View targets, View sums, bool first, bool gradient);
+void cross_entropy(Lowering& low, Value logits, graph::View targets, graph::View sums, bool first, bool gradient);
 
-}  // namespace weft
+}  // namespace weft::ops

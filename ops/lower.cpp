@@ -9,39 +9,41 @@
 #include "ops/models/transformer.h"
 #include "ops/optimizer.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 // Rows of the hidden states → fp32 logits of one row, the one at "position".
 void logits_of_position(Lowering& low, Value hidden) {
   auto scope = low.enter("head");
-  TensorId row = hidden.tensor;
+  graph::TensorId row = hidden.tensor;
   if (hidden.rows > 1) {
-    const TensorId position = low.named(names::kPosition, DType::i64, {1}, Role::scalar);
+    const graph::TensorId position = low.named(names::kPosition, DType::i64, {1}, graph::Role::scalar);
     row = low.activation("last", 1, hidden.cols);
-    low.emit("select", SelectRow{hidden.rows, hidden.cols},
+    low.emit("select", graph::SelectRow{hidden.rows, hidden.cols},
              {{"x", low.read(hidden.tensor)}, {"index", low.read(position)}, {"out", low.write(row)}});
   }
   Parameter& weight = head_weight(low);
   const std::int64_t ranks = low.grid().y, own = weight.shard->rows;
-  const TensorId logits = low.named(names::kLogits, DType::f32, {ranks * own}, Role::scalar);
-  const TensorId part = ranks == 1 ? logits : low.scratch("part", DType::f32, {own}, Role::activation);
-  low.emit("gemm", Gemm{1, own, hidden.cols, false, true},
+  const graph::TensorId logits = low.named(names::kLogits, DType::f32, {ranks * own}, graph::Role::scalar);
+  const graph::TensorId part = ranks == 1 ? logits : low.scratch("part", DType::f32, {own}, graph::Role::activation);
+  low.emit("gemm", graph::Gemm{1, own, hidden.cols, false, true},
            {{"A", low.read(row)}, {"B", low.read(low.weight(weight))}, {"C", low.write(part)}});
-  all_reduce(low, "all_reduce", part, own, Channel::x);
+  all_reduce(low, "all_reduce", part, own, graph::Channel::x);
   if (ranks > 1) {
-    low.emit("all_gather", AllGather{Channel::y, ranks, own}, {{"in", low.read(part)}, {"out", low.write(logits)}});
+    low.emit("all_gather", graph::AllGather{graph::Channel::y, ranks, own},
+             {{"in", low.read(part)}, {"out", low.write(logits)}});
   }
 }
 
 // Sums that every rank has counted its own share of.
-void all_reduce_metrics(Lowering& low, TensorId metrics, std::int64_t count) {
-  all_reduce(low, "all_reduce", metrics, count, low.grid().model_ranks() > 1 ? Channel::world : Channel::data);
+void all_reduce_metrics(Lowering& low, graph::TensorId metrics, std::int64_t count) {
+  all_reduce(low, "all_reduce", metrics, count,
+             low.grid().model_ranks() > 1 ? graph::Channel::world : graph::Channel::data);
 }
 
 }  // namespace
 
-std::array<std::int64_t, 10> coordinate_values(const Grid& grid, const Coordinates& at) {
+std::array<std::int64_t, 10> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at) {
   const auto pair = [](std::int64_t inner, std::int64_t size, std::int64_t outer) { return inner + size * outer; };
   return {at.x,
           at.y,
@@ -55,18 +57,19 @@ std::array<std::int64_t, 10> coordinate_values(const Grid& grid, const Coordinat
           pair(at.x, grid.x, at.z)};
 }
 
-std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepConfig& step) {
+std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step) {
   Lowering low(model, step.dtype, step.grid, step.reshard_after_forward);
   const std::int64_t rows = step.micro_batch * step.seq_len;
-  const TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, Role::input);
-  const TensorId targets = low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, Role::input);
-  const TensorId metrics = low.named(names::kMetrics, DType::f32, {5}, Role::scalar);
+  const graph::TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, graph::Role::input);
+  const graph::TensorId targets =
+      low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, graph::Role::input);
+  const graph::TensorId metrics = low.named(names::kMetrics, DType::f32, {5}, graph::Role::scalar);
   std::vector<ReducedGradient> reduced;
   reduce_gradients_as_they_complete(low, step, reduced);
 
   for (std::int64_t mb = 0; mb < step.micro_batches; ++mb) {
     auto scope = low.enter_micro_batch(mb);
-    low.set_phase(Phase::forward);
+    low.set_phase(graph::Phase::forward);
     ForwardOptions options;
     options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
     options.dropout = step.dropout;
@@ -85,12 +88,12 @@ std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepCon
   return std::move(low).finish();
 }
 
-std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConfig& step) {
+std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step) {
   Lowering low(model, step.dtype, step.grid, step.reshard_after_forward);
   const std::int64_t rows = step.micro_batch * step.seq_len;
-  const TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, Role::input);
-  const TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, Role::input);
-  const TensorId sums = low.named(names::kEvalSums, DType::f32, {3}, Role::scalar);
+  const graph::TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, graph::Role::input);
+  const graph::TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, graph::Role::input);
+  const graph::TensorId sums = low.named(names::kEvalSums, DType::f32, {3}, graph::Role::scalar);
   auto scope = low.enter("eval");
   ForwardOptions options;
   options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
@@ -102,10 +105,10 @@ std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConf
   return std::move(low).finish();
 }
 
-std::shared_ptr<const Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
-                                           const Grid& grid) {
+std::shared_ptr<const graph::Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
+                                                  const graph::Grid& grid) {
   Lowering low(model, dtype, grid);
-  const TensorId tokens = low.named(names::kPrefillTokens, DType::i32, {seq_len}, Role::input);
+  const graph::TensorId tokens = low.named(names::kPrefillTokens, DType::i32, {seq_len}, graph::Role::input);
   auto scope = low.enter("prefill");
   ForwardOptions options;
   options.sequences = {1, seq_len, Sequences::Mode::prefill};
@@ -113,9 +116,9 @@ std::shared_ptr<const Graph> lower_prefill(const ModelConfig& model, DType dtype
   return std::move(low).finish();
 }
 
-std::shared_ptr<const Graph> lower_decode(const ModelConfig& model, DType dtype, const Grid& grid) {
+std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid) {
   Lowering low(model, dtype, grid);
-  const TensorId token = low.named(names::kDecodeToken, DType::i32, {1}, Role::input);
+  const graph::TensorId token = low.named(names::kDecodeToken, DType::i32, {1}, graph::Role::input);
   auto scope = low.enter("decode");
   ForwardOptions options;
   options.sequences = {1, 1, Sequences::Mode::decode};
@@ -123,4 +126,4 @@ std::shared_ptr<const Graph> lower_decode(const ModelConfig& model, DType dtype,
   return std::move(low).finish();
 }
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -10,7 +10,7 @@
 #include "graph/grid.h"
 #include "ops/models/model_config.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// Names of the state tensors that the training loop writes before a step and reads after it. Of the metrics, the first
 /// three are summed over ranks: a rank that wants to stop (a signal, a time limit) writes 1 to its vote, and all ranks
@@ -35,7 +35,7 @@ inline constexpr const char* kLogits = "logits";  // f32 [vocab, padded to a mul
 
 struct StepConfig {
   std::int64_t micro_batch = 1, seq_len = 1, micro_batches = 1;  // sequences, tokens, count a step
-  Grid grid;                                                     // micro_batch is what each of z·data ranks runs
+  graph::Grid grid;                                              // micro_batch is what each of z·data ranks runs
   DType dtype = DType::f32;
   DType reduce_dtype = DType::f32;  // of gradients on the wire
   bool recompute_blocks = false;
@@ -49,23 +49,23 @@ struct StepConfig {
 /// differ in the axes that they name.
 enum class CoordinateIndex : std::uint8_t { x, y, z, data, xy, y_data, yz_data, xz_data, yz, xz };
 /// What a rank writes into "coordinates", where a program has that state: if x·y·z > 1 or with ZeRO-1.
-std::array<std::int64_t, 10> coordinate_values(const Grid& grid, const Coordinates& at);
+std::array<std::int64_t, 10> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at);
 
 /// Forward, backward and update of one step of any rank: ranks differ in their state alone. State: parameters (dtype),
 /// each the rank's block, or over z the kept range of it (see ops/sharding.h); "<name>.m" and "<name>.v" of the
 /// elements that the rank updates, and "<name>.master" (fp32) of those where parameters are bf16 or ZeRO-1 cuts them.
-std::shared_ptr<const Graph> lower_train(const ModelConfig& model, const StepConfig& step);
+std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step);
 
 /// Sum of losses and count of targets of one micro-batch over all ranks, into "eval_sums", and of the votes that are
 /// there.
-std::shared_ptr<const Graph> lower_eval(const ModelConfig& model, const StepConfig& step);
+std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step);
 
 /// One sequence of seq_len tokens: fills the caches, and "logits" of the token at "position". On a grid every rank runs
 /// the same sequence and gets all logits.
-std::shared_ptr<const Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
-                                           const Grid& grid = {});
+std::shared_ptr<const graph::Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
+                                                  const graph::Grid& grid = {});
 
 /// One token at "position" behind the cached ones; its logits.
-std::shared_ptr<const Graph> lower_decode(const ModelConfig& model, DType dtype, const Grid& grid = {});
+std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid = {});
 
-}  // namespace weft
+}  // namespace weft::ops

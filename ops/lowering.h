@@ -18,11 +18,11 @@
 #include "ops/models/model_config.h"
 #include "ops/sharding.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// A matrix of activations [rows, cols] in the forward pass. Its gradient, once known, is a tensor of the same shape.
 struct Value {
-  TensorId tensor;
+  graph::TensorId tensor;
   std::int64_t rows = 0, cols = 0;
 };
 
@@ -31,10 +31,10 @@ struct Value {
 struct Parameter {
   const ParameterSpec* spec = nullptr;
   const ParameterShard* shard = nullptr;  // its sizes are those of every rank
-  TensorId tensor;
-  TensorId gradient;  // valid from the first contribution on
-  int pending = 0;    // adjoints on the tape that have yet to add to the gradient
-  TensorId gathered;  // the block, gathered over z
+  graph::TensorId tensor;
+  graph::TensorId gradient;  // valid from the first contribution on
+  int pending = 0;           // adjoints on the tape that have yet to add to the gradient
+  graph::TensorId gathered;  // the block, gathered over z
   std::string gathered_for;
 };
 
@@ -52,12 +52,12 @@ class Lowering {
   using Adjoint = std::function<void(Lowering&)>;
 
   /// `reshard`: weights gathered over z in the forward pass are gathered again for the backward pass.
-  Lowering(const ModelConfig& model, DType dtype, const Grid& grid = {}, bool reshard = false);
+  Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid = {}, bool reshard = false);
   ~Lowering();
 
   const ModelConfig& model() const { return model_; }
   DType dtype() const { return dtype_; }
-  const Grid& grid() const { return grid_; }
+  const graph::Grid& grid() const { return grid_; }
 
   // -- names ----------------------------------------------------------------------------------------------------------
   /// Leaves the scope that it stands for when destroyed.
@@ -76,28 +76,28 @@ class Lowering {
   [[nodiscard]] Scope enter_layer(std::int64_t layer);
   [[nodiscard]] Scope enter_micro_batch(std::int64_t micro_batch);
   /// Tasks emitted from now on belong to `phase`.
-  void set_phase(Phase phase) { phase_ = phase; }
+  void set_phase(graph::Phase phase) { phase_ = phase; }
 
   // -- tensors --------------------------------------------------------------------------------------------------------
   /// A scratch tensor [rows, cols] of the activations' dtype, named after the scope.
-  TensorId activation(std::string_view name, std::int64_t rows, std::int64_t cols);
-  TensorId scratch(std::string_view name, DType dtype, std::vector<std::int64_t> shape, Role role);
+  graph::TensorId activation(std::string_view name, std::int64_t rows, std::int64_t cols);
+  graph::TensorId scratch(std::string_view name, DType dtype, std::vector<std::int64_t> shape, graph::Role role);
   /// A tensor known by its full name, made at the first call: parameters, optimizer state, scalars, inputs, caches.
-  TensorId named(std::string_view name, DType dtype, std::vector<std::int64_t> shape, Role role);
-  const Tensor& tensor(TensorId id) const { return tensors_[id.index()]; }
+  graph::TensorId named(std::string_view name, DType dtype, std::vector<std::int64_t> shape, graph::Role role);
+  const graph::Tensor& tensor(graph::TensorId id) const { return tensors_[id.index()]; }
 
-  View view(TensorId id) const;
-  View columns(TensorId id, std::int64_t begin, std::int64_t cols) const;
-  View elements(TensorId id, std::int64_t begin, std::int64_t count) const;
-  Access read(TensorId id) const { return {view(id), AccessMode::read}; }
-  Access write(TensorId id) const { return {view(id), AccessMode::write}; }
-  Access read_write(TensorId id) const { return {view(id), AccessMode::read_write}; }
+  graph::View view(graph::TensorId id) const;
+  graph::View columns(graph::TensorId id, std::int64_t begin, std::int64_t cols) const;
+  graph::View elements(graph::TensorId id, std::int64_t begin, std::int64_t count) const;
+  graph::Access read(graph::TensorId id) const { return {view(id), graph::AccessMode::read}; }
+  graph::Access write(graph::TensorId id) const { return {view(id), graph::AccessMode::write}; }
+  graph::Access read_write(graph::TensorId id) const { return {view(id), graph::AccessMode::read_write}; }
 
   // -- tasks ----------------------------------------------------------------------------------------------------------
   /// The accesses by the names of the operation's schema, in any order; none for those that it doesn't have.
   template <class Op>
-  void emit(std::string_view what, const Op& operation, std::initializer_list<NamedAccess<Op>> accesses) {
-    emit_task(what, operation, accesses_of(operation, accesses));
+  void emit(std::string_view what, const Op& operation, std::initializer_list<graph::NamedAccess<Op>> accesses) {
+    emit_task(what, operation, graph::accesses_of(operation, accesses));
   }
   /// Remembers how to differentiate what was just emitted; `parameters` are those whose gradients it adds to.
   void record(const std::vector<Parameter*>& parameters, Adjoint adjoint);
@@ -108,22 +108,22 @@ class Lowering {
 
   // -- gradients ------------------------------------------------------------------------------------------------------
   /// The gradient of a value; it must have one.
-  TensorId gradient(const Value& value) const;
+  graph::TensorId gradient(const Value& value) const;
   /// The sum of contributions so far, if any, for adjoints that add it in themselves.
-  std::optional<TensorId> partial_gradient(const Value& value) const;
+  std::optional<graph::TensorId> partial_gradient(const Value& value) const;
   /// `gradient` becomes (replaces) the value's whole gradient so far.
-  void set_gradient(const Value& value, TensorId gradient);
+  void set_gradient(const Value& value, graph::TensorId gradient);
   /// Adds a contribution: the first is taken as it is, later ones cost a task.
-  void add_gradient(const Value& value, TensorId contribution);
+  void add_gradient(const Value& value, graph::TensorId contribution);
 
   // -- parameters -----------------------------------------------------------------------------------------------------
   Parameter& parameter(std::string_view name);
   /// The rank's block of a parameter: its own tensor, or what an all-gather over z makes of it.
-  TensorId weight(Parameter& parameter);
+  graph::TensorId weight(Parameter& parameter);
   std::vector<std::unique_ptr<Parameter>>& parameters() { return parameters_; }
   /// The gradient tensor to add to, and whether something is in it already.
   struct GradientSlot {
-    TensorId tensor;
+    graph::TensorId tensor;
     bool accumulate;
   };
   GradientSlot gradient_slot(Parameter& parameter);
@@ -131,7 +131,7 @@ class Lowering {
   void on_gradient_complete(std::function<void(Lowering&, Parameter&)> callback, std::int64_t last_micro_batch);
 
   /// Drops tasks whose results nobody reads (the end of a recomputed segment), and infers the edges.
-  std::shared_ptr<const Graph> finish() &&;
+  std::shared_ptr<const graph::Graph> finish() &&;
 
  private:
   struct Frame {
@@ -147,27 +147,27 @@ class Lowering {
   void leave() { frames_.pop_back(); }
   [[nodiscard]] Scope push(std::string_view name, std::int32_t layer, std::int32_t micro_batch);
   std::string label(std::string_view what) const;
-  void emit_task(std::string_view what, const Operation& operation, std::vector<Access> accesses);
-  TensorId add_tensor(Tensor tensor);
+  void emit_task(std::string_view what, const graph::Operation& operation, std::vector<graph::Access> accesses);
+  graph::TensorId add_tensor(graph::Tensor tensor);
 
   const ModelConfig model_;
   const DType dtype_;
-  const Grid grid_;
+  const graph::Grid grid_;
   const bool reshard_;
   std::vector<ParameterSpec> specs_;
   std::vector<ParameterShard> shards_;
-  std::vector<Tensor> tensors_;
-  std::unordered_map<std::string, TensorId> tensor_by_name_;
-  std::vector<Task> tasks_;
+  std::vector<graph::Tensor> tensors_;
+  std::unordered_map<std::string, graph::TensorId> tensor_by_name_;
+  std::vector<graph::Task> tasks_;
   std::vector<Frame> frames_;
-  Phase phase_ = Phase::forward;
+  graph::Phase phase_ = graph::Phase::forward;
   bool recomputing_ = false;
   bool recording_ = true;
   std::vector<TapeEntry> tape_;
-  std::unordered_map<TensorId, TensorId> gradients_;
+  std::unordered_map<graph::TensorId, graph::TensorId> gradients_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
   std::function<void(Lowering&, Parameter&)> gradient_complete_;
   std::int64_t last_micro_batch_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -2,18 +2,18 @@
 
 #include "ops/collectives.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
-Access slot_access(const Lowering& low, const Lowering::GradientSlot& slot) {
+graph::Access slot_access(const Lowering& low, const Lowering::GradientSlot& slot) {
   return slot.accumulate ? low.read_write(slot.tensor) : low.write(slot.tensor);
 }
 
 Value layer_norm(Lowering& low, Value x, Parameter& weight, Parameter& bias) {
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
-  const TensorId mean = low.scratch("mean", DType::f32, {x.rows}, Role::activation);
-  const TensorId rstd = low.scratch("rstd", DType::f32, {x.rows}, Role::activation);
-  low.emit("norm", LayerNormForward{x.rows, x.cols, low.model().norm_eps},
+  const graph::TensorId mean = low.scratch("mean", DType::f32, {x.rows}, graph::Role::activation);
+  const graph::TensorId rstd = low.scratch("rstd", DType::f32, {x.rows}, graph::Role::activation);
+  low.emit("norm", graph::LayerNormForward{x.rows, x.cols, low.model().norm_eps},
            {{"x", low.read(x.tensor)},
             {"weight", low.read(weight.tensor)},
             {"bias", low.read(bias.tensor)},
@@ -21,10 +21,10 @@ Value layer_norm(Lowering& low, Value x, Parameter& weight, Parameter& bias) {
             {"mean", low.write(mean)},
             {"rstd", low.write(rstd)}});
   low.record({&weight, &bias}, [=, &weight, &bias](Lowering& l) {
-    const TensorId dx = l.activation("dx", x.rows, x.cols);
+    const graph::TensorId dx = l.activation("dx", x.rows, x.cols);
     const auto residual = l.partial_gradient(x);
     const auto dw = l.gradient_slot(weight), db = l.gradient_slot(bias);
-    l.emit("norm_dx", LayerNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate},
+    l.emit("norm_dx", graph::LayerNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate},
            {{"x", l.read(x.tensor)},
             {"weight", l.read(weight.tensor)},
             {"mean", l.read(mean)},
@@ -33,7 +33,7 @@ Value layer_norm(Lowering& low, Value x, Parameter& weight, Parameter& bias) {
             {"dx", l.write(dx)},
             {"dweight", slot_access(l, dw)},
             {"dbias", slot_access(l, db)},
-            {"dresidual", access_if(residual.has_value(), [&] { return l.read(*residual); })}});
+            {"dresidual", graph::access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
   return y;
@@ -41,24 +41,24 @@ Value layer_norm(Lowering& low, Value x, Parameter& weight, Parameter& bias) {
 
 Value rms_norm(Lowering& low, Value x, Parameter& weight) {
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
-  const TensorId rstd = low.scratch("rstd", DType::f32, {x.rows}, Role::activation);
-  low.emit("norm", RmsNormForward{x.rows, x.cols, low.model().norm_eps},
+  const graph::TensorId rstd = low.scratch("rstd", DType::f32, {x.rows}, graph::Role::activation);
+  low.emit("norm", graph::RmsNormForward{x.rows, x.cols, low.model().norm_eps},
            {{"x", low.read(x.tensor)},
             {"weight", low.read(weight.tensor)},
             {"y", low.write(y.tensor)},
             {"rstd", low.write(rstd)}});
   low.record({&weight}, [=, &weight](Lowering& l) {
-    const TensorId dx = l.activation("dx", x.rows, x.cols);
+    const graph::TensorId dx = l.activation("dx", x.rows, x.cols);
     const auto residual = l.partial_gradient(x);
     const auto dw = l.gradient_slot(weight);
-    l.emit("norm_dx", RmsNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate},
+    l.emit("norm_dx", graph::RmsNormBackward{x.rows, x.cols, residual.has_value(), dw.accumulate},
            {{"x", l.read(x.tensor)},
             {"weight", l.read(weight.tensor)},
             {"rstd", l.read(rstd)},
             {"dy", l.read(l.gradient(y))},
             {"dx", l.write(dx)},
             {"dweight", slot_access(l, dw)},
-            {"dresidual", access_if(residual.has_value(), [&] { return l.read(*residual); })}});
+            {"dresidual", graph::access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
   return y;
@@ -69,44 +69,44 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
   const bool centered = bias != nullptr;
   const std::int64_t parts = low.grid().x, width = centered ? 2 : 1;
   const auto per_row = [&](Lowering& l, std::string_view name) {
-    return l.scratch(name, DType::f32, {x.rows}, Role::activation);
+    return l.scratch(name, DType::f32, {x.rows}, graph::Role::activation);
   };
-  const TensorId own = low.scratch("statistics", DType::f32, {x.rows, width}, Role::activation);
-  low.emit("norm_statistics", NormStatistics{x.rows, x.cols, centered},
+  const graph::TensorId own = low.scratch("statistics", DType::f32, {x.rows, width}, graph::Role::activation);
+  low.emit("norm_statistics", graph::NormStatistics{x.rows, x.cols, centered},
            {{"x", low.read(x.tensor)}, {"statistics", low.write(own)}});
-  const TensorId all = all_gather(low, "all_gather_statistics", own, Channel::x);
+  const graph::TensorId all = all_gather(low, "all_gather_statistics", own, graph::Channel::x);
 
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
-  const TensorId mean = centered ? per_row(low, "mean") : TensorId();
-  const TensorId rstd = per_row(low, "rstd");
-  low.emit("norm", NormForwardOfParts{x.rows, x.cols, parts, low.model().norm_eps, centered},
+  const graph::TensorId mean = centered ? per_row(low, "mean") : graph::TensorId();
+  const graph::TensorId rstd = per_row(low, "rstd");
+  low.emit("norm", graph::NormForwardOfParts{x.rows, x.cols, parts, low.model().norm_eps, centered},
            {{"x", low.read(x.tensor)},
             {"weight", low.read(weight.tensor)},
-            {"bias", access_if(centered, [&] { return low.read(bias->tensor); })},
+            {"bias", graph::access_if(centered, [&] { return low.read(bias->tensor); })},
             {"statistics", low.read(all)},
             {"y", low.write(y.tensor)},
-            {"mean", access_if(centered, [&] { return low.write(mean); })},
+            {"mean", graph::access_if(centered, [&] { return low.write(mean); })},
             {"rstd", low.write(rstd)}});
 
   std::vector<Parameter*> parameters = {&weight};
   if (centered) parameters.push_back(bias);
   low.record(parameters, [=, &weight](Lowering& l) {
-    const TensorId dy = l.gradient(y);
-    const TensorId sums = l.scratch("sums", DType::f32, {x.rows, width}, Role::activation);
-    const auto saved_mean = access_if(centered, [&] { return l.read(mean); });
-    l.emit("norm_sums", NormBackwardSums{x.rows, x.cols, centered},
+    const graph::TensorId dy = l.gradient(y);
+    const graph::TensorId sums = l.scratch("sums", DType::f32, {x.rows, width}, graph::Role::activation);
+    const auto saved_mean = graph::access_if(centered, [&] { return l.read(mean); });
+    l.emit("norm_sums", graph::NormBackwardSums{x.rows, x.cols, centered},
            {{"x", l.read(x.tensor)},
             {"weight", l.read(weight.tensor)},
             {"mean", saved_mean},
             {"rstd", l.read(rstd)},
             {"dy", l.read(dy)},
             {"sums", l.write(sums)}});
-    all_reduce(l, "all_reduce_sums", sums, x.rows * width, Channel::x);
+    all_reduce(l, "all_reduce_sums", sums, x.rows * width, graph::Channel::x);
 
-    const TensorId dx = l.activation("dx", x.rows, x.cols);
+    const graph::TensorId dx = l.activation("dx", x.rows, x.cols);
     const auto residual = l.partial_gradient(x);
     const auto dw = l.gradient_slot(weight);
-    l.emit("norm_dx", NormBackwardOfParts{x.rows, x.cols, parts, centered, residual.has_value(), dw.accumulate},
+    l.emit("norm_dx", graph::NormBackwardOfParts{x.rows, x.cols, parts, centered, residual.has_value(), dw.accumulate},
            {{"x", l.read(x.tensor)},
             {"weight", l.read(weight.tensor)},
             {"mean", saved_mean},
@@ -115,8 +115,8 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
             {"sums", l.read(sums)},
             {"dx", l.write(dx)},
             {"dweight", slot_access(l, dw)},
-            {"dbias", access_if(centered, [&] { return slot_access(l, l.gradient_slot(*bias)); })},
-            {"dresidual", access_if(residual.has_value(), [&] { return l.read(*residual); })}});
+            {"dbias", graph::access_if(centered, [&] { return slot_access(l, l.gradient_slot(*bias)); })},
+            {"dresidual", graph::access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
   return y;
@@ -131,4 +131,4 @@ Value norm(Lowering& low, Value x, const std::string& name) {
   return bias == nullptr ? rms_norm(low, x, weight) : layer_norm(low, x, weight, *bias);
 }
 
-}  // namespace weft
+}  // namespace weft::ops

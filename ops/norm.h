@@ -3,10 +3,10 @@
 
 #include "ops/lowering.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// The model family's norm of x [rows, cols], with the parameters "<name>.weight" and, for LayerNorm, "<name>.bias".
 /// The adjoint adds the gradient that x already has (its residual branch) within the same task.
 Value norm(Lowering& low, Value x, const std::string& name);
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -7,44 +7,47 @@
 
 #include "ops/collectives.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 constexpr const char* kNormPartials = "norm_partials";
 
 // One slot a parameter; scratch, so written anew each step.
-TensorId norm_partials(Lowering& low) {
-  return low.named(kNormPartials, DType::f32, {static_cast<std::int64_t>(low.parameters().size())}, Role::workspace);
+graph::TensorId norm_partials(Lowering& low) {
+  return low.named(kNormPartials, DType::f32, {static_cast<std::int64_t>(low.parameters().size())},
+                   graph::Role::workspace);
 }
 
-TensorId cast(Lowering& low, const std::string& what, TensorId from, DType to, Role role) {
+graph::TensorId cast(Lowering& low, const std::string& what, graph::TensorId from, DType to, graph::Role role) {
   const std::int64_t n = low.tensor(from).elements();
-  const TensorId out = low.scratch(what + ".out", to, {n}, role);
-  low.emit(what, Cast{n}, {{"x", read(low.elements(from, 0, n))}, {"out", write(low.elements(out, 0, n))}});
+  const graph::TensorId out = low.scratch(what + ".out", to, {n}, role);
+  low.emit(what, graph::Cast{n},
+           {{"x", graph::read(low.elements(from, 0, n))}, {"out", graph::write(low.elements(out, 0, n))}});
   return out;
 }
 
 ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter) {
   const ParameterShard& shard = *parameter.shard;
-  const Grid& grid = low.grid();
+  const graph::Grid& grid = low.grid();
   const std::int64_t kept = shard.end - shard.begin;
   const bool over_z = grid.z > 1, cut_by_z = over_z && is_matrix(shard.sharding);
   const bool cut_by_data = step.zero1 && zero1_cuts(shard, grid);
   const bool travels = over_z || grid.data > 1, narrow = travels && step.reduce_dtype == DType::bf16;
 
-  TensorId sum = parameter.gradient;
-  if (narrow) sum = cast(low, "cast", sum, DType::bf16, Role::gradient);
+  graph::TensorId sum = parameter.gradient;
+  if (narrow) sum = cast(low, "cast", sum, DType::bf16, graph::Role::gradient);
   if (cut_by_z) {
-    sum = reduce_scatter(low, "reduce_scatter", sum, {kept}, Role::gradient, Channel::z_scatter);
+    sum = reduce_scatter(low, "reduce_scatter", sum, {kept}, graph::Role::gradient, graph::Channel::z_scatter);
   } else {
-    all_reduce(low, "all_reduce_z", sum, kept, Channel::z_scatter);
+    all_reduce(low, "all_reduce_z", sum, kept, graph::Channel::z_scatter);
   }
   if (cut_by_data) {
-    sum = reduce_scatter(low, "reduce_scatter_data", sum, {kept / grid.data}, Role::gradient, Channel::data);
+    sum = reduce_scatter(low, "reduce_scatter_data", sum, {kept / grid.data}, graph::Role::gradient,
+                         graph::Channel::data);
   } else {
-    all_reduce(low, "all_reduce", sum, kept, Channel::data);
+    all_reduce(low, "all_reduce", sum, kept, graph::Channel::data);
   }
-  if (narrow) sum = cast(low, "cast_back", sum, DType::f32, Role::gradient);
+  if (narrow) sum = cast(low, "cast_back", sum, DType::f32, graph::Role::gradient);
   return {&parameter, sum, cut_by_data};
 }
 
@@ -79,8 +82,8 @@ void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, st
 }
 
 void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<ReducedGradient>& reduced,
-                     TensorId metrics) {
-  low.set_phase(Phase::update);
+                     graph::TensorId metrics) {
+  low.set_phase(graph::Phase::update);
   const auto count = static_cast<std::int64_t>(low.parameters().size());
   // Ranks hold different elements: each counts those of which it is the first owner, and the partial sums are added.
   const bool summed = low.grid().model_ranks() > 1 || step.zero1;
@@ -90,16 +93,16 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
     auto scope = low.enter(spec.name);
     const auto replicas =
         summed ? replicas_of(gradient.parameter->shard->sharding, gradient.zero1) : std::optional<CoordinateIndex>();
-    low.emit("norm", SumSquares{n, replicas.has_value()},
-             {{"x", read(low.elements(gradient.tensor, 0, n))},
-              {"partial", write(low.elements(norm_partials(low), spec.site, 1))},
-              {"replica", access_if(replicas.has_value(), [&] { return coordinate(low, *replicas); })}});
+    low.emit("norm", graph::SumSquares{n, replicas.has_value()},
+             {{"x", graph::read(low.elements(gradient.tensor, 0, n))},
+              {"partial", graph::write(low.elements(norm_partials(low), spec.site, 1))},
+              {"replica", graph::access_if(replicas.has_value(), [&] { return coordinate(low, *replicas); })}});
   }
-  const TensorId scalars = low.named(names::kScalars, DType::f32, {4}, Role::scalar);
-  const View norm_and_factor = low.elements(metrics, 3, 2);
-  if (summed) all_reduce(low, "all_reduce_norms", norm_partials(low), count, Channel::world);
-  low.emit("clip", ClipFactor{count, step.clip},
-           {{"partials", low.read(norm_partials(low))}, {"norm_and_factor", write(norm_and_factor)}});
+  const graph::TensorId scalars = low.named(names::kScalars, DType::f32, {4}, graph::Role::scalar);
+  const graph::View norm_and_factor = low.elements(metrics, 3, 2);
+  if (summed) all_reduce(low, "all_reduce_norms", norm_partials(low), count, graph::Channel::world);
+  low.emit("clip", graph::ClipFactor{count, step.clip},
+           {{"partials", low.read(norm_partials(low))}, {"norm_and_factor", graph::write(norm_and_factor)}});
 
   for (const auto& parameter : low.parameters()) {
     const ReducedGradient& gradient = *std::find_if(
@@ -108,27 +111,30 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
     const std::int64_t n = low.tensor(gradient.tensor).elements();
     const std::vector<std::int64_t> shape = gradient.zero1 ? std::vector{n} : low.tensor(parameter->tensor).shape;
     const auto moment = [&](const char* suffix) {
-      return read_write(low.elements(low.named(spec.name + suffix, DType::f32, shape, Role::optimizer_state), 0, n));
+      return graph::read_write(
+          low.elements(low.named(spec.name + suffix, DType::f32, shape, graph::Role::optimizer_state), 0, n));
     };
     auto scope = low.enter(spec.name);
     // With ZeRO-1 the rank's part of the weights comes from its master copy, and everybody gets it.
-    const TensorId updated = gradient.zero1 ? low.scratch("own", low.dtype(), {n}, Role::workspace) : parameter->tensor;
+    const graph::TensorId updated =
+        gradient.zero1 ? low.scratch("own", low.dtype(), {n}, graph::Role::workspace) : parameter->tensor;
     const bool has_master = low.dtype() == DType::bf16 || gradient.zero1;
-    const View weights = low.elements(updated, 0, n);
-    low.emit("adamw", AdamW{n, step.beta1, step.beta2, step.eps, spec.matrix ? step.weight_decay : 0.0F, has_master},
-             {{"param", gradient.zero1 ? write(weights) : read_write(weights)},
-              {"grad", read(low.elements(gradient.tensor, 0, n))},
+    const graph::View weights = low.elements(updated, 0, n);
+    low.emit("adamw",
+             graph::AdamW{n, step.beta1, step.beta2, step.eps, spec.matrix ? step.weight_decay : 0.0F, has_master},
+             {{"param", gradient.zero1 ? graph::write(weights) : graph::read_write(weights)},
+              {"grad", graph::read(low.elements(gradient.tensor, 0, n))},
               {"m", moment(".m")},
               {"v", moment(".v")},
               {"scalars", low.read(scalars)},
-              {"norm_and_factor", read(norm_and_factor)},
-              {"master", access_if(has_master, [&] { return moment(".master"); })}});
+              {"norm_and_factor", graph::read(norm_and_factor)},
+              {"master", graph::access_if(has_master, [&] { return moment(".master"); })}});
     if (gradient.zero1) {
       const std::int64_t ranks = low.grid().data;
-      low.emit("all_gather", AllGather{Channel::data, ranks, n},
-               {{"in", read(weights)}, {"out", write(low.elements(parameter->tensor, 0, ranks * n))}});
+      low.emit("all_gather", graph::AllGather{graph::Channel::data, ranks, n},
+               {{"in", graph::read(weights)}, {"out", graph::write(low.elements(parameter->tensor, 0, ranks * n))}});
     }
   }
 }
 
-}  // namespace weft
+}  // namespace weft::ops

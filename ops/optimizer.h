@@ -6,12 +6,12 @@
 #include "ops/lower.h"
 #include "ops/lowering.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// A parameter with its gradient summed over all ranks: of the elements that the rank updates, flat, fp32.
 struct ReducedGradient {
   Parameter* parameter = nullptr;
-  TensorId tensor;
+  graph::TensorId tensor;
   bool zero1 = false;  // cut over data
 };
 
@@ -25,6 +25,6 @@ void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, st
 /// follows. The partial norms stand behind the whole backward pass in program order, because each waits for its
 /// gradient's reduction; a policy may run them as gradients arrive.
 void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<ReducedGradient>& reduced,
-                     TensorId metrics);
+                     graph::TensorId metrics);
 
-}  // namespace weft
+}  // namespace weft::ops

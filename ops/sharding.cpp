@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 struct RowRange {
@@ -28,7 +28,7 @@ RowRange part(std::int64_t total, std::int64_t parts, std::int64_t coordinate) {
 
 // Rows of the packed QKV matrix [Q | K | V] that a y block holds, in the order in which it holds them: for each x rank
 // that attends to its own heads, Q, K and V of these; where key and value heads are shared over x, all Q, all K, all V.
-std::vector<RowRange> qkv_rows(const ModelConfig& model, const Grid& grid, std::int64_t y) {
+std::vector<RowRange> qkv_rows(const ModelConfig& model, const graph::Grid& grid, std::int64_t y) {
   const LocalHeads local = local_heads(model, grid);
   const std::int64_t size = model.head_dim(), q_rows = model.heads * size, kv_rows = model.kv_heads * size;
   const std::int64_t groups = local.kv_shared ? 1 : grid.x;
@@ -49,7 +49,7 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 }
 
 // Output rows that a y block of a normal layer holds.
-std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec& spec, const Grid& grid,
+std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid,
                                   std::int64_t y) {
   const std::string_view name = spec.name;
   if (name.find("attn.qkv") != std::string_view::npos) return qkv_rows(model, grid, y);
@@ -95,22 +95,23 @@ std::int64_t rows_in(const std::vector<RowRange>& ranges) {
 
 // What keeps a grid from fitting, if anything.
 struct Misfit {
-  Axis axis;
+  graph::Axis axis;
   std::string dimension;  // "model.hidden = 384"
 };
 
-std::optional<Misfit> misfit_of(const ModelConfig& model, const Grid& grid) {
+std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& grid) {
   const auto sized = [](const char* key, std::int64_t value) { return fmt::format("model.{} = {}", key, value); };
-  if (model.hidden % grid.x != 0) return Misfit{Axis::x, sized("hidden", model.hidden)};
-  if (model.heads % grid.y != 0) return Misfit{Axis::y, sized("heads", model.heads)};
-  if (model.kv_heads % grid.y != 0) return Misfit{Axis::y, sized("kv-heads", model.kv_heads)};
-  if (model.ffn % grid.y != 0) return Misfit{Axis::y, sized("ffn", model.ffn)};
+  if (model.hidden % grid.x != 0) return Misfit{graph::Axis::x, sized("hidden", model.hidden)};
+  if (model.heads % grid.y != 0) return Misfit{graph::Axis::y, sized("heads", model.heads)};
+  if (model.kv_heads % grid.y != 0) return Misfit{graph::Axis::y, sized("kv-heads", model.kv_heads)};
+  if (model.ffn % grid.y != 0) return Misfit{graph::Axis::y, sized("ffn", model.ffn)};
   const std::int64_t heads = model.heads / grid.y, kv_heads = model.kv_heads / grid.y;
   if (heads % grid.x != 0) {
-    return Misfit{Axis::x, fmt::format("model.heads = {}, {} of them on each of y = {}", model.heads, heads, grid.y)};
+    return Misfit{graph::Axis::x,
+                  fmt::format("model.heads = {}, {} of them on each of y = {}", model.heads, heads, grid.y)};
   }
   if (kv_heads % grid.x != 0 && grid.x % kv_heads != 0) {
-    return Misfit{Axis::x,
+    return Misfit{graph::Axis::x,
                   fmt::format("model.kv-heads = {}, {} of them on each of y = {}", model.kv_heads, kv_heads, grid.y)};
   }
   if (grid.z == 1) return std::nullopt;
@@ -118,23 +119,24 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const Grid& grid) {
     if (!spec.matrix) continue;
     const std::vector<ParameterSpec> one = {spec};
     const std::int64_t elements = shard_parameters(model, one, grid, {}).front().elements();
-    if (elements % grid.z != 0) return Misfit{Axis::z, fmt::format("{}, {} elements a block", spec.name, elements)};
+    if (elements % grid.z != 0)
+      return Misfit{graph::Axis::z, fmt::format("{}, {} elements a block", spec.name, elements)};
   }
   return std::nullopt;
 }
 
 // Of the grids of as many ranks that fit, the one whose axes are nearest. Data parallelism alone always fits.
-Grid nearest_grid(const ModelConfig& model, const Grid& grid) {
-  const std::vector<Grid> grids = fitting_grids(model, grid.ranks());
-  const auto distance = [&](const Grid& other) {
+graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& grid) {
+  const std::vector<graph::Grid> grids = fitting_grids(model, grid.ranks());
+  const auto distance = [&](const graph::Grid& other) {
     double sum = 0;
-    for (const Axis axis : kAxes) {
+    for (const graph::Axis axis : graph::kAxes) {
       sum += std::abs(std::log(static_cast<double>(other.on(axis)) / static_cast<double>(grid.on(axis))));
     }
     return sum;
   };
   return *std::min_element(grids.begin(), grids.end(),
-                           [&](const Grid& a, const Grid& b) { return distance(a) < distance(b); });
+                           [&](const graph::Grid& a, const graph::Grid& b) { return distance(a) < distance(b); });
 }
 
 }  // namespace
@@ -158,13 +160,13 @@ std::vector<ElementRun> ParameterShard::runs_within(std::int64_t from, std::int6
   return within;
 }
 
-std::int64_t local_vocab(const ModelConfig& model, const Grid& grid) {
+std::int64_t local_vocab(const ModelConfig& model, const graph::Grid& grid) {
   const std::int64_t rows = (model.vocab + grid.y - 1) / grid.y;
   const std::int64_t unit = grid.z / std::gcd(grid.z, model.hidden / grid.x);
   return (rows + unit - 1) / unit * unit;
 }
 
-LocalHeads local_heads(const ModelConfig& model, const Grid& grid) {
+LocalHeads local_heads(const ModelConfig& model, const graph::Grid& grid) {
   LocalHeads local;
   local.y_heads = model.heads / grid.y;
   local.y_kv_heads = model.kv_heads / grid.y;
@@ -175,12 +177,12 @@ LocalHeads local_heads(const ModelConfig& model, const Grid& grid) {
   return local;
 }
 
-bool zero1_cuts(const ParameterShard& shard, const Grid& grid) {
+bool zero1_cuts(const ParameterShard& shard, const graph::Grid& grid) {
   return grid.data > 1 && (shard.end - shard.begin) % grid.data == 0;
 }
 
 std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std::vector<ParameterSpec>& specs,
-                                             const Grid& grid, const Coordinates& at, bool zero1) {
+                                             const graph::Grid& grid, const graph::Coordinates& at, bool zero1) {
   std::vector<ParameterShard> shards;
   shards.reserve(specs.size());
   for (const ParameterSpec& spec : specs) {
@@ -229,7 +231,7 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
       const RowRange slice = part(kept.end - kept.begin, grid.data, at.data);
       shard.update_begin = kept.begin + slice.begin;
       shard.update_end = kept.begin + slice.end;
-      Coordinates first = at;
+      graph::Coordinates first = at;
       first.data = 0;
       const std::vector<ParameterSpec> one = {spec};
       shard.update_replica = at.data == 0 ? shard.replica : shard_parameters(model, one, grid, first)[0].replica;
@@ -239,39 +241,39 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
   return shards;
 }
 
-void validate_grid(const ModelConfig& model, const Grid& grid) {
+void validate_grid(const ModelConfig& model, const graph::Grid& grid) {
   const auto misfit = misfit_of(model, grid);
   if (!misfit) return;
   const auto fits = [&](std::int64_t size) {
-    Grid other = grid;
+    graph::Grid other = grid;
     other.on(misfit->axis) = size;
     return !misfit_of(model, other);
   };
   const std::int64_t given = grid.on(misfit->axis);
   std::vector<std::string> nearest;
   for (std::int64_t below = given - 1; below >= 1 && nearest.empty(); --below) {
-    if (fits(below)) nearest.push_back(fmt::format("{}={}", to_string(misfit->axis), below));
+    if (fits(below)) nearest.push_back(fmt::format("{}={}", graph::to_string(misfit->axis), below));
   }
   for (std::int64_t above = given + 1; above <= 4 * given; ++above) {
     if (!fits(above)) continue;
-    nearest.push_back(fmt::format("{}={}", to_string(misfit->axis), above));
+    nearest.push_back(fmt::format("{}={}", graph::to_string(misfit->axis), above));
     break;
   }
-  nearest.push_back("--grid " + to_string(nearest_grid(model, grid)));
-  throw UserError(fmt::format("grid {}: {} does not divide by {} = {}", to_string(grid), misfit->dimension,
-                              to_string(misfit->axis), given),
+  nearest.push_back("--grid " + graph::to_string(nearest_grid(model, grid)));
+  throw UserError(fmt::format("grid {}: {} does not divide by {} = {}", graph::to_string(grid), misfit->dimension,
+                              graph::to_string(misfit->axis), given),
                   "sizes that the axes divide", fmt::format("choose {}", fmt::join(nearest, " or ")));
 }
 
-std::vector<Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks) {
-  std::vector<Grid> grids;
+std::vector<graph::Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks) {
+  std::vector<graph::Grid> grids;
   for (std::int64_t x = 1; x <= ranks; ++x) {
     if (ranks % x != 0) continue;
     for (std::int64_t y = 1; y <= ranks / x; ++y) {
       if (ranks / x % y != 0) continue;
       for (std::int64_t z = 1; z <= ranks / x / y; ++z) {
         if (ranks / x / y % z != 0) continue;
-        Grid grid;
+        graph::Grid grid;
         grid.x = x, grid.y = y, grid.z = z, grid.data = ranks / x / y / z;
         if (!misfit_of(model, grid)) grids.push_back(grid);
       }
@@ -280,4 +282,4 @@ std::vector<Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks) {
   return grids;
 }
 
-}  // namespace weft
+}  // namespace weft::ops

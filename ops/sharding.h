@@ -7,7 +7,7 @@
 #include "graph/grid.h"
 #include "ops/models/model_config.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// Which axes cut a parameter. `x` cuts the columns of a normal layer's matrix and `y` its rows; a transposed layer
 /// (attention's output, MLP-down) swaps the two, so that no activation is re-sharded between them.
@@ -52,7 +52,7 @@ struct ParameterShard {
 };
 
 /// Rows of a rank's block of the token embedding and of the head: the vocabulary padded so that y and z divide it.
-std::int64_t local_vocab(const ModelConfig& model, const Grid& grid);
+std::int64_t local_vocab(const ModelConfig& model, const graph::Grid& grid);
 
 /// Attention heads of a rank. Queries are cut over y and x; keys and values too where there are enough of them, else
 /// each head of the y block serves `ranks_per_kv_head` neighbours in x.
@@ -62,21 +62,21 @@ struct LocalHeads {
   bool kv_shared = false;                    // fewer KV heads in the y block than x
   std::int64_t ranks_per_kv_head = 1;
 };
-LocalHeads local_heads(const ModelConfig& model, const Grid& grid);
+LocalHeads local_heads(const ModelConfig& model, const graph::Grid& grid);
 
 /// Elements of the block that the optimizer of one data rank updates, when ZeRO-1 shards it: the kept range cut over
 /// data where the size divides, else all of it.
-bool zero1_cuts(const ParameterShard& shard, const Grid& grid);
+bool zero1_cuts(const ParameterShard& shard, const graph::Grid& grid);
 
 /// In the order of model_parameters(). `specs` must outlive the result.
 std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std::vector<ParameterSpec>& specs,
-                                             const Grid& grid, const Coordinates& at, bool zero1 = false);
+                                             const graph::Grid& grid, const graph::Coordinates& at, bool zero1 = false);
 
 /// Every grid of so many ranks that fits the model, by x, y and z.
-std::vector<Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks);
+std::vector<graph::Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks);
 
 /// Throws UserError when the grid doesn't fit the model, naming the dimension and the nearest sizes of the axis that
 /// do.
-void validate_grid(const ModelConfig& model, const Grid& grid);
+void validate_grid(const ModelConfig& model, const graph::Grid& grid);
 
-}  // namespace weft
+}  // namespace weft::ops

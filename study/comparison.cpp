@@ -8,7 +8,7 @@
 
 #include "base/text/units.h"
 
-namespace weft {
+namespace weft::study {
 namespace {
 
 std::string ms(double ns) {
@@ -44,16 +44,16 @@ std::string table(const std::vector<std::vector<std::string>>& rows, TableStyle 
 
 std::vector<std::string> channels_of(const Comparison& comparison) {
   std::vector<std::string> names;
-  for (const PlanReport& report : comparison.reports) {
-    for (const ChannelTimes& channel : report.channels) {
+  for (const simulate::PlanReport& report : comparison.reports) {
+    for (const simulate::ChannelTimes& channel : report.channels) {
       if (std::ranges::find(names, channel.stream) == names.end()) names.push_back(channel.stream);
     }
   }
   return names;
 }
 
-double exposed_on(const PlanReport& report, const std::string& channel) {
-  const auto found = std::ranges::find(report.channels, channel, &ChannelTimes::stream);
+double exposed_on(const simulate::PlanReport& report, const std::string& channel) {
+  const auto found = std::ranges::find(report.channels, channel, &simulate::ChannelTimes::stream);
   return found == report.channels.end() ? 0 : found->exposed_ns;
 }
 
@@ -68,14 +68,14 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
   if (disturbed) rows.front().insert(rows.front().end(), {"noisy ms", "95th % ms", "slow rank ms"});
   const bool measured = !comparison.measured.empty();
   if (measured) rows.front().insert(rows.front().end(), {"measured ms", "spread %", "error %", "hidden %"});
-  const PlanReport* serial = comparison.serial();
+  const simulate::PlanReport* serial = comparison.serial();
   const double bound = comparison.bound_ns();
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
-    const PlanReport& r = comparison.reports[i];
+    const simulate::PlanReport& r = comparison.reports[i];
     if (!r.planned()) continue;
     rows.push_back({r.policy.name, ms(r.step_ns()),
                     serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-", percent(r.gap()),
-                    serial != nullptr ? percent(hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
+                    serial != nullptr ? percent(simulate::hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
                     ms(static_cast<double>(r.overlap.exposed)), percent(r.overlap.overlap_fraction()),
                     ms(r.simulation.ranks.front().contention_ns),
                     human_bytes(static_cast<std::uint64_t>(r.memory_bytes)), fmt::format("{:.1f}", r.planning_ms)});
@@ -83,7 +83,7 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
       for (const std::string& channel : channels) rows.back().push_back(ms(exposed_on(r, channel)));
     }
     if (disturbed) {
-      const Robustness& d = comparison.disturbed[i];
+      const simulate::Robustness& d = comparison.disturbed[i];
       rows.back().insert(rows.back().end(), {ms(d.median_ns), ms(d.p95_ns), ms(d.slow_rank_ns)});
     }
     if (!measured) continue;
@@ -93,16 +93,17 @@ std::string policies_table(const Comparison& comparison, TableStyle style) {
     rows.back().insert(
         rows.back().end(),
         {ms(median), percent((steps.quantile(0.75) - steps.quantile(0.25)) / median), percent(r.step_ns() / median - 1),
-         serial != nullptr ? percent(hidden_share(median, comparison.measured[serial_at].median(), bound)) : "-"});
+         serial != nullptr ? percent(simulate::hidden_share(median, comparison.measured[serial_at].median(), bound))
+                           : "-"});
   }
   return table(rows, style);
 }
 
 std::string bounds_text(const Comparison& comparison) {
   const auto best = std::ranges::min_element(
-      comparison.reports, {}, [](const PlanReport& r) { return r.planned() ? r.bounds.best() : INFINITY; });
+      comparison.reports, {}, [](const simulate::PlanReport& r) { return r.planned() ? r.bounds.best() : INFINITY; });
   if (best == comparison.reports.end() || !best->planned()) return "";
-  const Bounds& b = best->bounds;
+  const simulate::Bounds& b = best->bounds;
   return fmt::format(
       "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}); computing alone takes {} ms, "
       "communicating alone {} ms.\n",
@@ -115,7 +116,7 @@ std::string bounds_text(const Comparison& comparison) {
 std::string stale_text(const Comparison& comparison) {
   std::string text;
   for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
-    const PlanReport& report = comparison.reports[i];
+    const simulate::PlanReport& report = comparison.reports[i];
     if (!report.planned() || comparison.measured[i].median() >= report.bounds.best()) continue;
     text += fmt::format("profile stale: {} was measured {} ms, below its bound of {} ms\n", report.policy.name,
                         ms(comparison.measured[i].median()), ms(report.bounds.best()));
@@ -135,9 +136,9 @@ double MeasuredSteps::quantile(double share) const {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
 }
 
-const PlanReport* Comparison::serial() const {
-  const auto found =
-      std::ranges::find_if(reports, [](const PlanReport& r) { return r.policy.name == "serial" && r.planned(); });
+const simulate::PlanReport* Comparison::serial() const {
+  const auto found = std::ranges::find_if(
+      reports, [](const simulate::PlanReport& r) { return r.policy.name == "serial" && r.planned(); });
   return found == reports.end() ? nullptr : &*found;
 }
 
@@ -145,7 +146,7 @@ double ranked_alike(const Comparison& comparison, double least) {
   int pairs = 0, alike = 0;
   for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
     for (std::size_t j = i + 1; j < comparison.measured.size(); ++j) {
-      const PlanReport &a = comparison.reports[i], &b = comparison.reports[j];
+      const simulate::PlanReport &a = comparison.reports[i], &b = comparison.reports[j];
       if (!a.planned() || !b.planned()) continue;
       const double x = comparison.measured[i].median(), y = comparison.measured[j].median();
       if (std::abs(x - y) <= least * std::min(x, y)) continue;
@@ -176,7 +177,7 @@ std::string comparison_text(const Comparison& comparison, TableStyle style) {
         "simulator.\n{}",
         100 * ranked_alike(comparison, 0.03), stale_text(comparison));
   }
-  for (const PlanReport& report : comparison.reports) {
+  for (const simulate::PlanReport& report : comparison.reports) {
     if (!report.planned()) text += fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal);
   }
   if (!comparison.limited.empty()) {
@@ -193,10 +194,10 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   using nlohmann::ordered_json;
   ordered_json json = {{"title", comparison.title}, {"costs", comparison.source}};
   if (std::isfinite(comparison.bound_ns())) json["least_bound_ms"] = comparison.bound_ns() * 1e-6;
-  const PlanReport* serial = comparison.serial();
+  const simulate::PlanReport* serial = comparison.serial();
   json["policies"] = ordered_json::array();
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
-    const PlanReport& r = comparison.reports[i];
+    const simulate::PlanReport& r = comparison.reports[i];
     ordered_json entry = {{"policy", r.policy.name}};
     if (!r.planned()) {
       entry["refused"] = r.refusal;
@@ -212,7 +213,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
                           {"contention", r.bounds.contention * 1e-6}};
     if (serial != nullptr) {
       entry["speed_up"] = serial->step_ns() / r.step_ns();
-      entry["hidden"] = hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns());
+      entry["hidden"] = simulate::hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns());
     }
     entry["exposed_ms"] = static_cast<double>(r.overlap.exposed) * 1e-6;
     entry["communication_ms"] = static_cast<double>(r.overlap.communication) * 1e-6;
@@ -221,12 +222,12 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     entry["memory_bytes"] = r.memory_bytes;
     entry["planning_ms"] = r.planning_ms;
     entry["channels"] = ordered_json::object();
-    for (const ChannelTimes& channel : r.channels) {
+    for (const simulate::ChannelTimes& channel : r.channels) {
       entry["channels"][channel.stream] = {{"busy_ms", channel.busy_ns * 1e-6},
                                            {"exposed_ms", channel.exposed_ns * 1e-6}};
     }
     if (!comparison.disturbed.empty()) {
-      const Robustness& d = comparison.disturbed[i];
+      const simulate::Robustness& d = comparison.disturbed[i];
       entry["disturbed"] = {
           {"median_ms", d.median_ns * 1e-6}, {"p95_ms", d.p95_ns * 1e-6}, {"slow_rank_ms", d.slow_rank_ns * 1e-6}};
     }
@@ -253,4 +254,4 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   return json;
 }
 
-}  // namespace weft
+}  // namespace weft::study

@@ -8,7 +8,7 @@
 #include "runtime/simulate/plan_report.h"
 #include "runtime/simulate/robustness.h"
 
-namespace weft {
+namespace weft::study {
 
 /// Steps of one policy that ran for real, in nanoseconds.
 struct MeasuredSteps {
@@ -29,13 +29,13 @@ struct LimitedPlan {
 struct Comparison {
   std::string title;   // model, ranks, machine
   std::string source;  // of the costs
-  std::vector<PlanReport> reports;
-  std::vector<MeasuredSteps> measured;  // by report, or empty
-  std::vector<LimitedPlan> limited;     // by rising memory; empty: not asked for
-  std::vector<Robustness> disturbed;    // by report, or empty
+  std::vector<simulate::PlanReport> reports;
+  std::vector<MeasuredSteps> measured;          // by report, or empty
+  std::vector<LimitedPlan> limited;             // by rising memory; empty: not asked for
+  std::vector<simulate::Robustness> disturbed;  // by report, or empty
 
-  const PlanReport* serial() const;  // null: not among the policies
-  double bound_ns() const { return least_bound(reports); }
+  const simulate::PlanReport* serial() const;  // null: not among the policies
+  double bound_ns() const { return simulate::least_bound(reports); }
 };
 
 /// Of the pairs of policies whose measured medians differ by more than `least` (relative), the share that the simulator
@@ -50,4 +50,4 @@ enum class TableStyle : std::uint8_t { terminal, markdown };
 std::string comparison_text(const Comparison& comparison, TableStyle style);
 nlohmann::ordered_json comparison_json(const Comparison& comparison);
 
-}  // namespace weft
+}  // namespace weft::study

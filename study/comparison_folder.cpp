@@ -19,7 +19,7 @@
 #include "inspect/report/report_tables.h"
 #include "runtime/simulate/explain.h"
 
-namespace weft {
+namespace weft::study {
 namespace {
 
 using nlohmann::json;
@@ -33,14 +33,14 @@ std::string trace_name(std::size_t view) {
   return fmt::format("trace_{}.json", view);
 }
 
-void draw_graph(KeptComparison& kept, const PlanReport& report, const Grid& grid) {
-  DrawingOptions options;
+void draw_graph(KeptComparison& kept, const simulate::PlanReport& report, const graph::Grid& grid) {
+  inspect::DrawingOptions options;
   options.grid = grid;
   options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy.name);
   kept.graph_view = report.policy.name;
   kept.graph_note = fmt::format("As {} runs it, the fastest of these policies.", report.policy.name);
   try {
-    kept.graph_svg = render_svg(plan_dot(*report.plan, "graph.dot", options));
+    kept.graph_svg = inspect::render_svg(inspect::plan_dot(*report.plan, "graph.dot", options));
   } catch (const UserError& error) {
     kept.graph_note = fmt::format("Not drawn: {}", error.what());
   }
@@ -62,24 +62,24 @@ std::string drawing_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-KeptComparison keep_comparison(const PlanningProblem& problem, const Comparison& comparison,
-                               const std::vector<StepTrace>& measured) {
+KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const Comparison& comparison,
+                               const std::vector<plan::StepTrace>& measured) {
   KeptComparison kept;
   kept.comparison = comparison_json(comparison);
   std::set<std::string> names;
-  const PlanReport* fastest = nullptr;
+  const simulate::PlanReport* fastest = nullptr;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
-    const PlanReport& report = comparison.reports[i];
+    const simulate::PlanReport& report = comparison.reports[i];
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
-    const SimulatedRank& first = report.simulation.ranks.front();
-    std::vector<RankTrace> traced = {{first.rank, {first.steps.back()}}};
+    const simulate::SimulatedRank& first = report.simulation.ranks.front();
+    std::vector<plan::RankTrace> traced = {{first.rank, {first.steps.back()}}};
     if (i < measured.size() && !measured[i].times.empty()) traced = {{0, {measured[i]}}};
     kept.views.push_back({report.policy.name,
-                          record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid),
+                          plan::record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid),
                           {{"lower bound", report.bounds.best()}}});
-    ExplainOptions options;
+    simulate::ExplainOptions options;
     options.rewrites = false;
-    kept.causes.push_back(causes_json(*report.plan->graph, explain(problem, report, options)));
+    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(problem, report, options)));
     if (fastest == nullptr || report.step_ns() < fastest->step_ns()) fastest = &report;
   }
   if (fastest != nullptr) draw_graph(kept, *fastest, problem.grid);
@@ -102,15 +102,15 @@ void expect_comparison_folder(const std::filesystem::path& folder) {
   }
 }
 
-void write_comparison(const std::filesystem::path& folder, const RunConfig& config, const KeptComparison& kept) {
+void write_comparison(const std::filesystem::path& folder, const train::RunConfig& config, const KeptComparison& kept) {
   DurableFolder writing(behind_links(std::filesystem::absolute(folder)));
-  write_durable(writing.path() / "config.toml", dump_toml(config));
+  write_durable(writing.path() / "config.toml", train::dump_toml(config));
   json views = json::array();
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
-    const ReportView& view = kept.views[i];
-    write_chrome_file(writing.path() / trace_name(i), view.recording);
+    const inspect::ReportView& view = kept.views[i];
+    inspect::write_chrome_file(writing.path() / trace_name(i), view.recording);
     json bounds = json::array();
-    for (const ReportBound& bound : view.bounds) bounds.push_back({{"name", bound.name}, {"ns", bound.ns}});
+    for (const inspect::ReportBound& bound : view.bounds) bounds.push_back({{"name", bound.name}, {"ns", bound.ns}});
     views.push_back({{"bounds", std::move(bounds)}, {"causes", kept.causes[i]}, {"policy", view.name}});
   }
   const json document = {{"comparison", kept.comparison}, {"format", kFormat},   {"graph_note", kept.graph_note},
@@ -126,24 +126,24 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
   const DocumentValue in = document.of_format("a comparison that weft keeps", kFormat, kVersion);
   KeptComparison kept;
   const DocumentValue comparison = in["comparison"];
-  policies_table(comparison);  // throws unless it can be read
+  inspect::policies_table(comparison);  // throws unless it can be read
   (void)comparison["title"].text();
   (void)comparison["costs"].text();
   kept.comparison = comparison.json();
   kept.graph_note = in["graph_note"].text();
   kept.graph_view = in["graph_view"].text();
   for (const DocumentValue& entry : in["views"].items()) {
-    ReportView view{.name = entry["policy"].text()};
+    inspect::ReportView view{.name = entry["policy"].text()};
     for (const DocumentValue& bound : entry["bounds"].items()) {
       view.bounds.push_back({bound["name"].text(), bound["ns"].number()});
     }
-    causes_table(entry["causes"], "");
+    inspect::causes_table(entry["causes"], "");
     kept.causes.push_back(entry["causes"].json());
     kept.views.push_back(std::move(view));
   }
   if (kept.views.empty()) in["views"].refuse("has no policy with a plan", "one at least");
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
-    Recording& recording = kept.views[i].recording = read_recording(folder / trace_name(i));
+    plan::Recording& recording = kept.views[i].recording = inspect::read_recording(folder / trace_name(i));
     if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
       throw UserError(fmt::format("{} holds no step", (folder / trace_name(i)).string()), "one step", kFix);
     }
@@ -152,12 +152,12 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
   return kept;
 }
 
-ReportPage comparison_page(KeptComparison kept) {
-  ReportPage page;
+inspect::ReportPage comparison_page(KeptComparison kept) {
+  inspect::ReportPage page;
   const Document comparison(kept.comparison, "the comparison", kFix);
   page.title = comparison.root()["title"].text();
   page.subtitle = fmt::format("policies compared; costs: {}", comparison.root()["costs"].text());
-  page.leading.push_back(policies_table(comparison.root()));
+  page.leading.push_back(inspect::policies_table(comparison.root()));
   page.timeline_note =
       kept.views.size() == 1 ? "One step of rank 0." : "One step of rank 0 under each policy, from the same moment on.";
   page.graph_svg = std::move(kept.graph_svg);
@@ -166,7 +166,8 @@ ReportPage comparison_page(KeptComparison kept) {
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const std::string& name = kept.views[i].name;
     const Document causes(kept.causes[i], "the causes", kFix);
-    for (ReportTable table : {exposed_table(kept.views[i].recording, name), causes_table(causes.root(), name)}) {
+    for (inspect::ReportTable table :
+         {inspect::exposed_table(kept.views[i].recording, name), inspect::causes_table(causes.root(), name)}) {
       if (kept.views.size() > 1) {
         table.title = fmt::format("{}: {}", name, table.title);
         table.folded = true;
@@ -178,4 +179,4 @@ ReportPage comparison_page(KeptComparison kept) {
   return page;
 }
 
-}  // namespace weft
+}  // namespace weft::study

@@ -10,11 +10,11 @@
 #include "study/comparison.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::study {
 
 struct KeptComparison {
   nlohmann::json comparison;  // as comparison_json() writes it
-  std::vector<ReportView> views;
+  std::vector<inspect::ReportView> views;
   std::vector<nlohmann::json> causes;  // by view, see causes_json()
   std::string graph_svg;               // of the fastest policy; "" if it can't be laid out
   std::string graph_note, graph_view;  // the view is the policy's
@@ -22,19 +22,19 @@ struct KeptComparison {
 
 /// The planned ones of `comparison`; `measured` are rank 0's steps by report, which count instead of simulated ones
 /// where they aren't empty. Explains each simulated step.
-KeptComparison keep_comparison(const PlanningProblem& problem, const Comparison& comparison,
-                               const std::vector<StepTrace>& measured);
+KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const Comparison& comparison,
+                               const std::vector<plan::StepTrace>& measured);
 
 /// A name without an ending, unless it is a device or a pipe; or a folder that exists.
 bool names_folder(const std::filesystem::path& path);
 
 /// Makes the folder, or replaces one that an earlier comparison left; expect_comparison_folder() refuses others.
-void write_comparison(const std::filesystem::path& folder, const RunConfig& config, const KeptComparison& kept);
+void write_comparison(const std::filesystem::path& folder, const train::RunConfig& config, const KeptComparison& kept);
 void expect_comparison_folder(const std::filesystem::path& folder);
 
 /// Throws UserError on a folder that write_comparison() didn't write.
 KeptComparison read_comparison(const std::filesystem::path& folder);
 
-ReportPage comparison_page(KeptComparison kept);
+inspect::ReportPage comparison_page(KeptComparison kept);
 
-}  // namespace weft
+}  // namespace weft::study

@@ -24,11 +24,11 @@
 #include "train/run/launch_run.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct CompareOptions {
-  RunConfig config;  // not yet resolved
+  train::RunConfig config;  // not yet resolved
   std::vector<std::string> policies = {"all"};
   bool measure = false, pareto = false, json = false, markdown = false, quiet = false;
   int measured_rounds = 20, profile_steps = 10;
@@ -37,14 +37,14 @@ struct CompareOptions {
 };
 
 /// "all" becomes every built-in policy, axonn with its switches one after the other.
-std::vector<NamedPolicy> policies_of(const CompareOptions& options) {
+std::vector<policy::NamedPolicy> policies_of(const CompareOptions& options) {
   std::vector<std::string> names;
   for (const std::string& name : options.policies) {
     if (name != "all") {
       names.push_back(name);
       continue;
     }
-    for (const std::string& built_in : policy_names()) {
+    for (const std::string& built_in : policy::policy_names()) {
       if (built_in == "axonn") {
         names.insert(names.end(),
                      {"axonn:oar=off,ors=off,oag=off", "axonn:oar=on,ors=off,oag=off", "axonn:oar=on,ors=on,oag=off"});
@@ -52,28 +52,29 @@ std::vector<NamedPolicy> policies_of(const CompareOptions& options) {
       names.push_back(built_in);
     }
   }
-  std::vector<NamedPolicy> policies;
-  for (const std::string& name : names) policies.push_back(named_policy(name, options.config.libraries));
+  std::vector<policy::NamedPolicy> policies;
+  for (const std::string& name : names) policies.push_back(policy::named_policy(name, options.config.libraries));
   return policies;
 }
 
-std::vector<PlanReport> reports_of(const PlanningProblem& problem, const std::vector<NamedPolicy>& policies,
-                                   StatusLine& line) {
-  std::vector<PlanReport> reports;
-  for (const NamedPolicy& policy : policies) {
+std::vector<simulate::PlanReport> reports_of(const simulate::PlanningProblem& problem,
+                                             const std::vector<policy::NamedPolicy>& policies, StatusLine& line) {
+  std::vector<simulate::PlanReport> reports;
+  for (const policy::NamedPolicy& policy : policies) {
     line.tell({fmt::format("[{}/{}] planning and simulating {}", reports.size() + 1, policies.size(), policy.name),
                std::ssize(reports), std::ssize(policies)});
-    reports.push_back(report_plan(problem, policy));
+    reports.push_back(simulate::report_plan(problem, policy));
   }
   return reports;
 }
 
 /// Policies under limits between the least and the greatest memory that any plan took.
-std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<PlanReport>& reports, StatusLine& line) {
+std::vector<study::LimitedPlan> front_of(simulate::PlanningProblem problem,
+                                         const std::vector<simulate::PlanReport>& reports, StatusLine& line) {
   constexpr int kLimits = 6;
-  std::vector<LimitedPlan> plans;
+  std::vector<study::LimitedPlan> plans;
   std::int64_t least = INT64_MAX, greatest = 0;
-  for (const PlanReport& r : reports) {
+  for (const simulate::PlanReport& r : reports) {
     if (!r.planned()) continue;
     plans.push_back({r.policy.name, 0, r.memory_bytes, r.step_ns()});
     least = std::min(least, r.plan->scratch_bytes);
@@ -82,53 +83,54 @@ std::vector<LimitedPlan> front_of(PlanningProblem problem, const std::vector<Pla
   for (int i = 0; i <= kLimits && greatest > least; ++i) {
     problem.options.memory_limit = least + (greatest - least) * i / kLimits;
     line.tell({fmt::format("planning for {} MiB of scratch", problem.options.memory_limit >> 20), i, kLimits + 1});
-    for (const PlanReport& r : reports) {
+    for (const simulate::PlanReport& r : reports) {
       if (!r.planned()) continue;
-      const PlanReport limited = report_plan(problem, r.policy);
+      const simulate::PlanReport limited = simulate::report_plan(problem, r.policy);
       if (!limited.planned() || limited.plan->scratch_bytes > problem.options.memory_limit) continue;
       plans.push_back({r.policy.name, problem.options.memory_limit, limited.memory_bytes, limited.step_ns()});
     }
   }
-  return pareto_front(std::move(plans));
+  return study::pareto_front(std::move(plans));
 }
 
 /// By report; empty without noise.
-std::vector<Robustness> disturbed(const PlanningProblem& problem, const std::vector<PlanReport>& reports, double noise,
-                                  StatusLine& line) {
-  std::vector<Robustness> all;
+std::vector<simulate::Robustness> disturbed(const simulate::PlanningProblem& problem,
+                                            const std::vector<simulate::PlanReport>& reports, double noise,
+                                            StatusLine& line) {
+  std::vector<simulate::Robustness> all;
   if (noise <= 0) return all;
-  for (const PlanReport& r : reports) {
+  for (const simulate::PlanReport& r : reports) {
     line.tell({fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy.name), std::ssize(all),
                std::ssize(reports)});
-    all.push_back(r.planned() ? robustness_of(r, problem, {.noise = noise}) : Robustness{});
+    all.push_back(r.planned() ? simulate::robustness_of(r, problem, {.noise = noise}) : simulate::Robustness{});
   }
   return all;
 }
 
-std::string title_of(const RunConfig& config, const PlanningProblem& problem) {
+std::string title_of(const train::RunConfig& config, const simulate::PlanningProblem& problem) {
   return fmt::format("{}, {} ranks ({}), {} sequences of {} tokens a step, on {}", config.model.name,
-                     config.grid.ranks(), to_string(config.grid), config.global_batch, config.seq_len,
+                     config.grid.ranks(), graph::to_string(config.grid), config.global_batch, config.seq_len,
                      problem.machine.name);
 }
 
 void expect_output(const std::string& output) {
   if (output.empty()) return;
-  if (names_folder(output)) {
-    expect_comparison_folder(output);
+  if (study::names_folder(output)) {
+    study::expect_comparison_folder(output);
   } else {
     expect_writable(output);
   }
 }
 
 /// `measured`: rank 0's last steps by report, or empty.
-void print(const CompareOptions& options, const RunConfig& config, const PlanningProblem& problem,
-           const Comparison& comparison, const std::vector<StepTrace>& measured) {
-  const TableStyle style = options.markdown ? TableStyle::markdown : TableStyle::terminal;
+void print(const CompareOptions& options, const train::RunConfig& config, const simulate::PlanningProblem& problem,
+           const study::Comparison& comparison, const std::vector<plan::StepTrace>& measured) {
+  const study::TableStyle style = options.markdown ? study::TableStyle::markdown : study::TableStyle::terminal;
   const std::string text =
-      options.json ? comparison_json(comparison).dump(1) + "\n" : comparison_text(comparison, style);
-  const bool folder = !options.output.empty() && names_folder(options.output);
+      options.json ? study::comparison_json(comparison).dump(1) + "\n" : study::comparison_text(comparison, style);
+  const bool folder = !options.output.empty() && study::names_folder(options.output);
   if (folder) {
-    write_comparison(options.output, config, keep_comparison(problem, comparison, measured));
+    study::write_comparison(options.output, config, study::keep_comparison(problem, comparison, measured));
   } else if (!options.output.empty()) {
     write_durable(options.output, text, Named::by_person);
   }
@@ -137,12 +139,12 @@ void print(const CompareOptions& options, const RunConfig& config, const Plannin
 
 int simulate_only(const CompareOptions& options) {
   expect_output(options.output);
-  const std::vector<NamedPolicy> policies = policies_of(options);
-  const ResolvedRun run = resolve(options.config, 0);
-  const RunConfig& config = run.config;
-  const PlanningProblem problem = planning_problem(run);
+  const std::vector<policy::NamedPolicy> policies = policies_of(options);
+  const train::ResolvedRun run = train::resolve(options.config, 0);
+  const train::RunConfig& config = run.config;
+  const simulate::PlanningProblem problem = train::planning_problem(run);
   const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
-  Comparison comparison;
+  study::Comparison comparison;
   comparison.title = title_of(config, problem);
   comparison.source = problem.options.cost_model->source();
   comparison.reports = reports_of(problem, policies, *line);
@@ -154,17 +156,18 @@ int simulate_only(const CompareOptions& options) {
 
 /// Steps of all policies in turn, so that what disturbs one disturbs the others too; and between them the steps of
 /// `samples`, if not null, under the benchmark's last policy.
-std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector<std::size_t>& which,
-                                   std::size_t reports, int rounds, SerialSamples* samples, StatusLine& line) {
-  std::vector<MeasuredSteps> measured(reports);
+std::vector<study::MeasuredSteps> measure(train::PolicyBenchmark& benchmark, const std::vector<std::size_t>& which,
+                                          std::size_t reports, int rounds, train::SerialSamples* samples,
+                                          StatusLine& line) {
+  std::vector<study::MeasuredSteps> measured(reports);
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     line.tell({fmt::format("round {} of {}", round + 1, rounds), round + 1, rounds});
     if (samples != nullptr) round < 0 ? benchmark.run(which.size()) : samples->run(benchmark, which.size());
     for (std::size_t i = 0; i < which.size(); ++i) {
       const double ns = benchmark.run(i);
       if (round < 0) continue;
-      MeasuredSteps& steps = measured[which[i]];
-      const OverlapSummary overlap = summarize(benchmark.plan(i), benchmark.last_trace(i));
+      study::MeasuredSteps& steps = measured[which[i]];
+      const plan::OverlapSummary overlap = plan::summarize(benchmark.plan(i), benchmark.last_trace(i));
       steps.ns.push_back(ns);
       steps.exposed_ns += static_cast<double>(overlap.exposed) / rounds;
       steps.communication_ns += static_cast<double>(overlap.communication) / rounds;
@@ -174,23 +177,23 @@ std::vector<MeasuredSteps> measure(PolicyBenchmark& benchmark, const std::vector
 }
 
 int simulate_and_measure(const CompareOptions& options) {
-  const std::vector<NamedPolicy> policies = policies_of(options);
-  return run_on_ranks(options.config, [&](World& world, const ResolvedRun& resolved) {
-    ResolvedRun run = resolved;  // with the costs that are known by then
-    const RunConfig& config = run.config;
+  const std::vector<policy::NamedPolicy> policies = policies_of(options);
+  return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& resolved) {
+    train::ResolvedRun run = resolved;  // with the costs that are known by then
+    const train::RunConfig& config = run.config;
     if (world.rank() == 0) expect_output(options.output);
     StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
     const bool given = run.profile != nullptr;
     if (!given) {
-      run.profile = std::make_shared<const Profile>(
-          measure_profile(world, resolved, options.profile_steps, 9, [&](const Status& status) { line.tell(status); }));
+      run.profile = std::make_shared<const cost::Profile>(train::measure_profile(
+          world, resolved, options.profile_steps, 9, [&](const Status& status) { line.tell(status); }));
     }
-    PlanningProblem problem = planning_problem(run);
-    Comparison comparison;
+    simulate::PlanningProblem problem = train::planning_problem(run);
+    study::Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
     if (world.rank() == 0) comparison.reports = reports_of(problem, policies, line);
-    std::vector<NamedPolicy> planned;
+    std::vector<policy::NamedPolicy> planned;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const bool ours = world.rank() == 0 && comparison.reports[i].planned();
@@ -198,24 +201,24 @@ int simulate_and_measure(const CompareOptions& options) {
       planned.push_back(policies[i]);
       which.push_back(i);
     }
-    if (!given) planned.push_back(named_policy("serial"));
-    PolicyBenchmark benchmark(world, run, planned, problem.options);
+    if (!given) planned.push_back(policy::named_policy("serial"));
+    train::PolicyBenchmark benchmark(world, run, planned, problem.options);
     // A machine's speed drifts by more than simulations err: policies are planned with the profile, and judged by costs
     // that were measured in the same minutes as they.
-    SerialSamples samples(world);
+    train::SerialSamples samples(world);
     comparison.measured =
         measure(benchmark, which, policies.size(), options.measured_rounds, given ? nullptr : &samples, line);
     if (!given) {
-      Profile profile = *run.profile;
+      cost::Profile profile = *run.profile;
       samples.write(benchmark.plan(which.size()), profile);
-      run.profile = std::make_shared<const Profile>(std::move(profile));
-      problem = planning_problem(run);
-      for (PlanReport& report : comparison.reports) {
-        if (report.planned()) simulate_again(report, problem);
+      run.profile = std::make_shared<const cost::Profile>(std::move(profile));
+      problem = train::planning_problem(run);
+      for (simulate::PlanReport& report : comparison.reports) {
+        if (report.planned()) simulate::simulate_again(report, problem);
       }
     }
     comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
-    std::vector<StepTrace> steps(policies.size());
+    std::vector<plan::StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);
     if (world.rank() == 0) print(options, config, problem, comparison, steps);
     world.barrier();
@@ -269,9 +272,9 @@ Command add_compare(CLI::App& root) {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     for (const std::string& name : options->policies) options->config.libraries.trust(name);
-    leave_out_library(options->config);
+    train::leave_out_library(options->config);
     return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -10,7 +10,7 @@
 #include "runtime/plan/plan_difference.h"
 #include "tools/commands.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct DiffOptions {
@@ -20,7 +20,8 @@ struct DiffOptions {
 
 int compare(const DiffOptions& options) {
   const std::size_t most = options.most == 0 ? std::numeric_limits<std::size_t>::max() : options.most;
-  const std::string text = describe_difference(read_plan_file(options.first), read_plan_file(options.second), most);
+  const std::string text =
+      plan::describe_difference(plan::read_plan_file(options.first), plan::read_plan_file(options.second), most);
   say("{}", text.empty() ? "the plans are the same\n" : text);
   return 0;
 }
@@ -39,4 +40,4 @@ Command add_diff(CLI::App& root) {
   return [options] { return compare(*options); };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

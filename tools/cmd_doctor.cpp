@@ -11,7 +11,7 @@
 #include "tools/machine_checks.h"
 #include "tools/version.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 void print_text(const std::vector<MachineCheck>& checks, bool ok) {
@@ -62,4 +62,4 @@ Command add_doctor(CLI::App& root) {
   return [json] { return doctor(*json); };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -31,14 +31,14 @@
 #include "train/step/training_state.h"
 #include "train/stop_signals.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 constexpr int kNoLoss = 3;  // the exit code of a fault at run time
 
 struct EvalOptions {
-  std::string from;                // a run or checkpoint folder, or a folder of Hugging Face
-  std::vector<Setting> overrides;  // of the run's own configuration
+  std::string from;                       // a run or checkpoint folder, or a folder of Hugging Face
+  std::vector<train::Setting> overrides;  // of the run's own configuration
   bool json = false;
 };
 
@@ -46,10 +46,10 @@ struct EvalOptions {
 constexpr std::int64_t kWindow = 1024;
 
 // The run's own configuration, freed of what its ranks and machine decided, with the options on top.
-RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
-  RunConfig config;
+train::RunConfig config_of(const train::SavedModel& saved, const EvalOptions& options) {
+  train::RunConfig config;
   if (saved.checkpoint) {
-    load_toml_text(config, saved.checkpoint->config_toml, "the checkpoint's configuration", options.overrides);
+    train::load_toml_text(config, saved.checkpoint->config_toml, "the checkpoint's configuration", options.overrides);
   } else {
     config.seq_len = std::min(saved.model.context, kWindow);
     config.dtype = saved.dtype;
@@ -57,50 +57,53 @@ RunConfig config_of(const SavedModel& saved, const EvalOptions& options) {
   config.model = saved.model;
   config.model_name = config.model.name;
   config.ranks = 0;
-  config.grid = Grid{};
+  config.grid = graph::Grid{};
   config.zero1 = false;
   config.threads = 0;
   config.resume.clear();
   config.init_from.clear();
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
   config.bf16_products.reset();
-  apply_settings(config, options.overrides);
+  train::apply_settings(config, options.overrides);
   // No policy changes a number, so a run that was ordered by somebody's code is evaluated without running that code.
-  leave_out_library(config);
+  train::leave_out_library(config);
   return config;
 }
 
 int evaluate_model(const EvalOptions& options) {
-  const SavedModel saved = read_saved_model(options.from);
-  const auto fit_batch = [](RunConfig& config, std::int64_t ranks) {
+  const train::SavedModel saved = train::read_saved_model(options.from);
+  const auto fit_batch = [](train::RunConfig& config, std::int64_t ranks) {
     const std::int64_t sharers = std::max<std::int64_t>(1, ranks / (config.grid.x * config.grid.y));
     config.global_batch = std::max<std::int64_t>(1, config.micro_batch) * sharers;
   };
-  const auto body = [&](World& world, const ResolvedRun& resolved) {
-    const ResolvedRun run = with_bf16(resolved, bf16_of_run(world, resolved.config, checkpoint_of(saved)));
-    const RunConfig& config = run.config;
-    const TokenSource source =
-        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype,
-                           /*held_out_only=*/true});
-    expect_same_facts(world, facts_of(source));
-    const ReadShare share = agree_on_weights(world, saved.path);
-    const Coordinates at = coordinates_of(config.grid, world.rank());
-    const EvalBatches batches(source.held_out(), config.seq_len, share_of(config, at), config.eval_sequences);
-    const auto tuned = gemm_tuning_of_run(world, run.gemm_tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
-    Program program(world, {{"eval", lower_eval(config.model, step_config(config))}},
-                    {.policy = run.policy.policy,
-                     .policy_options = policy_options(run),
-                     .rewrites = chosen_rewrites(run),
-                     .grid = config.grid,
-                     .threads = static_cast<int>(config.threads),
-                     .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
-    const std::vector<ParameterSpec> specs = model_parameters(config.model);
-    const auto shards = shard_parameters(config.model, specs, config.grid, at);
-    load_parameters(saved.path, config.model, weights_of(program.state(), shards, config.dtype), share);
-    set_coordinates(program.state(), config.grid, at);
-    const StopSignals signals;
-    const Evaluation result = evaluate(program, batches, [] {
-      return StopReasons{StopSignals::received() != 0, false};
+  const auto body = [&](comm::World& world, const train::ResolvedRun& resolved) {
+    const train::ResolvedRun run =
+        train::with_bf16(resolved, train::bf16_of_run(world, resolved.config, train::checkpoint_of(saved)));
+    const train::RunConfig& config = run.config;
+    const train::TokenSource source =
+        train::TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype,
+                                  /*held_out_only=*/true});
+    comm::expect_same_facts(world, train::facts_of(source));
+    const train::ReadShare share = train::agree_on_weights(world, saved.path);
+    const graph::Coordinates at = graph::coordinates_of(config.grid, world.rank());
+    const train::EvalBatches batches(source.held_out(), config.seq_len, train::share_of(config, at),
+                                     config.eval_sequences);
+    const auto tuned =
+        train::gemm_tuning_of_run(world, run.gemm_tuning, train::checkpoint_of(saved), train::StoredTuning::if_it_fits);
+    execute::Program program(world, {{"eval", ops::lower_eval(config.model, train::step_config(config))}},
+                             {.policy = run.policy.policy,
+                              .policy_options = train::policy_options(run),
+                              .rewrites = train::chosen_rewrites(run),
+                              .grid = config.grid,
+                              .threads = static_cast<int>(config.threads),
+                              .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
+    const std::vector<ops::ParameterSpec> specs = ops::model_parameters(config.model);
+    const auto shards = ops::shard_parameters(config.model, specs, config.grid, at);
+    train::load_parameters(saved.path, config.model, train::weights_of(program.state(), shards, config.dtype), share);
+    train::set_coordinates(program.state(), config.grid, at);
+    const train::StopSignals signals;
+    const train::Evaluation result = train::evaluate(program, batches, [] {
+      return train::StopReasons{train::StopSignals::received() != 0, false};
     });
     if (!result.complete) {
       if (world.rank() == 0) {
@@ -116,12 +119,13 @@ int evaluate_model(const EvalOptions& options) {
       if (saved.checkpoint) json["step"] = saved.checkpoint->step;
       say("{}\n", json.dump());
     } else {
-      say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n", name_of(saved),
-          result.loss, result.targets, config.seq_len, std::exp(result.loss), to_string(config.dtype));
+      say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
+          train::name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),
+          to_string(config.dtype));
     }
     return 0;
   };
-  return run_on_ranks(config_of(saved, options), body, fit_batch);
+  return train::run_on_ranks(config_of(saved, options), body, fit_batch);
 }
 
 }  // namespace
@@ -134,7 +138,7 @@ Command add_eval(CLI::App& root) {
       ->type_name("FOLDER")
       ->required();
   app->add_flag("--json", options->json, "print the result as one JSON object");
-  for (const ConfigKey& key : config_keys()) {
+  for (const train::ConfigKey& key : train::config_keys()) {
     constexpr std::array<std::string_view, 12> kTaken{"data",  "val-data", "data-dtype",  "ranks",
                                                       "grid",  "threads",  "micro-batch", "eval-sequences",
                                                       "dtype", "seq-len",  "gemm-tuning", "bf16-products"};
@@ -149,4 +153,4 @@ Command add_eval(CLI::App& root) {
   return [options] { return evaluate_model(*options); };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -16,12 +16,12 @@
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct ExplainCommand {
-  RunConfig config;  // not yet resolved
-  ExplainOptions options;
+  train::RunConfig config;  // not yet resolved
+  simulate::ExplainOptions options;
   bool json = false;
 };
 
@@ -38,44 +38,46 @@ struct Halved {
   double gain_ns = 0;
 };
 
-std::string gain_text(const Remedy& remedy) {
+std::string gain_text(const simulate::Remedy& remedy) {
   return remedy.gain_ns > 0 ? fmt::format("  {:+.3f} ms  {}\n", -ms(remedy.gain_ns), remedy.what)
                             : fmt::format("  no gain   {}\n", remedy.what);
 }
 
-std::string paragraph(const Graph& graph, const Explanation& explanation, const ExposureGroup& group) {
-  const ExposedCollective& worst = explanation.collectives[group.members.front()];
-  const Task& task = graph.task(worst.task);
-  const std::string kind = fmt::format("{} on {}", kind_name(task.operation), to_string(*channel_of(task.operation)));
+std::string paragraph(const graph::Graph& graph, const simulate::Explanation& explanation,
+                      const simulate::ExposureGroup& group) {
+  const simulate::ExposedCollective& worst = explanation.collectives[group.members.front()];
+  const graph::Task& task = graph.task(worst.task);
+  const std::string kind =
+      fmt::format("{} on {}", graph::kind_name(task.operation), graph::to_string(*graph::channel_of(task.operation)));
   std::string text;
   if (group.members.size() == 1) {
     text = fmt::format("\n{} ({}, {:.3f} ms): {:.3f} ms exposed\n  {}: {}\n", group.name, kind, ms(worst.duration_ns),
-                       ms(worst.exposed_ns), to_string(worst.cause), worst.because);
+                       ms(worst.exposed_ns), simulate::to_string(worst.cause), worst.because);
   } else {
     text = fmt::format("\n{} ({}, ×{}): {:.3f} ms exposed\n  {}: the worst, {} ({:.3f} of {:.3f} ms): {}\n", group.name,
-                       kind, group.members.size(), ms(group.exposed_ns), to_string(worst.cause), task.name,
+                       kind, group.members.size(), ms(group.exposed_ns), simulate::to_string(worst.cause), task.name,
                        ms(worst.exposed_ns), ms(worst.duration_ns), worst.because);
   }
-  for (const Remedy& remedy : worst.remedies) text += gain_text(remedy);
+  for (const simulate::Remedy& remedy : worst.remedies) text += gain_text(remedy);
   return text;
 }
 
 /// By phase, and in it by kind of task, the longest first.
-std::string path_text(const std::vector<PathPiece>& path) {
+std::string path_text(const std::vector<simulate::PathPiece>& path) {
   std::string text;
-  for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
-    std::vector<PathPiece> kinds;
+  for (const graph::Phase phase : {graph::Phase::forward, graph::Phase::backward, graph::Phase::update}) {
+    std::vector<simulate::PathPiece> kinds;
     double sum = 0;
-    for (const PathPiece& piece : path) {
+    for (const simulate::PathPiece& piece : path) {
       if (piece.phase != phase) continue;
-      auto known = std::ranges::find(kinds, piece.kind, &PathPiece::kind);
+      auto known = std::ranges::find(kinds, piece.kind, &simulate::PathPiece::kind);
       if (known == kinds.end()) known = kinds.insert(kinds.end(), {piece.kind, phase, piece.first, "", 0, 0});
       known->tasks += piece.tasks;
       known->ns += piece.ns;
       sum += piece.ns;
     }
-    std::ranges::stable_sort(kinds, std::greater{}, &PathPiece::ns);
-    if (!kinds.empty()) text += fmt::format("  {:<8} {:>10.3f} ms:", to_string(phase), ms(sum));
+    std::ranges::stable_sort(kinds, std::greater{}, &simulate::PathPiece::ns);
+    if (!kinds.empty()) text += fmt::format("  {:<8} {:>10.3f} ms:", graph::to_string(phase), ms(sum));
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       text += fmt::format("{} {:.3f} in {} {}", i == 0 ? "" : ",", ms(kinds[i].ns), kinds[i].tasks, kinds[i].kind);
     }
@@ -84,7 +86,8 @@ std::string path_text(const std::vector<PathPiece>& path) {
   return text;
 }
 
-std::string text_of(const PlanReport& report, const Explanation& explanation, const std::optional<Halved>& halved) {
+std::string text_of(const simulate::PlanReport& report, const simulate::Explanation& explanation,
+                    const std::optional<Halved>& halved) {
   std::string text = fmt::format(
       "Policy {}: a step takes {:.3f} ms, {:.1f} % above the bound of {:.3f} ms. Of {:.3f} ms of communication {:.3f} "
       "ms are exposed, in {} collectives.\n",
@@ -104,7 +107,7 @@ std::string text_of(const PlanReport& report, const Explanation& explanation, co
   text += path_text(explanation.path);
   if (!explanation.rewrites.empty()) {
     text += "\nRewrites of the whole graph under this policy, which change no bit:\n";
-    for (const Remedy& rewrite : explanation.rewrites) {
+    for (const simulate::Remedy& rewrite : explanation.rewrites) {
       text += gain_text({fmt::format("--rewrites \"{}\"", rewrite.what), rewrite.gain_ns});
     }
   }
@@ -115,35 +118,36 @@ std::string text_of(const PlanReport& report, const Explanation& explanation, co
   return text;
 }
 
-nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& explanation,
+nlohmann::ordered_json json_of(const simulate::PlanReport& report, const simulate::Explanation& explanation,
                                const std::optional<Halved>& halved) {
   using nlohmann::ordered_json;
-  const auto remedies = [](const std::vector<Remedy>& list) {
+  const auto remedies = [](const std::vector<simulate::Remedy>& list) {
     ordered_json json = ordered_json::array();
-    for (const Remedy& remedy : list) json.push_back({{"what", remedy.what}, {"gain_ms", ms(remedy.gain_ns)}});
+    for (const simulate::Remedy& remedy : list)
+      json.push_back({{"what", remedy.what}, {"gain_ms", ms(remedy.gain_ns)}});
     return json;
   };
   ordered_json json = {
       {"policy", report.policy.name},         {"step_ms", ms(report.step_ns())},
       {"bound_ms", ms(report.bounds.best())}, {"exposed_ms", ms(static_cast<double>(report.overlap.exposed))},
       {"collectives", ordered_json::array()}, {"path", ordered_json::array()}};
-  for (const ExposedCollective& exposed : explanation.collectives) {
-    const Task& task = report.plan->graph->task(exposed.task);
+  for (const simulate::ExposedCollective& exposed : explanation.collectives) {
+    const graph::Task& task = report.plan->graph->task(exposed.task);
     json["collectives"].push_back({{"name", task.name},
-                                   {"kind", kind_name(task.operation)},
-                                   {"channel", to_string(*channel_of(task.operation))},
+                                   {"kind", graph::kind_name(task.operation)},
+                                   {"channel", graph::to_string(*graph::channel_of(task.operation))},
                                    {"exposed_ms", ms(exposed.exposed_ns)},
                                    {"duration_ms", ms(exposed.duration_ns)},
                                    {"alone_ms", ms(exposed.alone_ns)},
                                    {"ready_ms", ms(exposed.ready_ns)},
                                    {"begin_ms", ms(exposed.begin_ns)},
-                                   {"cause", to_string(exposed.cause)},
+                                   {"cause", simulate::to_string(exposed.cause)},
                                    {"because", exposed.because},
                                    {"remedies", remedies(exposed.remedies)}});
   }
-  for (const PathPiece& piece : explanation.path) {
+  for (const simulate::PathPiece& piece : explanation.path) {
     json["path"].push_back({{"kind", piece.kind},
-                            {"phase", to_string(piece.phase)},
+                            {"phase", graph::to_string(piece.phase)},
                             {"tasks", piece.tasks},
                             {"first", piece.first},
                             {"last", piece.last},
@@ -154,20 +158,20 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Explanation& expl
   return json;
 }
 
-std::optional<Halved> halve(ResolvedRun run, const PlanReport& report) {
+std::optional<Halved> halve(train::ResolvedRun run, const simulate::PlanReport& report) {
   if (run.config.micro_batch % 2 != 0) return std::nullopt;
   run.config.micro_batch /= 2;
-  const PlanReport other = report_plan(planning_problem(run), run.policy);
+  const simulate::PlanReport other = simulate::report_plan(train::planning_problem(run), run.policy);
   if (!other.planned()) return std::nullopt;
   return Halved{run.config.micro_batch, report.step_ns() - other.step_ns()};
 }
 
 int explain_step(const ExplainCommand& command) {
-  const ResolvedRun run = resolve(command.config, 0);
-  const PlanningProblem problem = planning_problem(run);
-  const PlanReport report = report_plan(problem, run.policy);
+  const train::ResolvedRun run = train::resolve(command.config, 0);
+  const simulate::PlanningProblem problem = train::planning_problem(run);
+  const simulate::PlanReport report = simulate::report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  const Explanation explanation = explain(problem, report, command.options);
+  const simulate::Explanation explanation = simulate::explain(problem, report, command.options);
   const std::optional<Halved> halved = command.options.only.empty() ? halve(run, report) : std::nullopt;
   if (command.json) {
     say("{}\n", json_of(report, explanation, halved).dump());
@@ -202,4 +206,4 @@ Command add_explain(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -33,7 +33,7 @@
 #include "train/config/saved_model.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,7 +43,7 @@ struct ExportOptions {
   std::string output;
   std::string format = "hf";
   std::int64_t ranks_written = 0;
-  std::vector<Setting> overrides;  // of the configuration: its policy
+  std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
 
 /// All that `fill` writes, into a folder that is new or holds other files; or nothing.
@@ -79,26 +79,26 @@ void expect_no_model(const fs::path& folder) {
 
 int export_model(const ExportOptions& options) {
   const fs::path folder = options.output;
-  const SavedModel model = read_saved_model(options.from);
-  const std::vector<ParameterSpec> specs = model_parameters(model.model);
+  const train::SavedModel model = train::read_saved_model(options.from);
+  const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model.model);
   std::vector<Buffer> arrays;
-  std::vector<MutableParameterState> loaded;
-  std::vector<ParameterState> saved;
-  for (const ParameterSpec& spec : specs) {
+  std::vector<train::MutableParameterState> loaded;
+  std::vector<train::ParameterState> saved;
+  for (const ops::ParameterSpec& spec : specs) {
     arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(model.dtype)));
     loaded.push_back({&spec, model.dtype, arrays.back().data()});
     saved.push_back({&spec, model.dtype, arrays.back().data()});
   }
-  const std::vector<std::uint64_t> sizes = {safetensors_bytes(weight_tensors(saved))};
+  const std::vector<std::uint64_t> sizes = {train::safetensors_bytes(train::weight_tensors(saved))};
   if (const SpaceCheck space = check_space(folder, sizes); !space.fits()) {
     throw UserError("the model " + space.text(), "room for it", "-o on another disk, or free some space");
   }
   expect_no_model(folder);
-  load_parameters(model.path, model.model, loaded);
+  train::load_parameters(model.path, model.model, loaded);
   std::map<std::string, FileSummary> files;
-  write_folder(folder, [&](const fs::path& temporary) { files = save_weights(temporary, model.model, saved); });
+  write_folder(folder, [&](const fs::path& temporary) { files = train::save_weights(temporary, model.model, saved); });
   say("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
-      human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), name_of(model),
+      human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), train::name_of(model),
       human_bytes(files.at("model.safetensors").bytes));
   return 0;
 }
@@ -109,11 +109,11 @@ int export_chakra(const ExportOptions& options) {
   const fs::path folder = options.output;
   std::error_code error;
   const fs::path from = options.from, file = fs::is_directory(from, error) ? from / "config.toml" : from;
-  RunConfig config;
-  load_toml(config, file.string());
-  apply_command_line(config, options.overrides);
-  const ResolvedRun run = resolve(std::move(config), 0);
-  const Grid& grid = run.config.grid;
+  train::RunConfig config;
+  train::load_toml(config, file.string());
+  train::apply_command_line(config, options.overrides);
+  const train::ResolvedRun run = train::resolve(std::move(config), 0);
+  const graph::Grid& grid = run.config.grid;
   const std::int64_t ranks = grid.ranks();
   if (options.ranks_written == 0 && ranks > kMostFiles) {
     throw UserError(fmt::format("{} ranks: as many files", ranks), fmt::format("at most {} of them", kMostFiles),
@@ -122,10 +122,10 @@ int export_chakra(const ExportOptions& options) {
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
     throw UserError(in_quotes(folder) + " exists and is no empty folder", "a new folder", "-o with another name");
   }
-  const PlanningProblem problem = planning_problem(run);
-  const PlanReport report = report_plan(problem, run.policy);
+  const simulate::PlanningProblem problem = train::planning_problem(run);
+  const simulate::PlanReport report = simulate::report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  const ChakraTraces traces(*report.plan, grid, report.costs.ns);
+  const inspect::ChakraTraces traces(*report.plan, grid, report.costs.ns);
   const std::int64_t written = options.ranks_written == 0 ? ranks : std::min(ranks, options.ranks_written);
   write_folder(folder, [&](const fs::path& temporary) {
     for (std::int64_t rank = 0; rank < written; ++rank) {
@@ -173,4 +173,4 @@ Command add_export(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

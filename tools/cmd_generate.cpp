@@ -30,7 +30,7 @@
 #include "train/step/step_config.h"
 #include "train/step/training_state.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct GenerateOptions {
@@ -70,7 +70,7 @@ class ModelText {
   PrintableStream stream_;
 };
 
-std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ModelConfig& model) {
+std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ops::ModelConfig& model) {
   if (!options.prompt.empty()) {
     throw UserError("--prompt and --prompt-ids", "one of them: a text, or the ids of its tokens", "leave one out");
   }
@@ -82,53 +82,56 @@ std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const Mode
   return options.prompt_ids;
 }
 
-std::vector<std::int32_t> encoded_prompt(const GenerateOptions& options, const SavedModel& saved) {
-  if (saved.model.vocab != ByteTokenizer::kVocabulary) {
-    throw UserError(
-        fmt::format("{} has a vocabulary of {} tokens", in_quotes(saved.path), saved.model.vocab),
-        fmt::format("a vocabulary of bytes ({}), since no other tokenizer is implemented", ByteTokenizer::kVocabulary),
-        "give the ids of the prompt's tokens: --prompt-ids 464,3290");
+std::vector<std::int32_t> encoded_prompt(const GenerateOptions& options, const train::SavedModel& saved) {
+  if (saved.model.vocab != train::ByteTokenizer::kVocabulary) {
+    throw UserError(fmt::format("{} has a vocabulary of {} tokens", in_quotes(saved.path), saved.model.vocab),
+                    fmt::format("a vocabulary of bytes ({}), since no other tokenizer is implemented",
+                                train::ByteTokenizer::kVocabulary),
+                    "give the ids of the prompt's tokens: --prompt-ids 464,3290");
   }
-  std::vector<std::int32_t> prompt = ByteTokenizer().encode(options.prompt);
-  if (prompt.empty()) prompt.push_back(ByteTokenizer::kEndOfText);  // stands before every text
+  std::vector<std::int32_t> prompt = train::ByteTokenizer().encode(options.prompt);
+  if (prompt.empty()) prompt.push_back(train::ByteTokenizer::kEndOfText);  // stands before every text
   return prompt;
 }
 
 int generate(const GenerateOptions& options) {
-  const SavedModel saved = read_saved_model(options.from);
-  ModelConfig model = saved.model;
-  const ByteTokenizer tokenizer;
+  const train::SavedModel saved = train::read_saved_model(options.from);
+  ops::ModelConfig model = saved.model;
+  const train::ByteTokenizer tokenizer;
   const bool ids = !options.prompt_ids.empty();
   const std::vector<std::int32_t> prompt = ids ? checked_ids(options, model) : encoded_prompt(options, saved);
-  Sampler sampler({options.temperature, options.top_k, options.top_p, options.seed});
+  train::Sampler sampler({options.temperature, options.top_k, options.top_p, options.seed});
   const auto prompt_size = static_cast<std::int64_t>(prompt.size());
   if (prompt_size > model.context) {
     throw UserError(fmt::format("a prompt of {} {}", prompt_size, ids ? "tokens" : "bytes"),
                     fmt::format("at most {}, the model's context", model.context), "shorten the prompt");
   }
-  model = with_short_context(model, prompt_size + options.max_tokens);
-  const std::int64_t prefill = prefill_length(prompt_size, options.max_tokens, model.context);
+  model = train::with_short_context(model, prompt_size + options.max_tokens);
+  const std::int64_t prefill = train::prefill_length(prompt_size, options.max_tokens, model.context);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads)
                                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 
-  RunConfig config;
+  train::RunConfig config;
   config.dtype = saved.dtype;
-  const TuningSetting tuning = tuning_setting(options.gemm_tuning);
-  return run_ranks(1, [&](World& world) {
-    if (const auto bf16 = bf16_of_run(world, config, checkpoint_of(saved))) config.bf16_products = bf16->unit;
-    const auto tuned = gemm_tuning_of_run(world, tuning, checkpoint_of(saved), StoredTuning::if_it_fits);
-    Program program(world, generation_graphs(model, saved.dtype, prefill),
-                    {.threads = threads, .gemm_tuning = table_of(tuned, bf16_unit_of(config))});
-    const std::vector<ParameterSpec> specs = model_parameters(model);
-    const auto shards = shard_parameters(model, specs, {}, {});
-    load_parameters(saved.path, model, weights_of(program.state(), shards, saved.dtype));
-    Generator generator(program, model, prefill);
+  const train::TuningSetting tuning = train::tuning_setting(options.gemm_tuning);
+  return comm::run_ranks(1, [&](comm::World& world) {
+    if (const auto bf16 = train::bf16_of_run(world, config, train::checkpoint_of(saved)))
+      config.bf16_products = bf16->unit;
+    const auto tuned =
+        train::gemm_tuning_of_run(world, tuning, train::checkpoint_of(saved), train::StoredTuning::if_it_fits);
+    execute::Program program(
+        world, train::generation_graphs(model, saved.dtype, prefill),
+        {.threads = threads, .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
+    const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model);
+    const auto shards = ops::shard_parameters(model, specs, {}, {});
+    train::load_parameters(saved.path, model, train::weights_of(program.state(), shards, saved.dtype));
+    train::Generator generator(program, model, prefill);
     std::vector<std::int32_t> made;
     const auto begin = std::chrono::steady_clock::now();
     ModelText out;
     if (!options.json) out.write(ids ? fmt::format("{}", fmt::join(prompt, " ")) : options.prompt);
     generator.generate(prompt, options.max_tokens, sampler, [&](std::int32_t token) {
-      if (!ids && token == ByteTokenizer::kEndOfText) return false;
+      if (!ids && token == train::ByteTokenizer::kEndOfText) return false;
       made.push_back(token);
       if (!options.json) out.write(ids ? fmt::format(" {}", token) : std::string(1, static_cast<char>(token)));
       return true;
@@ -203,4 +206,4 @@ Command add_generate(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -25,11 +25,11 @@
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct GraphOptions {
-  RunConfig config;  // not yet resolved
+  train::RunConfig config;  // not yet resolved
   std::string output = "graph.svg";
   std::string format;  // dot, svg, png, html or json
   std::string kind = "train";
@@ -58,38 +58,39 @@ std::string output_format(const std::string& given, const std::string& output) {
                   "--format svg, or another ending");
 }
 
-PlanReport report_of(const ResolvedRun& run, const std::string& kind) {
-  const RunConfig& config = run.config;
-  PlanningProblem problem = planning_problem(run);
-  if (kind == "eval") problem.graph = lower_eval(config.model, step_config(config));
-  if (kind == "prefill") problem.graph = lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
-  if (kind == "decode") problem.graph = lower_decode(config.model, config.dtype, config.grid);
+simulate::PlanReport report_of(const train::ResolvedRun& run, const std::string& kind) {
+  const train::RunConfig& config = run.config;
+  simulate::PlanningProblem problem = train::planning_problem(run);
+  if (kind == "eval") problem.graph = ops::lower_eval(config.model, train::step_config(config));
+  if (kind == "prefill") problem.graph = ops::lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
+  if (kind == "decode") problem.graph = ops::lower_decode(config.model, config.dtype, config.grid);
   problem.simulation.traced_ranks = 1;
-  PlanReport report = report_plan(problem, run.policy);
+  simulate::PlanReport report = simulate::report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   return report;
 }
 
-Collapse collapse_of(const std::string& name) {
-  if (name == "none") return Collapse::none;
-  if (name == "layer") return Collapse::layer;
-  return name == "phase" ? Collapse::phase : Collapse::automatic;
+inspect::Collapse collapse_of(const std::string& name) {
+  if (name == "none") return inspect::Collapse::none;
+  if (name == "layer") return inspect::Collapse::layer;
+  return name == "phase" ? inspect::Collapse::phase : inspect::Collapse::automatic;
 }
 
-TaskChoice choice_of(const GraphOptions& options, const Graph& graph) {
-  TaskChoice choice;
-  if (!options.layers.empty()) choice.layers = named_layers(graph, options.layers);
-  if (!options.around.empty()) choice.around = named_task(graph, "--around", options.around);
-  if (!options.from.empty()) choice.from = named_task(graph, "--from", options.from);
-  if (!options.to.empty()) choice.to = named_task(graph, "--to", options.to);
+inspect::TaskChoice choice_of(const GraphOptions& options, const graph::Graph& graph) {
+  inspect::TaskChoice choice;
+  if (!options.layers.empty()) choice.layers = inspect::named_layers(graph, options.layers);
+  if (!options.around.empty()) choice.around = inspect::named_task(graph, "--around", options.around);
+  if (!options.from.empty()) choice.from = inspect::named_task(graph, "--from", options.from);
+  if (!options.to.empty()) choice.to = inspect::named_task(graph, "--to", options.to);
   choice.hops = options.hops;
   return choice;
 }
 
 /// The picture as text or bytes. `told`: what the user should know about how it was made.
-std::string drawn(const Drawing& drawing, DrawingOptions& options, const GraphOptions& asked, std::string& told) {
+std::string drawn(const inspect::Drawing& drawing, inspect::DrawingOptions& options, const GraphOptions& asked,
+                  std::string& told) {
   const std::string dot_name = std::filesystem::path(asked.output).filename().replace_extension(".dot").string();
-  if (asked.format == "dot") return dump_dot(drawing, dot_name);
+  if (asked.format == "dot") return inspect::dump_dot(drawing, dot_name);
   const std::size_t boxes = drawing.boxes().size(), lines = drawing.lines().size();
   const bool large = boxes > kMostBoxes || lines > kMostLines;
   std::string svg;
@@ -97,15 +98,15 @@ std::string drawn(const Drawing& drawing, DrawingOptions& options, const GraphOp
     told = fmt::format("laid out in blocks: {} boxes and {} lines are more than Graphviz can lay out in time ({}, {})",
                        boxes, lines, kMostBoxes, kMostLines);
     options.remarks.push_back(told);  // the drawing reads it when it writes its caption
-    const Picture picture = block_layout(drawing);
-    if (asked.format == "png") return render_png(picture);
+    const inspect::Picture picture = inspect::block_layout(drawing);
+    if (asked.format == "png") return inspect::render_png(picture);
     svg = picture.svg();
   } else {
-    const std::string dot = dump_dot(drawing, dot_name);
-    if (asked.format == "png") return render_png(dot);
-    svg = render_svg(dot);
+    const std::string dot = inspect::dump_dot(drawing, dot_name);
+    if (asked.format == "png") return inspect::render_png(dot);
+    svg = inspect::render_svg(dot);
   }
-  return asked.format == "html" ? picture_page(options.title, svg) : svg;
+  return asked.format == "html" ? inspect::picture_page(options.title, svg) : svg;
 }
 
 int draw(const GraphOptions& asked) {
@@ -114,38 +115,38 @@ int draw(const GraphOptions& asked) {
                     "leave those options out, or draw as dot, svg, png or html");
   }
   expect_writable(asked.output);
-  const ResolvedRun run = resolve(asked.config, 0);
-  const RunConfig& config = run.config;
-  const PlanReport report = report_of(run, asked.kind);
-  const Graph& graph = *report.plan->graph;
+  const train::ResolvedRun run = train::resolve(asked.config, 0);
+  const train::RunConfig& config = run.config;
+  const simulate::PlanReport report = report_of(run, asked.kind);
+  const graph::Graph& graph = *report.plan->graph;
   std::string text, told;
   if (asked.format == "json") {
-    text = dump_json(graph, config.grid);
+    text = inspect::dump_json(graph, config.grid);
   } else {
-    DrawingOptions options;
+    inspect::DrawingOptions options;
     options.title = fmt::format("{}: {} step of one rank of {} ({}), policy {}", config.model.name, asked.kind,
-                                config.grid.ranks(), to_string(config.grid), report.policy.name);
+                                config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
     options.grid = config.grid;
     options.collapse = collapse_of(asked.collapse);
     options.depth = asked.depth;
     options.reduce = !asked.all_edges;
     options.next_step_edges = asked.next_step;
-    const CriticalPath path = critical_path(graph, report.costs.ns);
+    const graph::CriticalPath path = graph::critical_path(graph, report.costs.ns);
     if (asked.critical_path) options.critical_path = path.tasks;
-    const TaskChoice choice = choice_of(asked, graph);
+    const inspect::TaskChoice choice = choice_of(asked, graph);
     if (!choice.all()) {
-      options.only = chosen_tasks(graph, report.plan->added_edges, choice);
+      options.only = inspect::chosen_tasks(graph, report.plan->added_edges, choice);
       if (options.only->empty()) {
         throw UserError("no task is in all of what was asked for (--layers, --around, --from, --to)",
                         "a choice that leaves some", "fewer of these options");
       }
     }
-    options = simulated(report, std::move(options));
-    const Drawing drawing(graph, options);
+    options = inspect::simulated(report, std::move(options));
+    const inspect::Drawing drawing(graph, options);
     text = drawn(drawing, options, asked, told);
   }
   write_durable(asked.output, text, Named::by_person);
-  const std::string edges = edges_text(graph.edges().size(), report.plan->added_edges.size());
+  const std::string edges = inspect::edges_text(graph.edges().size(), report.plan->added_edges.size());
   say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
   if (!told.empty()) say("{}\n", told);
   return 0;
@@ -197,4 +198,4 @@ Command add_graph(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -24,11 +24,11 @@
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct MemoryOptions {
-  RunConfig config;  // not yet resolved
+  train::RunConfig config;  // not yet resolved
   std::vector<std::string> grids;
   std::int64_t most = 20;
   bool json = false;
@@ -36,10 +36,10 @@ struct MemoryOptions {
 
 /// One grid: what a rank of it needs and sends, or why it can't be.
 struct GridRow {
-  Grid grid;
+  graph::Grid grid;
   std::string refusal;
-  MemoryReport memory;
-  std::map<Channel, double> sent;  // bytes a step
+  plan::MemoryReport memory;
+  std::map<graph::Channel, double> sent;  // bytes a step
 
   double sent_in_all() const {
     double sum = 0;
@@ -49,55 +49,56 @@ struct GridRow {
 };
 
 /// `run` isn't filled in yet.
-GridRow examine(ResolvedRun run, const Grid& grid) {
+GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
   GridRow row;
   row.grid = grid;
-  RunConfig& config = run.config;
+  train::RunConfig& config = run.config;
   config.grid = grid;
   config.ranks = grid.ranks();
   try {
-    fill_in(config, 0);
+    train::fill_in(config, 0);
   } catch (const UserError& error) {
     const std::string text = error.what();
     row.refusal = text.substr(0, std::min(text.find(';'), text.find('\n')));
     return row;
   }
-  const auto graph = lower_train(config.model, step_config(config));
-  const Plan plan = compile_plan(graph, *run.policy, policy_options(run), chosen_rewrites(run));
-  row.memory = memory_report(plan);
-  for (const Communication& part : communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
+  const auto graph = ops::lower_train(config.model, train::step_config(config));
+  const plan::Plan plan =
+      policy::compile_plan(graph, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
+  row.memory = plan::memory_report(plan);
+  for (const ops::Communication& part : ops::communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
 }
 
 /// Of the grids named, or else of all that have as many ranks.
 std::vector<GridRow> examine_all(const MemoryOptions& options) {
-  const ResolvedRun run = read_texts(options.config);
-  check_device(run.config);  // which no grid changes
-  std::vector<Grid> grids;
+  const train::ResolvedRun run = train::read_texts(options.config);
+  train::check_device(run.config);  // which no grid changes
+  std::vector<graph::Grid> grids;
   for (const std::string& text : options.grids) {
-    RunConfig named = options.config;
-    set_key(named, "grid", text, "--grids");
+    train::RunConfig named = options.config;
+    train::set_key(named, "grid", text, "--grids");
     grids.push_back(named.grid);
   }
   if (grids.empty()) {
     const std::int64_t of_grid = options.config.grid.ranks();
     const std::int64_t ranks = std::max(options.config.ranks, of_grid);
     if (ranks % of_grid != 0) {
-      throw UserError(
-          fmt::format("grid {} has {} ranks, and {} are asked for", to_string(options.config.grid), of_grid, ranks),
-          fmt::format("a multiple of {}", of_grid), "leave out --grid or --ranks, or name --grids");
+      throw UserError(fmt::format("grid {} has {} ranks, and {} are asked for", graph::to_string(options.config.grid),
+                                  of_grid, ranks),
+                      fmt::format("a multiple of {}", of_grid), "leave out --grid or --ranks, or name --grids");
     }
-    RunConfig config = options.config;
+    train::RunConfig config = options.config;
     config.grid = {};
     config.ranks = 0;
-    fill_in(config, 0);  // for the model's sizes
-    grids = fitting_grids(config.model, ranks);
+    train::fill_in(config, 0);  // for the model's sizes
+    grids = ops::fitting_grids(config.model, ranks);
   }
   std::vector<GridRow> rows;
   StatusLine line(!options.json);
-  for (const Grid& grid : grids) {
-    line.tell({fmt::format("[{}/{}] planning {}", rows.size() + 1, grids.size(), to_string(grid)), std::ssize(rows),
-               std::ssize(grids)});
+  for (const graph::Grid& grid : grids) {
+    line.tell({fmt::format("[{}/{}] planning {}", rows.size() + 1, grids.size(), graph::to_string(grid)),
+               std::ssize(rows), std::ssize(grids)});
     rows.push_back(examine(run, grid));
   }
   if (options.grids.empty()) {
@@ -109,25 +110,25 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
   return rows;
 }
 
-constexpr Channel kChannels[] = {Channel::x,         Channel::y,    Channel::z_gather,
-                                 Channel::z_scatter, Channel::data, Channel::world};
+constexpr graph::Channel kChannels[] = {graph::Channel::x,         graph::Channel::y,    graph::Channel::z_gather,
+                                        graph::Channel::z_scatter, graph::Channel::data, graph::Channel::world};
 
 nlohmann::json to_json(const std::vector<GridRow>& rows) {
   nlohmann::json json = nlohmann::json::array();
   for (const GridRow& row : rows) {
-    nlohmann::json entry = {{"grid", to_string(row.grid)}, {"ranks", row.grid.ranks()}};
+    nlohmann::json entry = {{"grid", graph::to_string(row.grid)}, {"ranks", row.grid.ranks()}};
     if (!row.refusal.empty()) {
       entry["refused"] = row.refusal;
       json.push_back(std::move(entry));
       continue;
     }
-    for (std::size_t role = 0; role < kRoles; ++role) {
-      entry["memory_bytes"][std::string(to_string(static_cast<Role>(role)))] = row.memory.bytes[role];
+    for (std::size_t role = 0; role < graph::kRoles; ++role) {
+      entry["memory_bytes"][std::string(graph::to_string(static_cast<graph::Role>(role)))] = row.memory.bytes[role];
     }
     entry["memory_bytes"]["scratch"] = row.memory.arena;
     entry["memory_bytes"]["total"] = row.memory.total();
     entry["sent_bytes"] = nlohmann::json::object();
-    for (const auto& [channel, bytes] : row.sent) entry["sent_bytes"][std::string(to_string(channel))] = bytes;
+    for (const auto& [channel, bytes] : row.sent) entry["sent_bytes"][std::string(graph::to_string(channel))] = bytes;
     json.push_back(std::move(entry));
   }
   return json;
@@ -135,22 +136,25 @@ nlohmann::json to_json(const std::vector<GridRow>& rows) {
 
 std::string table(const std::vector<GridRow>& rows) {
   const auto bytes = [](double n) { return n == 0 ? std::string("-") : human_bytes(static_cast<std::uint64_t>(n)); };
-  const auto role = [&](const GridRow& row, Role which) { return bytes(static_cast<double>(row.memory.of(which))); };
+  const auto role = [&](const GridRow& row, graph::Role which) {
+    return bytes(static_cast<double>(row.memory.of(which)));
+  };
   std::string text =
       fmt::format("{:<24} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} | {:>10}", "grid", "parameters", "gradients",
                   "optimizer", "activations", "gathered", "workspace", "total", "sent");
-  for (const Channel channel : kChannels) text += fmt::format(" {:>9}", to_string(channel));
+  for (const graph::Channel channel : kChannels) text += fmt::format(" {:>9}", graph::to_string(channel));
   text += "\n";
   for (const GridRow& row : rows) {
     if (!row.refusal.empty()) {
-      text += fmt::format("{:<24} {}\n", to_string(row.grid), row.refusal);
+      text += fmt::format("{:<24} {}\n", graph::to_string(row.grid), row.refusal);
       continue;
     }
-    text += fmt::format("{:<24} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} | {:>10}", to_string(row.grid),
-                        role(row, Role::parameter), role(row, Role::gradient), role(row, Role::optimizer_state),
-                        role(row, Role::activation), role(row, Role::gathered), role(row, Role::workspace),
+    text += fmt::format("{:<24} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} | {:>10}", graph::to_string(row.grid),
+                        role(row, graph::Role::parameter), role(row, graph::Role::gradient),
+                        role(row, graph::Role::optimizer_state), role(row, graph::Role::activation),
+                        role(row, graph::Role::gathered), role(row, graph::Role::workspace),
                         bytes(static_cast<double>(row.memory.total())), bytes(row.sent_in_all()));
-    for (const Channel channel : kChannels) {
+    for (const graph::Channel channel : kChannels) {
       text += fmt::format(" {:>9}", bytes(row.sent.contains(channel) ? row.sent.at(channel) : 0));
     }
     text += "\n";
@@ -199,4 +203,4 @@ Command add_memory(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -17,18 +17,19 @@
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
-int write_plan(const RunConfig& config, const std::string& output) {
+int write_plan(const train::RunConfig& config, const std::string& output) {
   expect_writable(output);
-  const ResolvedRun run = resolve(config, 0);
-  const auto graph = lower_train(run.config.model, step_config(run.config));
-  const PolicyOptions options = policy_options(run);
-  const std::vector<Rewrite> rewrites = rewrites_of(graph, *run.policy, options, chosen_rewrites(run));
-  const auto rewritten = rewrite(graph, rewrites, options.weight_layouts);
-  const Plan plan = make_plan(rewritten, run.policy->order(*rewritten, options), run.policy->name());
-  write_durable(output, to_json(plan_file_of(plan, rewrites)), Named::by_person);
+  const train::ResolvedRun run = train::resolve(config, 0);
+  const auto graph = ops::lower_train(run.config.model, train::step_config(run.config));
+  const policy::PolicyOptions options = train::policy_options(run);
+  const std::vector<plan::Rewrite> rewrites =
+      policy::rewrites_of(graph, *run.policy, options, train::chosen_rewrites(run));
+  const auto rewritten = plan::rewrite(graph, rewrites, options.weight_layouts);
+  const plan::Plan plan = plan::make_plan(rewritten, run.policy->order(*rewritten, options), run.policy->name());
+  write_durable(output, plan::to_json(plan::plan_file_of(plan, rewrites)), Named::by_person);
   say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),
       plan.collectives.size(), plan.policy);
   return 0;
@@ -47,10 +48,10 @@ Command add_plan(CLI::App& root) {
       "  weft train --model tiny --ranks 2 --policy file:plan.json     replays it\n"
       "  weft diff plan.json other.json                                says what moved");
   return [output, config] {
-    const RunConfig loaded = config.load();
+    const train::RunConfig loaded = config.load();
     if (config.dump()) return print_config(loaded);
     return write_plan(loaded, *output);
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

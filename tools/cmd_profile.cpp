@@ -17,11 +17,11 @@
 #include "train/measure/measure_profile.h"
 #include "train/run/launch_run.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct ProfileOptions {
-  RunConfig config;  // not yet resolved
+  train::RunConfig config;  // not yet resolved
   std::string output = "profile.json";
   int steps = 10;
   int rounds = 9;
@@ -29,16 +29,16 @@ struct ProfileOptions {
   bool quiet = false;
 };
 
-std::string table_of(const Profile& profile, std::size_t rows) {
-  std::vector<ProfileEntry> entries = profile.entries;
+std::string table_of(const cost::Profile& profile, std::size_t rows) {
+  std::vector<cost::ProfileEntry> entries = profile.entries;
   std::ranges::sort(entries, std::greater{},
-                    [](const ProfileEntry& e) { return e.ns * static_cast<double>(e.samples); });
+                    [](const cost::ProfileEntry& e) { return e.ns * static_cast<double>(e.samples); });
   double sum = 0;
-  for (const ProfileEntry& entry : entries) sum += entry.ns * static_cast<double>(entry.samples);
+  for (const cost::ProfileEntry& entry : entries) sum += entry.ns * static_cast<double>(entry.samples);
   std::string text =
       fmt::format("{:>6}  {:>10}  {:>7}  {:>8}  {:>8}  {}\n", "share", "us", "spread", "core us", "samples", "task");
   for (std::size_t i = 0; i < std::min(rows, entries.size()); ++i) {
-    const ProfileEntry& e = entries[i];
+    const cost::ProfileEntry& e = entries[i];
     text += fmt::format("{:>5.1f}%  {:>10.1f}  {:>6.1f}%  {:>8}  {:>8}  {}\n",
                         100 * e.ns * static_cast<double>(e.samples) / sum, e.ns * 1e-3,
                         e.ns > 0 ? 100 * e.deviation_ns / e.ns : 0.0,
@@ -48,24 +48,24 @@ std::string table_of(const Profile& profile, std::size_t rows) {
   if (!profile.slowdowns.empty()) {
     text += "slowed by more than the core time, as where both need the memory's bandwidth:\n";
   }
-  for (const Slowdown& slowdown : profile.slowdowns) {
+  for (const cost::Slowdown& slowdown : profile.slowdowns) {
     text += fmt::format("{:>6.2f}  {} beside {}\n", slowdown.factor, slowdown.compute, slowdown.collective);
   }
   return text;
 }
 
 int profile(const ProfileOptions& options) {
-  return run_on_ranks(options.config, [&](World& world, const ResolvedRun& run) {
+  return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& run) {
     if (world.rank() == 0) expect_writable(options.output);
-    const Profile measured = [&] {
+    const cost::Profile measured = [&] {
       StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
-      return measure_profile(world, run, options.steps, options.rounds,
-                             [&](const Status& status) { line.tell(status); });
+      return train::measure_profile(world, run, options.steps, options.rounds,
+                                    [&](const Status& status) { line.tell(status); });
     }();
     if (world.rank() == 0) {
-      write_durable(options.output, profile_json(measured), Named::by_person);
+      write_durable(options.output, cost::profile_json(measured), Named::by_person);
       if (options.json) {
-        say("{}", profile_json(measured));
+        say("{}", cost::profile_json(measured));
       } else {
         say("{}{}: {} kinds of tasks; plan with it by --profile {}\n", table_of(measured, 20), options.output,
             measured.entries.size(), options.output);
@@ -101,9 +101,9 @@ Command add_profile(CLI::App& root) {
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
-    leave_out_library(options->config);
+    train::leave_out_library(options->config);
     return profile(*options);
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

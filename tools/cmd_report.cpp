@@ -30,7 +30,7 @@
 #include "tools/config_options.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,11 +38,11 @@ namespace fs = std::filesystem;
 struct ReportOptions {
   std::string input, output = "report.html";
   std::vector<std::string> policies;
-  std::vector<Setting> overrides;  // of the configuration: its policy
+  std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
 
 struct Metrics {
-  std::vector<LossPoint> losses;
+  std::vector<inspect::LossPoint> losses;
   std::vector<double> step_ms;
 };
 
@@ -57,7 +57,7 @@ Metrics read_metrics(const fs::path& file) {
     const std::string name = fmt::format("{} line {}", file.string(), ++number);
     const Document document = read_json(std::string_view(text).substr(at, end - at), name, {.fix = kFix});
     const DocumentValue line = document.root(), loss = line["loss"];
-    LossPoint point{.step = line["step"].integer(0, INT64_MAX)};
+    inspect::LossPoint point{.step = line["step"].integer(0, INT64_MAX)};
     if (!loss.is_null()) point.loss = loss.number();
     if (const auto held_out = line.find("val_loss"); held_out && !held_out->is_null()) {
       point.val_loss = held_out->number();
@@ -70,12 +70,12 @@ Metrics read_metrics(const fs::path& file) {
 
 /// The plan of the run's configuration, if it is the one that was traced: else why it isn't.
 struct Replanned {
-  PlanningProblem problem;
-  PlanReport report;
+  simulate::PlanningProblem problem;
+  simulate::PlanReport report;
   std::string why_not;
 };
 
-bool same_tasks(const Plan& plan, const Recording& recording) {
+bool same_tasks(const plan::Plan& plan, const plan::Recording& recording) {
   if (plan.sequence.size() != recording.tasks.size()) return false;
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
     if (plan.graph->task(plan.sequence[i]).name != recording.tasks[i].name) return false;
@@ -83,12 +83,12 @@ bool same_tasks(const Plan& plan, const Recording& recording) {
   return true;
 }
 
-Replanned replan(const RunConfig& config, const Recording& recording) {
+Replanned replan(const train::RunConfig& config, const plan::Recording& recording) {
   Replanned out;
   try {
-    const ResolvedRun run = resolve(config, 0);
-    out.problem = planning_problem(run);
-    out.report = report_plan(out.problem, run.policy);
+    const train::ResolvedRun run = train::resolve(config, 0);
+    out.problem = train::planning_problem(run);
+    out.report = simulate::report_plan(out.problem, run.policy);
   } catch (const UserError& error) {  // a policy, a machine or a profile that isn't at hand any more
     out.why_not = error.what();
     return out;
@@ -105,13 +105,13 @@ Replanned replan(const RunConfig& config, const Recording& recording) {
 constexpr std::size_t kMostRanks = 8, kMostSlices = 600'000;
 
 /// Leaves out ranks, then steps. Says what.
-std::string shorten(Recording& recording) {
+std::string shorten(plan::Recording& recording) {
   std::string note;
   if (recording.ranks.size() > kMostRanks) {
     note = fmt::format("Ranks 0 to {} of {}. ", kMostRanks - 1, recording.ranks.size());
     recording.ranks.resize(kMostRanks);
   }
-  for (RecordedRank& rank : recording.ranks) {
+  for (plan::RecordedRank& rank : recording.ranks) {
     const std::size_t all = recording.tasks.size() * recording.ranks.size();
     const std::size_t most = std::max<std::size_t>(1, kMostSlices / std::max<std::size_t>(1, all));
     if (rank.steps.size() <= most) continue;
@@ -123,15 +123,16 @@ std::string shorten(Recording& recording) {
   return note;
 }
 
-std::vector<ReportFact> facts_of(const Metrics& metrics, const Recording& recording) {
-  std::vector<ReportFact> facts;
+std::vector<inspect::ReportFact> facts_of(const Metrics& metrics, const plan::Recording& recording) {
+  std::vector<inspect::ReportFact> facts;
   const auto finite = std::ranges::find_if(metrics.losses.rbegin(), metrics.losses.rend(),
-                                           [](const LossPoint& point) { return point.loss.has_value(); });
+                                           [](const inspect::LossPoint& point) { return point.loss.has_value(); });
   if (finite != metrics.losses.rend()) {
     facts.push_back({fmt::format("loss at step {}", finite->step), fmt::format("{:.4f}", *finite->loss)});
   }
-  const auto held_out = std::ranges::find_if(metrics.losses.rbegin(), metrics.losses.rend(),
-                                             [](const LossPoint& point) { return point.val_loss.has_value(); });
+  const auto held_out =
+      std::ranges::find_if(metrics.losses.rbegin(), metrics.losses.rend(),
+                           [](const inspect::LossPoint& point) { return point.val_loss.has_value(); });
   if (held_out != metrics.losses.rend()) {
     facts.push_back({fmt::format("held out, step {}", held_out->step), fmt::format("{:.4f}", *held_out->val_loss)});
   }
@@ -141,13 +142,13 @@ std::vector<ReportFact> facts_of(const Metrics& metrics, const Recording& record
     facts.push_back(
         {fmt::format("median of {} steps", sorted.size()), fmt::format("{:.2f} ms", sorted[sorted.size() / 2])});
   }
-  const RecordedStep& step = recording.ranks.front().steps.back();
-  const OverlapSummary sums = summarize(recording, step);
+  const plan::RecordedStep& step = recording.ranks.front().steps.back();
+  const plan::OverlapSummary sums = plan::summarize(recording, step);
   facts.push_back({fmt::format("exposed in step {}", step.step),
                    fmt::format("{:.2f} ms", static_cast<double>(sums.exposed) * 1e-6)});
   facts.push_back({"of communication overlapped", fmt::format("{:.0f} %", 100 * sums.overlap_fraction())});
-  const std::vector<MemoryPoint> memory = memory_curve(recording, step);
-  const auto peak = std::ranges::max_element(memory, {}, &MemoryPoint::bytes);
+  const std::vector<plan::MemoryPoint> memory = plan::memory_curve(recording, step);
+  const auto peak = std::ranges::max_element(memory, {}, &plan::MemoryPoint::bytes);
   if (peak != memory.end() && peak->bytes > 0) {
     facts.push_back({"scratch at its peak", human_bytes(static_cast<std::uint64_t>(peak->bytes))});
     facts.push_back({"state of a rank", human_bytes(static_cast<std::uint64_t>(recording.state_bytes))});
@@ -155,22 +156,23 @@ std::vector<ReportFact> facts_of(const Metrics& metrics, const Recording& record
   return facts;
 }
 
-void add_plan(ReportPage& page, const RunConfig& config, const Replanned& replanned) {
-  const PlanReport& report = replanned.report;
+void add_plan(inspect::ReportPage& page, const train::RunConfig& config, const Replanned& replanned) {
+  const simulate::PlanReport& report = replanned.report;
   const std::string& view = page.views.front().name;
-  DrawingOptions dot;
+  inspect::DrawingOptions dot;
   dot.grid = config.grid;
   dot.title = fmt::format("{}: one step of one rank of {}, policy {}", config.model.name, config.grid.ranks(),
                           report.policy.name);
   try {
-    page.graph_svg = render_svg(plan_dot(*report.plan, "graph.dot", dot));
+    page.graph_svg = inspect::render_svg(inspect::plan_dot(*report.plan, "graph.dot", dot));
   } catch (const UserError& error) {
     page.graph_note = fmt::format("Not drawn: {}", error.what());
   }
-  ExplainOptions options;
+  simulate::ExplainOptions options;
   options.rewrites = false;
-  const Document why(causes_json(*report.plan->graph, explain(replanned.problem, report, options)), "the causes", "");
-  ReportTable causes = causes_table(why.root(), view);
+  const Document why(inspect::causes_json(*report.plan->graph, simulate::explain(replanned.problem, report, options)),
+                     "the causes", "");
+  inspect::ReportTable causes = inspect::causes_table(why.root(), view);
   causes.note += fmt::format("{}As the simulator sees the step, with costs of {}: {:.2f} ms, {:.2f} ms at least.",
                              causes.note.empty() ? "" : " ", replanned.problem.options.cost_model->source(),
                              report.step_ns() * 1e-6, report.bounds.best() * 1e-6);
@@ -179,28 +181,28 @@ void add_plan(ReportPage& page, const RunConfig& config, const Replanned& replan
   if (!config.profile.empty()) page.views.front().bounds.push_back({"lower bound", report.bounds.best()});
 }
 
-ReportPage page_of_run(const fs::path& folder, const std::vector<Setting>& overrides) {
-  RunConfig config;
-  load_toml(config, (folder / "config.toml").string());
-  apply_command_line(config, overrides);
-  fill_in(config, 0);
+inspect::ReportPage page_of_run(const fs::path& folder, const std::vector<train::Setting>& overrides) {
+  train::RunConfig config;
+  train::load_toml(config, (folder / "config.toml").string());
+  train::apply_command_line(config, overrides);
+  train::fill_in(config, 0);
   const Metrics metrics = read_metrics(folder / "metrics.jsonl");
-  Recording recording = read_recording(find_trace(folder));
+  plan::Recording recording = inspect::read_recording(inspect::find_trace(folder));
   if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
     throw UserError(fmt::format("the trace in {} holds no step", folder.string()), "one at least",
                     "weft train with --trace-steps 3");
   }
   const Replanned replanned = replan(config, recording);
-  ReportPage page;
+  inspect::ReportPage page;
   page.title = fmt::format("{}: {} steps", config.model.name, metrics.losses.size());
   page.subtitle = fmt::format("{} ranks ({}), policy {}, {} sequences of {} tokens a step, {}", config.grid.ranks(),
-                              to_string(config.grid), recording.policy, config.global_batch, config.seq_len,
+                              graph::to_string(config.grid), recording.policy, config.global_batch, config.seq_len,
                               to_string(config.dtype));
   page.facts = facts_of(metrics, recording);
   page.timeline_note = shorten(recording);
   page.losses = metrics.losses;
   page.views.push_back({recording.policy, std::move(recording), {}});
-  page.trailing.push_back(exposed_table(page.views.front().recording, page.views.front().name));
+  page.trailing.push_back(inspect::exposed_table(page.views.front().recording, page.views.front().name));
   if (replanned.why_not.empty()) {
     add_plan(page, config, replanned);
   } else {
@@ -209,30 +211,31 @@ ReportPage page_of_run(const fs::path& folder, const std::vector<Setting>& overr
   return page;
 }
 
-ReportPage page_of_config(const ReportOptions& options) {
-  RunConfig config;
-  load_toml(config, options.input);
-  apply_command_line(config, options.overrides);
+inspect::ReportPage page_of_config(const ReportOptions& options) {
+  train::RunConfig config;
+  train::load_toml(config, options.input);
+  train::apply_command_line(config, options.overrides);
   for (const std::string& policy : options.policies) config.libraries.trust(policy);
-  if (!options.policies.empty()) leave_out_library(config);
-  std::vector<NamedPolicy> policies;
-  for (const std::string& policy : options.policies) policies.push_back(named_policy(policy, config.libraries));
-  const ResolvedRun run = resolve(std::move(config), 0);
+  if (!options.policies.empty()) train::leave_out_library(config);
+  std::vector<policy::NamedPolicy> policies;
+  for (const std::string& policy : options.policies) policies.push_back(policy::named_policy(policy, config.libraries));
+  const train::ResolvedRun run = train::resolve(std::move(config), 0);
   if (policies.empty()) policies = {run.policy};
-  const PlanningProblem problem = planning_problem(run);
-  Comparison comparison;
+  const simulate::PlanningProblem problem = train::planning_problem(run);
+  study::Comparison comparison;
   comparison.title =
       fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);
   comparison.source = problem.options.cost_model->source();
-  for (const NamedPolicy& policy : policies) comparison.reports.push_back(report_plan(problem, policy));
-  KeptComparison kept = keep_comparison(problem, comparison, {});
+  for (const policy::NamedPolicy& policy : policies)
+    comparison.reports.push_back(simulate::report_plan(problem, policy));
+  study::KeptComparison kept = study::keep_comparison(problem, comparison, {});
   if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
   // How long planning took is another thing than what the configuration says.
   for (nlohmann::json& entry : kept.comparison.at("policies")) entry.erase("planning_ms");
-  return comparison_page(std::move(kept));
+  return study::comparison_page(std::move(kept));
 }
 
-ReportPage page_of(const ReportOptions& options) {
+inspect::ReportPage page_of(const ReportOptions& options) {
   const fs::path input = options.input;
   const bool folder = fs::is_directory(input);
   if (!options.policies.empty() && folder) {
@@ -244,7 +247,7 @@ ReportPage page_of(const ReportOptions& options) {
     throw UserError("--policy with a folder of weft compare", "a run folder or a configuration file, which are planned",
                     "leave it out: the folder keeps what its policies did");
   }
-  if (compared) return comparison_page(read_comparison(input));
+  if (compared) return study::comparison_page(study::read_comparison(input));
   if (folder && fs::exists(input / "config.toml")) return page_of_run(input, options.overrides);
   if (!folder && fs::exists(input) && input.extension() == ".toml") {
     return page_of_config(options);
@@ -256,12 +259,13 @@ ReportPage page_of(const ReportOptions& options) {
 
 int write_report(const ReportOptions& options) {
   expect_writable(options.output);
-  const ReportPage page = page_of(options);
-  const std::string html = report_html(page);
+  const inspect::ReportPage page = page_of(options);
+  const std::string html = inspect::report_html(page);
   write_durable(options.output, html, Named::by_person);
   std::size_t slices = 0;
-  for (const ReportView& view : page.views) {
-    for (const RecordedRank& rank : view.recording.ranks) slices += rank.steps.size() * view.recording.tasks.size();
+  for (const inspect::ReportView& view : page.views) {
+    for (const plan::RecordedRank& rank : view.recording.ranks)
+      slices += rank.steps.size() * view.recording.tasks.size();
   }
   say("{}: {} tasks drawn, {}\n", options.output, slices, human_bytes(html.size()));
   return 0;
@@ -288,4 +292,4 @@ Command add_report(CLI::App& root) {
   return [options] { return write_report(*options); };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

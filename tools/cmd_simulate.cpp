@@ -24,11 +24,11 @@
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct SimulateOptions {
-  RunConfig config;  // not yet resolved
+  train::RunConfig config;  // not yet resolved
   int steps = 1;
   double noise = 0, slow_rank = 1;
   std::string trace, svg;
@@ -40,10 +40,10 @@ constexpr std::int64_t kTracedRanks = 8;
 
 /// What the command tells, once computed.
 struct Report {
-  const RunConfig& config;
-  const Machine& machine;
-  PlanReport planned;
-  MemoryReport memory{};
+  const train::RunConfig& config;
+  const cost::Machine& machine;
+  simulate::PlanReport planned;
+  plan::MemoryReport memory{};
 
   double seconds() const { return planned.step_ns() * 1e-9; }
   double tokens() const { return static_cast<double>(config.global_batch * config.seq_len); }
@@ -56,7 +56,7 @@ struct Report {
   bool fits() const { return static_cast<double>(memory.total()) <= machine.memory_bytes; }
   std::vector<std::string> unsure() const {
     std::vector<std::string> keys;
-    for (const Provenance& number : machine.provenance) {
+    for (const cost::Provenance& number : machine.provenance) {
       if (number.status == "unverified" || number.status == "assumed") keys.push_back(number.key);
     }
     return keys;
@@ -64,9 +64,9 @@ struct Report {
 };
 
 std::string text_of(const Report& report) {
-  const PlanReport& planned = report.planned;
+  const simulate::PlanReport& planned = report.planned;
   std::string text = fmt::format("{} on {} ranks ({}) of {}, policy {}: {} tasks a rank\n", report.config.model.name,
-                                 report.config.grid.ranks(), to_string(report.config.grid), report.machine.name,
+                                 report.config.grid.ranks(), graph::to_string(report.config.grid), report.machine.name,
                                  planned.policy.name, planned.plan->sequence.size());
   text += fmt::format("step          {}, {} tokens/s\n", format_time(planned.step_ns()),
                       human_count(report.tokens() / report.seconds()));
@@ -85,7 +85,7 @@ std::string text_of(const Report& report) {
       fmt::format("communicating {}, {} exposed; {:.1f} % overlapped\n",
                   format_time(static_cast<double>(planned.overlap.communication)),
                   format_time(static_cast<double>(planned.overlap.exposed)), 100 * planned.overlap.overlap_fraction());
-  for (const ChannelTimes& channel : planned.channels) {
+  for (const simulate::ChannelTimes& channel : planned.channels) {
     text += fmt::format("  {:<11} {}, {} exposed\n", channel.stream, format_time(channel.busy_ns),
                         format_time(channel.exposed_ns));
   }
@@ -96,16 +96,16 @@ std::string text_of(const Report& report) {
     text += fmt::format("machine       {} of its numbers {} unverified or assumed: see --json\n", unsure,
                         unsure == 1 ? "is" : "are");
   }
-  const Recording recording = recording_of(planned, report.config.grid);
-  return text + "\n" + timeline_text(recording, recording.ranks.front().steps.back());
+  const plan::Recording recording = recording_of(planned, report.config.grid);
+  return text + "\n" + inspect::timeline_text(recording, recording.ranks.front().steps.back());
 }
 
 nlohmann::ordered_json json_of(const Report& report) {
-  const PlanReport& planned = report.planned;
+  const simulate::PlanReport& planned = report.planned;
   nlohmann::ordered_json json = {
       {"model", report.config.model.name},
       {"machine", report.machine.name},
-      {"grid", to_string(report.config.grid)},
+      {"grid", graph::to_string(report.config.grid)},
       {"ranks", report.config.grid.ranks()},
       {"policy", planned.policy.name},
       {"tasks", planned.plan->sequence.size()},
@@ -134,7 +134,7 @@ nlohmann::ordered_json json_of(const Report& report) {
       {"unsure_numbers", report.unsure()},
   };
   json["channels"] = nlohmann::ordered_json::object();
-  for (const ChannelTimes& channel : planned.channels) {
+  for (const simulate::ChannelTimes& channel : planned.channels) {
     json["channels"][channel.stream] = {{"busy_seconds", channel.busy_ns * 1e-9},
                                         {"exposed_seconds", channel.exposed_ns * 1e-9}};
   }
@@ -143,17 +143,18 @@ nlohmann::ordered_json json_of(const Report& report) {
 
 void write_pictures(const SimulateOptions& options, const Report& report) {
   if (!options.trace.empty()) {
-    std::vector<RankTrace> ranks;
-    for (const SimulatedRank& rank : report.planned.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
+    std::vector<plan::RankTrace> ranks;
+    for (const simulate::SimulatedRank& rank : report.planned.simulation.ranks)
+      ranks.push_back({rank.rank, rank.steps});
     const int all = report.planned.simulation.ranks.size() == 1 ? 1 : static_cast<int>(report.config.grid.ranks());
-    write_chrome_file(options.trace, record(*report.planned.plan, ranks, all, report.config.grid), {},
-                      Named::by_person);
+    inspect::write_chrome_file(options.trace, plan::record(*report.planned.plan, ranks, all, report.config.grid), {},
+                               Named::by_person);
   }
   if (!options.svg.empty()) {
-    const Recording recording = recording_of(report.planned, report.config.grid);
-    const TimelinePart part{"Simulated step, policy " + report.planned.policy.name, &recording,
-                            report.planned.bounds.best()};
-    write_durable(options.svg, timeline_picture({&part, 1}).svg(), Named::by_person);
+    const plan::Recording recording = recording_of(report.planned, report.config.grid);
+    const inspect::TimelinePart part{"Simulated step, policy " + report.planned.policy.name, &recording,
+                                     report.planned.bounds.best()};
+    write_durable(options.svg, inspect::timeline_picture({&part, 1}).svg(), Named::by_person);
   }
 }
 
@@ -161,17 +162,17 @@ int run(const SimulateOptions& options) {
   for (const std::string& file : {options.trace, options.svg}) {
     if (!file.empty()) expect_writable(file);
   }
-  const ResolvedRun run = resolve(options.config, 0);
-  const RunConfig& config = run.config;
-  PlanningProblem problem = planning_problem(run);
+  const train::ResolvedRun run = train::resolve(options.config, 0);
+  const train::RunConfig& config = run.config;
+  simulate::PlanningProblem problem = train::planning_problem(run);
   problem.simulation.steps = options.steps;
   problem.simulation.noise = options.noise;
   problem.simulation.slow_rank = options.slow_rank;
   problem.simulation.seed = config.seed;
   problem.simulation.traced_ranks = kTracedRanks;
-  Report report{.config = config, .machine = problem.machine, .planned = report_plan(problem, run.policy)};
+  Report report{.config = config, .machine = problem.machine, .planned = simulate::report_plan(problem, run.policy)};
   if (!report.planned.planned()) throw UserError(report.planned.refusal, "", "");
-  report.memory = memory_report(*report.planned.plan);
+  report.memory = plan::memory_report(*report.planned.plan);
   write_pictures(options, report);
   if (options.json) {
     say("{}\n", json_of(report).dump());
@@ -214,4 +215,4 @@ Command add_simulate(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -19,12 +19,12 @@
 #include "tools/config_options.h"
 #include "tools/trace_input.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct TimelineOptions {
-  std::string trace;  // a file or a folder; "": the configuration is simulated
-  RunConfig config;   // not yet resolved
+  std::string trace;        // a file or a folder; "": the configuration is simulated
+  train::RunConfig config;  // not yet resolved
   std::vector<std::string> compare;
   std::vector<int> ranks;
   std::string output;
@@ -36,16 +36,17 @@ struct TimelineOptions {
 constexpr int kMostRanks = 8;
 
 /// Those that were asked for, else the first ones.
-void narrow(Recording& recording, const std::vector<int>& wanted) {
-  std::vector<RecordedRank> kept;
+void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
+  std::vector<plan::RecordedRank> kept;
   std::vector<std::string> known;
-  for (const RecordedRank& rank : recording.ranks) {
+  for (const plan::RecordedRank& rank : recording.ranks) {
     known.push_back(fmt::format("{}", rank.rank));
     const bool asked = std::find(wanted.begin(), wanted.end(), rank.rank) != wanted.end();
     if (asked || (wanted.empty() && kept.size() < kMostRanks)) kept.push_back(rank);
   }
   for (const int rank : wanted) {
-    if (std::any_of(kept.begin(), kept.end(), [&](const RecordedRank& one) { return one.rank == rank; })) continue;
+    if (std::any_of(kept.begin(), kept.end(), [&](const plan::RecordedRank& one) { return one.rank == rank; }))
+      continue;
     throw UserError(fmt::format("--rank {}: there is no trace of that rank", rank),
                     "a rank that was traced: " + join(known) + " (where all behave alike, rank 0 stands for them)",
                     "--rank " + (known.empty() ? "0" : known.front()));
@@ -55,18 +56,18 @@ void narrow(Recording& recording, const std::vector<int>& wanted) {
 
 /// What stands where a trace is named or a policy that is to be simulated, in the order of the command line.
 std::vector<TraceInput> compared(const TimelineOptions& options, int most) {
-  std::vector<std::optional<NamedPolicy>> policies;  // null: a trace
+  std::vector<std::optional<policy::NamedPolicy>> policies;  // null: a trace
   for (const std::string& name : options.compare) {
     policies.push_back(names_a_trace(name) ? std::nullopt
-                                           : std::optional(named_policy(name, options.config.libraries)));
+                                           : std::optional(policy::named_policy(name, options.config.libraries)));
   }
-  std::optional<ResolvedRun> run;  // made if a policy is simulated
+  std::optional<train::ResolvedRun> run;  // made if a policy is simulated
   std::vector<TraceInput> inputs;
   for (std::size_t i = 0; i < policies.size(); ++i) {
     if (policies[i] && !run) {
-      RunConfig config = options.config;
-      leave_out_library(config);
-      run = resolve(std::move(config), 0);
+      train::RunConfig config = options.config;
+      train::leave_out_library(config);
+      run = train::resolve(std::move(config), 0);
     }
     inputs.push_back(policies[i] ? simulate_step(*run, *policies[i], most) : read_trace(options.compare[i]));
   }
@@ -82,7 +83,7 @@ std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
   } else if (!options.trace.empty()) {
     inputs.push_back(read_trace(options.trace));
   } else {
-    const ResolvedRun run = resolve(options.config, 0);
+    const train::ResolvedRun run = train::resolve(options.config, 0);
     inputs.push_back(simulate_step(run, run.policy, most));
   }
   for (TraceInput& input : inputs) narrow(input.recording, options.ranks);
@@ -92,9 +93,9 @@ std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
 void print_text(const std::vector<TraceInput>& inputs, int columns) {
   for (const TraceInput& input : inputs) {
     say("{}\n", input.title);
-    for (const RecordedRank& rank : input.recording.ranks) {
+    for (const plan::RecordedRank& rank : input.recording.ranks) {
       if (input.recording.ranks.size() > 1) say("rank {}\n", rank.rank);
-      if (!rank.steps.empty()) say("{}", timeline_text(input.recording, rank.steps.back(), columns));
+      if (!rank.steps.empty()) say("{}", inspect::timeline_text(input.recording, rank.steps.back(), columns));
     }
     if (input.bound_ns > 0) {
       say("lower bound {:.2f} ms: no policy is faster on this graph\n", input.bound_ns * 1e-6);
@@ -114,10 +115,10 @@ int run(TimelineOptions options) {
   const std::vector<TraceInput> inputs = inputs_of(options);
   if (options.text || options.output.empty()) print_text(inputs, options.columns);
   if (options.output.empty()) return 0;
-  std::vector<TimelinePart> parts;
+  std::vector<inspect::TimelinePart> parts;
   for (const TraceInput& input : inputs) parts.push_back({input.title, &input.recording, input.bound_ns});
-  const Picture picture = timeline_picture(parts);
-  write_durable(options.output, png ? render_png(picture) : picture.svg(), Named::by_person);
+  const inspect::Picture picture = inspect::timeline_picture(parts);
+  write_durable(options.output, png ? inspect::render_png(picture) : picture.svg(), Named::by_person);
   if (!options.text) say("{}\n", options.output);
   return 0;
 }
@@ -160,4 +161,4 @@ Command add_timeline(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

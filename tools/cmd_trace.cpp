@@ -24,7 +24,7 @@
 #include "tools/config_options.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,7 +34,7 @@ constexpr const char* kWhat = "a trace that Weft wrote, or the folder of a run";
 
 struct TraceOptions {
   std::string trace, other, output, format;
-  std::vector<Setting> overrides;  // of the run's configuration: its policy
+  std::vector<train::Setting> overrides;  // of the run's configuration: its policy
   std::size_t most = 10;
   bool all_steps = false, pack = false, json = false;
 };
@@ -43,21 +43,22 @@ std::size_t limit(std::size_t most) {
   return most == 0 ? std::numeric_limits<std::size_t>::max() : most;
 }
 
-Recording load(const std::string& trace_or_run) {
-  return read_recording(find_trace(trace_or_run));
+plan::Recording load(const std::string& trace_or_run) {
+  return inspect::read_recording(inspect::find_trace(trace_or_run));
 }
 
 int summarize(const TraceOptions& options) {
-  const Recording recording = load(options.trace);
-  const TraceSummary summary = summarize_trace(recording, options.all_steps, limit(options.most));
-  say("{}", options.json ? summary_json(recording, summary).dump() + "\n" : summary_text(recording, summary));
+  const plan::Recording recording = load(options.trace);
+  const inspect::TraceSummary summary = inspect::summarize_trace(recording, options.all_steps, limit(options.most));
+  say("{}", options.json ? inspect::summary_json(recording, summary).dump() + "\n"
+                         : inspect::summary_text(recording, summary));
   return 0;
 }
 
 int compare(const TraceOptions& options) {
-  const TraceDifference difference = compare_recordings(load(options.trace), load(options.other));
-  say("{}",
-      options.json ? difference_json(difference).dump() + "\n" : difference_text(difference, limit(options.most)));
+  const inspect::TraceDifference difference = inspect::compare_recordings(load(options.trace), load(options.other));
+  say("{}", options.json ? inspect::difference_json(difference).dump() + "\n"
+                         : inspect::difference_text(difference, limit(options.most)));
   return 0;
 }
 
@@ -67,15 +68,16 @@ struct PlanComparison {
   bool differs = false;
 };
 
-PlanComparison compare_plans(const fs::path& run, const std::vector<Setting>& overrides, const Recording& recording) {
+PlanComparison compare_plans(const fs::path& run, const std::vector<train::Setting>& overrides,
+                             const plan::Recording& recording) {
   std::error_code none;
   const fs::path file = run / "config.toml";
   if (!fs::is_directory(run, none) || !fs::exists(file, none)) return {};
   try {
-    RunConfig config;
-    load_toml(config, file.string());
-    apply_command_line(config, overrides);
-    const std::uint64_t compiled = compiled_fingerprint(std::move(config));
+    train::RunConfig config;
+    train::load_toml(config, file.string());
+    train::apply_command_line(config, overrides);
+    const std::uint64_t compiled = train::compiled_fingerprint(std::move(config));
     if (compiled == recording.plan_fingerprint) return {"the run's configuration compiles to the same plan", false};
     return {fmt::format("the run's configuration compiles to another plan ({:#018x}) than the one that ran ({:#018x})",
                         compiled, recording.plan_fingerprint),
@@ -86,8 +88,8 @@ PlanComparison compare_plans(const fs::path& run, const std::vector<Setting>& ov
 }
 
 int check(const TraceOptions& options) {
-  const Recording recording = load(options.trace);
-  const TraceCheck result = check_recording(recording, limit(options.most));
+  const plan::Recording recording = load(options.trace);
+  const inspect::TraceCheck result = inspect::check_recording(recording, limit(options.most));
   const PlanComparison plans = compare_plans(options.trace, options.overrides, recording);
   const bool holds = result.holds() && !plans.differs;
   if (options.json) {
@@ -125,13 +127,13 @@ void make_folder(const fs::path& folder) {
   }
 }
 
-void export_ranks(const fs::path& folder, const Recording& recording, bool pack) {
+void export_ranks(const fs::path& folder, const plan::Recording& recording, bool pack) {
   make_folder(folder);
-  Recording one = recording;
-  for (const RecordedRank& rank : recording.ranks) {
+  plan::Recording one = recording;
+  for (const plan::RecordedRank& rank : recording.ranks) {
     one.ranks = {rank};
     const fs::path file = folder / fmt::format("rank_{}.json{}", rank.rank, pack ? ".gz" : "");
-    write_chrome_file(file, one, {.kineto_names = true, .origin = first_begin(recording)});
+    inspect::write_chrome_file(file, one, {.kineto_names = true, .origin = inspect::first_begin(recording)});
     say("{}\n", file.string());
   }
 }
@@ -142,15 +144,15 @@ int export_trace(const TraceOptions& options) {
     throw UserError("--gz is for --format kineto", "", "-o with a name that ends in .gz");
   }
   if (!folder) expect_writable(options.output);
-  const Recording recording = load(options.trace);
+  const plan::Recording recording = load(options.trace);
   if (folder) {
     export_ranks(options.output, recording, options.pack);
     return 0;
   }
   if (options.format == "perfetto") {
-    write_perfetto_file(options.output, recording, Named::by_person);
+    inspect::write_perfetto_file(options.output, recording, Named::by_person);
   } else {
-    write_chrome_file(options.output, recording, {}, Named::by_person);
+    inspect::write_chrome_file(options.output, recording, {}, Named::by_person);
   }
   say("{}\n", options.output);
   return 0;
@@ -211,4 +213,4 @@ Command add_trace(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -20,7 +20,7 @@
 #include "train/run/run_folder.h"
 #include "train/trainer.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 std::string indented(const std::string& text) {
@@ -33,8 +33,8 @@ std::string indented(const std::string& text) {
 }
 
 struct TrainOptions {
-  std::string program;  // as it was called
-  RunConfig config;     // not yet resolved
+  std::string program;      // as it was called
+  train::RunConfig config;  // not yet resolved
   bool dry_run = false;
   bool json = false;
   bool quiet = false;
@@ -47,7 +47,7 @@ nlohmann::json or_null(const std::optional<double>& number) {
 }
 
 /// "1.5432 nats a token before, 1.2345 after step 1750"; "" where no evaluation came to its end.
-std::string held_out_text(const TrainResult& result) {
+std::string held_out_text(const train::TrainResult& result) {
   std::string text;
   if (result.first_val_loss) text = fmt::format("{:.4f} nats a token before", *result.first_val_loss);
   if (result.val_loss && result.evaluated_step > result.first_step) {
@@ -59,7 +59,7 @@ std::string held_out_text(const TrainResult& result) {
 }
 
 // A sample's bytes may be no UTF-8: dump it with the replacing error handler.
-nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
+nlohmann::json to_json(const train::RunConfig& config, const train::TrainResult& result) {
   nlohmann::json files = nlohmann::json::array();
   for (const auto& file : result.files) files.push_back(file.string());
   return {{"run_dir", config.run_dir},
@@ -75,7 +75,7 @@ nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
           {"communication_ms", result.communication_ms},
           {"overlap_fraction", result.overlap_fraction},
           {"peak_memory_bytes", result.peak_memory_bytes},
-          {"devices", to_json(result.devices)},
+          {"devices", train::to_json(result.devices)},
           {"communicator", result.devices.communicator},
           {"device_memory_bytes", result.device_memory_bytes},
           {"first_step_seconds", result.first_step_seconds},
@@ -86,7 +86,7 @@ nlohmann::json to_json(const RunConfig& config, const TrainResult& result) {
           {"files", files}};
 }
 
-void print_summary(const TrainOptions& options, const RunConfig& config, const TrainResult& result) {
+void print_summary(const TrainOptions& options, const train::RunConfig& config, const train::TrainResult& result) {
   std::string text = "\n";
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<10} {}\n", name, value);
@@ -126,29 +126,29 @@ void print_summary(const TrainOptions& options, const RunConfig& config, const T
 int train(const TrainOptions& options, LogLevel log_level) {
   RunLog log(log_level);
   Log(LogTopic::run).info("{}", version_text());
-  const auto name = options.config.run_dir.empty() ? RunFolder::Name::proposed : RunFolder::Name::given;
-  return run_on_ranks(options.config, [&](World& world, ResolvedRun run) {
-    RunConfig& config = run.config;
+  const auto name = options.config.run_dir.empty() ? train::RunFolder::Name::proposed : train::RunFolder::Name::given;
+  return train::run_on_ranks(options.config, [&](comm::World& world, train::ResolvedRun run) {
+    train::RunConfig& config = run.config;
     // Nothing is measured for a run that doesn't take place.
-    TuningSetting& tuning = run.gemm_tuning;
-    if (options.dry_run && tuning.from == TuningSetting::From::trials) tuning = {};
-    std::unique_ptr<RunFolder> folder;
-    if (!options.dry_run) folder = claim_run_folder(world, config, {name, options.overwrite});
+    train::TuningSetting& tuning = run.gemm_tuning;
+    if (options.dry_run && tuning.from == train::TuningSetting::From::trials) tuning = {};
+    std::unique_ptr<train::RunFolder> folder;
+    if (!options.dry_run) folder = train::claim_run_folder(world, config, {name, options.overwrite});
     const bool speaks = world.rank() == 0;
     const bool talks = speaks && !options.json && !options.quiet;
     if (speaks) {
       for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
     }
-    Trainer trainer(world, run, talks ? Trainer::Console::progress : Trainer::Console::silent);
+    train::Trainer trainer(world, run, talks ? train::Trainer::Console::progress : train::Trainer::Console::silent);
     if (options.dry_run) {
-      const RunDescription described = trainer.description();
-      if (speaks) say("{}", options.json ? describe_run_json(described) + "\n" : describe_run(described));
+      const train::RunDescription described = trainer.description();
+      if (speaks) say("{}", options.json ? train::describe_run_json(described) + "\n" : train::describe_run(described));
       return 0;
     }
-    log_run(world, trainer.description());
-    if (talks) tell(describe_run(trainer.description()));
-    const TrainResult result =
-        trainer.run(options.overwrite ? Trainer::OldFiles::removed : Trainer::OldFiles::kept, &log);
+    train::log_run(world, trainer.description());
+    if (talks) tell(train::describe_run(trainer.description()));
+    const train::TrainResult result =
+        trainer.run(options.overwrite ? train::Trainer::OldFiles::removed : train::Trainer::OldFiles::kept, &log);
     if (speaks && options.json)
       say("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     if (speaks && !options.json) print_summary(options, config, result);
@@ -189,4 +189,4 @@ Command add_train(CLI::App& root) {
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -22,37 +22,37 @@
 #include "train/measure/run_gemm_tuning.h"
 #include "train/run/launch_run.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct TuneOptions {
-  RunConfig config;  // not yet resolved
-  std::string output = std::string(kGemmTuningFile);
-  int rounds = GemmTrialOptions{}.rounds;
+  train::RunConfig config;  // not yet resolved
+  std::string output = std::string(execute::kGemmTuningFile);
+  int rounds = execute::GemmTrialOptions{}.rounds;
   bool json = false;
   bool quiet = false;
 };
 
 struct TunedProduct {
-  GemmTrial trial;
+  execute::GemmTrial trial;
   std::int64_t tasks = 0;  // of one step of training and one of evaluation
 };
 
-std::vector<TunedProduct> measure(const ResolvedRun& run, const TuneOptions& options) {
-  const std::vector<GemmUse> uses = products_of_run(run);
-  RunGemmTrials trials(run.config, options.rounds);
+std::vector<TunedProduct> measure(const train::ResolvedRun& run, const TuneOptions& options) {
+  const std::vector<execute::GemmUse> uses = train::products_of_run(run);
+  train::RunGemmTrials trials(run.config, options.rounds);
   std::vector<TunedProduct> products;
   StatusLine line(!options.quiet && !options.json);
-  for (const GemmUse& use : uses) {
-    line.show({to_string(use.problem), std::ssize(products), std::ssize(uses)});
+  for (const execute::GemmUse& use : uses) {
+    line.show({execute::to_string(use.problem), std::ssize(products), std::ssize(uses)});
     products.push_back({trials.run(use.problem), use.tasks});
-    line.print(fmt::format("[{}/{}] {}", products.size(), uses.size(), to_string(products.back().trial)));
+    line.print(fmt::format("[{}/{}] {}", products.size(), uses.size(), execute::to_string(products.back().trial)));
   }
   return products;
 }
 
 // Of all products of the graphs together.
-double seconds_of(const std::vector<TunedProduct>& products, double GemmTrial::*seconds) {
+double seconds_of(const std::vector<TunedProduct>& products, double execute::GemmTrial::*seconds) {
   double sum = 0;
   for (const auto& [trial, tasks] : products) sum += trial.*seconds * static_cast<double>(tasks);
   return sum;
@@ -61,33 +61,35 @@ double seconds_of(const std::vector<TunedProduct>& products, double GemmTrial::*
 void print_table(const std::vector<TunedProduct>& products, const TuneOptions& options, double seconds) {
   std::size_t width = 7, method_width = 18;
   for (const auto& [trial, tasks] : products) {
-    width = std::max(width, to_string(trial.problem).size());
-    method_width = std::max({method_width, brief(trial.usual).size(), brief(trial.chosen).size()});
+    width = std::max(width, execute::to_string(trial.problem).size());
+    method_width = std::max({method_width, execute::brief(trial.usual).size(), execute::brief(trial.chosen).size()});
   }
   std::string text = fmt::format("{:<{}} {:>5}  {:<{}} {:>9}  {:<{}} {:>9}  {:>5}\n", "product", width, "tasks",
                                  "default", method_width, "ms", "chosen", method_width, "ms", "gain");
   for (const auto& [trial, tasks] : products) {
     const bool same = trial.chosen == trial.usual;
-    text += fmt::format("{:<{}} {:>5}  {:<{}} {:>9.3f}  {:<{}} {:>9.3f}  {:>5.2f}\n", to_string(trial.problem), width,
-                        tasks, brief(trial.usual), method_width, 1e3 * trial.usual_seconds,
-                        same ? "=" : brief(trial.chosen), method_width, 1e3 * trial.chosen_seconds, trial.gain);
+    text +=
+        fmt::format("{:<{}} {:>5}  {:<{}} {:>9.3f}  {:<{}} {:>9.3f}  {:>5.2f}\n", execute::to_string(trial.problem),
+                    width, tasks, execute::brief(trial.usual), method_width, 1e3 * trial.usual_seconds,
+                    same ? "=" : execute::brief(trial.chosen), method_width, 1e3 * trial.chosen_seconds, trial.gain);
   }
   const auto changed =
       std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
   text += fmt::format("{} of {} products get another method; all tasks: {:.1f} ms by default, {:.1f} ms as chosen\n",
-                      changed, products.size(), 1e3 * seconds_of(products, &GemmTrial::usual_seconds),
-                      1e3 * seconds_of(products, &GemmTrial::chosen_seconds));
+                      changed, products.size(), 1e3 * seconds_of(products, &execute::GemmTrial::usual_seconds),
+                      1e3 * seconds_of(products, &execute::GemmTrial::chosen_seconds));
   say("{}measured in {:.0f} s; use it with --gemm-tuning {}\n", text, seconds, options.output);
 }
 
-nlohmann::json to_json(const std::vector<TunedProduct>& products, const TunedGemms& tuned, const std::string& output) {
+nlohmann::json to_json(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,
+                       const std::string& output) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [trial, tasks] : products) {
-    list.push_back({{"product", to_string(trial.problem)},
+    list.push_back({{"product", execute::to_string(trial.problem)},
                     {"tasks", tasks},
-                    {"default", to_string(trial.usual)},
+                    {"default", execute::to_string(trial.usual)},
                     {"default_ms", 1e3 * trial.usual_seconds},
-                    {"chosen", to_string(trial.chosen)},
+                    {"chosen", execute::to_string(trial.chosen)},
                     {"chosen_ms", 1e3 * trial.chosen_seconds},
                     {"gain", trial.gain},
                     {"candidates", trial.candidates}});
@@ -101,17 +103,18 @@ nlohmann::json to_json(const std::vector<TunedProduct>& products, const TunedGem
 }
 
 int tune(const TuneOptions& options) {
-  return run_on_ranks(options.config, [&](World& world, const ResolvedRun& run) {
-    const RunConfig& config = run.config;
+  return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& run) {
+    const train::RunConfig& config = run.config;
     // The others wait for what rank 0 has measured, so that the cores are its own.
     if (world.rank() == 0) {
       expect_writable(options.output);
       const auto begin = std::chrono::steady_clock::now();
       const std::vector<TunedProduct> products = measure(run, options);
-      std::vector<GemmChoice> choices;
+      std::vector<execute::GemmChoice> choices;
       for (const auto& [trial, tasks] : products) choices.push_back({trial.problem, trial.chosen});
-      const TunedGemms tuned{tuning_machine(config), static_cast<int>(config.threads), GemmTuning(std::move(choices))};
-      write_durable(options.output, weft::to_json(tuned), Named::by_person);
+      const execute::TunedGemms tuned{train::tuning_machine(config), static_cast<int>(config.threads),
+                                      execute::GemmTuning(std::move(choices))};
+      write_durable(options.output, weft::execute::to_json(tuned), Named::by_person);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (options.json) {
         say("{}\n", to_json(products, tuned, options.output).dump());
@@ -148,9 +151,9 @@ Command add_tune(CLI::App& root) {
   return [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
-    leave_out_library(options->config);
+    train::leave_out_library(options->config);
     return tune(*options);
   };
 }
 
-}  // namespace weft
+}  // namespace weft::tools

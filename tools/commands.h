@@ -8,7 +8,7 @@ namespace CLI {
 class App;
 }
 
-namespace weft {
+namespace weft::tools {
 
 /// Runs a parsed subcommand; returns the exit code. UserError means exit code 2, any other exception 3.
 using Command = std::function<int()>;
@@ -31,4 +31,4 @@ Command add_report(CLI::App& root);
 Command add_trace(CLI::App& root);
 Command add_doctor(CLI::App& root);
 
-}  // namespace weft
+}  // namespace weft::tools

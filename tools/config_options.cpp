@@ -12,9 +12,9 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/saved_model.h"
 
-namespace weft {
+namespace weft::tools {
 
-CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<Setting>& settings,
+CLI::Option* add_key_flag(CLI::App& command, const train::ConfigKey& key, std::vector<train::Setting>& settings,
                           std::string_view default_text) {
   const std::string flag = "--" + key.name;
   const std::string help = default_text.empty() ? key.help : fmt::format("{} [{}]", key.help, default_text);
@@ -27,30 +27,30 @@ CLI::Option* add_key_flag(CLI::App& command, const ConfigKey& key, std::vector<S
   return option;
 }
 
-CLI::Option* add_policy_flag(CLI::App& command, std::vector<Setting>& settings) {
-  const std::vector<ConfigKey>& keys = config_keys();
-  ConfigKey key = *std::ranges::find(keys, "policy", &ConfigKey::name);
+CLI::Option* add_policy_flag(CLI::App& command, std::vector<train::Setting>& settings) {
+  const std::vector<train::ConfigKey>& keys = train::config_keys();
+  train::ConfigKey key = *std::ranges::find(keys, "policy", &train::ConfigKey::name);
   key.help = "in place of the configuration's; a library (./mine.so) is loaded only if it is named here";
   return add_key_flag(command, key, settings, "");
 }
 
-int print_config(const RunConfig& config) {
-  RunConfig checked = config, printed = config;
-  fill_in(checked, 0);
-  take_saved_model(printed);
-  say("{}", dump_toml(printed));
+int print_config(const train::RunConfig& config) {
+  train::RunConfig checked = config, printed = config;
+  train::fill_in(checked, 0);
+  train::take_saved_model(printed);
+  say("{}", train::dump_toml(printed));
   return 0;
 }
 
 struct ConfigOptions::Given {
   std::string file;
   std::vector<std::string> assignments;
-  std::vector<Setting> flags;
+  std::vector<train::Setting> flags;
   bool dump = false;
 
   /// Of --set, then the flags.
-  std::vector<Setting> settings() const {
-    std::vector<Setting> list;
+  std::vector<train::Setting> settings() const {
+    std::vector<train::Setting> list;
     for (const std::string& assignment : assignments) {
       const std::size_t equals = assignment.find('=');
       if (equals == std::string::npos) {
@@ -66,22 +66,23 @@ struct ConfigOptions::Given {
   }
 
   /// The last value of a key, "" if it isn't set.
-  static std::string last(const std::vector<Setting>& settings, std::string_view key) {
-    const auto found = std::find_if(settings.rbegin(), settings.rend(), [&](const Setting& s) { return s.key == key; });
+  static std::string last(const std::vector<train::Setting>& settings, std::string_view key) {
+    const auto found =
+        std::find_if(settings.rbegin(), settings.rend(), [&](const train::Setting& s) { return s.key == key; });
     return found == settings.rend() ? "" : found->value;
   }
 
   /// The configuration of the run that goes on, if this command line names one and no file; else the defaults.
-  RunConfig base() const {
-    const std::vector<Setting> list = settings();
+  train::RunConfig base() const {
+    const std::vector<train::Setting> list = settings();
     std::string resume = last(list, "resume");
-    if (resume == kResumeAuto) {
+    if (resume == train::kResumeAuto) {
       const std::string run_dir = last(list, "run-dir");
-      resume = latest_checkpoint(run_dir) ? run_dir : "";
+      resume = train::latest_checkpoint(run_dir) ? run_dir : "";
     }
     // A start from weights as well is a contradiction, which is refused as one.
-    const bool starts = resume.empty() || (resume != kResumeAuto && !last(list, "init-from").empty());
-    return starts || !file.empty() ? RunConfig() : config_to_resume(resume, list);
+    const bool starts = resume.empty() || (resume != train::kResumeAuto && !last(list, "init-from").empty());
+    return starts || !file.empty() ? train::RunConfig() : train::config_to_resume(resume, list);
   }
 };
 
@@ -91,16 +92,16 @@ ConfigOptions::ConfigOptions(CLI::App& command) : given_(std::make_shared<Given>
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command.add_flag("--dump-config", given_->dump, "print the configuration as TOML, checked, and leave");
-  for (const ConfigKey& key : config_keys()) {
+  for (const train::ConfigKey& key : train::config_keys()) {
     add_key_flag(command, key, given_->flags, key.default_value)
         ->group(key.name.starts_with("model.") ? "Sizes of the model" : "Configuration");
   }
 }
 
-RunConfig ConfigOptions::load() const {
-  RunConfig config = given_->base();
-  if (!given_->file.empty()) load_toml(config, given_->file);
-  apply_command_line(config, given_->settings());
+train::RunConfig ConfigOptions::load() const {
+  train::RunConfig config = given_->base();
+  if (!given_->file.empty()) train::load_toml(config, given_->file);
+  train::apply_command_line(config, given_->settings());
   return config;
 }
 
@@ -112,4 +113,4 @@ bool ConfigOptions::dump() const {
   return given_->dump;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -27,7 +27,7 @@
 #include "runtime/comm/mpi.h"
 #include "runtime/execute/device/devices.h"
 
-namespace weft {
+namespace weft::tools {
 
 namespace {
 
@@ -161,7 +161,7 @@ int mpi_thread_level() {
 }
 
 void check_mpi(Checks& checks) {
-  checks.push_back({"libraries", "MPI", mpi_version(), CheckState::ok,
+  checks.push_back({"libraries", "MPI", comm::mpi_version(), CheckState::ok,
                     "ranks as processes, on one machine or many: mpirun -np N weft train …"});
   const int level = mpi_thread_level();
   const std::string name = level == MPI_THREAD_MULTIPLE     ? "multiple"
@@ -239,7 +239,7 @@ std::string nccl_text(const SharedLibrary& nccl) {
 
 void check_gpu(Checks& checks) {
   const std::string section = "GPU";
-  const DeviceReport report = report_devices();
+  const execute::DeviceReport report = execute::report_devices();
   const auto add = [&](const std::string& name, const std::string& value, const std::string& note = "") {
     checks.push_back({section, name, value.empty() ? "not found" : value,
                       value.empty() ? CheckState::absent : CheckState::ok, note});
@@ -303,4 +303,4 @@ std::vector<MachineCheck> check_machine() {
   return checks;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -10,7 +10,7 @@
 
 #include "base/packed_unit.h"
 
-namespace weft {
+namespace weft::tools {
 
 enum class CheckState : std::uint8_t { ok, absent, failed };  // absent: not needed; failed: Weft needs it
 
@@ -31,4 +31,4 @@ MachineCheck check_bf16(PackedUnit widest, std::optional<double> pairs_gain);
 /// ends its process on errors is reported like anything else.
 std::vector<MachineCheck> check_machine();
 
-}  // namespace weft
+}  // namespace weft::tools

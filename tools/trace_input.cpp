@@ -11,7 +11,7 @@
 #include "inspect/formats/trace_file.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::tools {
 
 bool names_a_trace(const std::string& name) {
   std::error_code error;
@@ -19,8 +19,8 @@ bool names_a_trace(const std::string& name) {
 }
 
 TraceInput read_trace(const std::string& name) {
-  TraceInput input{.title = {}, .recording = read_recording(find_trace(name))};
-  const std::vector<RecordedRank>& ranks = input.recording.ranks;
+  TraceInput input{.title = {}, .recording = inspect::read_recording(inspect::find_trace(name))};
+  const std::vector<plan::RecordedRank>& ranks = input.recording.ranks;
   if (ranks.empty() || ranks.front().steps.empty()) {
     throw UserError(name + " holds no step", "a trace of at least one", "--trace-steps 1 or more when it is made");
   }
@@ -28,20 +28,20 @@ TraceInput read_trace(const std::string& name) {
   return input;
 }
 
-Recording recording_of(const PlanReport& report, const Grid& grid) {
-  std::vector<RankTrace> ranks;
-  for (const SimulatedRank& rank : report.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
-  return record(*report.plan, ranks, static_cast<int>(grid.ranks()), grid);
+plan::Recording recording_of(const simulate::PlanReport& report, const graph::Grid& grid) {
+  std::vector<plan::RankTrace> ranks;
+  for (const simulate::SimulatedRank& rank : report.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
+  return plan::record(*report.plan, ranks, static_cast<int>(grid.ranks()), grid);
 }
 
-TraceInput simulate_step(const ResolvedRun& run, const NamedPolicy& policy, int ranks) {
-  PlanningProblem problem = planning_problem(run);
+TraceInput simulate_step(const train::ResolvedRun& run, const policy::NamedPolicy& policy, int ranks) {
+  simulate::PlanningProblem problem = train::planning_problem(run);
   problem.simulation.traced_ranks = ranks;
-  const PlanReport report = report_plan(problem, policy);
+  const simulate::PlanReport report = simulate::report_plan(problem, policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   return {fmt::format("policy {}: step {} on {}, simulated", report.policy.name, format_time(report.step_ns()),
                       problem.machine.name),
           recording_of(report, run.config.grid), report.bounds.best()};
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -9,11 +9,11 @@
 #include "runtime/simulate/plan_report.h"
 #include "train/config/resolved_run.h"
 
-namespace weft {
+namespace weft::tools {
 
 struct TraceInput {
   std::string title;
-  Recording recording;
+  plan::Recording recording;
   double bound_ns = 0;  // of a simulated step; 0: not known
 };
 
@@ -24,10 +24,10 @@ bool names_a_trace(const std::string& name);
 TraceInput read_trace(const std::string& name);
 
 /// Every simulated rank that was traced.
-Recording recording_of(const PlanReport& report, const Grid& grid);
+plan::Recording recording_of(const simulate::PlanReport& report, const graph::Grid& grid);
 
 /// A step of a run under a policy, on its machine, with the traces of the first `ranks` ranks where ranks differ.
 /// Throws UserError on what can't be planned.
-TraceInput simulate_step(const ResolvedRun& run, const NamedPolicy& policy, int ranks);
+TraceInput simulate_step(const train::ResolvedRun& run, const policy::NamedPolicy& policy, int ranks);
 
-}  // namespace weft
+}  // namespace weft::tools

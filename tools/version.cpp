@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace weft {
+namespace weft::tools {
 
 std::string version_text() {
   // The four come from CMake, at configure time.
@@ -12,4 +12,4 @@ std::string version_text() {
   return text + WEFT_COMPILER ", " WEFT_BUILD_TYPE ")";
 }
 
-}  // namespace weft
+}  // namespace weft::tools

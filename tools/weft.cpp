@@ -21,7 +21,7 @@
 #include "tools/version.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 constexpr int kBadInput = 2, kFault = 3;
@@ -90,7 +90,7 @@ void refuse_extras(const CLI::App& command) {
   const std::vector<std::string> known = is_flag ? flag_names(command) : command_names(command);
   const std::string flag = extra->substr(0, extra->find('='));
   const std::string successor =
-      is_flag ? "--" + key_in_place_of(flag.substr(std::min<std::size_t>(2, flag.size()))) : "";
+      is_flag ? "--" + train::key_in_place_of(flag.substr(std::min<std::size_t>(2, flag.size()))) : "";
   const bool renamed = std::find(known.begin(), known.end(), successor) != known.end();
   const std::string nearest = renamed ? successor : nearest_name(flag, known);
   throw UserError(is_flag ? fmt::format("{}: unknown flag {}", called, *extra)
@@ -143,7 +143,7 @@ int run(int argc, char** argv) {
 /// What all of a launcher's ranks refuse alike, the first one says: it ends before the others have waited, and the
 /// launcher ends them. What only another rank finds is said all the same.
 void report(const std::exception& error) {
-  if (launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (comm::launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
   Log(LogTopic::run).error("{}", error.what());
 }
 
@@ -171,8 +171,8 @@ int exit_code(int of_command) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools
 
 int main(int argc, char** argv) {
-  return weft::exit_code(weft::run_and_report(argc, argv));
+  return weft::tools::exit_code(weft::tools::run_and_report(argc, argv));
 }

@@ -5,16 +5,18 @@
 #include "ops/lower.h"
 #include "train/run/metrics.h"
 
-namespace weft {
+namespace weft::train {
 
-Evaluation evaluate(Program& program, const EvalBatches& batches, const std::function<StopReasons()>& wants_stop) {
-  const State& state = program.state();
-  const auto sums = state.get<float>(names::kEvalSums);
+Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
+                    const std::function<StopReasons()>& wants_stop) {
+  const execute::State& state = program.state();
+  const auto sums = state.get<float>(ops::names::kEvalSums);
   Evaluation result;
   double loss = 0, count = 0;
   while (result.batches < batches.size() && !result.stop.any()) {
     const std::int64_t batch = result.batches++;
-    batches.fill(batch, state.get<std::int32_t>(names::kEvalTokens), state.get<std::int32_t>(names::kEvalTargets));
+    batches.fill(batch, state.get<std::int32_t>(ops::names::kEvalTokens),
+                 state.get<std::int32_t>(ops::names::kEvalTargets));
     sums[2] = wants_stop ? stop_vote(wants_stop()) : 0.0F;
     program.run("eval", batch);
     loss += static_cast<double>(sums[0]);
@@ -27,4 +29,4 @@ Evaluation evaluate(Program& program, const EvalBatches& batches, const std::fun
   return result;
 }
 
-}  // namespace weft
+}  // namespace weft::train

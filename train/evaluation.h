@@ -8,7 +8,7 @@
 #include "train/data/batches.h"
 #include "train/stop_votes.h"
 
-namespace weft {
+namespace weft::train {
 
 struct Evaluation {
   double loss = 0;            // mean nats a token over all targets of all ranks; a NaN if it isn't complete
@@ -21,7 +21,7 @@ struct Evaluation {
 /// Runs the program's graph "eval" on every batch. All ranks get the same result, whatever their number, up to the
 /// rounding of one fp32 sum a batch. `wants_stop` is asked before each batch: when a rank says so, all ranks end after
 /// that batch.
-Evaluation evaluate(Program& program, const EvalBatches& batches,
+Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
                     const std::function<StopReasons()>& wants_stop = nullptr);
 
-}  // namespace weft
+}  // namespace weft::train

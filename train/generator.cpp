@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "ops/lower.h"
 
-namespace weft {
+namespace weft::train {
 
 std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::int64_t context) {
   const std::int64_t least = prompt + max_tokens > context ? std::max(prompt, context / 2) : prompt;
@@ -16,36 +16,37 @@ std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::i
   return std::min(context, static_cast<std::int64_t>(rounded));
 }
 
-ModelConfig with_short_context(ModelConfig model, std::int64_t tokens) {
-  if (model.family == Family::llama) model.context = std::min(model.context, std::max<std::int64_t>(1, tokens));
+ops::ModelConfig with_short_context(ops::ModelConfig model, std::int64_t tokens) {
+  if (model.family == ops::Family::llama) model.context = std::min(model.context, std::max<std::int64_t>(1, tokens));
   return model;
 }
 
-std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens,
-                                            const Grid& grid) {
-  return {{"prefill", lower_prefill(model, dtype, prefill_tokens, grid)}, {"decode", lower_decode(model, dtype, grid)}};
+std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& model, DType dtype,
+                                                     std::int64_t prefill_tokens, const graph::Grid& grid) {
+  return {{"prefill", ops::lower_prefill(model, dtype, prefill_tokens, grid)},
+          {"decode", ops::lower_decode(model, dtype, grid)}};
 }
 
-Generator::Generator(Program& program, const ModelConfig& model, std::int64_t prefill_tokens)
+Generator::Generator(execute::Program& program, const ops::ModelConfig& model, std::int64_t prefill_tokens)
     : program_(program), context_(model.context), prefill_tokens_(prefill_tokens), vocab_(model.vocab) {}
 
 // Behind the vocabulary there may be padding.
 std::span<const float> Generator::logits() const {
-  return program_.state().get<float>(names::kLogits).first(static_cast<std::size_t>(vocab_));
+  return program_.state().get<float>(ops::names::kLogits).first(static_cast<std::size_t>(vocab_));
 }
 
 std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) {
-  const auto input = program_.state().get<std::int32_t>(names::kPrefillTokens);
+  const auto input = program_.state().get<std::int32_t>(ops::names::kPrefillTokens);
   std::fill(input.begin(), input.end(), 0);  // what stands behind the prompt is never looked at
   std::copy(tokens.begin(), tokens.end(), input.begin());
-  program_.state().get<std::int64_t>(names::kPosition)[0] = static_cast<std::int64_t>(tokens.size()) - 1;
+  program_.state().get<std::int64_t>(ops::names::kPosition)[0] = static_cast<std::int64_t>(tokens.size()) - 1;
   program_.run("prefill");
   return logits();
 }
 
 std::span<const float> Generator::decode(std::int32_t token, std::int64_t position) {
-  program_.state().get<std::int32_t>(names::kDecodeToken)[0] = token;
-  program_.state().get<std::int64_t>(names::kPosition)[0] = position;
+  program_.state().get<std::int32_t>(ops::names::kDecodeToken)[0] = token;
+  program_.state().get<std::int64_t>(ops::names::kPosition)[0] = position;
   program_.run("decode");
   return logits();
 }
@@ -72,4 +73,4 @@ void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t max_
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -10,7 +10,7 @@
 #include "runtime/execute/program.h"
 #include "train/sampler.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Tokens that one prefill takes in when a text of `prompt + max_tokens` tokens is to be made with `context` positions:
 /// the prompt, or, where the text will outgrow the context, at least the half that is read again then.
@@ -18,18 +18,18 @@ std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::i
 
 /// The model with a context, and so KV caches, no longer than a text of `tokens` needs. Learned positions keep theirs:
 /// their table is a parameter.
-ModelConfig with_short_context(ModelConfig model, std::int64_t tokens);
+ops::ModelConfig with_short_context(ops::ModelConfig model, std::int64_t tokens);
 
 /// The graphs "prefill" and "decode" of a model, for Program.
-std::vector<ProgramGraph> generation_graphs(const ModelConfig& model, DType dtype, std::int64_t prefill_tokens,
-                                            const Grid& grid = {});
+std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& model, DType dtype,
+                                                     std::int64_t prefill_tokens, const graph::Grid& grid = {});
 
 /// Generates with the program's parameters as they are. On a grid whose ranks share a model all of them generate, the
 /// same text with the same sampler. A text longer than the context goes on behind a fresh prefill
 /// of its last half context.
 class Generator {
  public:
-  Generator(Program& program, const ModelConfig& model, std::int64_t prefill_tokens);
+  Generator(execute::Program& program, const ops::ModelConfig& model, std::int64_t prefill_tokens);
 
   /// Calls `on_token` for each new token until it returns false or `max_tokens` have come. The prompt has 1 to
   /// prefill_tokens tokens (else UserError).
@@ -41,8 +41,8 @@ class Generator {
   std::span<const float> decode(std::int32_t token, std::int64_t position);
   std::span<const float> logits() const;
 
-  Program& program_;
+  execute::Program& program_;
   std::int64_t context_, prefill_tokens_, vocab_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -8,7 +8,7 @@
 
 #include "base/text/units.h"
 
-namespace weft {
+namespace weft::train {
 
 Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed) {
   const std::int64_t done = std::min(metrics.step + 1, steps);
@@ -45,4 +45,4 @@ void Progress::message(const std::string& text) {
   line_.print(text);
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -9,7 +9,7 @@
 #include "base/text/units.h"
 #include "train/run/metrics.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Step, loss, validation loss on steps that have one, gradient norm, learning rate, rate, time left:
 ///   " 42% [========>           ] 84/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 0:32"
@@ -41,4 +41,4 @@ class Progress {
   bool first_ = true;
 };
 
-}  // namespace weft
+}  // namespace weft::train

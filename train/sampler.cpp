@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// Uniform in [0, 1) with 53 bits; a site of its own, so that no draw of the training step is repeated here.
@@ -85,4 +85,4 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t positi
   return chosen;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace weft {
+namespace weft::train {
 
 struct SamplerOptions {
   double temperature = 1.0;  // 0: the largest logit, lowest id on ties
@@ -38,4 +38,4 @@ class Sampler {
   std::vector<Candidate> candidates_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // A signal handler can reach nothing but a global.
@@ -49,4 +49,4 @@ int StopSignals::received() {
   return received_signal.load();
 }
 
-}  // namespace weft
+}  // namespace weft::train

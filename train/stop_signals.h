@@ -1,7 +1,7 @@
 // SIGINT and SIGTERM ask a run to finish its step, save and leave; a second one ends it at once.
 #pragma once
 
-namespace weft {
+namespace weft::train {
 
 /// While one lives, the two signals are remembered instead of ending the process. Each rank of a process holds one: the
 /// first arms the handlers, the last gives them back to the system.
@@ -16,4 +16,4 @@ class StopSignals {
   static int received();
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace weft {
+namespace weft::train {
 
 /// Why a rank wants to stop, or any of them does.
 struct StopReasons {
@@ -28,4 +28,4 @@ inline StopReasons stop_reasons(float votes) {
   return {sum % 4096 != 0, sum >= 4096};
 }
 
-}  // namespace weft
+}  // namespace weft::train

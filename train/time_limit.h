@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::train {
 
 /// Knows how long steps and evaluations took so far. In seconds, from the beginning of the run.
 ///
@@ -35,4 +35,4 @@ class TimeLimit {
   double seconds_, evaluation_ = 0, step_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -9,9 +9,10 @@
 #include "train/training_checkpoints.h"
 #include "train/training_loop.h"
 
-namespace weft {
+namespace weft::train {
 
-Trainer::Trainer(World& world, const ResolvedRun& run, Console console, const MakeExecutor& make_executor)
+Trainer::Trainer(comm::World& world, const ResolvedRun& run, Console console,
+                 const execute::MakeExecutor& make_executor)
     : console_(console), setup_(set_up_training(world, run, console == Console::progress, make_executor)) {}
 
 RunDescription Trainer::description() const {
@@ -19,23 +20,23 @@ RunDescription Trainer::description() const {
           setup_->world.name(), setup_->devices,       setup_->tuned.get(), setup_->bf16};
 }
 
-std::unique_ptr<Watchdog> Trainer::report_when_stopped() const {
+std::unique_ptr<execute::Watchdog> Trainer::report_when_stopped() const {
   constexpr double kSeconds = 0.4;
-  const Executor* const executor = &setup_->program->executor();
+  const execute::Executor* const executor = &setup_->program->executor();
   const auto progress = [executor, idle = std::uint64_t{0}]() mutable {
-    const ExecutorStatus status = executor->status();
+    const execute::ExecutorStatus status = executor->status();
     return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
   };
   const auto report = [executor, log = Log(LogTopic::watchdog, setup_->world.rank())] {
     log.tell(LogLevel::warning,
              fmt::format("weft: asked to stop, but no task has ended since; {}", executor->describe()));
   };
-  return std::make_unique<Watchdog>(kSeconds, progress, report);
+  return std::make_unique<execute::Watchdog>(kSeconds, progress, report);
 }
 
 TrainResult Trainer::run(OldFiles old_files, RunLog* log) {
   const StopSignals signals;
-  const std::unique_ptr<Watchdog> stop_watch = report_when_stopped();
+  const std::unique_ptr<execute::Watchdog> stop_watch = report_when_stopped();
   TrainResult result;
   TrainingReport report(*setup_);
   TrainingCheckpoints checkpoints(*setup_, [&](const std::string& text) { report.show(text); });
@@ -49,4 +50,4 @@ TrainResult Trainer::run(OldFiles old_files, RunLog* log) {
   return result;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -13,7 +13,7 @@
 #include "train/training_report.h"
 #include "train/training_setup.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Runs on each rank in the same way, as an MPI program does; rank 0 writes the files and the console. It is set up
 /// (training_setup.h), steps (training_loop.h) and reports (training_report.h).
@@ -25,7 +25,8 @@ class Trainer {
   enum class Console : std::uint8_t { progress, silent };
 
   /// Sets the run up (see set_up_training), before anything is written.
-  Trainer(World& world, const ResolvedRun& run, Console console, const MakeExecutor& make_executor = nullptr);
+  Trainer(comm::World& world, const ResolvedRun& run, Console console,
+          const execute::MakeExecutor& make_executor = nullptr);
 
   /// What would run; valid as long as the trainer.
   RunDescription description() const;
@@ -36,15 +37,15 @@ class Trainer {
   /// `log` gets its file when the run folder is made.
   TrainResult run(OldFiles old_files = OldFiles::kept, RunLog* log = nullptr);
 
-  const Program& program() const { return *setup_->program; }
+  const execute::Program& program() const { return *setup_->program; }
 
  private:
   /// A launcher that ends a job because a rank was lost asks the others to stop and kills them a second later: time
   /// enough to say which collective the lost rank is missing from.
-  std::unique_ptr<Watchdog> report_when_stopped() const;
+  std::unique_ptr<execute::Watchdog> report_when_stopped() const;
 
   const Console console_;
   const std::unique_ptr<TrainingSetup> setup_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

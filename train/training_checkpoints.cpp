@@ -6,12 +6,12 @@
 #include "base/log.h"
 #include "train/run/run_files.h"
 
-namespace weft {
+namespace weft::train {
 
 RunConfig recorded_config(const TrainingSetup& setup) {
   RunConfig config = setup.config();
   if (setup.bf16 && setup.bf16->source == Bf16Choice::Source::only) config.bf16_products.reset();
-  if (setup.tuned) config.gemm_tuning = (std::filesystem::path(config.run_dir) / kGemmTuningFile).string();
+  if (setup.tuned) config.gemm_tuning = (std::filesystem::path(config.run_dir) / execute::kGemmTuningFile).string();
   return config;
 }
 
@@ -29,7 +29,7 @@ CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   info.dtype = config.dtype;
   info.model = config.model;
   info.config_toml = dump_toml(recorded_config(setup_));
-  if (setup_.tuned) info.gemm_tuning = to_json(*setup_.tuned);
+  if (setup_.tuned) info.gemm_tuning = execute::to_json(*setup_.tuned);
   info.versions = library_versions();
   return info;
 }
@@ -67,4 +67,4 @@ void TrainingCheckpoints::report() {
   show_("checkpoint written: " + path->string());
 }
 
-}  // namespace weft
+}  // namespace weft::train

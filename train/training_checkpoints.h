@@ -10,7 +10,7 @@
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/training_setup.h"
 
-namespace weft {
+namespace weft::train {
 
 /// The configuration as files of the run name it: with the run's own copy of the tuned products, and what multiplies
 /// bf16 if there was a choice.
@@ -40,4 +40,4 @@ class TrainingCheckpoints {
   std::filesystem::path newest_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

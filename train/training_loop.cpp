@@ -12,7 +12,7 @@
 #include "train/step/training_state.h"
 #include "train/stop_signals.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -64,7 +64,7 @@ void TrainingLoop::run_steps() {
   for (std::int64_t step = setup_.inputs.first_step; step < config_.steps; ++step) {
     checkpoints_.report();
     load(step);
-    const StartedStep now{step, setup_.program->state().get<float>(names::kScalars)[0]};
+    const StartedStep now{step, setup_.program->state().get<float>(ops::names::kScalars)[0]};
     const bool ahead = start(now);
     if (under_way) finish(*under_way, false);
     under_way = now;
@@ -77,22 +77,22 @@ void TrainingLoop::run_steps() {
 }
 
 void TrainingLoop::load(std::int64_t step) {
-  const State& state = setup_.program->state();
+  const execute::State& state = setup_.program->state();
   const Batch batch = loader_->next(step);
-  std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(names::kTokens).begin());
-  std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(names::kTargets).begin());
+  std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(ops::names::kTokens).begin());
+  std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(ops::names::kTargets).begin());
   write_scalars(state, config_, step);
 }
 
 bool TrainingLoop::start(const StartedStep& started) {
   const StopReasons wants_stop{StopSignals::received() != 0, limit_.ends_training(seconds_since(begun_at_))};
-  setup_.program->state().get<float>(names::kMetrics)[2] = stop_vote(wants_stop);
+  setup_.program->state().get<float>(ops::names::kMetrics)[2] = stop_vote(wants_stop);
   return setup_.program->start("train", started.step);
 }
 
 void TrainingLoop::finish(const StartedStep& of, bool newest) {
   setup_.program->finish();
-  stop_.add(stop_reasons(setup_.program->state().get<float>(names::kMetrics)[2]));
+  stop_.add(stop_reasons(setup_.program->state().get<float>(ops::names::kMetrics)[2]));
   StepMetrics metrics = metrics_of_step(setup_, of.step, of.lr);
   result_.steps_done = of.step + 1;
   if (of.step == setup_.inputs.first_step) {
@@ -146,4 +146,4 @@ void TrainingLoop::expect_finite(const StepMetrics& metrics) {
                   metrics.step, metrics.loss, metrics.grad_norm));
 }
 
-}  // namespace weft
+}  // namespace weft::train

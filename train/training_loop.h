@@ -14,7 +14,7 @@
 #include "train/training_report.h"
 #include "train/training_setup.h"
 
-namespace weft {
+namespace weft::train {
 
 class TrainingLoop {
  public:
@@ -56,4 +56,4 @@ class TrainingLoop {
   std::vector<double> step_ms_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

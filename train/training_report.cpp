@@ -11,7 +11,7 @@
 #include "train/run/run_files.h"
 #include "train/training_checkpoints.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 std::uint64_t peak_memory_of_process() {
@@ -23,10 +23,10 @@ std::uint64_t peak_memory_of_process() {
 }  // namespace
 
 StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, double lr) {
-  const Program& program = *setup.program;
+  const execute::Program& program = *setup.program;
   const RunConfig& config = setup.config();
-  const auto metrics = program.state().get<float>(names::kMetrics);
-  const StepTrace& trace = program.last_trace("train");
+  const auto metrics = program.state().get<float>(ops::names::kMetrics);
+  const plan::StepTrace& trace = program.last_trace("train");
   const auto tokens = static_cast<double>(config.global_batch * config.seq_len);
   StepMetrics result;
   result.step = step;
@@ -36,7 +36,7 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   result.step_ms = static_cast<double>(program.last_step_ns("train")) * 1e-6;
   result.tokens_per_s = tokens / result.step_ms * 1e3;
   result.model_tflops = config.model.train_flops_per_token(config.seq_len) * result.tokens_per_s * 1e-12;
-  result.exposed_comm_ms = static_cast<double>(summarize(program.plan("train"), trace).exposed) * 1e-6;
+  result.exposed_comm_ms = static_cast<double>(plan::summarize(program.plan("train"), trace).exposed) * 1e-6;
   result.peak_memory_bytes = peak_memory_of_process();
   return result;
 }
@@ -63,7 +63,7 @@ void TrainingReport::make_files(const Opening& opening, TrainResult& result) {
   if (opening.removes_old) remove_run_files(run_dir);
   make_run_dir(run_dir, recorded_config(setup_));
   if (opening.log != nullptr) opening.log->open(log_file_of(run_dir, 0));
-  if (setup_.tuned) write_durable(run_dir / kGemmTuningFile, to_json(*setup_.tuned));
+  if (setup_.tuned) write_durable(run_dir / execute::kGemmTuningFile, execute::to_json(*setup_.tuned));
   keep_pairs_gain();
   metrics_file_ = std::make_unique<MetricsFile>(run_dir / kMetricsFile, setup_.inputs.first_step);
   if (opening.progress) progress_ = std::make_unique<Progress>(setup_.inputs.first_step, config.steps);
@@ -123,10 +123,10 @@ void TrainingReport::close(TrainResult& result) {
 
 void TrainingReport::write_traces(TrainResult& result) {
   const RunConfig& config = setup_.config();
-  const Plan& plan = setup_.program->plan("train");
-  const std::vector<StepTrace> traces = setup_.program->traces("train");
-  for (const StepTrace& trace : traces) {
-    const OverlapSummary summary = summarize(plan, trace);
+  const plan::Plan& plan = setup_.program->plan("train");
+  const std::vector<plan::StepTrace> traces = setup_.program->traces("train");
+  for (const plan::StepTrace& trace : traces) {
+    const plan::OverlapSummary summary = plan::summarize(plan, trace);
     const double share = 1.0 / static_cast<double>(traces.size());
     result.exposed_comm_ms += static_cast<double>(summary.exposed) * 1e-6 * share;
     result.communication_ms += static_cast<double>(summary.communication) * 1e-6 * share;
@@ -153,4 +153,4 @@ std::string TrainingReport::sample() {
   return tokenizer.decode(text);
 }
 
-}  // namespace weft
+}  // namespace weft::train

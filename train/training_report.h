@@ -14,7 +14,7 @@
 #include "train/run/run_devices.h"
 #include "train/training_setup.h"
 
-namespace weft {
+namespace weft::train {
 
 /// What a run ends with.
 struct TrainResult {
@@ -73,4 +73,4 @@ class TrainingReport {
   std::unique_ptr<Progress> progress_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -19,15 +19,15 @@
 #include "train/step/step_config.h"
 #include "train/step/training_state.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 /// What a run asks of this machine and of files that rank 0 alone has: refused before data is read or anything is
 /// measured. Returns the table of a file that the run names.
-std::shared_ptr<const TunedGemms> check_machine(World& world, const ResolvedRun& run) {
-  act_together(world, [&] {  // machines have memories of their own
+std::shared_ptr<const execute::TunedGemms> check_machine(comm::World& world, const ResolvedRun& run) {
+  comm::act_together(world, [&] {  // machines have memories of their own
     check_memory(run.config, world.name() == "mpi" ? 1 : world.size(), machine_memory_bytes());
   });
   if (run.gemm_tuning.from != TuningSetting::From::file) return nullptr;
@@ -35,20 +35,21 @@ std::shared_ptr<const TunedGemms> check_machine(World& world, const ResolvedRun&
 }
 
 /// Of a step, an evaluation and, for a model that writes text, a sample.
-std::vector<ProgramGraph> graphs_of(const TrainingSetup& setup) {
+std::vector<execute::ProgramGraph> graphs_of(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
-  const StepConfig step = step_config(config);
-  std::vector<ProgramGraph> graphs = {{"train", lower_train(config.model, step)},
-                                      {"eval", lower_eval(config.model, step)}};
+  const ops::StepConfig step = step_config(config);
+  std::vector<execute::ProgramGraph> graphs = {{"train", ops::lower_train(config.model, step)},
+                                               {"eval", ops::lower_eval(config.model, step)}};
   if (setup.sample_prefill == 0) return graphs;
-  for (ProgramGraph& graph : generation_graphs(setup.sample_model, config.dtype, setup.sample_prefill, config.grid)) {
+  for (execute::ProgramGraph& graph :
+       generation_graphs(setup.sample_model, config.dtype, setup.sample_prefill, config.grid)) {
     graphs.push_back(std::move(graph));
   }
   return graphs;
 }
 
 /// On rank 0, told to the log and, if `speaks`, to the console.
-TunedGemms tuned_here(const ResolvedRun& run, bool speaks) {
+execute::TunedGemms tuned_here(const ResolvedRun& run, bool speaks) {
   const Log log(LogTopic::tuning, 0);
   StatusLine line(speaks);
   return tune_for_run(run, [&](const Status& status) {
@@ -58,23 +59,23 @@ TunedGemms tuned_here(const ResolvedRun& run, bool speaks) {
   });
 }
 
-void make_program(TrainingSetup& setup, const MakeExecutor& make_executor) {
+void make_program(TrainingSetup& setup, const execute::MakeExecutor& make_executor) {
   const RunConfig& config = setup.config();
-  std::vector<ProgramGraph> graphs = graphs_of(setup);
-  const std::shared_ptr<const GemmTuning> products = table_of(setup.tuned, bf16_unit_of(config));
+  std::vector<execute::ProgramGraph> graphs = graphs_of(setup);
+  const std::shared_ptr<const execute::GemmTuning> products = execute::table_of(setup.tuned, bf16_unit_of(config));
   const auto begin = Clock::now();
-  setup.program = std::make_unique<Program>(
+  setup.program = std::make_unique<execute::Program>(
       setup.world, std::move(graphs),
-      ProgramOptions{.policy = setup.run.policy.policy,
-                     .policy_options = policy_options(setup.run),
-                     .rewrites = chosen_rewrites(setup.run),
-                     .grid = config.grid,
-                     .threads = static_cast<int>(config.threads),
-                     .kept_steps = std::max<std::int64_t>(1, config.trace_steps),
-                     .check_finite = config.check_nan,
-                     .gemm_tuning = products,
-                     .make_executor = make_executor != nullptr ? make_executor : executor_of(config, products),
-                     .watchdog_seconds = config.watchdog});
+      execute::ProgramOptions{.policy = setup.run.policy.policy,
+                              .policy_options = policy_options(setup.run),
+                              .rewrites = chosen_rewrites(setup.run),
+                              .grid = config.grid,
+                              .threads = static_cast<int>(config.threads),
+                              .kept_steps = std::max<std::int64_t>(1, config.trace_steps),
+                              .check_finite = config.check_nan,
+                              .gemm_tuning = products,
+                              .make_executor = make_executor != nullptr ? make_executor : executor_of(config, products),
+                              .watchdog_seconds = config.watchdog});
   setup.planning_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
@@ -82,7 +83,7 @@ void fill_parameters(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
   const RunInputs& inputs = setup.inputs;
   const std::vector<MutableParameterState> parameters = setup.parameters();
-  act_together(setup.world, [&] {
+  comm::act_together(setup.world, [&] {
     if (inputs.resume_from) {
       load_checkpoint(*inputs.resume_from, parameters, inputs.share);
       Log(LogTopic::checkpoint, setup.world.rank())
@@ -105,8 +106,8 @@ std::vector<MutableParameterState> TrainingSetup::parameters() const {
   return training_arrays(program->state(), shards, run.config.dtype);
 }
 
-std::unique_ptr<TrainingSetup> set_up_training(World& world, const ResolvedRun& run, bool speaks,
-                                               const MakeExecutor& make_executor) {
+std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run, bool speaks,
+                                               const execute::MakeExecutor& make_executor) {
   auto made = std::make_unique<TrainingSetup>(world);
   TrainingSetup& setup = *made;
   setup.tuned = check_machine(world, run);
@@ -114,9 +115,9 @@ std::unique_ptr<TrainingSetup> set_up_training(World& world, const ResolvedRun& 
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
   const RunConfig& config = setup.config();
-  setup.at = coordinates_of(config.grid, world.rank());
-  setup.specs = model_parameters(config.model);
-  setup.shards = shard_parameters(config.model, setup.specs, config.grid, setup.at, config.zero1);
+  setup.at = graph::coordinates_of(config.grid, world.rank());
+  setup.specs = ops::model_parameters(config.model);
+  setup.shards = ops::shard_parameters(config.model, setup.specs, config.grid, setup.at, config.zero1);
   if (setup.tuned == nullptr) {
     setup.tuned = gemm_tuning_of_run(world, run.gemm_tuning, setup.inputs.resume_from, StoredTuning::required,
                                      [&] { return tuned_here(setup.run, speaks); });
@@ -134,8 +135,8 @@ std::unique_ptr<TrainingSetup> set_up_training(World& world, const ResolvedRun& 
   return made;
 }
 
-std::string_view sample_prompt(const ModelConfig& model) {
+std::string_view sample_prompt(const ops::ModelConfig& model) {
   return std::string_view("The ").substr(0, static_cast<std::size_t>(std::min<std::int64_t>(4, model.context)));
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -24,26 +24,26 @@
 #include "train/run/run_devices.h"
 #include "train/run/run_inputs.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Of one rank; lives as long as the run. It stays where it was made, since its parts know one another.
 struct TrainingSetup {
-  explicit TrainingSetup(World& of) : world(of) {}
+  explicit TrainingSetup(comm::World& of) : world(of) {}
   TrainingSetup(const TrainingSetup&) = delete;
   TrainingSetup& operator=(const TrainingSetup&) = delete;
 
-  World& world;
+  comm::World& world;
   const std::chrono::steady_clock::time_point begun_at = std::chrono::steady_clock::now();
   RunInputs inputs;
   std::optional<Bf16Choice> bf16;  // null: nothing multiplies bf16 on the CPU
   ResolvedRun run;                 // with that choice
-  Coordinates at;
-  std::vector<ParameterSpec> specs;
-  std::vector<ParameterShard> shards;       // of specs
-  std::shared_ptr<const TunedGemms> tuned;  // null: the default methods
-  ModelConfig sample_model;                 // with the caches that a sample needs
-  std::int64_t sample_prefill = 0;          // 0: no sample, the model isn't byte-level
-  std::unique_ptr<Program> program;
+  graph::Coordinates at;
+  std::vector<ops::ParameterSpec> specs;
+  std::vector<ops::ParameterShard> shards;           // of specs
+  std::shared_ptr<const execute::TunedGemms> tuned;  // null: the default methods
+  ops::ModelConfig sample_model;                     // with the caches that a sample needs
+  std::int64_t sample_prefill = 0;                   // 0: no sample, the model isn't byte-level
+  std::unique_ptr<execute::Program> program;
   double planning_ms = 0;
   RunDevices devices;
   std::unique_ptr<EvalBatches> held_out;
@@ -57,13 +57,13 @@ struct TrainingSetup {
 /// `speaks` rank 0 shows on the console what is tuned. `make_executor`: in the place of what the configuration's device
 /// means. Collective over the world. Throws UserError on data or checkpoints that don't fit or
 /// differ among ranks.
-std::unique_ptr<TrainingSetup> set_up_training(World& world, const ResolvedRun& run, bool speaks,
-                                               const MakeExecutor& make_executor = nullptr);
+std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run, bool speaks,
+                                               const execute::MakeExecutor& make_executor = nullptr);
 
 /// Of the text that a trained model writes at the end.
 inline constexpr std::int64_t kSampleTokens = 240;
 
 /// What a sample begins with, as far as the model can see.
-std::string_view sample_prompt(const ModelConfig& model);
+std::string_view sample_prompt(const ops::ModelConfig& model);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// The causal half of the score matrix, rows averaged: (seq + 1) / 2 keys a query.
 constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads) {
@@ -122,4 +122,4 @@ struct AttentionDecode {
   }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// The process groups of a rank: one communicator and one stream each. z has two, so that gathers and scatters never
 /// queue behind each other; `world` is all ranks.
@@ -107,4 +107,4 @@ struct Broadcast {
   }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

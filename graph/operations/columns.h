@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// Window ⌊coordinate / ranks_per_window⌋ of x, which is `windows` windows of `cols` columns.
 struct TakeColumns {
@@ -72,4 +72,4 @@ struct SelectRow {
   constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(cols)}; }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

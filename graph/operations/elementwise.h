@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 inline constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;  // an element
 
@@ -147,4 +147,4 @@ struct Dropout {
   }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// Row r of out = wte[token r] (+ wpe[position + r mod seq_len]; position is 0 without an offset). Sharded: wte holds
 /// tokens [c·vocab, (c+1)·vocab) of coordinate c; the rows of other tokens become zero, positions not added, so that a
@@ -125,4 +125,4 @@ struct Rope {
   }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// Against targets (negative = ignored: loss 0, gradient 0). Columns from `vocab` on, if any, are padding: they take no
 /// part and get gradient 0. With `gradient`, logits become d(sum of losses)·grad_scale in place.
@@ -112,4 +112,4 @@ struct LossSum {
   constexpr Work work(double /*element_bytes*/) const { return {as_double(rows), 8 * as_double(rows)}; }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// y = (x − mean)·rstd·weight + bias per row, biased variance.
 struct LayerNormForward {
@@ -229,4 +229,4 @@ struct NormBackwardOfParts {
   }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -8,7 +8,7 @@
 
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 /// partial = sum of x² (double inside); if owned: 0 unless `replica` is 0.
 struct SumSquares {
@@ -78,4 +78,4 @@ struct AdamW {
   }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

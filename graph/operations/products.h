@@ -10,7 +10,7 @@
 #include "graph/operations/elementwise.h"
 #include "graph/schema.h"
 
-namespace weft {
+namespace weft::graph {
 
 inline constexpr double kPackedElementBytes = 4;  // where packed weights are fp32; in pairs it is half
 
@@ -124,4 +124,4 @@ struct AddBias {
   }
 };
 
-}  // namespace weft
+}  // namespace weft::graph

@@ -11,7 +11,7 @@
 
 #include "inspect/drawing/colors.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr double kBoxWidth = 150, kBoxHeight = 32, kGapX = 10, kGapY = 22, kPad = 10, kTitle = 18, kHead = 24;
@@ -223,7 +223,7 @@ class Layout {
       picture.text(x + 7, y + 12, text, {.size = 10, .color = color});
       x += width + 6;
     };
-    for (const KindClass kind : drawing_.kinds()) {
+    for (const graph::KindClass kind : drawing_.kinds()) {
       entry(style_of(kind).name, {.fill = style_of(kind).fill}, style_of(kind).text);
     }
     for (const auto& [name, color] : drawing_.streams()) {
@@ -247,4 +247,4 @@ Picture block_layout(const Drawing& drawing) {
   return Layout(drawing).picture();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

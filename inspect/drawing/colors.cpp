@@ -1,6 +1,6 @@
 #include "inspect/drawing/colors.h"
 
-namespace weft {
+namespace weft::inspect {
 
 std::string_view stream_color(std::size_t index) {
   // None is red: that is the critical path.
@@ -9,4 +9,4 @@ std::string_view stream_color(std::size_t index) {
   return kColors[index % kColors.size()];
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -7,10 +7,10 @@
 
 #include "graph/operation.h"
 
-namespace weft {
+namespace weft::inspect {
 
 struct KindStyle {
-  KindClass kind;
+  graph::KindClass kind;
   std::string_view name;   // as the legend writes it
   std::string_view fill;   // #rrggbb
   std::string_view text;   // a colour that can be read on the fill
@@ -18,21 +18,21 @@ struct KindStyle {
 };
 
 inline constexpr std::array<KindStyle, 8> kKindStyles = {{
-    {KindClass::gemm, "GEMM", "#56B4E9", "#000000", "box"},
-    {KindClass::attention, "attention", "#0072B2", "#FFFFFF", "box"},
-    {KindClass::elementwise, "elementwise", "#009E73", "#FFFFFF", "box"},
-    {KindClass::all_gather, "all-gather", "#F0E442", "#000000", "component"},
-    {KindClass::reduce_scatter, "reduce-scatter", "#E69F00", "#000000", "component"},
-    {KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "component"},
-    {KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
-    {KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
+    {graph::KindClass::gemm, "GEMM", "#56B4E9", "#000000", "box"},
+    {graph::KindClass::attention, "attention", "#0072B2", "#FFFFFF", "box"},
+    {graph::KindClass::elementwise, "elementwise", "#009E73", "#FFFFFF", "box"},
+    {graph::KindClass::all_gather, "all-gather", "#F0E442", "#000000", "component"},
+    {graph::KindClass::reduce_scatter, "reduce-scatter", "#E69F00", "#000000", "component"},
+    {graph::KindClass::all_reduce, "all-reduce", "#D55E00", "#FFFFFF", "component"},
+    {graph::KindClass::copy, "copy, broadcast", "#CC79A7", "#000000", "box"},
+    {graph::KindClass::optimizer, "optimizer", "#999999", "#000000", "box"},
 }};
 
-inline const KindStyle& style_of(KindClass kind) {
+inline const KindStyle& style_of(graph::KindClass kind) {
   return kKindStyles[static_cast<std::size_t>(kind)];
 }
-inline const KindStyle& style_of(const Operation& operation) {
-  return style_of(kind_class(operation));
+inline const KindStyle& style_of(const graph::Operation& operation) {
+  return style_of(graph::kind_class(operation));
 }
 
 /// Exposed communication and the critical path.
@@ -43,4 +43,4 @@ inline constexpr std::string_view kMarkColor = "#6A1B9A";
 /// A border colour for the i-th stream of a rank; repeats after eight.
 std::string_view stream_color(std::size_t index);
 
-}  // namespace weft
+}  // namespace weft::inspect

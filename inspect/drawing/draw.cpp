@@ -16,22 +16,22 @@
 #include "inspect/drawing/dump_dot.h"
 #include "runtime/plan/memory_report.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 /// What hides a collective: computations and for how long, and the rest.
 struct Hidden {
   double exposed_ns = 0, ns = 0;
-  std::vector<std::pair<TaskId, double>> behind;  // overlap
+  std::vector<std::pair<graph::TaskId, double>> behind;  // overlap
 };
 
 /// Times of a simulated step by task.
 class StepTimes {
  public:
-  explicit StepTimes(const PlanReport& report)
+  explicit StepTimes(const simulate::PlanReport& report)
       : plan_(*report.plan),
         step_(report.step()),
-        path_(critical_path(*plan_.graph, report.costs.ns)),
+        path_(graph::critical_path(*plan_.graph, report.costs.ns)),
         costs_(report.costs.ns) {
     for (std::size_t stream = 0; stream < plan_.streams.size(); ++stream) {
       if (!plan_.streams[stream].stream.compute) continue;
@@ -47,18 +47,18 @@ class StepTimes {
     busy_ = merged(std::move(busy_));
   }
 
-  TaskTime time(TaskId task) const {
-    const Position& at = plan_.position[task.index()];
+  plan::TaskTime time(graph::TaskId task) const {
+    const plan::Position& at = plan_.position[task.index()];
     return step_.times[at.stream.index()][at.entry];
   }
-  double ns(TaskId task) const { return static_cast<double>(time(task).end - time(task).begin); }
-  const CriticalPath& path() const { return path_; }
-  std::string stream(TaskId task) const {
+  double ns(graph::TaskId task) const { return static_cast<double>(time(task).end - time(task).begin); }
+  const graph::CriticalPath& path() const { return path_; }
+  std::string stream(graph::TaskId task) const {
     return plan_.streams[plan_.position[task.index()].stream.index()].stream.name;
   }
 
-  Hidden hidden(TaskId task) const {
-    const TaskTime mine = time(task);
+  Hidden hidden(graph::TaskId task) const {
+    const plan::TaskTime mine = time(task);
     Hidden out;
     out.ns = ns(task);
     const Interval one{mine.begin, mine.end};
@@ -79,33 +79,35 @@ class StepTimes {
     return out;
   }
 
-  std::string tooltip(TaskId task) const {
-    const TaskTime at = time(task);
+  std::string tooltip(graph::TaskId task) const {
+    const plan::TaskTime at = time(task);
     std::string text =
         fmt::format("starts at {}, takes {}, alone {}, slack {}",
                     format_time(static_cast<double>(at.begin - step_.begin)), format_time(ns(task)),
                     format_time(costs_[task.index()]), format_time(std::max(0.0, path_.slack(task, costs_))));
-    if (is_collective(plan_.graph->task(task).operation)) text += "\n" + hiding(std::vector<TaskId>{task});
+    if (graph::is_collective(plan_.graph->task(task).operation))
+      text += "\n" + hiding(std::vector<graph::TaskId>{task});
     return text;
   }
 
-  std::string box_note(std::span<const TaskId> tasks) const {
+  std::string box_note(std::span<const graph::TaskId> tasks) const {
     double sum = 0;
-    for (const TaskId task : tasks) sum += ns(task);
+    for (const graph::TaskId task : tasks) sum += ns(task);
     const std::string each = format_time(sum / static_cast<double>(tasks.size()));
     std::string text = tasks.size() == 1 ? each : fmt::format("{} × {}", tasks.size(), each);
-    const bool communicates = std::all_of(
-        tasks.begin(), tasks.end(), [&](TaskId task) { return is_collective(plan_.graph->task(task).operation); });
+    const bool communicates = std::all_of(tasks.begin(), tasks.end(), [&](graph::TaskId task) {
+      return graph::is_collective(plan_.graph->task(task).operation);
+    });
     if (communicates) text = fmt::format("on stream {}, {}\n{}", stream(tasks.front()), text, hiding(tasks));
     return text;
   }
 
  private:
   // "behind mlp.up.gemm_dw", "exposed", "40 % exposed, else behind …".
-  std::string hiding(std::span<const TaskId> tasks) const {
+  std::string hiding(std::span<const graph::TaskId> tasks) const {
     double exposed = 0, sum = 0;
     std::map<std::string, double> partners;
-    for (const TaskId task : tasks) {
+    for (const graph::TaskId task : tasks) {
       const Hidden one = hidden(task);
       exposed += one.exposed_ns;
       sum += one.ns;
@@ -120,58 +122,58 @@ class StepTimes {
     return share < 0.05 ? behind : fmt::format("{:.0f} % exposed, else\n{}", 100 * share, behind);
   }
 
-  const Plan& plan_;
-  const StepTrace& step_;
-  CriticalPath path_;
+  const plan::Plan& plan_;
+  const plan::StepTrace& step_;
+  graph::CriticalPath path_;
   std::span<const double> costs_;
-  std::vector<std::pair<TaskTime, TaskId>> computations_;  // by begin
+  std::vector<std::pair<plan::TaskTime, graph::TaskId>> computations_;  // by begin
   Intervals busy_;
   std::int64_t longest_ = 0;
 };
 
 }  // namespace
 
-DrawingOptions planned(const Plan& plan, DrawingOptions options) {
+DrawingOptions planned(const plan::Plan& plan, DrawingOptions options) {
   if (options.title.empty()) options.title = "one step of one rank, policy " + plan.policy;
   options.added_edges = plan.added_edges;
-  options.stream_of = [&plan](TaskId task) {
-    const StreamId stream = plan.position[task.index()].stream;
+  options.stream_of = [&plan](graph::TaskId task) {
+    const plan::StreamId stream = plan.position[task.index()].stream;
     return StreamStyle{plan.streams[stream.index()].stream.name, std::string(stream_color(stream.index()))};
   };
-  options.note = [&plan](TaskId task) {
-    const Position& at = plan.position[task.index()];
-    const Entry& entry = plan.streams[at.stream.index()].entries[at.entry];
-    return plan.reasons.empty() ? std::string() : plan.policy + ": " + to_string(plan.reasons[entry.reason]);
+  options.note = [&plan](graph::TaskId task) {
+    const plan::Position& at = plan.position[task.index()];
+    const plan::Entry& entry = plan.streams[at.stream.index()].entries[at.entry];
+    return plan.reasons.empty() ? std::string() : plan.policy + ": " + plan::to_string(plan.reasons[entry.reason]);
   };
-  const Liveness live = liveness(*plan.graph, plan.sequence);
+  const graph::Liveness live = graph::liveness(*plan.graph, plan.sequence);
   if (live.peak_bytes > 0) {
-    const TaskId peak = plan.sequence[live.peak_position];
+    const graph::TaskId peak = plan.sequence[live.peak_position];
     const std::string bytes = format_bytes(static_cast<double>(live.peak_bytes));
     options.marks.push_back({peak, fmt::format("memory peaks here:\n{} of scratch", bytes)});
     options.remarks.push_back(fmt::format("memory peaks in {}: {} of scratch beside {} of state",
                                           plan.graph->task(peak).name, bytes,
-                                          format_bytes(static_cast<double>(memory_report(plan).state))));
+                                          format_bytes(static_cast<double>(plan::memory_report(plan).state))));
   }
   return options;
 }
 
-DrawingOptions simulated(const PlanReport& report, DrawingOptions options) {
+DrawingOptions simulated(const simulate::PlanReport& report, DrawingOptions options) {
   options = planned(*report.plan, std::move(options));
   const auto times = std::make_shared<const StepTimes>(report);
-  options.note = [times, reason = options.note](TaskId task) {
+  options.note = [times, reason = options.note](graph::TaskId task) {
     const std::string why = reason(task);
     return times->tooltip(task) + (why.empty() ? "" : "\n" + why);
   };
-  options.box_note = [times](std::span<const TaskId> tasks) { return times->box_note(tasks); };
+  options.box_note = [times](std::span<const graph::TaskId> tasks) { return times->box_note(tasks); };
   options.remarks.push_back(fmt::format(
       "simulated step {}, of it {} of communication exposed; critical path {}", format_time(report.step_ns()),
       format_time(static_cast<double>(report.overlap.exposed)), format_time(times->path().length)));
   return options;
 }
 
-std::string plan_dot(const Plan& plan, const std::string& file_name, DrawingOptions options) {
+std::string plan_dot(const plan::Plan& plan, const std::string& file_name, DrawingOptions options) {
   options = planned(plan, std::move(options));
   return dump_dot(Drawing(*plan.graph, options), file_name);
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -8,19 +8,19 @@
 #include "runtime/plan/plan.h"
 #include "runtime/simulate/plan_report.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// `options` with each task bordered in its stream's colour, the policy's reasons in the tooltips, the edges that
 /// policy and memory planner added among the others, and the task marked at which the plan needs the most memory. The
 /// plan must outlive them.
-DrawingOptions planned(const Plan& plan, DrawingOptions options = {});
+DrawingOptions planned(const plan::Plan& plan, DrawingOptions options = {});
 
 /// planned() with what the simulated step tells: in each box how long it takes, of a collective on which stream, and
 /// which computation it runs behind or that it is exposed; start and slack in the tooltips; in the caption the length
 /// of step and critical path. The report must outlive them, and have a plan.
-DrawingOptions simulated(const PlanReport& report, DrawingOptions options = {});
+DrawingOptions simulated(const simulate::PlanReport& report, DrawingOptions options = {});
 
 /// The plan's graph as DOT. `file_name` stands in the first line, the command that renders it.
-std::string plan_dot(const Plan& plan, const std::string& file_name, DrawingOptions options = {});
+std::string plan_dot(const plan::Plan& plan, const std::string& file_name, DrawingOptions options = {});
 
-}  // namespace weft
+}  // namespace weft::inspect

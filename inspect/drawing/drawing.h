@@ -18,7 +18,7 @@
 #include "graph/grid.h"
 #include "inspect/drawing/colors.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// How a task's stream looks: graph/ doesn't know plans.
 struct StreamStyle {
@@ -36,7 +36,7 @@ enum class Collapse : std::uint8_t {
 
 /// A box that a reader must find: "memory peaks here".
 struct DrawingMark {
-  TaskId task;
+  graph::TaskId task;
   std::string text;
 };
 
@@ -45,23 +45,23 @@ struct DrawingOptions {
   std::vector<std::string> remarks = {};  // its last lines
 
   /// The border of a task. Without it all borders are grey.
-  std::function<StreamStyle(TaskId)> stream_of = {};
+  std::function<StreamStyle(graph::TaskId)> stream_of = {};
   /// A line more in a task's tooltip ("starts at 1.2 ms, slack 0.3 ms").
-  std::function<std::string(TaskId)> note = {};
+  std::function<std::string(graph::TaskId)> note = {};
   /// A line more in a box, of the tasks that it stands for ("0.2 ms behind mlp.up.gemm").
-  std::function<std::string(std::span<const TaskId>)> box_note = {};
+  std::function<std::string(std::span<const graph::TaskId>)> box_note = {};
   /// Edges beyond the graph's own: a policy's, a memory planner's.
-  std::span<const Edge> added_edges = {};
+  std::span<const graph::Edge> added_edges = {};
   /// Drawn thick and red.
-  std::span<const TaskId> critical_path = {};
+  std::span<const graph::TaskId> critical_path = {};
   std::vector<DrawingMark> marks = {};
 
   /// How ranks are arranged, where that is known: collectives then name the ranks that `rank` joins in them.
-  std::optional<Grid> grid = {};
+  std::optional<graph::Grid> grid = {};
   std::int64_t rank = 0;
 
   /// Draw these tasks alone, in rising order.
-  std::optional<std::vector<TaskId>> only = {};
+  std::optional<std::vector<graph::TaskId>> only = {};
   /// Leave out edges that a path of others implies (implied_edges in graph/analysis.h). Data that forward tasks save
   /// for backward ones becomes numbers in the labels ("saves 3" … "uses 3") where it is implied: drawn, these long
   /// edges would hide everything else.
@@ -77,7 +77,7 @@ struct DrawingOptions {
 
 /// One task, the same task of several layers or micro-batches, or a section that isn't opened.
 struct Box {
-  std::vector<TaskId> tasks;  // in program order; the first one gives the box its id
+  std::vector<graph::TaskId> tasks;  // in program order; the first one gives the box its id
   std::set<std::int32_t> layers, micro_batches;
   bool section = false;                // its tasks are of several kinds
   std::uint32_t outer = 0, inner = 0;  // indices into Drawing::outer and OuterSection::inner, which begins with
@@ -89,10 +89,10 @@ struct Box {
 /// A line between two boxes stands for one edge or several.
 struct Line {
   std::uint32_t from = 0, to = 0;  // boxes
-  EdgeStrength strength = EdgeStrength::data;
-  EdgeReason reason = EdgeReason::read_after_write;
+  graph::EdgeStrength strength = graph::EdgeStrength::data;
+  graph::EdgeReason reason = graph::EdgeReason::read_after_write;
   std::uint8_t distance = 0;
-  TensorId tensor = {};
+  graph::TensorId tensor = {};
   std::size_t count = 1;
   bool critical = false;
   bool repeats = false;  // to the next layer or micro-batch, which is drawn as the same boxes
@@ -118,9 +118,9 @@ std::string edges_text(std::size_t of_graph, std::size_t added);
 /// Equal graphs and options make equal drawings. `graph` and `options` must outlive it.
 class Drawing {
  public:
-  Drawing(const Graph& graph, const DrawingOptions& options);
+  Drawing(const graph::Graph& graph, const DrawingOptions& options);
 
-  const Graph& graph() const { return graph_; }
+  const graph::Graph& graph() const { return graph_; }
   const DrawingOptions& options() const { return options_; }
   std::span<const Box> boxes() const { return boxes_; }
   std::span<const Line> lines() const { return lines_; }
@@ -143,7 +143,7 @@ class Drawing {
   static std::string_view dash(const Line& line);
 
   /// What is to be explained, each in the order of the legend.
-  std::vector<KindClass> kinds() const;
+  std::vector<graph::KindClass> kinds() const;
   std::map<std::string, std::string> streams() const;  // name → colour
   std::vector<std::string> line_legend() const;        // of the lines drawn
   bool has_critical_path() const { return !critical_.empty(); }
@@ -155,17 +155,17 @@ class Drawing {
   void choose_sections();
   void choose_lines(const Keep& keep);
   void reduce_lines();
-  bool save(const Edge& edge);
+  bool save(const graph::Edge& edge);
   std::string numbers(std::size_t box) const;
   std::string only_in(const Box& box) const;
   std::string section_label(const Box& box) const;
-  std::string task_tooltip(TaskId id) const;
+  std::string task_tooltip(graph::TaskId id) const;
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   const DrawingOptions& options_;
   Collapse collapse_ = Collapse::none;  // chosen
-  std::set<std::pair<TaskId, TaskId>> critical_edges_;
-  std::set<TaskId> critical_;
+  std::set<std::pair<graph::TaskId, graph::TaskId>> critical_edges_;
+  std::set<graph::TaskId> critical_;
   std::vector<Box> boxes_;
   std::vector<std::uint32_t> box_of_;  // by task; kNoBox for those that aren't drawn
   std::vector<Line> lines_;
@@ -175,4 +175,4 @@ class Drawing {
   std::size_t drawn_tasks_ = 0, implied_ = 0, saved_ = 0, next_step_ = 0, outside_ = 0, inside_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -12,7 +12,7 @@
 #include "graph/operation_fields.h"
 #include "inspect/drawing/drawing.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 std::string without(std::string name, const std::vector<std::string>& parts) {
@@ -24,12 +24,12 @@ std::string without(std::string name, const std::vector<std::string>& parts) {
 }
 
 // What a collective is about: the largest tensor that isn't its workspace.
-const Tensor* subject(const Graph& graph, const Task& task) {
-  const Tensor* best = nullptr;
-  for (const Access& access : task.accesses) {
-    const Tensor& tensor = graph.tensor(access.view.tensor);
-    if (tensor.role == Role::workspace) continue;
-    if (best == nullptr || tensor.role == Role::parameter) best = &tensor;
+const graph::Tensor* subject(const graph::Graph& graph, const graph::Task& task) {
+  const graph::Tensor* best = nullptr;
+  for (const graph::Access& access : task.accesses) {
+    const graph::Tensor& tensor = graph.tensor(access.view.tensor);
+    if (tensor.role == graph::Role::workspace) continue;
+    if (best == nullptr || tensor.role == graph::Role::parameter) best = &tensor;
   }
   return best;
 }
@@ -49,37 +49,38 @@ std::string numbers_text(const std::set<std::int32_t>& numbers) {
 
 }  // namespace
 
-std::string short_name(const Task& task) {
+std::string short_name(const graph::Task& task) {
   const std::string short_one =
       without(task.name, {fmt::format(".mb{}.", task.micro_batch), fmt::format(".L{}.", task.layer),
-                          task.phase == Phase::forward ? ".fwd." : ".bwd."});
+                          task.phase == graph::Phase::forward ? ".fwd." : ".bwd."});
   return short_one.empty() ? task.name : short_one;
 }
 
-std::string short_tensor_name(const std::string& tensor, const Task& task) {
+std::string short_tensor_name(const std::string& tensor, const graph::Task& task) {
   const std::string short_one =
       without(tensor, {fmt::format(".mb{}.", task.micro_batch), fmt::format(".L{}.", task.layer)});
   return short_one.empty() ? tensor : short_one;
 }
 
-std::string shape_text(const Graph& graph, const Task& task, const std::optional<Grid>& grid, std::int64_t rank) {
-  if (const auto* gemm = std::get_if<Gemm>(&task.operation)) {
+std::string shape_text(const graph::Graph& graph, const graph::Task& task, const std::optional<graph::Grid>& grid,
+                       std::int64_t rank) {
+  if (const auto* gemm = std::get_if<graph::Gemm>(&task.operation)) {
     return fmt::format("{}×{}×{}", gemm->m, gemm->n, gemm->k);
   }
-  if (const Channel* channel = channel_of(task.operation)) {
-    const Access* payload = payload_of(task);
+  if (const graph::Channel* channel = graph::channel_of(task.operation)) {
+    const graph::Access* payload = graph::payload_of(task);
     const double bytes = payload != nullptr ? static_cast<double>(payload->view.elements()) *
                                                   static_cast<double>(size_of(graph.tensor(payload->view.tensor).dtype))
                                             : 0;
     // Wider boxes than this would pull the drawing apart; the tooltip has more.
     constexpr std::size_t kMostRanks = 4;
     const std::string group =
-        grid ? fmt::format(" ({})", ranks_text(group_ranks(*grid, *channel, rank), kMostRanks)) : "";
-    return fmt::format("over {}{}, {}", to_string(*channel), group, format_bytes(bytes));
+        grid ? fmt::format(" ({})", graph::ranks_text(graph::group_ranks(*grid, *channel, rank), kMostRanks)) : "";
+    return fmt::format("over {}{}, {}", graph::to_string(*channel), group, format_bytes(bytes));
   }
   // The largest operand says most: a sum of squares is as long as what it sums.
-  const View* largest = nullptr;
-  for (const Access& access : task.accesses) {
+  const graph::View* largest = nullptr;
+  for (const graph::Access& access : task.accesses) {
     if (largest == nullptr || access.view.elements() > largest->elements()) largest = &access.view;
   }
   if (largest == nullptr) return "";
@@ -100,7 +101,7 @@ const std::string& Drawing::id(std::size_t box) const {
 
 std::string Drawing::box_class(std::size_t box) const {
   if (boxes_[box].section) return "section";
-  return std::string(kind_name(graph_.task(boxes_[box].tasks.front()).operation));
+  return std::string(graph::kind_name(graph_.task(boxes_[box].tasks.front()).operation));
 }
 
 const KindStyle* Drawing::style(std::size_t box) const {
@@ -109,17 +110,17 @@ const KindStyle* Drawing::style(std::size_t box) const {
 
 std::optional<StreamStyle> Drawing::stream(std::size_t box) const {
   if (!options_.stream_of) return std::nullopt;
-  const std::vector<TaskId>& tasks = boxes_[box].tasks;
+  const std::vector<graph::TaskId>& tasks = boxes_[box].tasks;
   StreamStyle first = options_.stream_of(tasks.front());
-  for (const TaskId task : tasks) {
+  for (const graph::TaskId task : tasks) {
     if (options_.stream_of(task).name != first.name) return std::nullopt;
   }
   return first;
 }
 
 std::string_view Drawing::dash(const Line& line) {
-  if (line.strength == EdgeStrength::order || line.reason == EdgeReason::policy) return "dotted";
-  return line.strength == EdgeStrength::data ? "solid" : "dashed";
+  if (line.strength == graph::EdgeStrength::order || line.reason == graph::EdgeReason::policy) return "dotted";
+  return line.strength == graph::EdgeStrength::data ? "solid" : "dashed";
 }
 
 std::string edges_text(std::size_t of_graph, std::size_t added) {
@@ -174,11 +175,11 @@ std::string Drawing::only_in(const Box& box) const {
 }
 
 std::string Drawing::section_label(const Box& box) const {
-  Work work;
+  graph::Work work;
   std::size_t collectives = 0;
-  for (const TaskId id : box.tasks) {
-    work.flops += work_of(graph_, graph_.task(id)).flops;
-    collectives += is_collective(graph_.task(id).operation) ? 1 : 0;
+  for (const graph::TaskId id : box.tasks) {
+    work.flops += graph::work_of(graph_, graph_.task(id)).flops;
+    collectives += graph::is_collective(graph_.task(id).operation) ? 1 : 0;
   }
   const std::string& phase = outer_[box.outer].label;
   const std::string name = options_.depth >= 3 ? layers_text(box.layers)
@@ -191,23 +192,23 @@ std::string Drawing::section_label(const Box& box) const {
 
 std::string Drawing::label(std::size_t index) const {
   const Box& box = boxes_[index];
-  const Task& task = graph_.task(box.tasks.front());
+  const graph::Task& task = graph_.task(box.tasks.front());
   std::string text;
   if (box.section) {
     text = section_label(box) + numbers(index);
-  } else if (box.tasks.size() > 1 && task.phase == Phase::update) {
+  } else if (box.tasks.size() > 1 && task.phase == graph::Phase::update) {
     double flops = 0;
-    for (const TaskId id : box.tasks) flops += work_of(graph_, graph_.task(id)).flops;
-    const Channel* channel = channel_of(task.operation);
-    text = fmt::format("{} × {}\n{}", box.tasks.size(), kind_name(task.operation),
-                       channel != nullptr ? fmt::format("over {}", to_string(*channel)) : format_flops(flops));
+    for (const graph::TaskId id : box.tasks) flops += graph::work_of(graph_, graph_.task(id)).flops;
+    const graph::Channel* channel = graph::channel_of(task.operation);
+    text = fmt::format("{} × {}\n{}", box.tasks.size(), graph::kind_name(task.operation),
+                       channel != nullptr ? fmt::format("over {}", graph::to_string(*channel)) : format_flops(flops));
   } else {
     const std::string name = short_name(task);
-    const std::string_view kind = kind_name(task.operation);
+    const std::string_view kind = graph::kind_name(task.operation);
     text = fmt::format("{}\n{}{}", name, name.ends_with(kind) ? "" : std::string(kind) + " ",
                        shape_text(graph_, task, options_.grid, options_.rank));
-    if (is_collective(task.operation)) {
-      if (const Tensor* tensor = subject(graph_, task)) text += "\nof " + short_tensor_name(tensor->name, task);
+    if (graph::is_collective(task.operation)) {
+      if (const graph::Tensor* tensor = subject(graph_, task)) text += "\nof " + short_tensor_name(tensor->name, task);
     }
     text += numbers(index) + only_in(box);
   }
@@ -217,11 +218,11 @@ std::string Drawing::label(std::size_t index) const {
   return text;
 }
 
-std::string Drawing::task_tooltip(TaskId id) const {
-  const Task& task = graph_.task(id);
-  const Work work = work_of(graph_, task);
-  std::string tip = fmt::format("{}\n{}", task.name, kind_name(task.operation));
-  for_each_field(task.operation, [&](std::string_view name, auto value) {
+std::string Drawing::task_tooltip(graph::TaskId id) const {
+  const graph::Task& task = graph_.task(id);
+  const graph::Work work = graph::work_of(graph_, task);
+  std::string tip = fmt::format("{}\n{}", task.name, graph::kind_name(task.operation));
+  graph::for_each_field(task.operation, [&](std::string_view name, auto value) {
     if constexpr (std::is_enum_v<decltype(value)>) {
       tip += fmt::format(" {}={}", name, to_string(value));
     } else {
@@ -230,18 +231,18 @@ std::string Drawing::task_tooltip(TaskId id) const {
   });
   tip += fmt::format("\n{}, {}", format_flops(work.flops), format_bytes(work.bytes));
   if (work.network_bytes > 0) tip += fmt::format(", sends {}", format_bytes(work.network_bytes));
-  if (const Channel* channel = channel_of(task.operation); channel != nullptr && options_.grid) {
+  if (const graph::Channel* channel = graph::channel_of(task.operation); channel != nullptr && options_.grid) {
     constexpr std::size_t kMostRanks = 32;
-    const auto ranks = group_ranks(*options_.grid, *channel, options_.rank);
+    const auto ranks = graph::group_ranks(*options_.grid, *channel, options_.rank);
     const auto groups = options_.grid->ranks() / static_cast<std::int64_t>(ranks.size());
-    tip += fmt::format("\n{} group of {}", to_string(*channel), ranks_text(ranks, kMostRanks));
+    tip += fmt::format("\n{} group of {}", graph::to_string(*channel), graph::ranks_text(ranks, kMostRanks));
     if (groups > 1) tip += fmt::format(", one of {}", groups);
   }
-  for (const Access& access : task.accesses) {
-    const Tensor& tensor = graph_.tensor(access.view.tensor);
-    const std::string_view verb = access.mode == AccessMode::read    ? "reads"
-                                  : access.mode == AccessMode::write ? "writes"
-                                                                     : "updates";
+  for (const graph::Access& access : task.accesses) {
+    const graph::Tensor& tensor = graph_.tensor(access.view.tensor);
+    const std::string_view verb = access.mode == graph::AccessMode::read    ? "reads"
+                                  : access.mode == graph::AccessMode::write ? "writes"
+                                                                            : "updates";
     tip +=
         fmt::format("\n{} {} {}×{} {}", verb, tensor.name, access.view.rows, access.view.cols, to_string(tensor.dtype));
   }
@@ -259,13 +260,13 @@ std::string Drawing::tooltip(std::size_t index) const {
     return fmt::format("{}\n\n{} tasks like this one, the last is {}", task_tooltip(box.tasks.front()),
                        box.tasks.size(), graph_.task(box.tasks.back()).name);
   }
-  Work work;
+  graph::Work work;
   std::map<std::string_view, std::size_t> kinds;
-  for (const TaskId id : box.tasks) {
-    const Work one = work_of(graph_, graph_.task(id));
+  for (const graph::TaskId id : box.tasks) {
+    const graph::Work one = graph::work_of(graph_, graph_.task(id));
     work.flops += one.flops;
     work.bytes += one.bytes;
-    ++kinds[kind_name(graph_.task(id).operation)];
+    ++kinds[graph::kind_name(graph_.task(id).operation)];
   }
   std::string tip = fmt::format("{}, {}", format_flops(work.flops), format_bytes(work.bytes));
   for (const auto& [kind, count] : kinds) tip += fmt::format("\n{} × {}", count, kind);
@@ -273,16 +274,16 @@ std::string Drawing::tooltip(std::size_t index) const {
 }
 
 std::string Drawing::tooltip(const Line& line) const {
-  return fmt::format("{}{}{}{}", to_string(line.reason),
+  return fmt::format("{}{}{}{}", graph::to_string(line.reason),
                      line.tensor.valid() ? " of " + graph_.tensor(line.tensor).name : "",
                      line.count > 1 ? fmt::format(" and {} more", line.count - 1) : "",
                      line.repeats ? ", to the next layer or micro-batch" : "");
 }
 
-std::vector<KindClass> Drawing::kinds() const {
-  std::set<KindClass> kinds;
+std::vector<graph::KindClass> Drawing::kinds() const {
+  std::set<graph::KindClass> kinds;
   for (const Box& box : boxes_) {
-    if (!box.section) kinds.insert(kind_class(graph_.task(box.tasks.front()).operation));
+    if (!box.section) kinds.insert(graph::kind_class(graph_.task(box.tasks.front()).operation));
   }
   return {kinds.begin(), kinds.end()};
 }
@@ -312,4 +313,4 @@ std::vector<std::string> Drawing::line_legend() const {
   return entries;
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

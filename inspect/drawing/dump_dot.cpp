@@ -10,7 +10,7 @@
 #include "base/text/escape.h"
 #include "inspect/drawing/colors.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 // Inside "…": Graphviz reads \n and friends in labels, and entities like &lt; everywhere.
@@ -110,7 +110,8 @@ class DotWriter {
     constexpr std::size_t kSmall = 150;
     const std::span<const Box> boxes = drawing_.boxes();
     const auto phase = [&](std::uint32_t box) { return drawing_.graph().task(boxes[box].tasks.front()).phase; };
-    return boxes.size() <= kSmall && phase(line.from) == Phase::forward && phase(line.to) == Phase::backward;
+    return boxes.size() <= kSmall && phase(line.from) == graph::Phase::forward &&
+           phase(line.to) == graph::Phase::backward;
   }
 
   void append_line(const Line& line) {
@@ -136,7 +137,7 @@ class DotWriter {
     if (drawing_.boxes().empty()) return;
     append("  subgraph cluster_legend {{\n    graph [label=\"legend\", style=rounded, color=\"#bbbbbb\"]\n");
     append("    legend [shape=plain, style=\"\", label=<<table border=\"0\" cellborder=\"0\" cellspacing=\"2\">");
-    for (const KindClass kind : drawing_.kinds()) {
+    for (const graph::KindClass kind : drawing_.kinds()) {
       const KindStyle& style = style_of(kind);
       append("<tr><td bgcolor=\"{}\"><font color=\"{}\">{}</font></td></tr>", style.fill, style.text, style.name);
     }
@@ -161,4 +162,4 @@ std::string dump_dot(const Drawing& drawing, const std::string& file_name) {
   return DotWriter(drawing).text(file_name);
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -5,7 +5,7 @@
 
 #include "inspect/drawing/drawing.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Equal drawings give equal text. The first line is the command that renders `file_name`. Sections are clusters; `id`
 /// of a node is the name of its (first) task, `class` its kind, its tooltip names shapes, bytes and flops, and a
@@ -13,4 +13,4 @@ namespace weft {
 /// read or write, memory reuse), dotted = order only (a policy's, issued-before).
 std::string dump_dot(const Drawing& drawing, const std::string& file_name = "graph.dot");
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -4,7 +4,7 @@
 
 #include "base/text/escape.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::string_view kHead = R"HTML(<!DOCTYPE html>
@@ -103,4 +103,4 @@ std::string picture_page(const std::string& title, const std::string& svg) {
   return page;
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

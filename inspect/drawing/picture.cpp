@@ -7,7 +7,7 @@
 
 #include "base/text/escape.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 // At most two digits behind the point and no zeros at the end: 12, 0.5, 3.14.
@@ -170,4 +170,4 @@ std::string Picture::xdot() const {
   return out;
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::inspect {
 
 /// Colours are "#rrggbb"; "" is none.
 struct Paint {
@@ -64,4 +64,4 @@ class Picture {
   std::vector<Shape> shapes_;
 };
 
-}  // namespace weft
+}  // namespace weft::inspect

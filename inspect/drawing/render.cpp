@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 struct CloseGraph {
@@ -169,4 +169,4 @@ std::string render_png(const Picture& picture) {
   return rendered(gvRenderData, graphviz.context(), graph.get(), kPng);
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

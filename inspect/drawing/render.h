@@ -6,7 +6,7 @@
 
 #include "inspect/drawing/picture.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Graphviz needs seconds for a few hundred nodes, minutes for a few thousand, and can't be stopped once it runs.
 inline constexpr std::size_t kMaxRenderNodes = 1000;
@@ -21,4 +21,4 @@ std::string render_png(const std::string& dot);
 std::string render_png(const Picture& picture);
 inline constexpr double kMaxImageSide = 12000;
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -8,20 +8,20 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
-using Neighbours = std::vector<std::vector<TaskId>>;  // by task
+using Neighbours = std::vector<std::vector<graph::TaskId>>;  // by task
 
 struct Adjacency {
   Neighbours before, after;
 };
 
-Adjacency adjacency(const Graph& graph, std::span<const Edge> added) {
+Adjacency adjacency(const graph::Graph& graph, std::span<const graph::Edge> added) {
   const std::size_t tasks = graph.tasks().size();
   Adjacency out{Neighbours(tasks), Neighbours(tasks)};
-  for (const std::span<const Edge> edges : {graph.edges(), added}) {
-    for (const Edge& edge : edges) {
+  for (const std::span<const graph::Edge> edges : {graph.edges(), added}) {
+    for (const graph::Edge& edge : edges) {
       if (edge.distance > 0) continue;
       out.before[edge.to.index()].push_back(edge.from);
       out.after[edge.from.index()].push_back(edge.to);
@@ -31,13 +31,13 @@ Adjacency adjacency(const Graph& graph, std::span<const Edge> added) {
 }
 
 // Marks what is reached from `start` within `hops` edges; fewer than 0: however many.
-void reach(const Neighbours& next, TaskId start, int hops, std::vector<bool>& reached) {
-  std::vector<TaskId> front = {start};
+void reach(const Neighbours& next, graph::TaskId start, int hops, std::vector<bool>& reached) {
+  std::vector<graph::TaskId> front = {start};
   reached[start.index()] = true;
   for (int hop = 0; !front.empty() && hop != hops; ++hop) {
-    std::vector<TaskId> further;
-    for (const TaskId task : front) {
-      for (const TaskId neighbour : next[task.index()]) {
+    std::vector<graph::TaskId> further;
+    for (const graph::TaskId task : front) {
+      for (const graph::TaskId neighbour : next[task.index()]) {
         if (reached[neighbour.index()]) continue;
         reached[neighbour.index()] = true;
         further.push_back(neighbour);
@@ -56,7 +56,8 @@ std::optional<std::int32_t> whole_number(std::string_view text) {
 
 }  // namespace
 
-std::vector<TaskId> chosen_tasks(const Graph& graph, std::span<const Edge> added, const TaskChoice& choice) {
+std::vector<graph::TaskId> chosen_tasks(const graph::Graph& graph, std::span<const graph::Edge> added,
+                                        const TaskChoice& choice) {
   const std::size_t tasks = graph.tasks().size();
   std::vector<bool> keep(tasks, true);
   const auto narrow = [&](const std::vector<bool>& by) {
@@ -78,7 +79,7 @@ std::vector<TaskId> chosen_tasks(const Graph& graph, std::span<const Edge> added
       narrow(reached);
     }
   }
-  std::vector<TaskId> chosen;
+  std::vector<graph::TaskId> chosen;
   for (std::size_t i = 0; i < tasks; ++i) {
     const std::int32_t layer = graph.tasks()[i].layer;
     if (choice.layers && (layer < choice.layers->first || layer > choice.layers->second)) continue;
@@ -87,10 +88,10 @@ std::vector<TaskId> chosen_tasks(const Graph& graph, std::span<const Edge> added
   return chosen;
 }
 
-TaskId named_task(const Graph& graph, const std::string& flag, const std::string& name) {
-  if (const TaskId task = graph.find_task(name); task.valid()) return task;
+graph::TaskId named_task(const graph::Graph& graph, const std::string& flag, const std::string& name) {
+  if (const graph::TaskId task = graph.find_task(name); task.valid()) return task;
   std::vector<std::string> names, like;
-  for (const Task& task : graph.tasks()) {
+  for (const graph::Task& task : graph.tasks()) {
     names.push_back(task.name);
     constexpr std::size_t kMost = 5;
     if (!name.empty() && like.size() < kMost && task.name.find(name) != std::string::npos) like.push_back(task.name);
@@ -103,9 +104,9 @@ TaskId named_task(const Graph& graph, const std::string& flag, const std::string
       like.empty() ? "`weft graph … -o tasks.json` lists their names" : fmt::format("{} {}", flag, join(like, " or ")));
 }
 
-std::pair<std::int32_t, std::int32_t> named_layers(const Graph& graph, const std::string& text) {
+std::pair<std::int32_t, std::int32_t> named_layers(const graph::Graph& graph, const std::string& text) {
   std::int32_t last = -1;
-  for (const Task& task : graph.tasks()) last = std::max(last, task.layer);
+  for (const graph::Task& task : graph.tasks()) last = std::max(last, task.layer);
   const std::size_t dots = text.find("..");
   const std::string_view all = text;
   const auto first = whole_number(all.substr(0, dots));
@@ -116,4 +117,4 @@ std::pair<std::int32_t, std::int32_t> named_layers(const Graph& graph, const std
                   last < 0 ? "leave out --layers" : fmt::format("--layers 0..{}", last));
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -10,25 +10,26 @@
 
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// A task must pass all that is set.
 struct TaskChoice {
   std::optional<std::pair<std::int32_t, std::int32_t>> layers = {};  // first and last
-  std::optional<TaskId> around = {};                                 // at most `hops` edges away, either way
+  std::optional<graph::TaskId> around = {};                          // at most `hops` edges away, either way
   int hops = 2;
-  std::optional<TaskId> from = {}, to = {};  // on a path from, to, or between
+  std::optional<graph::TaskId> from = {}, to = {};  // on a path from, to, or between
 
   bool all() const { return !layers && !around && !from && !to; }
 };
 
 /// In rising order. Paths and neighbours go by the graph's edges and `added` ones, of distance 0.
-std::vector<TaskId> chosen_tasks(const Graph& graph, std::span<const Edge> added, const TaskChoice& choice);
+std::vector<graph::TaskId> chosen_tasks(const graph::Graph& graph, std::span<const graph::Edge> added,
+                                        const TaskChoice& choice);
 
 /// The task of that name. Throws UserError with the nearest names; `flag` is where the name comes from.
-TaskId named_task(const Graph& graph, const std::string& flag, const std::string& name);
+graph::TaskId named_task(const graph::Graph& graph, const std::string& flag, const std::string& name);
 
 /// "2..3" or "2". Throws UserError if that names no layers of the graph.
-std::pair<std::int32_t, std::int32_t> named_layers(const Graph& graph, const std::string& text);
+std::pair<std::int32_t, std::int32_t> named_layers(const graph::Graph& graph, const std::string& text);
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -16,7 +16,7 @@
 #include "inspect/drawing/colors.h"
 #include "inspect/report/critical_path.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 double milliseconds(std::int64_t ns) {
@@ -27,32 +27,32 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole <= 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string summary_line(const OverlapSummary& s) {
+std::string summary_line(const plan::OverlapSummary& s) {
   return fmt::format("step {:.2f} ms: computing {:.2f} ms, communicating {:.2f} ms, of which exposed {:.2f} ms",
                      milliseconds(s.step), milliseconds(s.compute), milliseconds(s.communication),
                      milliseconds(s.exposed));
 }
 
 // From the first begin to the last end that is to be shown.
-Interval span_of(const RecordedStep& step) {
+Interval span_of(const plan::RecordedStep& step) {
   Interval span{step.begin, step.end};
-  for (const TaskTime& time : step.times) {
+  for (const plan::TaskTime& time : step.times) {
     span.begin = std::min(span.begin, time.begin);
     span.end = std::max(span.end, time.end);
   }
   return span;
 }
 
-MemoryPoint peak_of(const std::vector<MemoryPoint>& curve) {
-  MemoryPoint peak;
-  for (const MemoryPoint& point : curve) {
+plan::MemoryPoint peak_of(const std::vector<plan::MemoryPoint>& curve) {
+  plan::MemoryPoint peak;
+  for (const plan::MemoryPoint& point : curve) {
     if (point.bytes > peak.bytes) peak = point;
   }
   return peak;
 }
 
 // The most bytes that are alive within each of `windows` equal parts of the span.
-std::vector<std::int64_t> most_alive(const std::vector<MemoryPoint>& curve, Interval span, std::size_t windows) {
+std::vector<std::int64_t> most_alive(const std::vector<plan::MemoryPoint>& curve, Interval span, std::size_t windows) {
   std::vector<std::int64_t> most(windows, 0);
   const auto window = [&](std::int64_t time) {
     const double share = static_cast<double>(time - span.begin) / static_cast<double>(span.end - span.begin);
@@ -65,16 +65,16 @@ std::vector<std::int64_t> most_alive(const std::vector<MemoryPoint>& curve, Inte
   return most;
 }
 
-std::size_t name_width(const Recording& recording) {
+std::size_t name_width(const plan::Recording& recording) {
   std::size_t width = 6;  // "memory"
-  for (const RecordedStream& stream : recording.streams) width = std::max(width, stream.name.size());
+  for (const plan::RecordedStream& stream : recording.streams) width = std::max(width, stream.name.size());
   return width;
 }
 
 }  // namespace
 
-std::string timeline_text(const Recording& recording, const RecordedStep& step, int columns) {
-  const BusyTimes busy = busy_times(recording, step);
+std::string timeline_text(const plan::Recording& recording, const plan::RecordedStep& step, int columns) {
+  const plan::BusyTimes busy = plan::busy_times(recording, step);
   const Interval span = span_of(step);
   const std::size_t name = name_width(recording);
   const std::size_t frame = name + 9;  // "name |cells|  93 %"
@@ -103,7 +103,7 @@ std::string timeline_text(const Recording& recording, const RecordedStep& step, 
     }
     out += fmt::format("| {:3.0f} %\n", percent(total_length(busy.streams[i]), span.end - span.begin));
   }
-  const std::vector<MemoryPoint> curve = memory_curve(recording, step);
+  const std::vector<plan::MemoryPoint> curve = plan::memory_curve(recording, step);
   if (const std::int64_t peak = peak_of(curve).bytes; peak > 0 && span.end > span.begin) {
     out += fmt::format("{:<{}} |", "memory", name);
     for (const std::int64_t bytes : most_alive(curve, span, cells)) {
@@ -111,7 +111,7 @@ std::string timeline_text(const Recording& recording, const RecordedStep& step, 
     }
     out += fmt::format("| {}\n", format_bytes(static_cast<double>(peak)));
   }
-  return out + summary_line(summarize(recording, step)) +
+  return out + summary_line(plan::summarize(recording, step)) +
          "\n(# computing, = communicating, ! exposed, + busy for less than half of the time, . idle)\n";
 }
 
@@ -129,8 +129,8 @@ class Timeline {
     double height = kHead;
     for (const TimelinePart& part : parts) {
       height += kPartTitle;
-      const Recording& recording = *part.recording;
-      for (const RecordedRank& rank : recording.ranks) {
+      const plan::Recording& recording = *part.recording;
+      for (const plan::RecordedRank& rank : recording.ranks) {
         if (rank.steps.empty()) continue;
         const Interval span = span_of(rank.steps.back());
         length_ = std::max(length_, span.end - begin_of(recording));
@@ -149,7 +149,7 @@ class Timeline {
       picture_.text(10, y + 12, part.title, {.size = 14, .bold = true});
       const double top = y;
       y += kPartTitle;
-      for (const RecordedRank& rank : part.recording->ranks) {
+      for (const plan::RecordedRank& rank : part.recording->ranks) {
         if (!rank.steps.empty()) y = append_rank(*part.recording, rank, y);
       }
       if (part.bound_ns > 0) append_bound(part, top + 4, y - 8);
@@ -160,9 +160,9 @@ class Timeline {
 
  private:
   // Of all ranks' last steps: their clocks agree.
-  static std::int64_t begin_of(const Recording& recording) {
+  static std::int64_t begin_of(const plan::Recording& recording) {
     std::int64_t begin = INT64_MAX;
-    for (const RecordedRank& rank : recording.ranks) {
+    for (const plan::RecordedRank& rank : recording.ranks) {
       if (!rank.steps.empty()) begin = std::min(begin, span_of(rank.steps.back()).begin);
     }
     return begin;
@@ -199,13 +199,13 @@ class Timeline {
     picture_.end_group();
   }
 
-  double append_rank(const Recording& recording, const RecordedRank& rank, double y) {
+  double append_rank(const plan::Recording& recording, const plan::RecordedRank& rank, double y) {
     begin_ = begin_of(recording);
-    const RecordedStep& step = rank.steps.back();
-    const BusyTimes busy = busy_times(recording, step);
+    const plan::RecordedStep& step = rank.steps.back();
+    const plan::BusyTimes busy = plan::busy_times(recording, step);
     const Interval span = span_of(step);
     picture_.text(10, y + 8, fmt::format("rank {}", rank.rank), {.bold = true});
-    picture_.text(kLeft, y + 8, summary_line(summarize(recording, step)), {.color = "#555555"});
+    picture_.text(kLeft, y + 8, summary_line(plan::summarize(recording, step)), {.color = "#555555"});
     y += kRankTitle;
     const double first_row = y;
     std::vector<std::vector<std::uint32_t>> of_stream(recording.streams.size());
@@ -226,18 +226,19 @@ class Timeline {
     return y + kCurve + 14;
   }
 
-  void append_tasks(const Recording& recording, const RecordedStep& step, std::vector<std::uint32_t> tasks, double y) {
+  void append_tasks(const plan::Recording& recording, const plan::RecordedStep& step, std::vector<std::uint32_t> tasks,
+                    double y) {
     std::sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
       return std::pair(step.times[a].begin, a) < std::pair(step.times[b].begin, b);
     });
     for (std::size_t i = 0; i < tasks.size();) {
-      const TaskTime time = step.times[tasks[i]];
+      const plan::TaskTime time = step.times[tasks[i]];
       std::size_t end = i + 1;
       if (x(time.end) - x(time.begin) < kPixel) {
         // The neighbours that are as narrow and as near, up to a few pixels.
         std::int64_t last = time.end;
         while (end < tasks.size()) {
-          const TaskTime next = step.times[tasks[end]];
+          const plan::TaskTime next = step.times[tasks[end]];
           if (x(next.end) - x(next.begin) >= kPixel || x(next.begin) - x(last) >= kPixel / 2 ||
               x(next.end) - x(time.begin) > 3 * kPixel) {
             break;
@@ -252,7 +253,7 @@ class Timeline {
     }
   }
 
-  void append_task(const RecordedTask& task, TaskTime time, double y) {
+  void append_task(const plan::RecordedTask& task, plan::TaskTime time, double y) {
     const KindStyle& style = style_of(task.style);
     kinds_.insert(task.style);
     const double width = std::max(0.5, x(time.end) - x(time.begin));
@@ -267,9 +268,9 @@ class Timeline {
     picture_.end_group();
   }
 
-  void append_merged(const Recording& recording, const RecordedStep& step, std::span<const std::uint32_t> tasks,
-                     double y) {
-    std::map<KindClass, std::int64_t> time_of;
+  void append_merged(const plan::Recording& recording, const plan::RecordedStep& step,
+                     std::span<const std::uint32_t> tasks, double y) {
+    std::map<graph::KindClass, std::int64_t> time_of;
     std::int64_t sum = 0, end = 0;
     for (const std::uint32_t task : tasks) {
       const std::int64_t ns = step.times[task].end - step.times[task].begin;
@@ -306,7 +307,7 @@ class Timeline {
     }
   }
 
-  void append_chain(const Recording& recording, const RecordedStep& step, double first_row) {
+  void append_chain(const plan::Recording& recording, const plan::RecordedStep& step, double first_row) {
     const std::vector<std::uint32_t> chain = critical_path(recording, step);
     if (chain.empty()) return;
     std::vector<Point> points;
@@ -319,7 +320,7 @@ class Timeline {
     };
     for (const std::uint32_t task : chain) {
       const double y = first_row + kRow * recording.tasks[task].stream + 2;
-      const TaskTime time = step.times[task];
+      const plan::TaskTime time = step.times[task];
       add(x(time.begin), y);
       add(x(time.end), y);
       waited += std::max<std::int64_t>(0, time.begin - last_end);
@@ -335,9 +336,9 @@ class Timeline {
     any_chain_ = true;
   }
 
-  void append_memory(const Recording& recording, const RecordedStep& step, double y) {
-    const std::vector<MemoryPoint> curve = memory_curve(recording, step);
-    const MemoryPoint peak = peak_of(curve);
+  void append_memory(const plan::Recording& recording, const plan::RecordedStep& step, double y) {
+    const std::vector<plan::MemoryPoint> curve = plan::memory_curve(recording, step);
+    const plan::MemoryPoint peak = peak_of(curve);
     if (peak.bytes == 0 || x(span_of(step).end) <= x(step.begin)) return;
     const Interval span = span_of(step);
     const double left = x(span.begin), right = x(span.end), height = kCurve - 16, base = y + kCurve - 4;
@@ -379,7 +380,7 @@ class Timeline {
       picture_.text(at + 18, y, name);
       at += 34 + 6.2 * static_cast<double>(name.size());
     };
-    for (const KindClass kind : kinds_) entry(style_of(kind).name, style_of(kind).fill, 10);
+    for (const graph::KindClass kind : kinds_) entry(style_of(kind).name, style_of(kind).fill, 10);
     if (any_exposed_) entry("exposed communication", kAlarmColor, kExposed);
     if (any_chain_) entry("critical path (through the bars)", kAlarmColor, 1.5);
   }
@@ -389,7 +390,7 @@ class Timeline {
   std::int64_t begin_ = 0;   // of the part that is being drawn
   std::int64_t length_ = 1;  // nothing to show still has an axis
   double bottom_ = 0;
-  std::set<KindClass> kinds_;
+  std::set<graph::KindClass> kinds_;
   bool any_exposed_ = false, any_chain_ = false;
 };
 
@@ -399,4 +400,4 @@ Picture timeline_picture(std::span<const TimelinePart> parts) {
   return Timeline(parts).picture();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -7,7 +7,7 @@
 #include "inspect/drawing/picture.h"
 #include "runtime/plan/recording.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// One row a stream, `columns` characters wide in all (at least 40), then the memory and a line with the sums. A
 /// character stands for what the stream did in that time: # computing, = communicating behind a computation,
@@ -17,12 +17,12 @@ namespace weft {
 ///   compute0 |######+.########|  88 %
 ///   data     |....==!!==+.....|  38 %
 ///   memory   |1234678999998421|  12.3 MiB
-std::string timeline_text(const Recording& recording, const RecordedStep& step, int columns = 100);
+std::string timeline_text(const plan::Recording& recording, const plan::RecordedStep& step, int columns = 100);
 
 /// A recording among others in one picture: the last step of each of its ranks.
 struct TimelinePart {
   std::string title = {};
-  const Recording* recording = nullptr;
+  const plan::Recording* recording = nullptr;
   double bound_ns = 0;  // no policy is faster on this graph; 0: not known
 };
 
@@ -34,4 +34,4 @@ struct TimelinePart {
 /// doesn't grow with the number of tasks. Equal input gives equal bytes.
 Picture timeline_picture(std::span<const TimelinePart> parts);
 
-}  // namespace weft
+}  // namespace weft::inspect

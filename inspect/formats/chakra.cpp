@@ -13,7 +13,7 @@
 #include "inspect/formats/protobuf.h"
 #include "runtime/plan/collective_signature.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::string_view kSchema = "0.0.4";
@@ -43,20 +43,21 @@ struct Collective {
   std::int64_t bytes = 0;
 };
 
-Collective collective_of(const Graph& graph, TaskId id) {
-  const CollectiveSignature signature = signature_of(graph, id);
-  const Operation& operation = graph.task(id).operation;
+Collective collective_of(const graph::Graph& graph, graph::TaskId id) {
+  const plan::CollectiveSignature signature = plan::signature_of(graph, id);
+  const graph::Operation& operation = graph.task(id).operation;
   const auto size = static_cast<std::int64_t>(size_of(signature.dtype));
-  if (const auto* reduce = std::get_if<AllReduce>(&operation)) return {0, reduce->count * size};
-  if (const auto* gather = std::get_if<AllGather>(&operation)) return {2, gather->count * size};
-  if (const auto* scatter = std::get_if<ReduceScatter>(&operation)) return {7, scatter->ranks * scatter->count * size};
-  if (const auto* cast = std::get_if<Broadcast>(&operation)) return {5, cast->count * size};
+  if (const auto* reduce = std::get_if<graph::AllReduce>(&operation)) return {0, reduce->count * size};
+  if (const auto* gather = std::get_if<graph::AllGather>(&operation)) return {2, gather->count * size};
+  if (const auto* scatter = std::get_if<graph::ReduceScatter>(&operation))
+    return {7, scatter->ranks * scatter->count * size};
+  if (const auto* cast = std::get_if<graph::Broadcast>(&operation)) return {5, cast->count * size};
   throw std::logic_error(fmt::format("Chakra has no collective for '{}'", signature.task));
 }
 
 }  // namespace
 
-ChakraTraces::ChakraTraces(const Plan& plan, const Grid& grid, std::vector<double> ns)
+ChakraTraces::ChakraTraces(const plan::Plan& plan, const graph::Grid& grid, std::vector<double> ns)
     : plan_(plan), grid_(grid), ns_(std::move(ns)) {
   const std::size_t tasks = plan.sequence.size();
   if (ns_.size() != tasks) throw std::logic_error("durations of another graph");
@@ -64,16 +65,16 @@ ChakraTraces::ChakraTraces(const Plan& plan, const Grid& grid, std::vector<doubl
   std::vector<std::optional<std::uint64_t>> last(plan.streams.size());
   data_deps_.resize(tasks), ctrl_deps_.resize(tasks);
   for (std::size_t i = 0; i < tasks; ++i) {
-    const TaskId id = plan.sequence[i];
+    const graph::TaskId id = plan.sequence[i];
     place[id.index()] = i;
     if (const auto before = std::exchange(last[plan.position[id.index()].stream.index()], i)) {
       ctrl_deps_[i].push_back(*before);
     }
   }
-  const auto add_edges = [&](std::span<const Edge> edges) {
-    for (const Edge& edge : edges) {
+  const auto add_edges = [&](std::span<const graph::Edge> edges) {
+    for (const graph::Edge& edge : edges) {
       if (edge.distance > 0) continue;
-      auto& deps = edge.kind == EdgeKind::completes_before ? data_deps_ : ctrl_deps_;
+      auto& deps = edge.kind == graph::EdgeKind::completes_before ? data_deps_ : ctrl_deps_;
       deps[place[edge.to.index()]].push_back(place[edge.from.index()]);
     }
   };
@@ -85,13 +86,13 @@ ChakraTraces::ChakraTraces(const Plan& plan, const Grid& grid, std::vector<doubl
       deps.erase(std::unique(deps.begin(), deps.end()), deps.end());
     }
   }
-  for (const TaskId id : plan.collectives) {
-    const Channel channel = *channel_of(plan.graph->task(id).operation);
+  for (const graph::TaskId id : plan.collectives) {
+    const graph::Channel channel = *graph::channel_of(plan.graph->task(id).operation);
     auto& named = group_of_[static_cast<std::size_t>(channel)];
     if (!named.empty()) continue;
-    for (auto& ranks : groups_of(grid, channel)) {
+    for (auto& ranks : graph::groups_of(grid, channel)) {
       groups_.push_back(std::move(ranks));
-      named.emplace(group_color(grid, channel, groups_.back().front()), groups_.size());
+      named.emplace(graph::group_color(grid, channel, groups_.back().front()), groups_.size());
     }
   }
 }
@@ -100,9 +101,9 @@ std::string ChakraTraces::trace(std::int64_t rank) const {
   ProtoMessage metadata;
   std::string out = metadata.text(1, kSchema).delimited();
   for (std::size_t i = 0; i < plan_.sequence.size(); ++i) {
-    const TaskId id = plan_.sequence[i];
-    const Task& task = plan_.graph->task(id);
-    const Channel* channel = channel_of(task.operation);
+    const graph::TaskId id = plan_.sequence[i];
+    const graph::Task& task = plan_.graph->task(id);
+    const graph::Channel* channel = graph::channel_of(task.operation);
     ProtoMessage one;
     if (i > 0) one.varint(node::id, i);  // proto3 leaves out zeros
     one.text(node::name, task.name).varint(node::type, channel == nullptr ? node::comp : node::comm_coll);
@@ -110,7 +111,7 @@ std::string ChakraTraces::trace(std::int64_t rank) const {
     one.varint(node::duration, static_cast<std::uint64_t>(std::max(1LL, std::llround(ns_[id.index()] * 1e-3))));
     add_attribute(one, "is_cpu_op", ValueField::boolean, 0);
     if (channel == nullptr) {
-      const Work work = work_of(*plan_.graph, task);
+      const graph::Work work = graph::work_of(*plan_.graph, task);
       add_attribute(one, "num_ops", ValueField::int64, static_cast<std::uint64_t>(std::llround(work.flops)));
       add_attribute(one, "tensor_size", ValueField::uint64, static_cast<std::uint64_t>(std::llround(work.bytes)));
     } else {
@@ -118,7 +119,7 @@ std::string ChakraTraces::trace(std::int64_t rank) const {
       const auto& named = group_of_[static_cast<std::size_t>(*channel)];
       add_attribute(one, "comm_type", ValueField::int64, collective.type);
       add_attribute(one, "comm_size", ValueField::int64, static_cast<std::uint64_t>(collective.bytes));
-      add_attribute(one, "pg_name", std::to_string(named.at(group_color(grid_, *channel, rank))));
+      add_attribute(one, "pg_name", std::to_string(named.at(graph::group_color(grid_, *channel, rank))));
     }
     out += one.delimited();
   }
@@ -133,4 +134,4 @@ std::string ChakraTraces::groups() const {
   return text + "\n}\n";
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -10,7 +10,7 @@
 #include "graph/grid.h"
 #include "runtime/plan/plan.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// One file a rank, {prefix}.{rank}.et, and one of communicator groups. A node a task, numbered in the plan's order:
 /// computations as COMP_NODE with operations and bytes, collectives as COMM_COLL_NODE with type, size and group.
@@ -20,7 +20,7 @@ class ChakraTraces {
  public:
   /// `ns`: how long each task takes, by task id. Durations are whole microseconds, 1 at least. The plan must outlive
   /// this.
-  ChakraTraces(const Plan& plan, const Grid& grid, std::vector<double> ns);
+  ChakraTraces(const plan::Plan& plan, const graph::Grid& grid, std::vector<double> ns);
 
   /// The bytes of a rank's file. Ranks differ in their groups alone.
   std::string trace(std::int64_t rank) const;
@@ -28,12 +28,12 @@ class ChakraTraces {
   std::string groups() const;
 
  private:
-  const Plan& plan_;
-  const Grid grid_;
+  const plan::Plan& plan_;
+  const graph::Grid grid_;
   const std::vector<double> ns_;
   std::vector<std::vector<std::uint64_t>> data_deps_, ctrl_deps_;  // by place in the plan's order
   std::vector<std::vector<std::int64_t>> groups_;                  // their names count from 1
   std::array<std::map<std::int64_t, std::size_t>, 6> group_of_;    // by channel and colour
 };
 
-}  // namespace weft
+}  // namespace weft::inspect

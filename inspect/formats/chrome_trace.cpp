@@ -15,7 +15,7 @@
 #include "inspect/drawing/colors.h"
 #include "inspect/formats/viewer_rows.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::size_t kPiece = 1 << 16;
@@ -43,17 +43,17 @@ std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string groups_json(const Recording& recording, int rank) {
+std::string groups_json(const plan::Recording& recording, int rank) {
   std::vector<std::string> groups, seen;
-  for (const RecordedTask& task : recording.tasks) {
+  for (const plan::RecordedTask& task : recording.tasks) {
     if (task.channel.empty() || std::ranges::find(seen, task.channel) != seen.end()) continue;
     seen.push_back(task.channel);
   }
   std::ranges::sort(seen);
   for (const std::string& name : seen) {
-    const std::optional<Channel> channel = find_channel(name);
+    const std::optional<graph::Channel> channel = graph::find_channel(name);
     if (!channel) continue;
-    const std::vector<std::int64_t> ranks = group_ranks(*recording.grid, *channel, rank);
+    const std::vector<std::int64_t> ranks = graph::group_ranks(*recording.grid, *channel, rank);
     groups.push_back(
         fmt::format(R"({{"pg_name": "{}", "pg_desc": "{}", "backend_config": "weft", "pg_size": {}, "ranks": "[{}]"}})",
                     name, name, ranks.size(), fmt::join(ranks, ", ")));
@@ -64,7 +64,7 @@ std::string groups_json(const Recording& recording, int rank) {
 /// What the events don't say or say too often: the plan.
 class TableWriter {
  public:
-  TableWriter(const Recording& recording, std::int64_t origin, Writer& out)
+  TableWriter(const plan::Recording& recording, std::int64_t origin, Writer& out)
       : recording_(recording), origin_(origin), out_(out) {}
 
   void write() {
@@ -73,15 +73,15 @@ class TableWriter {
     if (recording_.grid) put_grid(*recording_.grid);
     out_.put("\"state_bytes\": {},\n\"plan_fingerprint\": \"{:#018x}\",\n\"origin_ns\": {}", recording_.state_bytes,
              recording_.plan_fingerprint, origin_);
-    list("streams", recording_.streams, [&](const RecordedStream& stream) {
+    list("streams", recording_.streams, [&](const plan::RecordedStream& stream) {
       out_.put("{{\"name\": {}, \"compute\": {}}}", json_string(stream.name), stream.compute);
     });
-    list("tasks", recording_.tasks, [&](const RecordedTask& task) { put_task(task); });
-    list("edges", recording_.edges, [&](const RecordedEdge& edge) { put_edge(edge); });
-    list("ranks", recording_.ranks, [&](const RecordedRank& rank) {
+    list("tasks", recording_.tasks, [&](const plan::RecordedTask& task) { put_task(task); });
+    list("edges", recording_.edges, [&](const plan::RecordedEdge& edge) { put_edge(edge); });
+    list("ranks", recording_.ranks, [&](const plan::RecordedRank& rank) {
       out_.put("{{\"rank\": {}, \"steps\": [", rank.rank);
       for (std::size_t i = 0; i < rank.steps.size(); ++i) {
-        const RecordedStep& step = rank.steps[i];
+        const plan::RecordedStep& step = rank.steps[i];
         out_.put("{}[{}, {}, {}]", i == 0 ? "" : ", ", step.step, step.begin - origin_, step.end - origin_);
       }
       out_.put("]}}");
@@ -100,28 +100,29 @@ class TableWriter {
     out_.put("\n]");
   }
 
-  void put_grid(const Grid& grid) {
+  void put_grid(const graph::Grid& grid) {
     out_.put("\"grid\": {{\"x\": {}, \"y\": {}, \"z\": {}, \"data\": {}, \"order\": [", grid.x, grid.y, grid.z,
              grid.data);
     for (std::size_t i = 0; i < grid.order.size(); ++i) {
-      out_.put("{}\"{}\"", i == 0 ? "" : ", ", to_string(grid.order[i]));
+      out_.put("{}\"{}\"", i == 0 ? "" : ", ", graph::to_string(grid.order[i]));
     }
     out_.put("]}},\n");
   }
 
-  void put_task(const RecordedTask& task) {
+  void put_task(const plan::RecordedTask& task) {
     out_.put(
         "{{\"name\": {}, \"kind\": {}, \"style\": \"{}\", \"stream\": {}, \"phase\": \"{}\", \"layer\": {}, "
         "\"micro_batch\": {}, \"flops\": {}, \"bytes\": {}, \"network_bytes\": {}, \"allocates\": {}, \"frees\": {}",
-        json_string(task.name), json_string(task.kind), style_of(task.style).name, task.stream, to_string(task.phase),
-        task.layer, task.micro_batch, task.flops, task.bytes, task.network_bytes, task.allocates, task.frees);
+        json_string(task.name), json_string(task.kind), style_of(task.style).name, task.stream,
+        graph::to_string(task.phase), task.layer, task.micro_batch, task.flops, task.bytes, task.network_bytes,
+        task.allocates, task.frees);
     if (!task.channel.empty()) out_.put(", \"channel\": {}", json_string(task.channel));
     if (task.group_size != 0) out_.put(", \"group_size\": {}", task.group_size);
     if (!task.reason.empty()) out_.put(", \"reason\": {}", json_string(task.reason));
     out_.put("}}");
   }
 
-  void put_edge(const RecordedEdge& edge) {
+  void put_edge(const plan::RecordedEdge& edge) {
     const std::array<unsigned, 3> more = {static_cast<unsigned>(edge.reason), edge.distance,
                                           static_cast<unsigned>(edge.kind)};
     std::size_t count = more.size();
@@ -130,7 +131,7 @@ class TableWriter {
              fmt::join(more.begin(), more.begin() + static_cast<std::ptrdiff_t>(count), ", "));
   }
 
-  const Recording& recording_;
+  const plan::Recording& recording_;
   const std::int64_t origin_;
   Writer& out_;
 };
@@ -139,8 +140,9 @@ class TableWriter {
 /// be above 0 and fit 32 bits.
 class RankWriter {
  public:
-  RankWriter(const Recording& recording, const std::vector<RecordedWait>& waits, const RecordedRank& rank,
-             const ChromeTraceOptions& options, std::int64_t origin, Writer& out, bool& any)
+  RankWriter(const plan::Recording& recording, const std::vector<plan::RecordedWait>& waits,
+             const plan::RecordedRank& rank, const ChromeTraceOptions& options, std::int64_t origin, Writer& out,
+             bool& any)
       : recording_(recording),
         waits_(waits),
         rank_(rank),
@@ -156,8 +158,8 @@ class RankWriter {
     row(kStepsRow, 0, "steps");
     for (std::size_t i = 0; i < recording_.streams.size(); ++i) row(i, i + 1, recording_.streams[i].name);
     describe_tasks();
-    const RecordedStep* last = nullptr;
-    for (const RecordedStep& step : rank_.steps) {
+    const plan::RecordedStep* last = nullptr;
+    for (const plan::RecordedStep& step : rank_.steps) {
       if (last != nullptr && step.step <= last->step) throw std::logic_error("a trace's steps don't rise");
       write_step(step, last);
       last = &step;
@@ -190,12 +192,12 @@ class RankWriter {
 
   // What is said of a task is the same in every step.
   void describe_tasks() {
-    for (const RecordedTask& task : recording_.tasks) {
+    for (const plan::RecordedTask& task : recording_.tasks) {
       const bool renamed = options_.kineto_names && !task.channel.empty();
       names_.push_back(json_string(renamed ? std::string(kKinetoCollective) + task.name : task.name));
       std::string& text = described_.emplace_back(fmt::format(
           "\"phase\": \"{}\", \"layer\": {}, \"micro_batch\": {}, \"stream\": {}, \"flops\": {:.0f}, \"bytes\": {:.0f}",
-          to_string(task.phase), task.layer, task.micro_batch, task.stream + 1, task.flops, task.bytes));
+          graph::to_string(task.phase), task.layer, task.micro_batch, task.stream + 1, task.flops, task.bytes));
       if (!task.channel.empty()) {
         text += fmt::format(", \"network_bytes\": {:.0f}, \"Collective name\": {}, \"Process Group Name\": {}",
                             task.network_bytes, json_string(task.kind), json_string(task.channel));
@@ -206,13 +208,13 @@ class RankWriter {
   }
 
   std::string group_of(std::string_view name) {
-    const std::optional<Channel> channel = find_channel(name);
+    const std::optional<graph::Channel> channel = graph::find_channel(name);
     if (!recording_.grid || !channel || rank_.rank >= recording_.grid->ranks()) return "";
     std::string& text = groups_[static_cast<std::size_t>(*channel)];
     if (!text.empty()) return text;
     // As many as PyTorch writes: the world of a large simulated cluster stands in every event.
     constexpr std::size_t kMostRanks = 30;
-    const std::vector<std::int64_t> ranks = group_ranks(*recording_.grid, *channel, rank_.rank);
+    const std::vector<std::int64_t> ranks = graph::group_ranks(*recording_.grid, *channel, rank_.rank);
     std::vector<std::string> shown;
     for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) shown.push_back(std::to_string(ranks[i]));
     if (ranks.size() > kMostRanks) shown.back() = "...";
@@ -220,15 +222,15 @@ class RankWriter {
                               fmt::join(shown, ", "));
   }
 
-  void write_step(const RecordedStep& step, const RecordedStep* last) {
+  void write_step(const plan::RecordedStep& step, const plan::RecordedStep* last) {
     if (step.begin < origin_) throw std::logic_error("a traced step begins before the trace's origin");
     slice(kStepsRow, fmt::format("\"ProfilerStep#{}\"", step.step), "user_annotation",
           steps_.place({step.begin - origin_, step.end - origin_}), fmt::format("\"step\": {}", step.step));
-    std::vector<TaskTime> shown(step.times.size());
+    std::vector<plan::TaskTime> shown(step.times.size());
     for (std::size_t i = 0; i < recording_.tasks.size(); ++i) {
-      const RecordedTask& task = recording_.tasks[i];
+      const plan::RecordedTask& task = recording_.tasks[i];
       if (step.times[i].begin < step.begin) throw std::logic_error("a traced time lies before its step's begin");
-      const TaskTime measured{step.times[i].begin - origin_, step.times[i].end - origin_};
+      const plan::TaskTime measured{step.times[i].begin - origin_, step.times[i].end - origin_};
       shown[i] = rows_[task.stream].place(measured);
       arguments_.clear();
       auto to = std::back_inserter(arguments_);
@@ -240,17 +242,17 @@ class RankWriter {
       slice(task.stream, names_[i], task.kind, shown[i], std::string_view(arguments_.data(), arguments_.size()));
     }
     if (options_.arrows) {
-      for (const RecordedWait& wait : waits_) {
+      for (const plan::RecordedWait& wait : waits_) {
         if (wait.distance > 0 && (last == nullptr || last->step + wait.distance != step.step)) continue;
-        const TaskTime& from = (wait.distance > 0 ? last_shown_ : shown)[wait.from];
+        const plan::TaskTime& from = (wait.distance > 0 ? last_shown_ : shown)[wait.from];
         if (const auto tail = arrow_tail(from, shown[wait.to])) {
           arrow(recording_.tasks[wait.from].stream, *tail, recording_.tasks[wait.to].stream, shown[wait.to].begin);
         }
       }
     }
     if (options_.counters) {
-      counter("scratch memory", "bytes", memory_curve(recording_, step));
-      counter("in flight", "bytes", in_flight_curve(recording_, step));
+      counter("scratch memory", "bytes", plan::memory_curve(recording_, step));
+      counter("in flight", "bytes", plan::in_flight_curve(recording_, step));
     }
     last_shown_ = std::move(shown);
   }
@@ -260,7 +262,7 @@ class RankWriter {
     out_.put(", \"{}\": {}.{:03}", key, ns / 1000, ns % 1000);
   }
 
-  void slice(std::size_t row, std::string_view quoted_name, std::string_view category, const TaskTime& time,
+  void slice(std::size_t row, std::string_view quoted_name, std::string_view category, const plan::TaskTime& time,
              std::string_view arguments) {
     begin_event();
     out_.put("{{\"ph\": \"X\", \"name\": {}, \"cat\": {}, \"pid\": {}, \"tid\": {}", quoted_name, quoted(category),
@@ -283,9 +285,9 @@ class RankWriter {
     end("f", to_row, to);
   }
 
-  void counter(std::string_view name, std::string_view unit, const std::vector<MemoryPoint>& curve) {
+  void counter(std::string_view name, std::string_view unit, const std::vector<plan::MemoryPoint>& curve) {
     std::int64_t shown = -1;
-    for (const MemoryPoint& point : curve) {
+    for (const plan::MemoryPoint& point : curve) {
       if (std::exchange(shown, point.bytes) == point.bytes) continue;
       begin_event();
       out_.put("{{\"ph\": \"C\", \"name\": \"{}\", \"pid\": {}", name, rank_.rank + 1);
@@ -303,9 +305,9 @@ class RankWriter {
     return quoted_kind_;
   }
 
-  const Recording& recording_;
-  const std::vector<RecordedWait>& waits_;
-  const RecordedRank& rank_;
+  const plan::Recording& recording_;
+  const std::vector<plan::RecordedWait>& waits_;
+  const plan::RecordedRank& rank_;
   const ChromeTraceOptions& options_;
   const std::int64_t origin_;
   Writer& out_;
@@ -315,23 +317,23 @@ class RankWriter {
   std::vector<ViewerRow> rows_;                 // by stream
   ViewerRow steps_;
   std::int64_t last_arrow_ = 0;
-  std::vector<TaskTime> last_shown_;
+  std::vector<plan::TaskTime> last_shown_;
   fmt::memory_buffer arguments_;
   std::string kind_, quoted_kind_ = "\"\"";
 };
 
 }  // namespace
 
-std::int64_t first_begin(const Recording& recording) {
+std::int64_t first_begin(const plan::Recording& recording) {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   bool any = false;
-  for (const RecordedRank& rank : recording.ranks) {
-    for (const RecordedStep& step : rank.steps) first = std::min(first, step.begin), any = true;
+  for (const plan::RecordedRank& rank : recording.ranks) {
+    for (const plan::RecordedStep& step : rank.steps) first = std::min(first, step.begin), any = true;
   }
   return any ? first : 0;
 }
 
-void write_chrome_trace(const Recording& recording, const ChromeTraceOptions& options, const TextSink& sink) {
+void write_chrome_trace(const plan::Recording& recording, const ChromeTraceOptions& options, const TextSink& sink) {
   const std::int64_t origin = options.origin.value_or(first_begin(recording));
   const int rank = recording.ranks.empty() ? 0 : recording.ranks.front().rank;
   Writer out(sink);
@@ -342,20 +344,20 @@ void write_chrome_trace(const Recording& recording, const ChromeTraceOptions& op
       options.kineto_names && recording.grid && rank < recording.grid->ranks() ? groups_json(recording, rank) : "");
   TableWriter(recording, origin, out).write();
   out.put("\"traceEvents\": [");
-  std::vector<RecordedWait> waits;
-  if (options.arrows) waits = waits_between_streams(recording);
+  std::vector<plan::RecordedWait> waits;
+  if (options.arrows) waits = plan::waits_between_streams(recording);
   bool any = false;
-  for (const RecordedRank& traced : recording.ranks) {
+  for (const plan::RecordedRank& traced : recording.ranks) {
     RankWriter(recording, waits, traced, options, origin, out, any).write();
   }
   out.put("\n]}}\n");
   out.flush();
 }
 
-std::string chrome_trace_json(const Recording& recording, const ChromeTraceOptions& options) {
+std::string chrome_trace_json(const plan::Recording& recording, const ChromeTraceOptions& options) {
   std::string text;
   write_chrome_trace(recording, options, [&](std::string_view piece) { text += piece; });
   return text;
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -10,7 +10,7 @@
 
 #include "runtime/plan/recording.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Takes a text piece by piece: of a million events it is hundreds of megabytes long.
 using TextSink = std::function<void(std::string_view)>;
@@ -29,7 +29,7 @@ struct ChromeTraceOptions {
 };
 
 /// The begin of the earliest step of any rank; 0 without steps.
-std::int64_t first_begin(const Recording& recording);
+std::int64_t first_begin(const plan::Recording& recording);
 
 /// The object form (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), one event a task
 /// and line, of ranks whose clocks agree: pid = rank + 1, one tid a stream, and a row "steps". Behind "weft" stands
@@ -38,7 +38,7 @@ std::int64_t first_begin(const Recording& recording);
 /// cut off), and lasts 1 ns at least (`args.grown_ns` is what was put on). Collectives name the size and the ranks of
 /// their group as PyTorch's profiler does, if the grid is known. Throws std::logic_error if a time lies before its
 /// step's begin or the origin, or if steps don't rise.
-void write_chrome_trace(const Recording& recording, const ChromeTraceOptions& options, const TextSink& sink);
-std::string chrome_trace_json(const Recording& recording, const ChromeTraceOptions& options = {});
+void write_chrome_trace(const plan::Recording& recording, const ChromeTraceOptions& options, const TextSink& sink);
+std::string chrome_trace_json(const plan::Recording& recording, const ChromeTraceOptions& options = {});
 
-}  // namespace weft
+}  // namespace weft::inspect

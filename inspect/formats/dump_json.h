@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "graph/grid.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Keys sorted, one tensor, task or edge a line; equal graphs give equal bytes.
 ///
@@ -25,6 +25,6 @@ namespace weft {
 ///
 /// Tasks and tensors are referred to by id; an edge that no tensor asked for has tensor null. Names that aren't UTF-8
 /// keep their bytes' shape as U+FFFD.
-std::string dump_json(const Graph& graph, const std::optional<Grid>& grid = {});
+std::string dump_json(const graph::Graph& graph, const std::optional<graph::Grid>& grid = {});
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -14,7 +14,7 @@
 #include "base/files/document.h"
 #include "inspect/formats/json_pull.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// A member and what reads its value.
 template <class Read>
@@ -89,4 +89,4 @@ Named read_name(JsonPull& in, std::initializer_list<Named> values) {
   in.refuse(fmt::format("found \"{}\"", found), expected_name(known));
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -13,7 +13,7 @@
 #include "base/files/document.h"
 #include "base/text/utf8.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 16;   // grows for long texts
@@ -289,4 +289,4 @@ void JsonPull::finish() {
   } while (fill());
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

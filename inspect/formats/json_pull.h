@@ -10,7 +10,7 @@
 
 #include "base/files/byte_source.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Views that it hands out hold until the next call. Throws UserError on all that is not what was asked for.
 ///
@@ -68,4 +68,4 @@ class JsonPull {
   std::string scratch_;
 };
 
-}  // namespace weft
+}  // namespace weft::inspect

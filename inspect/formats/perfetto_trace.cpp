@@ -11,7 +11,7 @@
 #include "inspect/formats/protobuf.h"
 #include "inspect/formats/viewer_rows.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::uint32_t kPacketOfTrace = 1;  // Trace.packet
@@ -65,12 +65,12 @@ class Names {
 
 class PerfettoWriter {
  public:
-  PerfettoWriter(const Recording& recording, const TextSink& sink)
+  PerfettoWriter(const plan::Recording& recording, const TextSink& sink)
       : recording_(recording), sink_(sink), origin_(first_begin(recording)) {}
 
   void write() {
     intern_names();
-    waits_ = waits_between_streams(recording_);
+    waits_ = plan::waits_between_streams(recording_);
     for (std::size_t i = 0; i < recording_.ranks.size(); ++i) write_rank(recording_.ranks[i], i);
     flush(true);
   }
@@ -95,7 +95,7 @@ class PerfettoWriter {
   void intern_names() {
     constexpr std::uint32_t kCategories = 1, kEventNames = 2;
     Names kinds(kCategories), names(kEventNames);
-    for (const RecordedTask& task : recording_.tasks) {
+    for (const plan::RecordedTask& task : recording_.tasks) {
       kind_of_.push_back(kinds.of(task.kind));
       name_of_.push_back(names.of(task.name));
       said_.push_back(describe(task));
@@ -108,7 +108,7 @@ class PerfettoWriter {
     put(body);
   }
 
-  static ProtoMessage describe(const RecordedTask& task) {
+  static ProtoMessage describe(const plan::RecordedTask& task) {
     ProtoMessage said;
     const auto text = [&](std::string_view name, std::string_view value) {
       ProtoMessage one;
@@ -118,7 +118,7 @@ class PerfettoWriter {
       ProtoMessage one;
       said.message(event::annotation, one.text(annotation::name, name).number(annotation::number, value));
     };
-    text("phase", to_string(task.phase));
+    text("phase", graph::to_string(task.phase));
     if (task.layer >= 0) said.message(event::annotation, integer_annotation("layer", task.layer));
     if (task.micro_batch >= 0) said.message(event::annotation, integer_annotation("micro_batch", task.micro_batch));
     if (task.flops > 0) number("flops", task.flops);
@@ -153,7 +153,7 @@ class PerfettoWriter {
     put(body.message(packet::descriptor, track));
   }
 
-  void write_rank(const RecordedRank& rank, std::size_t index) {
+  void write_rank(const plan::RecordedRank& rank, std::size_t index) {
     const std::size_t streams = recording_.streams.size();
     const std::uint64_t root = track(index, 0), steps = track(index, 1), first = track(index, 2);
     const std::uint64_t memory = first + streams, in_flight = memory + 1;
@@ -162,10 +162,10 @@ class PerfettoWriter {
     for (std::size_t i = 0; i < streams; ++i) describe_track(first + i, recording_.streams[i].name, root, i + 1, false);
     describe_track(memory, "scratch memory", root, streams + 1, true);
     describe_track(in_flight, "in flight", root, streams + 2, true);
-    const std::vector<std::vector<TaskTime>> shown = place_tasks(rank);
+    const std::vector<std::vector<plan::TaskTime>> shown = place_tasks(rank);
     ViewerRow row;
     for (std::size_t i = 0; i < rank.steps.size(); ++i) {
-      const RecordedStep& step = rank.steps[i];
+      const plan::RecordedStep& step = rank.steps[i];
       ProtoMessage said;
       said.message(event::annotation, integer_annotation("step", step.step));
       slice(steps, row.place({step.begin - origin_, step.end - origin_}), step_kind_, step_name_, said);
@@ -177,19 +177,19 @@ class PerfettoWriter {
         for (const std::uint64_t id : arriving_[task]) body.fixed64(event::ending_flows, id);
         slice(first + recording_.tasks[task].stream, shown[i][task], kind_of_[task], name_of_[task], body);
       }
-      counter(memory, memory_curve(recording_, step));
-      counter(in_flight, in_flight_curve(recording_, step));
+      counter(memory, plan::memory_curve(recording_, step));
+      counter(in_flight, plan::in_flight_curve(recording_, step));
     }
   }
 
-  std::vector<std::vector<TaskTime>> place_tasks(const RecordedRank& rank) const {
-    std::vector<std::vector<TaskTime>> shown;
+  std::vector<std::vector<plan::TaskTime>> place_tasks(const plan::RecordedRank& rank) const {
+    std::vector<std::vector<plan::TaskTime>> shown;
     std::vector<ViewerRow> rows(recording_.streams.size());
-    const RecordedStep* last = nullptr;
-    for (const RecordedStep& step : rank.steps) {
+    const plan::RecordedStep* last = nullptr;
+    for (const plan::RecordedStep& step : rank.steps) {
       if (last != nullptr && step.step <= last->step) throw std::logic_error("a trace's steps don't rise");
       last = &step;
-      std::vector<TaskTime>& times = shown.emplace_back(step.times);
+      std::vector<plan::TaskTime>& times = shown.emplace_back(step.times);
       for (std::size_t i = 0; i < times.size(); ++i) {
         if (times[i].begin < step.begin) throw std::logic_error("a traced time lies before its step's begin");
         times[i] = rows[recording_.tasks[i].stream].place({times[i].begin - origin_, times[i].end - origin_});
@@ -199,13 +199,13 @@ class PerfettoWriter {
   }
 
   // Arrows of a step, and those into the next one, whose heads wait for it.
-  void mark_arrows(const std::vector<TaskTime>& shown, const std::vector<TaskTime>* next) {
+  void mark_arrows(const std::vector<plan::TaskTime>& shown, const std::vector<plan::TaskTime>* next) {
     leaving_.assign(shown.size(), {});
     arriving_ = std::exchange(arriving_later_, {});
     arriving_.resize(shown.size());
     arriving_later_.resize(shown.size());
-    for (const RecordedWait& wait : waits_) {
-      const std::vector<TaskTime>* const heads = wait.distance == 0 ? &shown : next;
+    for (const plan::RecordedWait& wait : waits_) {
+      const std::vector<plan::TaskTime>* const heads = wait.distance == 0 ? &shown : next;
       if (heads == nullptr || !arrow_tail(shown[wait.from], (*heads)[wait.to])) continue;
       const std::uint64_t id = ++last_arrow_;
       leaving_[wait.from].push_back(id);
@@ -219,16 +219,17 @@ class PerfettoWriter {
     put(body);
   }
 
-  void slice(std::uint64_t track, const TaskTime& time, std::uint64_t kind, std::uint64_t name, ProtoMessage begin) {
+  void slice(std::uint64_t track, const plan::TaskTime& time, std::uint64_t kind, std::uint64_t name,
+             ProtoMessage begin) {
     begin.varint(event::type, event::begin).varint(event::track, track);
     put_event(time.begin, begin.varint(event::categories, kind).varint(event::name, name));
     ProtoMessage end;
     put_event(time.end, end.varint(event::type, event::end).varint(event::track, track));
   }
 
-  void counter(std::uint64_t track, const std::vector<MemoryPoint>& curve) {
+  void counter(std::uint64_t track, const std::vector<plan::MemoryPoint>& curve) {
     std::int64_t shown = -1;
-    for (const MemoryPoint& point : curve) {
+    for (const plan::MemoryPoint& point : curve) {
       if (std::exchange(shown, point.bytes) == point.bytes) continue;
       ProtoMessage value;
       value.varint(event::type, event::counter).varint(event::track, track);
@@ -236,11 +237,11 @@ class PerfettoWriter {
     }
   }
 
-  const Recording& recording_;
+  const plan::Recording& recording_;
   const TextSink& sink_;
   const std::int64_t origin_;
   std::string out_;
-  std::vector<RecordedWait> waits_;
+  std::vector<plan::RecordedWait> waits_;
   std::vector<std::uint64_t> kind_of_, name_of_;  // by task: interned
   std::vector<ProtoMessage> said_;                // by task: annotations
   std::uint64_t step_kind_ = 0, step_name_ = 0, last_arrow_ = 0;
@@ -249,8 +250,8 @@ class PerfettoWriter {
 
 }  // namespace
 
-void write_perfetto_trace(const Recording& recording, const TextSink& sink) {
+void write_perfetto_trace(const plan::Recording& recording, const TextSink& sink) {
   PerfettoWriter(recording, sink).write();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

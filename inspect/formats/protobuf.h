@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft {
+namespace weft::inspect {
 
 /// One message, field by field.
 ///
@@ -68,4 +68,4 @@ class ProtoMessage {
   std::string bytes_;
 };
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -11,16 +11,16 @@
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/json_members.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::uint64_t kLeastEvent = 48;                     // bytes of text
 constexpr std::uint64_t kMostTimes = std::uint64_t{1} << 27;  // 2 GiB
-constexpr TaskTime kNone{INT64_MAX, INT64_MIN};
+constexpr plan::TaskTime kNone{INT64_MAX, INT64_MIN};
 
 class RecordedEvents {
  public:
-  RecordedEvents(JsonPull& in, const RecordedTable& table, Recording& out, std::uint64_t most_bytes)
+  RecordedEvents(JsonPull& in, const RecordedTable& table, plan::Recording& out, std::uint64_t most_bytes)
       : in_(in), table_(table), out_(out), open_(std::min(most_bytes / kLeastEvent, kMostTimes)) {
     for (std::size_t i = 0; i < out.ranks.size(); ++i) {
       rank_index_.emplace(out.ranks[i].rank, i);
@@ -91,8 +91,8 @@ class RecordedEvents {
     if (rank_at == rank_index_.end()) {
       in_.refuse(fmt::format("an event of rank {}", event.pid - 1), "a rank that the file names");
     }
-    RecordedRank& rank = out_.ranks[rank_at->second];
-    const auto step = std::ranges::lower_bound(rank.steps, event.step, {}, &RecordedStep::step);
+    plan::RecordedRank& rank = out_.ranks[rank_at->second];
+    const auto step = std::ranges::lower_bound(rank.steps, event.step, {}, &plan::RecordedStep::step);
     if (step == rank.steps.end() || step->step != event.step) {
       in_.refuse(fmt::format("an event of step {} on rank {}", event.step, rank.rank), "a step that the file names");
     }
@@ -103,7 +103,7 @@ class RecordedEvents {
       open_ -= out_.tasks.size();
       step->times.assign(out_.tasks.size(), kNone);
     }
-    TaskTime& time = step->times[event.task];
+    plan::TaskTime& time = step->times[event.task];
     const std::string& name = out_.tasks[event.task].name;
     if (time != kNone) {
       in_.refuse(fmt::format("task '{}' runs twice in step {} of rank {}", name, step->step, rank.rank), "once");
@@ -120,7 +120,7 @@ class RecordedEvents {
     next_ = event.task + 1 < out_.tasks.size() ? event.task + 1 : 0;
   }
 
-  [[noreturn]] void refuse_missing(const RecordedRank& rank, const RecordedStep& step) const {
+  [[noreturn]] void refuse_missing(const plan::RecordedRank& rank, const plan::RecordedStep& step) const {
     const auto none = std::ranges::find(step.times, kNone);
     const auto first = step.times.empty() ? 0 : static_cast<std::size_t>(none - step.times.begin());
     in_.refuse(fmt::format("task '{}' doesn't run in step {} of rank {}", out_.tasks[first].name, step.step, rank.rank),
@@ -129,7 +129,7 @@ class RecordedEvents {
 
   JsonPull& in_;
   const RecordedTable& table_;
-  Recording& out_;
+  plan::Recording& out_;
   std::uint64_t open_;  // times that the rest of the file may hold
   std::unordered_map<int, std::size_t> rank_index_;
   std::vector<std::vector<std::size_t>> missing_;  // by rank and step: tasks without an event
@@ -138,8 +138,8 @@ class RecordedEvents {
 
 }  // namespace
 
-void read_recorded_events(JsonPull& in, const RecordedTable& table, Recording& out, std::uint64_t most_bytes) {
+void read_recorded_events(JsonPull& in, const RecordedTable& table, plan::Recording& out, std::uint64_t most_bytes) {
   RecordedEvents(in, table, out, most_bytes).read();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -10,12 +10,12 @@
 #include "inspect/formats/recorded_events.h"
 #include "inspect/formats/recorded_table.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
-Recording read_from(ByteSource source, std::uint64_t most_bytes, const std::string& name) {
+plan::Recording read_from(ByteSource source, std::uint64_t most_bytes, const std::string& name) {
   JsonPull in(std::move(source), name);
-  Recording out;
+  plan::Recording out;
   std::optional<RecordedTable> table;
   read_object(in, kAllMembers, JsonMember{"weft", [&] { table = read_recorded_table(in, out); }},
               JsonMember{"traceEvents", [&] {
@@ -34,13 +34,13 @@ Recording read_from(ByteSource source, std::uint64_t most_bytes, const std::stri
 
 }  // namespace
 
-Recording read_recording(const std::filesystem::path& path) {
+plan::Recording read_recording(const std::filesystem::path& path) {
   OpenedFile file = open_text_file(path, "the trace");
   return read_from(std::move(file.source), file.most_bytes, path.string());
 }
 
-Recording parse_recording(std::string_view text, const std::string& name) {
+plan::Recording parse_recording(std::string_view text, const std::string& name) {
   return read_from(text_source(text), text.size(), name);
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -12,7 +12,7 @@
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/json_members.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;  // of one task
@@ -34,7 +34,7 @@ std::size_t read_numbers(JsonPull& in, std::array<std::int64_t, N>& numbers, con
 
 class TableReader {
  public:
-  TableReader(JsonPull& in, Recording& out) : in_(in), out_(out) {}
+  TableReader(JsonPull& in, plan::Recording& out) : in_(in), out_(out) {}
 
   RecordedTable read() {
     bool versioned = false, origin = false, streams = false, tasks = false, timed_tasks = false;
@@ -81,25 +81,25 @@ class TableReader {
   }
 
   void read_grid() {
-    Grid grid;
+    graph::Grid grid;
     std::int64_t ranks = 1;
-    const auto size = [&](Axis axis) {
+    const auto size = [&](graph::Axis axis) {
       return [&, axis] {
         // Of at most kMostRecordedRanks each, so that the product fits.
         grid.on(axis) = in_.integer(1, kMostRecordedRanks);
         if ((ranks *= grid.on(axis)) > kMostRecordedRanks) in_.refuse("a grid of more than 1048576 ranks", "fewer");
       };
     };
-    read_object(in_, kAllMembers, JsonMember{"x", size(Axis::x)}, JsonMember{"y", size(Axis::y)},
-                JsonMember{"z", size(Axis::z)}, JsonMember{"data", size(Axis::data)},
+    read_object(in_, kAllMembers, JsonMember{"x", size(graph::Axis::x)}, JsonMember{"y", size(graph::Axis::y)},
+                JsonMember{"z", size(graph::Axis::z)}, JsonMember{"data", size(graph::Axis::data)},
                 JsonMember{"order", [&] { read_order(grid); }});
     out_.grid = grid;
   }
 
-  void read_order(Grid& grid) {
+  void read_order(graph::Grid& grid) {
     std::size_t at = 0;
     read_list(in_, [&] {
-      const Axis axis = read_name(in_, {Axis::x, Axis::y, Axis::z, Axis::data});
+      const graph::Axis axis = read_name(in_, {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data});
       const auto known = grid.order.begin() + static_cast<std::ptrdiff_t>(std::min(at, grid.order.size()));
       if (at >= grid.order.size() || std::find(grid.order.begin(), known, axis) != known) {
         in_.refuse("an axis that stands twice", "each axis once");
@@ -111,7 +111,7 @@ class TableReader {
 
   void read_stream() {
     if (out_.streams.size() == kMostStreams) in_.refuse("more than 900 streams", "fewer");
-    RecordedStream& stream = out_.streams.emplace_back();
+    plan::RecordedStream& stream = out_.streams.emplace_back();
     read_object(in_, kAllMembers, JsonMember{"name", [&] { stream.name = in_.kept_text(); }},
                 JsonMember{"compute", [&] { stream.compute = in_.boolean(); }});
   }
@@ -129,33 +129,34 @@ class TableReader {
     }
   }
 
-  RecordedTask read_task() {
+  plan::RecordedTask read_task() {
     if (out_.streams.empty()) in_.refuse("tasks without streams", "a stream at least");
-    RecordedTask task;
+    plan::RecordedTask task;
     const auto last_stream = static_cast<std::int64_t>(out_.streams.size()) - 1;
     const auto text = [&](std::string& of) { return [&] { of = in_.kept_text(); }; };
     const auto index = [&](std::int32_t& of) {
       return [&] { of = static_cast<std::int32_t>(in_.integer(-1, INT32_MAX)); };
     };
     const auto work = [&](double& of) { return [&] { of = in_.number(); }; };
-    read_object(in_, 12, JsonMember{"name", text(task.name)}, JsonMember{"kind", text(task.kind)},
-                JsonMember{"style", [&] { task.style = read_style(); }},
-                JsonMember{"stream", [&] { task.stream = static_cast<std::uint32_t>(in_.integer(0, last_stream)); }},
-                JsonMember{"phase",
-                           [&] {
-                             task.phase = read_name(in_, {Phase::forward, Phase::backward, Phase::update});
-                           }},
-                JsonMember{"layer", index(task.layer)}, JsonMember{"micro_batch", index(task.micro_batch)},
-                JsonMember{"flops", work(task.flops)}, JsonMember{"bytes", work(task.bytes)},
-                JsonMember{"network_bytes", work(task.network_bytes)},
-                JsonMember{"allocates", [&] { add_bytes(task.allocates, allocated_); }},
-                JsonMember{"frees", [&] { add_bytes(task.frees, freed_); }}, JsonMember{"channel", text(task.channel)},
-                JsonMember{"group_size", [&] { task.group_size = in_.integer(0, kMostRecordedRanks); }},
-                JsonMember{"reason", text(task.reason)});
+    read_object(
+        in_, 12, JsonMember{"name", text(task.name)}, JsonMember{"kind", text(task.kind)},
+        JsonMember{"style", [&] { task.style = read_style(); }},
+        JsonMember{"stream", [&] { task.stream = static_cast<std::uint32_t>(in_.integer(0, last_stream)); }},
+        JsonMember{"phase",
+                   [&] {
+                     task.phase = read_name(in_, {graph::Phase::forward, graph::Phase::backward, graph::Phase::update});
+                   }},
+        JsonMember{"layer", index(task.layer)}, JsonMember{"micro_batch", index(task.micro_batch)},
+        JsonMember{"flops", work(task.flops)}, JsonMember{"bytes", work(task.bytes)},
+        JsonMember{"network_bytes", work(task.network_bytes)},
+        JsonMember{"allocates", [&] { add_bytes(task.allocates, allocated_); }},
+        JsonMember{"frees", [&] { add_bytes(task.frees, freed_); }}, JsonMember{"channel", text(task.channel)},
+        JsonMember{"group_size", [&] { task.group_size = in_.integer(0, kMostRecordedRanks); }},
+        JsonMember{"reason", text(task.reason)});
     return task;
   }
 
-  KindClass read_style() {
+  graph::KindClass read_style() {
     const std::string_view found = in_.text();
     for (const KindStyle& known : kKindStyles) {
       if (known.name == found) return known.kind;
@@ -173,13 +174,13 @@ class TableReader {
     const std::int64_t last = static_cast<std::int64_t>(out_.tasks.size()) - 1;
     std::array<std::int64_t, 5> numbers{};  // from, to, reason, distance, kind
     const std::size_t count =
-        read_numbers(in_, numbers, {last, last, static_cast<std::int64_t>(EdgeReason::policy), 1, 1},
+        read_numbers(in_, numbers, {last, last, static_cast<std::int64_t>(graph::EdgeReason::policy), 1, 1},
                      "an edge of more than five numbers");
-    const RecordedEdge edge{.from = static_cast<std::uint32_t>(numbers[0]),
-                            .to = static_cast<std::uint32_t>(numbers[1]),
-                            .kind = static_cast<EdgeKind>(numbers[4]),
-                            .reason = static_cast<EdgeReason>(numbers[2]),
-                            .distance = static_cast<std::uint8_t>(numbers[3])};
+    const plan::RecordedEdge edge{.from = static_cast<std::uint32_t>(numbers[0]),
+                                  .to = static_cast<std::uint32_t>(numbers[1]),
+                                  .kind = static_cast<graph::EdgeKind>(numbers[4]),
+                                  .reason = static_cast<graph::EdgeReason>(numbers[2]),
+                                  .distance = static_cast<std::uint8_t>(numbers[3])};
     if (count < 2) in_.refuse("an edge of fewer than two numbers", "from and to");
     if (edge.distance == 0 && edge.from >= edge.to) {
       in_.refuse(fmt::format("an edge from '{}' to '{}', which stands before it or is the same",
@@ -190,7 +191,7 @@ class TableReader {
   }
 
   void read_rank() {
-    RecordedRank& of = out_.ranks.emplace_back();
+    plan::RecordedRank& of = out_.ranks.emplace_back();
     read_object(in_, kAllMembers,
                 JsonMember{"rank", [&] { of.rank = static_cast<int>(in_.integer(0, kMostRecordedRanks - 1)); }},
                 JsonMember{"steps", [&] { read_list(in_, [&] { read_step(of.steps); }); }});
@@ -200,11 +201,11 @@ class TableReader {
     }
   }
 
-  void read_step(std::vector<RecordedStep>& steps) {
+  void read_step(std::vector<plan::RecordedStep>& steps) {
     std::array<std::int64_t, 3> numbers{};
     const std::size_t count = read_numbers(in_, numbers, {kLatestRecorded, kLatestRecorded, kLatestRecorded},
                                            "a step of more than three numbers");
-    RecordedStep step{.step = numbers[0], .begin = 0, .end = 0, .times = {}};
+    plan::RecordedStep step{.step = numbers[0], .begin = 0, .end = 0, .times = {}};
     const bool fits = !__builtin_add_overflow(table_.origin, numbers[1], &step.begin) &&
                       !__builtin_add_overflow(table_.origin, numbers[2], &step.end);
     if (count != 3 || !fits || step.end < step.begin) {
@@ -217,15 +218,15 @@ class TableReader {
   }
 
   JsonPull& in_;
-  Recording& out_;
+  plan::Recording& out_;
   RecordedTable table_;
   std::int64_t allocated_ = 0, freed_ = 0;
 };
 
 }  // namespace
 
-RecordedTable read_recorded_table(JsonPull& in, Recording& out) {
+RecordedTable read_recorded_table(JsonPull& in, plan::Recording& out) {
   return TableReader(in, out).read();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

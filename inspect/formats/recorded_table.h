@@ -8,7 +8,7 @@
 #include "inspect/formats/json_pull.h"
 #include "runtime/plan/recording.h"
 
-namespace weft {
+namespace weft::inspect {
 
 inline constexpr std::int64_t kMostRecordedRanks = 1 << 20;
 inline constexpr std::int64_t kLatestRecorded = std::int64_t{1} << 62;  // nanoseconds, steps
@@ -21,6 +21,6 @@ struct RecordedTable {
 
 /// Reads all of a recording but the times of tasks; the table's names are the recording's. Refuses tasks that are named
 /// twice and edges against their order.
-RecordedTable read_recorded_table(JsonPull& in, Recording& out);
+RecordedTable read_recorded_table(JsonPull& in, plan::Recording& out);
 
-}  // namespace weft
+}  // namespace weft::inspect

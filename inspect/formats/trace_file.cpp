@@ -11,7 +11,7 @@
 #include "base/files/mapped_file.h"
 #include "inspect/formats/perfetto_trace.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,12 +31,12 @@ void write_file(const fs::path& path, Named named, const std::function<void(cons
 
 }  // namespace
 
-void write_chrome_file(const fs::path& path, const Recording& recording, const ChromeTraceOptions& options,
+void write_chrome_file(const fs::path& path, const plan::Recording& recording, const ChromeTraceOptions& options,
                        Named named) {
   write_file(path, named, [&](const TextSink& sink) { write_chrome_trace(recording, options, sink); });
 }
 
-void write_perfetto_file(const fs::path& path, const Recording& recording, Named named) {
+void write_perfetto_file(const fs::path& path, const plan::Recording& recording, Named named) {
   write_file(path, named, [&](const TextSink& sink) { write_perfetto_trace(recording, sink); });
 }
 
@@ -50,4 +50,4 @@ fs::path find_trace(const fs::path& trace_or_run) {
                   "`weft train --trace-steps 3` leaves one; `weft simulate -o trace.json` too");
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

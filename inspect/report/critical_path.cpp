@@ -4,9 +4,9 @@
 #include <tuple>
 #include <utility>
 
-namespace weft {
+namespace weft::inspect {
 
-std::vector<std::uint32_t> critical_path(const Recording& recording, const RecordedStep& step) {
+std::vector<std::uint32_t> critical_path(const plan::Recording& recording, const plan::RecordedStep& step) {
   const std::size_t tasks = recording.tasks.size();
   if (tasks == 0) return {};
   constexpr std::uint32_t kNone = UINT32_MAX;
@@ -18,7 +18,7 @@ std::vector<std::uint32_t> critical_path(const Recording& recording, const Recor
     std::uint32_t& best = before[to];
     if (best == kNone || std::pair(step.times[from].end, from) > std::pair(step.times[best].end, best)) best = from;
   };
-  for (const RecordedEdge& edge : recording.edges) {
+  for (const plan::RecordedEdge& edge : recording.edges) {
     if (edge.distance == 0) offer(edge.from, edge.to);
   }
   std::vector<std::uint32_t> by_begin(tasks);
@@ -42,4 +42,4 @@ std::vector<std::uint32_t> critical_path(const Recording& recording, const Recor
   return chain;
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -9,7 +9,7 @@
 
 #include "base/text/escape.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr double kLeft = 70, kWidth = 1000, kTop = 24, kHeight = 170, kBelow = 34, kMargin = 30;
@@ -115,4 +115,4 @@ std::string loss_svg(std::span<const LossPoint> points) {
   return std::move(chart).end();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -6,9 +6,9 @@
 
 #include "inspect/report/report_page.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Loss by step, with held-out losses as dots; "" for fewer than two losses.
 std::string loss_svg(std::span<const LossPoint> points);
 
-}  // namespace weft
+}  // namespace weft::inspect

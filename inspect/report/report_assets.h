@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-namespace weft {
+namespace weft::inspect {
 
 std::string_view report_script();
 std::string_view report_style();
 
-}  // namespace weft
+}  // namespace weft::inspect

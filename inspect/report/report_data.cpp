@@ -10,7 +10,7 @@
 #include "inspect/drawing/colors.h"
 #include "inspect/report/report_page.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using nlohmann::json;
@@ -30,18 +30,18 @@ class Strings {
   std::vector<std::string> list_;
 };
 
-std::int64_t zero_of(const Recording& recording) {
+std::int64_t zero_of(const plan::Recording& recording) {
   std::int64_t zero = recording.ranks.front().steps.front().begin;
-  for (const RecordedRank& rank : recording.ranks) {
-    for (const RecordedStep& step : rank.steps) {
+  for (const plan::RecordedRank& rank : recording.ranks) {
+    for (const plan::RecordedStep& step : rank.steps) {
       zero = std::min(zero, step.begin);
-      for (const TaskTime& time : step.times) zero = std::min(zero, time.begin);
+      for (const plan::TaskTime& time : step.times) zero = std::min(zero, time.begin);
     }
   }
   return zero;
 }
 
-json tasks_json(const Recording& recording, Strings& strings) {
+json tasks_json(const plan::Recording& recording, Strings& strings) {
   std::map<std::string, json> columns;
   for (const char* name : {"bytes", "channel", "flops", "group", "kind", "layer", "micro", "name", "network", "phase",
                            "reason", "stream", "style"}) {
@@ -49,7 +49,7 @@ json tasks_json(const Recording& recording, Strings& strings) {
   }
   // Work is counted in whole operations and bytes, and a whole number is shorter than a double's text.
   const auto whole = [](double number) { return static_cast<std::int64_t>(number); };
-  for (const RecordedTask& task : recording.tasks) {
+  for (const plan::RecordedTask& task : recording.tasks) {
     columns["bytes"].push_back(whole(task.bytes));
     columns["channel"].push_back(strings(task.channel));
     columns["flops"].push_back(whole(task.flops));
@@ -68,28 +68,28 @@ json tasks_json(const Recording& recording, Strings& strings) {
 }
 
 // One number an edge: how it binds, why, and from which step.
-json edges_json(const Recording& recording) {
+json edges_json(const plan::Recording& recording) {
   json from = json::array(), to = json::array(), kind = json::array();
-  for (const RecordedEdge& edge : recording.edges) {
+  for (const plan::RecordedEdge& edge : recording.edges) {
     from.push_back(edge.from);
     to.push_back(edge.to);
-    kind.push_back((edge.kind == EdgeKind::issued_before ? 1 : 0) + 2 * static_cast<int>(edge.reason) +
+    kind.push_back((edge.kind == graph::EdgeKind::issued_before ? 1 : 0) + 2 * static_cast<int>(edge.reason) +
                    16 * edge.distance);
   }
   return {{"from", std::move(from)}, {"kind", std::move(kind)}, {"to", std::move(to)}};
 }
 
-json step_json(const Recording& recording, const RecordedStep& step, std::int64_t zero) {
+json step_json(const plan::Recording& recording, const plan::RecordedStep& step, std::int64_t zero) {
   if (step.times.size() != recording.tasks.size())
     throw std::logic_error("a recorded step without a time of each task");
   json start = json::array(), length = json::array(), exposed = json::array();
   std::int64_t last = step.begin;
-  for (const TaskTime& time : step.times) {
+  for (const plan::TaskTime& time : step.times) {
     start.push_back(time.begin - last);
     length.push_back(time.end - time.begin);
     last = time.begin;
   }
-  const BusyTimes busy = busy_times(recording, step);
+  const plan::BusyTimes busy = plan::busy_times(recording, step);
   for (std::size_t i = 0; i < recording.streams.size(); ++i) {
     json pairs = json::array();
     last = step.begin;
@@ -102,7 +102,7 @@ json step_json(const Recording& recording, const RecordedStep& step, std::int64_
     }
     exposed.push_back(std::move(pairs));
   }
-  const OverlapSummary sums = summarize(busy, {step.begin, step.end});
+  const plan::OverlapSummary sums = plan::summarize(busy, {step.begin, step.end});
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-6; };
   return {{"begin", step.begin - zero},
           {"end", step.end - zero},
@@ -117,14 +117,15 @@ json step_json(const Recording& recording, const RecordedStep& step, std::int64_
 // Above so many points neighbours become one, of which the greatest counts.
 constexpr std::size_t kMostMemoryPoints = 40000;
 
-json memory_json(const Recording& recording, std::int64_t zero) {
-  const std::vector<MemoryPoint> curve = memory_curve(recording, recording.ranks.front().steps.back());
-  const bool known = std::ranges::any_of(recording.tasks, [](const RecordedTask& task) { return task.allocates != 0; });
+json memory_json(const plan::Recording& recording, std::int64_t zero) {
+  const std::vector<plan::MemoryPoint> curve = plan::memory_curve(recording, recording.ranks.front().steps.back());
+  const bool known =
+      std::ranges::any_of(recording.tasks, [](const plan::RecordedTask& task) { return task.allocates != 0; });
   json time = json::array(), bytes = json::array();
   const std::size_t together = curve.size() / kMostMemoryPoints + 1;
   std::int64_t last_time = zero, last_bytes = 0;
   for (std::size_t i = 0; known && i < curve.size(); i += together) {
-    MemoryPoint point = curve[i];
+    plan::MemoryPoint point = curve[i];
     for (std::size_t k = i; k < std::min(curve.size(), i + together); ++k)
       point.bytes = std::max(point.bytes, curve[k].bytes);
     time.push_back(point.time - last_time);
@@ -135,19 +136,19 @@ json memory_json(const Recording& recording, std::int64_t zero) {
 }
 
 json view_json(const ReportView& view) {
-  const Recording& recording = view.recording;
+  const plan::Recording& recording = view.recording;
   if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
     throw std::logic_error("a report of a recording without steps");
   }
   const std::int64_t zero = zero_of(recording);
   Strings strings;
   json ranks = json::array(), streams = json::array(), bounds = json::array();
-  for (const RecordedRank& rank : recording.ranks) {
+  for (const plan::RecordedRank& rank : recording.ranks) {
     json steps = json::array();
-    for (const RecordedStep& step : rank.steps) steps.push_back(step_json(recording, step, zero));
+    for (const plan::RecordedStep& step : rank.steps) steps.push_back(step_json(recording, step, zero));
     ranks.push_back({{"rank", rank.rank}, {"steps", std::move(steps)}});
   }
-  for (const RecordedStream& stream : recording.streams) {
+  for (const plan::RecordedStream& stream : recording.streams) {
     streams.push_back({{"compute", stream.compute}, {"name", stream.name}});
   }
   for (const ReportBound& bound : view.bounds) {
@@ -158,7 +159,9 @@ json view_json(const ReportView& view) {
           {"edges", edges_json(recording)},
           {"memory", memory_json(recording, zero)},
           {"name", view.name},
-          {"phases", {to_string(Phase::forward), to_string(Phase::backward), to_string(Phase::update)}},
+          {"phases",
+           {graph::to_string(graph::Phase::forward), graph::to_string(graph::Phase::backward),
+            graph::to_string(graph::Phase::update)}},
           {"ranks", std::move(ranks)},
           {"streams", std::move(streams)},
           {"strings", strings.list()},
@@ -177,4 +180,4 @@ std::string report_data(const ReportPage& page) {
   return script_escaped(data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

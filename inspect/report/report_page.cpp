@@ -15,7 +15,7 @@
 #include "inspect/report/loss_chart.h"
 #include "inspect/report/report_assets.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 constexpr std::size_t kMostPlainBytes = 2'000'000;
@@ -215,4 +215,4 @@ std::string report_html(const ReportPage& page) {
   return Html(page).text();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -9,7 +9,7 @@
 
 #include "runtime/plan/recording.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// A time that no step can be shorter than.
 struct ReportBound {
@@ -20,7 +20,7 @@ struct ReportBound {
 /// Steps of one policy. The first rank's last step is the one that tables and clicks on the graph mean.
 struct ReportView {
   std::string name = {};  // the policy's; unique in its page
-  Recording recording = {};
+  plan::Recording recording = {};
   std::vector<ReportBound> bounds = {};
 };
 
@@ -72,4 +72,4 @@ std::string report_data(const ReportPage& page);
 /// HTML. Data above 2 MB are compressed. Equal pages give equal bytes, under one version of zlib.
 std::string report_html(const ReportPage& page);
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -9,7 +9,7 @@
 
 #include "base/text/units.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using nlohmann::json;
@@ -90,16 +90,16 @@ ReportTable policies_table(const DocumentValue& comparison) {
   return table;
 }
 
-ReportTable exposed_table(const Recording& recording, const std::string& view) {
+ReportTable exposed_table(const plan::Recording& recording, const std::string& view) {
   struct Sum {
     std::int64_t tasks = 0, busy = 0, exposed = 0, worst = -1;
     std::string worst_task;
   };
-  const RecordedStep& step = recording.ranks.front().steps.back();
-  const BusyTimes busy = busy_times(recording, step);
+  const plan::RecordedStep& step = recording.ranks.front().steps.back();
+  const plan::BusyTimes busy = plan::busy_times(recording, step);
   std::map<std::pair<std::string, std::string>, Sum> sums;
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
-    const RecordedTask& task = recording.tasks[i];
+    const plan::RecordedTask& task = recording.tasks[i];
     if (task.channel.empty()) continue;
     const Intervals one = {{step.times[i].begin, step.times[i].end}};
     // Exposed intervals rise and don't touch, so the few that the task meets lie side by side.
@@ -137,15 +137,16 @@ ReportTable exposed_table(const Recording& recording, const std::string& view) {
   return table;
 }
 
-json causes_json(const Graph& graph, const Explanation& explanation) {
+json causes_json(const graph::Graph& graph, const simulate::Explanation& explanation) {
   json list = json::array();
-  for (const ExposureGroup& group : explanation.groups) {
-    const ExposedCollective& worst = explanation.collectives[group.members.front()];
-    const Task& task = graph.task(worst.task);
+  for (const simulate::ExposureGroup& group : explanation.groups) {
+    const simulate::ExposedCollective& worst = explanation.collectives[group.members.front()];
+    const graph::Task& task = graph.task(worst.task);
     json entry = {{"because", worst.because},
-                  {"cause", to_string(worst.cause)},
+                  {"cause", simulate::to_string(worst.cause)},
                   {"exposed_ns", group.exposed_ns},
-                  {"kind", fmt::format("{} on {}", kind_name(task.operation), to_string(*channel_of(task.operation)))},
+                  {"kind", fmt::format("{} on {}", graph::kind_name(task.operation),
+                                       graph::to_string(*graph::channel_of(task.operation)))},
                   {"members", group.members.size()},
                   {"name", group.name},
                   {"worst", task.name},
@@ -193,4 +194,4 @@ ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
   return table;
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

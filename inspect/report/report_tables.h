@@ -8,17 +8,17 @@
 #include "inspect/report/report_page.h"
 #include "runtime/simulate/explain.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Of a comparison as comparison_json() writes it. Throws UserError on JSON of another shape.
 ReportTable policies_table(const DocumentValue& comparison);
 
 /// Communication of the first rank's last step by axis and kind.
-ReportTable exposed_table(const Recording& recording, const std::string& view);
+ReportTable exposed_table(const plan::Recording& recording, const std::string& view);
 
 /// The groups of an explanation, each with its worst collective and what would hide that.
-nlohmann::json causes_json(const Graph& graph, const Explanation& explanation);
+nlohmann::json causes_json(const graph::Graph& graph, const simulate::Explanation& explanation);
 /// The same as a table. Throws UserError on JSON of another shape.
 ReportTable causes_table(const DocumentValue& causes, const std::string& view);
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -7,21 +7,21 @@
 #include <optional>
 #include <utility>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 class Checker {
  public:
-  Checker(const Recording& recording, std::size_t most) : recording_(recording), most_(most) {
+  Checker(const plan::Recording& recording, std::size_t most) : recording_(recording), most_(most) {
     for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) {
       if (!recording.streams[recording.tasks[i].stream].compute) collectives_[recording.tasks[i].stream].push_back(i);
     }
   }
 
   TraceCheck run() {
-    for (const RecordedRank& rank : recording_.ranks) {
-      const RecordedStep* before = nullptr;
-      for (const RecordedStep& step : rank.steps) {
+    for (const plan::RecordedRank& rank : recording_.ranks) {
+      const plan::RecordedStep* before = nullptr;
+      for (const plan::RecordedStep& step : rank.steps) {
         where_ = fmt::format("rank {}, step {}", rank.rank, step.step);
         check_streams(step);
         check_edges(step, before != nullptr && before->step + 1 == step.step ? before : nullptr);
@@ -41,19 +41,19 @@ class Checker {
 
   const std::string& name(std::uint32_t task) const { return recording_.tasks[task].name; }
 
-  void check_streams(const RecordedStep& step) {
+  void check_streams(const plan::RecordedStep& step) {
     std::vector<std::optional<std::uint32_t>> last(recording_.streams.size());
     for (std::uint32_t i = 0; i < recording_.tasks.size(); ++i) {
       ++result_.tasks;
       const std::uint32_t stream = recording_.tasks[i].stream;
-      const TaskTime& time = step.times[i];
+      const plan::TaskTime& time = step.times[i];
       if (time.begin < step.begin || time.end > step.end) {
         violated("'{}' runs {} ns outside of the step", name(i),
                  std::max(step.begin - time.begin, time.end - step.end));
       }
       if (const std::optional<std::uint32_t> other = std::exchange(last[stream], i)) {
-        const RecordedStream& on = recording_.streams[stream];
-        const TaskTime& earlier = step.times[*other];
+        const plan::RecordedStream& on = recording_.streams[stream];
+        const plan::TaskTime& earlier = step.times[*other];
         const std::int64_t early = (on.compute ? earlier.end : earlier.begin) - time.begin;
         if (early > 0) {
           violated("'{}' begins {} ns before '{}', its predecessor on stream {}, has {}", name(i), early, name(*other),
@@ -63,20 +63,20 @@ class Checker {
     }
   }
 
-  void check_edges(const RecordedStep& step, const RecordedStep* before) {
-    for (const RecordedEdge& edge : recording_.edges) {
-      if (edge.kind != EdgeKind::completes_before || (edge.distance > 0 && before == nullptr)) continue;
+  void check_edges(const plan::RecordedStep& step, const plan::RecordedStep* before) {
+    for (const plan::RecordedEdge& edge : recording_.edges) {
+      if (edge.kind != graph::EdgeKind::completes_before || (edge.distance > 0 && before == nullptr)) continue;
       ++result_.edges;
       const std::int64_t ended = (edge.distance > 0 ? before : &step)->times[edge.from].end;
       if (const std::int64_t early = ended - step.times[edge.to].begin; early > 0) {
         violated("'{}' begins {} ns before '{}'{} has ended ({})", name(edge.to), early, name(edge.from),
-                 edge.distance > 0 ? " of the step before" : "", to_string(edge.reason));
+                 edge.distance > 0 ? " of the step before" : "", graph::to_string(edge.reason));
       }
     }
   }
 
   // Each stream of collectives against the first rank that was traced in that step.
-  void check_collectives(const RecordedRank& rank, const RecordedStep& step) {
+  void check_collectives(const plan::RecordedRank& rank, const plan::RecordedStep& step) {
     for (const auto& [stream, tasks] : collectives_) {
       result_.collectives += tasks.size();
       std::vector<std::uint32_t> order = tasks;
@@ -95,7 +95,7 @@ class Checker {
     std::vector<std::uint32_t> order;
   };
 
-  const Recording& recording_;
+  const plan::Recording& recording_;
   const std::size_t most_;
   std::string where_;
   TraceCheck result_;
@@ -105,8 +105,8 @@ class Checker {
 
 }  // namespace
 
-TraceCheck check_recording(const Recording& recording, std::size_t most) {
+TraceCheck check_recording(const plan::Recording& recording, std::size_t most) {
   return Checker(recording, most).run();
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -7,7 +7,7 @@
 
 #include "runtime/plan/recording.h"
 
-namespace weft {
+namespace weft::inspect {
 
 struct TraceCheck {
   std::size_t edges = 0, tasks = 0, collectives = 0;  // compared, over all ranks and steps
@@ -20,6 +20,6 @@ struct TraceCheck {
 /// ends; of distance 1 where the step before was traced), the order of each compute stream (no task begins before its
 /// predecessor has ended; communication streams start in order), tasks against their step; and between ranks of one
 /// step that collectives of a channel that all ranks join begin in the same order. Keeps at most `most` messages.
-TraceCheck check_recording(const Recording& recording, std::size_t most = 10);
+TraceCheck check_recording(const plan::Recording& recording, std::size_t most = 10);
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 double median(std::vector<double> values) {
@@ -29,13 +29,13 @@ struct Medians {
   std::vector<double> tasks;
 };
 
-Medians medians_of(const Recording& recording) {
+Medians medians_of(const plan::Recording& recording) {
   std::array<std::vector<double>, kSums.size()> sums;
   std::map<std::string, std::vector<double>> kinds;
   std::vector<std::vector<double>> tasks(recording.tasks.size());
-  for (const RecordedRank& rank : recording.ranks) {
-    for (const RecordedStep& step : rank.steps) {
-      const OverlapSummary overlap = summarize(recording, step);
+  for (const plan::RecordedRank& rank : recording.ranks) {
+    for (const plan::RecordedStep& step : rank.steps) {
+      const plan::OverlapSummary overlap = plan::summarize(recording, step);
       const std::array<std::int64_t, kSums.size()> values = {overlap.step, overlap.compute, overlap.communication,
                                                              overlap.exposed,
                                                              overlap.step - overlap.compute - overlap.exposed};
@@ -77,7 +77,7 @@ std::string names_text(const std::vector<std::string>& names, std::string_view w
 
 }  // namespace
 
-TraceDifference compare_recordings(const Recording& a, const Recording& b) {
+TraceDifference compare_recordings(const plan::Recording& a, const plan::Recording& b) {
   const Medians of_a = medians_of(a), of_b = medians_of(b);
   TraceDifference out;
   out.policy_a = a.policy, out.policy_b = b.policy;
@@ -130,4 +130,4 @@ nlohmann::ordered_json difference_json(const TraceDifference& difference) {
           {"only_b", difference.only_b}};
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

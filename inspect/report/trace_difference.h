@@ -8,7 +8,7 @@
 
 #include "runtime/plan/recording.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Medians over all traced ranks and steps, in nanoseconds; `a` and `b` are the two recordings'.
 struct ValueChange {
@@ -25,10 +25,10 @@ struct TraceDifference {
   std::vector<std::string> only_a, only_b;
 };
 
-TraceDifference compare_recordings(const Recording& a, const Recording& b);
+TraceDifference compare_recordings(const plan::Recording& a, const plan::Recording& b);
 
 /// With at most `most` tasks of each sort.
 std::string difference_text(const TraceDifference& difference, std::size_t most);
 nlohmann::ordered_json difference_json(const TraceDifference& difference);
 
-}  // namespace weft
+}  // namespace weft::inspect

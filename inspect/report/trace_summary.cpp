@@ -9,7 +9,7 @@
 
 #include "base/text/units.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 double milliseconds(std::int64_t ns) {
@@ -22,12 +22,12 @@ double share(std::int64_t part, std::int64_t whole) {
 
 /// Times of the tasks that `name_of` gives one name; those without a name are left out.
 template <class NameOf>
-std::vector<KindTimes> times_by(const Recording& recording, const RecordedStep& step, const Intervals& compute,
-                                const NameOf& name_of) {
+std::vector<KindTimes> times_by(const plan::Recording& recording, const plan::RecordedStep& step,
+                                const Intervals& compute, const NameOf& name_of) {
   std::map<std::string, KindTimes> by_name;
   std::map<std::string, Intervals> busy;
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
-    const RecordedTask& task = recording.tasks[i];
+    const plan::RecordedTask& task = recording.tasks[i];
     const std::string& name = name_of(task);
     if (name.empty()) continue;
     KindTimes& of = by_name[name];
@@ -48,15 +48,15 @@ std::vector<KindTimes> times_by(const Recording& recording, const RecordedStep& 
   return all;
 }
 
-std::vector<Stall> stalls_of(const Recording& recording, const RecordedStep* before, const RecordedStep& step,
-                             std::size_t most) {
+std::vector<Stall> stalls_of(const plan::Recording& recording, const plan::RecordedStep* before,
+                             const plan::RecordedStep& step, std::size_t most) {
   struct Last {
     std::optional<std::uint32_t> task;
     std::int64_t end = INT64_MIN;
   };
   std::vector<Last> last(recording.tasks.size());
-  for (const RecordedEdge& edge : recording.edges) {
-    if (edge.kind != EdgeKind::completes_before || (edge.distance > 0 && before == nullptr)) continue;
+  for (const plan::RecordedEdge& edge : recording.edges) {
+    if (edge.kind != graph::EdgeKind::completes_before || (edge.distance > 0 && before == nullptr)) continue;
     const std::int64_t end = (edge.distance > 0 ? before : &step)->times[edge.from].end;
     if (end > last[edge.to].end) last[edge.to] = {edge.from, end};
   }
@@ -64,7 +64,7 @@ std::vector<Stall> stalls_of(const Recording& recording, const RecordedStep* bef
   std::vector<std::int64_t> free_from(recording.streams.size(), step.begin);
   for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) {
     const std::uint32_t stream = recording.tasks[i].stream;
-    const TaskTime& time = step.times[i];
+    const plan::TaskTime& time = step.times[i];
     if (recording.streams[stream].compute && time.begin > free_from[stream]) {
       stalls.push_back({.stream = stream,
                         .begin = free_from[stream],
@@ -92,10 +92,10 @@ std::string kinds_text(const std::vector<KindTimes>& kinds, std::int64_t step, s
   return text;
 }
 
-std::string stall_text(const Recording& recording, const Stall& stall, std::int64_t begin) {
+std::string stall_text(const plan::Recording& recording, const Stall& stall, std::int64_t begin) {
   std::string why = "has no dependencies: the stream itself was late";
   if (stall.last) {
-    const RecordedTask& last = recording.tasks[*stall.last];
+    const plan::RecordedTask& last = recording.tasks[*stall.last];
     // Who ended before the stall began didn't cause it.
     why = stall.last_end > stall.begin
               ? fmt::format("waited for {} on {}", last.name, recording.streams[last.stream].name)
@@ -107,24 +107,24 @@ std::string stall_text(const Recording& recording, const Stall& stall, std::int6
                      recording.tasks[stall.task].name, why);
 }
 
-const RecordedStep* step_before(const RecordedRank& rank, const RecordedStep& step) {
+const plan::RecordedStep* step_before(const plan::RecordedRank& rank, const plan::RecordedStep& step) {
   const auto at = static_cast<std::size_t>(&step - rank.steps.data());
   return at > 0 && rank.steps[at - 1].step + 1 == step.step ? &rank.steps[at - 1] : nullptr;
 }
 
 }  // namespace
 
-StepSummary summarize_step(const Recording& recording, const RecordedRank& rank, const RecordedStep& step,
-                           std::size_t stalls) {
-  const BusyTimes busy = busy_times(recording, step);
+StepSummary summarize_step(const plan::Recording& recording, const plan::RecordedRank& rank,
+                           const plan::RecordedStep& step, std::size_t stalls) {
+  const plan::BusyTimes busy = plan::busy_times(recording, step);
   StepSummary out{.rank = rank.rank,
-                  .overlap = summarize(busy, {step.begin, step.end}),
+                  .overlap = plan::summarize(busy, {step.begin, step.end}),
                   .number = step.step,
                   .idle = 0,
                   .kinds = times_by(
-                      recording, step, busy.compute, [](const RecordedTask& t) -> auto& { return t.kind; }),
+                      recording, step, busy.compute, [](const plan::RecordedTask& t) -> auto& { return t.kind; }),
                   .channels = times_by(
-                      recording, step, busy.compute, [](const RecordedTask& t) -> auto& { return t.channel; }),
+                      recording, step, busy.compute, [](const plan::RecordedTask& t) -> auto& { return t.channel; }),
                   .stream_busy = {},
                   .stalls = stalls_of(recording, step_before(rank, step), step, stalls)};
   out.idle = out.overlap.step - out.overlap.compute - out.overlap.exposed;
@@ -133,10 +133,10 @@ StepSummary summarize_step(const Recording& recording, const RecordedRank& rank,
   return out;
 }
 
-TraceSummary summarize_trace(const Recording& recording, bool all_steps, std::size_t stalls) {
+TraceSummary summarize_trace(const plan::Recording& recording, bool all_steps, std::size_t stalls) {
   TraceSummary summary;
-  for (const RecordedRank& rank : recording.ranks) {
-    for (const RecordedStep& step : rank.steps) {
+  for (const plan::RecordedRank& rank : recording.ranks) {
+    for (const plan::RecordedStep& step : rank.steps) {
       if (!all_steps && &step != &rank.steps.back()) continue;
       summary.steps.push_back(summarize_step(recording, rank, step, stalls));
     }
@@ -144,11 +144,11 @@ TraceSummary summarize_trace(const Recording& recording, bool all_steps, std::si
   return summary;
 }
 
-std::string summary_text(const Recording& recording, const TraceSummary& summary) {
+std::string summary_text(const plan::Recording& recording, const TraceSummary& summary) {
   std::string text = fmt::format("policy {}, {} ranks, {} tasks and {} edges a step\n", recording.policy,
                                  recording.world, recording.tasks.size(), recording.edges.size());
   for (const StepSummary& of : summary.steps) {
-    const OverlapSummary& sums = of.overlap;
+    const plan::OverlapSummary& sums = of.overlap;
     text += fmt::format(
         "\nrank {}, step {}: {:.3f} ms\n"
         "  computing {:.3f} ms, communicating {:.3f} ms, of which exposed {:.3f} ms; {:.1f} % overlapped; idle {:.3f} "
@@ -163,15 +163,15 @@ std::string summary_text(const Recording& recording, const TraceSummary& summary
     text += "\n" + kinds_text(of.kinds, sums.step, "kind");
     if (!of.channels.empty()) text += "\n" + kinds_text(of.channels, sums.step, "channel");
     if (of.stalls.empty()) continue;
-    const auto& times = *std::ranges::find(recording.ranks, of.rank, &RecordedRank::rank);
-    const auto& step = *std::ranges::find(times.steps, of.number, &RecordedStep::step);
+    const auto& times = *std::ranges::find(recording.ranks, of.rank, &plan::RecordedRank::rank);
+    const auto& step = *std::ranges::find(times.steps, of.number, &plan::RecordedStep::step);
     text += "\n  longest stalls of compute streams, and what came last\n";
     for (const Stall& stall : of.stalls) text += stall_text(recording, stall, step.begin);
   }
   return text;
 }
 
-nlohmann::ordered_json summary_json(const Recording& recording, const TraceSummary& summary) {
+nlohmann::ordered_json summary_json(const plan::Recording& recording, const TraceSummary& summary) {
   using nlohmann::ordered_json;
   ordered_json json = {{"policy", recording.policy},
                        {"world", recording.world},
@@ -218,4 +218,4 @@ nlohmann::ordered_json summary_json(const Recording& recording, const TraceSumma
   return json;
 }
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -8,7 +8,7 @@
 
 #include "runtime/plan/recording.h"
 
-namespace weft {
+namespace weft::inspect {
 
 /// Tasks of one kind, or of one channel, in a step of one rank; nanoseconds.
 struct KindTimes {
@@ -30,7 +30,7 @@ struct Stall {
 
 struct StepSummary {
   int rank = 0;
-  OverlapSummary overlap;
+  plan::OverlapSummary overlap;
   std::int64_t number = 0;                 // of the step
   std::int64_t idle = 0;                   // neither computing nor communicating
   std::vector<KindTimes> kinds, channels;  // by falling time; by name
@@ -39,16 +39,16 @@ struct StepSummary {
 };
 
 /// With at most `stalls` of the longest stalls.
-StepSummary summarize_step(const Recording& recording, const RecordedRank& rank, const RecordedStep& step,
-                           std::size_t stalls);
+StepSummary summarize_step(const plan::Recording& recording, const plan::RecordedRank& rank,
+                           const plan::RecordedStep& step, std::size_t stalls);
 
 /// Every rank and step of `steps` (the last one only, or all).
 struct TraceSummary {
   std::vector<StepSummary> steps;  // by rank, then by step
 };
-TraceSummary summarize_trace(const Recording& recording, bool all_steps, std::size_t stalls);
+TraceSummary summarize_trace(const plan::Recording& recording, bool all_steps, std::size_t stalls);
 
-std::string summary_text(const Recording& recording, const TraceSummary& summary);
-nlohmann::ordered_json summary_json(const Recording& recording, const TraceSummary& summary);
+std::string summary_text(const plan::Recording& recording, const TraceSummary& summary);
+nlohmann::ordered_json summary_json(const plan::Recording& recording, const TraceSummary& summary);
 
-}  // namespace weft
+}  // namespace weft::inspect

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 ModelConfig gpt2(std::string name, std::int64_t layers, std::int64_t heads, std::int64_t hidden) {
@@ -273,4 +273,4 @@ std::vector<ParameterSpec> model_parameters(const ModelConfig& model) {
   return model.family == Family::gpt2 ? gpt2_parameters(model) : llama_parameters(model);
 }
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weft::ops {
 
 enum class Family : std::uint8_t { gpt2, llama };
 
@@ -69,4 +69,4 @@ struct ParameterSpec {
 /// gpt2 names follow Hugging Face's GPT2LMHeadModel without the "transformer." prefix, llama LlamaForCausalLM.
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model);
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -9,7 +9,7 @@
 #include "ops/linear.h"
 #include "ops/norm.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 // Dropout sites are numbered: 0 the embedding, then two a layer.
@@ -66,7 +66,7 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
 
 }  // namespace
 
-Value transformer(Lowering& low, View tokens, std::int64_t rows, const ForwardOptions& options) {
+Value transformer(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options) {
   const bool decode = options.sequences.mode == Sequences::Mode::decode;
   Value x;
   {
@@ -91,4 +91,4 @@ Parameter& head_weight(Lowering& low) {
   return low.parameter(low.model().tied ? "wte.weight" : "head.weight");
 }
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -4,7 +4,7 @@
 #include "ops/attention.h"
 #include "ops/lowering.h"
 
-namespace weft {
+namespace weft::ops {
 
 /// What the forward pass needs besides the model.
 struct ForwardOptions {
@@ -18,7 +18,7 @@ struct ForwardOptions {
 ///
 ///   gpt2   x += attn.out(attention(qkv(norm1(x))));  x += mlp.down(gelu(mlp.up(norm2(x))))
 ///   llama  the same with RMSNorm, RoPE, grouped-query attention and swiglu(gate | up) for gelu
-Value transformer(Lowering& low, View tokens, std::int64_t rows, const ForwardOptions& options);
+Value transformer(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options);
 
 /// Logits [rows, vocab] of hidden states, by the token embedding when the model ties it.
 Value language_model_head(Lowering& low, Value hidden);
@@ -26,4 +26,4 @@ Value language_model_head(Lowering& low, Value hidden);
 /// The matrix that the head multiplies by.
 Parameter& head_weight(Lowering& low);
 
-}  // namespace weft
+}  // namespace weft::ops

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::comm {
 namespace {
 
 std::vector<std::string> gather(World& world, const std::string& own) {
@@ -66,4 +66,4 @@ std::string text_of_rank_0(World& world, const std::string& text) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -8,7 +8,7 @@
 
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::comm {
 
 /// Runs `act` on every rank. Where it throws UserError on any of them, all throw that of the first, so that none waits
 /// for another: with the rank's number, unless all said the same. Collective over the world.
@@ -34,4 +34,4 @@ void expect_same_facts(World& world, const std::vector<Fact>& facts);
 /// Rank 0's text, on every rank.
 std::string text_of_rank_0(World& world, const std::string& text);
 
-}  // namespace weft
+}  // namespace weft::comm

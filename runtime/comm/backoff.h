@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace weft {
+namespace weft::comm {
 
 /// One wait. Call pause() after each fruitless try:
 ///
@@ -29,4 +29,4 @@ class Backoff {
   int tries_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::comm

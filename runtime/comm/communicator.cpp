@@ -6,7 +6,7 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
 
-namespace weft {
+namespace weft::comm {
 
 std::string_view to_string(CollectiveKind kind) {
   switch (kind) {
@@ -49,4 +49,4 @@ void check_call(const CollectiveCall& call, int ranks) {
   if (wrong != nullptr) throw std::logic_error(fmt::format("{}: {}", describe(call), wrong));
 }
 
-}  // namespace weft
+}  // namespace weft::comm

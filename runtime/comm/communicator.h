@@ -15,7 +15,7 @@
 
 #include "base/dtype.h"
 
-namespace weft {
+namespace weft::comm {
 
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast };
 
@@ -97,4 +97,4 @@ class World {
 /// Runs a collective to its end; spins briefly, then yields, then sleeps between calls of progress().
 void run_blocking(Communicator& communicator, const CollectiveCall& call);
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -16,7 +16,7 @@
 #include "runtime/comm/local.h"
 #include "runtime/comm/mpi.h"
 
-namespace weft {
+namespace weft::comm {
 namespace {
 
 constexpr int kUserErrorCode = 2, kFaultCode = 3;
@@ -122,4 +122,4 @@ int run_mpi(const RankBody& body) {
   return failure.exit_code;
 }
 
-}  // namespace weft
+}  // namespace weft::comm

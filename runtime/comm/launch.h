@@ -6,7 +6,7 @@
 
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::comm {
 
 /// What a rank does; returns its exit code.
 using RankBody = std::function<int(World&)>;
@@ -23,4 +23,4 @@ int run_ranks(int ranks, const RankBody& body, std::ostream& errors);
 /// exit code 2 or 3 as above; this function then doesn't return.
 int run_mpi(const RankBody& body);
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -19,7 +19,7 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
 
-namespace weft {
+namespace weft::comm {
 namespace {
 
 constexpr std::int64_t kBytesPerCall = 1 << 20;  // what one call of progress() reads at most: some 100 µs
@@ -373,4 +373,4 @@ std::vector<std::unique_ptr<World>> make_local_worlds(int ranks) {
   return worlds;
 }
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -6,7 +6,7 @@
 
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::comm {
 
 /// `ranks` ≥ 1 worlds, by rank; each is for its rank's thread. Collectives take no lock, allocate nothing and move at
 /// most about 1 MB a call of progress(). After abort() on one rank the others' progress() and blocking calls throw
@@ -17,4 +17,4 @@ namespace weft {
 ///   worlds[0]->barrier();
 std::vector<std::unique_ptr<World>> make_local_worlds(int ranks);
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -20,7 +20,7 @@ extern "C" int __lsan_is_turned_off() {
 }
 #endif
 
-namespace weft {
+namespace weft::comm {
 namespace {
 
 constexpr std::size_t kBroadcastBytes = std::size_t{1} << 30;  // MPI counts are ints
@@ -203,4 +203,4 @@ std::unique_ptr<MpiWorld> make_mpi_world() {
   return std::make_unique<MpiWorld>();
 }
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -6,7 +6,7 @@
 
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::comm {
 
 /// True when a launcher (mpirun, srun with PMI or PMIx) started this process as one of an MPI job. Looks for the
 /// variables through which launchers talk to MPI; doesn't initialise MPI.
@@ -58,4 +58,4 @@ class MpiWorld final : public World {
 
 std::unique_ptr<MpiWorld> make_mpi_world();
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/elementwise/reduce.h"
 
-namespace weft {
+namespace weft::comm {
 namespace {
 
 constexpr std::int64_t kMinPieceBytes = 8 << 10;
@@ -233,4 +233,4 @@ void MpiCommunicator::finish_stage(std::size_t index) {
   if (slot.round + sizes_.window < rounds_) begin_round(index, slot.round + sizes_.window);
 }
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -11,7 +11,7 @@
 #include "runtime/comm/mpi_handles.h"
 #include "runtime/comm/slices.h"
 
-namespace weft {
+namespace weft::comm {
 
 /// How a group's collectives are cut into messages. The bits are the same whatever the cut.
 struct MessageSizes {
@@ -96,4 +96,4 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<std::byte[]> bounce_;  // the peers' pieces of the rounds in flight
 };
 
-}  // namespace weft
+}  // namespace weft::comm

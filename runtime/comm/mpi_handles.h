@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::comm {
 
 /// Throws RuntimeFault "all_reduce: MPI_ERR_TRUNCATE: message truncated" unless `code` is MPI_SUCCESS.
 inline void check_mpi(int code, std::string_view what) {
@@ -71,4 +71,4 @@ class CommHandle {
   MPI_Comm comm_;
 };
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -6,7 +6,7 @@
 
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::comm {
 
 /// Elements [begin, begin + count) of the full vector.
 struct Slice {
@@ -36,4 +36,4 @@ void check_call(const CollectiveCall& call, int ranks);
 /// "all_reduce of 7 f32" for messages.
 std::string describe(const CollectiveCall& call);
 
-}  // namespace weft
+}  // namespace weft::comm

@@ -12,17 +12,17 @@
 #include "base/overloaded.h"
 #include "graph/analysis.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 constexpr double kNanoseconds = 1e9;
-constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
 
 double to_double(std::int64_t n) {
   return static_cast<double>(n);
 }
 
-DType dtype_of(const Graph& graph, const Task& task) {
+DType dtype_of(const graph::Graph& graph, const graph::Task& task) {
   return task.accesses.empty() ? DType::f32 : graph.tensor(task.accesses.front().view.tensor).dtype;
 }
 
@@ -34,18 +34,18 @@ struct Movement {
   bool all_reduce = false, broadcast = false;
 };
 
-Movement movement_of(const Operation& operation, double element_bytes) {
+Movement movement_of(const graph::Operation& operation, double element_bytes) {
   return std::visit(Overloaded{
-                        [&](const AllReduce& o) {
+                        [&](const graph::AllReduce& o) {
                           return Movement{o.ranks, to_double(o.count) * element_bytes, 2, true, false};
                         },
-                        [&](const ReduceScatter& o) {
+                        [&](const graph::ReduceScatter& o) {
                           return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
                         },
-                        [&](const AllGather& o) {
+                        [&](const graph::AllGather& o) {
                           return Movement{o.ranks, to_double(o.ranks * o.count) * element_bytes, 1, false, false};
                         },
-                        [&](const Broadcast& o) {
+                        [&](const graph::Broadcast& o) {
                           return Movement{o.ranks, to_double(o.count) * element_bytes, 1, false, true};
                         },
                         [](const auto&) { return Movement{}; },
@@ -120,17 +120,18 @@ double hierarchical(const Machine& machine, const GroupSpan& span, const Movemen
 
 class AnalyticCosts final : public CostModel {
  public:
-  AnalyticCosts(const Machine& machine, const Grid& grid) : machine_(machine) {
-    for (std::size_t i = 0; i < kChannels; ++i) spans_.at(i) = group_span(machine, grid, static_cast<Channel>(i));
+  AnalyticCosts(const Machine& machine, const graph::Grid& grid) : machine_(machine) {
+    for (std::size_t i = 0; i < kChannels; ++i)
+      spans_.at(i) = group_span(machine, grid, static_cast<graph::Channel>(i));
   }
 
-  TaskCosts costs(const Graph& graph) const override {
+  TaskCosts costs(const graph::Graph& graph) const override {
     TaskCosts costs;
     costs.ns.reserve(graph.tasks().size());
     costs.cpu_ns.reserve(graph.tasks().size());
-    for (const Task& task : graph.tasks()) {
-      const Work work = work_of(graph, task);
-      if (const Channel* channel = channel_of(task.operation)) {
+    for (const graph::Task& task : graph.tasks()) {
+      const graph::Work work = graph::work_of(graph, task);
+      if (const graph::Channel* channel = graph::channel_of(task.operation)) {
         GroupSpan span = spans_.at(static_cast<std::size_t>(*channel));
         // A graph that wasn't made for this grid.
         if (const auto ranks = movement_of(task.operation, 0).ranks; ranks != span.ranks) {
@@ -147,9 +148,9 @@ class AnalyticCosts final : public CostModel {
     return costs;
   }
 
-  double computation_seconds(const Operation& operation, const Work& work, DType dtype) const {
+  double computation_seconds(const graph::Operation& operation, const graph::Work& work, DType dtype) const {
     double arithmetic = work.flops / machine_.flops(dtype);
-    if (const Gemm* gemm = std::get_if<Gemm>(&operation)) {
+    if (const graph::Gemm* gemm = std::get_if<graph::Gemm>(&operation)) {
       arithmetic *=
           1 + machine_.gemm_half / to_double(std::max<std::int64_t>(1, std::min({gemm->m, gemm->n, gemm->k})));
     }
@@ -164,23 +165,23 @@ class AnalyticCosts final : public CostModel {
 };
 
 /// The operation of a calibration point; elements are bytes.
-Operation operation_of(const CalibrationPoint& point) {
+graph::Operation operation_of(const CalibrationPoint& point) {
   const auto bytes = static_cast<std::int64_t>(point.bytes), part = bytes / point.ranks;
-  if (point.kind == "all_reduce") return AllReduce{Channel::world, point.ranks, bytes};
-  if (point.kind == "all_gather") return AllGather{Channel::world, point.ranks, part};
-  if (point.kind == "reduce_scatter") return ReduceScatter{Channel::world, point.ranks, part};
-  if (point.kind == "broadcast") return Broadcast{Channel::world, point.ranks, bytes, 0};
-  return Gemm{point.m, point.n, point.k};
+  if (point.kind == "all_reduce") return graph::AllReduce{graph::Channel::world, point.ranks, bytes};
+  if (point.kind == "all_gather") return graph::AllGather{graph::Channel::world, point.ranks, part};
+  if (point.kind == "reduce_scatter") return graph::ReduceScatter{graph::Channel::world, point.ranks, part};
+  if (point.kind == "broadcast") return graph::Broadcast{graph::Channel::world, point.ranks, bytes, 0};
+  return graph::Gemm{point.m, point.n, point.k};
 }
 
 }  // namespace
 
-GroupSpan group_span(const Machine& machine, const Grid& grid, Channel channel) {
+GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
   GroupSpan worst;
-  worst.ranks = group_size(grid, channel);
-  if (channel != Channel::world) {
-    for (const Axis axis : grid.order) {
-      if (axis == axis_of(channel)) break;
+  worst.ranks = graph::group_size(grid, channel);
+  if (channel != graph::Channel::world) {
+    for (const graph::Axis axis : grid.order) {
+      if (axis == graph::axis_of(channel)) break;
       worst.stride *= grid.on(axis);
     }
   }
@@ -188,7 +189,7 @@ GroupSpan group_span(const Machine& machine, const Grid& grid, Channel channel) 
   std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> members;  // by group, by node
   std::map<std::int64_t, std::set<std::int64_t>> groups;                 // by node
   for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
-    const std::int64_t group = group_color(grid, channel, rank), node = rank / machine.devices_per_node;
+    const std::int64_t group = graph::group_color(grid, channel, rank), node = rank / machine.devices_per_node;
     ++members[group][node];
     groups[node].insert(group);
   }
@@ -210,7 +211,7 @@ double group_bandwidth(const Machine& machine, const GroupSpan& span) {
   return span.per_node == 1 ? network : std::min(inside, network);
 }
 
-double collective_seconds(const Machine& machine, const GroupSpan& span, const Operation& operation,
+double collective_seconds(const Machine& machine, const GroupSpan& span, const graph::Operation& operation,
                           double element_bytes) {
   if (span.ranks == 1) return 0;
   const Movement move = movement_of(operation, element_bytes);
@@ -223,21 +224,22 @@ double collective_seconds(const Machine& machine, const GroupSpan& span, const O
 }
 
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point) {
-  const Operation operation = operation_of(point);
-  if (is_collective(operation)) {
+  const graph::Operation operation = operation_of(point);
+  if (graph::is_collective(operation)) {
     return collective_seconds(machine, span_of_first(machine, point.ranks), operation, 1);
   }
-  return AnalyticCosts(machine, Grid())
-      .computation_seconds(operation, work_of(operation, static_cast<double>(size_of(point.dtype))), point.dtype);
+  return AnalyticCosts(machine, graph::Grid())
+      .computation_seconds(operation, graph::work_of(operation, static_cast<double>(size_of(point.dtype))),
+                           point.dtype);
 }
 
-std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const Grid& grid) {
+std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid) {
   return std::make_unique<AnalyticCosts>(machine, grid);
 }
 
 const CostModel& default_cost_model() {
-  static const AnalyticCosts model{Machine(), Grid()};
+  static const AnalyticCosts model{Machine(), graph::Grid()};
   return model;
 }
 
-}  // namespace weft
+}  // namespace weft::cost

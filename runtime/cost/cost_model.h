@@ -7,7 +7,7 @@
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 
-namespace weft {
+namespace weft::cost {
 
 /// How the groups of a channel lie on the nodes of a machine; of the worst one, if they differ.
 struct GroupSpan {
@@ -21,7 +21,7 @@ struct GroupSpan {
 };
 
 /// Ranks are placed on nodes in order, `devices_per_node` on each.
-GroupSpan group_span(const Machine& machine, const Grid& grid, Channel channel);
+GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel);
 
 /// Bytes a second that each rank of such a group can send on a ring through all of it while all groups of the channel
 /// do. Within a node: what was measured (Machine::node_groups), or else the node's link, and without a switch no more
@@ -39,7 +39,7 @@ double group_bandwidth(const Machine& machine, const GroupSpan& span);
 ///                 with the tree's latency
 /// All-gather and reduce-scatter have their ring alone, whose latency grows with n: what PCCL (2504.18658) reports.
 /// A link with `setup` adds it once, unless its small messages' protocol is faster.
-double collective_seconds(const Machine& machine, const GroupSpan& span, const Operation& operation,
+double collective_seconds(const Machine& machine, const GroupSpan& span, const graph::Operation& operation,
                           double element_bytes);
 
 /// What the model says of a calibration point. Collectives are of ranks 0, 1, … alone on the machine.
@@ -47,9 +47,9 @@ double predicted_seconds(const Machine& machine, const CalibrationPoint& point);
 
 /// Computations by flops or bytes, whichever takes longer, plus the start of a task; products whose least size is small
 /// reach flops/(1 + gemm_half/min(m, n, k)). Collectives as collective_seconds() has them.
-std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const Grid& grid);
+std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid);
 
 /// Of the machine that Machine's defaults describe: enough to plan by when nobody said what to plan for.
 const CostModel& default_cost_model();
 
-}  // namespace weft
+}  // namespace weft::cost

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::cost {
 
 /// By task of one graph, in nanoseconds, each ≥ 0.
 struct TaskCosts {
@@ -19,9 +19,9 @@ struct TaskCosts {
 class CostModel {
  public:
   virtual ~CostModel() = default;
-  virtual TaskCosts costs(const Graph& graph) const = 0;
+  virtual TaskCosts costs(const graph::Graph& graph) const = 0;
   /// Where its numbers come from, for reports: "machine laptop", "profile of 24 kinds, 2 ranks".
   virtual std::string source() const = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::cost

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::cost {
 
 double Machine::slowdown(std::string_view compute, std::string_view collective) const {
   const auto matches = [](const std::string& wanted, std::string_view kind) {
@@ -14,4 +14,4 @@ double Machine::slowdown(std::string_view compute, std::string_view collective) 
   return found == slowdowns.end() ? 1.0 : found->factor;
 }
 
-}  // namespace weft
+}  // namespace weft::cost

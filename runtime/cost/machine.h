@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 
-namespace weft {
+namespace weft::cost {
 
 /// Time of a message: seconds = latency + bytes / bandwidth, one direction.
 struct Link {
@@ -79,4 +79,4 @@ struct Machine {
 Machine load_machine(const std::string& path);
 Machine parse_machine(std::string_view toml, const std::string& name);
 
-}  // namespace weft
+}  // namespace weft::cost

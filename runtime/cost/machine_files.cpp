@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::cost {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> machine_folders() {
@@ -39,4 +39,4 @@ Machine find_machine(const std::string& name_or_path, const std::vector<fs::path
                                   : fmt::format("did you mean --machine {}?", nearest));
 }
 
-}  // namespace weft
+}  // namespace weft::cost

@@ -7,7 +7,7 @@
 
 #include "runtime/cost/machine.h"
 
-namespace weft {
+namespace weft::cost {
 
 /// Where machine files are looked for: the installed share folder next to the program, then the source tree.
 std::vector<std::filesystem::path> machine_folders();
@@ -16,4 +16,4 @@ std::vector<std::filesystem::path> machine_folders();
 /// nearest machine, or what is wrong with the file.
 Machine find_machine(const std::string& name_or_path, const std::vector<std::filesystem::path>& folders);
 
-}  // namespace weft
+}  // namespace weft::cost

@@ -12,7 +12,7 @@
 #include "graph/operation.h"
 #include "runtime/cost/machine.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 constexpr const char* kFix = "docs/machines.md describes every key, and the files under machines/ are examples";
@@ -71,16 +71,16 @@ class TableReader {
 template <std::size_t... Index>
 std::vector<std::string> kinds(bool collectives, std::index_sequence<Index...> /*all*/) {
   std::vector<std::string> names;
-  const auto add = [&](const Operation& operation) {
-    if (is_collective(operation) == collectives) names.emplace_back(kind_name(operation));
+  const auto add = [&](const graph::Operation& operation) {
+    if (graph::is_collective(operation) == collectives) names.emplace_back(graph::kind_name(operation));
   };
-  (add(std::variant_alternative_t<Index, Operation>{}), ...);
+  (add(std::variant_alternative_t<Index, graph::Operation>{}), ...);
   return names;
 }
 
 /// The names of all computations, or of all collectives.
 std::vector<std::string> operation_kinds(bool collectives) {
-  return kinds(collectives, std::make_index_sequence<std::variant_size_v<Operation>>{});
+  return kinds(collectives, std::make_index_sequence<std::variant_size_v<graph::Operation>>{});
 }
 
 void read_link(const TableReader& table, Link& link) {
@@ -179,4 +179,4 @@ Machine load_machine(const std::string& path) {
   return parse_machine(read_text_file(path, "the machine file", kLargestToml, "a TOML file", kFix), path);
 }
 
-}  // namespace weft
+}  // namespace weft::cost

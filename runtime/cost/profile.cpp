@@ -12,7 +12,7 @@
 #include "base/median.h"
 #include "graph/task_signature.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 double deviation(const std::vector<double>& values) {
@@ -32,27 +32,27 @@ class ProfiledCosts final : public CostModel {
   ProfiledCosts(const ProfiledCosts&) = delete;
   ProfiledCosts& operator=(const ProfiledCosts&) = delete;
 
-  TaskCosts costs(const Graph& graph) const override {
+  TaskCosts costs(const graph::Graph& graph) const override {
     TaskCosts costs = otherwise_->costs(graph);
     costs.beside_ns = costs.ns;
     std::vector<std::size_t> unknown;
     std::unordered_map<std::string_view, std::vector<double>> off;  // by kind: measured / modelled
     for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-      const Task& task = graph.tasks()[i];
-      const auto found = known_.find(task_signature(graph, task));
+      const graph::Task& task = graph.tasks()[i];
+      const auto found = known_.find(graph::task_signature(graph, task));
       if (found == known_.end()) {
         unknown.push_back(i);
         continue;
       }
       const ProfileEntry& entry = *found->second;
       const double modelled = costs.ns[i];
-      costs.ns[i] = is_collective(task.operation) ? entry.ns : entry.ns * profile_.computing_factor;
-      if (modelled > 0) off[kind_name(task.operation)].push_back(costs.ns[i] / modelled);
+      costs.ns[i] = graph::is_collective(task.operation) ? entry.ns : entry.ns * profile_.computing_factor;
+      if (modelled > 0) off[graph::kind_name(task.operation)].push_back(costs.ns[i] / modelled);
       costs.beside_ns[i] = std::max(costs.ns[i], entry.beside_ns);
       costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns * static_cast<double>(profile_.threads));
     }
     for (const std::size_t i : unknown) {
-      const auto ratios = off.find(kind_name(graph.tasks()[i].operation));
+      const auto ratios = off.find(graph::kind_name(graph.tasks()[i].operation));
       if (ratios == off.end()) continue;
       costs.ns[i] *= median(ratios->second);
       costs.beside_ns[i] = costs.ns[i];
@@ -74,12 +74,12 @@ class ProfiledCosts final : public CostModel {
 
 }  // namespace
 
-void ProfileSamples::add(const Plan& plan, const StepTrace& trace) {
+void ProfileSamples::add(const plan::Plan& plan, const plan::StepTrace& trace) {
   for (std::size_t stream = 0; stream < plan.streams.size(); ++stream) {
     for (std::size_t entry = 0; entry < plan.streams[stream].entries.size(); ++entry) {
-      const TaskTime& time = trace.times[stream][entry];
-      const Task& task = plan.graph->task(plan.streams[stream].entries[entry].task);
-      samples_[task_signature(*plan.graph, task)].push_back(static_cast<double>(time.end - time.begin));
+      const plan::TaskTime& time = trace.times[stream][entry];
+      const graph::Task& task = plan.graph->task(plan.streams[stream].entries[entry].task);
+      samples_[graph::task_signature(*plan.graph, task)].push_back(static_cast<double>(time.end - time.begin));
     }
   }
 }
@@ -105,4 +105,4 @@ std::unique_ptr<const CostModel> profiled_costs(Profile profile, std::shared_ptr
   return std::make_unique<ProfiledCosts>(std::move(profile), std::move(otherwise));
 }
 
-}  // namespace weft
+}  // namespace weft::cost

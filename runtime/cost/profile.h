@@ -13,7 +13,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
-namespace weft {
+namespace weft::cost {
 
 /// One kind of task with its sizes. Times are those of a task that runs alone.
 struct ProfileEntry {
@@ -28,7 +28,7 @@ struct ProfileEntry {
 /// Measured on `ranks` ranks of `threads` threads; the costs are equal on all of them.
 struct Profile {
   std::string machine;  // the CPU, as the system names it
-  Grid grid;
+  graph::Grid grid;
   std::int64_t threads = 1;
   /// What a serial step takes longer than its tasks one after the other (tasks have to be started, and a rank is now
   /// and then interrupted), as a factor on computations.
@@ -47,7 +47,7 @@ class ProfileSamples {
  public:
   /// A collective's time counts from this rank's start, so that over the ranks it holds what they wait for one another:
   /// that hides behind computations as its messages do.
-  void add(const Plan& plan, const StepTrace& trace);
+  void add(const plan::Plan& plan, const plan::StepTrace& trace);
 
   /// Samples in nanoseconds, by signature.
   const std::map<std::string, std::vector<double>>& by_signature() const { return samples_; }
@@ -65,4 +65,4 @@ double middle_mean(std::vector<double> values);
 /// tasks of the same kind (in the median).
 std::unique_ptr<const CostModel> profiled_costs(Profile profile, std::shared_ptr<const CostModel> otherwise);
 
-}  // namespace weft
+}  // namespace weft::cost

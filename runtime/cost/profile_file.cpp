@@ -13,7 +13,7 @@
 #include "base/files/document.h"
 #include "base/files/mapped_file.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 using nlohmann::ordered_json;
@@ -67,13 +67,13 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
   const DocumentValue in = document.of_format("a profile", kFormat, kVersion);
   Profile profile;
   profile.machine = in["machine"].text();
-  const auto sizes = in["grid"].items(kAxes.size(), "the sizes of x, y, z and data");
+  const auto sizes = in["grid"].items(graph::kAxes.size(), "the sizes of x, y, z and data");
   std::int64_t ranks = 1;
-  for (std::size_t i = 0; i < kAxes.size(); ++i) {
+  for (std::size_t i = 0; i < graph::kAxes.size(); ++i) {
     const std::int64_t along = sizes[i].integer(1, kMost);
     if (along > kMost / ranks) in["grid"].refuse(fmt::format("at most {} ranks", kMost));
     ranks *= along;
-    profile.grid.on(kAxes[i]) = along;
+    profile.grid.on(graph::kAxes[i]) = along;
   }
   profile.threads = in["threads"].integer(1, kMost);
   profile.computing_factor = time_of(in["computing_factor"]);
@@ -120,4 +120,4 @@ std::string cpu_name() {
   return "unknown CPU";
 }
 
-}  // namespace weft
+}  // namespace weft::cost

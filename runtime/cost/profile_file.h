@@ -6,7 +6,7 @@
 
 #include "runtime/cost/profile.h"
 
-namespace weft {
+namespace weft::cost {
 
 /// JSON: format "weft-profile", version 1, the members of the profile, an entry a line.
 std::string profile_json(const Profile& profile);
@@ -20,4 +20,4 @@ Profile load_profile(const std::string& path);
 /// The CPU as the system names it: "AMD EPYC 9B14".
 std::string cpu_name();
 
-}  // namespace weft
+}  // namespace weft::cost

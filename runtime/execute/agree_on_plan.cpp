@@ -18,14 +18,14 @@
 #include "runtime/plan/order.h"
 #include "runtime/policy/compile_plan.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 // One line a tensor and a task, so that two ranks' graphs can be compared by line.
-std::string lines_of(const Graph& graph) {
+std::string lines_of(const graph::Graph& graph) {
   std::string lines;
-  for (const Tensor& tensor : graph.tensors()) {
-    lines += fmt::format("tensor {} {} {} [{}]\n", tensor.name, to_string(tensor.role), to_string(tensor.dtype),
+  for (const graph::Tensor& tensor : graph.tensors()) {
+    lines += fmt::format("tensor {} {} {} [{}]\n", tensor.name, graph::to_string(tensor.role), to_string(tensor.dtype),
                          fmt::join(tensor.shape, ", "));
   }
   const auto value_text = []<class T>(const T& value) {
@@ -35,14 +35,14 @@ std::string lines_of(const Graph& graph) {
       return fmt::format("{}", value);
     }
   };
-  for (const Task& task : graph.tasks()) {
-    lines += fmt::format("task {} {}", task.name, kind_name(task.operation));
-    for_each_field(task.operation, [&](std::string_view name, const auto& value) {
+  for (const graph::Task& task : graph.tasks()) {
+    lines += fmt::format("task {} {}", task.name, graph::kind_name(task.operation));
+    graph::for_each_field(task.operation, [&](std::string_view name, const auto& value) {
       lines += fmt::format(" {}={}", name, value_text(value));
     });
-    for (const Access& access : task.accesses) {
-      const View& view = access.view;
-      lines += fmt::format(", {} {} of {}: {}+{}x{}/{}", access.mode == AccessMode::read ? "reads" : "writes",
+    for (const graph::Access& access : task.accesses) {
+      const graph::View& view = access.view;
+      lines += fmt::format(", {} {} of {}: {}+{}x{}/{}", access.mode == graph::AccessMode::read ? "reads" : "writes",
                            view.elements(), graph.tensor(view.tensor).name, view.offset, view.rows, view.cols,
                            view.row_stride);
     }
@@ -51,9 +51,10 @@ std::string lines_of(const Graph& graph) {
   return lines;
 }
 
-std::string lines_of(const Plan& plan) {
+std::string lines_of(const plan::Plan& plan) {
   std::string lines;
-  for (const TaskId task : plan.collectives) lines += to_string(signature_of(*plan.graph, task)) + "\n";
+  for (const graph::TaskId task : plan.collectives)
+    lines += plan::to_string(plan::signature_of(*plan.graph, task)) + "\n";
   return lines;
 }
 
@@ -71,7 +72,7 @@ std::string line_at(std::string_view lines, std::size_t begin) {
 }
 
 // Where two ranks' lines part first. Every rank gets the same text.
-std::string first_difference(World& world, const std::string& lines) {
+std::string first_difference(comm::World& world, const std::string& lines) {
   const auto all = world.all_gather_bytes(std::as_bytes(std::span(lines)));
   const auto text = [&](std::size_t rank) {
     return std::string_view(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
@@ -92,7 +93,7 @@ std::string first_difference(World& world, const std::string& lines) {
 
 // Throws on all ranks if one of them holds another value. `described` is what to compare then: a graph or a plan.
 template <class Described>
-void require_equal(World& world, std::uint64_t value, const Described& described, std::string_view what,
+void require_equal(comm::World& world, std::uint64_t value, const Described& described, std::string_view what,
                    std::string_view fix) {
   const std::vector<std::uint64_t> values = world.all_gather(value);
   const auto other = std::find_if(values.begin(), values.end(), [&](std::uint64_t v) { return v != values.front(); });
@@ -104,7 +105,7 @@ void require_equal(World& world, std::uint64_t value, const Described& described
 
 // What rank 0 answers; what it refuses as bad input is refused on every rank.
 template <class Decide>
-std::vector<std::byte> bytes_of_rank_0(World& world, const Decide& decide) {
+std::vector<std::byte> bytes_of_rank_0(comm::World& world, const Decide& decide) {
   enum class Answer : std::uint8_t { decision, refusal };
   std::vector<std::byte> bytes;
   if (world.rank() == 0) {
@@ -127,18 +128,21 @@ std::vector<std::byte> bytes_of_rank_0(World& world, const Decide& decide) {
   return bytes;
 }
 
-Order order_of_rank_0(World& world, const Graph& graph, const Policy& policy, const PolicyOptions& options) {
-  return decode_order(bytes_of_rank_0(world, [&] { return encode(policy.order(graph, options)); }), graph);
+plan::Order order_of_rank_0(comm::World& world, const graph::Graph& graph, const policy::Policy& policy,
+                            const policy::PolicyOptions& options) {
+  return plan::decode_order(bytes_of_rank_0(world, [&] { return plan::encode(policy.order(graph, options)); }), graph);
 }
 
-std::vector<Rewrite> rewrites_of_rank_0(World& world, const std::shared_ptr<const Graph>& graph, const Policy& policy,
-                                        const PolicyOptions& options, std::span<const Rewrite> chosen) {
+std::vector<plan::Rewrite> rewrites_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
+                                              const policy::Policy& policy, const policy::PolicyOptions& options,
+                                              std::span<const plan::Rewrite> chosen) {
   const std::vector<std::byte> bytes = bytes_of_rank_0(world, [&] {
-    const std::string text = to_string(std::span<const Rewrite>(rewrites_of(graph, policy, options, chosen)));
+    const std::string text =
+        plan::to_string(std::span<const plan::Rewrite>(policy::rewrites_of(graph, policy, options, chosen)));
     const auto characters = std::as_bytes(std::span(text));
     return std::vector<std::byte>(characters.begin(), characters.end());
   });
-  return parse_rewrites({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return plan::parse_rewrites({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace
@@ -148,29 +152,29 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
   return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
 }
 
-std::shared_ptr<const Plan> agree_on_plan(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
-                                          const PolicyOptions& options, const GemmTuning* tuning,
-                                          std::span<const Rewrite> rewrites) {
+std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, std::shared_ptr<const graph::Graph> graph,
+                                                const policy::Policy& policy, const policy::PolicyOptions& options,
+                                                const GemmTuning* tuning, std::span<const plan::Rewrite> rewrites) {
   require_equal(world, graph->fingerprint(), *graph, "graph",
                 "start all ranks with the same configuration and the same binary");
   const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
   require_equal(world, products.fingerprint(), products, "table of tuned matrix products",
                 "give all ranks the file of one `weft tune`");
-  graph = rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites), options.weight_layouts);
-  Plan made = make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
+  graph = plan::rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites), options.weight_layouts);
+  plan::Plan made = plan::make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
   made.fingerprint = with_products(made.fingerprint, products);
-  auto plan = std::make_shared<const Plan>(std::move(made));
+  auto plan = std::make_shared<const plan::Plan>(std::move(made));
 
   require_equal(world, plan->collective_fingerprint, *plan, "order of collectives",
                 "start all ranks with the same binary");
   require_equal(world, plan->fingerprint, *plan, "plan", "start all ranks with the same binary");
-  const std::vector<Violation> violations = check_plan(*plan);
+  const std::vector<plan::Violation> violations = plan::check_plan(*plan);
   if (!violations.empty()) {
     std::string text = fmt::format("the plan of policy '{}' is not safe:", policy.name());
-    for (const Violation& violation : violations) text += "\n  " + violation.message;
+    for (const plan::Violation& violation : violations) text += "\n  " + violation.message;
     throw RuntimeFault(text);
   }
   return plan;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

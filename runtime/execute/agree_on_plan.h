@@ -10,7 +10,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// A plan's fingerprint with a table of tuned products; the plan's own if the table is empty and names no unit for
 /// bf16.
@@ -22,8 +22,9 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
 /// schedules. A table of tuned products becomes part of the plan's fingerprint. Throws on every rank: RuntimeFault when
 /// the graphs differ (ranks started with different configurations), the tables or the orders of collectives do, naming
 /// rank and first difference, and when the checker refuses the plan; UserError when the policy refuses its options.
-std::shared_ptr<const Plan> agree_on_plan(World& world, std::shared_ptr<const Graph> graph, const Policy& policy,
-                                          const PolicyOptions& options, const GemmTuning* tuning = nullptr,
-                                          std::span<const Rewrite> rewrites = {});
+std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, std::shared_ptr<const graph::Graph> graph,
+                                                const policy::Policy& policy, const policy::PolicyOptions& options,
+                                                const GemmTuning* tuning = nullptr,
+                                                std::span<const plan::Rewrite> rewrites = {});
 
-}  // namespace weft
+}  // namespace weft::execute

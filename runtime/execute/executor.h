@@ -12,14 +12,17 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
-namespace weft {
+namespace weft::comm {
+class World;
+}
+
+namespace weft::execute {
 
 class State;
-class World;
 
 /// A task that wrote a NaN or an infinity.
 struct NonFiniteResult {
-  TaskId task;
+  graph::TaskId task;
   std::string text;  // "task 'L0.mlp.up' wrote a NaN or an infinity to 'L0.mlp.up.out' at [3, 17]"
 };
 
@@ -48,7 +51,7 @@ class Executor {
   virtual ~Executor() = default;
 
   /// Resolves every pointer of the plan and prepares its kernels.
-  virtual PlanHandle load(std::shared_ptr<const Plan> plan) = 0;
+  virtual PlanHandle load(std::shared_ptr<const plan::Plan> plan) = 0;
 
   /// Runs one step and waits for all of its streams, even when it throws. `step` is what the trace is labelled with.
   /// Throws PeerLost or RuntimeFault when a collective fails; no run may follow.
@@ -65,11 +68,11 @@ class Executor {
 
   /// Of the last traced step that ended well; std::logic_error before the first, and when no steps are kept. Valid
   /// until the plan runs again. Not beside a run.
-  virtual const StepTrace& last_trace(PlanHandle plan) const = 0;
+  virtual const plan::StepTrace& last_trace(PlanHandle plan) const = 0;
   /// How long the last step took, traced or not.
   virtual std::int64_t last_step_ns(PlanHandle plan) const = 0;
   /// The traces kept, oldest first.
-  virtual std::vector<StepTrace> traces(PlanHandle plan) const = 0;
+  virtual std::vector<plan::StepTrace> traces(PlanHandle plan) const = 0;
 
   /// Of the tasks that wrote a NaN or an infinity in the last run, the first in program order, where results are
   /// checked. What follows it is computed all the same.
@@ -93,6 +96,6 @@ class Executor {
 };
 
 /// Called once, collectively over the world; the state outlives the result.
-using MakeExecutor = std::function<std::unique_ptr<Executor>(World& world, const State& state)>;
+using MakeExecutor = std::function<std::unique_ptr<Executor>(comm::World& world, const State& state)>;
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -10,7 +10,7 @@
 #include "kernels/cpu/norm/norm_parts.h"
 #include "runtime/execute/task_arguments.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// Calls kernels on `Where`, what the device's kernels take first; argument-dependent lookup finds them in its
 /// namespace, so its users include their declarations. `Scalar` is how they take an integer that a step computes: by
@@ -43,123 +43,123 @@ struct KernelCalls {
   // 0 or null without it.
   static Scalar scalar(const Matrix* matrix) { return matrix != nullptr ? scalar(*matrix) : Scalar{}; }
 
-  void operator()(const BiasGradient& op) const {
+  void operator()(const graph::BiasGradient& op) const {
     const auto a = arguments_of(op);
     bias_gradient(where, a["dy"], a["db"], op.accumulate);
   }
-  void operator()(const LayerNormForward& op) const {
+  void operator()(const graph::LayerNormForward& op) const {
     const auto a = arguments_of(op);
     layer_norm_forward(where, op.eps, a["x"], a["weight"], a["bias"], a["y"], a["mean"], a["rstd"]);
   }
-  void operator()(const LayerNormBackward& op) const {
+  void operator()(const graph::LayerNormBackward& op) const {
     const auto a = arguments_of(op);
     layer_norm_backward(where, a["x"], a["weight"], a["mean"], a["rstd"], a["dy"],
                         {a["dx"], a["dweight"], a["dbias"], a.find("dresidual"), op.accumulate});
   }
-  void operator()(const RmsNormForward& op) const {
+  void operator()(const graph::RmsNormForward& op) const {
     const auto a = arguments_of(op);
     rms_norm_forward(where, op.eps, a["x"], a["weight"], a["y"], a["rstd"]);
   }
-  void operator()(const RmsNormBackward& op) const {
+  void operator()(const graph::RmsNormBackward& op) const {
     const auto a = arguments_of(op);
     rms_norm_backward(where, a["x"], a["weight"], a["rstd"], a["dy"],
                       {a["dx"], a["dweight"], a.find("dresidual"), op.accumulate});
   }
-  void operator()(const NormStatistics& op) const {
+  void operator()(const graph::NormStatistics& op) const {
     const auto a = arguments_of(op);
     norm_statistics(where, op.centered, a["x"], a["statistics"]);
   }
-  void operator()(const NormForwardOfParts& op) const {
+  void operator()(const graph::NormForwardOfParts& op) const {
     const auto a = arguments_of(op);
     norm_forward_of_parts(where, op.parts, op.eps, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a.find("bias"),
                           a["statistics"], a["y"]);
   }
-  void operator()(const NormBackwardSums& op) const {
+  void operator()(const graph::NormBackwardSums& op) const {
     const auto a = arguments_of(op);
     norm_backward_sums(where, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a["dy"], a["sums"]);
   }
-  void operator()(const NormBackwardOfParts& op) const {
+  void operator()(const graph::NormBackwardOfParts& op) const {
     const auto a = arguments_of(op);
     norm_backward_of_parts(where, op.parts, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a["dy"], a["sums"],
                            {a["dx"], a["dweight"], a.find("dbias"), a.find("dresidual"), op.accumulate});
   }
-  void operator()(const PositionBackward& op) const {
+  void operator()(const graph::PositionBackward& op) const {
     const auto a = arguments_of(op);
     position_backward(where, a["dout"], op.seq_len, a["dwpe"], op.accumulate);
   }
-  void operator()(const AttentionForward& op) const {
+  void operator()(const graph::AttentionForward& op) const {
     const auto a = arguments_of(op);
     attention_forward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim},
                       {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]});
   }
-  void operator()(const AttentionBackward& op) const {
+  void operator()(const graph::AttentionBackward& op) const {
     const auto a = arguments_of(op);
     attention_backward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim},
                        {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]}, {a["dout"], a["dq"], a["dk"], a["dv"]});
   }
-  void operator()(const CacheStore& op) const {
+  void operator()(const graph::CacheStore& op) const {
     const auto a = arguments_of(op);
     cache_store(where, op.batch, op.seq, op.context, a["x"], a["cache"]);
   }
-  void operator()(const AttentionDecode& op) const {
+  void operator()(const graph::AttentionDecode& op) const {
     const auto a = arguments_of(op);
     attention_decode(where, {op.batch, op.heads, op.kv_heads, op.head_dim, op.context}, scalar(a["position"]),
                      {a["q"], a["k"], a["v"], a["k_cache"], a["v_cache"], a["out"]});
   }
-  void operator()(const GeluForward& op) const {
+  void operator()(const graph::GeluForward& op) const {
     const auto a = arguments_of(op);
     gelu_forward(where, a["x"], a["y"]);
   }
-  void operator()(const GeluBackward& op) const {
+  void operator()(const graph::GeluBackward& op) const {
     const auto a = arguments_of(op);
     gelu_backward(where, a["x"], a["dy"], a["dx"]);
   }
-  void operator()(const SwiGluForward& op) const {
+  void operator()(const graph::SwiGluForward& op) const {
     const auto a = arguments_of(op);
     swiglu_forward(where, a["x"], a["y"]);
   }
-  void operator()(const SwiGluBackward& op) const {
+  void operator()(const graph::SwiGluBackward& op) const {
     const auto a = arguments_of(op);
     swiglu_backward(where, a["x"], a["dy"], a["dx"]);
   }
-  void operator()(const Add& op) const {
+  void operator()(const graph::Add& op) const {
     const auto a = arguments_of(op);
     add(where, a["a"], a["b"], a["out"]);
   }
-  void operator()(const Cast& op) const {
+  void operator()(const graph::Cast& op) const {
     const auto a = arguments_of(op);
     cast(where, a["x"], a["out"]);
   }
-  void operator()(const CrossEntropy& op) const {
+  void operator()(const graph::CrossEntropy& op) const {
     const auto a = arguments_of(op);
     cross_entropy(where, op.vocab, a["logits"], a["targets"], a["losses"], a.find("grad_scale"));
   }
-  void operator()(const VocabStatistics& op) const {
+  void operator()(const graph::VocabStatistics& op) const {
     const auto a = arguments_of(op);
     vocab_statistics(where, {scalar(a["coordinate"]), op.vocab}, a["logits"], a["targets"], a["statistics"]);
   }
-  void operator()(const VocabCrossEntropy& op) const {
+  void operator()(const graph::VocabCrossEntropy& op) const {
     const auto a = arguments_of(op);
     vocab_cross_entropy(where, {scalar(a["coordinate"]), op.vocab}, op.parts, a["logits"], a["targets"],
                         a["statistics"], a["losses"], a.find("grad_scale"));
   }
-  void operator()(const ClipFactor& op) const {
+  void operator()(const graph::ClipFactor& op) const {
     const auto a = arguments_of(op);
     clip_factor(where, a["partials"], op.max_norm, a["norm_and_factor"]);
   }
-  void operator()(const AdamW& op) const {
+  void operator()(const graph::AdamW& op) const {
     const auto a = arguments_of(op);
     adamw(where, {op.beta1, op.beta2, op.eps, op.weight_decay}, {a["scalars"], a["norm_and_factor"]}, a["param"],
           a["grad"], a["m"], a["v"], a.find("master"));
   }
-  void operator()(const SelectRow& op) const {
+  void operator()(const graph::SelectRow& op) const {
     const auto a = arguments_of(op);
     select_row(where, a["x"], scalar(a["index"]), a["out"]);
   }
-  void operator()(const AllReduce&) const { refuse_collective(); }
-  void operator()(const ReduceScatter&) const { refuse_collective(); }
-  void operator()(const AllGather&) const { refuse_collective(); }
-  void operator()(const Broadcast&) const { refuse_collective(); }
+  void operator()(const graph::AllReduce&) const { refuse_collective(); }
+  void operator()(const graph::ReduceScatter&) const { refuse_collective(); }
+  void operator()(const graph::AllGather&) const { refuse_collective(); }
+  void operator()(const graph::Broadcast&) const { refuse_collective(); }
 };
 
-}  // namespace weft
+}  // namespace weft::execute

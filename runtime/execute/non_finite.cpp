@@ -1,6 +1,6 @@
 #include "runtime/execute/non_finite.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 // NaNs and infinities are exactly the numbers whose exponent bits are all set. A row is first searched without a
@@ -46,4 +46,4 @@ std::optional<std::int64_t> first_non_finite(const cpu::Matrix& matrix) {
   return std::nullopt;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -6,10 +6,10 @@
 
 #include "kernels/cpu/gemm/matrix.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// The first element, counted row-major within the window, that is a NaN or an infinity; nothing for integers. Reads
 /// each element once, at the speed of memory.
 std::optional<std::int64_t> first_non_finite(const cpu::Matrix& matrix);
 
-}  // namespace weft
+}  // namespace weft::execute

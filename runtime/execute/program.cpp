@@ -13,31 +13,31 @@
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 // Seconds that other ranks get to report where they are stuck before the first reporter ends the run.
 constexpr double kReportGrace = 2;
 
 State state_of(const std::vector<ProgramGraph>& graphs) {
-  std::vector<const Graph*> pointers;
+  std::vector<const graph::Graph*> pointers;
   for (const ProgramGraph& graph : graphs) pointers.push_back(graph.graph.get());
   return State(pointers);
 }
 
 }  // namespace
 
-Program::Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
+Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
     : world_(world), check_finite_(options.check_finite), state_(state_of(graphs)) {
-  PolicyOptions policy_options = options.policy_options;
+  policy::PolicyOptions policy_options = options.policy_options;
   policy_options.weight_layouts = &cpu_weight_layouts();
-  const std::shared_ptr<const Policy> usual = options.policy ? options.policy : default_policy();
-  std::vector<Channel> channels;
+  const std::shared_ptr<const policy::Policy> usual = options.policy ? options.policy : policy::default_policy();
+  std::vector<graph::Channel> channels;
   for (ProgramGraph& graph : graphs) {
-    const Policy& policy = graph.policy ? *graph.policy : *usual;
+    const policy::Policy& policy = graph.policy ? *graph.policy : *usual;
     auto plan = agree_on_plan(world, std::move(graph.graph), policy, policy_options, options.gemm_tuning.get(),
                               options.rewrites);
-    for (const StreamPlan& stream : plan->streams) {
+    for (const plan::StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);
     }
     Log(LogTopic::plan, world.rank())
@@ -109,4 +109,4 @@ const Program::Entry& Program::entry(std::string_view name) const {
   return *found;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -18,21 +18,21 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::execute {
 
 class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
 
 struct ProgramGraph {
   std::string name;  // "train", "eval", "prefill", "decode"
-  std::shared_ptr<const Graph> graph;
-  std::shared_ptr<const Policy> policy = nullptr;  // its own; null: that of the options
+  std::shared_ptr<const graph::Graph> graph;
+  std::shared_ptr<const policy::Policy> policy = nullptr;  // its own; null: that of the options
 };
 
 struct ProgramOptions {
-  std::shared_ptr<const Policy> policy = nullptr;  // null: default_policy()
-  PolicyOptions policy_options = {};
-  std::vector<Rewrite> rewrites = {};  // of every graph, before those that the policy wants
-  std::optional<Grid> grid = {};       // of the ranks; left out, every channel is the world
+  std::shared_ptr<const policy::Policy> policy = nullptr;  // null: default_policy()
+  policy::PolicyOptions policy_options = {};
+  std::vector<plan::Rewrite> rewrites = {};  // of every graph, before those that the policy wants
+  std::optional<graph::Grid> grid = {};      // of the ranks; left out, every channel is the world
   int threads = 1;
   std::int64_t kept_steps = 1;
   bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did
@@ -50,10 +50,10 @@ struct ProgramOptions {
 class Program {
  public:
   /// Throws what agree_on_plan throws.
-  Program(World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options);
+  Program(comm::World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options);
 
   const State& state() const { return state_; }
-  const Plan& plan(std::string_view name) const { return *entry(name).plan; }
+  const plan::Plan& plan(std::string_view name) const { return *entry(name).plan; }
   bool contains(std::string_view name) const;
 
   /// One step of a graph, to its end on all streams. Throws RuntimeFault or PeerLost when a collective fails, and with
@@ -75,10 +75,10 @@ class Program {
   ///   if (under_way) program.finish();
   bool start(std::string_view name, std::int64_t step);
   void finish();
-  const StepTrace& last_trace(std::string_view name) const { return executor_->last_trace(entry(name).handle); }
+  const plan::StepTrace& last_trace(std::string_view name) const { return executor_->last_trace(entry(name).handle); }
   /// Of the last step of a graph, traced or not.
   std::int64_t last_step_ns(std::string_view name) const { return executor_->last_step_ns(entry(name).handle); }
-  std::vector<StepTrace> traces(std::string_view name) const { return executor_->traces(entry(name).handle); }
+  std::vector<plan::StepTrace> traces(std::string_view name) const { return executor_->traces(entry(name).handle); }
 
   /// Parameters that the host wrote are used from the next step on; those that steps wrote are seen by the host.
   /// Inputs and scalars need neither. On the CPU there is nothing to do.
@@ -93,7 +93,7 @@ class Program {
  private:
   struct Entry {
     std::string name;
-    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<const plan::Plan> plan;
     Executor::PlanHandle handle = 0;
   };
   const Entry& entry(std::string_view name) const;
@@ -104,7 +104,7 @@ class Program {
     std::int64_t step;
   };
 
-  World& world_;
+  comm::World& world_;
   const bool check_finite_;
   std::vector<Entry> entries_;
   std::deque<Started> started_;         // and not finished
@@ -113,4 +113,4 @@ class Program {
   std::unique_ptr<Watchdog> watchdog_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

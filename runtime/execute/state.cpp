@@ -4,14 +4,14 @@
 
 #include <stdexcept>
 
-namespace weft {
+namespace weft::execute {
 
-State::State(std::span<const Graph* const> graphs) {
+State::State(std::span<const graph::Graph* const> graphs) {
   constexpr std::int64_t kAlignment = 128;  // two cache lines: no tensor shares a prefetched pair with another
   std::int64_t end = 0;
-  for (const Graph* graph : graphs) {
-    for (const Tensor& tensor : graph->tensors()) {
-      if (!is_state(tensor.role)) continue;
+  for (const graph::Graph* graph : graphs) {
+    for (const graph::Tensor& tensor : graph->tensors()) {
+      if (!graph::is_state(tensor.role)) continue;
       const auto [found, fresh] = entries_.try_emplace(tensor.name, Entry{tensor, end});
       if (fresh) {
         end += (tensor.bytes() + kAlignment - 1) / kAlignment * kAlignment;
@@ -37,10 +37,10 @@ void State::check_type(const Entry& entry, DType asked) {
   }
 }
 
-std::int64_t State::bytes_of(Role role) const {
+std::int64_t State::bytes_of(graph::Role role) const {
   std::int64_t sum = 0;
   for (const auto& [name, entry] : entries_) sum += entry.tensor.role == role ? entry.tensor.bytes() : 0;
   return sum;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

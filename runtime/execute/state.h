@@ -12,7 +12,7 @@
 #include "base/buffer.h"
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// One allocation for the state tensors of several graphs; tensors of equal name are one.
 ///
@@ -21,10 +21,10 @@ namespace weft {
 class State {
  public:
   /// Throws std::logic_error when two graphs disagree about a tensor's dtype, size or role.
-  explicit State(std::span<const Graph* const> graphs);
+  explicit State(std::span<const graph::Graph* const> graphs);
 
   bool contains(std::string_view name) const { return entries_.contains(std::string(name)); }
-  const Tensor& tensor(std::string_view name) const { return entry(name).tensor; }
+  const graph::Tensor& tensor(std::string_view name) const { return entry(name).tensor; }
   std::byte* data(std::string_view name) const { return buffer_.data() + entry(name).offset; }
 
   /// All tensors' bytes stand in one piece; where a tensor begins in it.
@@ -40,11 +40,11 @@ class State {
   }
 
   std::int64_t bytes() const { return buffer_.size(); }
-  std::int64_t bytes_of(Role role) const;
+  std::int64_t bytes_of(graph::Role role) const;
 
  private:
   struct Entry {
-    Tensor tensor;
+    graph::Tensor tensor;
     std::int64_t offset = 0;
   };
   const Entry& entry(std::string_view name) const;
@@ -63,4 +63,4 @@ class State {
   Buffer buffer_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -7,7 +7,7 @@
 
 #include "runtime/plan/plan.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// "`stream` has completed `entries` entries of this step": 0 or less means entries of the step before.
 struct StreamWait {
@@ -28,7 +28,7 @@ struct StreamBatch {
 class StreamBatches {
  public:
   StreamBatches() = default;
-  StreamBatches(const Plan& plan, StreamId stream);
+  StreamBatches(const plan::Plan& plan, plan::StreamId stream);
 
   std::span<const StreamBatch> batches() const { return batches_; }
   std::span<const StreamWait> waits(const StreamBatch& batch) const {
@@ -40,4 +40,4 @@ class StreamBatches {
   std::vector<StreamWait> waits_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

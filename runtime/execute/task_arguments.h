@@ -11,10 +11,10 @@
 #include "kernels/cpu/gemm/matrix.h"
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// A view of a tensor whose memory begins at `begin`.
-cpu::Matrix matrix_of(const Graph& graph, const View& view, std::byte* begin);
+cpu::Matrix matrix_of(const graph::Graph& graph, const graph::View& view, std::byte* begin);
 
 /// The slot of an argument that the task doesn't have.
 inline constexpr cpu::Matrix kAbsentArgument{nullptr, -1, 0, 0, DType::f32};
@@ -31,8 +31,8 @@ class NamedArguments {
   explicit NamedArguments(std::span<const cpu::Matrix> slots) : slots_(slots) {}
 
   /// Of an argument that the task has.
-  const cpu::Matrix& operator[](ArgumentName<Op> argument) const { return slots_[argument.index()]; }
-  const cpu::Matrix* find(ArgumentName<Op> argument) const {
+  const cpu::Matrix& operator[](graph::ArgumentName<Op> argument) const { return slots_[argument.index()]; }
+  const cpu::Matrix* find(graph::ArgumentName<Op> argument) const {
     const cpu::Matrix& slot = slots_[argument.index()];
     return slot.rows == kAbsentArgument.rows ? nullptr : &slot;
   }
@@ -44,13 +44,13 @@ class NamedArguments {
 /// The slots of a task: `arguments` are its accesses in the order of the operation's schema; a contiguous one may come
 /// in any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
 /// collectives, which communicators run.
-std::vector<cpu::Matrix> fitted_arguments(const Operation& operation, std::span<const cpu::Matrix> arguments);
+std::vector<cpu::Matrix> fitted_arguments(const graph::Operation& operation, std::span<const cpu::Matrix> arguments);
 
 /// A collective's task as a communicator takes it. Throws std::logic_error as fitted_arguments() does, and for other
 /// operations.
-CollectiveCall collective_call(const Task& task, std::span<const cpu::Matrix> arguments);
+comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cpu::Matrix> arguments);
 
 /// Throws std::logic_error.
 [[noreturn]] void refuse_collective();
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #endif
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 bool counter_is_constant() {
@@ -53,4 +53,4 @@ std::int64_t nanoseconds(std::int64_t ticks, const TickClock::Reading& begin, co
   return std::min(end.ns, begin.ns + static_cast<std::int64_t>(part * static_cast<double>(end.ns - begin.ns)));
 }
 
-}  // namespace weft
+}  // namespace weft::execute

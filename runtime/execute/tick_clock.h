@@ -8,7 +8,7 @@
 #include <x86intrin.h>
 #endif
 
-namespace weft {
+namespace weft::execute {
 
 /// Ticks are the CPU's time-stamp counter where it says that the counter's rate never changes, else nanoseconds of
 /// steady_clock. Ticks of all threads are one time.
@@ -65,4 +65,4 @@ class TickClock {
 /// outside of them, and never falling as ticks rise.
 std::int64_t nanoseconds(std::int64_t ticks, const TickClock::Reading& begin, const TickClock::Reading& end);
 
-}  // namespace weft
+}  // namespace weft::execute

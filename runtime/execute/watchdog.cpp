@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 
-namespace weft {
+namespace weft::execute {
 
 Watchdog::Watchdog(double timeout_seconds, std::function<std::uint64_t()> progress, std::function<void()> on_stuck)
     : progress_(std::move(progress)),
@@ -44,7 +44,7 @@ void Watchdog::watch(double timeout_seconds) {
   }
 }
 
-std::function<void()> report_and_exit(std::function<std::string()> describe, World& world, double grace_seconds) {
+std::function<void()> report_and_exit(std::function<std::string()> describe, comm::World& world, double grace_seconds) {
   return [describe = std::move(describe), &world, grace_seconds] {
     const Log log(LogTopic::watchdog, world.rank());
     log.tell(LogLevel::error, describe());
@@ -57,4 +57,4 @@ std::function<void()> report_and_exit(std::function<std::string()> describe, Wor
   };
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -10,7 +10,7 @@
 
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// A rank that waits for a collective which a lost or confused peer never joins would wait for ever, silently. The
 /// watchdog is a thread that looks at a counter of finished tasks; when the counter hasn't changed for the timeout, it
@@ -42,6 +42,6 @@ class Watchdog {
 /// The usual `on_stuck`: prints what `describe` says (of one rank the streams, the tasks and the pending collectives)
 /// to stderr and to the log, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well
 /// can report too, and ends the process, with MPI all processes, with exit code 3.
-std::function<void()> report_and_exit(std::function<std::string()> describe, World& world, double grace_seconds);
+std::function<void()> report_and_exit(std::function<std::string()> describe, comm::World& world, double grace_seconds);
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -12,7 +12,7 @@
 #include "runtime/plan/checker_replay.h"
 #include "runtime/plan/collective_signature.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 /// Violations up to a limit, in words.
@@ -31,11 +31,11 @@ class Report {
   std::vector<Violation> violations_;
 };
 
-const std::string& task_name(const Plan& plan, TaskId task) {
+const std::string& task_name(const Plan& plan, graph::TaskId task) {
   return plan.graph->task(task).name;
 }
 
-std::string placed(const Plan& plan, TaskId task) {
+std::string placed(const Plan& plan, graph::TaskId task) {
   return fmt::format("{} ({})", task_name(plan, task),
                      plan.streams[plan.position[task.index()].stream.index()].stream.name);
 }
@@ -47,8 +47,8 @@ void check_sizes(const Plan& plan, Report& report) {
     if (found == expected) return;
     report.add(Violation::Kind::structure, fmt::format("plan.{} has {} items; expected {}", what, found, expected));
   };
-  const auto collectives = static_cast<std::size_t>(
-      std::ranges::count_if(plan.graph->tasks(), [](const Task& task) { return is_collective(task.operation); }));
+  const auto collectives = static_cast<std::size_t>(std::ranges::count_if(
+      plan.graph->tasks(), [](const graph::Task& task) { return graph::is_collective(task.operation); }));
   demand("position", plan.position.size(), plan.graph->tasks().size());
   demand("sequence", plan.sequence.size(), plan.graph->tasks().size());
   demand("offset", plan.offset.size(), plan.graph->tensors().size());
@@ -56,14 +56,14 @@ void check_sizes(const Plan& plan, Report& report) {
 }
 
 void check_streams(const Plan& plan, Report& report) {
-  std::array<const std::string*, static_cast<std::size_t>(Channel::world) + 1> owner{};
+  std::array<const std::string*, static_cast<std::size_t>(graph::Channel::world) + 1> owner{};
   for (const StreamPlan& stream : plan.streams) {
     if (stream.stream.compute) continue;
     const std::string*& first = owner[static_cast<std::size_t>(stream.stream.channel)];
     if (first != nullptr) {
       report.add(Violation::Kind::structure,
                  fmt::format("streams {} and {} are both of channel {}: its collectives have no one order", *first,
-                             stream.stream.name, to_string(stream.stream.channel)));
+                             stream.stream.name, graph::to_string(stream.stream.channel)));
     }
     first = &stream.stream.name;
   }
@@ -110,12 +110,13 @@ void check_entries(const Plan& plan, Report& report) {
         report.add(Violation::Kind::structure,
                    fmt::format("{} is entry {} of {}, but plan.position says otherwise", name, e, stream.stream.name));
       }
-      const Channel* channel = channel_of(plan.graph->task(entry.task).operation);
+      const graph::Channel* channel = graph::channel_of(plan.graph->task(entry.task).operation);
       if (channel == nullptr ? !stream.stream.compute : stream.stream.compute || stream.stream.channel != *channel) {
-        report.add(Violation::Kind::structure,
-                   fmt::format("{} is on stream {}, but belongs on {}", name, stream.stream.name,
-                               channel == nullptr ? std::string("a compute stream")
-                                                  : fmt::format("the stream of channel {}", to_string(*channel))));
+        report.add(
+            Violation::Kind::structure,
+            fmt::format("{} is on stream {}, but belongs on {}", name, stream.stream.name,
+                        channel == nullptr ? std::string("a compute stream")
+                                           : fmt::format("the stream of channel {}", graph::to_string(*channel))));
       }
       for (const Wait& wait : entry.waits) check_wait(plan, stream, entry, wait, report);
     }
@@ -129,15 +130,15 @@ void check_entries(const Plan& plan, Report& report) {
 
 void check_lists(const Plan& plan, Report& report) {
   const std::size_t tasks = plan.graph->tasks().size();
-  std::vector<TaskId> expected;
+  std::vector<graph::TaskId> expected;
   std::vector<bool> seen(tasks);
-  for (const TaskId task : plan.sequence) {
+  for (const graph::TaskId task : plan.sequence) {
     if (task.index() >= tasks || seen[task.index()]) {
       report.add(Violation::Kind::structure, "plan.sequence is no permutation of the tasks");
       return;
     }
     seen[task.index()] = true;
-    if (is_collective(plan.graph->task(task).operation)) expected.push_back(task);
+    if (graph::is_collective(plan.graph->task(task).operation)) expected.push_back(task);
   }
   if (expected != plan.collectives) {
     report.add(Violation::Kind::structure, "plan.collectives isn't the subsequence of collectives of plan.sequence");
@@ -146,13 +147,13 @@ void check_lists(const Plan& plan, Report& report) {
 
 void check_offsets(const Plan& plan, Report& report) {
   std::vector<bool> used(plan.offset.size());
-  for (const Task& task : plan.graph->tasks()) {
-    for (const Access& access : task.accesses) used[access.view.tensor.index()] = true;
+  for (const graph::Task& task : plan.graph->tasks()) {
+    for (const graph::Access& access : task.accesses) used[access.view.tensor.index()] = true;
   }
   for (std::size_t i = 0; i < plan.offset.size(); ++i) {
-    const Tensor& tensor = plan.graph->tensors()[i];
+    const graph::Tensor& tensor = plan.graph->tensors()[i];
     const std::int64_t offset = plan.offset[i];
-    if (is_state(tensor.role)) {
+    if (graph::is_state(tensor.role)) {
       if (offset == kNoOffset) continue;
       report.add(Violation::Kind::structure,
                  fmt::format("tensor {} outlives the step, but has a place in the scratch arena", tensor.name));
@@ -173,7 +174,7 @@ class OrderCheck {
   OrderCheck(const Plan& plan, const Replay& replay, Report& report) : plan_(plan), replay_(replay), report_(report) {}
 
   template <class Words>
-  void demand(TaskId from, TaskId to, std::uint8_t distance, Words&& why) {
+  void demand(graph::TaskId from, graph::TaskId to, std::uint8_t distance, Words&& why) {
     if (replay_.before(from, to, distance) || report_.full()) return;
     if (!reported_.insert({from, to, distance}).second) return;
     report_.add(Violation::Kind::missing_wait,
@@ -181,19 +182,19 @@ class OrderCheck {
                             placed(plan_, to), why(), stream_name(to), task_name(plan_, from),
                             distance == 0 ? "" : " of the step before"));
   }
-  std::string by(TaskId task, std::uint8_t distance) const {
+  std::string by(graph::TaskId task, std::uint8_t distance) const {
     return placed(plan_, task) + (distance == 0 ? "" : " in the step before");
   }
 
  private:
-  const std::string& stream_name(TaskId task) const {
+  const std::string& stream_name(graph::TaskId task) const {
     return plan_.streams[plan_.position[task.index()].stream.index()].stream.name;
   }
 
   const Plan& plan_;
   const Replay& replay_;
   Report& report_;
-  std::set<std::tuple<TaskId, TaskId, std::uint8_t>> reported_;
+  std::set<std::tuple<graph::TaskId, graph::TaskId, std::uint8_t>> reported_;
 };
 
 /// Replays the accesses of two steps in program order and demands, tensor by tensor, that accesses which conflict run
@@ -204,44 +205,44 @@ class HazardCheck {
 
   void run() {
     for (std::uint8_t step = 0; step < 2; ++step) {
-      for (std::size_t i = 0; i < plan_.graph->tasks().size(); ++i) visit(TaskId(i), step);
+      for (std::size_t i = 0; i < plan_.graph->tasks().size(); ++i) visit(graph::TaskId(i), step);
     }
   }
 
  private:
   struct Touch {
-    TaskId task;
+    graph::TaskId task;
     std::uint8_t step;
-    View view;
+    graph::View view;
   };
   struct Touched {
     std::vector<Touch> readers, writers;
   };
 
-  void visit(TaskId task, std::uint8_t step) {
-    const std::span<const Access> accesses = plan_.graph->task(task).accesses;
+  void visit(graph::TaskId task, std::uint8_t step) {
+    const std::span<const graph::Access> accesses = plan_.graph->task(task).accesses;
     if (step == 1) {
-      for (const Access& access : accesses) {
+      for (const graph::Access& access : accesses) {
         const Touched& touched = touched_[access.view.tensor.index()];
         const std::string& tensor = plan_.graph->tensor(access.view.tensor).name;
-        const bool reads = access.mode != AccessMode::write;
+        const bool reads = access.mode != graph::AccessMode::write;
         compare(
             task, access.view, touched.writers, [&] { return (reads ? "reads " : "overwrites ") + tensor; },
             "written by");
-        if (access.mode == AccessMode::read) continue;
+        if (access.mode == graph::AccessMode::read) continue;
         compare(
             task, access.view, touched.readers, [&] { return "overwrites " + tensor; }, "read by");
       }
     }
-    for (const Access& access : accesses) {
+    for (const graph::Access& access : accesses) {
       Touched& touched = touched_[access.view.tensor.index()];
       const Touch touch{task, step, access.view};
-      if (access.mode == AccessMode::read) {
+      if (access.mode == graph::AccessMode::read) {
         touched.readers.push_back(touch);
         continue;
       }
       const auto covered = [&](const Touch& old) {
-        return !(old.task == task && old.step == step) && covers(access.view, old.view);
+        return !(old.task == task && old.step == step) && graph::covers(access.view, old.view);
       };
       std::erase_if(touched.readers, covered);
       std::erase_if(touched.writers, covered);
@@ -250,10 +251,11 @@ class HazardCheck {
   }
 
   template <class Words>
-  void compare(TaskId task, const View& view, const std::vector<Touch>& others, Words&& what, std::string_view how) {
+  void compare(graph::TaskId task, const graph::View& view, const std::vector<Touch>& others, Words&& what,
+               std::string_view how) {
     for (const Touch& other : others) {
       const auto distance = static_cast<std::uint8_t>(1 - other.step);
-      if ((other.task == task && distance == 0) || !overlaps(other.view, view)) continue;
+      if ((other.task == task && distance == 0) || !graph::overlaps(other.view, view)) continue;
       order_.demand(other.task, task, distance,
                     [&] { return fmt::format("{}, {} {}", what(), how, order_.by(other.task, distance)); });
     }
@@ -264,14 +266,14 @@ class HazardCheck {
   std::vector<Touched> touched_;  // by tensor
 };
 
-void check_edges(std::span<const Edge> edges, const Plan& plan, OrderCheck& order, Report& report) {
-  for (const Edge& edge : edges) {
+void check_edges(std::span<const graph::Edge> edges, const Plan& plan, OrderCheck& order, Report& report) {
+  for (const graph::Edge& edge : edges) {
     if (edge.from.index() >= plan.position.size() || edge.to.index() >= plan.position.size() || edge.distance > 1) {
       report.add(Violation::Kind::structure, "an added edge names no task, or a distance above 1");
       continue;
     }
     order.demand(edge.from, edge.to, edge.distance, [&] {
-      return fmt::format("has an edge ({}{}) from {}", to_string(edge.reason),
+      return fmt::format("has an edge ({}{}) from {}", graph::to_string(edge.reason),
                          edge.tensor.index() < plan.offset.size() ? " of " + plan.graph->tensor(edge.tensor).name : "",
                          order.by(edge.from, edge.distance));
     });
@@ -284,16 +286,16 @@ class MemoryCheck {
  public:
   MemoryCheck(const Plan& plan, const Replay& replay, Report& report)
       : plan_(plan), replay_(replay), report_(report), streams_(plan.streams.size()), users_(plan.offset.size()) {
-    for (const TaskId task : plan.sequence) {
-      for (const Access& access : plan.graph->task(task).accesses) {
-        std::vector<TaskId>& users = users_[access.view.tensor.index()];
+    for (const graph::TaskId task : plan.sequence) {
+      for (const graph::Access& access : plan.graph->task(task).accesses) {
+        std::vector<graph::TaskId>& users = users_[access.view.tensor.index()];
         if (users.empty() || users.back() != task) users.push_back(task);
       }
     }
     last_.assign(users_.size() * streams_, 0);
     earliest_.assign(users_.size() * streams_, std::numeric_limits<std::uint32_t>::max());
     for (std::size_t tensor = 0; tensor < users_.size(); ++tensor) {
-      for (const TaskId user : users_[tensor]) {
+      for (const graph::TaskId user : users_[tensor]) {
         const Position& at = plan.position[user.index()];
         std::uint32_t& last = last_[tensor * streams_ + at.stream.index()];
         last = std::max(last, at.entry + 1);
@@ -309,7 +311,7 @@ class MemoryCheck {
   void run() {
     std::vector<std::size_t> tensors;
     for (std::size_t i = 0; i < users_.size(); ++i) {
-      if (!is_state(plan_.graph->tensors()[i].role) && bytes(i) > 0 && !users_[i].empty()) tensors.push_back(i);
+      if (!graph::is_state(plan_.graph->tensors()[i].role) && bytes(i) > 0 && !users_[i].empty()) tensors.push_back(i);
     }
     std::ranges::stable_sort(tensors, {}, [&](std::size_t i) { return plan_.offset[i]; });
     std::vector<std::size_t> open;  // tensors that reach beyond the sweep's place
@@ -345,8 +347,8 @@ class MemoryCheck {
 
   void demand(std::size_t a, std::size_t b, std::uint8_t distance) {
     if (done(a, b, distance)) return;
-    for (const TaskId user_of_b : users_[b]) {
-      for (const TaskId user_of_a : users_[a]) {
+    for (const graph::TaskId user_of_b : users_[b]) {
+      for (const graph::TaskId user_of_a : users_[a]) {
         if (replay_.before(user_of_a, user_of_b, distance)) continue;
         report_.add(Violation::Kind::memory_overlap,
                     fmt::format("memory overlap: tensors {} and {} share bytes, but {} may still use {}{} when {} "
@@ -368,9 +370,9 @@ class MemoryCheck {
   const Replay& replay_;
   Report& report_;
   std::size_t streams_;
-  std::vector<std::vector<TaskId>> users_;  // by tensor, in the sequence
-  std::vector<std::uint32_t> last_;         // [tensor][stream]: number of the last entry that uses it, plus 1
-  std::vector<std::uint32_t> earliest_;     // [tensor][stream]: least clock of its users, over two steps
+  std::vector<std::vector<graph::TaskId>> users_;  // by tensor, in the sequence
+  std::vector<std::uint32_t> last_;                // [tensor][stream]: number of the last entry that uses it, plus 1
+  std::vector<std::uint32_t> earliest_;            // [tensor][stream]: least clock of its users, over two steps
 };
 
 // ---- collectives ----
@@ -382,7 +384,7 @@ void check_collective_order(const Plan& plan, Report& report) {
   for (const StreamPlan& stream : plan.streams) {
     if (stream.stream.compute) continue;
     for (std::size_t e = 1; e < stream.entries.size(); ++e) {
-      const TaskId earlier = stream.entries[e - 1].task, later = stream.entries[e].task;
+      const graph::TaskId earlier = stream.entries[e - 1].task, later = stream.entries[e].task;
       if (place[earlier.index()] < place[later.index()]) continue;
       in_order = false;
       report.add(Violation::Kind::collective_order,
@@ -451,4 +453,4 @@ std::vector<Violation> check_collectives_across_ranks(std::span<const Plan* cons
   return violations;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -6,7 +6,7 @@
 
 #include "runtime/plan/plan.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// One thing that is wrong, in words: "wait missing: b (compute0) reads x written by a (data) …".
 struct Violation {
@@ -29,4 +29,4 @@ std::vector<Violation> check_plan(const Plan& plan, std::size_t limit = 20);
 /// says where they part first: "rank 1 issues b where rank 0 issues a (position 3)".
 std::vector<Violation> check_collectives_across_ranks(std::span<const Plan* const> plans);
 
-}  // namespace weft
+}  // namespace weft::plan

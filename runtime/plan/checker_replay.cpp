@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::plan {
 
 Replay::Replay(const Plan& plan, Issue issue)
     : plan_(plan),
@@ -39,8 +39,8 @@ const Wait* Replay::pending(std::size_t stream, std::uint32_t number) const {
 void Replay::run(Issue issue) {
   std::vector<std::uint32_t> clock(streams_ * streams_);  // by stream: after its latest entry
   std::size_t started = 0;                                // collectives of both steps, in the total order
-  const auto may_start = [&](TaskId task) {
-    if (issue == Issue::by_stream || !is_collective(plan_.graph->task(task).operation)) return true;
+  const auto may_start = [&](graph::TaskId task) {
+    if (issue == Issue::by_stream || !graph::is_collective(plan_.graph->task(task).operation)) return true;
     return plan_.collectives[started % plan_.collectives.size()] == task;
   };
   for (bool progress = true; progress;) {
@@ -55,14 +55,14 @@ void Replay::run(Issue issue) {
           const std::uint32_t count = target(wait, step);
           if (count == 0) continue;
           const std::size_t other = wait.stream.index();
-          const TaskId source = plan_.streams[other].entries[wait.entry].task;
+          const graph::TaskId source = plan_.streams[other].entries[wait.entry].task;
           const std::uint32_t* known = clocks_.data() + ((step - wait.distance) * tasks_ + source.index()) * streams_;
           for (std::size_t i = 0; i < streams_; ++i) now[i] = std::max(now[i], known[i]);
           now[other] = std::max(now[other], count);
         }
         std::copy_n(now, streams_, clocks_.data() + (step * tasks_ + next.task.index()) * streams_);
         now[s] = ++done_[s];
-        if (is_collective(plan_.graph->task(next.task).operation)) ++started;
+        if (graph::is_collective(plan_.graph->task(next.task).operation)) ++started;
         progress = true;
       }
     }
@@ -91,4 +91,4 @@ std::string Replay::deadlock() const {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -8,7 +8,7 @@
 
 #include "runtime/plan/plan.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// Runs two consecutive steps entry by entry: an entry starts when the one before it in its stream is done and all its
 /// waits hold, and then is done at once. What is still standing at the end is deadlocked. Each entry keeps a clock: how
@@ -31,11 +31,11 @@ class Replay {
 
   /// How many of stream `stream`'s entries, counted from the beginning of the first step, are complete when `task` of
   /// the second step starts.
-  std::uint32_t clock(TaskId task, std::size_t stream) const {
+  std::uint32_t clock(graph::TaskId task, std::size_t stream) const {
     return clocks_[(tasks_ + task.index()) * streams_ + stream];
   }
   /// Is `from` complete before `to` starts, `from` being of the same step or, at distance 1, of the step before?
-  bool before(TaskId from, TaskId to, std::uint8_t distance) const {
+  bool before(graph::TaskId from, graph::TaskId to, std::uint8_t distance) const {
     const Position& at = plan_.position[from.index()];
     return clock(to, at.stream.index()) > first(at.stream.index(), distance == 0 ? 1 : 0) + at.entry;
   }
@@ -59,4 +59,4 @@ class Replay {
   std::vector<Position> stuck_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -4,13 +4,13 @@
 
 #include <stdexcept>
 
-namespace weft {
+namespace weft::plan {
 
-CollectiveSignature signature_of(const Graph& graph, TaskId collective) {
-  const Task& task = graph.task(collective);
+CollectiveSignature signature_of(const graph::Graph& graph, graph::TaskId collective) {
+  const graph::Task& task = graph.task(collective);
   CollectiveSignature signature;
   signature.task = task.name;
-  signature.kind = kind_name(task.operation);
+  signature.kind = graph::kind_name(task.operation);
   std::visit(
       [&]<class Op>(const Op& op) {
         if constexpr (requires { op.channel; }) {
@@ -21,13 +21,14 @@ CollectiveSignature signature_of(const Graph& graph, TaskId collective) {
         }
       },
       task.operation);
-  if (const Access* payload = payload_of(task)) signature.dtype = graph.tensor(payload->view.tensor).dtype;
+  if (const graph::Access* payload = graph::payload_of(task))
+    signature.dtype = graph.tensor(payload->view.tensor).dtype;
   return signature;
 }
 
 std::string to_string(const CollectiveSignature& signature) {
   return fmt::format("{} ({} of {} {} on {})", signature.task, signature.kind, signature.count,
-                     to_string(signature.dtype), to_string(signature.channel));
+                     to_string(signature.dtype), graph::to_string(signature.channel));
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -8,22 +8,22 @@
 #include "base/dtype.h"
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// Members of a process group that start collectives of different signatures in the same place hang, or mix up bytes.
 struct CollectiveSignature {
   std::string_view task;
   std::string_view kind;  // "all_reduce", …
-  Channel channel = Channel::world;
+  graph::Channel channel = graph::Channel::world;
   DType dtype = DType::f32;
   std::int64_t count = 0;
   friend bool operator==(const CollectiveSignature&, const CollectiveSignature&) = default;
 };
 
 /// Views into `graph`. The task must be a collective: throws std::logic_error otherwise.
-CollectiveSignature signature_of(const Graph& graph, TaskId collective);
+CollectiveSignature signature_of(const graph::Graph& graph, graph::TaskId collective);
 
 /// "L0.mlp.up.fwd.all_reduce (all_reduce of 1024 f32 on x)".
 std::string to_string(const CollectiveSignature& signature);
 
-}  // namespace weft
+}  // namespace weft::plan

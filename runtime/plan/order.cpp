@@ -5,7 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x32464557;  // "WEF2" in memory: the format's version is its last digit
@@ -140,7 +140,7 @@ std::vector<std::byte> encode(const Order& order) {
     out.put(placement.reason);
   }
   out.put_size(order.added_edges.size());
-  for (const Edge& edge : order.added_edges) {
+  for (const graph::Edge& edge : order.added_edges) {
     out.put(edge.from.value);
     out.put(edge.to.value);
     out.put(static_cast<std::uint8_t>(edge.kind));
@@ -151,7 +151,7 @@ std::vector<std::byte> encode(const Order& order) {
   return std::move(out).take();
 }
 
-Order decode_order(std::span<const std::byte> bytes, const Graph& graph) {
+Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph) {
   Reader in(bytes);
   if (in.get<std::uint32_t>() != kMagic) Reader::fail("these bytes are no order of this version");
   Order order;
@@ -159,21 +159,21 @@ Order decode_order(std::span<const std::byte> bytes, const Graph& graph) {
   for (Stream& stream : order.streams) {
     stream.name = in.get_text();
     stream.compute = in.get_enum(std::uint8_t{1}, "kind of stream") != 0;
-    stream.channel = in.get_enum(Channel::world, "channel");
+    stream.channel = in.get_enum(graph::Channel::world, "channel");
   }
   for (std::size_t left = in.get_count(kLeastReason); left > 0; --left) order.reasons.push_back(get_reason(in));
   order.sequence.resize(in.get_count(12));
   for (Placement& placement : order.sequence) {
-    placement.task = TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
+    placement.task = graph::TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
     placement.stream = StreamId(std::size_t{in.get_index(order.streams.size(), "stream")});
     placement.reason = in.get_index(order.reasons.size(), "reason");
   }
   order.added_edges.resize(in.get_count(15));
-  for (Edge& edge : order.added_edges) {
-    edge.from = TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
-    edge.to = TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
-    edge.kind = in.get_enum(EdgeKind::issued_before, "kind of edge");
-    edge.reason = in.get_enum(EdgeReason::policy, "reason of an edge");
+  for (graph::Edge& edge : order.added_edges) {
+    edge.from = graph::TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
+    edge.to = graph::TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});
+    edge.kind = in.get_enum(graph::EdgeKind::issued_before, "kind of edge");
+    edge.reason = in.get_enum(graph::EdgeReason::policy, "reason of an edge");
     edge.distance = in.get_enum(std::uint8_t{1}, "distance of an edge");
     edge.tensor.value = in.get<std::uint32_t>();
     if (edge.tensor.valid() && edge.tensor.index() >= graph.tensors().size()) Reader::fail("it names no tensor");
@@ -182,4 +182,4 @@ Order decode_order(std::span<const std::byte> bytes, const Graph& graph) {
   return order;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

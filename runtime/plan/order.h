@@ -10,11 +10,11 @@
 #include "runtime/plan/reason.h"
 #include "runtime/plan/stream.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// The stream of a task and why it stands where it stands.
 struct Placement {
-  TaskId task;
+  graph::TaskId task;
   StreamId stream;
   std::uint32_t reason = 0;  // index into Order::reasons
   friend bool operator==(const Placement&, const Placement&) = default;
@@ -25,7 +25,7 @@ struct Placement {
 struct Order {
   std::vector<Stream> streams;
   std::vector<Placement> sequence;
-  std::vector<Edge> added_edges;  // reason = policy
+  std::vector<graph::Edge> added_edges;  // reason = policy
   std::vector<Reason> reasons;
   friend bool operator==(const Order&, const Order&) = default;
 };
@@ -36,6 +36,6 @@ std::vector<std::byte> encode(const Order& order);
 /// The order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, name a task, stream,
 /// tensor or reason that doesn't exist in `graph` or in the order, or hold a kind of reason that there is none of.
 /// make_plan checks the rest.
-Order decode_order(std::span<const std::byte> bytes, const Graph& graph);
+Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph);
 
-}  // namespace weft
+}  // namespace weft::plan

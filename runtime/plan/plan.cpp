@@ -13,7 +13,7 @@
 #include "runtime/plan/plan_memory.h"
 #include "runtime/plan/plan_waits.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 [[noreturn]] void refuse(const std::string& policy, const std::string& why) {
@@ -21,15 +21,15 @@ namespace {
 }
 
 /// What make_plan must know before it may index by anything that the policy wrote.
-void check_order(const Graph& graph, const Order& order, const std::string& policy) {
-  std::vector<TaskId> sequence;
+void check_order(const graph::Graph& graph, const Order& order, const std::string& policy) {
+  std::vector<graph::TaskId> sequence;
   sequence.reserve(order.sequence.size());
   for (const Placement& placement : order.sequence) sequence.push_back(placement.task);
-  if (const std::string why = why_not_topological(graph, sequence); !why.empty()) {
+  if (const std::string why = graph::why_not_topological(graph, sequence); !why.empty()) {
     refuse(policy, "its sequence is no topological order of the graph: " + why);
   }
   for (const Placement& placement : order.sequence) {
-    const Task& task = graph.task(placement.task);
+    const graph::Task& task = graph.task(placement.task);
     if (placement.stream.index() >= order.streams.size()) {
       refuse(policy,
              fmt::format("'{}' is on stream {} of {}", task.name, placement.stream.value, order.streams.size()));
@@ -38,21 +38,22 @@ void check_order(const Graph& graph, const Order& order, const std::string& poli
       refuse(policy, fmt::format("'{}' has reason {} of {}", task.name, placement.reason, order.reasons.size()));
     }
     const Stream& stream = order.streams[placement.stream.index()];
-    const Channel* channel = channel_of(task.operation);
+    const graph::Channel* channel = graph::channel_of(task.operation);
     const bool fits =
         channel == nullptr ? stream.compute : placement.stream == stream_of_channel(order.streams, *channel);
     if (!fits) {
-      refuse(policy, fmt::format("'{}' is on stream {}, but belongs on {}", task.name, stream.name,
-                                 channel == nullptr ? std::string("a compute stream")
-                                                    : fmt::format("the stream of channel {}", to_string(*channel))));
+      refuse(policy,
+             fmt::format("'{}' is on stream {}, but belongs on {}", task.name, stream.name,
+                         channel == nullptr ? std::string("a compute stream")
+                                            : fmt::format("the stream of channel {}", graph::to_string(*channel))));
     }
   }
 }
 
-void check_added_edges(const Graph& graph, const Order& order, const std::string& policy) {
+void check_added_edges(const graph::Graph& graph, const Order& order, const std::string& policy) {
   std::vector<std::size_t> place(graph.tasks().size());
   for (std::size_t i = 0; i < order.sequence.size(); ++i) place[order.sequence[i].task.index()] = i;
-  for (const Edge& edge : order.added_edges) {
+  for (const graph::Edge& edge : order.added_edges) {
     if (edge.from.index() >= place.size() || edge.to.index() >= place.size() || edge.distance > 1) {
       refuse(policy, "an added edge names no task of the graph, or a distance above 1");
     }
@@ -71,21 +72,22 @@ void lay_out_streams(Plan& plan, const Order& order) {
     plan.position[placement.task.index()] = {placement.stream, static_cast<std::uint32_t>(entries.size())};
     entries.push_back({placement.task, {}, false, placement.reason});
     plan.sequence.push_back(placement.task);
-    if (is_collective(plan.graph->task(placement.task).operation)) plan.collectives.push_back(placement.task);
+    if (graph::is_collective(plan.graph->task(placement.task).operation)) plan.collectives.push_back(placement.task);
   }
 }
 
 /// Of the memory planner's edges, those that became waits: the others are implied by these and the policy's order.
 void keep_waited_edges(Plan& plan, std::size_t first, const HappensBefore& order) {
-  const auto implied = [&](const Edge& edge) {
+  const auto implied = [&](const graph::Edge& edge) {
     const Position from = plan.position[edge.from.index()];
     const std::vector<Wait>& waits = order.waits(edge.to);
     return std::ranges::find(waits, Wait{from.stream, from.entry, edge.distance}) == waits.end();
   };
   const auto memory = plan.added_edges.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto ends = [](const Edge& edge) { return std::tuple(edge.to, edge.from); };
-  std::stable_sort(memory, plan.added_edges.end(), [&](const Edge& a, const Edge& b) { return ends(a) < ends(b); });
-  const auto same = [&](const Edge& a, const Edge& b) { return ends(a) == ends(b); };
+  const auto ends = [](const graph::Edge& edge) { return std::tuple(edge.to, edge.from); };
+  std::stable_sort(memory, plan.added_edges.end(),
+                   [&](const graph::Edge& a, const graph::Edge& b) { return ends(a) < ends(b); });
+  const auto same = [&](const graph::Edge& a, const graph::Edge& b) { return ends(a) == ends(b); };
   plan.added_edges.erase(std::unique(memory, plan.added_edges.end(), same), plan.added_edges.end());
   plan.added_edges.erase(
       std::remove_if(plan.added_edges.begin() + static_cast<std::ptrdiff_t>(first), plan.added_edges.end(), implied),
@@ -112,14 +114,14 @@ std::uint64_t fingerprint_of(const Plan& plan) {
       for (const Wait& wait : entry.waits) hash.add(wait.stream.value).add(wait.entry).add(wait.distance);
     }
   }
-  for (const TaskId collective : plan.collectives) hash.add(collective.value);
+  for (const graph::TaskId collective : plan.collectives) hash.add(collective.value);
   for (const std::int64_t offset : plan.offset) hash.add(offset);
   return hash.add(plan.scratch_bytes).value();
 }
 
 std::uint64_t collective_fingerprint_of(const Plan& plan) {
   Fingerprint hash;
-  for (const TaskId collective : plan.collectives) {
+  for (const graph::TaskId collective : plan.collectives) {
     const CollectiveSignature signature = signature_of(*plan.graph, collective);
     hash.add(static_cast<std::uint8_t>(signature.channel)).add(signature.kind).add(signature.count);
     hash.add(static_cast<std::uint8_t>(signature.dtype)).add(signature.task);
@@ -129,7 +131,7 @@ std::uint64_t collective_fingerprint_of(const Plan& plan) {
 
 }  // namespace
 
-Plan make_plan(std::shared_ptr<const Graph> graph, const Order& order, std::string policy_name) {
+Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, std::string policy_name) {
   check_order(*graph, order, policy_name);
   check_added_edges(*graph, order, policy_name);
   Plan plan;
@@ -158,4 +160,4 @@ Plan make_plan(std::shared_ptr<const Graph> graph, const Order& order, std::stri
   return plan;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -12,7 +12,7 @@
 #include "runtime/plan/order.h"
 #include "runtime/plan/stream.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// "Stream `stream` has completed its entry `entry` of this step (distance 0) or of the step before (distance 1)."
 struct Wait {
@@ -23,7 +23,7 @@ struct Wait {
 };
 
 struct Entry {
-  TaskId task;
+  graph::TaskId task;
   std::vector<Wait> waits;   // minimal: none is implied by stream order and the other waits
   bool signals = false;      // some other stream waits for this entry
   std::uint32_t reason = 0;  // index into Plan::reasons
@@ -43,17 +43,17 @@ struct Position {
 inline constexpr std::int64_t kNoOffset = -1;
 
 struct Plan {
-  std::shared_ptr<const Graph> graph;
+  std::shared_ptr<const graph::Graph> graph;
   std::string policy;
   std::vector<StreamPlan> streams;
-  std::vector<Position> position;        // by task
-  std::vector<std::int64_t> offset;      // by tensor: byte offset in the scratch arena; kNoOffset for state,
-                                         // 0 for scratch that no task accesses, which takes no bytes
-  std::int64_t scratch_bytes = 0;        // the arena's size
-  std::int64_t sum_of_tensor_bytes = 0;  // what the scratch tensors would take side by side, aligned
-  std::vector<TaskId> sequence;          // the policy's total order
-  std::vector<TaskId> collectives;       // the subsequence of collectives
-  std::vector<Edge> added_edges;         // by the policy and by the memory planner
+  std::vector<Position> position;          // by task
+  std::vector<std::int64_t> offset;        // by tensor: byte offset in the scratch arena; kNoOffset for state,
+                                           // 0 for scratch that no task accesses, which takes no bytes
+  std::int64_t scratch_bytes = 0;          // the arena's size
+  std::int64_t sum_of_tensor_bytes = 0;    // what the scratch tensors would take side by side, aligned
+  std::vector<graph::TaskId> sequence;     // the policy's total order
+  std::vector<graph::TaskId> collectives;  // the subsequence of collectives
+  std::vector<graph::Edge> added_edges;    // by the policy and by the memory planner
   std::vector<Reason> reasons;
   std::uint64_t fingerprint = 0;             // graph, order, offsets, waits; and tuned products (agree_on_plan.h)
   std::uint64_t collective_fingerprint = 0;  // the order of collectives alone: what ranks must agree on
@@ -62,6 +62,6 @@ struct Plan {
 /// Orders, plans memory (plan_memory.h) and computes minimal waits (plan_waits.h). Throws std::logic_error when the
 /// order is no topological order of the graph and its own edges, or puts a task on a stream that it doesn't belong on
 /// (a policy's bug, named by task).
-Plan make_plan(std::shared_ptr<const Graph> graph, const Order& order, std::string policy_name);
+Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, std::string policy_name);
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 // A task by its stream and its place in the sequence.
@@ -92,7 +92,7 @@ std::string moved(const PlanFile& b, const Places& in_a, const Stream& stream, s
                 lines, most);
 }
 
-using EdgeKey = std::tuple<std::string, std::string, EdgeKind, std::uint8_t>;
+using EdgeKey = std::tuple<std::string, std::string, graph::EdgeKind, std::uint8_t>;
 
 std::set<EdgeKey> edges_of(const PlanFile& file) {
   std::set<EdgeKey> edges;
@@ -139,4 +139,4 @@ std::string describe_difference(const PlanFile& a, const PlanFile& b, std::size_
   return changed("policy", a.policy, b.policy) + head + text;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -15,7 +15,7 @@
 #include "graph/groups.h"
 #include "runtime/plan/rewrite.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using nlohmann::json;
@@ -37,9 +37,9 @@ std::vector<Stream> read_streams(const DocumentValue& list) {
   std::vector<Stream> streams;
   for (const DocumentValue& entry : list.items()) {
     entry.only({"name", "channel"});
-    Stream stream{entry["name"].text(), !entry.find("channel"), Channel::world};
+    Stream stream{entry["name"].text(), !entry.find("channel"), graph::Channel::world};
     if (!stream.compute) {
-      const std::optional<Channel> channel = find_channel(entry["channel"].text());
+      const std::optional<graph::Channel> channel = graph::find_channel(entry["channel"].text());
       if (!channel) entry["channel"].refuse("x, y, z_gather, z_scatter, data or world");
       stream.channel = *channel;
     }
@@ -78,10 +78,10 @@ void read_edges(PlanFile& file, const DocumentValue& list) {
   static const std::vector<std::string> kKinds = {"completes_before", "issued_before"};
   for (const DocumentValue& entry : list.items()) {
     entry.only(kKeys);
-    file.added_edges.push_back(
-        {entry["from"].text(), entry["to"].text(),
-         entry["kind"].name_of(kKinds) == kKinds[0] ? EdgeKind::completes_before : EdgeKind::issued_before,
-         static_cast<std::uint8_t>(entry["distance"].integer(0, 1))});
+    file.added_edges.push_back({entry["from"].text(), entry["to"].text(),
+                                entry["kind"].name_of(kKinds) == kKinds[0] ? graph::EdgeKind::completes_before
+                                                                           : graph::EdgeKind::issued_before,
+                                static_cast<std::uint8_t>(entry["distance"].integer(0, 1))});
   }
 }
 
@@ -100,15 +100,15 @@ PlanFile plan_file_of(const Plan& plan, std::vector<Rewrite> rewrites) {
   std::vector<std::string> reasons;
   for (const Reason& reason : plan.reasons) reasons.push_back(to_string(reason));
   std::unordered_map<std::string, std::uint32_t> reason_of;
-  for (const TaskId task : plan.sequence) {
+  for (const graph::TaskId task : plan.sequence) {
     const Position at = plan.position[task.index()];
     const std::string& reason = reasons[plan.streams[at.stream.index()].entries[at.entry].reason];
     const auto [known, fresh] = reason_of.emplace(reason, file.reasons.size());
     if (fresh) file.reasons.push_back(reason);
     file.sequence.push_back({plan.graph->task(task).name, at.stream.value, known->second});
   }
-  for (const Edge& edge : plan.added_edges) {
-    if (edge.reason != EdgeReason::policy) continue;
+  for (const graph::Edge& edge : plan.added_edges) {
+    if (edge.reason != graph::EdgeReason::policy) continue;
     file.added_edges.push_back(
         {plan.graph->task(edge.from).name, plan.graph->task(edge.to).name, edge.kind, edge.distance});
   }
@@ -127,7 +127,7 @@ std::string to_json(const PlanFile& file) {
   std::vector<std::string> streams, sequence, edges;
   for (const Stream& stream : file.streams) {
     json entry = {{"name", stream.name}};
-    if (!stream.compute) entry["channel"] = to_string(stream.channel);
+    if (!stream.compute) entry["channel"] = graph::to_string(stream.channel);
     streams.push_back(text(entry));
   }
   for (const PlanFile::PlacedTask& placed : file.sequence) {
@@ -135,10 +135,11 @@ std::string to_json(const PlanFile& file) {
                                    text(file.streams[placed.stream].name), text(file.reasons[placed.reason])));
   }
   for (const PlanFile::AddedEdge& edge : file.added_edges) {
-    edges.push_back(text({{"from", edge.from},
-                          {"to", edge.to},
-                          {"kind", edge.kind == EdgeKind::completes_before ? "completes_before" : "issued_before"},
-                          {"distance", edge.distance}}));
+    edges.push_back(
+        text({{"from", edge.from},
+              {"to", edge.to},
+              {"kind", edge.kind == graph::EdgeKind::completes_before ? "completes_before" : "issued_before"},
+              {"distance", edge.distance}}));
   }
   return fmt::format(
              "{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},\"rewrites\":{},\n"
@@ -175,9 +176,9 @@ PlanFile read_plan_file(const std::filesystem::path& path) {
                          path.string());
 }
 
-Order order_of(const PlanFile& file, const Graph& graph, const std::string& name) {
+Order order_of(const PlanFile& file, const graph::Graph& graph, const std::string& name) {
   const auto find = [&](const std::string& task) {
-    const TaskId id = graph.find_task(task);
+    const graph::TaskId id = graph.find_task(task);
     if (!id.valid()) refuse_order(name, fmt::format("task '{}' of the file is not in this graph", task));
     return id;
   };
@@ -185,17 +186,17 @@ Order order_of(const PlanFile& file, const Graph& graph, const std::string& name
   order.streams = file.streams;
   for (const std::string& reason : file.reasons) order.reasons.push_back(parse_reason(reason));
   std::vector<bool> placed(graph.tasks().size(), false);
-  std::vector<TaskId> sequence;
+  std::vector<graph::TaskId> sequence;
   for (const PlanFile::PlacedTask& entry : file.sequence) {
-    const TaskId id = find(entry.task);
+    const graph::TaskId id = find(entry.task);
     const StreamId stream{std::size_t{entry.stream}};
     const Stream& on = file.streams[entry.stream];
-    const Channel* channel = channel_of(graph.task(id).operation);
+    const graph::Channel* channel = graph::channel_of(graph.task(id).operation);
     if (channel == nullptr ? !on.compute : on.compute || on.channel != *channel) {
-      refuse_order(name,
-                   fmt::format("task '{}' is on stream {}, but belongs on {}", entry.task, on.name,
-                               channel == nullptr ? "a compute stream"
-                                                  : fmt::format("the stream of channel {}", to_string(*channel))));
+      refuse_order(
+          name, fmt::format("task '{}' is on stream {}, but belongs on {}", entry.task, on.name,
+                            channel == nullptr ? "a compute stream"
+                                               : fmt::format("the stream of channel {}", graph::to_string(*channel))));
     }
     placed[id.index()] = true;
     sequence.push_back(id);
@@ -205,19 +206,19 @@ Order order_of(const PlanFile& file, const Graph& graph, const std::string& name
     if (!placed[i])
       refuse_order(name, fmt::format("task '{}' of this graph is not in the file", graph.tasks()[i].name));
   }
-  if (const std::string why = why_not_topological(graph, sequence); !why.empty()) {
+  if (const std::string why = graph::why_not_topological(graph, sequence); !why.empty()) {
     refuse_order(name, "its order is against an edge of the graph: " + why);
   }
   std::vector<std::size_t> place(sequence.size());
   for (std::size_t i = 0; i < sequence.size(); ++i) place[sequence[i].index()] = i;
   for (const PlanFile::AddedEdge& entry : file.added_edges) {
-    const TaskId from = find(entry.from), to = find(entry.to);
+    const graph::TaskId from = find(entry.from), to = find(entry.to);
     if (entry.distance == 0 && place[from.index()] >= place[to.index()]) {
       refuse_order(name, fmt::format("its edge from '{}' to '{}' is against its order", entry.from, entry.to));
     }
-    order.added_edges.push_back({from, to, entry.kind, EdgeReason::policy, entry.distance, TensorId()});
+    order.added_edges.push_back({from, to, entry.kind, graph::EdgeReason::policy, entry.distance, graph::TensorId()});
   }
   return order;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

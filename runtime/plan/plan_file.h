@@ -11,7 +11,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/rewrite.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// An order in names. docs/plan-file.md documents the file's members.
 struct PlanFile {
@@ -23,7 +23,7 @@ struct PlanFile {
   };
   struct AddedEdge {
     std::string from, to;
-    EdgeKind kind = EdgeKind::completes_before;
+    graph::EdgeKind kind = graph::EdgeKind::completes_before;
     std::uint8_t distance = 0;
     friend bool operator==(const AddedEdge&, const AddedEdge&) = default;
   };
@@ -57,6 +57,6 @@ PlanFile read_plan_file(const std::filesystem::path& path);
 /// The file's order, of a graph with exactly its tasks. Throws UserError naming the first difference: a task of the
 /// file that the graph doesn't have, one of the graph that the file leaves out, a task on a stream that can't run it,
 /// or an order against an edge of the graph.
-Order order_of(const PlanFile& file, const Graph& graph, const std::string& name);
+Order order_of(const PlanFile& file, const graph::Graph& graph, const std::string& name);
 
-}  // namespace weft
+}  // namespace weft::plan

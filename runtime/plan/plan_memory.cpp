@@ -6,7 +6,7 @@
 #include <map>
 #include <ranges>
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 constexpr std::int64_t align(std::int64_t bytes) {
@@ -17,7 +17,7 @@ constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
 /// A scratch tensor that takes bytes.
 struct Item {
-  TensorId tensor;
+  graph::TensorId tensor;
   std::int64_t bytes = 0;
 };
 
@@ -59,15 +59,15 @@ class Lifetimes {
 
 Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
     : streams_(plan.streams.size()), stride_((streams_ + kLanes - 1) / kLanes * kLanes) {
-  const Graph& graph = *plan.graph;
+  const graph::Graph& graph = *plan.graph;
   std::vector<std::uint32_t> item_of(graph.tensors().size(), kNobody);
-  for (const TaskId task : plan.sequence) {  // items come sorted by first use
+  for (const graph::TaskId task : plan.sequence) {  // items come sorted by first use
     const Position position = plan.position[task.index()];
     const std::span<const std::uint32_t> known = order.known(task);
-    for (const Access& access : graph.task(task).accesses) {
-      const TensorId id = access.view.tensor;
-      const Tensor& tensor = graph.tensor(id);
-      if (is_state(tensor.role) || tensor.bytes() == 0) continue;
+    for (const graph::Access& access : graph.task(task).accesses) {
+      const graph::TensorId id = access.view.tensor;
+      const graph::Tensor& tensor = graph.tensor(id);
+      if (graph::is_state(tensor.role) || tensor.bytes() == 0) continue;
       std::uint32_t& item = item_of[id.index()];
       if (item == kNobody) {
         item = static_cast<std::uint32_t>(items_.size());
@@ -236,20 +236,21 @@ std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layou
 }
 
 /// The tasks that may be the first to touch an item in a step: none of them happens after another access of it.
-std::vector<std::vector<TaskId>> first_users(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes) {
-  std::vector<std::vector<TaskId>> users(lifetimes.items().size());
+std::vector<std::vector<graph::TaskId>> first_users(const Plan& plan, const HappensBefore& order,
+                                                    const Lifetimes& lifetimes) {
+  std::vector<std::vector<graph::TaskId>> users(lifetimes.items().size());
   std::vector<std::uint32_t> item_of(plan.graph->tensors().size(), kNobody);
   for (std::uint32_t i = 0; i < users.size(); ++i) item_of[lifetimes.items()[i].tensor.index()] = i;
-  const auto comes_after = [&](TaskId task, TaskId other) {
+  const auto comes_after = [&](graph::TaskId task, graph::TaskId other) {
     const Position at = plan.position[other.index()];
     const std::size_t passed = plan.streams[at.stream.index()].entries.size() + at.entry;
     return task == other || order.known(task)[at.stream.index()] > passed;
   };
-  for (const TaskId task : plan.sequence) {
-    for (const Access& access : plan.graph->task(task).accesses) {
+  for (const graph::TaskId task : plan.sequence) {
+    for (const graph::Access& access : plan.graph->task(task).accesses) {
       const std::uint32_t item = item_of[access.view.tensor.index()];
       if (item == kNobody) continue;
-      const auto follows = [&](TaskId other) { return comes_after(task, other); };
+      const auto follows = [&](graph::TaskId other) { return comes_after(task, other); };
       if (std::ranges::none_of(users[item], follows)) users[item].push_back(task);
     }
   }
@@ -257,18 +258,18 @@ std::vector<std::vector<TaskId>> first_users(const Plan& plan, const HappensBefo
 }
 
 /// The edges of distance 1 that make a step's last occupants finish before the next step's first ones start.
-std::vector<Edge> boundary_edges(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes,
-                                 const Layout& layout) {
-  const std::vector<std::vector<TaskId>> users = first_users(plan, order, lifetimes);
-  std::vector<Edge> edges;
+std::vector<graph::Edge> boundary_edges(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes,
+                                        const Layout& layout) {
+  const std::vector<std::vector<graph::TaskId>> users = first_users(plan, order, lifetimes);
+  std::vector<graph::Edge> edges;
   for (const Occupants& pair : occupants(lifetimes, layout)) {
     const std::span<const std::uint32_t> last = lifetimes.last(pair.last);
-    for (const TaskId user : users[pair.first]) {
+    for (const graph::TaskId user : users[pair.first]) {
       const std::span<const std::uint32_t> known = order.known(user);
       for (std::size_t s = 0; s < last.size(); ++s) {
         if (last[s] <= known[s]) continue;
-        edges.push_back({plan.streams[s].entries[last[s] - 1].task, user, EdgeKind::completes_before,
-                         EdgeReason::memory, 1, lifetimes.items()[pair.first].tensor});
+        edges.push_back({plan.streams[s].entries[last[s] - 1].task, user, graph::EdgeKind::completes_before,
+                         graph::EdgeReason::memory, 1, lifetimes.items()[pair.first].tensor});
       }
     }
   }
@@ -278,13 +279,13 @@ std::vector<Edge> boundary_edges(const Plan& plan, const HappensBefore& order, c
 }  // namespace
 
 MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order) {
-  const Graph& graph = *plan.graph;
+  const graph::Graph& graph = *plan.graph;
   const Lifetimes lifetimes(plan, order);
   const Layout layout = best_layout(lifetimes);
   MemoryPlan memory;
   memory.offset.resize(graph.tensors().size(), kNoOffset);
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
-    if (!is_state(graph.tensors()[i].role)) memory.offset[i] = 0;
+    if (!graph::is_state(graph.tensors()[i].role)) memory.offset[i] = 0;
   }
   for (std::size_t i = 0; i < layout.offset.size(); ++i) {
     const Item& item = lifetimes.items()[i];
@@ -296,4 +297,4 @@ MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order) {
   return memory;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

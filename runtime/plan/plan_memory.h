@@ -7,7 +7,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/plan_waits.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// Offsets are multiples of this, so that no two tensors share a cache line or its prefetched neighbour.
 inline constexpr std::int64_t kTensorAlignment = 128;
@@ -16,7 +16,7 @@ struct MemoryPlan {
   std::vector<std::int64_t> offset;      // by tensor; kNoOffset for state
   std::int64_t scratch_bytes = 0;        // the arena
   std::int64_t sum_of_tensor_bytes = 0;  // each tensor rounded up to the alignment, side by side
-  std::vector<Edge> edges;               // completes_before, distance 1, reason memory
+  std::vector<graph::Edge> edges;        // completes_before, distance 1, reason memory
 };
 
 /// Two tensors share bytes only if, within a step, every access of one happens before every access of the other under
@@ -32,4 +32,4 @@ struct MemoryPlan {
 /// Tensors that nobody accesses, or without elements, lie at offset 0 and take no bytes.
 MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order);
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -2,25 +2,25 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 /// The plan's added edges, grouped by the task they lead into.
 class AddedEdges {
  public:
   explicit AddedEdges(const Plan& plan) : edges_(plan.added_edges) {
-    std::ranges::stable_sort(edges_, {}, &Edge::to);
+    std::ranges::stable_sort(edges_, {}, &graph::Edge::to);
     begin_.assign(plan.graph->tasks().size() + 1, 0);
-    for (const Edge& edge : edges_) ++begin_[edge.to.index() + 1];
+    for (const graph::Edge& edge : edges_) ++begin_[edge.to.index() + 1];
     for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
   }
-  std::span<const Edge> into(TaskId task) const {
+  std::span<const graph::Edge> into(graph::TaskId task) const {
     const std::uint32_t first = begin_[task.index()];
     return std::span(edges_).subspan(first, begin_[task.index() + 1] - first);
   }
 
  private:
-  std::vector<Edge> edges_;
+  std::vector<graph::Edge> edges_;
   std::vector<std::uint32_t> begin_;
 };
 
@@ -43,14 +43,14 @@ void HappensBefore::walk(const Plan& plan) {
   std::vector<std::uint32_t> need(streams_);               // entries of each stream that the task needs as news
   std::vector<const std::uint32_t*> source(streams_);      // clock of the last of them, without itself
   for (std::uint32_t step = 0; step < 2; ++step) {
-    for (const TaskId task : plan.sequence) {
+    for (const graph::TaskId task : plan.sequence) {
       const Position at = plan.position[task.index()];
       const std::size_t own = at.stream.index();
       std::uint32_t* const now = passed.data() + own * streams_;
 
       std::ranges::fill(need, 0);
       bool news = false;
-      const auto require = [&](const Edge& edge) {
+      const auto require = [&](const graph::Edge& edge) {
         if (edge.distance > step) return;
         const Position from = plan.position[edge.from.index()];
         const std::size_t s = from.stream.index();
@@ -61,8 +61,8 @@ void HappensBefore::walk(const Plan& plan) {
         source[s] = clocks_.data() + (from_step * tasks_ + edge.from.index()) * streams_;
         news = true;
       };
-      for (const Edge& edge : plan.graph->in_edges(task)) require(edge);
-      for (const Edge& edge : added.into(task)) require(edge);
+      for (const graph::Edge& edge : plan.graph->in_edges(task)) require(edge);
+      for (const graph::Edge& edge : added.into(task)) require(edge);
 
       if (news) {
         for (std::size_t s = 0; s < streams_; ++s) {
@@ -89,4 +89,4 @@ void HappensBefore::walk(const Plan& plan) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::plan

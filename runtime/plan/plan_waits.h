@@ -7,7 +7,7 @@
 
 #include "runtime/plan/plan.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// Walks two steps of a plan in issue order and keeps, per stream, how many entries of every stream are known to be
 /// complete. A task waits only for news: an edge whose source its stream knows to be complete, or that another wait
@@ -30,12 +30,12 @@ class HappensBefore {
 
   /// How many entries of `stream` are known to be complete when `task` starts, counted from the beginning of the step
   /// before: with n entries in the stream, n means all of the last step and none of this one.
-  std::span<const std::uint32_t> known(TaskId task) const {
+  std::span<const std::uint32_t> known(graph::TaskId task) const {
     return {clocks_.data() + (tasks_ + task.index()) * streams_, streams_};
   }
 
   /// The minimal waits of a task, by stream.
-  const std::vector<Wait>& waits(TaskId task) const { return waits_[task.index()]; }
+  const std::vector<Wait>& waits(graph::TaskId task) const { return waits_[task.index()]; }
 
  private:
   void walk(const Plan& plan);
@@ -45,4 +45,4 @@ class HappensBefore {
   std::vector<std::vector<Wait>> waits_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan

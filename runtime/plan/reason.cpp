@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iterator>
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 constexpr double kMiB = 1 << 20;
@@ -251,4 +251,4 @@ Reason parse_reason(std::string_view text) {
   return parse_unselected(text);
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft {
+namespace weft::plan {
 
 /// The data of a kind, if it has any, are named after "numbers:".
 enum class ReasonKind : std::uint8_t {
@@ -104,4 +104,4 @@ std::string to_string(const Reason& reason);
 /// The reason whose text this is; `other` if no kind's is. Times and bytes are as exact as the text.
 Reason parse_reason(std::string_view text);
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -9,17 +9,17 @@
 #include "graph/groups.h"
 #include "runtime/plan/memory_report.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
-RecordedTask describe(const Plan& plan, TaskId id, const std::optional<Grid>& grid) {
-  const Task& task = plan.graph->task(id);
+RecordedTask describe(const Plan& plan, graph::TaskId id, const std::optional<graph::Grid>& grid) {
+  const graph::Task& task = plan.graph->task(id);
   const Position& position = plan.position[id.index()];
   const Entry& entry = plan.streams[position.stream.index()].entries[position.entry];
-  const Work work = work_of(*plan.graph, task);
+  const graph::Work work = graph::work_of(*plan.graph, task);
   RecordedTask out{.name = task.name,
-                   .kind = std::string(kind_name(task.operation)),
-                   .style = kind_class(task.operation),
+                   .kind = std::string(graph::kind_name(task.operation)),
+                   .style = graph::kind_class(task.operation),
                    .stream = position.stream.value,
                    .phase = task.phase,
                    .layer = task.layer,
@@ -27,20 +27,20 @@ RecordedTask describe(const Plan& plan, TaskId id, const std::optional<Grid>& gr
                    .flops = work.flops,
                    .bytes = work.bytes,
                    .network_bytes = work.network_bytes};
-  if (const Channel* channel = channel_of(task.operation)) {
-    out.channel = to_string(*channel);
-    if (grid) out.group_size = static_cast<std::int64_t>(group_ranks(*grid, *channel, 0).size());
+  if (const graph::Channel* channel = graph::channel_of(task.operation)) {
+    out.channel = graph::to_string(*channel);
+    if (grid) out.group_size = static_cast<std::int64_t>(graph::group_ranks(*grid, *channel, 0).size());
   }
   if (entry.reason < plan.reasons.size()) out.reason = to_string(plan.reasons[entry.reason]);
   return out;
 }
 
 void mark_memory(const Plan& plan, std::vector<RecordedTask>& tasks) {
-  const Liveness live = liveness(*plan.graph, plan.sequence);
-  const std::span<const Tensor> tensors = plan.graph->tensors();
+  const graph::Liveness live = graph::liveness(*plan.graph, plan.sequence);
+  const std::span<const graph::Tensor> tensors = plan.graph->tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Lifetime& life = live.lifetimes[i];
-    if (life.first < 0 || is_state(tensors[i].role)) continue;
+    const graph::Lifetime& life = live.lifetimes[i];
+    if (life.first < 0 || graph::is_state(tensors[i].role)) continue;
     tasks[static_cast<std::size_t>(life.first)].allocates += tensors[i].bytes();
     tasks[static_cast<std::size_t>(life.last)].frees += tensors[i].bytes();
   }
@@ -55,7 +55,8 @@ std::vector<MemoryPoint> summed(const std::map<std::int64_t, std::int64_t>& chan
 
 }  // namespace
 
-Recording record(const Plan& plan, std::span<const RankTrace> traced, int world, const std::optional<Grid>& grid) {
+Recording record(const Plan& plan, std::span<const RankTrace> traced, int world,
+                 const std::optional<graph::Grid>& grid) {
   Recording out{.policy = plan.policy,
                 .world = world,
                 .grid = grid,
@@ -63,13 +64,13 @@ Recording record(const Plan& plan, std::span<const RankTrace> traced, int world,
                 .plan_fingerprint = plan.fingerprint};
   for (const StreamPlan& stream : plan.streams) out.streams.push_back({stream.stream.name, stream.stream.compute});
   std::vector<std::uint32_t> place(plan.sequence.size());  // by task id
-  for (const TaskId id : plan.sequence) {
+  for (const graph::TaskId id : plan.sequence) {
     place[id.index()] = static_cast<std::uint32_t>(out.tasks.size());
     out.tasks.push_back(describe(plan, id, grid));
   }
   mark_memory(plan, out.tasks);
-  const auto add_edges = [&](std::span<const Edge> edges) {
-    for (const Edge& edge : edges) {
+  const auto add_edges = [&](std::span<const graph::Edge> edges) {
+    for (const graph::Edge& edge : edges) {
       out.edges.push_back({place[edge.from.index()], place[edge.to.index()], edge.kind, edge.reason, edge.distance});
     }
   };
@@ -82,7 +83,7 @@ Recording record(const Plan& plan, std::span<const RankTrace> traced, int world,
       RecordedStep& copy =
           to.steps.emplace_back(RecordedStep{.step = step.step, .begin = step.begin, .end = step.end, .times = {}});
       copy.times.reserve(plan.sequence.size());
-      for (const TaskId id : plan.sequence) {
+      for (const graph::TaskId id : plan.sequence) {
         const Position& position = plan.position[id.index()];
         copy.times.push_back(step.times[position.stream.index()][position.entry]);
       }
@@ -123,7 +124,7 @@ std::vector<RecordedWait> waits_between_streams(const Recording& recording) {
   for (std::size_t i = 0; i < tasks; ++i) position[i] = ++last_of[recording.tasks[i].stream];
   for (const RecordedEdge& edge : recording.edges) {
     const bool across = recording.tasks[edge.from].stream != recording.tasks[edge.to].stream;
-    if (across && edge.kind == EdgeKind::completes_before) into[edge.to].push_back(&edge);
+    if (across && edge.kind == graph::EdgeKind::completes_before) into[edge.to].push_back(&edge);
   }
   std::vector<RecordedWait> waits;
   std::vector<std::uint32_t> clocks(tasks * streams, 0);  // by task: behind its end
@@ -163,4 +164,4 @@ OverlapSummary summarize(const Recording& recording, const RecordedStep& step) {
   return summarize(busy_times(recording, step), {step.begin, step.end});
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -14,7 +14,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
-namespace weft {
+namespace weft::plan {
 
 struct RecordedStream {
   std::string name = {};
@@ -26,9 +26,9 @@ struct RecordedStream {
 struct RecordedTask {
   std::string name = {};
   std::string kind = {};  // kind_name() of its operation: "gemm", "all_reduce"
-  KindClass style = KindClass::elementwise;
+  graph::KindClass style = graph::KindClass::elementwise;
   std::uint32_t stream = 0;  // index into Recording::streams
-  Phase phase = Phase::forward;
+  graph::Phase phase = graph::Phase::forward;
   std::int32_t layer = -1, micro_batch = -1;
   double flops = 0, bytes = 0, network_bytes = 0;
   /// Scratch bytes that are accessed for the first, the last time here, in the plan's order.
@@ -42,8 +42,8 @@ struct RecordedTask {
 /// `to` waits for `from`; indices into Recording::tasks. With distance 1 `from` is the step before's.
 struct RecordedEdge {
   std::uint32_t from = 0, to = 0;
-  EdgeKind kind = EdgeKind::completes_before;
-  EdgeReason reason = EdgeReason::read_after_write;
+  graph::EdgeKind kind = graph::EdgeKind::completes_before;
+  graph::EdgeReason reason = graph::EdgeReason::read_after_write;
   std::uint8_t distance = 0;
   friend bool operator==(const RecordedEdge&, const RecordedEdge&) = default;
 };
@@ -65,7 +65,7 @@ struct RecordedRank {
 struct Recording {
   std::string policy = {};
   int world = 1;                             // ranks that ran, traced or not
-  std::optional<Grid> grid = {};             // how they are arranged, where it is known
+  std::optional<graph::Grid> grid = {};      // how they are arranged, where it is known
   std::int64_t state_bytes = 0;              // of one rank, outside of scratch
   std::uint64_t plan_fingerprint = 0;        // 0: not known
   std::vector<RecordedStream> streams = {};  // in the plan's order
@@ -76,7 +76,8 @@ struct Recording {
 };
 
 /// `traced` are steps of this plan, else std::logic_error. With a grid collectives have group sizes.
-Recording record(const Plan& plan, std::span<const RankTrace> traced, int world, const std::optional<Grid>& grid = {});
+Recording record(const Plan& plan, std::span<const RankTrace> traced, int world,
+                 const std::optional<graph::Grid>& grid = {});
 
 /// Live scratch bytes of a rank from `time` (as in the step) until the next point.
 struct MemoryPoint {
@@ -109,4 +110,4 @@ BusyTimes busy_times(const Recording& recording, const RecordedStep& step);
 /// Interval sums of one step on one rank.
 OverlapSummary summarize(const Recording& recording, const RecordedStep& step);
 
-}  // namespace weft
+}  // namespace weft::plan

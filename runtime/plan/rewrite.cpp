@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/overloaded.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 constexpr std::string_view kBucket = "bucket", kSplit = "split-collective", kHalves = "ar-to-rs-ag",
@@ -164,4 +164,4 @@ std::vector<Rewrite> parse_rewrites(std::string_view text) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::plan

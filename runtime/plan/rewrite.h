@@ -13,7 +13,7 @@
 #include "base/packed_unit.h"
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// In-place all-reduces of scratch tensors that stand next to one another on a channel become one of at most `bytes`:
 /// their tensors become one tensor.
@@ -77,7 +77,7 @@ class WeightLayouts {
   /// Throws UserError where the device lacks what `rewrite` wants bf16 multiplied by.
   virtual void require(const PackWeights& rewrite) const = 0;
   /// Of B of a product with inputs and output of these dtypes. Null: it reads its weight as it is.
-  virtual std::optional<PackedWeight> packed(const Gemm& product, DType inputs, DType output,
+  virtual std::optional<PackedWeight> packed(const graph::Gemm& product, DType inputs, DType output,
                                              const PackWeights& rewrite) const = 0;
 };
 
@@ -99,7 +99,7 @@ std::vector<Rewrite> parse_rewrites(std::string_view text);
 /// which make products or part them. Tasks keep their names, new ones derive theirs from them. What a rewrite finds
 /// nothing to do for stays as it is; runtime/plan/rewrites/rewrites.h says what each takes. `layouts` are those of the
 /// device, which pack-weights needs: without them it throws std::logic_error.
-std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites,
-                                     const WeightLayouts* layouts = nullptr);
+std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> graph,
+                                            std::span<const Rewrite> rewrites, const WeightLayouts* layouts = nullptr);
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -5,32 +5,33 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::plan {
 
-std::vector<Stream> streams_of(const Graph& graph, int compute_streams) {
+std::vector<Stream> streams_of(const graph::Graph& graph, int compute_streams) {
   if (compute_streams < 1) {
     throw UserError(std::to_string(compute_streams) + " compute streams", "at least 1", "ask for 1 or 2");
   }
   std::vector<Stream> streams;
   for (int i = 0; i < compute_streams; ++i) {
-    streams.push_back({.name = "compute" + std::to_string(i), .compute = true, .channel = Channel::world});
+    streams.push_back({.name = "compute" + std::to_string(i), .compute = true, .channel = graph::Channel::world});
   }
-  constexpr std::array kChannels = {Channel::x,         Channel::y,    Channel::z_gather,
-                                    Channel::z_scatter, Channel::data, Channel::world};
+  constexpr std::array kChannels = {graph::Channel::x,         graph::Channel::y,    graph::Channel::z_gather,
+                                    graph::Channel::z_scatter, graph::Channel::data, graph::Channel::world};
   std::array<bool, kChannels.size()> used{};
-  for (const Task& task : graph.tasks()) {
-    if (const Channel* channel = channel_of(task.operation)) used[static_cast<std::size_t>(*channel)] = true;
+  for (const graph::Task& task : graph.tasks()) {
+    if (const graph::Channel* channel = graph::channel_of(task.operation))
+      used[static_cast<std::size_t>(*channel)] = true;
   }
-  for (const Channel channel : kChannels) {
+  for (const graph::Channel channel : kChannels) {
     if (!used[static_cast<std::size_t>(channel)]) continue;
-    streams.push_back({.name = std::string(to_string(channel)), .compute = false, .channel = channel});
+    streams.push_back({.name = std::string(graph::to_string(channel)), .compute = false, .channel = channel});
   }
   return streams;
 }
 
-StreamId stream_of_channel(std::span<const Stream> streams, Channel channel) {
+StreamId stream_of_channel(std::span<const Stream> streams, graph::Channel channel) {
   const auto found = std::ranges::find_if(streams, [&](const Stream& s) { return !s.compute && s.channel == channel; });
   return found == streams.end() ? StreamId() : StreamId(static_cast<std::size_t>(found - streams.begin()));
 }
 
-}  // namespace weft
+}  // namespace weft::plan

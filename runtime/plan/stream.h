@@ -9,22 +9,22 @@
 #include "base/id.h"
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::plan {
 
 using StreamId = Id<struct StreamTag>;
 
 struct Stream {
   std::string name;  // "compute0", "data", …
   bool compute = true;
-  Channel channel = Channel::world;  // of a communication stream
+  graph::Channel channel = graph::Channel::world;  // of a communication stream
   friend bool operator==(const Stream&, const Stream&) = default;
 };
 
 /// `compute_streams` compute streams, then one stream for each channel that the graph's collectives use, in the
 /// order of the enumeration. Throws UserError unless compute_streams ≥ 1.
-std::vector<Stream> streams_of(const Graph& graph, int compute_streams);
+std::vector<Stream> streams_of(const graph::Graph& graph, int compute_streams);
 
 /// The stream of a channel's collectives; invalid when there is none.
-StreamId stream_of_channel(std::span<const Stream> streams, Channel channel);
+StreamId stream_of_channel(std::span<const Stream> streams, graph::Channel channel);
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace weft {
+namespace weft::plan {
 void check_shape(const Plan& plan, const StepTrace& trace) {
   bool same = trace.times.size() == plan.streams.size();
   for (std::size_t i = 0; same && i < plan.streams.size(); ++i) {
@@ -52,4 +52,4 @@ OverlapSummary summarize(const Plan& plan, const StepTrace& trace) {
   return summarize(busy_times(plan, trace), {trace.begin, trace.end});
 }
 
-}  // namespace weft
+}  // namespace weft::plan

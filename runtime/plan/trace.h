@@ -8,7 +8,7 @@
 #include "base/intervals.h"
 #include "runtime/plan/plan.h"
 
-namespace weft {
+namespace weft::plan {
 
 /// Times are nanoseconds of std::chrono::steady_clock. For a collective, `begin` is when it was started with all of its
 /// inputs ready, `end` when its completion was seen.
@@ -58,4 +58,4 @@ struct RankTrace {
   std::vector<StepTrace> steps;
 };
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -20,7 +20,7 @@
 #include "runtime/policy/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 template <class P>
@@ -53,7 +53,7 @@ constexpr std::array kFactories = {
 
 }  // namespace
 
-std::vector<Rewrite> Policy::rewrites(const Graph&, const PolicyOptions&) const {
+std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
   return {};
 }
 
@@ -101,8 +101,8 @@ NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries) {
   return {std::move(name), std::move(policy)};
 }
 
-TaskCosts costs_of(const Graph& graph, const PolicyOptions& options) {
-  return options.cost_model != nullptr ? options.cost_model->costs(graph) : default_cost_model().costs(graph);
+cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options) {
+  return options.cost_model != nullptr ? options.cost_model->costs(graph) : cost::default_cost_model().costs(graph);
 }
 
-}  // namespace weft
+}  // namespace weft::policy

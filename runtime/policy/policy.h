@@ -14,19 +14,19 @@
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// What a policy may know beside the graph.
 struct PolicyOptions {
   int compute_streams = 1;
-  std::int64_t memory_limit = 0;                          // bytes of scratch that the plan may take; 0: no limit
-  std::uint64_t seed = 0;                                 // of policies that draw
-  std::shared_ptr<const CostModel> cost_model = nullptr;  // null: default_cost_model()
+  std::int64_t memory_limit = 0;                                // bytes of scratch that the plan may take; 0: no limit
+  std::uint64_t seed = 0;                                       // of policies that draw
+  std::shared_ptr<const cost::CostModel> cost_model = nullptr;  // null: default_cost_model()
   /// What contends, as in the simulator: computations with collectives beside them (null: never), and channels that
   /// have equal numbers, on one link (empty: each has a link of its own).
-  std::shared_ptr<const Machine> machine = nullptr;
+  std::shared_ptr<const cost::Machine> machine = nullptr;
   std::vector<int> link_of_channel = {};
-  const WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: nothing packs weights
+  const plan::WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: nothing packs weights
 };
 
 /// Two pure functions, from a graph to rewrites of it and from the rewritten graph to an order: equal inputs give equal
@@ -36,11 +36,11 @@ class Policy {
   virtual ~Policy() = default;
   virtual std::string name() const = 0;
   /// What to change in the graph before it is ordered (runtime/plan/rewrite.h); by default nothing.
-  virtual std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const;
+  virtual std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const;
   /// Whether its rewrites say themselves which weights are packed, so that nobody adds packing for it.
   virtual bool decides_packing() const { return false; }
   /// Of the rewritten graph. Throws UserError on options out of range.
-  virtual Order order(const Graph& graph, const PolicyOptions& options) const = 0;
+  virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };
 
 /// The names that `--policy` takes.
@@ -67,6 +67,6 @@ struct NamedPolicy {
 NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries = {});
 
 /// The costs of a graph as the options say.
-TaskCosts costs_of(const Graph& graph, const PolicyOptions& options);
+cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options);
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -13,7 +13,7 @@
 #include "graph/analysis.h"
 #include "runtime/policy/policy_abi.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 constexpr std::uint32_t kUnset = UINT32_MAX;
@@ -26,7 +26,7 @@ std::array<std::string, 1> place_of(const std::string& path) {
 
 // What the library adds while it runs; the functions are called through C, so nothing may be thrown out of them.
 struct Added {
-  std::vector<Reason> reasons = {{.kind = ReasonKind::not_given}};
+  std::vector<plan::Reason> reasons = {{.kind = plan::ReasonKind::not_given}};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
   bool too_many = false;
 
@@ -36,7 +36,7 @@ struct Added {
       added.too_many = added.too_many || text != nullptr;
       return 0;
     }
-    added.reasons.push_back(parse_reason(text));
+    added.reasons.push_back(plan::parse_reason(text));
     return static_cast<std::uint32_t>(added.reasons.size() - 1);
   }
   static void add_edge(void* context, std::uint32_t from, std::uint32_t to) noexcept {
@@ -56,20 +56,20 @@ struct Described {
   std::vector<weft_policy_edge> edges;
   std::vector<weft_policy_stream> streams;
 
-  Described(const Graph& graph, const std::vector<Stream>& graph_streams, const TaskCosts& costs) {
-    for (const Task& task : graph.tasks()) kinds.emplace_back(kind_name(task.operation));
+  Described(const graph::Graph& graph, const std::vector<plan::Stream>& graph_streams, const cost::TaskCosts& costs) {
+    for (const graph::Task& task : graph.tasks()) kinds.emplace_back(graph::kind_name(task.operation));
     for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-      const Task& task = graph.tasks()[i];
-      const Channel* channel = channel_of(task.operation);
-      const Work work = work_of(graph, task);
+      const graph::Task& task = graph.tasks()[i];
+      const graph::Channel* channel = graph::channel_of(task.operation);
+      const graph::Work work = graph::work_of(graph, task);
       tasks.push_back({task.name.c_str(), kinds[i].c_str(), static_cast<std::int32_t>(task.phase), task.layer,
                        task.micro_batch, channel == nullptr ? -1 : static_cast<std::int32_t>(*channel), costs.ns[i],
                        channel == nullptr ? work.bytes : work.network_bytes});
     }
-    for (const Edge& edge : graph.edges()) {
+    for (const graph::Edge& edge : graph.edges()) {
       if (edge.distance == 0) edges.push_back({edge.from.value, edge.to.value});
     }
-    for (const Stream& stream : graph_streams) {
+    for (const plan::Stream& stream : graph_streams) {
       streams.push_back({stream.name.c_str(), stream.compute ? -1 : static_cast<std::int32_t>(stream.channel)});
     }
   }
@@ -104,9 +104,9 @@ class LibraryPolicy final : public Policy {
 
   std::string name() const override { return parameters_.empty() ? path_ : path_ + ":" + parameters_; }
 
-  Order order(const Graph& graph, const PolicyOptions& options) const override {
-    Order order;
-    order.streams = streams_of(graph, options.compute_streams);
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
+    plan::Order order;
+    order.streams = plan::streams_of(graph, options.compute_streams);
     const Described described(graph, order.streams, costs_of(graph, options));
     const std::size_t count = described.tasks.size();
     std::vector<std::uint32_t> sequence(count, kUnset), streams(count, kUnset), reasons(count, 0);
@@ -166,48 +166,49 @@ class LibraryPolicy final : public Policy {
     }
   }
 
-  void place(const Graph& graph, const std::vector<std::uint32_t>& sequence, const std::vector<std::uint32_t>& streams,
-             const std::vector<std::uint32_t>& reasons, const Added& added, Order& order) const {
+  void place(const graph::Graph& graph, const std::vector<std::uint32_t>& sequence,
+             const std::vector<std::uint32_t>& streams, const std::vector<std::uint32_t>& reasons, const Added& added,
+             plan::Order& order) const {
     const std::size_t count = graph.tasks().size();
     std::vector<bool> seen(count, false);
-    std::vector<TaskId> ids;
+    std::vector<graph::TaskId> ids;
     for (std::size_t i = 0; i < count; ++i) {
       if (sequence[i] >= count) {
         refuse(sequence[i] == kUnset ? fmt::format("sequence[{}] of {} is not filled", i, count)
                                      : fmt::format("sequence[{}] = {} is no task of {}", i, sequence[i], count),
                "put every task in the sequence once");
       }
-      const TaskId id{std::size_t{sequence[i]}};
-      const Task& task = graph.task(id);
+      const graph::TaskId id{std::size_t{sequence[i]}};
+      const graph::Task& task = graph.task(id);
       if (seen[id.index()]) {
         refuse(fmt::format("task {} ('{}') is in the sequence twice, so another one is missing", id.value, task.name),
                "put every task in the sequence once");
       }
       seen[id.index()] = true;
-      const Channel* channel = channel_of(task.operation);
+      const graph::Channel* channel = graph::channel_of(task.operation);
       const bool known = streams[i] < order.streams.size();
-      const Stream* stream = known ? &order.streams[streams[i]] : nullptr;
+      const plan::Stream* stream = known ? &order.streams[streams[i]] : nullptr;
       if (!known || (channel == nullptr ? !stream->compute : stream->compute || stream->channel != *channel)) {
         refuse(fmt::format("streams[{}] = {} can't run task '{}'", i,
                            known ? fmt::format("{} ({})", streams[i], stream->name) : fmt::format("{}", streams[i]),
                            task.name),
                channel == nullptr ? "give a computation a stream of channel -1"
                                   : fmt::format("give it the stream of channel {} ({})", static_cast<int>(*channel),
-                                                to_string(*channel)));
+                                                graph::to_string(*channel)));
       }
       if (reasons[i] >= added.reasons.size()) {
         refuse(fmt::format("reasons[{}] = {} is nothing that add_reason() answered", i, reasons[i]),
                "store what add_reason() answers, or leave 0");
       }
       ids.push_back(id);
-      order.sequence.push_back({id, StreamId(std::size_t{streams[i]}), reasons[i]});
+      order.sequence.push_back({id, plan::StreamId(std::size_t{streams[i]}), reasons[i]});
     }
-    if (const std::string why = why_not_topological(graph, ids); !why.empty()) {
+    if (const std::string why = graph::why_not_topological(graph, ids); !why.empty()) {
       refuse("its sequence goes against an edge: " + why, "put a task behind all tasks that have an edge to it");
     }
   }
 
-  void add_edges(const Graph& graph, const Added& added, Order& order) const {
+  void add_edges(const graph::Graph& graph, const Added& added, plan::Order& order) const {
     std::vector<std::size_t> position(graph.tasks().size());
     for (std::size_t i = 0; i < order.sequence.size(); ++i) position[order.sequence[i].task.index()] = i;
     for (const auto& [from, to] : added.edges) {
@@ -216,8 +217,8 @@ class LibraryPolicy final : public Policy {
                            to),
                "add edges that go forward in the sequence");
       }
-      order.added_edges.push_back({TaskId(std::size_t{from}), TaskId(std::size_t{to}), EdgeKind::completes_before,
-                                   EdgeReason::policy, 0, TensorId()});
+      order.added_edges.push_back({graph::TaskId(std::size_t{from}), graph::TaskId(std::size_t{to}),
+                                   graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
     }
   }
 
@@ -232,4 +233,4 @@ std::unique_ptr<Policy> load_policy_library(const std::string& path, std::string
   return std::make_unique<LibraryPolicy>(path, std::move(parameters));
 }
 
-}  // namespace weft
+}  // namespace weft::policy

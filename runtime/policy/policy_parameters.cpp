@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 template <class T>
@@ -98,4 +98,4 @@ void PolicyParameters::finish() const {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weft::policy {
 
 /// "fsdp:forward-depth=2,backward=post" is the policy fsdp with two parameters. A policy takes what it knows and then
 /// refuses the rest:
@@ -40,4 +40,4 @@ class PolicyParameters {
   std::vector<std::string> known_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

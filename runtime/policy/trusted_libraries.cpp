@@ -1,6 +1,6 @@
 #include "runtime/policy/trusted_libraries.h"
 
-namespace weft {
+namespace weft::policy {
 
 std::string_view library_of(std::string_view policy) {
   const std::string_view path = policy.substr(0, policy.find(':'));
@@ -11,4 +11,4 @@ void TrustedLibraries::trust(std::string_view policy) {
   if (const std::string_view library = library_of(policy); !library.empty()) paths_.emplace(library);
 }
 
-}  // namespace weft
+}  // namespace weft::policy

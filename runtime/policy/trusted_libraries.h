@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft {
+namespace weft::policy {
 
 /// The library that a policy's text names: "./mine.so" of "./mine.so:lookahead=3"; "" if it names none.
 std::string_view library_of(std::string_view policy);
@@ -23,4 +23,4 @@ class TrustedLibraries {
   std::set<std::string, std::less<>> paths_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -12,20 +12,20 @@
 
 #include "graph/analysis.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
-double sum_of(std::span<const TaskId> tasks, std::span<const double> values) {
+double sum_of(std::span<const graph::TaskId> tasks, std::span<const double> values) {
   return std::accumulate(tasks.begin(), tasks.end(), 0.0,
-                         [&](double sum, TaskId task) { return sum + values[task.index()]; });
+                         [&](double sum, graph::TaskId task) { return sum + values[task.index()]; });
 }
 
-double contention_bound(const Graph& graph, const TaskCosts& costs, const Machine& machine, double computing,
-                        const std::map<int, std::vector<TaskId>>& links) {
+double contention_bound(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
+                        double computing, const std::map<int, std::vector<graph::TaskId>>& links) {
   std::set<std::string_view> computations;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const Operation& operation = graph.tasks()[i].operation;
-    if (!is_collective(operation) && costs.ns[i] > 0) computations.insert(kind_name(operation));
+    const graph::Operation& operation = graph.tasks()[i].operation;
+    if (!graph::is_collective(operation) && costs.ns[i] > 0) computations.insert(graph::kind_name(operation));
   }
   std::map<std::string_view, double> least;  // slowdown by kind of collective
   const auto slowdown = [&](std::string_view collective) {
@@ -38,8 +38,8 @@ double contention_bound(const Graph& graph, const TaskCosts& costs, const Machin
   double most = 0;
   for (const auto& [link, tasks] : links) {
     double lost = 0;
-    for (const TaskId task : tasks) {
-      const double factor = slowdown(kind_name(graph.task(task).operation));
+    for (const graph::TaskId task : tasks) {
+      const double factor = slowdown(graph::kind_name(graph.task(task).operation));
       if (std::isfinite(factor)) lost += costs.ns[task.index()] * (1 - 1 / factor);
     }
     most = std::max(most, lost);
@@ -53,16 +53,16 @@ double Bounds::best() const {
   return std::max({critical_path, work, one_machine, energy, contention});
 }
 
-Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& machine, int compute_streams,
-                    const std::vector<int>& link_of_channel) {
+Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
+                    int compute_streams, const std::vector<int>& link_of_channel) {
   if (costs.ns.size() != graph.tasks().size() || costs.cpu_ns.size() != graph.tasks().size() || compute_streams < 1) {
     throw std::logic_error("bounds need a cost for each task and a compute stream");
   }
-  std::vector<TaskId> computations;
-  std::map<int, std::vector<TaskId>> links;
+  std::vector<graph::TaskId> computations;
+  std::map<int, std::vector<graph::TaskId>> links;
   double transport = 0;  // core-nanoseconds
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    if (const Channel* channel = channel_of(graph.tasks()[i].operation)) {
+    if (const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation)) {
       const auto number = static_cast<std::size_t>(*channel);
       links[link_of_channel.empty() ? static_cast<int>(number) : link_of_channel.at(number)].emplace_back(i);
       transport += costs.cpu_ns[i];
@@ -70,12 +70,12 @@ Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& m
       computations.emplace_back(i);
     }
   }
-  const CriticalPath path = critical_path(graph, costs.ns);
+  const graph::CriticalPath path = graph::critical_path(graph, costs.ns);
   Bounds bounds;
   bounds.critical_path = bounds.one_machine = path.length;
-  const auto resource = [&](std::span<const TaskId> tasks, std::span<const double> time) {
+  const auto resource = [&](std::span<const graph::TaskId> tasks, std::span<const double> time) {
     bounds.work = std::max(bounds.work, sum_of(tasks, time));
-    bounds.one_machine = std::max(bounds.one_machine, one_machine_bound(tasks, time, path));
+    bounds.one_machine = std::max(bounds.one_machine, graph::one_machine_bound(tasks, time, path));
   };
   for (const auto& [link, tasks] : links) resource(tasks, costs.ns);
   std::vector<double> shared = costs.ns;
@@ -87,4 +87,4 @@ Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& m
   return bounds;
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

@@ -7,7 +7,7 @@
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 
-namespace weft {
+namespace weft::simulate {
 
 /// All in nanoseconds. They use the graph's own edges alone, anti-dependencies on one tensor included (an update in
 /// place is part of the mathematics), and none of a policy or a memory plan; so they hold for every order of the graph.
@@ -30,7 +30,7 @@ struct Bounds {
 /// the simulator, channels with equal numbers being one resource; empty: each channel has a link of its own. k streams
 /// count as one that is k times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k + min
 /// tail(S). Throws std::logic_error if the costs are of another graph.
-Bounds lower_bounds(const Graph& graph, const TaskCosts& costs, const Machine& machine, int compute_streams,
-                    const std::vector<int>& link_of_channel);
+Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
+                    int compute_streams, const std::vector<int>& link_of_channel);
 
-}  // namespace weft
+}  // namespace weft::simulate

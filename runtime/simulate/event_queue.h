@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace weft {
+namespace weft::simulate {
 
 /// Slots with equal times come in the order of their numbers.
 class EventQueue {
@@ -75,4 +75,4 @@ class EventQueue {
   std::vector<std::uint32_t> place_, heap_;
 };
 
-}  // namespace weft
+}  // namespace weft::simulate

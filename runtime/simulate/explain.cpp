@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "runtime/simulate/remedies.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 /// The worst of each group, so that each has its remedies, then all others.
@@ -29,7 +29,7 @@ Explanation explain(const PlanningProblem& problem, const PlanReport& report, co
   const double least_ns = options.only.empty() ? options.least_ns : 0;
   Explanation explanation;
   std::vector<std::string> names;
-  for (const TaskId task : report.plan->collectives) {
+  for (const graph::TaskId task : report.plan->collectives) {
     names.push_back(step.name(task));
     if (!options.only.empty() && step.name(task) != options.only) continue;
     if (auto found = exposed_collective(step, task, least_ns)) explanation.collectives.push_back(*std::move(found));
@@ -52,4 +52,4 @@ Explanation explain(const PlanningProblem& problem, const PlanReport& report, co
   return explanation;
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

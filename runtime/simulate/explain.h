@@ -8,7 +8,7 @@
 #include "runtime/simulate/exposure_groups.h"
 #include "runtime/simulate/path_pieces.h"
 
-namespace weft {
+namespace weft::simulate {
 
 struct Explanation {
   std::vector<ExposedCollective> collectives;  // by falling exposed time
@@ -27,4 +27,4 @@ struct ExplainOptions {
 /// `report` is planned, on this problem. Throws UserError if `only` names no collective of the plan.
 Explanation explain(const PlanningProblem& problem, const PlanReport& report, const ExplainOptions& options);
 
-}  // namespace weft
+}  // namespace weft::simulate

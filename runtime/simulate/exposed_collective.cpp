@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 /// The largest computation that could have run at `time` but stood behind others; invalid if there was none.
-TaskId held_up(const SimulatedStep& step, double time, const std::vector<bool>& needs_collective) {
-  TaskId largest;
+graph::TaskId held_up(const SimulatedStep& step, double time, const std::vector<bool>& needs_collective) {
+  graph::TaskId largest;
   double most = 0;
-  for (const StreamPlan& stream : step.plan.streams) {
+  for (const plan::StreamPlan& stream : step.plan.streams) {
     if (!stream.stream.compute) continue;
-    for (const Entry& entry : stream.entries) {
+    for (const plan::Entry& entry : stream.entries) {
       if (step.begin(entry.task) <= time || needs_collective[entry.task.index()]) continue;
       const double ns = step.costs.ns[entry.task.index()];
       if (step.ready(entry.task) > time || ns <= most) continue;
@@ -23,35 +23,35 @@ TaskId held_up(const SimulatedStep& step, double time, const std::vector<bool>& 
 }
 
 void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
-  const TaskId task = exposed.task;
-  const TaskId before = step.before_on_stream(task);
-  const Edge added = step.last_added(task);
+  const graph::TaskId task = exposed.task;
+  const graph::TaskId before = step.before_on_stream(task);
+  const graph::Edge added = step.last_added(task);
   if (exposed.begin_ns > exposed.ready_ns + kTick) {
     const double queue = before.valid() ? step.end(before) : 0, edge = added.from.valid() ? step.end(added.from) : 0;
     const double late = (exposed.begin_ns - exposed.ready_ns) * 1e-6;
     if (added.from.valid() && edge >= queue) {
-      if (const Reason& reason = step.reason(task); is_for_memory(reason)) {
+      if (const plan::Reason& reason = step.reason(task); plan::is_for_memory(reason)) {
         exposed.cause = ExposureCause::memory_limit;
-        exposed.because = fmt::format("issued {:.3f} ms late: {}", late, to_string(reason));
+        exposed.because = fmt::format("issued {:.3f} ms late: {}", late, plan::to_string(reason));
         return;
       }
       exposed.cause = ExposureCause::chosen;
       exposed.because =
-          added.reason == EdgeReason::memory
+          added.reason == graph::EdgeReason::memory
               ? fmt::format("issued {:.3f} ms late: it uses memory that {} had to leave first", late,
                             step.name(added.from))
               : fmt::format("issued {:.3f} ms late: the policy lets it wait for {}", late, step.name(added.from));
       return;
     }
     if (before.valid()) {
-      const Position at = step.plan.position[task.index()];
+      const plan::Position at = step.plan.position[task.index()];
       exposed.cause = ExposureCause::queued;
       exposed.because = fmt::format("queued for {:.3f} ms behind {} on stream {}", late, step.name(before),
                                     step.plan.streams[at.stream.index()].stream.name);
       return;
     }
   }
-  if (const TaskId waiting = held_up(step, first_exposed, descendants(step.graph, task)); waiting.valid()) {
+  if (const graph::TaskId waiting = held_up(step, first_exposed, descendants(step.graph, task)); waiting.valid()) {
     exposed.cause = ExposureCause::computation_order;
     exposed.because = fmt::format(
         "computations that don't need it were ready, {} for one, but stood behind one that does", step.name(waiting));
@@ -63,7 +63,7 @@ void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollecti
                                   exposed.duration_ns * 1e-6, exposed.alone_ns * 1e-6);
     return;
   }
-  const TaskId input = step.last_input(task);
+  const graph::TaskId input = step.last_input(task);
   exposed.cause = ExposureCause::data_dependency;
   exposed.because = fmt::format("started when {} was done, and nothing else could be computed until it ended",
                                 input.valid() ? step.name(input) : std::string("the step began"));
@@ -89,7 +89,7 @@ std::string_view to_string(ExposureCause cause) {
   return "?";
 }
 
-std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, TaskId task, double least_ns) {
+std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, graph::TaskId task, double least_ns) {
   const std::int64_t step_begin = step.trace.begin;
   const auto begin = step_begin + static_cast<std::int64_t>(step.begin(task));
   const auto end = step_begin + static_cast<std::int64_t>(step.end(task));
@@ -106,4 +106,4 @@ std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, T
   return found;
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

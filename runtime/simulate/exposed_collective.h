@@ -9,7 +9,7 @@
 
 #include "runtime/simulate/simulated_step.h"
 
-namespace weft {
+namespace weft::simulate {
 
 /// What kept an exposed collective from running behind computations.
 enum class ExposureCause : std::uint8_t {
@@ -30,7 +30,7 @@ struct Remedy {
 };
 
 struct ExposedCollective {
-  TaskId task;
+  graph::TaskId task;
   double exposed_ns = 0, duration_ns = 0, alone_ns = 0;
   double ready_ns = 0, begin_ns = 0;  // since the step's begin: when its inputs were there, when it started
   ExposureCause cause = ExposureCause::data_dependency;
@@ -39,6 +39,6 @@ struct ExposedCollective {
 };
 
 /// With its cause, without remedies; nothing if it is exposed for less than `least_ns`.
-std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, TaskId task, double least_ns);
+std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, graph::TaskId task, double least_ns);
 
-}  // namespace weft
+}  // namespace weft::simulate

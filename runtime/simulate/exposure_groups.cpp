@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 /// "mb0.L3.mlp.up" becomes "mb*.L*.mlp.up".
@@ -52,4 +52,4 @@ std::vector<ExposureGroup> exposure_groups(const SimulatedStep& step,
   return groups;
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

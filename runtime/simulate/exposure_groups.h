@@ -7,7 +7,7 @@
 
 #include "runtime/simulate/exposed_collective.h"
 
-namespace weft {
+namespace weft::simulate {
 
 /// Exposed collectives of one cause that differ in the numbers of layer and micro-batch alone.
 struct ExposureGroup {
@@ -20,4 +20,4 @@ struct ExposureGroup {
 std::vector<ExposureGroup> exposure_groups(const SimulatedStep& step,
                                            const std::vector<ExposedCollective>& collectives);
 
-}  // namespace weft
+}  // namespace weft::simulate

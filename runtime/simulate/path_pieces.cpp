@@ -2,19 +2,19 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
-std::vector<TaskId> critical_tasks(const SimulatedStep& step) {
-  std::vector<TaskId> chain;
-  TaskId last;
+std::vector<graph::TaskId> critical_tasks(const SimulatedStep& step) {
+  std::vector<graph::TaskId> chain;
+  graph::TaskId last;
   for (std::size_t i = 0; i < step.graph.tasks().size(); ++i) {
-    if (!last.valid() || step.end(TaskId(i)) > step.end(last)) last = TaskId(i);
+    if (!last.valid() || step.end(graph::TaskId(i)) > step.end(last)) last = graph::TaskId(i);
   }
   while (last.valid()) {
     chain.push_back(last);
-    TaskId latest;
-    for (const TaskId other : {step.last_input(last), step.before_on_stream(last), step.last_added(last).from}) {
+    graph::TaskId latest;
+    for (const graph::TaskId other : {step.last_input(last), step.before_on_stream(last), step.last_added(last).from}) {
       if (other.valid() && (!latest.valid() || step.end(other) > step.end(latest))) latest = other;
     }
     last = latest;
@@ -28,11 +28,11 @@ std::vector<TaskId> critical_tasks(const SimulatedStep& step) {
 std::vector<PathPiece> path_pieces(const SimulatedStep& step) {
   std::vector<PathPiece> path;
   double until = 0;
-  for (const TaskId task : critical_tasks(step)) {
+  for (const graph::TaskId task : critical_tasks(step)) {
     const std::string kind = kind_of(step.graph.task(task));
     const double ns = std::max(0.0, step.end(task) - std::max(until, 0.0));
     until = std::max(until, step.end(task));
-    const Phase phase = step.graph.task(task).phase;
+    const graph::Phase phase = step.graph.task(task).phase;
     if (path.empty() || path.back().kind != kind || path.back().phase != phase) {
       path.push_back({kind, phase, step.name(task), "", 0, 0});
     }
@@ -43,4 +43,4 @@ std::vector<PathPiece> path_pieces(const SimulatedStep& step) {
   return path;
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

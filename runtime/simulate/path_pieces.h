@@ -7,12 +7,12 @@
 
 #include "runtime/simulate/simulated_step.h"
 
-namespace weft {
+namespace weft::simulate {
 
 /// A piece of the chain of tasks that the step's length comes from: of one kind, one after the other.
 struct PathPiece {
   std::string kind;  // "gemm", "all_reduce on y"
-  Phase phase = Phase::forward;
+  graph::Phase phase = graph::Phase::forward;
   std::string first, last;
   std::int64_t tasks = 0;
   double ns = 0;
@@ -21,4 +21,4 @@ struct PathPiece {
 /// In time, from the last task back to the first: each one's latest reason to wait.
 std::vector<PathPiece> path_pieces(const SimulatedStep& step);
 
-}  // namespace weft
+}  // namespace weft::simulate

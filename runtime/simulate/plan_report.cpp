@@ -10,17 +10,17 @@
 #include "runtime/plan/memory_report.h"
 #include "runtime/policy/compile_plan.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
-  report.plan =
-      std::make_shared<const Plan>(compile_plan(problem.graph, *report.policy, problem.options, problem.rewrites));
+  report.plan = std::make_shared<const plan::Plan>(
+      policy::compile_plan(problem.graph, *report.policy, problem.options, problem.rewrites));
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  const std::vector<Violation> violations = check_plan(*report.plan, 1);
+  const std::vector<plan::Violation> violations = plan::check_plan(*report.plan, 1);
   if (!violations.empty()) throw std::runtime_error("not safe: " + violations.front().message);
-  report.memory_bytes = memory_report(*report.plan).total();
+  report.memory_bytes = plan::memory_report(*report.plan).total();
 }
 
 }  // namespace
@@ -33,23 +33,23 @@ SimulationOptions simulation_options(const PlanningProblem& problem) {
 }
 
 void simulate_again(PlanReport& report, const PlanningProblem& problem) {
-  const Graph& graph = *report.plan->graph;
-  report.costs = costs_of(graph, problem.options);
+  const graph::Graph& graph = *report.plan->graph;
+  report.costs = policy::costs_of(graph, problem.options);
   const SimulationOptions options = simulation_options(problem);
   report.simulation = simulate(*report.plan, report.costs, problem.machine, options);
   report.bounds =
       lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
-  report.overlap = summarize(*report.plan, report.step());
+  report.overlap = plan::summarize(*report.plan, report.step());
   report.channels = channel_times(*report.plan, report.step());
   report.compute_alone_ns = report.communication_alone_ns = 0;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const bool communicates = is_collective(graph.tasks()[i].operation);
+    const bool communicates = graph::is_collective(graph.tasks()[i].operation);
     (communicates ? report.communication_alone_ns : report.compute_alone_ns) += report.costs.ns[i];
   }
 }
 
-std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step) {
-  const BusyTimes busy = busy_times(plan, step);
+std::vector<ChannelTimes> channel_times(const plan::Plan& plan, const plan::StepTrace& step) {
+  const plan::BusyTimes busy = plan::busy_times(plan, step);
   std::vector<ChannelTimes> channels;
   for (std::size_t i = 0; i < plan.streams.size(); ++i) {
     if (plan.streams[i].stream.compute) continue;
@@ -59,7 +59,7 @@ std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step)
   return channels;
 }
 
-PlanReport report_plan(const PlanningProblem& problem, const NamedPolicy& policy) {
+PlanReport report_plan(const PlanningProblem& problem, const policy::NamedPolicy& policy) {
   PlanReport report;
   report.policy = policy;
   try {
@@ -83,4 +83,4 @@ double hidden_share(double step_ns, double serial_ns, double bound_ns) {
   return serial_ns > bound_ns ? (serial_ns - step_ns) / (serial_ns - bound_ns) : 0;
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

@@ -16,16 +16,16 @@
 #include "runtime/simulate/bounds.h"
 #include "runtime/simulate/simulator.h"
 
-namespace weft {
+namespace weft::simulate {
 
 /// A graph and what policies may know to order it by.
 struct PlanningProblem {
-  std::shared_ptr<const Graph> graph;
-  Machine machine;
-  Grid grid;
-  PolicyOptions options;           // with a cost model
-  std::vector<Rewrite> rewrites;   // that the user chose
-  SimulationOptions simulation{};  // grid and links are filled in
+  std::shared_ptr<const graph::Graph> graph;
+  cost::Machine machine;
+  graph::Grid grid;
+  policy::PolicyOptions options;        // with a cost model
+  std::vector<plan::Rewrite> rewrites;  // that the user chose
+  SimulationOptions simulation{};       // grid and links are filled in
 };
 
 /// The problem's, with its grid and links.
@@ -37,17 +37,17 @@ struct ChannelTimes {
   double busy_ns = 0, exposed_ns = 0;
 };
 
-std::vector<ChannelTimes> channel_times(const Plan& plan, const StepTrace& step);
+std::vector<ChannelTimes> channel_times(const plan::Plan& plan, const plan::StepTrace& step);
 
 /// Times in nanoseconds, of rank 0's last simulated step where a rank is meant.
 struct PlanReport {
-  NamedPolicy policy;
+  policy::NamedPolicy policy;
   std::string refusal;  // why there is no plan; "" if there is one
-  std::shared_ptr<const Plan> plan;
-  TaskCosts costs;  // of the plan's graph, which may be rewritten
+  std::shared_ptr<const plan::Plan> plan;
+  cost::TaskCosts costs;  // of the plan's graph, which may be rewritten
   Simulation simulation;
   Bounds bounds;  // of the plan's graph
-  OverlapSummary overlap;
+  plan::OverlapSummary overlap;
   std::vector<ChannelTimes> channels;
   double compute_alone_ns = 0, communication_alone_ns = 0;  // Σ of costs
   std::int64_t memory_bytes = 0;                            // state and scratch
@@ -56,11 +56,11 @@ struct PlanReport {
   bool planned() const { return refusal.empty(); }
   double step_ns() const { return simulation.step_ns; }
   double gap() const { return bounds.best() > 0 ? step_ns() / bounds.best() - 1 : 0; }
-  const StepTrace& step() const { return simulation.ranks.front().steps.back(); }
+  const plan::StepTrace& step() const { return simulation.ranks.front().steps.back(); }
 };
 
 /// Plans, checks and simulates. What the policy or the checker refuses becomes `refusal`.
-PlanReport report_plan(const PlanningProblem& problem, const NamedPolicy& policy);
+PlanReport report_plan(const PlanningProblem& problem, const policy::NamedPolicy& policy);
 
 /// Simulates the plan that a report has, and bounds its graph, with the costs that the problem has now.
 void simulate_again(PlanReport& report, const PlanningProblem& problem);
@@ -72,4 +72,4 @@ double least_bound(std::span<const PlanReport> reports);
 /// bound); 0 where nothing could be.
 double hidden_share(double step_ns, double serial_ns, double bound_ns);
 
-}  // namespace weft
+}  // namespace weft::simulate

@@ -6,7 +6,7 @@
 
 #include "runtime/simulate/exposed_collective.h"
 
-namespace weft {
+namespace weft::simulate {
 
 /// Of one problem and its report, which must outlive it.
 class Remedies {
@@ -19,7 +19,7 @@ class Remedies {
   std::vector<Remedy> rewrites() const;
 
  private:
-  using Tried = std::vector<std::vector<Placement>>;
+  using Tried = std::vector<std::vector<plan::Placement>>;
 
   void issue_at_once(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
   void pass_queue(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
@@ -27,11 +27,11 @@ class Remedies {
   void compute_first(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
   void lift_the_limit(ExposedCollective& exposed) const;
   void cost_nothing(ExposedCollective& exposed) const;
-  void try_order(const Order& order, std::string what, ExposedCollective& exposed, Tried& tried) const;
+  void try_order(const plan::Order& order, std::string what, ExposedCollective& exposed, Tried& tried) const;
 
   const PlanningProblem& problem_;
   const PlanReport& report_;
   SimulationOptions options_;
 };
 
-}  // namespace weft
+}  // namespace weft::simulate

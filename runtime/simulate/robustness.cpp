@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/median.h"
 
-namespace weft {
+namespace weft::simulate {
 
 Robustness robustness_of(const PlanReport& report, const PlanningProblem& problem, const Disturbance& disturbance) {
   if (disturbance.draws < 1) {
@@ -34,4 +34,4 @@ Robustness robustness_of(const PlanReport& report, const PlanningProblem& proble
   return result;
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

@@ -3,7 +3,7 @@
 
 #include "runtime/simulate/plan_report.h"
 
-namespace weft {
+namespace weft::simulate {
 
 struct Disturbance {
   double noise = 0.2;      // relative standard deviation of every task's time
@@ -22,4 +22,4 @@ struct Robustness {
 /// disturbance out of range.
 Robustness robustness_of(const PlanReport& report, const PlanningProblem& problem, const Disturbance& disturbance);
 
-}  // namespace weft
+}  // namespace weft::simulate

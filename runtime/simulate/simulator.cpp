@@ -16,13 +16,13 @@
 #include "runtime/cost/cost_model.h"
 #include "runtime/simulate/event_queue.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
-constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-void check_options(const Plan& plan, const TaskCosts& costs, const SimulationOptions& options) {
+void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const SimulationOptions& options) {
   const auto require = [](bool holds, std::string_view what, double found, std::string_view expected) {
     if (!holds) throw UserError(fmt::format("{} = {} in a simulation", what, found), expected, "give it in that range");
   };
@@ -72,7 +72,8 @@ struct SlotState {
 
 class Simulator {
  public:
-  Simulator(const Plan& plan, const TaskCosts& costs, const Machine& machine, const SimulationOptions& options)
+  Simulator(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
+            const SimulationOptions& options)
       : plan_(plan),
         machine_(machine),
         options_(options),
@@ -112,13 +113,13 @@ class Simulator {
  private:
   // ---- the plan as flat arrays
 
-  void flatten(const TaskCosts& costs) {
+  void flatten(const cost::TaskCosts& costs) {
     const std::vector<int> links =
         options_.link_of_channel.empty() ? links_of_channels(machine_, options_.grid) : options_.link_of_channel;
     std::map<int, std::size_t> dense;
     flat_.resize(streams_);
     for (std::size_t s = 0; s < streams_; ++s) {
-      const StreamPlan& stream = plan_.streams[s];
+      const plan::StreamPlan& stream = plan_.streams[s];
       FlatStream& flat = flat_[s];
       flat.compute = stream.stream.compute;
       if (flat.compute) {
@@ -128,10 +129,10 @@ class Simulator {
         flat.link = dense.emplace(links.at(flat.channel), dense.size()).first->second;
         make_groups(flat, stream.stream.channel);
       }
-      for (const Entry& entry : stream.entries) {
+      for (const plan::Entry& entry : stream.entries) {
         const std::size_t task = entry.task.index();
         const auto first = static_cast<std::uint32_t>(waits_.size());
-        for (const Wait& wait : entry.waits) {
+        for (const plan::Wait& wait : entry.waits) {
           if (wait.distance == 0) waits_.push_back({static_cast<std::uint32_t>(wait.stream.index()), wait.entry});
         }
         const double ns = costs.ns[task];
@@ -147,11 +148,12 @@ class Simulator {
     on_link_.resize(links_);
   }
 
-  void make_groups(FlatStream& flat, Channel channel) const {
+  void make_groups(FlatStream& flat, graph::Channel channel) const {
     flat.group_of.resize(ranks_);
     std::map<std::int64_t, std::uint32_t> by_color;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const std::int64_t color = alike_ ? 0 : group_color(options_.grid, channel, static_cast<std::int64_t>(rank));
+      const std::int64_t color =
+          alike_ ? 0 : graph::group_color(options_.grid, channel, static_cast<std::int64_t>(rank));
       const auto [found, is_new] = by_color.emplace(color, static_cast<std::uint32_t>(flat.groups.size()));
       if (is_new) flat.groups.emplace_back();
       flat.group_of[rank] = found->second;
@@ -160,10 +162,11 @@ class Simulator {
   }
 
   void make_slowdowns() {
-    kinds_ = std::variant_size_v<Operation>;
+    kinds_ = std::variant_size_v<graph::Operation>;
     slowdown_.assign(kinds_ * kinds_, 1.0);
     std::vector<std::string_view> names(kinds_);
-    for (const Task& task : plan_.graph->tasks()) names[task.operation.index()] = kind_name(task.operation);
+    for (const graph::Task& task : plan_.graph->tasks())
+      names[task.operation.index()] = graph::kind_name(task.operation);
     for (std::size_t a = 0; a < kinds_; ++a) {
       for (std::size_t b = 0; b < kinds_; ++b) {
         if (!names[a].empty() && !names[b].empty()) slowdown_[a * kinds_ + b] = machine_.slowdown(names[a], names[b]);
@@ -182,7 +185,7 @@ class Simulator {
       left_ += flat_[slot % streams_].entries.size();
     }
     for (SimulatedRank& rank : *ranks_result_) {
-      StepTrace& trace = rank.steps.emplace_back();
+      plan::StepTrace& trace = rank.steps.emplace_back();
       trace.step = step_;
       trace.times.resize(streams_);
       for (std::size_t s = 0; s < streams_; ++s) trace.times[s].resize(flat_[s].entries.size());
@@ -417,8 +420,8 @@ class Simulator {
     std::uint32_t stream = 0, entry = 0;
   };
 
-  const Plan& plan_;
-  const Machine& machine_;
+  const plan::Plan& plan_;
+  const cost::Machine& machine_;
   const SimulationOptions& options_;
   bool alike_;
   std::size_t ranks_, streams_;
@@ -439,18 +442,18 @@ class Simulator {
 
 }  // namespace
 
-std::vector<int> links_of_channels(const Machine& machine, const Grid& grid) {
+std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Grid& grid) {
   std::vector<int> links(kChannels, 0);
   for (std::size_t i = 0; i < kChannels; ++i) {
-    links[i] = group_span(machine, grid, static_cast<Channel>(i)).within_node() ? 0 : 1;
+    links[i] = cost::group_span(machine, grid, static_cast<graph::Channel>(i)).within_node() ? 0 : 1;
   }
   return links;
 }
 
-Simulation simulate(const Plan& plan, const TaskCosts& costs, const Machine& machine,
+Simulation simulate(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
                     const SimulationOptions& options) {
   check_options(plan, costs, options);
   return Simulator(plan, costs, machine, options).run();
 }
 
-}  // namespace weft
+}  // namespace weft::simulate

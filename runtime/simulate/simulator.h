@@ -10,10 +10,10 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
-namespace weft {
+namespace weft::simulate {
 
 struct SimulationOptions {
-  Grid grid;
+  graph::Grid grid;
   /// Which physical link a channel's messages take: channels with equal numbers share its bandwidth. Empty: by machine
   /// and grid (links_of_channels).
   std::vector<int> link_of_channel;
@@ -27,8 +27,8 @@ struct SimulationOptions {
 /// What happened to one rank.
 struct SimulatedRank {
   int rank = 0;
-  std::vector<StepTrace> steps;  // nanoseconds, rounded; a collective begins when this rank has come to it
-  double contention_ns = 0;      // of the last step: what computations took longer than alone
+  std::vector<plan::StepTrace> steps;  // nanoseconds, rounded; a collective begins when this rank has come to it
+  double contention_ns = 0;            // of the last step: what computations took longer than alone
 };
 
 struct Simulation {
@@ -38,7 +38,7 @@ struct Simulation {
 };
 
 /// Which link each channel uses on this machine, by channel: 0 within a node, 1 the node's network.
-std::vector<int> links_of_channels(const Machine& machine, const Grid& grid);
+std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Grid& grid);
 
 /// Streams are in order; a task starts when its stream is free and its waits hold; a collective also when all members
 /// of its group are there. Work proceeds at rates that change with every event:
@@ -50,6 +50,7 @@ std::vector<int> links_of_channels(const Machine& machine, const Grid& grid);
 /// What a task's noise is depends on seed, step, rank and task alone, so that plans of one graph are compared under
 /// equal noise. Throws UserError on options out of range, std::logic_error if the costs are of another graph, and
 /// RuntimeFault naming the tasks when the plan can't be run to its end.
-Simulation simulate(const Plan& plan, const TaskCosts& costs, const Machine& machine, const SimulationOptions& options);
+Simulation simulate(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
+                    const SimulationOptions& options);
 
-}  // namespace weft
+}  // namespace weft::simulate

@@ -15,7 +15,7 @@ namespace weft {
 namespace {
 
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
-  std::istringstream text(TemporaryFolder::read(file));
+  std::istringstream text(testing::TemporaryFolder::read(file));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
@@ -45,7 +45,7 @@ Record parsed(const std::string& line) {
 
 class LogFile : public ::testing::Test {
  protected:
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::filesystem::path file_ = folder_.path("log.txt");
 };
 
@@ -181,7 +181,7 @@ TEST_F(LogFile, ThatCantBeWrittenCostsAWarningAndNoMore) {
     Log(LogTopic::run).info("lost");
     Log(LogTopic::run).error("seen");
   });
-  EXPECT_TRUE(has_parts(errors, {"weft: warning: ", "missing/log.txt", "No such file"}));
+  EXPECT_TRUE(testing::has_parts(errors, {"weft: warning: ", "missing/log.txt", "No such file"}));
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 2);
   EXPECT_TRUE(errors.ends_with("weft: error: seen\n"));
   const std::string full = on_stderr([] {
@@ -190,7 +190,7 @@ TEST_F(LogFile, ThatCantBeWrittenCostsAWarningAndNoMore) {
     log.open("/dev/full");
     Log(LogTopic::run).info("lost");
   });
-  EXPECT_TRUE(has_parts(full, {"weft: warning: ", "/dev/full", "No space left"}));
+  EXPECT_TRUE(testing::has_parts(full, {"weft: warning: ", "/dev/full", "No space left"}));
   EXPECT_EQ(std::count(full.begin(), full.end(), '\n'), 1);
 }
 
@@ -206,16 +206,18 @@ TEST_F(LogFile, ALinkIsNotWrittenThroughAndAPipeHoldsNobodyUp) {
     RunLog piped;
     piped.open(folder_.path("pipe"));
   });
-  EXPECT_EQ(TemporaryFolder::read(victim), "precious");
-  EXPECT_EQ(parsed(TemporaryFolder::read(file_).substr(0, TemporaryFolder::read(file_).find('\n'))).text, "mine");
+  EXPECT_EQ(testing::TemporaryFolder::read(victim), "precious");
+  EXPECT_EQ(
+      parsed(testing::TemporaryFolder::read(file_).substr(0, testing::TemporaryFolder::read(file_).find('\n'))).text,
+      "mine");
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
 }
 
 TEST(LogLevels, AreNamed) {
   for (const char* name : {"error", "warning", "info", "debug", "trace"})
     EXPECT_EQ(to_string(log_level_of(name)), name);
-  const std::string refusal = message_of<UserError>([] { log_level_of("warn"); });
-  EXPECT_TRUE(has_parts(refusal, {"\"warn\"", "error, warning, info, debug, trace", "--log-level warning"}));
+  const std::string refusal = testing::message_of<UserError>([] { log_level_of("warn"); });
+  EXPECT_TRUE(testing::has_parts(refusal, {"\"warn\"", "error, warning, info, debug, trace", "--log-level warning"}));
 }
 
 }  // namespace

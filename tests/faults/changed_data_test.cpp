@@ -26,21 +26,21 @@ class TruncatedData : public ::testing::TestWithParam<const char*> {
   /// A file that a run can read, whatever it was before.
   std::string whole_file(const std::string& name) const { return folder_.write(name, content_); }
   std::vector<std::string> endless_training(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = tiny_training(run_dir_, {"--steps", "100000000"});
+    std::vector<std::string> words = testing::tiny_training(run_dir_, {"--steps", "100000000"});
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
   /// Cuts the file while the run goes on.
-  static void expect_fault(ChildProcess& child, const std::string& run_dir, const std::string& file) {
-    ASSERT_TRUE(trains(child, run_dir)) << child.errors();
+  static void expect_fault(testing::ChildProcess& child, const std::string& run_dir, const std::string& file) {
+    ASSERT_TRUE(testing::trains(child, run_dir)) << child.errors();
     std::filesystem::resize_file(file, 10);
-    const Ending ending = child.wait();
+    const testing::Ending ending = child.wait();
     EXPECT_EQ(ending.exit_code, 3) << "signal " << ending.signal << ", " << child.errors();
-    EXPECT_TRUE(has_parts(child.errors(), {"weft: error: ", "'" + file + "' was truncated", "it has 10 bytes",
-                                           "had " + std::to_string(kBytes)}));
+    EXPECT_TRUE(testing::has_parts(child.errors(), {"weft: error: ", "'" + file + "' was truncated", "it has 10 bytes",
+                                                    "had " + std::to_string(kBytes)}));
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
   std::string content_;
 };
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TruncatedData, ::testing::Values("ids.bin", "tex
 TEST_P(TruncatedData, EndsTheRunAndIsNamed) {
   for (const std::string ranks : {"1", "2"}) {
     const std::string data = whole_file(GetParam());
-    ChildProcess child(endless_training({"--data", data, "--ranks", ranks}));
+    testing::ChildProcess child(endless_training({"--data", data, "--ranks", ranks}));
     expect_fault(child, run_dir_, data);
     std::filesystem::remove_all(run_dir_);
   }
@@ -60,13 +60,13 @@ TEST_P(TruncatedData, EndsTheRunAndIsNamed) {
 // Evaluations read in the thread that trains.
 TEST_P(TruncatedData, OfAnEvaluationEndsTheRunAndIsNamed) {
   const std::string data = whole_file(GetParam()), held_out = whole_file(std::string("held-out-") + GetParam());
-  ChildProcess child(endless_training({"--data", data, "--val-data", held_out, "--eval-every", "1"}));
+  testing::ChildProcess child(endless_training({"--data", data, "--val-data", held_out, "--eval-every", "1"}));
   expect_fault(child, run_dir_, held_out);
 }
 
 TEST_P(TruncatedData, OfAJobOfMpirunEndsItAndIsNamed) {
   const std::string data = whole_file(GetParam());
-  ChildProcess child(under_mpirun(2, endless_training({"--data", data})));
+  testing::ChildProcess child(testing::under_mpirun(2, endless_training({"--data", data})));
   expect_fault(child, run_dir_, data);
 }
 

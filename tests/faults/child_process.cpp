@@ -12,7 +12,7 @@
 #include <iterator>
 #include <thread>
 
-namespace weft {
+namespace weft::testing {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval(1);
@@ -172,4 +172,4 @@ std::vector<std::string> under_mpirun(int ranks, const std::vector<std::string>&
   return words;
 }
 
-}  // namespace weft
+}  // namespace weft::testing

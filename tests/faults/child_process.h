@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+namespace weft::testing {
 
 /// Where a child runs, and what it is denied, as a user or a small disk would be.
 struct ChildSurroundings {
@@ -72,4 +72,4 @@ std::vector<std::string> tiny_training(const std::string& run_dir, const std::ve
 std::vector<std::string> under_mpirun(int ranks, const std::vector<std::string>& command,
                                       const std::vector<std::string>& mpirun_options = {});
 
-}  // namespace weft
+}  // namespace weft::testing

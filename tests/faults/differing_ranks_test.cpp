@@ -13,15 +13,15 @@ namespace {
 
 /// One rank of each command.
 std::vector<std::string> two_programs(const std::vector<std::string>& first, const std::vector<std::string>& second) {
-  std::vector<std::string> words = under_mpirun(1, first);
+  std::vector<std::string> words = testing::under_mpirun(1, first);
   words.insert(words.end(), {":", "-np", "1"});
   words.insert(words.end(), second.begin(), second.end());
   return words;
 }
 
 /// Two ranks, each in a folder of its own, as on two machines without a shared disk.
-std::vector<std::string> two_folders(const TemporaryFolder& folder, const std::vector<std::string>& command) {
-  std::vector<std::string> words = under_mpirun(1, command, {"-wdir", folder.path("0").string()});
+std::vector<std::string> two_folders(const testing::TemporaryFolder& folder, const std::vector<std::string>& command) {
+  std::vector<std::string> words = testing::under_mpirun(1, command, {"-wdir", folder.path("0").string()});
   words.insert(words.end(), {":", "-wdir", folder.path("1").string(), "-np", "1"});
   words.insert(words.end(), command.begin(), command.end());
   return words;
@@ -32,16 +32,16 @@ class DifferingRanks : public ::testing::Test {
   std::vector<std::string> training(const std::vector<std::string>& more) const {
     std::vector<std::string> all = {"--steps", "2"};
     all.insert(all.end(), more.begin(), more.end());
-    return tiny_training(folder_.path("run").string(), all);
+    return testing::tiny_training(folder_.path("run").string(), all);
   }
   void expect_refused(const std::vector<std::string>& command, std::initializer_list<std::string_view> parts) const {
-    ChildProcess job(command);
+    testing::ChildProcess job(command);
     EXPECT_EQ(job.wait().exit_code, 2);
-    EXPECT_TRUE(has_parts(job.errors(), parts));
+    EXPECT_TRUE(testing::has_parts(job.errors(), parts));
     EXPECT_EQ(job.output(), "");
     EXPECT_FALSE(std::filesystem::exists(folder_.path("run")));
   }
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 TEST_F(DifferingRanks, ByANumber) {
@@ -62,7 +62,7 @@ TEST_F(DifferingRanks, ByTheModel) {
 TEST_F(DifferingRanks, ByTheBuild) {
   // A copy of the program with another build id: the note's header, its name, and then the id.
   const std::string note("\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", 16);
-  std::string program = TemporaryFolder::read(WEFT_EXECUTABLE);
+  std::string program = testing::TemporaryFolder::read(WEFT_EXECUTABLE);
   const auto at = program.find(note);
   if (at == std::string::npos) GTEST_SKIP() << "the linker gave the program no build id";
   program[at + note.size()] = static_cast<char>(program[at + note.size()] ^ 1);
@@ -75,7 +75,7 @@ TEST_F(DifferingRanks, ByTheBuild) {
 }
 
 TEST_F(DifferingRanks, ByWhatChangesNoResultTrain) {
-  ChildProcess job(two_programs(training({"--threads", "1"}), training({"--threads", "2"})));
+  testing::ChildProcess job(two_programs(training({"--threads", "1"}), training({"--threads", "2"})));
   EXPECT_EQ(job.wait().exit_code, 0) << job.errors();
 }
 
@@ -87,14 +87,14 @@ class DifferingFolders : public DifferingRanks {
   }
   std::vector<std::string> training_there(std::vector<std::string> more) const {
     more.insert(more.end(), {"--data", "text", "--steps", "2"});
-    return two_folders(folder_, tiny_training("run", more));
+    return two_folders(folder_, testing::tiny_training("run", more));
   }
   void expect_refused_there(const std::vector<std::string>& more, std::initializer_list<std::string_view> parts) const {
-    ChildProcess job(training_there(more));
-    const Ending ending = job.wait();
+    testing::ChildProcess job(training_there(more));
+    const testing::Ending ending = job.wait();
     EXPECT_TRUE(ending.in_time);
     EXPECT_EQ(ending.exit_code, 2);
-    EXPECT_TRUE(has_parts(job.errors(), parts));
+    EXPECT_TRUE(testing::has_parts(job.errors(), parts));
     EXPECT_EQ(job.output(), "");
     EXPECT_FALSE(std::filesystem::exists(folder_.path("1/run")));
   }
@@ -106,7 +106,7 @@ class DifferingFolders : public DifferingRanks {
 };
 
 TEST_F(DifferingFolders, WithEqualDataTrain) {
-  ChildProcess job(training_there({}));
+  testing::ChildProcess job(training_there({}));
   EXPECT_EQ(job.wait().exit_code, 0) << job.errors();
 }
 
@@ -124,7 +124,7 @@ TEST_F(DifferingFolders, ByTheirData) {
 
 // Rank 0 alone has the checkpoint that it wrote.
 TEST_F(DifferingFolders, ByTheirCheckpoints) {
-  ChildProcess first(training_there({}));
+  testing::ChildProcess first(training_there({}));
   ASSERT_EQ(first.wait().exit_code, 0) << first.errors();
   ASSERT_TRUE(std::filesystem::exists(folder_.path("0/run/checkpoints/step_00000002")));
   expect_refused_there({"--resume", "auto"},
@@ -133,10 +133,12 @@ TEST_F(DifferingFolders, ByTheirCheckpoints) {
 
 // Ranks of x=2 read different halves of the file, so that no part of the model is there twice.
 TEST_F(DifferingFolders, ByTheirWeights) {
-  ChildProcess one(tiny_training("run", {"--data", "text", "--steps", "1"}), {.folder = folder_.path("0").string()});
+  testing::ChildProcess one(testing::tiny_training("run", {"--data", "text", "--steps", "1"}),
+                            {.folder = folder_.path("0").string()});
   ASSERT_EQ(one.wait().exit_code, 0) << one.errors();
-  std::string weights = TemporaryFolder::read(folder_.path("0/run/checkpoints/step_00000001/model.safetensors"));
-  const std::string sizes = TemporaryFolder::read(folder_.path("0/run/checkpoints/step_00000001/config.json"));
+  std::string weights =
+      testing::TemporaryFolder::read(folder_.path("0/run/checkpoints/step_00000001/model.safetensors"));
+  const std::string sizes = testing::TemporaryFolder::read(folder_.path("0/run/checkpoints/step_00000001/config.json"));
   std::filesystem::remove_all(folder_.path("0/run"));
   folder_.write("0/config.json", sizes);
   folder_.write("1/config.json", sizes);
@@ -158,14 +160,15 @@ TEST_F(DifferingFolders, ByTheirWeights) {
 TEST_F(DifferingFolders, ByTheCheckpointThatTheyEvaluate) {
   folder_.write("1/text", std::string(kText.rbegin(), kText.rend()));
   for (const char* rank : {"0", "1"}) {
-    ChildProcess one(tiny_training("run", {"--data", "text", "--steps", "1"}), {.folder = folder_.path(rank).string()});
+    testing::ChildProcess one(testing::tiny_training("run", {"--data", "text", "--steps", "1"}),
+                              {.folder = folder_.path(rank).string()});
     ASSERT_EQ(one.wait().exit_code, 0) << one.errors();
   }
   folder_.write("1/text", kText);
-  ChildProcess job(two_folders(folder_, {WEFT_EXECUTABLE, "eval", "run"}));
+  testing::ChildProcess job(two_folders(folder_, {WEFT_EXECUTABLE, "eval", "run"}));
   EXPECT_EQ(job.wait().exit_code, 2);
-  EXPECT_TRUE(
-      has_parts(job.errors(), {"weft: error: rank 1 has manifest digest = ", ", rank 0 has manifest digest = "}));
+  EXPECT_TRUE(testing::has_parts(job.errors(),
+                                 {"weft: error: rank 1 has manifest digest = ", ", rank 0 has manifest digest = "}));
   EXPECT_EQ(job.output(), "");
 }
 

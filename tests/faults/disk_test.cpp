@@ -50,7 +50,7 @@ std::ptrdiff_t entries(const fs::path& folder) {
 /// Bytes of the largest file of a checkpoint of tiny_training().
 std::uint64_t largest_file(const fs::path& run_dir) {
   std::uint64_t largest = 0;
-  for (const auto& file : fs::directory_iterator(find_checkpoint(run_dir))) {
+  for (const auto& file : fs::directory_iterator(train::find_checkpoint(run_dir))) {
     largest = std::max(largest, std::uint64_t{file.file_size()});
   }
   return largest;
@@ -58,7 +58,7 @@ std::uint64_t largest_file(const fs::path& run_dir) {
 
 class Disk : public ::testing::Test {
  protected:
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
 };
 
@@ -66,9 +66,11 @@ TEST_F(Disk, TooSmallForTheFirstCheckpointIsRefusedBeforeTraining) {
   const SmallDisk disk(folder_.path("small"), 64 << 10);
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   for (const std::string ranks : {"1", "2"}) {
-    ChildProcess child(tiny_training(folder_.path("small/run").string(), {"--steps", "2", "--ranks", ranks}));
+    testing::ChildProcess child(
+        testing::tiny_training(folder_.path("small/run").string(), {"--steps", "2", "--ranks", ranks}));
     EXPECT_EQ(child.wait().exit_code, 2);
-    EXPECT_TRUE(has_parts(child.errors(), {"the first checkpoint needs ", "small/run' has ", " free", "fix: "}));
+    EXPECT_TRUE(
+        testing::has_parts(child.errors(), {"the first checkpoint needs ", "small/run' has ", " free", "fix: "}));
     EXPECT_EQ(child.output(), "");
     EXPECT_EQ(entries(folder_.path("small")), 0);
   }
@@ -79,14 +81,14 @@ TEST_F(Disk, ThatBecomesTooSmallEndsTheRunAndKeepsTheLastCheckpoint) {
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   const std::string run_dir = folder_.path("small/run").string();
   // All checkpoints are kept, until there is no room for one more.
-  ChildProcess child(
-      tiny_training(run_dir, {"--steps", "1000", "--ranks", "2", "--save-every", "1", "--keep-last", "0"}));
+  testing::ChildProcess child(
+      testing::tiny_training(run_dir, {"--steps", "1000", "--ranks", "2", "--save-every", "1", "--keep-last", "0"}));
   EXPECT_EQ(child.wait().exit_code, 3);
-  EXPECT_TRUE(has_parts(child.errors(), {"rank 0: checkpoint '", "can't be written: it needs ", " free"}));
-  const auto complete = complete_checkpoints(run_dir);
+  EXPECT_TRUE(testing::has_parts(child.errors(), {"rank 0: checkpoint '", "can't be written: it needs ", " free"}));
+  const auto complete = train::complete_checkpoints(run_dir);
   ASSERT_FALSE(complete.empty());
-  EXPECT_EQ(static_cast<std::size_t>(entries(checkpoints_of(run_dir))), complete.size());
-  EXPECT_EQ(loaded_step(run_dir), complete.back().step);
+  EXPECT_EQ(static_cast<std::size_t>(entries(train::checkpoints_of(run_dir))), complete.size());
+  EXPECT_EQ(testing::loaded_step(run_dir), complete.back().step);
 }
 
 TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
@@ -94,26 +96,26 @@ TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
     // A model whose checkpoint has the largest of the run's files.
     const auto training = [&](std::vector<std::string> more) {
       more.insert(more.end(), {"--model.hidden", "64", "--model.ffn", "256", "--ranks", ranks});
-      return tiny_training(run_dir_, more);
+      return testing::tiny_training(run_dir_, more);
     };
-    ChildProcess good(training({"--steps", "2"}));
+    testing::ChildProcess good(training({"--steps", "2"}));
     ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
     // One byte too few for the largest file.
-    ChildProcess child(training({"--steps", "1000", "--resume", "auto", "--save-every", "2"}),
-                       {.file_bytes = largest_file(run_dir_) - 1, .as_nobody = false});
+    testing::ChildProcess child(training({"--steps", "1000", "--resume", "auto", "--save-every", "2"}),
+                                {.file_bytes = largest_file(run_dir_) - 1, .as_nobody = false});
     EXPECT_EQ(child.wait().exit_code, 3);
-    EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
-    EXPECT_EQ(entries(checkpoints_of(run_dir_)), 1);
-    EXPECT_EQ(loaded_step(run_dir_), 2);
+    EXPECT_TRUE(testing::has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
+    EXPECT_EQ(entries(train::checkpoints_of(run_dir_)), 1);
+    EXPECT_EQ(testing::loaded_step(run_dir_), 2);
     fs::remove_all(run_dir_);
   }
 }
 
 TEST_F(Disk, ARunFolderThatCannotBeMadeIsRefusedBeforeTraining) {
   folder_.write("file", "");
-  ChildProcess child(tiny_training(folder_.path("file/run").string(), {"--steps", "2"}));
+  testing::ChildProcess child(testing::tiny_training(folder_.path("file/run").string(), {"--steps", "2"}));
   EXPECT_EQ(child.wait().exit_code, 2);
-  EXPECT_TRUE(has_parts(child.errors(), {"file/run", "Not a directory", "fix: --run-dir"}));
+  EXPECT_TRUE(testing::has_parts(child.errors(), {"file/run", "Not a directory", "fix: --run-dir"}));
   EXPECT_EQ(child.output(), "");
 }
 
@@ -122,11 +124,12 @@ TEST_F(Disk, AReadOnlyRunFolderIsRefusedBeforeTraining) {
   fs::permissions(run_dir_,
                   fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
   fs::permissions(folder_.path(), fs::perms::others_read | fs::perms::others_exec, fs::perm_options::add);
-  ChildProcess child(tiny_training(run_dir_, {"--steps", "2"}), {.file_bytes = {}, .as_nobody = is_root()});
-  const Ending ending = child.wait();
+  testing::ChildProcess child(testing::tiny_training(run_dir_, {"--steps", "2"}),
+                              {.file_bytes = {}, .as_nobody = is_root()});
+  const testing::Ending ending = child.wait();
   if (ending.exit_code == 127) GTEST_SKIP() << "another user can't run " << WEFT_EXECUTABLE;
   EXPECT_EQ(ending.exit_code, 2);
-  EXPECT_TRUE(has_parts(child.errors(), {"run", "Permission denied", "fix: --run-dir"}));
+  EXPECT_TRUE(testing::has_parts(child.errors(), {"run", "Permission denied", "fix: --run-dir"}));
   EXPECT_EQ(entries(run_dir_), 0);
 }
 
@@ -138,14 +141,15 @@ std::set<std::string> names(const fs::path& folder) {
 }
 
 TEST_F(Disk, FullWhileExportingLeavesNothing) {
-  ChildProcess run(tiny_training(run_dir_, {"--steps", "1", "--model.hidden", "64", "--model.ffn", "256"}));
+  testing::ChildProcess run(
+      testing::tiny_training(run_dir_, {"--steps", "1", "--model.hidden", "64", "--model.ffn", "256"}));
   ASSERT_EQ(run.wait().exit_code, 0) << run.errors();
   folder_.write("there/tokenizer.json", "mine");
   for (const std::string format : {"hf", "chakra"}) {
     const auto exporting = [&](const std::string& output) {
       return std::vector<std::string>{WEFT_EXECUTABLE, "export", run_dir_, "--format", format, "-o", output};
     };
-    ChildProcess good(exporting(folder_.path("good-" + format).string()));
+    testing::ChildProcess good(exporting(folder_.path("good-" + format).string()));
     ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
     std::uint64_t largest = 0;
     for (const auto& file : fs::directory_iterator(folder_.path("good-" + format))) {
@@ -154,15 +158,16 @@ TEST_F(Disk, FullWhileExportingLeavesNothing) {
     const std::set<std::string> before = names(folder_.path());
     for (const char* output : {"new", "above/new/", "there"}) {
       if (format == "chakra" && output == std::string("there")) continue;  // takes no folder with files
-      ChildProcess child(exporting(folder_.path(output).string()), {.file_bytes = largest - 1, .as_nobody = false});
+      testing::ChildProcess child(exporting(folder_.path(output).string()),
+                                  {.file_bytes = largest - 1, .as_nobody = false});
       EXPECT_EQ(child.wait().exit_code, 3);
-      EXPECT_TRUE(has_parts(child.errors(), {"can't be written: File too large"}));
+      EXPECT_TRUE(testing::has_parts(child.errors(), {"can't be written: File too large"}));
       EXPECT_EQ(names(folder_.path()), before) << output;
     }
     EXPECT_EQ(names(folder_.path("there")), std::set<std::string>{"tokenizer.json"});
   }
   // With room, the model lies beside what was there.
-  ChildProcess child({WEFT_EXECUTABLE, "export", run_dir_, "-o", folder_.path("there").string()});
+  testing::ChildProcess child({WEFT_EXECUTABLE, "export", run_dir_, "-o", folder_.path("there").string()});
   EXPECT_EQ(child.wait().exit_code, 0) << child.errors();
   EXPECT_EQ(names(folder_.path("there")),
             (std::set<std::string>{"config.json", "model.safetensors", "tokenizer.json"}));

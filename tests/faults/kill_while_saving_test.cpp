@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 std::size_t leftovers(const fs::path& run_dir) {
   std::error_code none;
   return static_cast<std::size_t>(
-      std::count_if(fs::directory_iterator(checkpoints_of(run_dir), none), {},
+      std::count_if(fs::directory_iterator(train::checkpoints_of(run_dir), none), {},
                     [](const fs::directory_entry& e) { return e.path().filename().string().starts_with('.'); }));
 }
 
@@ -32,38 +32,38 @@ TEST(KillWhileSaving, TheLastCompleteCheckpointAlwaysLoads) {
   constexpr int kKills = 100;
   constexpr int kLongestWait =
       100'000;  // µs after the first checkpoint of a round: at least a save, on a slow disk too
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string run_dir = folder.path("run").string();
   const auto command = [&](std::int64_t steps) {
-    return tiny_training(run_dir, {"--steps", std::to_string(steps), "--resume", "auto", "--save-every", "1",
-                                   "--keep-last", "2", "--schedule", "constant"});
+    return testing::tiny_training(run_dir, {"--steps", std::to_string(steps), "--resume", "auto", "--save-every", "1",
+                                            "--keep-last", "2", "--schedule", "constant"});
   };
   std::mt19937 random(42);
   std::uniform_int_distribution<int> instant(0, kLongestWait);
   std::int64_t step = 0;
   int kills_while_writing = 0;
   for (int kill = 0; kill < kKills; ++kill) {
-    ChildProcess child(command(1'000'000));
-    ASSERT_TRUE(wait_until([&] {
-      const auto found = complete_checkpoints(run_dir);
+    testing::ChildProcess child(command(1'000'000));
+    ASSERT_TRUE(testing::wait_until([&] {
+      const auto found = train::complete_checkpoints(run_dir);
       return (!found.empty() && found.back().step > step) || !child.running();
     }));
     std::this_thread::sleep_for(std::chrono::microseconds(instant(random)));
     child.send(SIGKILL);
     ASSERT_EQ(child.wait().signal, SIGKILL) << "round " << kill << ": " << child.errors();
     std::int64_t loaded = 0;
-    ASSERT_NO_THROW(loaded = loaded_step(run_dir)) << "round " << kill;
+    ASSERT_NO_THROW(loaded = testing::loaded_step(run_dir)) << "round " << kill;
     EXPECT_GT(loaded, step) << "round " << kill;
     step = loaded;
     if (leftovers(run_dir) > 0) ++kills_while_writing;
   }
   EXPECT_GT(kills_while_writing, 0);  // else the instants were no test
 
-  ChildProcess last(command(step + 2));
+  testing::ChildProcess last(command(step + 2));
   ASSERT_EQ(last.wait().exit_code, 0) << last.errors();
-  EXPECT_EQ(loaded_step(run_dir), step + 2);
+  EXPECT_EQ(testing::loaded_step(run_dir), step + 2);
   EXPECT_EQ(leftovers(run_dir), 0U);
-  EXPECT_EQ(complete_checkpoints(run_dir).size(), 2U);
+  EXPECT_EQ(train::complete_checkpoints(run_dir).size(), 2U);
 }
 
 // Ranks that each write a shard: what one grid left behind, half a checkpoint or a whole one, the next grid goes on
@@ -73,14 +73,14 @@ class KillGridWhileSaving : public ::testing::Test {
   static constexpr const char* kGrids[] = {"x=2,y=2", "z=2,data=2", "x=2,z=2", "y=2,data=2"};
 
   std::vector<std::string> command(std::size_t grid, std::int64_t steps) const {
-    return tiny_training(run_dir_, {"--steps", std::to_string(steps), "--resume", "auto", "--save-every", "1",
-                                    "--keep-last", "2", "--schedule", "constant", "--model.heads", "4",
-                                    "--global-batch", "4", "--grid", kGrids[grid % std::size(kGrids)]});
+    return testing::tiny_training(run_dir_, {"--steps", std::to_string(steps), "--resume", "auto", "--save-every", "1",
+                                             "--keep-last", "2", "--schedule", "constant", "--model.heads", "4",
+                                             "--global-batch", "4", "--grid", kGrids[grid % std::size(kGrids)]});
   }
   /// Waits until a round has saved, and then a little while at random.
-  void wait_for_an_instant(ChildProcess& child, int longest) {
-    ASSERT_TRUE(wait_until([&] {
-      const auto found = complete_checkpoints(run_dir_);
+  void wait_for_an_instant(testing::ChildProcess& child, int longest) {
+    ASSERT_TRUE(testing::wait_until([&] {
+      const auto found = train::complete_checkpoints(run_dir_);
       return (!found.empty() && found.back().step > step_) || !child.running();
     }));
     ASSERT_TRUE(child.running()) << child.errors();
@@ -88,21 +88,21 @@ class KillGridWhileSaving : public ::testing::Test {
   }
   void expect_it_loads(int round) {
     std::int64_t loaded = 0;
-    ASSERT_NO_THROW(loaded = loaded_step(run_dir_)) << "round " << round;
+    ASSERT_NO_THROW(loaded = testing::loaded_step(run_dir_)) << "round " << round;
     EXPECT_GT(loaded, step_) << "round " << round;
     step_ = loaded;
     if (leftovers(run_dir_) > 0) ++kills_while_writing_;
   }
   void expect_the_next_grid_ends_well(std::size_t grid) {
     EXPECT_GT(kills_while_writing_, 0);  // else the instants were no test
-    ChildProcess last(command(grid, step_ + 2));
+    testing::ChildProcess last(command(grid, step_ + 2));
     ASSERT_EQ(last.wait().exit_code, 0) << last.errors();
-    EXPECT_EQ(loaded_step(run_dir_), step_ + 2);
+    EXPECT_EQ(testing::loaded_step(run_dir_), step_ + 2);
     EXPECT_EQ(leftovers(run_dir_), 0U);
-    EXPECT_EQ(complete_checkpoints(run_dir_).size(), 2U);
+    EXPECT_EQ(train::complete_checkpoints(run_dir_).size(), 2U);
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
   std::mt19937 random_{7};
   std::int64_t step_ = 0;
@@ -112,7 +112,7 @@ class KillGridWhileSaving : public ::testing::Test {
 TEST_F(KillGridWhileSaving, AllRanksAtOnce) {
   constexpr int kKills = 40;
   for (int kill = 0; kill < kKills; ++kill) {
-    ChildProcess child(command(static_cast<std::size_t>(kill), 1'000'000));
+    testing::ChildProcess child(command(static_cast<std::size_t>(kill), 1'000'000));
     wait_for_an_instant(child, 100'000);
     if (HasFatalFailure()) return;
     child.send(SIGKILL);
@@ -127,13 +127,13 @@ TEST_F(KillGridWhileSaving, AllRanksAtOnce) {
 TEST_F(KillGridWhileSaving, OneProcessOfFour) {
   constexpr int kKills = 8;
   for (int kill = 0; kill < kKills; ++kill) {
-    ChildProcess job(under_mpirun(4, command(static_cast<std::size_t>(kill), 1'000'000)));
+    testing::ChildProcess job(testing::under_mpirun(4, command(static_cast<std::size_t>(kill), 1'000'000)));
     wait_for_an_instant(job, 200'000);
     if (HasFatalFailure()) return;
     const auto rank = job.descendant("OMPI_COMM_WORLD_RANK=" + std::to_string(kill % 4));
     ASSERT_TRUE(rank.has_value());
     ASSERT_EQ(::kill(*rank, SIGKILL), 0);
-    const Ending ending = job.wait();
+    const testing::Ending ending = job.wait();
     ASSERT_TRUE(ending.in_time) << "round " << kill << ": " << job.errors();
     ASSERT_NE(ending.exit_code, 0) << "round " << kill;
     expect_it_loads(kill);

@@ -7,33 +7,33 @@
 
 #include "train/checkpoint/checkpoint.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// Memory to load a checkpoint into.
 class LoadedModel {
  public:
-  explicit LoadedModel(const ModelConfig& model) : specs_(model_parameters(model)) {
-    for (const ParameterSpec& spec : specs_) {
+  explicit LoadedModel(const ops::ModelConfig& model) : specs_(ops::model_parameters(model)) {
+    for (const ops::ParameterSpec& spec : specs_) {
       for (auto* arrays : {&data_, &m_, &v_}) arrays->emplace_back(static_cast<std::size_t>(spec.rows * spec.cols));
     }
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       states_.push_back({&specs_[i], DType::f32, data_[i].data(), m_[i].data(), v_[i].data(), nullptr});
     }
   }
-  const std::vector<MutableParameterState>& states() const { return states_; }
+  const std::vector<train::MutableParameterState>& states() const { return states_; }
 
  private:
-  std::vector<ParameterSpec> specs_;
+  std::vector<ops::ParameterSpec> specs_;
   std::vector<std::vector<float>> data_, m_, v_;
-  std::vector<MutableParameterState> states_;
+  std::vector<train::MutableParameterState> states_;
 };
 
 /// The step of the latest complete checkpoint, after loading it with every check there is.
 inline std::int64_t loaded_step(const std::filesystem::path& run_dir) {
-  const std::filesystem::path latest = find_checkpoint(run_dir);
-  const CheckpointInfo info = read_checkpoint_info(latest);
-  load_checkpoint(latest, LoadedModel(info.model).states());
+  const std::filesystem::path latest = train::find_checkpoint(run_dir);
+  const train::CheckpointInfo info = train::read_checkpoint_info(latest);
+  train::load_checkpoint(latest, LoadedModel(info.model).states());
   return info.step;
 }
 
-}  // namespace weft
+}  // namespace weft::testing

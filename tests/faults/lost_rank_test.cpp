@@ -17,9 +17,9 @@ class LostRank : public ::testing::Test {
   /// Starts two ranks that train for ever, and waits for their first steps.
   void start(const std::vector<std::string>& mpirun_options = {}) {
     const std::string run_dir = folder_.path("run").string();
-    job_ = std::make_unique<ChildProcess>(
-        under_mpirun(2, tiny_training(run_dir, {"--steps", "100000000", "--watchdog", "2"}), mpirun_options));
-    const bool training = trains(*job_, run_dir);
+    job_ = std::make_unique<testing::ChildProcess>(testing::under_mpirun(
+        2, testing::tiny_training(run_dir, {"--steps", "100000000", "--watchdog", "2"}), mpirun_options));
+    const bool training = testing::trains(*job_, run_dir);
     const auto second = job_->descendant("OMPI_COMM_WORLD_RANK=1");
     ASSERT_TRUE(training && second) << job_->errors();
     second_ = *second;
@@ -28,27 +28,28 @@ class LostRank : public ::testing::Test {
     if (second_ > 0) ::kill(second_, SIGKILL);
   }
 
-  const TemporaryFolder folder_;
-  std::unique_ptr<ChildProcess> job_;
+  const testing::TemporaryFolder folder_;
+  std::unique_ptr<testing::ChildProcess> job_;
   pid_t second_ = 0;
 };
 
 TEST_F(LostRank, KilledMakesTheLauncherEndTheOthers) {
   start();
   ::kill(second_, SIGKILL);
-  const Ending ending = job_->wait();
+  const testing::Ending ending = job_->wait();
   EXPECT_TRUE(ending.in_time);
   EXPECT_NE(ending.exit_code, 0);
-  EXPECT_TRUE(has_parts(job_->errors(), {"asked to stop", "rank 0:", "at collective '", "waits for its peers"}));
+  EXPECT_TRUE(
+      testing::has_parts(job_->errors(), {"asked to stop", "rank 0:", "at collective '", "waits for its peers"}));
 }
 
 TEST_F(LostRank, StoppedIsNoticedByTheWatchdog) {
   start();
   ::kill(second_, SIGSTOP);
-  const Ending ending = job_->wait();
+  const testing::Ending ending = job_->wait();
   EXPECT_TRUE(ending.in_time);
   EXPECT_EQ(ending.exit_code, 3);
-  EXPECT_TRUE(has_parts(job_->errors(), {"rank 0:", "at collective '", "waits for its peers"}));
+  EXPECT_TRUE(testing::has_parts(job_->errors(), {"rank 0:", "at collective '", "waits for its peers"}));
 }
 
 }  // namespace

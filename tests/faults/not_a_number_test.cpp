@@ -18,18 +18,18 @@ namespace {
 
 class NotANumber : public ::testing::TestWithParam<std::string> {  // ranks
  protected:
-  ChildProcess run(std::vector<std::string> more) const {
+  testing::ChildProcess run(std::vector<std::string> more) const {
     more.insert(more.end(), {"--ranks", GetParam()});
-    return ChildProcess(tiny_training(run_dir_, more));
+    return testing::ChildProcess(testing::tiny_training(run_dir_, more));
   }
   /// Trains one step and puts an infinity into a tensor of the weights, which makes a NaN where it is used.
   std::string poisoned_weights(const std::string& tensor) const {
-    ChildProcess good(tiny_training(folder_.path("good").string(), {"--steps", "1"}));
+    testing::ChildProcess good(testing::tiny_training(folder_.path("good").string(), {"--steps", "1"}));
     EXPECT_EQ(good.wait().exit_code, 0) << good.errors();
-    const auto path = find_checkpoint(folder_.path("good")) / "model.safetensors";
-    const SafetensorsFile file(path);
+    const auto path = train::find_checkpoint(folder_.path("good")) / "model.safetensors";
+    const train::SafetensorsFile file(path);
     const auto place = file.bytes(*file.find(tensor)).data() - file.bytes(file.tensors().front()).data();
-    std::string bytes = TemporaryFolder::read(path);
+    std::string bytes = testing::TemporaryFolder::read(path);
     const float infinity = std::numeric_limits<float>::infinity();
     std::uint64_t header = 0;
     std::copy_n(bytes.data(), sizeof header, reinterpret_cast<char*>(&header));
@@ -40,49 +40,52 @@ class NotANumber : public ::testing::TestWithParam<std::string> {  // ranks
     return std::filesystem::path(folder_.write("poisoned/model.safetensors", bytes)).parent_path().string();
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
 };
 
 INSTANTIATE_TEST_SUITE_P(Ranks, NotANumber, ::testing::Values("1", "2"));
 
 TEST_P(NotANumber, InTheLossEndsTheRun) {
-  ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--save-every", "1"});
+  testing::ChildProcess child =
+      run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--save-every", "1"});
   EXPECT_EQ(child.wait().exit_code, 3);
-  EXPECT_TRUE(has_parts(child.errors(), {"step 0: the loss is ", "nan", "--check-nan"}));
-  EXPECT_TRUE(complete_checkpoints(run_dir_).empty());
+  EXPECT_TRUE(testing::has_parts(child.errors(), {"step 0: the loss is ", "nan", "--check-nan"}));
+  EXPECT_TRUE(train::complete_checkpoints(run_dir_).empty());
 }
 
 TEST_P(NotANumber, IsTheLastRecordOfTheLog) {
-  ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--quiet"});
+  testing::ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--quiet"});
   ASSERT_EQ(child.wait().exit_code, 3);
-  const std::string log = TemporaryFolder::read(folder_.path("run/log.txt")), errors = child.errors();
+  const std::string log = testing::TemporaryFolder::read(folder_.path("run/log.txt")), errors = child.errors();
   const std::string begin = "weft: error: ";
   ASSERT_TRUE(errors.starts_with(begin) && errors.ends_with("\n")) << errors;
   EXPECT_TRUE(log.ends_with("run         " + errors.substr(begin.size()))) << log;
   const std::string last = log.substr(log.rfind('\n', log.size() - 2) + 1);
-  EXPECT_TRUE(has_parts(last, {" error ", GetParam() == "1" ? " -  " : " rank "})) << last;
+  EXPECT_TRUE(testing::has_parts(last, {" error ", GetParam() == "1" ? " -  " : " rank "})) << last;
 }
 
 TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
-  ChildProcess child = run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--check-nan"});
+  testing::ChildProcess child =
+      run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--check-nan"});
   EXPECT_EQ(child.wait().exit_code, 3);
   // The first use of the bias is the evaluation before the first step.
-  EXPECT_TRUE(has_parts(
+  EXPECT_TRUE(testing::has_parts(
       child.errors(), {"eval, step 0: task 'eval.L0.mlp.up.fwd.gemm'", "wrote a NaN or an infinity to", "at [0, 0]"}));
 }
 
 TEST_P(NotANumber, LeavesTheLastGoodCheckpoint) {
-  ChildProcess good = run({"--steps", "3"});
+  testing::ChildProcess good = run({"--steps", "3"});
   ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
   // So large a step that the next forward pass overflows.
-  ChildProcess child = run({"--steps", "1000", "--resume", "auto", "--save-every", "1", "--lr", "10", "--warmup", "0",
-                            "--schedule", "constant", "--clip", "0", "--weight-decay", "10", "--check-nan", "true"});
+  testing::ChildProcess child =
+      run({"--steps", "1000", "--resume", "auto", "--save-every", "1", "--lr", "10", "--warmup", "0", "--schedule",
+           "constant", "--clip", "0", "--weight-decay", "10", "--check-nan", "true"});
   EXPECT_EQ(child.wait().exit_code, 3);
-  EXPECT_TRUE(has_parts(child.errors(), {"task '", "wrote a NaN"}));
-  const auto complete = complete_checkpoints(run_dir_);
+  EXPECT_TRUE(testing::has_parts(child.errors(), {"task '", "wrote a NaN"}));
+  const auto complete = train::complete_checkpoints(run_dir_);
   ASSERT_FALSE(complete.empty());
-  EXPECT_GE(loaded_step(run_dir_), 3);
+  EXPECT_GE(testing::loaded_step(run_dir_), 3);
 }
 
 TEST_P(NotANumber, IsNotFoundWhereThereIsNone) {
@@ -95,7 +98,7 @@ TEST_P(NotANumber, IsNotFoundWhereThereIsNone) {
            {"--model.family", "llama", "--model.kv-heads", "1", "--model.tied", "false"}}) {
     std::vector<std::string> options = {"--steps", "3", "--check-nan", "true", "--save-every", "1", "--overwrite"};
     options.insert(options.end(), more.begin(), more.end());
-    ChildProcess child = run(options);
+    testing::ChildProcess child = run(options);
     EXPECT_EQ(child.wait().exit_code, 0) << child.errors();
   }
 }

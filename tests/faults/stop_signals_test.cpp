@@ -19,7 +19,7 @@ namespace {
 
 class StopSignal : public ::testing::TestWithParam<int> {
  protected:
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
 };
 
@@ -28,21 +28,22 @@ INSTANTIATE_TEST_SUITE_P(Both, StopSignal, ::testing::Values(SIGTERM, SIGINT),
 
 TEST_P(StopSignal, SavesAndLeaves) {
   for (const std::string save_every : {"0", "1"}) {
-    ChildProcess child(tiny_training(run_dir_, {"--steps", "100000000", "--save-every", save_every}));
-    ASSERT_TRUE(trains(child, run_dir_)) << child.errors();
+    testing::ChildProcess child(testing::tiny_training(run_dir_, {"--steps", "100000000", "--save-every", save_every}));
+    ASSERT_TRUE(testing::trains(child, run_dir_)) << child.errors();
     child.send(GetParam());
     ASSERT_EQ(child.wait().exit_code, 0) << child.errors();
-    EXPECT_TRUE(has_parts(child.output(), {"by a signal after step " + std::to_string(loaded_step(run_dir_))}));
+    EXPECT_TRUE(testing::has_parts(child.output(),
+                                   {"by a signal after step " + std::to_string(testing::loaded_step(run_dir_))}));
     std::filesystem::remove_all(run_dir_);
   }
 }
 
 TEST_P(StopSignal, OfAllRanksAtOnceSavesOnce) {
-  ChildProcess child(tiny_training(run_dir_, {"--steps", "100000000", "--ranks", "2"}));
-  ASSERT_TRUE(trains(child, run_dir_)) << child.errors();
+  testing::ChildProcess child(testing::tiny_training(run_dir_, {"--steps", "100000000", "--ranks", "2"}));
+  ASSERT_TRUE(testing::trains(child, run_dir_)) << child.errors();
   child.send(GetParam());
   ASSERT_EQ(child.wait().exit_code, 0) << child.errors();
-  EXPECT_EQ(complete_checkpoints(run_dir_).size(), 1U);
+  EXPECT_EQ(train::complete_checkpoints(run_dir_).size(), 1U);
 }
 
 // Held-out tokens that take minutes to evaluate.
@@ -57,32 +58,33 @@ class LongEvaluation : public ::testing::Test {
   std::vector<std::string> training(std::vector<std::string> more) const {
     more.insert(more.end(), {"--val-data", folder_.path("held-out").string(), "--eval-sequences", "0", "--steps",
                              "100000000", "--watchdog", "0"});
-    return tiny_training(run_dir_, more);
+    return testing::tiny_training(run_dir_, more);
   }
   /// The drawing is the last of the files that are written before the first evaluation.
-  bool evaluates(ChildProcess& child) const {
-    return wait_until([&] { return std::filesystem::exists(folder_.path("run/graph.svg")) || !child.running(); }) &&
+  bool evaluates(testing::ChildProcess& child) const {
+    return testing::wait_until(
+               [&] { return std::filesystem::exists(folder_.path("run/graph.svg")) || !child.running(); }) &&
            child.running();
   }
   void expect_one_step_without_a_held_out_loss() const {
-    EXPECT_EQ(loaded_step(run_dir_), 1);
-    const std::string metrics = TemporaryFolder::read(folder_.path("run/metrics.jsonl"));
+    EXPECT_EQ(testing::loaded_step(run_dir_), 1);
+    const std::string metrics = testing::TemporaryFolder::read(folder_.path("run/metrics.jsonl"));
     EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 1);
     EXPECT_EQ(metrics.find("val_loss"), std::string::npos) << metrics;
   }
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
 };
 
 TEST_F(LongEvaluation, IsCutShortByASignal) {
   for (const std::string ranks : {"1", "2"}) {
-    ChildProcess child(training({"--ranks", ranks}));
+    testing::ChildProcess child(training({"--ranks", ranks}));
     ASSERT_TRUE(evaluates(child)) << child.errors();
     child.send(SIGTERM);
-    const Ending ending = child.wait(std::chrono::seconds(30));
+    const testing::Ending ending = child.wait(std::chrono::seconds(30));
     ASSERT_TRUE(ending.in_time);
     EXPECT_EQ(ending.exit_code, 0) << child.errors();
-    EXPECT_TRUE(has_parts(child.output(), {"by a signal after step 1 of 100000000"}));
+    EXPECT_TRUE(testing::has_parts(child.output(), {"by a signal after step 1 of 100000000"}));
     expect_one_step_without_a_held_out_loss();
     std::filesystem::remove_all(run_dir_);
   }
@@ -91,12 +93,12 @@ TEST_F(LongEvaluation, IsCutShortByASignal) {
 // The signal reaches one process; the other learns of it in the sums of the batch.
 TEST_F(LongEvaluation, IsCutShortOnAllProcesses) {
   for (const std::string listener : {"0", "1"}) {
-    ChildProcess job(under_mpirun(2, training({})));
+    testing::ChildProcess job(testing::under_mpirun(2, training({})));
     ASSERT_TRUE(evaluates(job)) << job.errors();
     const auto rank = job.descendant("OMPI_COMM_WORLD_RANK=" + listener);
     ASSERT_TRUE(rank.has_value());
     ASSERT_EQ(::kill(*rank, SIGTERM), 0);
-    const Ending ending = job.wait(std::chrono::seconds(30));
+    const testing::Ending ending = job.wait(std::chrono::seconds(30));
     ASSERT_TRUE(ending.in_time);
     EXPECT_EQ(ending.exit_code, 0) << job.errors();
     expect_one_step_without_a_held_out_loss();
@@ -105,31 +107,31 @@ TEST_F(LongEvaluation, IsCutShortOnAllProcesses) {
 }
 
 TEST_F(LongEvaluation, IsCutShortByTheTimeLimit) {
-  ChildProcess child(training({"--max-time", "0.5", "--ranks", "2"}));
-  const Ending ending = child.wait(std::chrono::seconds(30));
+  testing::ChildProcess child(training({"--max-time", "0.5", "--ranks", "2"}));
+  const testing::Ending ending = child.wait(std::chrono::seconds(30));
   ASSERT_TRUE(ending.in_time);
   EXPECT_EQ(ending.exit_code, 0) << child.errors();
-  EXPECT_TRUE(has_parts(child.output(), {"by --max-time after step 1 of 100000000"}));
+  EXPECT_TRUE(testing::has_parts(child.output(), {"by --max-time after step 1 of 100000000"}));
   expect_one_step_without_a_held_out_loss();
 }
 
 /// Whether a process has a handler for SIGTERM.
 bool catches_sigterm(pid_t id) {
-  const std::string status = TemporaryFolder::read("/proc/" + std::to_string(id) + "/status");
+  const std::string status = testing::TemporaryFolder::read("/proc/" + std::to_string(id) + "/status");
   const std::size_t at = status.find("SigCgt:");
   return at != std::string::npos && (std::stoull(status.substr(at + 7), nullptr, 16) >> (SIGTERM - 1) & 1U) != 0;
 }
 
 TEST_F(LongEvaluation, OfACheckpointEndsWithoutALoss) {
-  ChildProcess run(tiny_training(run_dir_, {"--steps", "1"}));
+  testing::ChildProcess run(testing::tiny_training(run_dir_, {"--steps", "1"}));
   ASSERT_EQ(run.wait().exit_code, 0) << run.errors();
-  ChildProcess child({WEFT_EXECUTABLE, "eval", run_dir_, "--val-data", folder_.path("held-out").string(),
-                      "--eval-sequences", "0", "--ranks", "2"});
-  ASSERT_TRUE(wait_until([&] { return catches_sigterm(child.id()) || !child.running(); }));
+  testing::ChildProcess child({WEFT_EXECUTABLE, "eval", run_dir_, "--val-data", folder_.path("held-out").string(),
+                               "--eval-sequences", "0", "--ranks", "2"});
+  ASSERT_TRUE(testing::wait_until([&] { return catches_sigterm(child.id()) || !child.running(); }));
   child.send(SIGTERM);
-  const Ending ending = child.wait(std::chrono::seconds(30));
+  const testing::Ending ending = child.wait(std::chrono::seconds(30));
   EXPECT_EQ(ending.exit_code, 3);
-  EXPECT_TRUE(has_parts(child.errors(), {"stopped by a signal after ", " batches"}));
+  EXPECT_TRUE(testing::has_parts(child.errors(), {"stopped by a signal after ", " batches"}));
   EXPECT_EQ(child.output(), "");
 }
 

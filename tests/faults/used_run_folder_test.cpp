@@ -18,15 +18,15 @@ namespace fs = std::filesystem;
 
 class UsedRunFolder : public ::testing::Test {
  protected:
-  Ending train(const std::vector<std::string>& more, std::string* errors = nullptr) const {
-    ChildProcess child(tiny_training(run_dir_, more));
-    const Ending ending = child.wait();
+  testing::Ending train(const std::vector<std::string>& more, std::string* errors = nullptr) const {
+    testing::ChildProcess child(testing::tiny_training(run_dir_, more));
+    const testing::Ending ending = child.wait();
     if (errors != nullptr) *errors = child.errors();
     return ending;
   }
-  std::string metrics() const { return TemporaryFolder::read(folder_.path("run/metrics.jsonl")); }
+  std::string metrics() const { return testing::TemporaryFolder::read(folder_.path("run/metrics.jsonl")); }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
 };
 
@@ -34,17 +34,17 @@ TEST_F(UsedRunFolder, IsRefusedAsItIs) {
   ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
   const std::string before = metrics();
   std::string errors;
-  for (const std::vector<std::string>& launcher : {std::vector<std::string>{}, under_mpirun(2, {})}) {
+  for (const std::vector<std::string>& launcher : {std::vector<std::string>{}, testing::under_mpirun(2, {})}) {
     std::vector<std::string> words = launcher;
-    const std::vector<std::string> command = tiny_training(run_dir_, {"--steps", "1"});
+    const std::vector<std::string> command = testing::tiny_training(run_dir_, {"--steps", "1"});
     words.insert(words.end(), command.begin(), command.end());
-    ChildProcess child(words);
+    testing::ChildProcess child(words);
     EXPECT_EQ(child.wait().exit_code, 2);
-    EXPECT_TRUE(has_parts(child.errors(), {"run' holds a run already", "--resume auto", "--overwrite"}));
+    EXPECT_TRUE(testing::has_parts(child.errors(), {"run' holds a run already", "--resume auto", "--overwrite"}));
     EXPECT_EQ(child.output(), "");
   }
   EXPECT_EQ(metrics(), before);
-  EXPECT_EQ(loaded_step(run_dir_), 2);
+  EXPECT_EQ(testing::loaded_step(run_dir_), 2);
   EXPECT_FALSE(fs::exists(folder_.path("run/.lock")));
 }
 
@@ -52,47 +52,48 @@ TEST_F(UsedRunFolder, GoesOnOrIsOverwritten) {
   ASSERT_EQ(train({"--steps", "3"}).exit_code, 0);
   folder_.write("run/mine.txt", "kept");
   ASSERT_EQ(train({"--steps", "4", "--resume", "auto"}).exit_code, 0);
-  EXPECT_EQ(loaded_step(run_dir_), 4);
+  EXPECT_EQ(testing::loaded_step(run_dir_), 4);
   ASSERT_EQ(train({"--steps", "1", "--overwrite"}).exit_code, 0);
-  EXPECT_EQ(loaded_step(run_dir_), 1);
-  EXPECT_EQ(TemporaryFolder::read(folder_.path("run/mine.txt")), "kept");
+  EXPECT_EQ(testing::loaded_step(run_dir_), 1);
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("run/mine.txt")), "kept");
   // The flag isn't one of the configuration's: its file doesn't overwrite the run when it is run again.
-  ChildProcess again({WEFT_EXECUTABLE, "train", run_dir_ + "/config.toml"});
+  testing::ChildProcess again({WEFT_EXECUTABLE, "train", run_dir_ + "/config.toml"});
   EXPECT_EQ(again.wait().exit_code, 2);
-  EXPECT_EQ(loaded_step(run_dir_), 1);
+  EXPECT_EQ(testing::loaded_step(run_dir_), 1);
 }
 
 // A run that is refused for something else has removed nothing.
 TEST_F(UsedRunFolder, IsOverwrittenOnlyByARunThatBegins) {
   ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
   EXPECT_EQ(train({"--overwrite", "--data", folder_.path("missing").string()}).exit_code, 2);
-  EXPECT_EQ(loaded_step(run_dir_), 2);
+  EXPECT_EQ(testing::loaded_step(run_dir_), 2);
 }
 
 TEST_F(UsedRunFolder, IsOneRunsUntilItsProcessEnds) {
-  ChildProcess first(tiny_training(run_dir_, {"--steps", "100000000", "--save-every", "1"}));
-  ASSERT_TRUE(wait_until([&] { return !complete_checkpoints(run_dir_).empty() || !first.running(); }));
+  testing::ChildProcess first(testing::tiny_training(run_dir_, {"--steps", "100000000", "--save-every", "1"}));
+  ASSERT_TRUE(testing::wait_until([&] { return !train::complete_checkpoints(run_dir_).empty() || !first.running(); }));
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--resume", "auto"}, {"--overwrite"}, {"--steps", "1"}}) {
     std::string errors;
     EXPECT_EQ(train(more, &errors).exit_code, 2);
-    EXPECT_TRUE(has_parts(errors, {"is in use by process " + std::to_string(first.id())}));
+    EXPECT_TRUE(testing::has_parts(errors, {"is in use by process " + std::to_string(first.id())}));
   }
   first.send(SIGKILL);
   ASSERT_EQ(first.wait().signal, SIGKILL);
   EXPECT_TRUE(fs::exists(folder_.path("run/.lock")));
-  const std::int64_t step = loaded_step(run_dir_);
+  const std::int64_t step = testing::loaded_step(run_dir_);
   EXPECT_EQ(train({"--resume", "auto", "--steps", std::to_string(step + 1)}).exit_code, 0);
-  EXPECT_EQ(loaded_step(run_dir_), step + 1);
+  EXPECT_EQ(testing::loaded_step(run_dir_), step + 1);
 }
 
 // Runs that are started in the same second get folders of their own.
 TEST_F(UsedRunFolder, DefaultNamesAreNewOnes) {
-  std::vector<std::string> command = tiny_training("", {"--steps", "1"});
+  std::vector<std::string> command = testing::tiny_training("", {"--steps", "1"});
   command.erase(command.begin() + 2, command.begin() + 4);  // --run-dir
-  std::vector<std::unique_ptr<ChildProcess>> runs;
+  std::vector<std::unique_ptr<testing::ChildProcess>> runs;
   for (int i = 0; i < 4; ++i) {
-    runs.push_back(std::make_unique<ChildProcess>(command, ChildSurroundings{.folder = folder_.path().string()}));
+    runs.push_back(std::make_unique<testing::ChildProcess>(
+        command, testing::ChildSurroundings{.folder = folder_.path().string()}));
   }
   for (const auto& run : runs) EXPECT_EQ(run->wait().exit_code, 0) << run->errors();
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path("runs")), {}), 4);

@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  std::vector<Setting> settings;
+  std::vector<train::Setting> settings;
   std::string_view rest = fuzz::text_of(data, size);
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -16,10 +16,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         {std::string(line.substr(0, equals)), std::string(line.substr(std::min(equals + 1, line.size()))), "--set"});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  RunConfig config;
+  train::RunConfig config;
   const bool accepted = fuzz::accepted([&] {
-    apply_settings(config, settings);
-    fill_in(config, 0);
+    train::apply_settings(config, settings);
+    train::fill_in(config, 0);
   });
   if (accepted) fuzz::require_round_trip(config);
   return 0;

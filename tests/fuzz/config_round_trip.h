@@ -9,11 +9,11 @@
 namespace weft::fuzz {
 
 /// The TOML that is written of a configuration is read back to the same configuration.
-inline void require_round_trip(const RunConfig& config) {
-  const std::string text = dump_toml(config);
-  RunConfig again;
-  load_toml_text(again, text, "dump.toml");
-  require(dump_toml(again) == text, "a configuration that differs when it is read back:\n" + text);
+inline void require_round_trip(const train::RunConfig& config) {
+  const std::string text = train::dump_toml(config);
+  train::RunConfig again;
+  train::load_toml_text(again, text, "dump.toml");
+  require(train::dump_toml(again) == text, "a configuration that differs when it is read back:\n" + text);
 }
 
 }  // namespace weft::fuzz

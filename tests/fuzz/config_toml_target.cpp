@@ -3,10 +3,10 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  RunConfig config;
+  train::RunConfig config;
   const bool accepted = fuzz::accepted([&] {
-    load_toml_text(config, fuzz::text_of(data, size), "fuzz.toml");
-    fill_in(config, 0);
+    train::load_toml_text(config, fuzz::text_of(data, size), "fuzz.toml");
+    train::fill_in(config, 0);
   });
   if (accepted) fuzz::require_round_trip(config);
   return 0;

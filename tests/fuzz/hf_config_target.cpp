@@ -4,10 +4,11 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  ModelConfig model;
-  if (!fuzz::accepted([&] { model = read_hf_config(fuzz::text_of(data, size), "config.json").model; })) return 0;
-  const std::string text = hf_config_json(model, DType::f32);
-  const ModelConfig again = read_hf_config(text, "written.json").model;
-  fuzz::require(hf_config_json(again, DType::f32) == text, "a model that differs when it is read back:\n" + text);
+  ops::ModelConfig model;
+  if (!fuzz::accepted([&] { model = train::read_hf_config(fuzz::text_of(data, size), "config.json").model; })) return 0;
+  const std::string text = train::hf_config_json(model, DType::f32);
+  const ops::ModelConfig again = train::read_hf_config(text, "written.json").model;
+  fuzz::require(train::hf_config_json(again, DType::f32) == text,
+                "a model that differs when it is read back:\n" + text);
   return 0;
 }

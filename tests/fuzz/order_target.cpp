@@ -12,23 +12,23 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  static const std::shared_ptr<const Graph> graph = testing::random_graph(3, {.tasks = 10, .tensors = 6});
+  static const std::shared_ptr<const graph::Graph> graph = testing::random_graph(3, {.tasks = 10, .tensors = 6});
   const auto bytes = std::as_bytes(std::span(data, size));
-  Order order;
+  plan::Order order;
   try {
-    order = decode_order(bytes, *graph);
+    order = plan::decode_order(bytes, *graph);
   } catch (const std::runtime_error&) {
     return 0;
   }
-  const std::vector<std::byte> again = encode(order);
+  const std::vector<std::byte> again = plan::encode(order);
   fuzz::require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()), "an order with other bytes");
-  Plan plan;
+  plan::Plan plan;
   try {
-    plan = make_plan(graph, order, "fuzz");
+    plan = plan::make_plan(graph, order, "fuzz");
   } catch (const std::logic_error&) {
     return 0;
   }
-  const std::vector<Violation> violations = check_plan(plan);
+  const std::vector<plan::Violation> violations = plan::check_plan(plan);
   fuzz::require(violations.empty(), violations.empty() ? "" : "an unsafe plan: " + violations.front().message);
   return 0;
 }

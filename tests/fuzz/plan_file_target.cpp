@@ -9,15 +9,15 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  static const std::shared_ptr<const Graph> graph = testing::random_graph(3, {.tasks = 6, .tensors = 4});
-  PlanFile file;
-  if (!fuzz::accepted([&] { file = parse_plan_file(fuzz::text_of(data, size), "plan.json"); })) return 0;
-  const PlanFile again = parse_plan_file(to_json(file), "written.json");
-  fuzz::require(again.sequence.size() == file.sequence.size() && to_json(again) == to_json(file),
+  static const std::shared_ptr<const graph::Graph> graph = testing::random_graph(3, {.tasks = 6, .tensors = 4});
+  plan::PlanFile file;
+  if (!fuzz::accepted([&] { file = plan::parse_plan_file(fuzz::text_of(data, size), "plan.json"); })) return 0;
+  const plan::PlanFile again = plan::parse_plan_file(plan::to_json(file), "written.json");
+  fuzz::require(again.sequence.size() == file.sequence.size() && plan::to_json(again) == plan::to_json(file),
                 "a plan that differs when it is read back");
-  fuzz::require(describe_difference(file, again).empty(), "a plan that differs from itself");
-  Order order;
-  if (!fuzz::accepted([&] { order = order_of(file, *graph, "plan.json"); })) return 0;
-  make_plan(graph, order, "fuzz");  // whose own checks find nothing any more
+  fuzz::require(plan::describe_difference(file, again).empty(), "a plan that differs from itself");
+  plan::Order order;
+  if (!fuzz::accepted([&] { order = plan::order_of(file, *graph, "plan.json"); })) return 0;
+  plan::make_plan(graph, order, "fuzz");  // whose own checks find nothing any more
   return 0;
 }

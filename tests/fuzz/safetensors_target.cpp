@@ -10,8 +10,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::InputFolder folder;
   const auto path = folder.write("model.safetensors", fuzz::text_of(data, size));
   fuzz::accepted([&] {
-    const SafetensorsFile file(path);
-    for (const StoredTensorInfo& tensor : file.tensors()) {
+    const train::SafetensorsFile file(path);
+    for (const train::StoredTensorInfo& tensor : file.tensors()) {
       const auto bytes = file.bytes(tensor);
       fuzz::require(bytes.size() <= size, "a tensor larger than its file");
       // Reads every byte, so that the address sanitizer sees one outside.
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
           std::accumulate(bytes.begin(), bytes.end(), 0, [](int a, std::byte b) { return (a + int(b)) & 1; });
       fuzz::require(sum < 2 && file.find(tensor.name) == &tensor, "a tensor that isn't found by its name");
     }
-    for (const StoredTensorInfo& tensor : file.tensors()) {
+    for (const train::StoredTensorInfo& tensor : file.tensors()) {
       std::vector<float> values(tensor.elements());
       file.read(tensor, values);
     }

@@ -12,9 +12,9 @@
 
 namespace {
 
-using weft::TokenWidth;
+using weft::train::TokenWidth;
 
-void check_ids(const weft::TokenStream& stream, std::int64_t vocab) {
+void check_ids(const weft::train::TokenStream& stream, std::int64_t vocab) {
   std::vector<std::int32_t> ids(stream.size());
   stream.copy(0, stream.size(), ids.data());
   const bool inside = std::all_of(ids.begin(), ids.end(), [&](std::int32_t id) { return id >= 0 && id < vocab; });
@@ -41,24 +41,25 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
   if (size == 0) return 0;
   static const fuzz::InputFolder folder;
-  constexpr std::array kWidths = {TokenWidth::automatic, TokenWidth::u16, TokenWidth::u32, TokenWidth::automatic};
+  constexpr std::array kWidths = {train::TokenWidth::automatic, train::TokenWidth::u16, train::TokenWidth::u32,
+                                  train::TokenWidth::automatic};
   const unsigned choice = data[0];
   const std::string ending = (choice & 1U) != 0 ? ".txt" : ".bin";
   const std::string_view bytes = fuzz::text_of(data + 1, size - 1);
   const bool in_folder = (choice & 64U) != 0;
-  TokenSourceOptions options;
+  train::TokenSourceOptions options;
   options.data = in_folder ? write_folder(folder, ending, bytes) : folder.write("data" + ending, bytes).string();
   options.vocab = (choice & 128U) != 0 ? 128256 : (choice & 2U) != 0 ? 50257 : 257;
   options.seq_len = (choice & 4U) != 0 ? 1 : 16;
   options.width = kWidths.at((choice >> 4U) & 3U);
   if ((choice & 8U) != 0) options.val_data = options.data;
   fuzz::accepted([&] {
-    const TokenSource source = TokenSource::open(options);
+    const train::TokenSource source = train::TokenSource::open(options);
     fuzz::require(source.train().size() > static_cast<std::uint64_t>(options.seq_len), "too few tokens accepted");
     fuzz::require(source.held_out().size() >= 2, "too few held-out tokens accepted");
     check_ids(source.train(), options.vocab);
     check_ids(source.held_out(), options.vocab);
-    fuzz::require(TokenSource::open(options).digest() == source.digest(), "another digest of the same files");
+    fuzz::require(train::TokenSource::open(options).digest() == source.digest(), "another digest of the same files");
     const std::uint64_t tokens = source.train().size() + source.held_out().size();
     fuzz::require(tokens <= 2 * (size + 2), "more tokens than bytes");
   });

@@ -8,14 +8,16 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  Recording recording;
-  if (!fuzz::accepted([&] { recording = parse_recording(fuzz::text_of(data, size), "trace.json"); })) return 0;
-  const std::string written = chrome_trace_json(recording);
-  fuzz::require(parse_recording(written, "written.json") == recording, "a trace that differs when it is read back");
-  fuzz::require(!summary_text(recording, summarize_trace(recording, true, 10)).empty(), "a summary of nothing");
-  check_recording(recording);
+  plan::Recording recording;
+  if (!fuzz::accepted([&] { recording = inspect::parse_recording(fuzz::text_of(data, size), "trace.json"); })) return 0;
+  const std::string written = inspect::chrome_trace_json(recording);
+  fuzz::require(inspect::parse_recording(written, "written.json") == recording,
+                "a trace that differs when it is read back");
+  fuzz::require(!inspect::summary_text(recording, inspect::summarize_trace(recording, true, 10)).empty(),
+                "a summary of nothing");
+  inspect::check_recording(recording);
   std::size_t bytes = 0;
-  write_perfetto_trace(recording, [&](std::string_view piece) { bytes += piece.size(); });
+  inspect::write_perfetto_trace(recording, [&](std::string_view piece) { bytes += piece.size(); });
   fuzz::require(bytes > 0, "a binary trace of nothing");
   return 0;
 }

@@ -7,7 +7,7 @@
 namespace {
 
 struct Weights {
-  Weights() { weft::write_safetensors(folder.path() / "inside.safetensors", {}); }
+  Weights() { weft::train::write_safetensors(folder.path() / "inside.safetensors", {}); }
   weft::fuzz::InputFolder folder;
 };
 
@@ -17,6 +17,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
   static const Weights weights;
   weights.folder.write("model.safetensors.index.json", fuzz::text_of(data, size));
-  fuzz::accepted([&] { load_weights(weights.folder.path(), ModelConfig(), {}); });
+  fuzz::accepted([&] { train::load_weights(weights.folder.path(), ops::ModelConfig(), {}); });
   return 0;
 }

@@ -25,7 +25,7 @@ using cuda::GemmLayout;
 
 constexpr DType kFloats[] = {DType::f32, DType::bf16};
 
-class CudaLayouts : public GpuTest {
+class CudaLayouts : public testing::GpuTest {
  protected:
   // `tensor` on the device.
   Matrix on_device(Tensor& tensor) {
@@ -37,7 +37,7 @@ class CudaLayouts : public GpuTest {
     return memory_.download(static_cast<const std::byte*>(matrix.data), static_cast<std::int64_t>(like.bytes().size()));
   }
 
-  GpuMemory memory_;
+  testing::GpuMemory memory_;
 };
 
 // Whole tiles and ragged ones, rows on words' boundaries and off them.
@@ -133,13 +133,14 @@ TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
   constexpr std::int64_t m = 256, n = 384, k = 512;
   Tensor a = Tensor::random(DType::bf16, m, k, 1), b = Tensor::random(DType::bf16, n, k, 2), c(DType::f32, m, n);
   const Matrix at = on_device(a), bt = on_device(b), ct = on_device(c);
-  const Gemm operation{m, n, k, false, true};
+  const graph::Gemm operation{m, n, k, false, true};
   const std::vector<Matrix> arguments = {at, bt, ct};
-  const GemmProblem problem = problem_of(operation, arguments);
+  const execute::GemmProblem problem = execute::problem_of(operation, arguments);
   const cuda::CublasLt library;
-  const auto run = [&](const DeviceGemmMethod& method) {
-    CudaLibraries libraries(std::make_shared<const GemmTuning>(std::vector<GemmChoice>{{problem, method}}));
-    const auto task = prepare_cuda_task(operation, arguments, libraries);
+  const auto run = [&](const execute::DeviceGemmMethod& method) {
+    execute::CudaLibraries libraries(
+        std::make_shared<const execute::GemmTuning>(std::vector<execute::GemmChoice>{{problem, method}}));
+    const auto task = execute::prepare_cuda_task(operation, arguments, libraries);
     task->bind(memory_.poisoned(task->scratch_bytes()));
     task->run(nullptr, nullptr);
     memory_.synchronize();
@@ -148,8 +149,8 @@ TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
     return std::pair(result.values(), task->scratch_bytes());
   };
   const auto method_in = [&](GemmLayout layout) {
-    const cuda::PreparedGemm gemm(library, key_of(problem, arguments), at, bt, ct, nullptr, nullptr, layout);
-    return DeviceGemmMethod{cuda::to_hex(gemm.candidates(1).front()), layout};
+    const cuda::PreparedGemm gemm(library, execute::key_of(problem, arguments), at, bt, ct, nullptr, nullptr, layout);
+    return execute::DeviceGemmMethod{cuda::to_hex(gemm.candidates(1).front()), layout};
   };
   const auto [expected, usual_bytes] = run(method_in(GemmLayout::own));
   EXPECT_EQ(usual_bytes, cuda::kGemmWorkspace);
@@ -162,18 +163,18 @@ TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
 
 // A product that is large enough for trials in all layouts.
 TEST_F(CudaLayouts, TrialsRunThem) {
-  GemmProblem problem;
+  execute::GemmProblem problem;
   // Smaller ones aren't shown in other layouts.
   problem.m = 1024, problem.n = 1024, problem.k = 512;
   problem.trans_a = true;
   problem.strides = {1024, 1024, 1024};
-  ASSERT_EQ(device_gemm_layouts(problem).size(), 2U);
-  const auto trials = make_device_gemm_trials({.rounds = kEmulated ? 1 : 3});
-  const GemmTrial trial = trials->run(problem);
+  ASSERT_EQ(execute::device_gemm_layouts(problem).size(), 2U);
+  const auto trials = execute::make_device_gemm_trials({.rounds = testing::kEmulated ? 1 : 3});
+  const execute::GemmTrial trial = trials->run(problem);
   EXPECT_GT(trial.candidates, 2U);
-  EXPECT_EQ(std::get<DeviceGemmMethod>(trial.usual).layout, GemmLayout::own);
-  EXPECT_EQ(parse_gemm_method(to_string(trial.chosen)), trial.chosen);
-  RecordProperty("chosen", to_string(trial.chosen));
+  EXPECT_EQ(std::get<execute::DeviceGemmMethod>(trial.usual).layout, GemmLayout::own);
+  EXPECT_EQ(execute::parse_gemm_method(execute::to_string(trial.chosen)), trial.chosen);
+  RecordProperty("chosen", execute::to_string(trial.chosen));
 }
 
 }  // namespace

@@ -16,24 +16,24 @@
 namespace weft {
 namespace {
 
-GridRun on_gpus(GridRun run, bool graphs = false) {
-  run.make_executor = [grid = run.step.grid, graphs](World& world, const State& state) {
-    const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
-    auto device = make_cuda_device(world.rank());
-    auto transport = make_nccl_transport(world, grid, *device);
-    auto team = std::make_shared<DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
-    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+testing::GridRun on_gpus(testing::GridRun run, bool graphs = false) {
+  run.make_executor = [grid = run.step.grid, graphs](comm::World& world, const execute::State& state) {
+    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
+    auto device = execute::make_cuda_device(world.rank());
+    auto transport = execute::make_nccl_transport(world, grid, *device);
+    auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;
 }
 
-class CudaNcclGrid : public GpuTest {
+class CudaNcclGrid : public testing::GpuTest {
  protected:
   void SetUp() override {
-    GpuTest::SetUp();
+    testing::GpuTest::SetUp();
     if (IsSkipped()) return;
     constexpr std::size_t kRanks = 8;
-    const std::size_t found = report_devices().devices.size();
+    const std::size_t found = execute::report_devices().devices.size();
     if (found < kRanks) GTEST_SKIP() << "needs " << kRanks << " GPUs, found " << found;
   }
 };
@@ -41,33 +41,35 @@ class CudaNcclGrid : public GpuTest {
 // Every kind of collective among the ranks that a channel joins, with numbers that tell where they came from.
 TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
   constexpr std::int64_t kCount = 5;
-  const Grid grid = grid_of(2, 1, 2, 2);
+  const graph::Grid grid = testing::grid_of(2, 1, 2, 2);
   const auto value = [](int rank, std::int64_t i) { return static_cast<std::int32_t>(1000 * rank + i); };
   std::ostringstream errors;
-  const auto body = [&](World& world) {
-    CudaDevice device(world.rank());
-    const DeviceStream stream = device.add_stream("collectives", StreamPriority::high);
+  const auto body = [&](comm::World& world) {
+    execute::CudaDevice device(world.rank());
+    const execute::DeviceStream stream = device.add_stream("collectives", execute::StreamPriority::high);
     const auto bytes = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(std::int32_t)); };
     auto* const host = reinterpret_cast<std::int32_t*>(device.allocate_pinned(bytes(2 * kCount)));
     std::byte* const from = device.allocate(bytes(2 * kCount));
     std::byte* const to = device.allocate(bytes(2 * kCount));
-    NcclTransport transport(world, grid, device);
-    for (const Channel channel : {Channel::x, Channel::z_gather, Channel::z_scatter, Channel::data}) {
+    execute::NcclTransport transport(world, grid, device);
+    for (const graph::Channel channel :
+         {graph::Channel::x, graph::Channel::z_gather, graph::Channel::z_scatter, graph::Channel::data}) {
       transport.join(channel);
       std::vector<int> group;
       for (int rank = 0; rank < world.size(); ++rank) {
-        if (group_color(grid, channel, rank) == group_color(grid, channel, world.rank())) group.push_back(rank);
+        if (graph::group_color(grid, channel, rank) == graph::group_color(grid, channel, world.rank()))
+          group.push_back(rank);
       }
       EXPECT_EQ(group.size(), 2U);
       const int first = group.front(), second = group.back(), own = world.rank() == second ? 1 : 0;
       // A collective of all ranks' numbers: `expected` is element i of what this rank gets, of the first `count`.
-      const auto expect = [&](CollectiveKind kind, std::int64_t count, const auto& expected) {
+      const auto expect = [&](comm::CollectiveKind kind, std::int64_t count, const auto& expected) {
         SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " on rank " + std::to_string(world.rank()));
         for (std::int64_t i = 0; i < 2 * kCount; ++i) host[i] = value(world.rank(), i);
         device.copy(stream, from, host, bytes(2 * kCount));
         device.copy(stream, to, host, bytes(2 * kCount));
-        const bool in_place = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
-        const int root = kind == CollectiveKind::broadcast ? 1 : 0;
+        const bool in_place = kind == comm::CollectiveKind::all_reduce || kind == comm::CollectiveKind::broadcast;
+        const int root = kind == comm::CollectiveKind::broadcast ? 1 : 0;
         transport.enqueue(device, channel, stream,
                           {kind, DType::i32, kCount, root, in_place ? nullptr : from, to, nullptr});
         device.copy(stream, host, to, bytes(2 * kCount));
@@ -75,85 +77,89 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
         for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(host[i], expected(i)) << "element " << i;
       };
       const auto sum = [&](std::int64_t i) { return value(first, i) + value(second, i); };
-      expect(CollectiveKind::all_reduce, kCount, sum);
-      expect(CollectiveKind::broadcast, kCount, [&](std::int64_t i) { return value(second, i); });
-      expect(CollectiveKind::reduce_scatter, kCount, [&](std::int64_t i) { return sum(own * kCount + i); });
-      expect(CollectiveKind::all_gather, 2 * kCount,
+      expect(comm::CollectiveKind::all_reduce, kCount, sum);
+      expect(comm::CollectiveKind::broadcast, kCount, [&](std::int64_t i) { return value(second, i); });
+      expect(comm::CollectiveKind::reduce_scatter, kCount, [&](std::int64_t i) { return sum(own * kCount + i); });
+      expect(comm::CollectiveKind::all_gather, 2 * kCount,
              [&](std::int64_t i) { return value(i < kCount ? first : second, i % kCount); });
     }
     return 0;
   };
-  EXPECT_EQ(run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+  EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
 }
 
 // What fits but for the buffers of its communicators is refused before the first step.
 TEST_F(CudaNcclGrid, BuffersCountAsMemory) {
-  const GridRun run = small_run(Family::gpt2, DType::f32, grid_of(1, 2, 1, 2));
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2));
   const auto exit_code_with = [&](std::int64_t memory_bytes) {
-    GridRun limited = run;
-    limited.make_executor = [grid = run.step.grid, memory_bytes](World& world, const State& state) {
-      const DeviceExecutorOptions options{.memory_bytes = memory_bytes};
-      auto device = make_cuda_device(world.rank());
-      auto transport = make_nccl_transport(world, grid, *device);
-      auto team = std::make_shared<DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
-      return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+    testing::GridRun limited = run;
+    limited.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
+      const execute::DeviceExecutorOptions options{.memory_bytes = memory_bytes};
+      auto device = execute::make_cuda_device(world.rank());
+      auto transport = execute::make_nccl_transport(world, grid, *device);
+      auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
+      return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
     };
-    return run_grid(limited).exit_code;
+    return testing::run_grid(limited).exit_code;
   };
   constexpr std::int64_t kRest = std::int64_t{64} << 20;
-  EXPECT_EQ(exit_code_with(2 * kNcclCommunicatorBytes + kRest), 2) << "three channels are used: y, data and world";
-  EXPECT_EQ(exit_code_with(3 * kNcclCommunicatorBytes + kRest), 0);
+  EXPECT_EQ(exit_code_with(2 * execute::kNcclCommunicatorBytes + kRest), 2)
+      << "three channels are used: y, data and world";
+  EXPECT_EQ(exit_code_with(3 * execute::kNcclCommunicatorBytes + kRest), 0);
 }
 
 // Sums go around rings, so they are the local ones but for rounding.
 TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
-  for (const Family family : {Family::gpt2, Family::llama}) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      const GridOutcome serial = run_grid(on_gpu(small_run(family, dtype, {})));
-      for (const Grid& grid : {grid_of(2, 2, 2, 1), grid_of(1, 1, 1, 4)}) {
-        SCOPED_TRACE(std::string(to_string(family)) + " " + std::string(to_string(dtype)) + " " + to_string(grid));
-        expect_near(run_grid(on_gpus(small_run(family, dtype, grid))), serial, dtype == DType::bf16 ? 5e-3 : 1e-5);
+      const testing::GridOutcome serial = testing::run_grid(testing::on_gpu(testing::small_run(family, dtype, {})));
+      for (const graph::Grid& grid : {testing::grid_of(2, 2, 2, 1), testing::grid_of(1, 1, 1, 4)}) {
+        SCOPED_TRACE(std::string(ops::to_string(family)) + " " + std::string(to_string(dtype)) + " " +
+                     graph::to_string(grid));
+        testing::expect_near(testing::run_grid(on_gpus(testing::small_run(family, dtype, grid))), serial,
+                             dtype == DType::bf16 ? 5e-3 : 1e-5);
       }
     }
   }
 }
 
 TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
-  const GridRun run = small_run(Family::gpt2, DType::bf16, grid_of(2, 1, 2, 1));
-  const GridOutcome first = run_grid(on_gpus(run));
-  expect_equal_under_policies(on_gpus(run), first);
-  expect_equal(run_grid(on_gpus(run, true)), first);
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, testing::grid_of(2, 1, 2, 1));
+  const testing::GridOutcome first = testing::run_grid(on_gpus(run));
+  testing::expect_equal_under_policies(on_gpus(run), first);
+  testing::expect_equal(testing::run_grid(on_gpus(run, true)), first);
 }
 
 // Collectives on two channels wait for a peer that never comes, and neither may keep the other from being given up.
 TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
-  const Grid grid = grid_of(2, 1, 1, 2);
+  const graph::Grid grid = testing::grid_of(2, 1, 1, 2);
   std::ostringstream errors;
-  const auto body = [&](World& world) {
-    CudaDevice device(world.rank());
+  const auto body = [&](comm::World& world) {
+    execute::CudaDevice device(world.rank());
     constexpr std::int64_t kCount = 4;
     std::byte* const memory = device.allocate(kCount * 8);
-    NcclTransport transport(world, grid, device);
-    for (const Channel channel : {Channel::x, Channel::data}) {
+    execute::NcclTransport transport(world, grid, device);
+    for (const graph::Channel channel : {graph::Channel::x, graph::Channel::data}) {
       transport.join(channel);
-      const DeviceStream stream = device.add_stream("collectives", StreamPriority::high);
-      std::byte* const out = memory + (channel == Channel::x ? 0 : kCount * 4);
+      const execute::DeviceStream stream = device.add_stream("collectives", execute::StreamPriority::high);
+      std::byte* const out = memory + (channel == graph::Channel::x ? 0 : kCount * 4);
       if (world.rank() == 0) {
         transport.enqueue(device, channel, stream,
-                          {CollectiveKind::all_reduce, DType::i32, kCount, 0, nullptr, out, nullptr});
+                          {comm::CollectiveKind::all_reduce, DType::i32, kCount, 0, nullptr, out, nullptr});
       }
     }
     transport.stop();
-    const DeviceStream after = device.add_stream("after", StreamPriority::normal);
+    const execute::DeviceStream after = device.add_stream("after", execute::StreamPriority::normal);
     device.copy(after, memory, memory + kCount * 4, kCount * 4);
     EXPECT_NO_THROW(device.synchronize(after));
     return 0;
   };
-  EXPECT_EQ(run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+  EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
 }
 
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {
-  expect_a_lost_rank_ends(on_gpus(small_run(Family::gpt2, DType::f32, grid_of(1, 2, 1, 2))));
+  testing::expect_a_lost_rank_ends(
+      on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2))));
 }
 
 }  // namespace

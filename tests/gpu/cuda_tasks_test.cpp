@@ -33,7 +33,7 @@ using Fill = Argument::Fill;
 
 struct Case {
   std::string name;
-  Operation operation;
+  graph::Operation operation;
   std::vector<Argument> arguments;
   double relative, absolute;  // of fp32 results; bf16 ones may be two units of their last place away as well
 };
@@ -70,13 +70,13 @@ void check(const Case& c) {
 
   std::vector<Matrix> on_host;
   for (Tensor& tensor : expected) on_host.push_back(tensor.view());
-  const PreparedTask reference(c.operation, on_host);
+  const execute::PreparedTask reference(c.operation, on_host);
   cpu::Workers workers(2);
   workers.reserve(reference.scratch());
   reference.run(workers);
 
-  GpuMemory memory;
-  CudaLibraries libraries;
+  testing::GpuMemory memory;
+  execute::CudaLibraries libraries;
   std::vector<Matrix> on_device;
   std::vector<std::byte*> buffers;
   for (Tensor& tensor : host) {
@@ -85,7 +85,7 @@ void check(const Case& c) {
     matrix.data = buffers.back();
     on_device.push_back(matrix);
   }
-  const auto task = prepare_cuda_task(c.operation, on_device, libraries);
+  const auto task = execute::prepare_cuda_task(c.operation, on_device, libraries);
   task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
   auto* const fault = reinterpret_cast<cuda::Fault*>(memory.zeroed(256));
   // Twice from the same inputs: the bits must be equal.
@@ -139,14 +139,14 @@ Argument tokens(std::int64_t count, std::int64_t below, bool targets = false) {
   return {targets ? Fill::targets : Fill::tokens, DType::i32, 1, count, false, 0, {}, below};
 }
 
-class CudaTasks : public GpuTest {};
+class CudaTasks : public testing::GpuTest {};
 
 TEST_F(CudaTasks, Gemm) {
   for (const DType dtype : kFloats) {
     for (const auto& [m, n, k] :
          {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {1, 512, 64}, {256, 8, 40}, {128, 128, 8192}}) {
       for (int bits = 0; bits < 16; ++bits) {
-        const Gemm op{m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
+        const graph::Gemm op{m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
         const bool to_f32 = op.accumulate || dtype == DType::f32;
         if (op.has_bias && op.accumulate) continue;
         Case c{named("gemm", dtype, m, n) + "x" + std::to_string(k) + " flags " + std::to_string(bits),
@@ -165,7 +165,7 @@ TEST_F(CudaTasks, Gemm) {
 TEST_F(CudaTasks, GemmOnWindows) {
   for (const DType dtype : kFloats) {
     check({named("gemm", dtype, 64, 32),
-           Gemm{64, 32, 48, false, true, false, true},
+           graph::Gemm{64, 32, 48, false, true, false, true},
            {in(dtype, 64, 48, Fill::random, 16), in(dtype, 32, 48), out(dtype, 64, 32, false, 64), in(dtype, 1, 32)},
            1e-4,
            1e-4});
@@ -183,7 +183,8 @@ TEST_F(CudaTasks, GemmWithGelu) {
         const bool forward = (bits & 1) != 0, bias = (bits & 2) != 0;
         const std::int64_t padding = (bits & 4) != 0 ? 64 : 0;
         Case c{named("gemm", dtype, m, n) + "x" + std::to_string(k) + " gelu flags " + std::to_string(bits),
-               Gemm{m, n, k, false, forward, false, bias, false, forward ? Epilogue::gelu : Epilogue::gelu_gradient},
+               graph::Gemm{m, n, k, false, forward, false, bias, false,
+                           forward ? Epilogue::gelu : Epilogue::gelu_gradient},
                {in(dtype, m, k, Fill::small), forward ? in(dtype, n, k) : in(dtype, k, n), out(dtype, m, n)},
                tolerance,
                tolerance};
@@ -200,7 +201,7 @@ TEST_F(CudaTasks, BiasGradient) {
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{1000, 768}, {7, 3}, {513, 2304}, {4096, 50}}) {
       for (const bool accumulate : {false, true}) {
         check({named("bias", dtype, rows, cols),
-               BiasGradient{rows, cols, accumulate},
+               graph::BiasGradient{rows, cols, accumulate},
                {in(dtype, rows, cols), out(DType::f32, 1, cols, accumulate)},
                1e-4,
                1e-3});
@@ -217,14 +218,14 @@ TEST_F(CudaTasks, LayerNorm) {
     for (const auto& [rows, cols] : kNormShapes) {
       if (cols == 1) continue;  // all is 0/0 but for eps
       check({named("ln", dtype, rows, cols),
-             LayerNormForward{rows, cols, 1e-5F},
+             graph::LayerNormForward{rows, cols, 1e-5F},
              {in(dtype, rows, cols), in(dtype, 1, cols), in(dtype, 1, cols), out(dtype, rows, cols),
               out(DType::f32, 1, rows), out(DType::f32, 1, rows)},
              2e-5,
              2e-5});
       for (const bool residual : {false, true}) {
         Case c{named("ln.bwd", dtype, rows, cols),
-               LayerNormBackward{rows, cols, residual, residual},
+               graph::LayerNormBackward{rows, cols, residual, residual},
                {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows),
                 in(DType::f32, 1, rows, Fill::positive), in(dtype, rows, cols), out(dtype, rows, cols),
                 out(DType::f32, 1, cols, residual), out(DType::f32, 1, cols, residual)},
@@ -241,13 +242,13 @@ TEST_F(CudaTasks, RmsNorm) {
   for (const DType dtype : kFloats) {
     for (const auto& [rows, cols] : kNormShapes) {
       check({named("rms", dtype, rows, cols),
-             RmsNormForward{rows, cols, 1e-5F},
+             graph::RmsNormForward{rows, cols, 1e-5F},
              {in(dtype, rows, cols), in(dtype, 1, cols), out(dtype, rows, cols), out(DType::f32, 1, rows)},
              2e-5,
              2e-5});
       for (const bool residual : {false, true}) {
         Case c{named("rms.bwd", dtype, rows, cols),
-               RmsNormBackward{rows, cols, residual, residual},
+               graph::RmsNormBackward{rows, cols, residual, residual},
                {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows, Fill::positive),
                 in(dtype, rows, cols), out(dtype, rows, cols), out(DType::f32, 1, cols, residual)},
                1e-4,
@@ -265,12 +266,12 @@ TEST_F(CudaTasks, NormsOfParts) {
     for (const bool centered : {false, true}) {
       const std::int64_t per_row = centered ? 2 : 1;
       check({named("norm.statistics", dtype, rows, cols),
-             NormStatistics{rows, cols, centered},
+             graph::NormStatistics{rows, cols, centered},
              {in(dtype, rows, cols), out(DType::f32, 1, rows * per_row)},
              1e-5,
              1e-5});
       Case forward{named("norm.parts", dtype, rows, cols),
-                   NormForwardOfParts{rows, cols, parts, 1e-5F, centered},
+                   graph::NormForwardOfParts{rows, cols, parts, 1e-5F, centered},
                    {in(dtype, rows, cols), in(dtype, 1, cols)},
                    1e-4,
                    1e-4};
@@ -287,12 +288,13 @@ TEST_F(CudaTasks, NormsOfParts) {
         all.push_back(in(dtype, rows, cols));
         return all;
       };
-      Case sums{named("norm.sums", dtype, rows, cols), NormBackwardSums{rows, cols, centered}, saved(), 1e-4, 1e-3};
+      Case sums{named("norm.sums", dtype, rows, cols), graph::NormBackwardSums{rows, cols, centered}, saved(), 1e-4,
+                1e-3};
       sums.arguments.push_back(out(DType::f32, 1, rows * per_row));
       check(sums);
       for (const bool residual : {false, true}) {
         Case backward{named("norm.backward", dtype, rows, cols),
-                      NormBackwardOfParts{rows, cols, parts, centered, residual, residual}, saved(), 1e-4, 1e-3};
+                      graph::NormBackwardOfParts{rows, cols, parts, centered, residual, residual}, saved(), 1e-4, 1e-3};
         backward.arguments.push_back(in(DType::f32, 1, rows * per_row));
         backward.arguments.push_back(out(dtype, rows, cols));
         backward.arguments.push_back(out(DType::f32, 1, cols, residual));
@@ -307,14 +309,18 @@ TEST_F(CudaTasks, NormsOfParts) {
 TEST_F(CudaTasks, Columns) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t coordinate : {0, 3}) {
-      check({"add_bias", AddBias{19, 40}, {in_out(dtype, 19, 40), in(dtype, 1, 40), integer(coordinate)}, 1e-6, 1e-6});
+      check({"add_bias",
+             graph::AddBias{19, 40},
+             {in_out(dtype, 19, 40), in(dtype, 1, 40), integer(coordinate)},
+             1e-6,
+             1e-6});
       check({"take_columns",
-             TakeColumns{19, 40, 2, 2},
+             graph::TakeColumns{19, 40, 2, 2},
              {in(dtype, 19, 80), integer(coordinate), out(dtype, 19, 40)},
              0,
              0});
       check({"put_columns",
-             PutColumns{19, 40, 2, 2},
+             graph::PutColumns{19, 40, 2, 2},
              {in(dtype, 19, 40), integer(coordinate), out(dtype, 19, 80)},
              0,
              0});
@@ -327,35 +333,35 @@ TEST_F(CudaTasks, Embedding) {
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{64, 96}, {300, 33}, {2048, 64}}) {
       constexpr std::int64_t vocab = 100, context = 64;
       check({named("embedding", dtype, rows, cols),
-             EmbeddingForward{rows, cols, vocab, 32},
+             graph::EmbeddingForward{rows, cols, vocab, 32},
              {tokens(rows, vocab), in(dtype, vocab, cols), out(dtype, rows, cols)},
              0,
              0});
       check(
           {named("embedding with positions", dtype, rows, cols),
-           EmbeddingForward{rows, cols, vocab, 32, true, true},
+           graph::EmbeddingForward{rows, cols, vocab, 32, true, true},
            {tokens(rows, vocab), in(dtype, vocab, cols), in(dtype, context, cols), out(dtype, rows, cols), integer(5)},
            1e-6,
            1e-6});
       check({named("sharded embedding", dtype, rows, cols),
-             EmbeddingForward{rows, cols, vocab / 2, 32, false, false, true},
+             graph::EmbeddingForward{rows, cols, vocab / 2, 32, false, false, true},
              {tokens(rows, vocab), in(dtype, vocab / 2, cols), out(dtype, rows, cols), integer(1)},
              0,
              0});
       for (const bool accumulate : {false, true}) {
         check({named("embedding.bwd", dtype, rows, cols),
-               EmbeddingBackward{rows, cols, vocab, accumulate},
+               graph::EmbeddingBackward{rows, cols, vocab, accumulate},
                {tokens(rows, vocab), in(dtype, rows, cols), out(DType::f32, vocab, cols, accumulate)},
                1e-4,
                1e-3});
         check({named("sharded embedding.bwd", dtype, rows, cols),
-               EmbeddingBackward{rows, cols, vocab / 2, accumulate, true},
+               graph::EmbeddingBackward{rows, cols, vocab / 2, accumulate, true},
                {tokens(rows, vocab), in(dtype, rows, cols), out(DType::f32, vocab / 2, cols, accumulate), integer(1)},
                1e-4,
                1e-3});
         const std::int64_t seq = rows % 32 == 0 ? 32 : rows / 10;
         check({named("position.bwd", dtype, rows, cols),
-               PositionBackward{rows, cols, seq, context, accumulate},
+               graph::PositionBackward{rows, cols, seq, context, accumulate},
                {in(dtype, rows, cols), out(DType::f32, context, cols, accumulate)},
                1e-5,
                1e-4});
@@ -367,7 +373,7 @@ TEST_F(CudaTasks, Embedding) {
 TEST_F(CudaTasks, Rope) {
   for (const DType dtype : kFloats) {
     for (const bool inverse : {false, true}) {
-      Rope op{128, 3, 64, 32};
+      graph::Rope op{128, 3, 64, 32};
       op.inverse = inverse;
       check({named("rope", dtype, 128, 192), op, {in_out(dtype, 128, 192)}, 2e-5, 2e-5});
       op.has_offset = true;
@@ -390,7 +396,7 @@ TEST_F(CudaTasks, Attention) {
                                "/" + std::to_string(s.kv_heads);
       const double absolute = dtype == DType::bf16 ? 2e-2 : 1e-4;
       check({name,
-             AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
+             graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
              {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv), in(dtype, rows, kv), out(dtype, rows, q),
               out(DType::f32, 1, s.batch * s.heads * s.seq)},
              1e-3,
@@ -416,17 +422,17 @@ TEST_F(CudaTasks, AttentionBackward) {
       Tensor o(dtype, rows, qc), log_sum_exp(DType::f32, 1, s.batch * s.heads * s.seq);
       Tensor dq(dtype, rows, qc), dk(dtype, rows, kvc), dv(dtype, rows, kvc);
       cpu::Workers workers(2);
-      const auto on_cpu = [&](const Operation& op, const std::vector<Matrix>& arguments) {
-        const PreparedTask task(op, arguments);
+      const auto on_cpu = [&](const graph::Operation& op, const std::vector<Matrix>& arguments) {
+        const execute::PreparedTask task(op, arguments);
         workers.reserve(task.scratch());
         task.run(workers);
       };
-      on_cpu(AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
+      on_cpu(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
              {q.view(), k.view(), v.view(), o.view(), log_sum_exp.view()});
-      const AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim};
+      const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim};
       std::vector<Tensor*> all = {&q, &k, &v, &o, &log_sum_exp, &dout, &dq, &dk, &dv};
-      GpuMemory memory;
-      CudaLibraries libraries;
+      testing::GpuMemory memory;
+      execute::CudaLibraries libraries;
       std::vector<Matrix> on_device;
       for (Tensor* tensor : all) {
         on_device.push_back(tensor->view());
@@ -434,7 +440,7 @@ TEST_F(CudaTasks, AttentionBackward) {
       }
       on_cpu(op, {q.view(), k.view(), v.view(), o.view(), log_sum_exp.view(), dout.view(), dq.view(), dk.view(),
                   dv.view()});
-      const auto task = prepare_cuda_task(op, on_device, libraries);
+      const auto task = execute::prepare_cuda_task(op, on_device, libraries);
       task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
       task->run(nullptr, nullptr);
       memory.synchronize();
@@ -460,12 +466,12 @@ TEST_F(CudaTasks, Decode) {
   for (const DType dtype : kFloats) {
     constexpr std::int64_t batch = 2, heads = 4, kv_heads = 2, dim = 64, context = 96, seq = 40;
     check({named("cache_store", dtype, seq, 128),
-           CacheStore{batch, seq, kv_heads * dim, context},
+           graph::CacheStore{batch, seq, kv_heads * dim, context},
            {in(dtype, batch * seq, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim)},
            0,
            0});
     check({named("decode", dtype, heads, dim),
-           AttentionDecode{batch, heads, kv_heads, dim, context},
+           graph::AttentionDecode{batch, heads, kv_heads, dim, context},
            {in(dtype, batch, heads * dim), in(dtype, batch, kv_heads * dim), in(dtype, batch, kv_heads * dim),
             in_out(dtype, batch * context, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim), integer(50),
             out(dtype, batch, heads * dim)},
@@ -477,25 +483,26 @@ TEST_F(CudaTasks, Decode) {
 TEST_F(CudaTasks, Activations) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t n : {1, 1000, 8192, 100003}) {
-      check({named("gelu", dtype, 1, n), GeluForward{n}, {in(dtype, 1, n), out(dtype, 1, n)}, 1e-5, 1e-6});
+      check({named("gelu", dtype, 1, n), graph::GeluForward{n}, {in(dtype, 1, n), out(dtype, 1, n)}, 1e-5, 1e-6});
       check({named("gelu.bwd", dtype, 1, n),
-             GeluBackward{n},
+             graph::GeluBackward{n},
              {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)},
              1e-5,
              1e-5});
-      check({named("add", dtype, 1, n), Add{n}, {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)}, 1e-6, 1e-6});
+      check(
+          {named("add", dtype, 1, n), graph::Add{n}, {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)}, 1e-6, 1e-6});
       for (const DType to : kFloats) {
-        check({named("cast", dtype, 1, n), Cast{n}, {in(dtype, 1, n), out(to, 1, n)}, 0, 0});
+        check({named("cast", dtype, 1, n), graph::Cast{n}, {in(dtype, 1, n), out(to, 1, n)}, 0, 0});
       }
     }
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{40, 256}, {11, 13}}) {
       check({named("swiglu", dtype, rows, cols),
-             SwiGluForward{rows, cols},
+             graph::SwiGluForward{rows, cols},
              {in(dtype, rows, 2 * cols), out(dtype, rows, cols)},
              1e-5,
              1e-6});
       check({named("swiglu.bwd", dtype, rows, cols),
-             SwiGluBackward{rows, cols},
+             graph::SwiGluBackward{rows, cols},
              {in(dtype, rows, 2 * cols), in(dtype, rows, cols), out(dtype, rows, 2 * cols)},
              1e-5,
              1e-5});
@@ -507,7 +514,7 @@ TEST_F(CudaTasks, Dropout) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t parts : {1, 3}) {
       for (const bool residual : {false, true}) {
-        Dropout op{50, 72, 7, 0.3F, 11, residual, parts};
+        graph::Dropout op{50, 72, 7, 0.3F, 11, residual, parts};
         Case c{named("dropout", dtype, 50, 72),
                op,
                {in(dtype, 50, 72),
@@ -529,7 +536,7 @@ TEST_F(CudaTasks, CrossEntropy) {
       const std::int64_t padded = vocab == 50257 ? 50304 : vocab;
       for (const bool gradient : {true, false}) {
         Case c{named("cross_entropy", dtype, rows, vocab),
-               CrossEntropy{rows, vocab, padded, gradient},
+               graph::CrossEntropy{rows, vocab, padded, gradient},
                {in_out(dtype, rows, padded), tokens(rows, vocab, true), out(DType::f32, 1, rows)},
                2e-5,
                1e-5};
@@ -539,17 +546,17 @@ TEST_F(CudaTasks, CrossEntropy) {
       }
     }
     check({"vocab_statistics",
-           VocabStatistics{21, 96, 90},
+           graph::VocabStatistics{21, 96, 90},
            {in(dtype, 21, 96), tokens(21, 90), integer(0), out(DType::f32, 1, 63)},
            2e-5,
            1e-5});
     check({"loss_sum",
-           LossSum{1000, false, true},
+           graph::LossSum{1000, false, true},
            {in(DType::f32, 1, 1000), tokens(1000, 10, true), out(DType::f32, 1, 2), integer(0)},
            1e-6,
            1e-6});
     check({"loss_sum of a replica",
-           LossSum{1000, true, true},
+           graph::LossSum{1000, true, true},
            {in(DType::f32, 1, 1000), tokens(1000, 10, true), in_out(DType::f32, 1, 2), integer(1)},
            1e-6,
            1e-6});
@@ -559,14 +566,14 @@ TEST_F(CudaTasks, CrossEntropy) {
 TEST_F(CudaTasks, Optimizer) {
   for (const std::int64_t n : {1, 5, 768, 1000003}) {
     check({named("sum_squares", DType::f32, 1, n),
-           SumSquares{n},
+           graph::SumSquares{n},
            {in(DType::f32, 1, n), out(DType::f32, 1, 1)},
            1e-6,
            1e-6});
     for (const DType dtype : kFloats) {
       const bool master = dtype == DType::bf16;
       Case c{named("adamw", dtype, 1, n),
-             AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, master},
+             graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, master},
              {in_out(dtype, 1, n), in(DType::f32, 1, n, Fill::small), in_out(DType::f32, 1, n, Fill::small),
               in_out(DType::f32, 1, n, Fill::positive), in(DType::f32, 1, 4, Fill::positive),
               in(DType::f32, 1, 2, Fill::positive)},
@@ -577,13 +584,13 @@ TEST_F(CudaTasks, Optimizer) {
     }
   }
   check({"sum_squares of a replica",
-         SumSquares{100, true},
+         graph::SumSquares{100, true},
          {in(DType::f32, 1, 100), out(DType::f32, 1, 1), integer(2)},
          0,
          0});
   for (const float max_norm : {0.0F, 1.0F}) {
     check({"clip_factor",
-           ClipFactor{300, max_norm},
+           graph::ClipFactor{300, max_norm},
            {in(DType::f32, 1, 300, Fill::positive), out(DType::f32, 1, 2)},
            1e-6,
            1e-6});
@@ -592,7 +599,7 @@ TEST_F(CudaTasks, Optimizer) {
 
 TEST_F(CudaTasks, SelectRow) {
   for (const DType dtype : kFloats) {
-    check({"select_row", SelectRow{10, 33}, {in(dtype, 10, 33), integer(23), out(DType::f32, 1, 33)}, 0, 0});
+    check({"select_row", graph::SelectRow{10, 33}, {in(dtype, 10, 33), integer(23), out(DType::f32, 1, 33)}, 0, 0});
   }
 }
 

@@ -10,14 +10,14 @@ namespace {
 
 using cpu::Matrix;
 
-class GemmEpilogues : public GpuTest {
+class GemmEpilogues : public testing::GpuTest {
  protected:
   Matrix matrix(std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16) {
     return {memory_.zeroed(rows * cols * 4), rows, cols, cols, dtype};
   }
 
  private:
-  GpuMemory memory_;
+  testing::GpuMemory memory_;
 };
 
 TEST_F(GemmEpilogues, OfATransformersBlockAreTheLibrarys) {

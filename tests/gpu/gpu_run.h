@@ -10,16 +10,16 @@
 #include "tests/gpu/gpu_test.h"
 #include "tests/train/grid_run.h"
 
-namespace weft {
+namespace weft::testing {
 
-inline GridRun small_run(Family family, DType dtype, const Grid& grid) {
+inline GridRun small_run(ops::Family family, DType dtype, const graph::Grid& grid) {
   GridRun run;
   run.model.family = family;
   run.model.layers = 2;
   run.model.hidden = 64;
   run.model.heads = 4;
-  run.model.kv_heads = family == Family::llama ? 2 : 4;
-  run.model.ffn = family == Family::llama ? 96 : 256;
+  run.model.kv_heads = family == ops::Family::llama ? 2 : 4;
+  run.model.ffn = family == ops::Family::llama ? 96 : 256;
   run.model.vocab = 120;
   run.model.context = 32;
   run.step.seq_len = 32;
@@ -35,11 +35,12 @@ inline GridRun small_run(Family family, DType dtype, const Grid& grid) {
 
 /// On ranks that share the GPU in one process.
 inline GridRun on_gpu(GridRun run, bool graphs = false) {
-  const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
-  run.make_executor = [grid = run.step.grid, options](World& world, const State& state) {
-    auto team = make_team(
-        world, [&] { return std::make_shared<DeviceTeam>(make_cuda_device(0), world.size(), grid, options); });
-    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+  const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
+  run.make_executor = [grid = run.step.grid, options](comm::World& world, const execute::State& state) {
+    auto team = execute::make_team(world, [&] {
+      return std::make_shared<execute::DeviceTeam>(execute::make_cuda_device(0), world.size(), grid, options);
+    });
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;
 }
@@ -54,4 +55,4 @@ inline void expect_near(const GridOutcome& actual, const GridOutcome& expected, 
   }
 }
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -11,7 +11,7 @@
 #include "kernels/cuda/launch.h"
 #include "runtime/execute/device/devices.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// Is the GPU one of tests/gpu/emulator's? It is right in the same way, and far slower.
 #ifdef WEFT_EMULATED_GPU
@@ -24,7 +24,7 @@ inline constexpr bool kEmulated = false;
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const DeviceReport report = report_devices();
+    const execute::DeviceReport report = execute::report_devices();
     if (!report.missing.empty()) GTEST_SKIP() << "no GPU: " << report.missing;
   }
 };
@@ -68,4 +68,4 @@ class GpuMemory {
   std::vector<void*> memory_;
 };
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -7,7 +7,7 @@
 #include <random>
 #include <stdexcept>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 // Four tasks and five tensors of 16, 32, 64, 16 bytes:  a → b → d, a → c → d;  a writes x, b reads x and writes y, …
@@ -220,4 +220,4 @@ TEST(ImpliedEdges, EqualsSearchOnRandomGraphs) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

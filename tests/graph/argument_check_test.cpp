@@ -10,7 +10,7 @@
 #include "tests/graph/every_operation.h"
 #include "tests/graph/schema_graph.h"
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 using testing::TaskOfSchema;
@@ -136,4 +136,4 @@ TEST(ArgumentCheck, AGraphRemembersWhatItWasHeldTo) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

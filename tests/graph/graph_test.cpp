@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 using Reason = EdgeReason;
@@ -141,4 +141,4 @@ TEST(Graph, FingerprintTellsGraphsApart) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

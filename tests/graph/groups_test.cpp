@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 using Groups = std::vector<std::vector<std::int64_t>>;
@@ -53,4 +53,4 @@ TEST(Groups, TextIsShortenedInTheMiddle) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 Access at(std::size_t tensor, AccessMode mode = AccessMode::read) {
@@ -60,4 +60,4 @@ TEST(NamedAccesses, MustBeThoseOfTheOperation) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

@@ -8,7 +8,7 @@
 
 #include "graph/operation_fields.h"
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 TEST(Operation, KindNamesAreUnique) {
@@ -86,4 +86,4 @@ TEST(Operation, FieldsAreVisitedByName) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

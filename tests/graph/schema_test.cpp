@@ -16,7 +16,7 @@
 #include "tests/graph/operations_golden.h"
 #include "tests/graph/schema_graph.h"
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 using testing::every_operation;
@@ -53,7 +53,7 @@ std::string golden_lines(const Graph& graph, const Task& task) {
   const Work work = work_of(task.operation, 2);
   return fmt::format("{}: {}| {}\n  {} flops, {} bytes, {} sent, {}\n", kind_name(task.operation), fields,
                      task_signature(graph, task), work.flops, work.bytes, work.network_bytes,
-                     style_of(task.operation).name);
+                     inspect::style_of(task.operation).name);
 }
 
 std::set<std::string_view> present_names(const Operation& operation) {
@@ -217,4 +217,4 @@ TEST(Schema, ContiguousArgumentsMayComeInOtherShapes) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 TEST(TaskSignature, NamesTheSizesAndTheDtypeAndNothingElse) {
@@ -25,4 +25,4 @@ TEST(TaskSignature, NamesTheSizesAndTheDtypeAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-namespace weft {
+namespace weft::graph {
 namespace {
 
 std::set<std::int64_t> elements(const View& view) {
@@ -71,4 +71,4 @@ TEST(View, TensorsAndEmptyViewsDontOverlap) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::graph

@@ -11,18 +11,18 @@
 #include "ops/lower.h"
 #include "tests/ops/tiny_model.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 ModelConfig wide_model(Family family) {
-  ModelConfig model = tiny_model(family);
+  ModelConfig model = testing::tiny_model(family);
   model.hidden = 48;
   model.heads = model.kv_heads = 12;
   model.ffn = family == Family::gpt2 ? 192 : 96;
   return model;
 }
 
-StepConfig one_step(const Grid& grid) {
+StepConfig one_step(const graph::Grid& grid) {
   StepConfig step;
   step.grid = grid;
   step.micro_batch = 2;
@@ -30,15 +30,15 @@ StepConfig one_step(const Grid& grid) {
   return step;
 }
 
-Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  Grid grid;
+graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
+  graph::Grid grid;
   grid.x = x, grid.y = y, grid.z = z, grid.data = data;
   return grid;
 }
 
 // Bytes that linear layers send on each channel.
-std::map<Channel, double> measured(const Graph& graph) {
-  std::map<Channel, double> bytes;
+std::map<graph::Channel, double> measured(const graph::Graph& graph) {
+  std::map<graph::Channel, double> bytes;
   for (const Communication& row : communication_of(graph)) {
     if (row.part == ModelPart::linear) bytes[row.channel] += row.bytes;
   }
@@ -49,12 +49,12 @@ std::map<Channel, double> measured(const Graph& graph) {
 //   AG_z  gathers·(Gz−1)/Gz·in·out/(Gx·Gy)·e       AR_a(O)   2(Ga−1)/Ga·m·out/Gb·e
 //   RS_z          (Gz−1)/Gz·in·out/(Gx·Gy)·4       AR_b(dI)  2(Gb−1)/Gb·m·in/Ga·e
 //   AR_data  2(Gdata−1)/Gdata·in·out/(Gx·Gy·Gz)·4
-std::map<Channel, double> closed_form(const ModelConfig& model, const StepConfig& step, double gathers) {
-  const Grid& grid = step.grid;
+std::map<graph::Channel, double> closed_form(const ModelConfig& model, const StepConfig& step, double gathers) {
+  const graph::Grid& grid = step.grid;
   const double m = static_cast<double>(step.micro_batches * step.micro_batch * step.seq_len), e = 4;
   const double h = static_cast<double>(model.hidden), f = static_cast<double>(model.ffn);
   const auto share = [](std::int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); };
-  std::map<Channel, double> bytes;
+  std::map<graph::Channel, double> bytes;
   struct Layer {
     double in, out;
     bool transposed;
@@ -62,28 +62,29 @@ std::map<Channel, double> closed_form(const ModelConfig& model, const StepConfig
   const double up = model.family == Family::gpt2 ? f : 2 * f;
   for (const Layer& layer : {Layer{h, 3 * h, false}, Layer{h, h, true}, Layer{h, up, false}, Layer{f, h, true}}) {
     const std::int64_t a = layer.transposed ? grid.y : grid.x, b = layer.transposed ? grid.x : grid.y;
-    const Channel over_a = layer.transposed ? Channel::y : Channel::x,
-                  over_b = layer.transposed ? Channel::x : Channel::y;
+    const graph::Channel over_a = layer.transposed ? graph::Channel::y : graph::Channel::x,
+                         over_b = layer.transposed ? graph::Channel::x : graph::Channel::y;
     const double block = layer.in * layer.out / static_cast<double>(grid.x * grid.y);
-    bytes[Channel::z_gather] += gathers * share(grid.z) * block * e;
-    bytes[Channel::z_scatter] += share(grid.z) * block * 4;
+    bytes[graph::Channel::z_gather] += gathers * share(grid.z) * block * e;
+    bytes[graph::Channel::z_scatter] += share(grid.z) * block * 4;
     bytes[over_a] += 2 * share(a) * m * layer.out / static_cast<double>(b) * e;
     bytes[over_b] += 2 * share(b) * m * layer.in / static_cast<double>(a) * e;
-    bytes[Channel::data] += 2 * share(grid.data) * block / static_cast<double>(grid.z) * 4;
+    bytes[graph::Channel::data] += 2 * share(grid.data) * block / static_cast<double>(grid.z) * 4;
   }
   for (auto& [channel, sum] : bytes) sum *= static_cast<double>(model.layers);
   std::erase_if(bytes, [](const auto& entry) { return entry.second == 0; });
   return bytes;
 }
 
-void expect_equal(const std::map<Channel, double>& found, const std::map<Channel, double>& expected) {
-  for (const Channel channel : {Channel::x, Channel::y, Channel::z_gather, Channel::z_scatter, Channel::data}) {
+void expect_equal(const std::map<graph::Channel, double>& found, const std::map<graph::Channel, double>& expected) {
+  for (const graph::Channel channel : {graph::Channel::x, graph::Channel::y, graph::Channel::z_gather,
+                                       graph::Channel::z_scatter, graph::Channel::data}) {
     const auto value = [&](const auto& map) { return map.contains(channel) ? map.at(channel) : 0.0; };
-    EXPECT_DOUBLE_EQ(value(found), value(expected)) << to_string(channel);
+    EXPECT_DOUBLE_EQ(value(found), value(expected)) << graph::to_string(channel);
   }
 }
 
-class LinearVolume : public ::testing::TestWithParam<std::pair<Family, Grid>> {};
+class LinearVolume : public ::testing::TestWithParam<std::pair<Family, graph::Grid>> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Axes, LinearVolume,
@@ -92,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair(Family::llama, grid_of(2, 3, 4, 2)), std::pair(Family::gpt2, grid_of(3, 2, 2, 3)),
                       std::pair(Family::llama, grid_of(1, 4, 2, 1)), std::pair(Family::llama, grid_of(4, 1, 1, 2))),
     [](const auto& info) {
-      const Grid& g = info.param.second;
+      const graph::Grid& g = info.param.second;
       return std::string(to_string(info.param.first)) + "_x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" +
              std::to_string(g.z) + "data" + std::to_string(g.data);
     });
@@ -136,4 +137,4 @@ TEST(Communication, OtherPartsAreListedApart) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::ops

@@ -9,7 +9,7 @@
 
 #include "tests/ops/tiny_model.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 constexpr std::int64_t kRows = 2, kCols = 3;
@@ -18,34 +18,34 @@ constexpr std::int64_t kRows = 2, kCols = 3;
 class LoweringBench : public ::testing::Test {
  protected:
   Value input(const std::string& name = "in") {
-    return {low_.named(name, DType::f32, {kRows, kCols}, Role::input), kRows, kCols};
+    return {low_.named(name, DType::f32, {kRows, kCols}, graph::Role::input), kRows, kCols};
   }
   static Value unary(Lowering& low, Value x, const std::string& name) {
     auto scope = low.enter(name);
     const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
-    low.emit("gelu", GeluForward{kRows * kCols}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
+    low.emit("gelu", graph::GeluForward{kRows * kCols}, {{"x", low.read(x.tensor)}, {"y", low.write(y.tensor)}});
     low.record({}, [=](Lowering& l) {
-      const TensorId dx = l.activation("dx", x.rows, x.cols);
-      l.emit("gelu_dx", GeluBackward{kRows * kCols},
+      const graph::TensorId dx = l.activation("dx", x.rows, x.cols);
+      l.emit("gelu_dx", graph::GeluBackward{kRows * kCols},
              {{"x", l.read(x.tensor)}, {"dy", l.read(l.gradient(y))}, {"dx", l.write(dx)}});
       l.add_gradient(x, dx);
     });
     return y;
   }
   // Writes state, so what leads to it stays.
-  void keep(TensorId tensor, const std::string& as) {
-    const TensorId state = low_.named(as, DType::f32, {kRows, kCols}, Role::scalar);
-    low_.emit("keep_" + as, GeluForward{kRows * kCols}, {{"x", low_.read(tensor)}, {"y", low_.write(state)}});
+  void keep(graph::TensorId tensor, const std::string& as) {
+    const graph::TensorId state = low_.named(as, DType::f32, {kRows, kCols}, graph::Role::scalar);
+    low_.emit("keep_" + as, graph::GeluForward{kRows * kCols}, {{"x", low_.read(tensor)}, {"y", low_.write(state)}});
   }
   std::vector<std::string> finish() {
     graph_ = std::move(low_).finish();
     std::vector<std::string> names;
-    for (const Task& t : graph_->tasks()) names.push_back(t.name);
+    for (const graph::Task& t : graph_->tasks()) names.push_back(t.name);
     return names;
   }
 
-  Lowering low_{tiny_model(Family::gpt2), DType::f32};
-  std::shared_ptr<const Graph> graph_;
+  Lowering low_{testing::tiny_model(Family::gpt2), DType::f32};
+  std::shared_ptr<const graph::Graph> graph_;
 };
 
 TEST_F(LoweringBench, ScopesMakeNamesAndPlaces) {
@@ -56,18 +56,18 @@ TEST_F(LoweringBench, ScopesMakeNamesAndPlaces) {
     auto mlp = low_.enter("mlp");
     keep(unary(low_, x, "up").tensor, "result");
   }
-  low_.set_phase(Phase::update);
+  low_.set_phase(graph::Phase::update);
   keep(x.tensor, "copy");
   EXPECT_EQ(finish(),
             (std::vector<std::string>{"mb1.L3.mlp.up.fwd.gelu", "mb1.L3.mlp.fwd.keep_result", "update.keep_copy"}));
-  const Task& first = graph_->task(TaskId(0));
+  const graph::Task& first = graph_->task(graph::TaskId(0));
   EXPECT_EQ(first.layer, 3);
   EXPECT_EQ(first.micro_batch, 1);
-  EXPECT_EQ(first.phase, Phase::forward);
-  const Task& last = graph_->task(TaskId(2));
+  EXPECT_EQ(first.phase, graph::Phase::forward);
+  const graph::Task& last = graph_->task(graph::TaskId(2));
   EXPECT_EQ(last.layer, -1);
   EXPECT_EQ(last.micro_batch, -1);
-  EXPECT_EQ(last.phase, Phase::update);
+  EXPECT_EQ(last.phase, graph::Phase::update);
 }
 
 TEST_F(LoweringBench, BackwardRunsAdjointsInReverseUnderTheirScopes) {
@@ -89,15 +89,15 @@ TEST_F(LoweringBench, ContributionsToAGradientAreSummed) {
   low_.backward();
   keep(low_.gradient(x), "gradient");
   finish();
-  ASSERT_EQ(count_of<Add>(*graph_), 1);
+  ASSERT_EQ(testing::count_of<graph::Add>(*graph_), 1);
   // The sum stands between both contributions and its reader.
-  const auto names = tasks_with(*graph_, "bwd.");
+  const auto names = testing::tasks_with(*graph_, "bwd.");
   ASSERT_EQ(names.size(), 4U);
   EXPECT_EQ(names[0], "b.bwd.gelu_dx");
   EXPECT_EQ(names[1], "a.bwd.gelu_dx");
-  EXPECT_EQ(tensor_of(*graph_, names[2], 0), "b.bwd.dx");
-  EXPECT_EQ(tensor_of(*graph_, names[2], 1), "a.bwd.dx");
-  EXPECT_EQ(tensor_of(*graph_, names[3], 0), tensor_of(*graph_, names[2], 2));
+  EXPECT_EQ(testing::tensor_of(*graph_, names[2], 0), "b.bwd.dx");
+  EXPECT_EQ(testing::tensor_of(*graph_, names[2], 1), "a.bwd.dx");
+  EXPECT_EQ(testing::tensor_of(*graph_, names[3], 0), testing::tensor_of(*graph_, names[2], 2));
 }
 
 TEST_F(LoweringBench, ACheckpointIsRunAgainAndItsDeadTailIsNot) {
@@ -111,8 +111,8 @@ TEST_F(LoweringBench, ACheckpointIsRunAgainAndItsDeadTailIsNot) {
   EXPECT_EQ(finish(),
             (std::vector<std::string>{"a.fwd.gelu", "b.fwd.gelu", "c.fwd.gelu", "c.bwd.gelu_dx", "a.recompute.gelu",
                                       "b.bwd.gelu_dx", "a.bwd.gelu_dx", "bwd.keep_gradient"}));
-  EXPECT_EQ(tensor_of(*graph_, "b.bwd.gelu_dx", 0), "a.recompute.out");
-  EXPECT_EQ(task(*graph_, "a.recompute.gelu").phase, Phase::backward);
+  EXPECT_EQ(testing::tensor_of(*graph_, "b.bwd.gelu_dx", 0), "a.recompute.out");
+  EXPECT_EQ(testing::task(*graph_, "a.recompute.gelu").phase, graph::Phase::backward);
 }
 
 TEST_F(LoweringBench, TasksThatNobodyReadsAreDropped) {
@@ -125,12 +125,12 @@ TEST_F(LoweringBench, TasksThatNobodyReadsAreDropped) {
 }
 
 TEST_F(LoweringBench, CollectivesWhoseResultNobodyReadsAreDroppedOnAllRanks) {
-  const TensorId lonely = low_.scratch("lonely", DType::f32, {4}, Role::workspace);
+  const graph::TensorId lonely = low_.scratch("lonely", DType::f32, {4}, graph::Role::workspace);
   const Value x = input();
-  low_.emit("fill", GeluForward{4}, {{"x", low_.read(x.tensor)}, {"y", low_.write(lonely)}});
-  low_.emit("all_gather", AllGather{Channel::world, 2, 2},
-            {{"in", read(low_.elements(lonely, 0, 2))},
-             {"out", low_.write(low_.scratch("everybody", DType::f32, {4}, Role::workspace))}});
+  low_.emit("fill", graph::GeluForward{4}, {{"x", low_.read(x.tensor)}, {"y", low_.write(lonely)}});
+  low_.emit("all_gather", graph::AllGather{graph::Channel::world, 2, 2},
+            {{"in", graph::read(low_.elements(lonely, 0, 2))},
+             {"out", low_.write(low_.scratch("everybody", DType::f32, {4}, graph::Role::workspace))}});
   EXPECT_EQ(finish(), std::vector<std::string>{});
 }
 
@@ -161,15 +161,15 @@ TEST_F(LoweringBench, MisuseIsALogicError) {
   EXPECT_THROW(low_.parameter("L0.no.such"), std::logic_error);
   low_.activation("twice", 1, 1);
   EXPECT_THROW(low_.activation("twice", 1, 1), std::logic_error);
-  EXPECT_EQ(low_.named("in", DType::f32, {kRows, kCols}, Role::input), x.tensor);
+  EXPECT_EQ(low_.named("in", DType::f32, {kRows, kCols}, graph::Role::input), x.tensor);
 }
 
 TEST_F(LoweringBench, ViewsOfColumnsAndElements) {
-  const TensorId packed = low_.activation("qkv", 4, 9);
-  EXPECT_EQ(low_.view(packed), (View{packed, 0, 4, 9, 9}));
-  EXPECT_EQ(low_.columns(packed, 3, 3), (View{packed, 3, 4, 3, 9}));
-  EXPECT_EQ(low_.elements(packed, 9, 18), (View{packed, 9, 1, 18, 18}));
+  const graph::TensorId packed = low_.activation("qkv", 4, 9);
+  EXPECT_EQ(low_.view(packed), (graph::View{packed, 0, 4, 9, 9}));
+  EXPECT_EQ(low_.columns(packed, 3, 3), (graph::View{packed, 3, 4, 3, 9}));
+  EXPECT_EQ(low_.elements(packed, 9, 18), (graph::View{packed, 9, 1, 18, 18}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::ops

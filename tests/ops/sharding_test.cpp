@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 /// Sizes that x, y and z of 1, 2, 3 and 4 divide, but for the vocabulary.
@@ -34,8 +34,8 @@ std::vector<ModelConfig> models() {
           model_of(Family::llama, 2, 31, true),  model_of(Family::llama, 6, 1, false)};
 }
 
-std::vector<Grid> grids() {
-  std::vector<Grid> all;
+std::vector<graph::Grid> grids() {
+  std::vector<graph::Grid> all;
   for (std::int64_t x : {1, 2, 3, 4}) {
     for (std::int64_t y : {1, 2, 3}) {
       for (std::int64_t z : {1, 2, 3}) {
@@ -45,11 +45,11 @@ std::vector<Grid> grids() {
   }
   all.push_back({6, 2, 1, 1});
   all.push_back({1, 1, 5, 3});
-  all.push_back({2, 3, 2, 2, {Axis::data, Axis::z, Axis::x, Axis::y}});
+  all.push_back({2, 3, 2, 2, {graph::Axis::data, graph::Axis::z, graph::Axis::x, graph::Axis::y}});
   return all;
 }
 
-bool fits(const ModelConfig& model, const Grid& grid) {
+bool fits(const ModelConfig& model, const graph::Grid& grid) {
   try {
     validate_grid(model, grid);
   } catch (const UserError&) {
@@ -58,7 +58,7 @@ bool fits(const ModelConfig& model, const Grid& grid) {
   return true;
 }
 
-std::string refusal(const ModelConfig& model, const Grid& grid) {
+std::string refusal(const ModelConfig& model, const graph::Grid& grid) {
   try {
     validate_grid(model, grid);
   } catch (const UserError& error) {
@@ -85,15 +85,15 @@ class EveryGrid : public ::testing::TestWithParam<bool> {
     int pairs = 0;
     for (const ModelConfig& model : models()) {
       const std::vector<ParameterSpec> specs = model_parameters(model);
-      for (const Grid& grid : grids()) {
+      for (const graph::Grid& grid : grids()) {
         if (!fits(model, grid)) continue;
         ++pairs;
         std::vector<std::vector<ParameterShard>> ranks;
         for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
-          ranks.push_back(shard_parameters(model, specs, grid, coordinates_of(grid, rank), GetParam()));
+          ranks.push_back(shard_parameters(model, specs, grid, graph::coordinates_of(grid, rank), GetParam()));
         }
         SCOPED_TRACE(fmt::format("{} kv-heads {} vocab {}, {}", to_string(model.family), model.kv_heads, model.vocab,
-                                 to_string(grid)));
+                                 graph::to_string(grid)));
         check(specs, grid, ranks);
         if (HasFailure()) return;
       }
@@ -105,7 +105,7 @@ class EveryGrid : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Zero1, EveryGrid, ::testing::Bool());
 
 TEST_P(EveryGrid, EachElementIsStoredOnceAndUpdatedOnce) {
-  for_each_pair([](const auto& specs, const Grid&, const auto& ranks) {
+  for_each_pair([](const auto& specs, const graph::Grid&, const auto& ranks) {
     for (std::size_t p = 0; p < specs.size(); ++p) {
       std::vector<int> stored(static_cast<std::size_t>(specs[p].rows * specs[p].cols)), updated = stored;
       for (const auto& shards : ranks) {
@@ -128,7 +128,7 @@ TEST_P(EveryGrid, EachElementIsStoredOnceAndUpdatedOnce) {
 }
 
 TEST_P(EveryGrid, RanksRunOneGraph) {
-  for_each_pair([](const auto& specs, const Grid& grid, const auto& ranks) {
+  for_each_pair([](const auto& specs, const graph::Grid& grid, const auto& ranks) {
     for (std::size_t p = 0; p < specs.size(); ++p) {
       const ParameterShard& first = ranks.front()[p];
       EXPECT_EQ(first.spec, &specs[p]);
@@ -150,7 +150,7 @@ TEST_P(EveryGrid, RanksRunOneGraph) {
 }
 
 TEST_P(EveryGrid, ReplicasAreNumberedFromZero) {
-  for_each_pair([](const auto& specs, const Grid&, const auto& ranks) {
+  for_each_pair([](const auto& specs, const graph::Grid&, const auto& ranks) {
     for (std::size_t p = 0; p < specs.size(); ++p) {
       std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> replicas, update_replicas;
       for (const auto& shards : ranks) {
@@ -175,7 +175,7 @@ TEST_P(EveryGrid, ReplicasAreNumberedFromZero) {
 }
 
 TEST_P(EveryGrid, OnlyTheVocabularyIsPadded) {
-  for_each_pair([](const auto& specs, const Grid& grid, const auto& ranks) {
+  for_each_pair([](const auto& specs, const graph::Grid& grid, const auto& ranks) {
     for (std::size_t p = 0; p < specs.size(); ++p) {
       std::int64_t padding = 0;
       for (const auto& shards : ranks) {
@@ -190,7 +190,8 @@ TEST_P(EveryGrid, OnlyTheVocabularyIsPadded) {
   });
 }
 
-ParameterShard shard_of(const ModelConfig& model, const Grid& grid, const Coordinates& at, const std::string& name) {
+ParameterShard shard_of(const ModelConfig& model, const graph::Grid& grid, const graph::Coordinates& at,
+                        const std::string& name) {
   static std::vector<ParameterSpec> specs;  // outlives the shard
   specs = model_parameters(model);
   for (ParameterShard& shard : shard_parameters(model, specs, grid, at)) {
@@ -216,7 +217,7 @@ TEST(QkvRows, AreGroupedByTheRanksThatAttendToThem) {
   ModelConfig model = model_of(Family::llama, 4, 9, true);
   model.hidden = 8;
   model.heads = 4;
-  const Grid grid{2, 2, 1, 1};
+  const graph::Grid grid{2, 2, 1, 1};
   const auto block = shard_of(model, grid, {.x = 1, .y = 1}, "L0.attn.qkv.weight");
   // Heads 2 and 3: rank x = 0 attends with head 2, x = 1 with head 3.
   EXPECT_EQ(rows_of(block), (std::vector<std::int64_t>{4, 5, 12, 13, 20, 21, 6, 7, 14, 15, 22, 23}));
@@ -228,7 +229,7 @@ TEST(QkvRows, OfSharedKeyValueHeadsStandBehindAllQueries) {
   ModelConfig model = model_of(Family::llama, 2, 9, true);
   model.hidden = 8;
   model.heads = 4;
-  const Grid grid{2, 2, 1, 1};  // one KV head a y block, two ranks of x
+  const graph::Grid grid{2, 2, 1, 1};  // one KV head a y block, two ranks of x
   EXPECT_EQ(rows_of(shard_of(model, grid, {.x = 0, .y = 1}, "L0.attn.qkv.weight")),
             (std::vector<std::int64_t>{4, 5, 6, 7, 10, 11, 14, 15}));
   const LocalHeads local = local_heads(model, grid);
@@ -238,7 +239,7 @@ TEST(QkvRows, OfSharedKeyValueHeadsStandBehindAllQueries) {
 
 TEST(Shards, OfTransposedLayersSwapXAndY) {
   const ModelConfig model = model_of(Family::gpt2, 12, 9, true);
-  const Grid grid{3, 2, 1, 1};
+  const graph::Grid grid{3, 2, 1, 1};
   const auto up = shard_of(model, grid, {.x = 2, .y = 1}, "L1.mlp.up.weight");
   EXPECT_EQ(std::tie(up.rows, up.cols), std::tuple(18, 16));
   EXPECT_EQ(up.runs.front().global, 18 * 48 + 32);
@@ -308,16 +309,16 @@ TEST(ValidateGrid, WhatItRecommendsFits) {
   for (const ModelConfig& model : models()) {
     for (std::int64_t x = 1; x <= 8; ++x) {
       for (std::int64_t y = 1; y <= 8; ++y) {
-        const Grid grid{x, y, 1, 1};
+        const graph::Grid grid{x, y, 1, 1};
         const std::string text = refusal(model, grid);
-        for (const Axis axis : {Axis::x, Axis::y}) {
+        for (const graph::Axis axis : {graph::Axis::x, graph::Axis::y}) {
           for (std::int64_t size = 1; size <= 32; ++size) {
-            const std::string offer = fmt::format("{}={}", to_string(axis), size);
+            const std::string offer = fmt::format("{}={}", graph::to_string(axis), size);
             const auto choose = text.find("choose ");
             if (choose == std::string::npos) continue;
             const std::string offers = text.substr(choose) + " ";
             if (offers.find(" " + offer + " ") == std::string::npos) continue;
-            Grid other = grid;
+            graph::Grid other = grid;
             other.on(axis) = size;
             EXPECT_EQ(refusal(model, other), "") << text;
           }
@@ -328,4 +329,4 @@ TEST(ValidateGrid, WhatItRecommendsFits) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::ops

@@ -11,26 +11,26 @@
 #include "graph/graph.h"
 #include "ops/lower.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// Two layers of width 16; llama with two key/value heads and an untied head, gpt2 with a tied one.
-inline ModelConfig tiny_model(Family family) {
-  ModelConfig model;
+inline ops::ModelConfig tiny_model(ops::Family family) {
+  ops::ModelConfig model;
   model.family = family;
   model.layers = 2;
   model.hidden = 16;
   model.heads = 4;
-  model.kv_heads = family == Family::llama ? 2 : 4;
+  model.kv_heads = family == ops::Family::llama ? 2 : 4;
   model.ffn = 24;
   model.vocab = 19;
   model.context = 8;
-  model.tied = family == Family::gpt2;
+  model.tied = family == ops::Family::gpt2;
   return model;
 }
 
 /// Two micro-batches of one sequence that fills the context.
-inline StepConfig tiny_step() {
-  StepConfig step;
+inline ops::StepConfig tiny_step() {
+  ops::StepConfig step;
   step.micro_batch = 1;
   step.seq_len = 8;
   step.micro_batches = 2;
@@ -38,40 +38,40 @@ inline StepConfig tiny_step() {
 }
 
 /// The task of that name; a failed expectation and the first task if there is none.
-inline const Task& task(const Graph& graph, std::string_view name) {
-  const TaskId id = graph.find_task(name);
+inline const graph::Task& task(const graph::Graph& graph, std::string_view name) {
+  const graph::TaskId id = graph.find_task(name);
   EXPECT_TRUE(id.valid()) << "no task " << name;
-  return graph.task(id.valid() ? id : TaskId(0));
+  return graph.task(id.valid() ? id : graph::TaskId(0));
 }
 
 template <class Operation>
-const Operation& operation(const Graph& graph, std::string_view name) {
+const Operation& operation(const graph::Graph& graph, std::string_view name) {
   return std::get<Operation>(task(graph, name).operation);
 }
 
-inline bool has_task(const Graph& graph, std::string_view name) {
+inline bool has_task(const graph::Graph& graph, std::string_view name) {
   return graph.find_task(name).valid();
 }
 
 /// Names of the tasks whose name holds `part`, in program order.
-inline std::vector<std::string> tasks_with(const Graph& graph, std::string_view part) {
+inline std::vector<std::string> tasks_with(const graph::Graph& graph, std::string_view part) {
   std::vector<std::string> names;
-  for (const Task& t : graph.tasks()) {
+  for (const graph::Task& t : graph.tasks()) {
     if (t.name.find(part) != std::string::npos) names.push_back(t.name);
   }
   return names;
 }
 
 template <class Operation>
-std::int64_t count_of(const Graph& graph) {
+std::int64_t count_of(const graph::Graph& graph) {
   std::int64_t count = 0;
-  for (const Task& t : graph.tasks()) count += std::holds_alternative<Operation>(t.operation) ? 1 : 0;
+  for (const graph::Task& t : graph.tasks()) count += std::holds_alternative<Operation>(t.operation) ? 1 : 0;
   return count;
 }
 
 /// The tensor that access number `index` of a task touches.
-inline const std::string& tensor_of(const Graph& graph, std::string_view name, std::size_t index) {
+inline const std::string& tensor_of(const graph::Graph& graph, std::string_view name, std::size_t index) {
   return graph.tensor(task(graph, name).accesses.at(index).view.tensor).name;
 }
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -16,12 +16,13 @@
 #include "train/checkpoint/weights.h"
 #include "train/config/saved_model.h"
 
-namespace weft {
+namespace weft::testing {
 namespace {
 
-std::vector<std::int32_t> read_integers(const SafetensorsFile& file, const char* name) {
-  const StoredTensorInfo* info = file.find(name);
-  if (info == nullptr || info->type != StoredType::i32) throw std::out_of_range(std::string("no I32 tensor ") + name);
+std::vector<std::int32_t> read_integers(const train::SafetensorsFile& file, const char* name) {
+  const train::StoredTensorInfo* info = file.find(name);
+  if (info == nullptr || info->type != train::StoredType::i32)
+    throw std::out_of_range(std::string("no I32 tensor ") + name);
   std::vector<std::int32_t> values(info->elements());
   std::memcpy(values.data(), file.bytes(*info).data(), values.size() * sizeof(std::int32_t));
   return values;
@@ -31,8 +32,8 @@ std::int64_t micro_batches_of(const ParityCase& c, const ParityVariant& variant)
   return variant.accumulate ? c.batch : 1;
 }
 
-StepConfig step_of(const ParityCase& c, const ParityVariant& variant) {
-  StepConfig step;
+ops::StepConfig step_of(const ParityCase& c, const ParityVariant& variant) {
+  ops::StepConfig step;
   step.micro_batches = micro_batches_of(c, variant);
   step.micro_batch = c.batch / step.micro_batches;
   step.seq_len = c.seq_len;
@@ -49,26 +50,27 @@ StepConfig step_of(const ParityCase& c, const ParityVariant& variant) {
 // A program over one graph, with the case's weights in its state.
 class LoadedProgram {
  public:
-  LoadedProgram(const ParityCase& c, const ParityVariant& variant, const char* name, std::shared_ptr<const Graph> graph)
-      : specs_(model_parameters(c.model)),
-        worlds_(make_local_worlds(1)),
-        program_(*worlds_[0], {{name, std::move(graph)}}, ProgramOptions{.threads = variant.threads}) {
-    std::vector<MutableParameterState> parameters;
-    for (const ParameterSpec& spec : specs_) {
+  LoadedProgram(const ParityCase& c, const ParityVariant& variant, const char* name,
+                std::shared_ptr<const graph::Graph> graph)
+      : specs_(ops::model_parameters(c.model)),
+        worlds_(comm::make_local_worlds(1)),
+        program_(*worlds_[0], {{name, std::move(graph)}}, execute::ProgramOptions{.threads = variant.threads}) {
+    std::vector<train::MutableParameterState> parameters;
+    for (const ops::ParameterSpec& spec : specs_) {
       const std::string master = spec.name + ".master";
       parameters.push_back({&spec, variant.dtype, state().data(spec.name), nullptr, nullptr,
                             state().contains(master) ? state().get<float>(master).data() : nullptr});
     }
-    load_weights(c.folder, c.model, parameters);
+    train::load_weights(c.folder, c.model, parameters);
   }
 
-  const State& state() const { return program_.state(); }
-  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  const execute::State& state() const { return program_.state(); }
+  const std::vector<ops::ParameterSpec>& specs() const { return specs_; }
   void run(std::string_view name) { program_.run(name); }
 
   /// Step number `t`, from 1, of a train graph; its mean loss.
-  float train_step(const ParityCase& c, std::int64_t t, const StepConfig& step) {
-    const auto scalars = state().get<float>(names::kScalars);
+  float train_step(const ParityCase& c, std::int64_t t, const ops::StepConfig& step) {
+    const auto scalars = state().get<float>(ops::names::kScalars);
     const auto correction = [t](float beta) {
       return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(t))));
     };
@@ -77,30 +79,30 @@ class LoadedProgram {
     scalars[1] = correction(step.beta1);
     scalars[2] = correction(step.beta2);
     scalars[3] = static_cast<float>(1 / static_cast<double>(counted));
-    std::copy(c.tokens.begin(), c.tokens.end(), state().get<std::int32_t>(names::kTokens).begin());
-    std::copy(c.targets.begin(), c.targets.end(), state().get<std::int32_t>(names::kTargets).begin());
+    std::copy(c.tokens.begin(), c.tokens.end(), state().get<std::int32_t>(ops::names::kTokens).begin());
+    std::copy(c.targets.begin(), c.targets.end(), state().get<std::int32_t>(ops::names::kTargets).begin());
     run("train");
-    const auto metrics = state().get<float>(names::kMetrics);
+    const auto metrics = state().get<float>(ops::names::kMetrics);
     return static_cast<float>(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
   }
 
  private:
-  std::vector<ParameterSpec> specs_;
-  std::vector<std::unique_ptr<World>> worlds_;
-  Program program_;
+  std::vector<ops::ParameterSpec> specs_;
+  std::vector<std::unique_ptr<comm::World>> worlds_;
+  execute::Program program_;
 };
 
 // Each position's logits come from a prefill of its sequence that asks for them.
 ParityArray logits_of(const ParityCase& c, const ParityVariant& variant) {
-  LoadedProgram program(c, variant, "prefill", lower_prefill(c.model, variant.dtype, c.seq_len));
-  const auto prompt = program.state().get<std::int32_t>(names::kPrefillTokens);
-  const auto logits = program.state().get<float>(names::kLogits);
+  LoadedProgram program(c, variant, "prefill", ops::lower_prefill(c.model, variant.dtype, c.seq_len));
+  const auto prompt = program.state().get<std::int32_t>(ops::names::kPrefillTokens);
+  const auto logits = program.state().get<float>(ops::names::kLogits);
   ParityArray result;
   result.shape = {static_cast<std::uint64_t>(c.batch), static_cast<std::uint64_t>(c.seq_len), logits.size()};
   for (std::int64_t row = 0; row < c.batch * c.seq_len; ++row) {
     const std::int64_t position = row % c.seq_len;
     std::copy_n(c.tokens.begin() + (row - position), c.seq_len, prompt.begin());
-    program.state().get<std::int64_t>(names::kPosition)[0] = position;
+    program.state().get<std::int64_t>(ops::names::kPosition)[0] = position;
     program.run("prefill");
     result.values.insert(result.values.end(), logits.begin(), logits.end());
   }
@@ -109,18 +111,18 @@ ParityArray logits_of(const ParityCase& c, const ParityVariant& variant) {
 
 // With beta1 = 0 and no clipping, AdamW's first moment is the gradient itself.
 void add_gradients(const ParityCase& c, const ParityVariant& variant, ParityResults& results) {
-  StepConfig step = step_of(c, variant);
+  ops::StepConfig step = step_of(c, variant);
   step.beta1 = 0;
   step.clip = 0;
-  LoadedProgram program(c, variant, "train", lower_train(c.model, step));
+  LoadedProgram program(c, variant, "train", ops::lower_train(c.model, step));
   program.train_step(c, 1, step);
   std::vector<std::byte> scratch;
-  for (const ParameterSpec& spec : program.specs()) {
+  for (const ops::ParameterSpec& spec : program.specs()) {
     const float* gradient = program.state().get<float>(spec.name + ".m").data();
-    for (const StoredTensor& piece : spec.stored) {
-      const auto bytes = pack(spec, piece, DType::f32, gradient, scratch);
+    for (const ops::StoredTensor& piece : spec.stored) {
+      const auto bytes = train::pack(spec, piece, DType::f32, gradient, scratch);
       ParityArray& array = results["grad." + piece.name];
-      array.shape = stored_shape(spec, piece);
+      array.shape = train::stored_shape(spec, piece);
       array.values.resize(bytes.size() / sizeof(float));
       std::memcpy(array.values.data(), bytes.data(), bytes.size());
     }
@@ -128,8 +130,8 @@ void add_gradients(const ParityCase& c, const ParityVariant& variant, ParityResu
 }
 
 ParityArray losses_of(const ParityCase& c, const ParityVariant& variant) {
-  const StepConfig step = step_of(c, variant);
-  LoadedProgram program(c, variant, "train", lower_train(c.model, step));
+  const ops::StepConfig step = step_of(c, variant);
+  LoadedProgram program(c, variant, "train", ops::lower_train(c.model, step));
   ParityArray losses;
   losses.shape = {static_cast<std::uint64_t>(c.steps)};
   for (std::int64_t t = 1; t <= c.steps; ++t) losses.values.push_back(program.train_step(c, t, step));
@@ -146,11 +148,11 @@ void require_equal_sizes(std::span<const float> got, std::span<const float> refe
 }  // namespace
 
 ParityCase load_parity_case(const std::filesystem::path& folder) {
-  const SafetensorsFile file(folder / "case.safetensors");
+  const train::SafetensorsFile file(folder / "case.safetensors");
   const auto number = [&](const char* key) { return std::stof(file.metadata().at(key)); };
   ParityCase c;
   c.folder = folder;
-  c.model = read_saved_model(folder).model;
+  c.model = train::read_saved_model(folder).model;
   c.tokens = read_integers(file, "tokens");
   c.targets = read_integers(file, "targets");
   const std::vector<std::uint64_t>& shape = file.find("tokens")->shape;
@@ -202,4 +204,4 @@ double relative_error(std::span<const float> got, std::span<const float> referen
   return worst;
 }
 
-}  // namespace weft
+}  // namespace weft::testing

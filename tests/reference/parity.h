@@ -12,12 +12,12 @@
 #include "base/dtype.h"
 #include "ops/models/model_config.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// A small model on disk, one batch, and how to train on it.
 struct ParityCase {
   std::filesystem::path folder;  // with config.json and model.safetensors
-  ModelConfig model;
+  ops::ModelConfig model;
   std::int64_t batch = 0, seq_len = 0;
   std::vector<std::int32_t> tokens, targets;  // [batch, seq_len]; negative targets are ignored
   std::int64_t steps = 0;
@@ -57,4 +57,4 @@ Distance distance(std::span<const float> got, std::span<const float> reference);
 /// The largest |got − reference| / |reference| of an element. Throws std::invalid_argument on different sizes.
 double relative_error(std::span<const float> got, std::span<const float> reference);
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -17,7 +17,7 @@ constexpr const char* kUsage =
     "usage: reference_runner CASE_FOLDER RESULT.safetensors [--bf16] [--accumulate] [--recompute] [--two-threads]\n";
 
 int run(int argc, char** argv) {
-  weft::ParityVariant variant;
+  weft::testing::ParityVariant variant;
   for (const std::string_view flag : std::span(argv + 3, static_cast<std::size_t>(argc - 3))) {
     if (flag == "--bf16") {
       variant.dtype = weft::DType::bf16;
@@ -32,13 +32,14 @@ int run(int argc, char** argv) {
       return 2;
     }
   }
-  const weft::ParityResults results = weft::run_parity(weft::load_parity_case(argv[1]), variant);
-  std::vector<weft::TensorToWrite> tensors;
+  const weft::testing::ParityResults results =
+      weft::testing::run_parity(weft::testing::load_parity_case(argv[1]), variant);
+  std::vector<weft::train::TensorToWrite> tensors;
   for (const auto& [name, array] : results) {
-    tensors.push_back({name, weft::StoredType::f32, array.shape,
+    tensors.push_back({name, weft::train::StoredType::f32, array.shape,
                        [&values = array.values](auto&) { return std::as_bytes(std::span(values)); }});
   }
-  weft::write_safetensors(argv[2], std::move(tensors));
+  weft::train::write_safetensors(argv[2], std::move(tensors));
   return 0;
 }
 

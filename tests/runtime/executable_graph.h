@@ -36,22 +36,24 @@ class ExecutableGraph {
   ExecutableGraph(std::uint64_t seed, int ranks, const ExecutableGraphOptions& options = {})
       : draws_(seed), options_(options), ranks_(ranks) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      const TensorId id = builder_.add_tensor({weights_name(dtype), dtype, {kWeights}, Role::parameter});
+      const graph::TensorId id = builder_.add_tensor({weights_name(dtype), dtype, {kWeights}, graph::Role::parameter});
       (dtype == DType::f32 ? weights_f32_ : weights_bf16_) = id;
     }
-    norms_ = builder_.add_tensor({"norms", DType::f32, {kMostTasks}, Role::parameter});
+    norms_ = builder_.add_tensor({"norms", DType::f32, {kMostTasks}, graph::Role::parameter});
     for (std::size_t i = 0; i < options.tensors; ++i) add_random_tensor(i);
     while (tasks_ < options.tasks) add_random_task();
     for (std::size_t i = 0; i < tensors_.size(); ++i) add_sink(tensors_[i]);
   }
 
-  std::shared_ptr<const Graph> build() && { return std::make_shared<const Graph>(std::move(builder_).build()); }
+  std::shared_ptr<const graph::Graph> build() && {
+    return std::make_shared<const graph::Graph>(std::move(builder_).build());
+  }
 
  private:
   static constexpr std::int64_t kWeights = 16384;  // small numbers, never written
   static constexpr std::int64_t kMostTasks = 100;
   struct Known {
-    TensorId id;
+    graph::TensorId id;
     DType dtype;
     std::int64_t rows, cols;
     bool readable;  // state, or written as a whole
@@ -67,12 +69,12 @@ class ExecutableGraph {
     const std::int64_t rows = large ? 120 : kRows[draws_.below(4)], cols = large ? 600 : kCols[draws_.below(3)];
     const bool state = draws_.chance(40) || index < 2;
     const DType dtype = index != 0 && (index == 1 || draws_.chance(25)) ? DType::bf16 : DType::f32;
-    const TensorId id = builder_.add_tensor(
-        {"t" + std::to_string(index), dtype, {rows, cols}, state ? Role::parameter : Role::activation});
+    const graph::TensorId id = builder_.add_tensor(
+        {"t" + std::to_string(index), dtype, {rows, cols}, state ? graph::Role::parameter : graph::Role::activation});
     tensors_.push_back({id, dtype, rows, cols, state});
   }
 
-  View part(const Known& tensor, std::int64_t n) {
+  graph::View part(const Known& tensor, std::int64_t n) {
     return {tensor.id, draws_.between(0, tensor.elements() - n), 1, n, n};
   }
 
@@ -88,7 +90,7 @@ class ExecutableGraph {
   }
 
   // What a task may write of its target: all of it the first time, then any window.
-  View window(const Known& target) {
+  graph::View window(const Known& target) {
     if (!target.readable || draws_.chance(40)) return {target.id, 0, target.rows, target.cols, target.cols};
     const std::int64_t rows = draws_.between(1, target.rows), cols = draws_.between(1, target.cols);
     const std::int64_t row = draws_.between(0, target.rows - rows), col = draws_.between(0, target.cols - cols);
@@ -98,16 +100,16 @@ class ExecutableGraph {
     if (!target.readable || draws_.chance(40)) return target.elements();
     return multiple * draws_.between(1, target.elements() / multiple);
   }
-  View weights(DType dtype, std::int64_t rows, std::int64_t cols) {
+  graph::View weights(DType dtype, std::int64_t rows, std::int64_t cols) {
     const std::int64_t offset = draws_.between(0, kWeights - rows * cols);
     return {dtype == DType::f32 ? weights_f32_ : weights_bf16_, offset, rows, cols, cols};
   }
-  View scratch(DType dtype, std::int64_t n, Role role) {
+  graph::View scratch(DType dtype, std::int64_t n, graph::Role role) {
     const std::string name = "scratch" + std::to_string(tasks_);
-    return whole(builder_, builder_.add_tensor({name, dtype, {n}, role}));
+    return graph::whole(builder_, builder_.add_tensor({name, dtype, {n}, role}));
   }
 
-  void add(std::string name, Operation operation, std::vector<Access> accesses) {
+  void add(std::string name, graph::Operation operation, std::vector<graph::Access> accesses) {
     builder_.add_task({std::move(name), operation, std::move(accesses)});
   }
 
@@ -127,119 +129,124 @@ class ExecutableGraph {
         const std::int64_t n = length(target);
         const Known *a = source(target.dtype, n, &target), *b = source(target.dtype, n, &target);
         if (a == nullptr) return false;
-        add(name, Add{n}, {read(part(*a, n)), read(part(*b, n)), write(part(target, n))});
+        add(name, graph::Add{n}, {graph::read(part(*a, n)), graph::read(part(*b, n)), graph::write(part(target, n))});
         return true;
       }
       case 1: {
         const std::int64_t n = length(target);
         const Known* x = source(target.dtype, n, &target);
         if (x == nullptr) return false;
-        add(name, GeluForward{n}, {read(part(*x, n)), write(part(target, n))});
+        add(name, graph::GeluForward{n}, {graph::read(part(*x, n)), graph::write(part(target, n))});
         return true;
       }
       case 2:
         return add_product(target);
       case 3: {
-        const View y = window(target);
+        const graph::View y = window(target);
         const Known* x = source(target.dtype, y.elements(), &target);
         if (x == nullptr) return false;
-        View in = part(*x, y.elements());
+        graph::View in = part(*x, y.elements());
         in.rows = y.rows, in.cols = in.row_stride = y.cols;
-        add(name, RmsNormForward{y.rows, y.cols, 1e-5F},
-            {read(in), read(weights(target.dtype, 1, y.cols)), write(y),
-             write(scratch(DType::f32, y.rows, Role::activation))});
+        add(name, graph::RmsNormForward{y.rows, y.cols, 1e-5F},
+            {graph::read(in), graph::read(weights(target.dtype, 1, y.cols)), graph::write(y),
+             graph::write(scratch(DType::f32, y.rows, graph::Role::activation))});
         return true;
       }
       default: {
         if (!target.readable || target.dtype != DType::f32) return false;
         const std::int64_t n = length(target);
-        add(name, SumSquares{n}, {read(part(target, n)), write({norms_, static_cast<std::int64_t>(tasks_), 1, 1, 1})});
+        add(name, graph::SumSquares{n},
+            {graph::read(part(target, n)), graph::write({norms_, static_cast<std::int64_t>(tasks_), 1, 1, 1})});
         return true;
       }
     }
   }
 
   bool add_product(const Known& target) {
-    const View c = window(target);
+    const graph::View c = window(target);
     const std::int64_t k = draws_.between(1, std::min<std::int64_t>(64, kWeights / c.cols));
     const Known* x = source(target.dtype, c.rows * k, &target);
     if (x == nullptr) return false;
-    Gemm gemm{c.rows, c.cols, k};
+    graph::Gemm gemm{c.rows, c.cols, k};
     gemm.trans_a = draws_.chance(50), gemm.trans_b = draws_.chance(50), gemm.has_bias = draws_.chance(50);
     gemm.accumulate = target.readable && draws_.chance(50);
-    View a = part(*x, c.rows * k);
+    graph::View a = part(*x, c.rows * k);
     a.rows = gemm.trans_a ? k : c.rows;
     a.cols = a.row_stride = gemm.trans_a ? c.rows : k;
-    const View b = gemm.trans_b ? weights(target.dtype, c.cols, k) : weights(target.dtype, k, c.cols);
-    std::vector<Access> accesses = {read(a), read(b), gemm.accumulate ? read_write(c) : write(c)};
-    if (gemm.has_bias) accesses.push_back(read(weights(target.dtype, 1, c.cols)));
+    const graph::View b = gemm.trans_b ? weights(target.dtype, c.cols, k) : weights(target.dtype, k, c.cols);
+    std::vector<graph::Access> accesses = {graph::read(a), graph::read(b),
+                                           gemm.accumulate ? graph::read_write(c) : graph::write(c)};
+    if (gemm.has_bias) accesses.push_back(graph::read(weights(target.dtype, 1, c.cols)));
     add("k" + std::to_string(tasks_), gemm, std::move(accesses));
     return true;
   }
 
   bool add_collective(const Known& target) {
-    constexpr Channel kChannels[] = {Channel::data, Channel::x, Channel::z_gather};
-    const Channel channel = kChannels[draws_.below(options_.channels)];
+    constexpr graph::Channel kChannels[] = {graph::Channel::data, graph::Channel::x, graph::Channel::z_gather};
+    const graph::Channel channel = kChannels[draws_.below(options_.channels)];
     const std::string name = "c" + std::to_string(tasks_);
     switch (draws_.below(4)) {
       case 0: {
         if (!target.readable) return false;
         const std::int64_t n = length(target);
-        add(name, AllReduce{channel, ranks_, n},
-            {read_write(part(target, n)),
-             write(scratch(target.dtype, all_reduce_workspace(n, ranks_), Role::workspace))});
+        add(name, graph::AllReduce{channel, ranks_, n},
+            {graph::read_write(part(target, n)),
+             graph::write(scratch(target.dtype, graph::all_reduce_workspace(n, ranks_), graph::Role::workspace))});
         return true;
       }
       case 1: {
         const std::int64_t n = target.readable ? std::max<std::int64_t>(1, length(target) / 4) : target.elements();
         const Known* in = source(target.dtype, ranks_ * n, &target);
         if (in == nullptr) return false;
-        add(name, ReduceScatter{channel, ranks_, n},
-            {read(part(*in, ranks_ * n)), write(part(target, n)),
-             write(scratch(target.dtype, (ranks_ - 1) * n, Role::workspace))});
+        add(name, graph::ReduceScatter{channel, ranks_, n},
+            {graph::read(part(*in, ranks_ * n)), graph::write(part(target, n)),
+             graph::write(scratch(target.dtype, (ranks_ - 1) * n, graph::Role::workspace))});
         return true;
       }
       case 2: {
         const std::int64_t n = length(target, ranks_);
         const Known* in = source(target.dtype, n / ranks_, &target);
         if (in == nullptr) return false;
-        add(name, AllGather{channel, ranks_, n / ranks_}, {read(part(*in, n / ranks_)), write(part(target, n))});
+        add(name, graph::AllGather{channel, ranks_, n / ranks_},
+            {graph::read(part(*in, n / ranks_)), graph::write(part(target, n))});
         return true;
       }
       default: {
         if (!target.readable) return false;
         const std::int64_t n = length(target);
-        add(name, Broadcast{channel, ranks_, n, draws_.between(0, ranks_ - 1)}, {read_write(part(target, n))});
+        add(name, graph::Broadcast{channel, ranks_, n, draws_.between(0, ranks_ - 1)},
+            {graph::read_write(part(target, n))});
         return true;
       }
     }
   }
 
   void add_sink(const Known& tensor) {
-    if (!tensor.readable || is_state(builder_.tensor(tensor.id).role)) return;
+    if (!tensor.readable || graph::is_state(builder_.tensor(tensor.id).role)) return;
     const std::string name = "sink." + builder_.tensor(tensor.id).name;
-    const TensorId sink = builder_.add_tensor({name, tensor.dtype, {tensor.elements()}, Role::parameter});
-    const View x = whole(builder_, tensor.id);
-    add(name, Add{tensor.elements()}, {read(x), read(x), write(whole(builder_, sink))});
+    const graph::TensorId sink = builder_.add_tensor({name, tensor.dtype, {tensor.elements()}, graph::Role::parameter});
+    const graph::View x = graph::whole(builder_, tensor.id);
+    add(name, graph::Add{tensor.elements()},
+        {graph::read(x), graph::read(x), graph::write(graph::whole(builder_, sink))});
   }
 
   Draws draws_;
   ExecutableGraphOptions options_;
   std::int64_t ranks_;
-  GraphBuilder builder_;
-  TensorId weights_f32_, weights_bf16_, norms_;
+  graph::GraphBuilder builder_;
+  graph::TensorId weights_f32_, weights_bf16_, norms_;
   std::vector<Known> tensors_;
   std::size_t tasks_ = 0;
 };
 
-inline std::shared_ptr<const Graph> executable_graph(std::uint64_t seed, int ranks,
-                                                     const ExecutableGraphOptions& options = {}) {
+inline std::shared_ptr<const graph::Graph> executable_graph(std::uint64_t seed, int ranks,
+                                                            const ExecutableGraphOptions& options = {}) {
   return ExecutableGraph(seed, ranks, options).build();
 }
 
 /// The first values of a state tensor of one rank: in (−1, 1), weights in (−1/8, 1/8), one in sixteen denormal, so that
 /// a thread that forgets to flush them shows.
-inline void fill(const Tensor& tensor, std::byte* data, int rank) {
+inline void fill(const graph::Tensor& tensor, std::byte* data, int rank) {
   const std::uint64_t seed = Fingerprint().add(tensor.name).add(static_cast<std::uint64_t>(rank)).value();
   Draws draws(seed);
   const float scale = tensor.name.starts_with("weights") ? 0.125F : 1.0F;
@@ -258,19 +265,19 @@ inline void fill(const Tensor& tensor, std::byte* data, int rank) {
 /// A rank's state tensors by name.
 using StateBytes = std::map<std::string, std::vector<std::byte>>;
 
-inline StateBytes bytes_of(const Graph& graph, const State& state) {
+inline StateBytes bytes_of(const graph::Graph& graph, const execute::State& state) {
   StateBytes all;
-  for (const Tensor& tensor : graph.tensors()) {
-    if (!is_state(tensor.role)) continue;
+  for (const graph::Tensor& tensor : graph.tensors()) {
+    if (!graph::is_state(tensor.role)) continue;
     const std::byte* data = state.data(tensor.name);
     all[tensor.name].assign(data, data + tensor.bytes());
   }
   return all;
 }
 
-inline void fill(const Graph& graph, const State& state, int rank) {
-  for (const Tensor& tensor : graph.tensors()) {
-    if (is_state(tensor.role)) fill(tensor, state.data(tensor.name), rank);
+inline void fill(const graph::Graph& graph, const execute::State& state, int rank) {
+  for (const graph::Tensor& tensor : graph.tensors()) {
+    if (graph::is_state(tensor.role)) fill(tensor, state.data(tensor.name), rank);
   }
 }
 
@@ -278,21 +285,21 @@ inline void fill(const Graph& graph, const State& state, int rank) {
 /// loops. Nothing of plans, executors and communicators takes part.
 class Reference {
  public:
-  Reference(std::shared_ptr<const Graph> graph, int ranks) : graph_(std::move(graph)), ranks_(ranks) {
+  Reference(std::shared_ptr<const graph::Graph> graph, int ranks) : graph_(std::move(graph)), ranks_(ranks) {
     cpu::Scratch scratch;
     for (int rank = 0; rank < ranks; ++rank) {
       auto& tensors = memory_.emplace_back();
-      for (const Tensor& tensor : graph_->tensors()) {
+      for (const graph::Tensor& tensor : graph_->tensors()) {
         tensors.emplace_back(tensor.bytes());
-        if (is_state(tensor.role)) fill(tensor, tensors.back().data(), rank);
+        if (graph::is_state(tensor.role)) fill(tensor, tensors.back().data(), rank);
       }
       auto& prepared = tasks_.emplace_back();
-      for (const Task& task : graph_->tasks()) {
+      for (const graph::Task& task : graph_->tasks()) {
         auto& slot = prepared.emplace_back();
-        if (is_collective(task.operation)) continue;
+        if (graph::is_collective(task.operation)) continue;
         std::vector<cpu::Matrix> arguments;
-        for (const Access& access : task.accesses) {
-          const View& view = access.view;
+        for (const graph::Access& access : task.accesses) {
+          const graph::View& view = access.view;
           arguments.push_back(
               {at(rank, access), view.rows, view.cols, view.row_stride, graph_->tensor(view.tensor).dtype});
         }
@@ -307,8 +314,8 @@ class Reference {
   void step() {
     cpu::prepare_thread();
     for (std::size_t t = 0; t < graph_->tasks().size(); ++t) {
-      const Task& task = graph_->tasks()[t];
-      if (is_collective(task.operation)) {
+      const graph::Task& task = graph_->tasks()[t];
+      if (graph::is_collective(task.operation)) {
         communicate(task);
       } else {
         for (auto& prepared : tasks_) prepared[t]->run(workers_);
@@ -319,8 +326,8 @@ class Reference {
   StateBytes state(int rank) const {
     StateBytes all;
     for (std::size_t i = 0; i < graph_->tensors().size(); ++i) {
-      const Tensor& tensor = graph_->tensors()[i];
-      if (!is_state(tensor.role)) continue;
+      const graph::Tensor& tensor = graph_->tensors()[i];
+      if (!graph::is_state(tensor.role)) continue;
       const std::byte* data = memory_[static_cast<std::size_t>(rank)][i].data();
       all[tensor.name].assign(data, data + tensor.bytes());
     }
@@ -328,33 +335,33 @@ class Reference {
   }
 
  private:
-  std::byte* at(int rank, const Access& access) const {
+  std::byte* at(int rank, const graph::Access& access) const {
     const std::size_t tensor = access.view.tensor.index();
     return memory_[static_cast<std::size_t>(rank)][tensor].data() +
            access.view.offset * static_cast<std::int64_t>(size_of(graph_->tensors()[tensor].dtype));
   }
 
-  void communicate(const Task& task) {
+  void communicate(const graph::Task& task) {
     const DType dtype = graph_->tensor(task.accesses[0].view.tensor).dtype;
     const auto size = static_cast<std::int64_t>(size_of(dtype));
     const auto copy = [&](int to, std::size_t to_access, std::int64_t offset, const std::byte* from, std::int64_t n) {
       std::memcpy(at(to, task.accesses[to_access]) + offset * size, from, static_cast<std::size_t>(n * size));
     };
-    if (const auto* op = std::get_if<AllReduce>(&task.operation)) {
+    if (const auto* op = std::get_if<graph::AllReduce>(&task.operation)) {
       const std::vector<std::byte> sum = sum_of(task.accesses[0], dtype, 0, op->count);
       for (int rank = 0; rank < ranks_; ++rank) copy(rank, 0, 0, sum.data(), op->count);
-    } else if (const auto* scatter = std::get_if<ReduceScatter>(&task.operation)) {
+    } else if (const auto* scatter = std::get_if<graph::ReduceScatter>(&task.operation)) {
       for (int rank = 0; rank < ranks_; ++rank) {
         copy(rank, 1, 0, sum_of(task.accesses[0], dtype, rank * scatter->count, scatter->count).data(), scatter->count);
       }
-    } else if (const auto* gather = std::get_if<AllGather>(&task.operation)) {
+    } else if (const auto* gather = std::get_if<graph::AllGather>(&task.operation)) {
       for (int rank = 0; rank < ranks_; ++rank) {
         for (int from = 0; from < ranks_; ++from) {
           copy(rank, 1, from * gather->count, at(from, task.accesses[0]), gather->count);
         }
       }
     } else {
-      const auto& broadcast = std::get<Broadcast>(task.operation);
+      const auto& broadcast = std::get<graph::Broadcast>(task.operation);
       const std::byte* from = at(static_cast<int>(broadcast.root), task.accesses[0]);
       for (int rank = 0; rank < ranks_; ++rank) {
         if (rank != broadcast.root) copy(rank, 0, 0, from, broadcast.count);
@@ -363,7 +370,8 @@ class Reference {
   }
 
   // Elements [first, first + count) of an access, summed over the ranks in fp32, in rank order, rounded once.
-  std::vector<std::byte> sum_of(const Access& access, DType dtype, std::int64_t first, std::int64_t count) const {
+  std::vector<std::byte> sum_of(const graph::Access& access, DType dtype, std::int64_t first,
+                                std::int64_t count) const {
     const auto size = static_cast<std::int64_t>(size_of(dtype));
     std::vector<std::byte> sum(static_cast<std::size_t>(count * size));
     if (ranks_ == 1) {
@@ -391,15 +399,16 @@ class Reference {
     return sum;
   }
 
-  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<const graph::Graph> graph_;
   int ranks_;
-  std::vector<std::vector<Buffer>> memory_;                      // [rank][tensor]
-  std::vector<std::vector<std::optional<PreparedTask>>> tasks_;  // [rank][task]
+  std::vector<std::vector<Buffer>> memory_;                               // [rank][tensor]
+  std::vector<std::vector<std::optional<execute::PreparedTask>>> tasks_;  // [rank][task]
   cpu::Workers workers_{1};
 };
 
 /// The state of every rank after some steps of the reference.
-inline std::vector<StateBytes> reference_states(const std::shared_ptr<const Graph>& graph, int ranks, int steps) {
+inline std::vector<StateBytes> reference_states(const std::shared_ptr<const graph::Graph>& graph, int ranks,
+                                                int steps) {
   Reference reference(graph, ranks);
   for (int step = 0; step < steps; ++step) reference.step();
   std::vector<StateBytes> states;

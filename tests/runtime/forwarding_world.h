@@ -13,16 +13,16 @@
 namespace weft::testing {
 
 /// Derive, and override what differs.
-class ForwardingWorld : public World {
+class ForwardingWorld : public comm::World {
  public:
-  explicit ForwardingWorld(World& inner) : inner_(inner) {}
+  explicit ForwardingWorld(comm::World& inner) : inner_(inner) {}
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   std::string name() const override { return inner_.name(); }
   int ranks_on_node() const override { return inner_.ranks_on_node(); }
   int rank_on_node() const override { return inner_.rank_on_node(); }
-  std::unique_ptr<Communicator> split(int color) override { return inner_.split(color); }
+  std::unique_ptr<comm::Communicator> split(int color) override { return inner_.split(color); }
   void barrier() override { inner_.barrier(); }
   void broadcast(std::vector<std::byte>& bytes, int root) override { inner_.broadcast(bytes, root); }
   std::vector<std::uint64_t> all_gather(std::uint64_t value) override { return inner_.all_gather(value); }
@@ -33,7 +33,7 @@ class ForwardingWorld : public World {
   void abort(const std::string& reason, int exit_code) override { inner_.abort(reason, exit_code); }
 
  private:
-  World& inner_;
+  comm::World& inner_;
 };
 
 }  // namespace weft::testing

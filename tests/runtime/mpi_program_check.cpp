@@ -21,7 +21,7 @@
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/odd_world.h"
 
-namespace weft {
+namespace weft::testing {
 namespace {
 
 constexpr int kSteps = 3;
@@ -35,8 +35,9 @@ std::uint64_t hash_of(const testing::StateBytes& state) {
   return hash.value();
 }
 
-std::uint64_t run_program(World& world, const std::shared_ptr<const Graph>& graph, const ProgramOptions& options) {
-  Program program(world, {{"train", graph}}, options);
+std::uint64_t run_program(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
+                          const execute::ProgramOptions& options) {
+  execute::Program program(world, {{"train", graph}}, options);
   testing::fill(*graph, program.state(), world.rank());
   program.state_to_device();
   for (int step = 0; step < kSteps; ++step) program.run("train", step);
@@ -44,26 +45,26 @@ std::uint64_t run_program(World& world, const std::shared_ptr<const Graph>& grap
   return hash_of(testing::bytes_of(*graph, program.state()));
 }
 
-std::unique_ptr<Executor> staged_executor(World& world, const State& state) {
-  const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
+std::unique_ptr<execute::Executor> staged_executor(comm::World& world, const execute::State& state) {
+  const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
   auto device = make_fake_device({.seed = static_cast<std::uint64_t>(world.rank()) + 1});
-  auto team = std::make_shared<DeviceTeam>(std::move(device), 1, std::nullopt, options,
-                                           std::make_unique<StagedTransport>(world, std::nullopt));
-  return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+  auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, std::nullopt, options,
+                                                    std::make_unique<execute::StagedTransport>(world, std::nullopt));
+  return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
 }
 
-int check(World& world) {
+int check(comm::World& world) {
   int code = 0;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     const auto graph = testing::executable_graph(seed, world.size());
     const auto expected =
         testing::reference_states(graph, world.size(), kSteps)[static_cast<std::size_t>(world.rank())];
-    for (const std::string& policy : policy_names()) {
+    for (const std::string& policy : policy::policy_names()) {
       const int streams = 1 + static_cast<int>(seed % 3), threads = 1 + static_cast<int>(seed % 2);
-      ProgramOptions options{
-          .policy = make_policy(policy), .policy_options = {.compute_streams = streams}, .threads = threads};
+      execute::ProgramOptions options{
+          .policy = policy::make_policy(policy), .policy_options = {.compute_streams = streams}, .threads = threads};
       testing::OddWorld hesitant = testing::hesitant_world(world, seed);
-      World& used = seed % 2 == 0 ? static_cast<World&>(hesitant) : world;
+      comm::World& used = seed % 2 == 0 ? static_cast<comm::World&>(hesitant) : world;
       for (const char* executor : {"cpu", "staged"}) {
         if (std::string_view(executor) == "staged") options.make_executor = staged_executor;
         if (run_program(used, graph, options) == hash_of(expected)) continue;
@@ -79,13 +80,13 @@ int check(World& world) {
   return code;
 }
 
-int run(const std::string& mode, World& world) {
+int run(const std::string& mode, comm::World& world) {
   if (mode == "check") return check(world);
   const bool odd = world.rank() == 1;
   const auto graph = testing::executable_graph(mode == "graphs" && odd ? 4 : 3, world.size());
-  ProgramOptions options{.watchdog_seconds = mode == "stuck" ? 1.0 : 0.0};
+  execute::ProgramOptions options{.watchdog_seconds = mode == "stuck" ? 1.0 : 0.0};
   if (mode == "option") options.policy_options.compute_streams = 0;
-  Program program(world, {{"train", graph}}, options);
+  execute::Program program(world, {{"train", graph}}, options);
   program.run("train");
   if (mode == "fault" && odd) throw RuntimeFault("disk full");
   while (mode == "stuck" && odd) std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -94,9 +95,9 @@ int run(const std::string& mode, World& world) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::testing
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "check";
-  return weft::run_mpi([&](weft::World& world) { return weft::run(mode, world); });
+  return weft::comm::run_mpi([&](weft::comm::World& world) { return weft::testing::run(mode, world); });
 }

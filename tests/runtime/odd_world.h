@@ -19,24 +19,24 @@ using MayProgress = std::function<bool()>;
 class OddWorld final : public ForwardingWorld {
  public:
   /// `make` gives each communicator a function of its own.
-  OddWorld(World& inner, std::function<MayProgress()> make) : ForwardingWorld(inner), make_(std::move(make)) {}
+  OddWorld(comm::World& inner, std::function<MayProgress()> make) : ForwardingWorld(inner), make_(std::move(make)) {}
 
-  std::unique_ptr<Communicator> split(int color) override {
+  std::unique_ptr<comm::Communicator> split(int color) override {
     return std::make_unique<OddCommunicator>(ForwardingWorld::split(color), make_());
   }
 
  private:
-  class OddCommunicator final : public Communicator {
+  class OddCommunicator final : public comm::Communicator {
    public:
-    OddCommunicator(std::unique_ptr<Communicator> inner, MayProgress may_progress)
+    OddCommunicator(std::unique_ptr<comm::Communicator> inner, MayProgress may_progress)
         : inner_(std::move(inner)), may_progress_(std::move(may_progress)) {}
     int rank() const override { return inner_->rank(); }
     int size() const override { return inner_->size(); }
-    void start(const CollectiveCall& call) override { inner_->start(call); }
+    void start(const comm::CollectiveCall& call) override { inner_->start(call); }
     bool progress() override { return may_progress_() && inner_->progress(); }
 
    private:
-    std::unique_ptr<Communicator> inner_;
+    std::unique_ptr<comm::Communicator> inner_;
     MayProgress may_progress_;
   };
 
@@ -44,7 +44,7 @@ class OddWorld final : public ForwardingWorld {
 };
 
 /// Communicators that refuse most of the time, give the core away or sleep: streams and ranks drift apart at random.
-inline OddWorld hesitant_world(World& inner, std::uint64_t seed) {
+inline OddWorld hesitant_world(comm::World& inner, std::uint64_t seed) {
   return OddWorld(inner, [seed, rank = inner.rank(), made = std::uint64_t{0}]() mutable {
     return [draws = Draws(seed * 1000 + static_cast<std::uint64_t>(rank) * 100 + ++made)]() mutable {
       if (draws.chance(10)) std::this_thread::yield();

@@ -33,7 +33,7 @@
 #include "tests/runtime/layered_graph.h"
 #include "tests/runtime/odd_world.h"
 
-namespace weft {
+namespace weft::testing {
 namespace {
 
 struct Settings {
@@ -78,12 +78,12 @@ class Watch {
 };
 
 /// Costs by name of task, from a seed: many small ones, some of nothing, some of ten seconds.
-class WildCosts final : public CostModel {
+class WildCosts final : public cost::CostModel {
  public:
   explicit WildCosts(std::uint64_t seed) : seed_(seed) {}
-  TaskCosts costs(const Graph& graph) const override {
-    TaskCosts costs;
-    for (const Task& task : graph.tasks()) {
+  cost::TaskCosts costs(const graph::Graph& graph) const override {
+    cost::TaskCosts costs;
+    for (const graph::Task& task : graph.tasks()) {
       testing::Draws draws(Fingerprint().add(seed_).add(task.name).value());
       double ns = std::exp2(static_cast<double>(draws.between(0, 24)));
       if (seed_ % 4 == 0) ns = static_cast<double>(draws.between(1, 20));
@@ -91,7 +91,7 @@ class WildCosts final : public CostModel {
       if (draws.chance(2)) ns = 1e10;
       if (draws.chance(2)) ns = 1e-6;
       if (seed_ % 16 == 1) ns = 0;
-      const double cores = is_collective(task.operation) ? static_cast<double>(draws.below(4)) : 0;
+      const double cores = graph::is_collective(task.operation) ? static_cast<double>(draws.below(4)) : 0;
       costs.ns.push_back(ns);
       costs.cpu_ns.push_back(ns * cores / 2);
     }
@@ -114,7 +114,7 @@ std::vector<std::string> policies(std::uint64_t seed) {
                                     "lhs:rules=memory+communication+critical",
                                     "lhs:rules=less-memory+hide+near+consumer",
                                     fmt::format("random:seed={}", seed)};
-  for (const std::string& name : policy_names()) {
+  for (const std::string& name : policy::policy_names()) {
     names.push_back(name == "anneal" ? "anneal:iterations=12" : name == "portfolio" ? "portfolio:budget=6" : name);
   }
   return names;
@@ -122,8 +122,8 @@ std::vector<std::string> policies(std::uint64_t seed) {
 
 /// All that one graph is tried with.
 struct Case {
-  std::shared_ptr<const Graph> graph;
-  std::vector<Rewrite> rewrites;
+  std::shared_ptr<const graph::Graph> graph;
+  std::vector<plan::Rewrite> rewrites;
   int ranks = 1;  // that its collectives join; 0: it can't be run
   std::uint64_t seed = 0;
 };
@@ -153,17 +153,18 @@ Case make_case(std::uint64_t seed) {
   for (const char* rewrite : {"recompute", "reshard", "bucket=4KB", "split-collective=512", "ar-to-rs-ag"}) {
     if (draws.chance(25)) text += (text.empty() ? "" : ";") + std::string(rewrite);
   }
-  result.rewrites = parse_rewrites(text);
+  result.rewrites = plan::parse_rewrites(text);
   return result;
 }
 
-PolicyOptions options_of(const Case& fuzzed, testing::Draws& draws) {
-  PolicyOptions options;
+policy::PolicyOptions options_of(const Case& fuzzed, testing::Draws& draws) {
+  policy::PolicyOptions options;
   options.compute_streams = static_cast<int>(draws.between(1, 3));
   options.seed = fuzzed.seed;
   options.cost_model = std::make_shared<const WildCosts>(fuzzed.seed);
   std::int64_t scratch = 0;
-  for (const Tensor& tensor : fuzzed.graph->tensors()) scratch += is_state(tensor.role) ? 0 : tensor.bytes();
+  for (const graph::Tensor& tensor : fuzzed.graph->tensors())
+    scratch += graph::is_state(tensor.role) ? 0 : tensor.bytes();
   constexpr int kLimits[] = {0, 0, 1, 10, 25, 50, 80, 120};  // % of all scratch; 1 byte
   const int limit = kLimits[draws.below(8)];
   options.memory_limit = limit == 1 ? 1 : scratch * limit / 100;
@@ -175,28 +176,30 @@ void require(bool holds, const std::string& what) {
 }
 
 /// Runs the plan in virtual time: alone on its resources, beside others, and on ranks that drift apart.
-void simulate_plan(const Plan& plan, const PolicyOptions& options, std::uint64_t seed) {
+void simulate_plan(const plan::Plan& plan, const policy::PolicyOptions& options, std::uint64_t seed) {
   testing::Draws draws(seed);
-  const TaskCosts costs = costs_of(*plan.graph, options);
+  const cost::TaskCosts costs = policy::costs_of(*plan.graph, options);
   const std::size_t tasks = plan.graph->tasks().size();
-  Machine machine;
-  SimulationOptions alone;
+  cost::Machine machine;
+  simulate::SimulationOptions alone;
   alone.link_of_channel = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
   if (draws.chance(50)) machine.slowdowns = {{"", "", 1.3}};
-  const double step = simulate(plan, costs, machine, alone).step_ns;
-  const Bounds bounds = lower_bounds(*plan.graph, costs, machine, options.compute_streams, alone.link_of_channel);
+  const double step = simulate::simulate(plan, costs, machine, alone).step_ns;
+  const simulate::Bounds bounds =
+      simulate::lower_bounds(*plan.graph, costs, machine, options.compute_streams, alone.link_of_channel);
   require(step >= bounds.best() * (1 - 1e-9), fmt::format("{} ns is below the bound of {}", step, bounds.best()));
 
-  constexpr std::array kGrids = {Grid{2, 1, 1, 1}, Grid{1, 1, 2, 2}, Grid{2, 1, 2, 2}, Grid{3, 1, 1, 2}};
+  constexpr std::array kGrids = {graph::Grid{2, 1, 1, 1}, graph::Grid{1, 1, 2, 2}, graph::Grid{2, 1, 2, 2},
+                                 graph::Grid{3, 1, 1, 2}};
   for (int i = 0; i < 2; ++i) {
-    SimulationOptions apart = alone;
+    simulate::SimulationOptions apart = alone;
     apart.grid = kGrids[draws.below(kGrids.size())];
     apart.noise = draws.chance(50) ? 10 : 0.5;
     apart.slow_rank = draws.chance(50) ? 1000 : 0.001;
     apart.steps = 2;
     apart.seed = draws.below(1U << 30);
     machine.shared_cores = draws.chance(50);
-    const Simulation result = simulate(plan, costs, machine, apart);
+    const simulate::Simulation result = simulate::simulate(plan, costs, machine, apart);
     const auto expected = static_cast<std::int64_t>(tasks) * apart.grid.ranks() * apart.steps;
     require(result.events == expected, fmt::format("{} tasks ended of {}", result.events, expected));
     require(std::isfinite(result.step_ns), "the step has no end");
@@ -233,10 +236,10 @@ class Fuzzer {
     testing::Draws draws(seed + 1);
     const std::vector<std::string> names = policies(seed);
     for (const std::string& name : names) {
-      const PolicyOptions options = options_of(fuzzed, draws);
+      const policy::PolicyOptions options = options_of(fuzzed, draws);
       tell(fuzzed, name, options, "planning");
-      const Plan plan = compile_plan(fuzzed.graph, *make_policy(name), options, fuzzed.rewrites);
-      const std::vector<Violation> violations = check_plan(plan);
+      const plan::Plan plan = policy::compile_plan(fuzzed.graph, *policy::make_policy(name), options, fuzzed.rewrites);
+      const std::vector<plan::Violation> violations = plan::check_plan(plan);
       require(violations.empty(), violations.empty() ? "" : violations.front().message);
       tell(fuzzed, name, options, "simulating");
       simulate_plan(plan, options, Fingerprint().add(seed).add(name).value());
@@ -252,20 +255,20 @@ class Fuzzer {
     ++graphs_;
   }
 
-  void execute(const Case& fuzzed, const std::string& policy, const PolicyOptions& options,
+  void execute(const Case& fuzzed, const std::string& policy, const policy::PolicyOptions& options,
                const std::vector<testing::StateBytes>& expected, int threads) {
     tell(fuzzed, policy, options, fmt::format("running on {} ranks, {} threads each", fuzzed.ranks, threads));
     std::vector<testing::StateBytes> actual(expected.size());
     std::ostringstream errors;
-    const int code = run_ranks(
+    const int code = comm::run_ranks(
         fuzzed.ranks,
-        [&](World& plain) {
+        [&](comm::World& plain) {
           OddWorldOf world(plain, fuzzed.seed);
-          Program program(world.world, {{"fuzz", fuzzed.graph}},
-                          {.policy = make_policy(policy),
-                           .policy_options = options,
-                           .rewrites = fuzzed.rewrites,
-                           .threads = threads});
+          execute::Program program(world.world, {{"fuzz", fuzzed.graph}},
+                                   {.policy = policy::make_policy(policy),
+                                    .policy_options = options,
+                                    .rewrites = fuzzed.rewrites,
+                                    .threads = threads});
           testing::fill(*fuzzed.graph, program.state(), plain.rank());
           for (int step = 0; step < kSteps; ++step) program.run("fuzz", step);
           actual[static_cast<std::size_t>(plain.rank())] = testing::bytes_of(*fuzzed.graph, program.state());
@@ -280,14 +283,16 @@ class Fuzzer {
     ++runs_;
   }
 
-  void tell(const Case& fuzzed, const std::string& policy, const PolicyOptions& options, std::string_view doing) {
-    watch_.say(fmt::format(
-        "--graphs 1 --seed {} --execute {}: {}, policy {}, {} compute streams, limit {}, rewrites \"{}\"", fuzzed.seed,
-        settings_.execute, doing, policy, options.compute_streams, options.memory_limit, to_string(fuzzed.rewrites)));
+  void tell(const Case& fuzzed, const std::string& policy, const policy::PolicyOptions& options,
+            std::string_view doing) {
+    watch_.say(
+        fmt::format("--graphs 1 --seed {} --execute {}: {}, policy {}, {} compute streams, limit {}, rewrites \"{}\"",
+                    fuzzed.seed, settings_.execute, doing, policy, options.compute_streams, options.memory_limit,
+                    plan::to_string(fuzzed.rewrites)));
   }
 
   struct OddWorldOf {
-    OddWorldOf(World& plain, std::uint64_t seed) : world(testing::hesitant_world(plain, seed)) {}
+    OddWorldOf(comm::World& plain, std::uint64_t seed) : world(testing::hesitant_world(plain, seed)) {}
     testing::OddWorld world;
   };
 
@@ -320,11 +325,11 @@ Settings parse(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::testing
 
 int main(int argc, char** argv) {
   try {
-    return weft::Fuzzer(weft::parse(argc, argv)).run();
+    return weft::testing::Fuzzer(weft::testing::parse(argc, argv)).run();
   } catch (const std::exception& error) {
     fmt::print(stderr, "plan_fuzz [--graphs N] [--seed S] [--execute PLANS] [--seconds T]: {}\n", error.what());
     return 2;

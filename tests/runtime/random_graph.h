@@ -38,7 +38,7 @@ struct RandomGraphOptions {
   std::int64_t most_elements = 2048;
 };
 
-inline View random_view(Draws& draws, TensorId tensor, std::int64_t elements) {
+inline graph::View random_view(Draws& draws, graph::TensorId tensor, std::int64_t elements) {
   if (draws.chance(40)) return {tensor, 0, 1, elements, elements};
   const std::int64_t stride = draws.between(1, elements);
   const std::int64_t cols = draws.between(1, stride);
@@ -49,69 +49,71 @@ inline View random_view(Draws& draws, TensorId tensor, std::int64_t elements) {
 
 /// Tasks that read and write random views of random tensors, scratch and state. The first to touch a scratch tensor
 /// writes all of it.
-inline std::shared_ptr<const Graph> random_graph(std::uint64_t seed, const RandomGraphOptions& options = {}) {
+inline std::shared_ptr<const graph::Graph> random_graph(std::uint64_t seed, const RandomGraphOptions& options = {}) {
   Draws draws(seed);
-  GraphBuilder builder(Arguments::of_any_form);
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
   std::vector<std::int64_t> elements;
   std::vector<bool> readable;
   for (std::size_t i = 0; i < options.tensors; ++i) {
-    const Role role = draws.chance(25)   ? Role::parameter
-                      : draws.chance(20) ? Role::gradient
-                      : draws.chance(20) ? Role::workspace
-                                         : Role::activation;
+    const graph::Role role = draws.chance(25)   ? graph::Role::parameter
+                             : draws.chance(20) ? graph::Role::gradient
+                             : draws.chance(20) ? graph::Role::workspace
+                                                : graph::Role::activation;
     elements.push_back(draws.between(1, options.most_elements));
-    readable.push_back(is_state(role));
+    readable.push_back(graph::is_state(role));
     builder.add_tensor({"t" + std::to_string(i), DType::f32, {elements.back()}, role});
   }
-  constexpr Channel kChannels[] = {Channel::x, Channel::data, Channel::z_gather};
+  constexpr graph::Channel kChannels[] = {graph::Channel::x, graph::Channel::data, graph::Channel::z_gather};
   for (std::size_t i = 0; i < options.tasks; ++i) {
-    Task task;
+    graph::Task task;
     task.name = "k" + std::to_string(i);
-    task.operation = Add{1};
+    task.operation = graph::Add{1};
     if (options.channels > 0 && draws.chance(options.collective_percent)) {
-      task.operation = AllReduce{kChannels[draws.below(options.channels)], 2, draws.between(1, 99)};
+      task.operation = graph::AllReduce{kChannels[draws.below(options.channels)], 2, draws.between(1, 99)};
     }
     for (std::size_t reads = draws.below(3); reads > 0; --reads) {
       const std::size_t tensor = draws.below(options.tensors);
-      if (readable[tensor]) task.accesses.push_back(read(random_view(draws, TensorId(tensor), elements[tensor])));
+      if (readable[tensor])
+        task.accesses.push_back(graph::read(random_view(draws, graph::TensorId(tensor), elements[tensor])));
     }
     for (std::size_t writes = 1 + draws.below(2); writes > 0; --writes) {
       const std::size_t tensor = draws.below(options.tensors);
-      const TensorId id(tensor);
+      const graph::TensorId id(tensor);
       if (!readable[tensor]) {
-        task.accesses.push_back(write(whole(builder, id)));
+        task.accesses.push_back(graph::write(graph::whole(builder, id)));
       } else {
-        const View view = random_view(draws, id, elements[tensor]);
-        task.accesses.push_back(draws.chance(50) ? write(view) : read_write(view));
+        const graph::View view = random_view(draws, id, elements[tensor]);
+        task.accesses.push_back(draws.chance(50) ? graph::write(view) : graph::read_write(view));
       }
     }
-    for (const Access& access : task.accesses) readable[access.view.tensor.index()] = true;
+    for (const graph::Access& access : task.accesses) readable[access.view.tensor.index()] = true;
     builder.add_task(std::move(task));
   }
-  return std::make_shared<const Graph>(std::move(builder).build());
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
 /// A random topological order, with computations on random streams and a few edges of its own.
-class RandomPolicy final : public Policy {
+class RandomPolicy final : public policy::Policy {
  public:
   explicit RandomPolicy(std::uint64_t seed, int added_edges = 0) : seed_(seed), added_edges_(added_edges) {}
   std::string name() const override { return "random"; }
 
-  Order order(const Graph& graph, const PolicyOptions& options) const override {
-    PolicyOptions seeded = options;
+  plan::Order order(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
+    policy::PolicyOptions seeded = options;
     seeded.seed = seed_;
-    Order order = weft::RandomPolicy().order(graph, seeded);
-    order.reasons.push_back({.kind = ReasonKind::in_place});
-    for (Placement& placement : order.sequence) {
-      if (channel_of(graph.task(placement.task).operation) != nullptr) placement.reason = 1;
+    plan::Order order = weft::policy::RandomPolicy().order(graph, seeded);
+    order.reasons.push_back({.kind = plan::ReasonKind::in_place});
+    for (plan::Placement& placement : order.sequence) {
+      if (graph::channel_of(graph.task(placement.task).operation) != nullptr) placement.reason = 1;
     }
     Draws draws(seed_);
     for (int i = 0; i < added_edges_ && order.sequence.size() > 1; ++i) {
       const std::size_t a = draws.below(order.sequence.size()), b = draws.below(order.sequence.size());
-      const EdgeKind kind = draws.chance(50) ? EdgeKind::completes_before : EdgeKind::issued_before;
+      const graph::EdgeKind kind =
+          draws.chance(50) ? graph::EdgeKind::completes_before : graph::EdgeKind::issued_before;
       const auto distance = static_cast<std::uint8_t>(a < b ? 0 : 1);
-      order.added_edges.push_back(
-          {order.sequence[a].task, order.sequence[b].task, kind, EdgeReason::policy, distance, TensorId()});
+      order.added_edges.push_back({order.sequence[a].task, order.sequence[b].task, kind, graph::EdgeReason::policy,
+                                   distance, graph::TensorId()});
     }
     return order;
   }

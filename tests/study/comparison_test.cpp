@@ -6,13 +6,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace weft {
+namespace weft::study {
 namespace {
 
 constexpr double kMs = 1e6;
 
-PlanReport report(const std::string& policy, double step_ms, double bound_ms, double exposed_ms) {
-  PlanReport report;
+simulate::PlanReport report(const std::string& policy, double step_ms, double bound_ms, double exposed_ms) {
+  simulate::PlanReport report;
   report.policy.name = policy;
   report.simulation.step_ns = step_ms * kMs;
   report.simulation.ranks.emplace_back();
@@ -31,8 +31,8 @@ PlanReport report(const std::string& policy, double step_ms, double bound_ms, do
   return report;
 }
 
-PlanReport refused(const std::string& policy) {
-  PlanReport report;
+simulate::PlanReport refused(const std::string& policy) {
+  simulate::PlanReport report;
   report.policy.name = policy;
   report.refusal = "it can't";
   return report;
@@ -128,7 +128,8 @@ TEST(Comparison, TheTerminalsTable) {
 TEST(Comparison, TheMarkdownTable) {
   Comparison small = comparison();
   small.reports.erase(small.reports.begin() + 1);
-  for (PlanReport& report : small.reports) report.channels.pop_back();  // one channel says what "exposed ms" does
+  for (simulate::PlanReport& report : small.reports)
+    report.channels.pop_back();  // one channel says what "exposed ms" does
   small.reports[0].bounds.energy = 7 * kMs;
   const std::string text = comparison_text(small, TableStyle::markdown);
   EXPECT_TRUE(
@@ -241,4 +242,4 @@ TEST(Comparison, AsJson) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::study

@@ -15,7 +15,7 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,12 +29,13 @@ std::set<std::string> files_below(const fs::path& folder) {
 }
 
 /// Runs `weft` in `folder` and expects a refusal with all of `parts` in the message, and no file more or less.
-void expect_refused(const TemporaryFolder& folder, const Arguments& arguments, const std::vector<std::string>& parts) {
+void expect_refused(const testing::TemporaryFolder& folder, const Arguments& arguments,
+                    const std::vector<std::string>& parts) {
   std::string command = "weft";
   for (const std::string& argument : arguments) command += " " + argument;
   SCOPED_TRACE(command);
   const std::set<std::string> before = files_below(folder.path());
-  const CommandResult result = run_weft(arguments, folder.path().string());
+  const testing::CommandResult result = testing::run_weft(arguments, folder.path().string());
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
@@ -115,7 +116,7 @@ TEST(BadInput, Data) {
       {"empty.bin", "", {}, {"empty.bin' is empty"}},
   };
   for (const Case& bad : cases) {
-    const TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     folder.write(bad.name, bad.content);
     Arguments arguments{"train", "--run-dir", "run", "--data", bad.name};
     arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
@@ -125,7 +126,7 @@ TEST(BadInput, Data) {
 }
 
 TEST(BadInput, DataPaths) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("text.txt", std::string(4000, 'a'));
   folder.write("ids.bin", std::string(4000, '\0'));
   folder.write("mixed/text.txt", "a");
@@ -181,7 +182,7 @@ TEST(BadInput, Weights) {
       {safetensors(R"({"a":)" + four + "}", std::string(16, 'x')), {"has no tensor 'wte.weight'"}},
   };
   for (const Case& bad : cases) {
-    const TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     folder.write("model.safetensors", bad.content);
     expect_refused(folder, {"train", "--model", "tiny", "--run-dir", "run", "--init-from", "model.safetensors"},
                    bad.parts);
@@ -190,7 +191,7 @@ TEST(BadInput, Weights) {
 }
 
 TEST(BadInput, WeightFolders) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const auto index = [](std::string_view shard) {
     return R"({"weight_map":{"wte.weight":")" + std::string(shard) + "\"}}";
   };
@@ -212,16 +213,16 @@ TEST(BadInput, WeightFolders) {
 }
 
 TEST(BadInput, Checkpoints) {
-  const TemporaryFolder folder;
-  const CommandResult good = run_weft(
+  const testing::TemporaryFolder folder;
+  const testing::CommandResult good = testing::run_weft(
       {"train", "--model.layers", "1", "--model.hidden", "16", "--model.heads", "2", "--seq-len", "8", "--global-batch",
        "1", "--steps", "1", "--eval-sequences", "1", "--trace-steps", "0", "--run-dir", "good"},
       folder.path().string());
   ASSERT_EQ(good.exit_code, 0) << good.errors;
   const std::string step = "good/checkpoints/step_00000001/";
-  const std::string manifest = TemporaryFolder::read(folder.path(step + "manifest.json"));
-  const std::string model = TemporaryFolder::read(folder.path(step + "model.safetensors"));
-  const std::string optimizer = TemporaryFolder::read(folder.path(step + "optimizer.safetensors"));
+  const std::string manifest = testing::TemporaryFolder::read(folder.path(step + "manifest.json"));
+  const std::string model = testing::TemporaryFolder::read(folder.path(step + "model.safetensors"));
+  const std::string optimizer = testing::TemporaryFolder::read(folder.path(step + "optimizer.safetensors"));
   struct Case {
     std::string file, content;
     std::vector<std::string> parts;
@@ -313,11 +314,11 @@ TEST(BadInput, ConfigurationFiles) {
       {"[model]\nfamily = \"gtp2\"\n", {"did you mean \"gpt2\"?"}},
   };
   for (const Case& bad : cases) {
-    const TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     folder.write("bad.toml", bad.content);
     expect_refused(folder, {"train", "bad.toml", "--run-dir", "run"}, bad.parts);
   }
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   expect_refused(folder, {"train", "missing.toml"}, {"missing.toml can't be read"});
   expect_refused(folder, {"train", "."}, {". is a folder"});
   expect_refused(folder, {"train", "/dev/zero"}, {"is larger than 65536 bytes"});
@@ -364,7 +365,7 @@ TEST(BadInput, Flags) {
       {{"--dtype", "fp16"}, {"is unknown", "fp32, bf16"}},
   };
   for (const Case& bad : cases) {
-    const TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     folder.write("ids.bin", token_file(20240801, 7, 2000, 2000, 4, 1));
     Arguments arguments{"train", "--run-dir", "run"};
     arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
@@ -374,7 +375,7 @@ TEST(BadInput, Flags) {
 }
 
 TEST(BadInput, FlagsOfTheOtherCommands) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   expect_refused(folder, {"train", "--resume", "auto"}, {"resume = auto without a run-dir"});
   expect_refused(folder, {"generate", "run", "--temperature", "-1"}, {"--temperature"});
   expect_refused(folder, {"generate", "run", "--max-tokens", "99999999999999999999"}, {"--max-tokens"});
@@ -387,4 +388,4 @@ TEST(BadInput, FlagsOfTheOtherCommands) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -10,7 +10,7 @@
 #include "tests/tools/run_command.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 bool contains(std::string_view text, std::string_view part) {
@@ -37,7 +37,7 @@ class TomlFile {
 
 /// Refused as input: exit code 2, nothing on standard output, and `parts` in the message.
 void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) {
-  const CommandResult result = run_weft(arguments);
+  const testing::CommandResult result = testing::run_weft(arguments);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
@@ -45,29 +45,30 @@ void expect_refused(const std::vector<std::string>& arguments, const std::vector
 }
 
 TEST(Cli, HelpOfEveryCommandHasExamples) {
-  const CommandResult top = run_weft({"--help"});
+  const testing::CommandResult top = testing::run_weft({"--help"});
   EXPECT_EQ(top.exit_code, 0);
   for (const std::string command : {"train", "eval", "generate", "graph", "doctor"}) {
     EXPECT_TRUE(contains(top.output, command));
-    const CommandResult help = run_weft({command, "--help"});
+    const testing::CommandResult help = testing::run_weft({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_TRUE(contains(help.output, "Examples:\n  weft " + command)) << command;
   }
 }
 
 TEST(Cli, EveryKeyIsAFlagOfTrain) {
-  const std::string help = run_weft({"train", "--help"}).output;
-  for (const ConfigKey& key : config_keys()) EXPECT_TRUE(contains(help, "--" + key.name + " ")) << key.name;
+  const std::string help = testing::run_weft({"train", "--help"}).output;
+  for (const train::ConfigKey& key : train::config_keys())
+    EXPECT_TRUE(contains(help, "--" + key.name + " ")) << key.name;
 }
 
 TEST(Cli, VersionNamesCompilerAndBuild) {
-  const CommandResult result = run_weft({"--version"});
+  const testing::CommandResult result = testing::run_weft({"--version"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(result.output.starts_with("weft 0.1.0 (")) << result.output;
 }
 
 TEST(Cli, NoCommandShowsTheHelp) {
-  const CommandResult result = run_weft({});
+  const testing::CommandResult result = testing::run_weft({});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_TRUE(contains(result.errors, "Subcommands:"));
 }
@@ -93,11 +94,11 @@ TEST(Cli, TheFirstWordIsACommand) {
   expect_refused({"help", "trian"}, {"did you mean train?"});
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"help"}, {"help", "train"}, {"help", "trace", "diff"}}) {
-    const CommandResult help = run_weft(words);
+    const testing::CommandResult help = testing::run_weft(words);
     EXPECT_EQ(help.exit_code, 0);
     std::vector<std::string> flag(words.begin() + 1, words.end());
     flag.emplace_back("--help");
-    EXPECT_EQ(help.output, run_weft(flag).output);
+    EXPECT_EQ(help.output, testing::run_weft(flag).output);
   }
 }
 
@@ -136,11 +137,11 @@ TEST(Cli, WrongTypeInAFileNamesTheLine) {
 
 TEST(Cli, FlagsOverrideTheFile) {
   const TomlFile file("steps = 3\nlr = 0.25\n");
-  const CommandResult result =
-      run_weft({"train", file.path(), "--steps=5", "--seq_len", "16", "--set", "model.layers=2", "--dump-config"});
+  const testing::CommandResult result = testing::run_weft(
+      {"train", file.path(), "--steps=5", "--seq_len", "16", "--set", "model.layers=2", "--dump-config"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  RunConfig config;
-  load_toml_text(config, result.output, "dump");
+  train::RunConfig config;
+  train::load_toml_text(config, result.output, "dump");
   EXPECT_EQ(config.steps, 5);
   EXPECT_EQ(config.lr, 0.25);
   EXPECT_EQ(config.seq_len, 16);
@@ -148,10 +149,10 @@ TEST(Cli, FlagsOverrideTheFile) {
 }
 
 TEST(Cli, DoctorReportsInTextAndJson) {
-  const CommandResult text = run_weft({"doctor"});
+  const testing::CommandResult text = testing::run_weft({"doctor"});
   EXPECT_EQ(text.exit_code, 0) << text.output;
   EXPECT_TRUE(contains(text.output, "oneDNN"));
-  const CommandResult result = run_weft({"doctor", "--json"});
+  const testing::CommandResult result = testing::run_weft({"doctor", "--json"});
   const nlohmann::json report = nlohmann::json::parse(result.output, nullptr, false);
   ASSERT_TRUE(report.is_object()) << result.output;
   EXPECT_TRUE(report.at("ready").get<bool>());
@@ -172,7 +173,7 @@ TEST(Cli, OutputThatIsLostIsAFault) {
            {"--version"}, {"--help"}, {"train", "--help"}, {"train", "--dump-config"}, {"doctor"}}) {
     std::vector<std::string> words = {"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/full", WEFT_EXECUTABLE};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    const CommandResult result = run(words);
+    const testing::CommandResult result = testing::run(words);
     EXPECT_EQ(result.exit_code, 3) << arguments.front();
     EXPECT_TRUE(contains(result.errors, "standard output can't be written")) << arguments.front();
   }
@@ -182,11 +183,11 @@ TEST(Cli, OutputThatIsLostIsAFault) {
 TEST(Cli, AClosedPipeIsNoSuccess) {
   const auto ending = [](const std::string& before) {
     const std::string script = before + "{ sleep 0.2; \"$0\" --help; echo $? >&2; } | true";
-    return run({"/bin/sh", "-c", script, WEFT_EXECUTABLE}).errors;
+    return testing::run({"/bin/sh", "-c", script, WEFT_EXECUTABLE}).errors;
   };
   EXPECT_EQ(ending(""), std::to_string(128 + SIGPIPE) + "\n");
   EXPECT_TRUE(contains(ending("trap '' PIPE; "), "standard output can't be written"));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

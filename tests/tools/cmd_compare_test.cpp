@@ -11,12 +11,12 @@
 #include "runtime/policy/policy.h"
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class CompareCommand : public SmallStep {
+class CompareCommand : public testing::SmallStep {
  protected:
   json compare(const std::vector<std::string>& more) const { return figures("compare", more); }
 
@@ -69,7 +69,7 @@ TEST_F(CompareCommand, AllPoliciesOnEveryMachine) {
     const json report = compare({"--grid", "x=2,data=2", "--machine", machine});
     expect_consistent(report);
     const auto policies = by_policy(report);
-    for (const std::string& name : policy_names()) EXPECT_TRUE(policies.contains(name)) << name;
+    for (const std::string& name : policy::policy_names()) EXPECT_TRUE(policies.contains(name)) << name;
     EXPECT_TRUE(policies.contains("axonn:oar=off,ors=off,oag=off"));
     EXPECT_TRUE(policies.contains("axonn:oar=on,ors=on,oag=off"));
     EXPECT_EQ(policies.at("serial").at("overlap"), 0.0);
@@ -113,7 +113,7 @@ TEST_F(CompareCommand, PoliciesByNameWithParametersRewritesAndStreams) {
 }
 
 TEST_F(CompareCommand, PrintsATableAndWritesItToAFile) {
-  const CommandResult result =
+  const testing::CommandResult result =
       weft("compare", {"--ranks", "2", "--policies", "serial", "program", "-o", "table.md", "--markdown", "--quiet"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.errors, "");
@@ -121,7 +121,7 @@ TEST_F(CompareCommand, PrintsATableAndWritesItToAFile) {
       << result.output;
   EXPECT_TRUE(has(result.output, "| serial "));
   EXPECT_TRUE(has(result.output, "No order can take less than"));
-  EXPECT_EQ(TemporaryFolder::read(folder_.path("table.md")), result.output);
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("table.md")), result.output);
 }
 
 TEST_F(CompareCommand, PlansUnderMemoryLimits) {
@@ -152,7 +152,8 @@ TEST_F(CompareCommand, NoiseAddsColumns) {
     EXPECT_GE(disturbed.at("p95_ms"), disturbed.at("median_ms"));
     EXPECT_GE(disturbed.at("slow_rank_ms"), entry.at("step_ms"));
   }
-  const CommandResult table = weft("compare", {"--ranks", "2", "--policies", "serial", "--noise", "0.1", "--quiet"});
+  const testing::CommandResult table =
+      weft("compare", {"--ranks", "2", "--policies", "serial", "--noise", "0.1", "--quiet"});
   EXPECT_TRUE(has(table.output, "95th % ms")) << table.output;
   expect_refused("compare", {"--policies", "serial", "--noise", "-1"}, {"--noise"});
 }
@@ -216,4 +217,4 @@ TEST_F(CompareCommand, RefusesWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

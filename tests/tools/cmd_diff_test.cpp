@@ -6,30 +6,30 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class DiffCommand : public SmallStep {
+class DiffCommand : public testing::SmallStep {
  protected:
   void plan(const std::string& policy, const std::string& output, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"--grid", "x=2", "--micro-batch", "1", "--policy", policy, "-o", output};
     words.insert(words.end(), more.begin(), more.end());
-    const CommandResult result = weft("plan", words);
+    const testing::CommandResult result = weft("plan", words);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
   }
-  CommandResult diff(const std::vector<std::string>& more) const {
+  testing::CommandResult diff(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"diff"};
     words.insert(words.end(), more.begin(), more.end());
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   }
 };
 
 TEST_F(DiffCommand, EqualPlansAreTheSame) {
   plan("axonn", "a.json");
   plan("axonn", "b.json");
-  const CommandResult result = diff({"a.json", "b.json"});
+  const testing::CommandResult result = diff({"a.json", "b.json"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.output, "the plans are the same\n");
 }
@@ -37,7 +37,7 @@ TEST_F(DiffCommand, EqualPlansAreTheSame) {
 TEST_F(DiffCommand, NamesThePoliciesAndWhatMoved) {
   plan("serial", "serial.json");
   plan("program", "program.json", {"--rewrites", "split-collective=1KB"});
-  const CommandResult result = diff({"serial.json", "program.json"});
+  const testing::CommandResult result = diff({"serial.json", "program.json"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   for (const char* part : {"serial", "program", "split-collective=1024", "#2"}) {
     EXPECT_TRUE(has(result.output, part)) << part << " isn't in\n" << result.output;
@@ -47,13 +47,13 @@ TEST_F(DiffCommand, NamesThePoliciesAndWhatMoved) {
 // Two neighbours of a queue change places: one of them moved.
 TEST_F(DiffCommand, NamesTheTaskThatMoved) {
   plan("program", "a.json");
-  json file = json::parse(TemporaryFolder::read(folder_.path("a.json")));
+  json file = json::parse(testing::TemporaryFolder::read(folder_.path("a.json")));
   json& sequence = file.at("sequence");
   std::size_t at = sequence.size() / 2;
   while (sequence[at].at("stream") != "compute0" || sequence[at + 1].at("stream") != "compute0") ++at;
   std::swap(sequence[at], sequence[at + 1]);
   folder_.write("b.json", file.dump());
-  const CommandResult result = diff({"a.json", "b.json"});
+  const testing::CommandResult result = diff({"a.json", "b.json"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const std::string one = sequence[at].at("task"), other = sequence[at + 1].at("task");
   EXPECT_TRUE(has(result.output, one) || has(result.output, other)) << result.output;
@@ -75,7 +75,7 @@ TEST_F(DiffCommand, RefusesWhatItCannotRead) {
   folder_.write("other.json", "{\"format\": \"weft-profile\"}");
   for (const char* file : {"missing.json", "empty.json", "other.json", "text.txt"}) {
     for (const bool first : {true, false}) {
-      const CommandResult result = first ? diff({file, "a.json"}) : diff({"a.json", file});
+      const testing::CommandResult result = first ? diff({file, "a.json"}) : diff({"a.json", file});
       EXPECT_EQ(result.exit_code, 2) << file << result.errors;
       EXPECT_EQ(result.output, "");
       EXPECT_TRUE(has(result.errors, file)) << result.errors;
@@ -87,4 +87,4 @@ TEST_F(DiffCommand, RefusesWhatItCannotRead) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

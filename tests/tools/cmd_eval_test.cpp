@@ -10,7 +10,7 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 class HuggingFaceFolder : public ::testing::TestWithParam<const char*> {
@@ -19,20 +19,22 @@ class HuggingFaceFolder : public ::testing::TestWithParam<const char*> {
 
   static std::string golden() { return std::string(WEFT_SOURCE_DIR) + "/tests/reference/golden/" + GetParam(); }
   nlohmann::json config() const {
-    return nlohmann::json::parse(TemporaryFolder::read(folder_.path("model/config.json")));
+    return nlohmann::json::parse(testing::TemporaryFolder::read(folder_.path("model/config.json")));
   }
-  static nlohmann::json expected() { return nlohmann::json::parse(TemporaryFolder::read(golden() + "/expected.json")); }
-  CommandResult weft(const std::vector<std::string>& arguments) const {
-    return run_weft(arguments, folder_.path().string());
+  static nlohmann::json expected() {
+    return nlohmann::json::parse(testing::TemporaryFolder::read(golden() + "/expected.json"));
+  }
+  testing::CommandResult weft(const std::vector<std::string>& arguments) const {
+    return testing::run_weft(arguments, folder_.path().string());
   }
   /// The result of `weft eval` of a folder on the tokens.
   nlohmann::json evaluated(const std::string& folder) const {
-    const CommandResult result = weft({"eval", folder, "--val-data", "model/tokens.bin", "--json"});
+    const testing::CommandResult result = weft({"eval", folder, "--val-data", "model/tokens.bin", "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     return result.exit_code == 0 ? nlohmann::json::parse(result.output) : nlohmann::json();
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, HuggingFaceFolder, ::testing::Values("hf_gpt2", "hf_llama"),
@@ -50,7 +52,7 @@ TEST_P(HuggingFaceFolder, ExportedOnceMoreHasTheSameLoss) {
 }
 
 TEST_P(HuggingFaceFolder, GeneratesIds) {
-  const CommandResult result =
+  const testing::CommandResult result =
       weft({"generate", "model", "--prompt-ids", "5,7", "--max-tokens", "3", "--temperature", "0", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto json = nlohmann::json::parse(result.output);
@@ -69,7 +71,7 @@ TEST_P(HuggingFaceFolder, IsWhereATrainingStarts) {
     words.insert(words.end(), more.begin(), more.end());
     return weft(words);
   };
-  const CommandResult result = train({"--run-dir", "run"});
+  const testing::CommandResult result = train({"--run-dir", "run"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto json = nlohmann::json::parse(result.output);
   EXPECT_NEAR(json.at("first_val_loss").get<double>(), expected().at("loss").get<double>(), 1e-6);
@@ -86,4 +88,4 @@ TEST_P(HuggingFaceFolder, IsWhereATrainingStarts) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

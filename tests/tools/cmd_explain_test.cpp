@@ -7,12 +7,12 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class ExplainCommandTest : public SmallStep {
+class ExplainCommandTest : public testing::SmallStep {
  protected:
   json explain(const std::vector<std::string>& more) const { return figures("explain", more); }
 };
@@ -70,7 +70,7 @@ TEST_F(ExplainCommandTest, HalvesTheMicroBatch) {
   EXPECT_NEAR(whole.at("halved").at("gain_ms").get<double>(),
               whole.at("step_ms").get<double>() - half.at("step_ms").get<double>(), 1e-9);
   EXPECT_FALSE(half.contains("halved"));
-  const CommandResult text = weft("explain", kOnTwo);
+  const testing::CommandResult text = weft("explain", kOnTwo);
   EXPECT_TRUE(has(text.output, "Micro-batches of half the size, which add gradients in another order")) << text.output;
   EXPECT_TRUE(has(text.output, "--micro-batch 1\n"));
 }
@@ -89,7 +89,7 @@ TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
 TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   const std::vector<std::string> words = {"--grid",   "x=2",    "--micro-batch",  "1",
                                           "--policy", "serial", "--model.layers", "6"};
-  const CommandResult result = weft("explain", words);
+  const testing::CommandResult result = weft("explain", words);
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const json report = explain(words);
   EXPECT_GT(report.at("collectives").size(), 40U);
@@ -111,7 +111,7 @@ TEST_F(ExplainCommandTest, OneCollective) {
   EXPECT_EQ(one.at("collectives").at(0).at("name"), name);
   EXPECT_EQ(one.at("collectives").at(0).at("exposed_ms"), all.at("collectives").back().at("exposed_ms"));
   EXPECT_FALSE(one.at("collectives").at(0).at("remedies").empty());
-  const CommandResult text = weft("explain", with(kOnTwo, {"--collective", name}));
+  const testing::CommandResult text = weft("explain", with(kOnTwo, {"--collective", name}));
   EXPECT_EQ(count(text.output, " ms exposed\n"), 1U);
   EXPECT_TRUE(has(text.output, "\n" + name + " ("));
   std::string wrong = name;
@@ -139,4 +139,4 @@ TEST_F(ExplainCommandTest, RefusesWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -9,7 +9,7 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,8 +22,8 @@ class ExportCommand : public ::testing::Test {
     folder_.write("text.txt", text);
   }
 
-  CommandResult run(const std::vector<std::string>& arguments) const {
-    return run_weft(arguments, folder_.path().string());
+  testing::CommandResult run(const std::vector<std::string>& arguments) const {
+    return testing::run_weft(arguments, folder_.path().string());
   }
   /// A run of two steps, with a checkpoint behind each.
   void train(const std::string& run_dir, const std::vector<std::string>& more) const {
@@ -33,17 +33,17 @@ class ExportCommand : public ::testing::Test {
         "--model.context", "16",        "--global-batch", "4",       "--threads",   "1",        "--trace-steps",  "0",
         "--steps",         "2",         "--save-every",   "1"};
     words.insert(words.end(), more.begin(), more.end());
-    const CommandResult result = run(words);
+    const testing::CommandResult result = run(words);
     ASSERT_EQ(result.exit_code, 0) << result.errors;
   }
   void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) const {
-    const CommandResult result = run(arguments);
+    const testing::CommandResult result = run(arguments);
     EXPECT_EQ(result.exit_code, 2) << result.errors;
     EXPECT_EQ(result.output, "");
-    EXPECT_TRUE(has_parts(result.errors, {"weft: error: ", "\n  fix: "})) << result.errors;
-    for (const std::string& part : parts) EXPECT_TRUE(has_parts(result.errors, {part}));
+    EXPECT_TRUE(testing::has_parts(result.errors, {"weft: error: ", "\n  fix: "})) << result.errors;
+    for (const std::string& part : parts) EXPECT_TRUE(testing::has_parts(result.errors, {part}));
   }
-  std::string read(const std::string& path) const { return TemporaryFolder::read(folder_.path(path)); }
+  std::string read(const std::string& path) const { return testing::TemporaryFolder::read(folder_.path(path)); }
   std::vector<std::string> files_of(const std::string& path) const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_.path(path))) names.push_back(entry.path().filename());
@@ -51,7 +51,7 @@ class ExportCommand : public ::testing::Test {
     return names;
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 class ExportedFamily : public ExportCommand, public ::testing::WithParamInterface<const char*> {};
@@ -70,9 +70,9 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
   train("cut", with({"--grid", "x=2,y=2,z=2", "--zero-1", "true"}));
   // One rank that takes the cut weights and changes none.
   train("one", with({"--init-from", "cut/checkpoints/step_00000002", "--lr", "0"}));
-  const CommandResult cut = run({"export", "cut", "-o", "out/cut"});
+  const testing::CommandResult cut = run({"export", "cut", "-o", "out/cut"});
   ASSERT_EQ(cut.exit_code, 0) << cut.errors;
-  EXPECT_TRUE(has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of cut/", "step 2, "}))
+  EXPECT_TRUE(testing::has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of cut/", "step 2, "}))
       << cut.output;
   EXPECT_EQ(files_of("out/cut"), (std::vector<std::string>{"config.json", "model.safetensors"}));
   ASSERT_EQ(run({"export", "one/checkpoints/step_00000002", "-o", "out/one"}).exit_code, 0);
@@ -87,10 +87,10 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
 
 TEST_F(ExportCommand, TakesARunsNewestCheckpointOrTheOneNamed) {
   train("run", {"--grid", "x=2,z=2"});
-  const CommandResult newest = run({"export", "run", "--output", "two"});
-  EXPECT_TRUE(has_parts(newest.output, {", step 2, "})) << newest.output;
-  const CommandResult named = run({"export", "run/checkpoints/step_00000001", "-o", "one"});
-  EXPECT_TRUE(has_parts(named.output, {", step 1, "})) << named.output;
+  const testing::CommandResult newest = run({"export", "run", "--output", "two"});
+  EXPECT_TRUE(testing::has_parts(newest.output, {", step 2, "})) << newest.output;
+  const testing::CommandResult named = run({"export", "run/checkpoints/step_00000001", "-o", "one"});
+  EXPECT_TRUE(testing::has_parts(named.output, {", step 1, "})) << named.output;
   EXPECT_FALSE(read("one/model.safetensors") == read("two/model.safetensors"));
 }
 
@@ -121,4 +121,4 @@ TEST_F(ExportCommand, RefusesAndWritesNothing) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -5,16 +5,16 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
-class GraphCommand : public SmallStep {
+class GraphCommand : public testing::SmallStep {
  protected:
   std::string drawn(const std::string& file, std::vector<std::string> more) const {
     more.insert(more.end(), {"-o", file});
-    const CommandResult result = weft("graph", more);
+    const testing::CommandResult result = weft("graph", more);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
-    return TemporaryFolder::read(folder_.path(file));
+    return testing::TemporaryFolder::read(folder_.path(file));
   }
 };
 
@@ -55,11 +55,11 @@ TEST_F(GraphCommand, DrawsPartsOfTheGraph) {
 }
 
 TEST_F(GraphCommand, LargeGraphsAreLaidOutInBlocksAndItSaysSo) {
-  const CommandResult result =
+  const testing::CommandResult result =
       weft("graph", {"--model.layers", "30", "--collapse", "none", "--grid", "x=2,y=2", "-o", "a.svg"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(has(result.output, "laid out in blocks")) << result.output;
-  EXPECT_TRUE(has(TemporaryFolder::read(folder_.path("a.svg")), "laid out in blocks"));
+  EXPECT_TRUE(has(testing::TemporaryFolder::read(folder_.path("a.svg")), "laid out in blocks"));
 }
 
 TEST_F(GraphCommand, RefusesWhatItCannotDraw) {
@@ -76,4 +76,4 @@ TEST_F(GraphCommand, RefusesWhatItCannotDraw) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

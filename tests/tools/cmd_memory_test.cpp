@@ -11,21 +11,21 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
 class MemoryCommand : public ::testing::Test {
  protected:
-  CommandResult run(const std::string& command, const std::vector<std::string>& more) const {
+  testing::CommandResult run(const std::string& command, const std::vector<std::string>& more) const {
     std::vector<std::string> words = {command, "--model", "tiny", "--model.layers", "2", "--global-batch", "8"};
     words.insert(words.end(), more.begin(), more.end());
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   }
   json rows(std::vector<std::string> more) const {
     more.emplace_back("--json");
-    const CommandResult result = run("memory", more);
+    const testing::CommandResult result = run("memory", more);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     return json::parse(result.output);
   }
@@ -41,7 +41,7 @@ class MemoryCommand : public ::testing::Test {
     return row.at("sent_bytes").contains(group) ? row.at("sent_bytes").at(group).get<double>() : 0;
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 TEST_F(MemoryCommand, JsonOfAllGridsOfFourRanks) {
@@ -80,7 +80,7 @@ TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
     const json found = row(words);
     words = {"--grid", grid, "--dry-run", "--json"};
     words.insert(words.end(), flags.begin(), flags.end());
-    const CommandResult result = run("train", words);
+    const testing::CommandResult result = run("train", words);
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     const json run = json::parse(result.output);
     EXPECT_EQ(found.at("grid"), run.at("grid"));
@@ -98,10 +98,11 @@ TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
 }
 
 TEST_F(MemoryCommand, TheTableKeepsTheOrderOfTheGridsNamed) {
-  const CommandResult result = run("memory", {"--grids", "data=4", "x=3", "x=2,y=2"});
+  const testing::CommandResult result = run("memory", {"--grids", "data=4", "x=3", "x=2,y=2"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(has_parts(result.output, {"gathered", "z_gather", "z_scatter", "MiB",
-                                        "grid x=3,y=1,z=1,data=1: model.hidden = 256 does not divide by x = 3"}));
+  EXPECT_TRUE(
+      testing::has_parts(result.output, {"gathered", "z_gather", "z_scatter", "MiB",
+                                         "grid x=3,y=1,z=1,data=1: model.hidden = 256 does not divide by x = 3"}));
   const std::size_t data = result.output.find("x=1,y=1,z=1,data=4"), cut = result.output.find("x=2,y=2,z=1,data=1");
   ASSERT_NE(data, std::string::npos);
   ASSERT_NE(cut, std::string::npos);
@@ -112,8 +113,8 @@ TEST_F(MemoryCommand, TheTableKeepsTheOrderOfTheGridsNamed) {
 }
 
 TEST_F(MemoryCommand, MostLimitsTheRows) {
-  const CommandResult some = run("memory", {"--ranks", "4", "--most", "3"});
-  EXPECT_TRUE(has_parts(some.output, {"and 7 more", "--most 0 shows all"}));
+  const testing::CommandResult some = run("memory", {"--ranks", "4", "--most", "3"});
+  EXPECT_TRUE(testing::has_parts(some.output, {"and 7 more", "--most 0 shows all"}));
   EXPECT_EQ(rows({"--ranks", "4", "--most", "3"}).size(), 3U);
   EXPECT_EQ(rows({"--ranks", "4", "--most", "0"}).size(), 10U);
 }
@@ -163,14 +164,14 @@ TEST_F(MemoryCommand, RefusesByName) {
                         {{"--most", "-1"}, "--most", "--help"},
                         {{"--model", "tinny"}, "unknown model 'tinny'", "--model tiny"},
                         {{"--model.heads", "7"}, "model.heads = 7", "set model.heads to one of"}}) {
-    const CommandResult result = run("memory", bad.arguments);
+    const testing::CommandResult result = run("memory", bad.arguments);
     SCOPED_TRACE(bad.arguments.back());
     EXPECT_EQ(result.exit_code, 2) << result.errors;
     EXPECT_EQ(result.output, "");
-    EXPECT_TRUE(has_parts(result.errors, {"weft: error: ", bad.what, "\n  fix: ", bad.fix}));
+    EXPECT_TRUE(testing::has_parts(result.errors, {"weft: error: ", bad.what, "\n  fix: ", bad.fix}));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -6,22 +6,22 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class PlanCommand : public SmallStep {
+class PlanCommand : public testing::SmallStep {
  protected:
   std::vector<double> losses(const std::string& policy, const std::string& folder,
                              const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"--grid", grid_,     "--policy",  policy, "--steps",       "4", "--run-dir",
                                       folder,   "--quiet", "--dropout", "0.1",  "--micro-batch", "1"};
     words.insert(words.end(), more.begin(), more.end());
-    const CommandResult result = weft("train", words);
+    const testing::CommandResult result = weft("train", words);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     std::vector<double> values;
-    std::istringstream lines(TemporaryFolder::read(folder_.path(folder + "/metrics.jsonl")));
+    std::istringstream lines(testing::TemporaryFolder::read(folder_.path(folder + "/metrics.jsonl")));
     for (std::string line; std::getline(lines, line);) {
       const json metrics = json::parse(line);
       if (metrics.contains("loss")) values.push_back(metrics.at("loss").get<double>());
@@ -29,16 +29,16 @@ class PlanCommand : public SmallStep {
     EXPECT_EQ(values.size(), 4U);
     return values;
   }
-  CommandResult plan(const std::string& policy, const std::string& output,
-                     const std::vector<std::string>& more = {}) const {
+  testing::CommandResult plan(const std::string& policy, const std::string& output,
+                              const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"--grid", grid_,       "--policy", policy,          "-o",
                                       output,   "--dropout", "0.1",      "--micro-batch", "1"};
     words.insert(words.end(), more.begin(), more.end());
     return weft("plan", words);
   }
   std::string fingerprint(const std::string& policy) const {
-    const CommandResult result = weft("train", {"--grid", grid_, "--policy", policy, "--dropout", "0.1",
-                                                "--micro-batch", "1", "--dry-run", "--json"});
+    const testing::CommandResult result = weft("train", {"--grid", grid_, "--policy", policy, "--dropout", "0.1",
+                                                         "--micro-batch", "1", "--dry-run", "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     return json::parse(result.output).at("plans").at("train").at("fingerprint").get<std::string>();
   }
@@ -47,11 +47,11 @@ class PlanCommand : public SmallStep {
 };
 
 TEST_F(PlanCommand, ItsFileIsReplayed) {
-  const CommandResult result = plan("axonn", "plan.json");
+  const testing::CommandResult result = plan("axonn", "plan.json");
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(has(result.output, "plan.json: ")) << result.output;
   EXPECT_TRUE(has(result.output, "policy axonn"));
-  const json file = json::parse(TemporaryFolder::read(folder_.path("plan.json")));
+  const json file = json::parse(testing::TemporaryFolder::read(folder_.path("plan.json")));
   EXPECT_EQ(file.at("format"), "weft-plan");
   EXPECT_EQ(file.at("policy"), "axonn");
   EXPECT_GT(file.at("sequence").size(), 100U);
@@ -64,7 +64,7 @@ TEST_F(PlanCommand, ItsFileIsReplayed) {
 TEST_F(PlanCommand, RewritesAreReplayedToo) {
   grid_ = "data=2";
   ASSERT_EQ(plan("ddp-bucket", "plan.json").exit_code, 0);
-  const json file = json::parse(TemporaryFolder::read(folder_.path("plan.json")));
+  const json file = json::parse(testing::TemporaryFolder::read(folder_.path("plan.json")));
   EXPECT_TRUE(has(file.at("rewrites").get<std::string>(), "bucket=")) << file.at("rewrites");
   EXPECT_EQ(losses("file:plan.json", "replayed"), losses("program", "original"));
 }
@@ -73,13 +73,15 @@ TEST_F(PlanCommand, EqualRunsWriteEqualFiles) {
   for (const char* policy : {"serial", "lhs", "random", "anneal"}) {
     ASSERT_EQ(plan(policy, "a.json").exit_code, 0);
     ASSERT_EQ(plan(policy, "b.json").exit_code, 0);
-    EXPECT_EQ(TemporaryFolder::read(folder_.path("a.json")), TemporaryFolder::read(folder_.path("b.json"))) << policy;
+    EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("a.json")),
+              testing::TemporaryFolder::read(folder_.path("b.json")))
+        << policy;
   }
 }
 
 TEST_F(PlanCommand, RefusesWhatItCannotUse) {
   ASSERT_EQ(plan("program", "plan.json").exit_code, 0);
-  folder_.write("cut.json", TemporaryFolder::read(folder_.path("plan.json")).substr(0, 1000));
+  folder_.write("cut.json", testing::TemporaryFolder::read(folder_.path("plan.json")).substr(0, 1000));
   expect_refused("plan", {"--policy", "axon"}, {"unknown policy \"axon\"", "write \"axonn\""});
   expect_refused("plan", {"-o", "no/such/plan.json"}, {"no/such"});
   expect_refused("plan", {"--rewrites", "bucke"}, {"bucket"});
@@ -93,4 +95,4 @@ TEST_F(PlanCommand, RefusesWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

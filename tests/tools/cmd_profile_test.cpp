@@ -6,12 +6,12 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class ProfileCommand : public SmallStep {};
+class ProfileCommand : public testing::SmallStep {};
 
 const std::vector<std::string> kShort = {"--ranks", "2", "--profile-steps", "2", "--rounds", "1"};
 
@@ -22,7 +22,7 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
 
 TEST_F(ProfileCommand, WritesWhatItPrints) {
   const json printed = figures("profile", with(kShort, {"-o", "p.json"}));
-  EXPECT_EQ(json::parse(TemporaryFolder::read(folder_.path("p.json"))), printed);
+  EXPECT_EQ(json::parse(testing::TemporaryFolder::read(folder_.path("p.json"))), printed);
   EXPECT_EQ(printed.at("format"), "weft-profile");
   EXPECT_EQ(printed.at("grid"), (json{1, 1, 1, 2}));
   EXPECT_EQ(printed.at("threads"), 1);
@@ -44,7 +44,7 @@ TEST_F(ProfileCommand, WritesWhatItPrints) {
 // What was measured under policy serial is what simulating policy serial adds up.
 TEST_F(ProfileCommand, PlanningCommandsReadIt) {
   ASSERT_EQ(weft("profile", with(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
-  const json profile = json::parse(TemporaryFolder::read(folder_.path("p.json")));
+  const json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
   const json report = figures("compare", {"--ranks", "2", "--policies", "serial", "--profile", "p.json"});
   double sum = 0;
   for (const json& entry : profile.at("entries")) {
@@ -59,7 +59,7 @@ TEST_F(ProfileCommand, PlanningCommandsReadIt) {
 
 TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
   ASSERT_EQ(weft("profile", with(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
-  json profile = json::parse(TemporaryFolder::read(folder_.path("p.json")));
+  json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
   for (json& entry : profile.at("entries")) {
     entry.at("cpu_ns") = 0;
     if (entry.at("beside_ns") > 0) entry.at("ns") = entry.at("beside_ns") = 1e8;
@@ -76,13 +76,13 @@ TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
 }
 
 TEST_F(ProfileCommand, PrintsATable) {
-  const CommandResult result = weft("profile", with(kShort, {"-o", "p.json"}));
+  const testing::CommandResult result = weft("profile", with(kShort, {"-o", "p.json"}));
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   for (const char* part : {"share", "spread", "core us", "samples", "gemm ", "all_reduce ", "--profile p.json"}) {
     EXPECT_TRUE(has(result.output, part)) << part << " isn't in\n" << result.output;
   }
   for (const char* part : {"step 0 of 2", "step 2 of 2", "[1/"}) EXPECT_TRUE(has(result.errors, part)) << result.errors;
-  const CommandResult quiet = weft("profile", with(kShort, {"-o", "p.json", "--quiet"}));
+  const testing::CommandResult quiet = weft("profile", with(kShort, {"-o", "p.json", "--quiet"}));
   EXPECT_EQ(quiet.errors, "");
 }
 
@@ -96,4 +96,4 @@ TEST_F(ProfileCommand, RefusesBeforeItMeasures) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

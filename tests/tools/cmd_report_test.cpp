@@ -6,16 +6,16 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
-class ReportCommand : public SmallStep {
+class ReportCommand : public testing::SmallStep {
  protected:
-  CommandResult report(std::vector<std::string> words) const {
+  testing::CommandResult report(std::vector<std::string> words) const {
     words.insert(words.begin(), "report");
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   }
-  std::string read(const std::string& name) const { return TemporaryFolder::read(folder_.path(name)); }
+  std::string read(const std::string& name) const { return testing::TemporaryFolder::read(folder_.path(name)); }
 
   /// The page's data, which are small here.
   static nlohmann::json data_of(const std::string& html) {
@@ -25,7 +25,7 @@ class ReportCommand : public SmallStep {
   }
 
   void refused(std::vector<std::string> words, const std::vector<std::string>& parts) const {
-    const CommandResult result = report(std::move(words));
+    const testing::CommandResult result = report(std::move(words));
     EXPECT_EQ(result.exit_code, 2) << result.errors;
     for (const std::string& part : parts) EXPECT_TRUE(has(result.errors, part)) << part << "\n" << result.errors;
     EXPECT_FALSE(std::filesystem::exists(folder_.path("report.html")));
@@ -35,7 +35,7 @@ class ReportCommand : public SmallStep {
 TEST_F(ReportCommand, OfAConfigurationHasThePolicies) {
   folder_.write("step.toml", weft("train", {"--ranks", "2", "--dump-config"}).output);
   for (const char* output : {"a.html", "b.html"}) {
-    const CommandResult result = report({"step.toml", "--policies", "serial", "program", "-o", output});
+    const testing::CommandResult result = report({"step.toml", "--policies", "serial", "program", "-o", output});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
   }
   const std::string html = read("a.html");
@@ -51,7 +51,7 @@ TEST_F(ReportCommand, OfAConfigurationHasThePolicies) {
 }
 
 TEST_F(ReportCommand, OfAComparison) {
-  const CommandResult compared =
+  const testing::CommandResult compared =
       weft("compare", {"--ranks", "2", "--policies", "serial", "program", "--quiet", "-o", "kept"});
   ASSERT_EQ(compared.exit_code, 0) << compared.errors;
   EXPECT_TRUE(has(compared.output, "speed-up"));
@@ -76,7 +76,7 @@ TEST_F(ReportCommand, OfAComparison) {
 }
 
 TEST_F(ReportCommand, OfARun) {
-  const CommandResult trained =
+  const testing::CommandResult trained =
       weft("train", {"--ranks", "2", "--steps", "4", "--run-dir", "run", "--eval-every", "2"});
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
   ASSERT_EQ(report({"run"}).exit_code, 0);
@@ -126,4 +126,4 @@ TEST_F(ReportCommand, RefusesWhatIsNoInput) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

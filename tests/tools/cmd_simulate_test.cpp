@@ -10,33 +10,34 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
 class SimulateCommand : public ::testing::Test {
  protected:
-  CommandResult simulate(const std::vector<std::string>& more) const {
+  testing::CommandResult simulate(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"simulate", "--model", "tiny", "--model.layers", "2"};
     words.insert(words.end(), more.begin(), more.end());
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   }
   json figures(std::vector<std::string> more) const {
     more.emplace_back("--json");
-    const CommandResult result = simulate(more);
+    const testing::CommandResult result = simulate(more);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     return json::parse(result.output);
   }
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(SimulateCommand, TellsTimesBoundsAndMemory) {
-  const CommandResult result = simulate({"--machine", "dgx-h100", "--grid", "x=2,z=2,data=2"});
+  const testing::CommandResult result = simulate({"--machine", "dgx-h100", "--grid", "x=2,z=2,data=2"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(has_parts(result.output, {"custom on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program",
-                                        "tokens/s", "critical path", "one machine", "above the best", "exposed",
-                                        "z_gather", "memory", "unverified or assumed", "compute0  |"}))
+  EXPECT_TRUE(testing::has_parts(
+      result.output,
+      {"custom on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program", "tokens/s", "critical path", "one machine",
+       "above the best", "exposed", "z_gather", "memory", "unverified or assumed", "compute0  |"}))
       << result.output;
 }
 
@@ -97,10 +98,10 @@ TEST_F(SimulateCommand, SimulatesOneRankForThousandsOrAllOfThem) {
 }
 
 TEST_F(SimulateCommand, WritesATraceAndAPicture) {
-  const CommandResult result =
+  const testing::CommandResult result =
       simulate({"--ranks", "2", "--slow-rank", "1.5", "--streams", "2", "-o", "t.json", "--svg", "t.svg"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const json trace = json::parse(TemporaryFolder::read(folder_.path("t.json")));
+  const json trace = json::parse(testing::TemporaryFolder::read(folder_.path("t.json")));
   int tasks = 0;
   std::set<int> ranks;
   for (const json& event : trace.at("traceEvents")) {
@@ -110,7 +111,7 @@ TEST_F(SimulateCommand, WritesATraceAndAPicture) {
   }
   EXPECT_GT(tasks, 100);
   EXPECT_EQ(ranks, (std::set<int>{1, 2}));
-  EXPECT_NE(TemporaryFolder::read(folder_.path("t.svg")).find("<svg"), std::string::npos);
+  EXPECT_NE(testing::TemporaryFolder::read(folder_.path("t.svg")).find("<svg"), std::string::npos);
 }
 
 TEST_F(SimulateCommand, TakesAMachineOfItsUser) {
@@ -121,9 +122,9 @@ TEST_F(SimulateCommand, TakesAMachineOfItsUser) {
   folder_.write("ours.toml", ours.replace(ours.find("\"alps\""), 6, "\"ours\""));
   EXPECT_EQ(figures({"--machine", "ours.toml"}).at("machine"), "ours");
   folder_.write("small.toml", ours.replace(ours.find("memory-bytes = 96e9"), 19, "memory-bytes = 1e6 "));
-  const CommandResult small = simulate({"--machine", "small.toml"});
+  const testing::CommandResult small = simulate({"--machine", "small.toml"});
   EXPECT_EQ(small.exit_code, 0);
-  EXPECT_TRUE(has_parts(small.output, {"DOESN'T FIT"}));
+  EXPECT_TRUE(testing::has_parts(small.output, {"DOESN'T FIT"}));
 }
 
 TEST_F(SimulateCommand, RefusesWhatItCannotUse) {
@@ -144,12 +145,12 @@ TEST_F(SimulateCommand, RefusesWhatItCannotUse) {
                          {{"--grid", "x=3"}, {"x"}},
                          {{"--machin", "laptop"}, {"did you mean --machine?"}},
                          {{"-o", "no/such/folder.json"}, {"no/such"}}}) {
-    const CommandResult result = simulate(words);
+    const testing::CommandResult result = simulate(words);
     EXPECT_EQ(result.exit_code, 2) << words.back() << result.errors;
-    for (const std::string& part : parts) EXPECT_TRUE(has_parts(result.errors, {part})) << result.errors;
+    for (const std::string& part : parts) EXPECT_TRUE(testing::has_parts(result.errors, {part})) << result.errors;
     EXPECT_EQ(result.output, "") << words.back();
   }
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -3,13 +3,13 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
-class TimelineCommand : public SmallStep {};
+class TimelineCommand : public testing::SmallStep {};
 
 TEST_F(TimelineCommand, PrintsTextWithoutAPicture) {
-  const CommandResult result = weft("timeline", {"--ranks", "2"});
+  const testing::CommandResult result = weft("timeline", {"--ranks", "2"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   for (const std::string part : {"policy program: step ", "compute0", "data", "memory", "lower bound", "exposed"}) {
     EXPECT_TRUE(has(result.output, part)) << result.output;
@@ -18,23 +18,23 @@ TEST_F(TimelineCommand, PrintsTextWithoutAPicture) {
 }
 
 TEST_F(TimelineCommand, DrawsSvgAndPng) {
-  const CommandResult result = weft("timeline", {"--ranks", "2", "-o", "a.svg"});
+  const testing::CommandResult result = weft("timeline", {"--ranks", "2", "-o", "a.svg"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const std::string svg = TemporaryFolder::read(folder_.path("a.svg"));
+  const std::string svg = testing::TemporaryFolder::read(folder_.path("a.svg"));
   for (const std::string part : {"<svg", "lower bound", "critical path: ", "peak ", "rank 0"}) {
     EXPECT_TRUE(has(svg, part)) << part;
   }
   ASSERT_EQ(weft("timeline", {"--ranks", "2", "-o", "a.png"}).exit_code, 0);
-  EXPECT_TRUE(TemporaryFolder::read(folder_.path("a.png")).starts_with("\x89PNG"));
+  EXPECT_TRUE(testing::TemporaryFolder::read(folder_.path("a.png")).starts_with("\x89PNG"));
 }
 
 TEST_F(TimelineCommand, ComparesPolicies) {
-  const CommandResult result =
+  const testing::CommandResult result =
       weft("timeline", {"--ranks", "2", "--compare", "serial", "program", "--text", "-o", "a.svg"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(has(result.output, "policy serial: step "));
   EXPECT_TRUE(has(result.output, "policy program: step "));
-  const std::string svg = TemporaryFolder::read(folder_.path("a.svg"));
+  const std::string svg = testing::TemporaryFolder::read(folder_.path("a.svg"));
   EXPECT_LT(svg.find("policy serial"), svg.find("policy program"));
 }
 
@@ -47,4 +47,4 @@ TEST_F(TimelineCommand, RefusesWhatItCannotDraw) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -6,29 +6,29 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class TraceCommand : public SmallStep {
+class TraceCommand : public testing::SmallStep {
  protected:
   void simulate(const std::string& policy, const std::string& output) const {
-    const CommandResult result =
+    const testing::CommandResult result =
         weft("simulate", {"--grid", "x=2,z=2", "--simulated-steps", "2", "--policy", policy, "-o", output});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
   }
   void train(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"--steps", "4", "--run-dir", "run", "--quiet"};
     words.insert(words.end(), more.begin(), more.end());
-    const CommandResult result = weft("train", words);
+    const testing::CommandResult result = weft("train", words);
     ASSERT_EQ(result.exit_code, 0) << result.errors;
   }
-  CommandResult trace(std::vector<std::string> words) const {
+  testing::CommandResult trace(std::vector<std::string> words) const {
     words.insert(words.begin(), "trace");
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   }
-  std::string trace_text() const { return TemporaryFolder::read(folder_.path("run/trace.json")); }
+  std::string trace_text() const { return testing::TemporaryFolder::read(folder_.path("run/trace.json")); }
 };
 
 TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
@@ -36,7 +36,7 @@ TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
            {"--ranks", "2"}, {"--grid", "x=2,z=2", "--policy", "axonn"}, {"--ranks", "2", "--policy", "serial"}}) {
     std::filesystem::remove_all(folder_.path("run"));
     train(how);
-    const CommandResult result = trace({"check", "run"});
+    const testing::CommandResult result = trace({"check", "run"});
     EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
     EXPECT_TRUE(has(result.output, "the trace keeps its plan")) << result.output;
     EXPECT_TRUE(has(result.output, "compiles to the same plan")) << result.output;
@@ -61,7 +61,7 @@ TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
   ASSERT_GT(ns, early);
   text.replace(ts, begin.size(), std::to_string(early / 1000) + "." + std::to_string(1000 + early % 1000).substr(1));
   folder_.write("tampered.json", text);
-  const CommandResult result = trace({"check", "tampered.json"});
+  const testing::CommandResult result = trace({"check", "tampered.json"});
   EXPECT_EQ(result.exit_code, 3) << result.output << result.errors;
   EXPECT_TRUE(has(result.output, "THE TRACE VIOLATES ITS PLAN")) << result.output;
   EXPECT_TRUE(has(result.output, "rank 0, step ")) << result.output;
@@ -72,11 +72,11 @@ TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
 
 TEST_F(TraceCommand, CheckNamesAPlanThatTheConfigurationNoLongerGives) {
   train({"--ranks", "2", "--policy", "serial"});
-  std::string config = TemporaryFolder::read(folder_.path("run/config.toml"));
+  std::string config = testing::TemporaryFolder::read(folder_.path("run/config.toml"));
   const std::size_t at = config.find("\"serial\"");
   ASSERT_NE(at, std::string::npos) << config;
   folder_.write("run/config.toml", config.replace(at, 8, "\"program\""));
-  const CommandResult result = trace({"check", "run"});
+  const testing::CommandResult result = trace({"check", "run"});
   EXPECT_EQ(result.exit_code, 3) << result.output;
   EXPECT_TRUE(has(result.output, "compiles to another plan")) << result.output;
 }
@@ -84,7 +84,7 @@ TEST_F(TraceCommand, CheckNamesAPlanThatTheConfigurationNoLongerGives) {
 TEST_F(TraceCommand, SummaryAndDiffTellOfRanksAndKinds) {
   simulate("serial", "a.json");
   simulate("axonn", "b.json.gz");
-  const CommandResult text = trace({"summary", "a.json"});
+  const testing::CommandResult text = trace({"summary", "a.json"});
   EXPECT_EQ(text.exit_code, 0) << text.errors;
   for (const char* part : {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}) {
     EXPECT_TRUE(has(text.output, part)) << part << "\n" << text.output;
@@ -105,16 +105,16 @@ TEST_F(TraceCommand, ExportsForOtherTools) {
   EXPECT_EQ(trace({"export", "run", "--format", "kineto", "-o", "ranks"}).exit_code, 0);
   for (int rank = 0; rank < 2; ++rank) {
     const std::string name = "ranks/rank_" + std::to_string(rank) + ".json";
-    const std::string text = TemporaryFolder::read(folder_.path(name));
+    const std::string text = testing::TemporaryFolder::read(folder_.path(name));
     EXPECT_TRUE(has(text, "\"rank\": " + std::to_string(rank)));
     EXPECT_TRUE(has(text, "\"name\": \"ncclKernel:"));
     const json summary = json::parse(trace({"summary", name, "--json"}).output);
     EXPECT_EQ(summary.at("steps").at(0).at("rank"), rank);
   }
   EXPECT_EQ(trace({"export", "run", "--format", "perfetto", "-o", "all.pftrace"}).exit_code, 0);
-  EXPECT_EQ(TemporaryFolder::read(folder_.path("all.pftrace")).at(0), '\x0a');
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("all.pftrace")).at(0), '\x0a');
   EXPECT_EQ(trace({"export", "run", "--format", "chrome", "-o", "again.json"}).exit_code, 0);
-  EXPECT_EQ(TemporaryFolder::read(folder_.path("again.json")), trace_text());
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("again.json")), trace_text());
   EXPECT_EQ(trace({"export", "run", "--format", "chrome", "-o", "again.json.gz"}).exit_code, 0);
   EXPECT_EQ(trace({"check", "again.json.gz"}).exit_code, 0);
 }
@@ -124,16 +124,16 @@ TEST_F(TraceCommand, ExportsChakraTracesOfARun) {
   const auto chakra = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"export", "run", "--format", "chakra"};
     words.insert(words.end(), more.begin(), more.end());
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   };
-  const CommandResult result = chakra({"-o", "et"});
+  const testing::CommandResult result = chakra({"-o", "et"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(has(result.output, "4 of 4 ranks")) << result.output;
   for (int rank = 0; rank < 4; ++rank) {
-    const std::string text = TemporaryFolder::read(folder_.path("et/step." + std::to_string(rank) + ".et"));
+    const std::string text = testing::TemporaryFolder::read(folder_.path("et/step." + std::to_string(rank) + ".et"));
     EXPECT_EQ(text.substr(0, 8), std::string("\x07\x0a\x05") + "0.0.4");
   }
-  EXPECT_TRUE(json::parse(TemporaryFolder::read(folder_.path("et/groups.json"))).at("1").is_array());
+  EXPECT_TRUE(json::parse(testing::TemporaryFolder::read(folder_.path("et/groups.json"))).at("1").is_array());
   EXPECT_EQ(chakra({"-o", "et"}).exit_code, 2) << "nothing is overwritten";
   EXPECT_EQ(chakra({"-o", "two", "--ranks-written", "2"}).exit_code, 0);
   EXPECT_TRUE(std::filesystem::exists(folder_.path("two/step.1.et")));
@@ -146,7 +146,7 @@ TEST_F(TraceCommand, RefusesWhatItCannotRead) {
   std::filesystem::create_directory(folder_.path("no_run"));
   for (const char* file : {"missing.json", "empty.json", "other.json", "text.txt", "no_run"}) {
     for (const char* command : {"summary", "check"}) {
-      const CommandResult result = trace({command, file});
+      const testing::CommandResult result = trace({command, file});
       EXPECT_EQ(result.exit_code, 2) << file;
       EXPECT_EQ(result.output, "");
       EXPECT_TRUE(has(result.errors, file)) << result.errors;
@@ -164,4 +164,4 @@ TEST_F(TraceCommand, RefusesWhatItCannotRead) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -20,7 +20,7 @@
 #include "tests/train/temporary_folder.h"
 #include "train/checkpoint/manifest.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 bool contains(std::string_view text, std::string_view part) {
@@ -45,11 +45,12 @@ class TrainCommand : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  CommandResult train(const std::string& run_dir, const std::vector<std::string>& more) const {
-    return run_weft(small_run(run_dir, more), folder_.path().string());
+  testing::CommandResult train(const std::string& run_dir, const std::vector<std::string>& more) const {
+    return testing::run_weft(small_run(run_dir, more), folder_.path().string());
   }
-  CommandResult train_with_mpi(int ranks, const std::string& run_dir, const std::vector<std::string>& more) const {
-    return run(mpi_words(ranks, small_run(run_dir, more)), folder_.path().string());
+  testing::CommandResult train_with_mpi(int ranks, const std::string& run_dir,
+                                        const std::vector<std::string>& more) const {
+    return testing::run(testing::mpi_words(ranks, small_run(run_dir, more)), folder_.path().string());
   }
 
   std::filesystem::path checkpoint(const std::string& run_dir, std::int64_t step) const {
@@ -64,17 +65,17 @@ class TrainCommand : public ::testing::Test {
     if (!std::filesystem::exists(at)) return files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(at)) {
       if (entry.path().extension() == ".safetensors") {
-        files[entry.path().filename().string()] = TemporaryFolder::read(entry.path());
+        files[entry.path().filename().string()] = testing::TemporaryFolder::read(entry.path());
       }
     }
     return files;
   }
   std::size_t lines_of_metrics(const std::string& run_dir) const {
-    const std::string text = TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl");
+    const std::string text = testing::TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl");
     return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   }
   std::vector<double> losses(const std::string& run_dir) const {
-    std::istringstream lines(TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl"));
+    std::istringstream lines(testing::TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl"));
     std::vector<double> losses;
     for (std::string line; std::getline(lines, line);) {
       losses.push_back(nlohmann::json::parse(line).at("loss").get<double>());
@@ -82,14 +83,14 @@ class TrainCommand : public ::testing::Test {
     return losses;
   }
   /// Starts a run without end and waits until it has done a few steps.
-  void wait_for_steps(ChildProcess& command, const std::string& run_dir) const {
+  void wait_for_steps(testing::ChildProcess& command, const std::string& run_dir) const {
     while (command.running() && lines_of_metrics(run_dir) < 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     ASSERT_TRUE(command.running()) << command.errors();
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 // -- processes and threads --------------------------------------------------------------------------------------------
@@ -119,11 +120,11 @@ INSTANTIATE_TEST_SUITE_P(Modes, TrainCommandMpi,
 TEST_P(TrainCommandMpi, ProcessesGiveTheBytesOfThreads) {
   std::vector<std::string> arguments = {"--steps", "10"};
   arguments.insert(arguments.end(), GetParam().arguments.begin(), GetParam().arguments.end());
-  const CommandResult processes = train_with_mpi(GetParam().ranks, "processes", arguments);
+  const testing::CommandResult processes = train_with_mpi(GetParam().ranks, "processes", arguments);
   ASSERT_EQ(processes.exit_code, 0) << processes.errors;
   EXPECT_TRUE(contains(processes.errors, "MPI processes)")) << processes.errors;
   arguments.insert(arguments.end(), {"--ranks", std::to_string(GetParam().ranks)});
-  const CommandResult threads = train("threads", arguments);
+  const testing::CommandResult threads = train("threads", arguments);
   ASSERT_EQ(threads.exit_code, 0) << threads.errors;
   const auto expected = arrays("threads", 10), found = arrays("processes", 10);
   ASSERT_GE(expected.size(), 2U);
@@ -140,7 +141,7 @@ TEST_F(TrainCommand, MpiRunsResumeBitForBit) {
   ASSERT_EQ(train("whole", {"--steps", "20", "--ranks", "2", "--save-every", "10"}).exit_code, 0);
   std::filesystem::create_directories(folder_.path("rest/checkpoints"));
   std::filesystem::copy(checkpoint("whole", 10), checkpoint("rest", 10), std::filesystem::copy_options::recursive);
-  const CommandResult rest = train_with_mpi(2, "rest", {"--steps", "20", "--resume", "auto"});
+  const testing::CommandResult rest = train_with_mpi(2, "rest", {"--steps", "20", "--resume", "auto"});
   ASSERT_EQ(rest.exit_code, 0) << rest.errors;
   EXPECT_EQ(lines_of_metrics("rest"), 10U);
   EXPECT_TRUE(arrays("rest", 20) == arrays("whole", 20));
@@ -153,9 +154,9 @@ TEST_F(TrainCommand, MpiRunsGoOnWithAnotherGrid) {
     more.insert(more.begin(), flags.begin(), flags.end());
     return more;
   };
-  const CommandResult whole = train_with_mpi(4, "whole", with({"--grid", "x=2,y=2", "--save-every", "4"}));
+  const testing::CommandResult whole = train_with_mpi(4, "whole", with({"--grid", "x=2,y=2", "--save-every", "4"}));
   ASSERT_EQ(whole.exit_code, 0) << whole.errors;
-  const CommandResult rest = train_with_mpi(
+  const testing::CommandResult rest = train_with_mpi(
       4, "rest", with({"--grid", "z=2,data=2", "--zero-1", "true", "--resume", checkpoint("whole", 4).string()}));
   ASSERT_EQ(rest.exit_code, 0) << rest.errors;
   EXPECT_GT(arrays("whole", 4).size(), 4U);
@@ -168,7 +169,8 @@ TEST_F(TrainCommand, MpiRunsGoOnWithAnotherGrid) {
 }
 
 TEST_F(TrainCommand, MpiRanksRefuseTogetherAndSaySoOnce) {
-  const CommandResult result = run(mpi_words(3, {"train", "missing.toml"}), folder_.path().string());
+  const testing::CommandResult result =
+      testing::run(testing::mpi_words(3, {"train", "missing.toml"}), folder_.path().string());
   EXPECT_EQ(result.exit_code, 2);
   const std::string message = "weft: error: the configuration file missing.toml can't be read";
   const std::size_t first = result.errors.find(message);
@@ -181,7 +183,7 @@ TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
   const std::vector<std::string> words{
       WEFT_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-np",         "1", "/bin/sleep", "10", ":", "-np",
       "1",          WEFT_EXECUTABLE,       "train",           "missing.toml"};
-  const CommandResult result = run(words, folder_.path().string());
+  const testing::CommandResult result = testing::run(words, folder_.path().string());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_TRUE(contains(result.errors, "missing.toml can't be read")) << result.errors;
 }
@@ -190,12 +192,13 @@ TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
 TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
   for (const int listener : {0, 1}) {
     const std::string run_dir = "run" + std::to_string(listener);
-    ChildProcess command(mpi_words(2, small_run(run_dir, {"--steps", "1000000"})), {.folder = folder_.path().string()});
+    testing::ChildProcess command(testing::mpi_words(2, small_run(run_dir, {"--steps", "1000000"})),
+                                  {.folder = folder_.path().string()});
     wait_for_steps(command, run_dir);
     const std::optional<pid_t> rank = command.descendant("OMPI_COMM_WORLD_RANK=" + std::to_string(listener));
     ASSERT_TRUE(rank.has_value());
     kill(*rank, SIGTERM);
-    const CommandResult result = result_of(command);
+    const testing::CommandResult result = testing::result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_TRUE(contains(result.output, "by a signal after step ")) << result.output;
     EXPECT_FALSE(arrays(run_dir, static_cast<std::int64_t>(lines_of_metrics(run_dir))).empty());
@@ -209,19 +212,19 @@ TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
     const std::string run_dir = "run" + std::to_string(signal);
     std::vector<std::string> words = small_run(run_dir, {"--steps", "1000000", "--ranks", "2"});
     words.insert(words.begin(), WEFT_EXECUTABLE);
-    ChildProcess command(words, {.folder = folder_.path().string()});
+    testing::ChildProcess command(words, {.folder = folder_.path().string()});
     wait_for_steps(command, run_dir);
     command.send(signal);
-    const CommandResult result = result_of(command);
+    const testing::CommandResult result = testing::result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     const auto done = static_cast<std::int64_t>(lines_of_metrics(run_dir));
     EXPECT_FALSE(arrays(run_dir, done).empty()) << "no checkpoint of step " << done;
     const std::string advice = "weft train " + run_dir + "/config.toml --resume auto";
     EXPECT_TRUE(contains(result.output, advice)) << result.output;
 
-    const CommandResult rest =
-        run_weft({"train", run_dir + "/config.toml", "--resume", "auto", "--steps", std::to_string(done + 2), "--json"},
-                 folder_.path().string());
+    const testing::CommandResult rest = testing::run_weft(
+        {"train", run_dir + "/config.toml", "--resume", "auto", "--steps", std::to_string(done + 2), "--json"},
+        folder_.path().string());
     ASSERT_EQ(rest.exit_code, 0) << rest.errors;
     EXPECT_EQ(nlohmann::json::parse(rest.output).at("first_step"), done);
     EXPECT_EQ(lines_of_metrics(run_dir), static_cast<std::size_t>(done) + 2);
@@ -242,27 +245,28 @@ TEST_F(TrainCommand, ARunOfAnOlderBuildGoesOn) {
   };
   const auto store_as_before = [&](std::int64_t step, const std::string& eval_batches) {
     const std::string path = (checkpoint("run", step) / "manifest.json").string();
-    Manifest manifest = parse_manifest(TemporaryFolder::read(path), path);
+    train::Manifest manifest = train::parse_manifest(testing::TemporaryFolder::read(path), path);
     manifest.info.config_toml = as_before(manifest.info.config_toml, eval_batches);
-    folder_.write(path, to_json(manifest));
+    folder_.write(path, train::to_json(manifest));
   };
   store_as_before(2, "0");
-  folder_.write("run/config.toml", as_before(TemporaryFolder::read(folder_.path("run/config.toml")), "0"));
+  folder_.write("run/config.toml", as_before(testing::TemporaryFolder::read(folder_.path("run/config.toml")), "0"));
   const std::string folder = folder_.path().string();
-  EXPECT_EQ(run_weft({"eval", "run"}, folder).exit_code, 0);
-  const CommandResult resumed = run_weft({"train", "run/config.toml", "--steps", "3", "--resume", "auto"}, folder);
+  EXPECT_EQ(testing::run_weft({"eval", "run"}, folder).exit_code, 0);
+  const testing::CommandResult resumed =
+      testing::run_weft({"train", "run/config.toml", "--steps", "3", "--resume", "auto"}, folder);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_FALSE(arrays("run", 3).empty());
   // Another number counted what eval-sequences doesn't.
   store_as_before(3, "4");
-  const CommandResult refused = run_weft({"eval", "run"}, folder);
+  const testing::CommandResult refused = testing::run_weft({"eval", "run"}, folder);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_TRUE(contains(refused.errors, "set eval-sequences")) << refused.errors;
-  EXPECT_EQ(run_weft({"eval", "run", "--eval-sequences", "8"}, folder).exit_code, 0);
+  EXPECT_EQ(testing::run_weft({"eval", "run", "--eval-sequences", "8"}, folder).exit_code, 0);
 }
 
 TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
-  const CommandResult result = train("run", {"--steps", "1000000", "--max-time", "0.001"});
+  const testing::CommandResult result = train("run", {"--steps", "1000000", "--max-time", "0.001"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   // Whether the first step ends within a millisecond is the machine's affair.
   const auto done = static_cast<std::int64_t>(lines_of_metrics("run"));
@@ -276,7 +280,7 @@ TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
 
 TEST_F(TrainCommand, ARunThatIsDoneSaysSo) {
   ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
-  const CommandResult result = train("run", {"--steps", "2", "--resume", "auto"});
+  const testing::CommandResult result = train("run", {"--steps", "2", "--resume", "auto"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(contains(result.output, "none left: 2 of 2 were done before")) << result.output;
 }
@@ -284,7 +288,7 @@ TEST_F(TrainCommand, ARunThatIsDoneSaysSo) {
 // -- for scripts ------------------------------------------------------------------------------------------------------
 
 TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
-  const CommandResult result = train("run", {"--steps", "3", "--ranks", "2", "--json"});
+  const testing::CommandResult result = train("run", {"--steps", "3", "--ranks", "2", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const nlohmann::json report = nlohmann::json::parse(result.output);
   EXPECT_EQ(report.at("run_dir"), "run");
@@ -308,7 +312,7 @@ TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
 TEST_F(TrainCommand, DryRunWritesNothing) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--dry-run", "--ranks", "2"}, {"--dry-run", "--ranks", "2", "--json"}}) {
-    const CommandResult result = train("run", more);
+    const testing::CommandResult result = train("run", more);
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     if (more.back() == "--json") {
       const nlohmann::json run = nlohmann::json::parse(result.output);
@@ -333,8 +337,8 @@ TEST_F(TrainCommand, DryRunWritesNothing) {
 TEST_F(TrainCommand, ARunGoesOnByItsNameAlone) {
   ASSERT_EQ(train("run", {"--steps", "4", "--lr", "0.01", "--schedule", "constant"}).exit_code, 0);
   ASSERT_EQ(train("whole", {"--steps", "6", "--lr", "0.01", "--schedule", "constant"}).exit_code, 0);
-  const CommandResult result =
-      run_weft({"train", "--resume", "run", "--steps", "6", "--json"}, folder_.path().string());
+  const testing::CommandResult result =
+      testing::run_weft({"train", "--resume", "run", "--steps", "6", "--json"}, folder_.path().string());
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto json = nlohmann::json::parse(result.output);
   EXPECT_EQ(json.at("run_dir"), "run");
@@ -347,15 +351,15 @@ TEST_F(TrainCommand, AResumedRunKeepsTheSizesOfItsModel) {
   ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
   for (const auto& [flag, value] : {std::pair("--model.heads", "2"), std::pair("--model.norm-eps", "1e-3"),
                                     std::pair("--model.family", "llama"), std::pair("--model", "small")}) {
-    const CommandResult refused =
-        run_weft({"train", "--resume", "run", "--steps", "6", flag, value}, folder_.path().string());
+    const testing::CommandResult refused =
+        testing::run_weft({"train", "--resume", "run", "--steps", "6", flag, value}, folder_.path().string());
     EXPECT_EQ(refused.exit_code, 2) << flag;
   }
-  const CommandResult warned =
-      run_weft({"train", "--resume", "run", "--steps", "3", "--seed", "9"}, folder_.path().string());
+  const testing::CommandResult warned =
+      testing::run_weft({"train", "--resume", "run", "--steps", "3", "--seed", "9"}, folder_.path().string());
   EXPECT_EQ(warned.exit_code, 0) << warned.errors;
   EXPECT_TRUE(contains(warned.errors, "weft: warning: seed = 9")) << warned.errors;
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

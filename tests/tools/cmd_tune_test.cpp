@@ -10,7 +10,7 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using nlohmann::json;
@@ -22,18 +22,18 @@ class TuneCommand : public ::testing::Test {
     for (int i = 0; text.size() < 4000; ++i) text += i % 3 == 0 ? "warp and weft\n" : "a loom of yarn ";
     folder_.write("text.txt", text);
   }
-  CommandResult weft(const std::string& command, const std::vector<std::string>& more) const {
+  testing::CommandResult weft(const std::string& command, const std::vector<std::string>& more) const {
     std::vector<std::string> words = {
         command,    "--model",        "custom", "--model.layers", "1", "--model.hidden",  "64", "--model.ffn",
         "300",      "--model.heads",  "4",      "--threads",      "1", "--model.context", "16", "--data",
         "text.txt", "--global-batch", "2",      "--micro-batch",  "1"};
     words.insert(words.end(), more.begin(), more.end());
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   }
   json tune(const std::string& output, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"-o", output, "--rounds", "1", "--json"};
     words.insert(words.end(), more.begin(), more.end());
-    const CommandResult result = weft("tune", words);
+    const testing::CommandResult result = weft("tune", words);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_EQ(result.errors, "");
     return json::parse(result.output);
@@ -41,19 +41,19 @@ class TuneCommand : public ::testing::Test {
   std::string plan_fingerprint(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"--dry-run", "--json"};
     words.insert(words.end(), more.begin(), more.end());
-    const CommandResult result = weft("train", words);
+    const testing::CommandResult result = weft("train", words);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     return json::parse(result.output).at("plans").at("train").at("fingerprint").get<std::string>();
   }
 
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(TuneCommand, WritesATableThatTrainingUses) {
   const json result = tune("tuned.json");
   EXPECT_EQ(result.at("file"), "tuned.json");
   EXPECT_EQ(result.at("threads"), 1);
-  const json file = json::parse(TemporaryFolder::read(folder_.path("tuned.json")));
+  const json file = json::parse(testing::TemporaryFolder::read(folder_.path("tuned.json")));
   EXPECT_EQ(file.at("products").size(), result.at("products").size());
   // Forward, both gradients, of four matrices of a block and the head.
   EXPECT_GE(result.at("products").size(), 10U);
@@ -68,22 +68,23 @@ TEST_F(TuneCommand, WritesATableThatTrainingUses) {
   EXPECT_NE(plan_fingerprint({"--gemm-tuning", "tuned.json"}), plan_fingerprint({}));
   EXPECT_EQ(plan_fingerprint({"--gemm-tuning", "none"}), plan_fingerprint({}));
 
-  const CommandResult trained =
+  const testing::CommandResult trained =
       weft("train", {"--gemm-tuning", "tuned.json", "--steps", "2", "--ranks", "2", "--run-dir", "run", "--quiet"});
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  const std::string copy = TemporaryFolder::read(folder_.path("run/checkpoints/step_00000002/gemm_tuning.json"));
-  EXPECT_EQ(copy, TemporaryFolder::read(folder_.path("tuned.json")));
-  EXPECT_EQ(run_weft({"eval", "run"}, folder_.path().string()).exit_code, 0);
+  const std::string copy =
+      testing::TemporaryFolder::read(folder_.path("run/checkpoints/step_00000002/gemm_tuning.json"));
+  EXPECT_EQ(copy, testing::TemporaryFolder::read(folder_.path("tuned.json")));
+  EXPECT_EQ(testing::run_weft({"eval", "run"}, folder_.path().string()).exit_code, 0);
   const std::vector<std::string> generate = {"generate", "run", "--max-tokens", "3", "--gemm-tuning", "tuned.json"};
-  EXPECT_EQ(run_weft(generate, folder_.path().string()).exit_code, 0);
+  EXPECT_EQ(testing::run_weft(generate, folder_.path().string()).exit_code, 0);
 }
 
 TEST_F(TuneCommand, PrintsATable) {
-  const CommandResult result = weft("tune", {"-o", "tuned.json", "--rounds", "1"});
+  const testing::CommandResult result = weft("tune", {"-o", "tuned.json", "--rounds", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias", "get another",
-                                        "--gemm-tuning tuned.json"}));
-  EXPECT_TRUE(has_parts(result.errors, {"[1/"}));
+  EXPECT_TRUE(testing::has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias",
+                                                 "get another", "--gemm-tuning tuned.json"}));
+  EXPECT_TRUE(testing::has_parts(result.errors, {"[1/"}));
 }
 
 // Ranks of one machine: one measures.
@@ -95,7 +96,7 @@ TEST_F(TuneCommand, SeveralRanksWriteOneTable) {
 
 TEST_F(TuneCommand, RefusesWhatItCannotUse) {
   tune("tuned.json");
-  std::string text = TemporaryFolder::read(folder_.path("tuned.json"));
+  std::string text = testing::TemporaryFolder::read(folder_.path("tuned.json"));
   const std::size_t isa = text.find("\"isa\": \"") + 8;
   folder_.write("altered.json", std::string(text).replace(isa, 1, "y"));
   folder_.write("binary.json", std::string(100, '\0'));
@@ -106,9 +107,10 @@ TEST_F(TuneCommand, RefusesWhatItCannotUse) {
                                                     {"binary.json", "isn't valid JSON"},
                                                     {"text.txt", "isn't valid JSON"},
                                                     {"missing.json", "missing.json"}}) {
-    const CommandResult result = weft("train", {"--gemm-tuning", file, "--run-dir", "refused", "--steps", "1"});
+    const testing::CommandResult result =
+        weft("train", {"--gemm-tuning", file, "--run-dir", "refused", "--steps", "1"});
     EXPECT_EQ(result.exit_code, 2) << file << result.errors;
-    EXPECT_TRUE(has_parts(result.errors, {part, "fix: "})) << file;
+    EXPECT_TRUE(testing::has_parts(result.errors, {part, "fix: "})) << file;
     EXPECT_FALSE(std::filesystem::exists(folder_.path("refused"))) << file;
   }
   EXPECT_EQ(weft("tune", {"-o", "no/such/folder.json"}).exit_code, 2);
@@ -116,4 +118,4 @@ TEST_F(TuneCommand, RefusesWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -9,7 +9,7 @@
 #include "tests/tools/run_command.h"
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,7 +39,7 @@ std::vector<Bad> bad_configurations() {
           {{"--device", "cuda", "--communicator", "staged", "--cuda-graph"}, "staged with cuda-graph"}};
 }
 
-class EarlyRefusal : public SmallStep {
+class EarlyRefusal : public testing::SmallStep {
  protected:
   EarlyRefusal() {
     folder_.write("bad-plan.json", "{\"format\":\"weft-plan\",\"version\":1}");
@@ -47,14 +47,14 @@ class EarlyRefusal : public SmallStep {
     folder_.write("bad-profile.json", "{}");
   }
 
-  CommandResult run_here(Words words, const Words& more) const {
+  testing::CommandResult run_here(Words words, const Words& more) const {
     words.insert(words.end(), more.begin(), more.end());
-    return run_weft(words, folder_.path().string());
+    return testing::run_weft(words, folder_.path().string());
   }
 
   /// One message about `named`, none before it, and no file.
   void expect_early_refusal(const Words& command, const Bad& bad) const {
-    const CommandResult result = run_here(command, bad.flags);
+    const testing::CommandResult result = run_here(command, bad.flags);
     SCOPED_TRACE(command.front() + ": " + result.errors);
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_EQ(result.output, "");
@@ -98,17 +98,18 @@ TEST_F(EarlyRefusal, NamesThePolicyBeforeSizes) {
 
 // A run whose machine file is gone by the time of the evaluation.
 TEST_F(EarlyRefusal, HoldsForAnEvaluation) {
-  const std::string machine = TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml");
+  const std::string machine = testing::TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml");
   folder_.write("mine.toml", machine);
-  const CommandResult trained =
+  const testing::CommandResult trained =
       weft("train", {"--machine", "mine.toml", "--steps", "1", "--run-dir", "run", "--quiet"});
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
   fs::remove(folder_.path("mine.toml"));
-  const CommandResult result = run_weft({"eval", "run", "--data", "nowhere.txt"}, folder_.path().string());
+  const testing::CommandResult result =
+      testing::run_weft({"eval", "run", "--data", "nowhere.txt"}, folder_.path().string());
   EXPECT_EQ(result.exit_code, 2) << result.output;
   EXPECT_TRUE(has(result.errors, "mine.toml")) << result.errors;
   EXPECT_FALSE(has(result.errors, "nowhere")) << result.errors;
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -13,7 +13,7 @@
 #include "tests/tools/rooms.h"
 #include "tests/tools/source_files.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -122,4 +122,4 @@ TEST(FileSize, NoSourceHoldsTwoConcepts) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

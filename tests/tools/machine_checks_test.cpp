@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 bool promises_speed(const MachineCheck& check) {
@@ -24,4 +24,4 @@ TEST(MachineChecks, PromiseSpeedInBf16OnlyWhereItIsFaster) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -11,7 +11,7 @@
 #include "tests/tools/rooms.h"
 #include "tests/tools/source_files.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,4 +60,4 @@ TEST(Namespaces, AreSeen) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -17,7 +17,7 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -52,7 +52,7 @@ std::set<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Netlab, HelpHasExamples) {
-  const CommandResult help = run(netlab({"--help"}));
+  const testing::CommandResult help = testing::run(netlab({"--help"}));
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_TRUE(contains(help.output, "Examples:\n  tools/netlab ")) << help.output;
   EXPECT_EQ(help.errors, "");
@@ -60,7 +60,7 @@ TEST(Netlab, HelpHasExamples) {
 
 TEST(Netlab, RefusesWhatItCannotBuild) {
   const auto expect_refused = [](const Words& arguments, const std::string& part) {
-    const CommandResult result = run(netlab(arguments));
+    const testing::CommandResult result = testing::run(netlab(arguments));
     EXPECT_EQ(result.exit_code, 2) << part;
     EXPECT_EQ(result.output, "") << part;
     EXPECT_TRUE(contains(result.errors, part)) << part << "\nin " << result.errors;
@@ -82,8 +82,8 @@ TEST(Netlab, RefusesWhatItCannotBuild) {
 TEST(Netlab, SaysThatItNeedsRoot) {
   // The script comes from standard input, because another user may not read the source folder.
   const std::string as_nobody = geteuid() == 0 ? "setpriv --reuid 65534 --clear-groups " : "";
-  const CommandResult result =
-      run({"/bin/sh", "-c", as_nobody + "bash -s 1gbit 2 true < " WEFT_SOURCE_DIR "/tools/netlab"});
+  const testing::CommandResult result =
+      testing::run({"/bin/sh", "-c", as_nobody + "bash -s 1gbit 2 true < " WEFT_SOURCE_DIR "/tools/netlab"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_TRUE(contains(result.errors, "needs root")) << result.errors;
 }
@@ -93,7 +93,7 @@ class NetlabNetwork : public ::testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "Network namespaces need root.";
-    const CommandResult probe = run(netlab({"1gbit", "2", "true"}));
+    const testing::CommandResult probe = testing::run(netlab({"1gbit", "2", "true"}));
     const bool impossible = probe.exit_code == 2 && (contains(probe.errors, "is not installed") ||
                                                      contains(probe.errors, "can't make network namespaces") ||
                                                      contains(probe.errors, "can't limit a link"));
@@ -104,14 +104,14 @@ class NetlabNetwork : public ::testing::Test {
 
 // Apart from the test of what hosts print: mpirun ends the other ranks when the first one fails.
 TEST_F(NetlabNetwork, ExitsWithTheCommandsCode) {
-  EXPECT_EQ(run(netlab({"300mbit", "2", "--", "/bin/sh", "-c", "exit 7"})).exit_code, 7);
+  EXPECT_EQ(testing::run(netlab({"300mbit", "2", "--", "/bin/sh", "-c", "exit 7"})).exit_code, 7);
 }
 
 TEST_F(NetlabNetwork, RunsTheCommandOnEachHostBehindItsLink) {
   for (const int ranks : {2, 3}) {
-    ChildProcess command(netlab({"300mbit", std::to_string(ranks), "--", "/bin/sh", "-c",
-                                 "echo $(hostname): $(tc qdisc show dev cable) \"$1\"", "sh", "two  words"}));
-    const CommandResult result = result_of(command);
+    testing::ChildProcess command(netlab({"300mbit", std::to_string(ranks), "--", "/bin/sh", "-c",
+                                          "echo $(hostname): $(tc qdisc show dev cable) \"$1\"", "sh", "two  words"}));
+    const testing::CommandResult result = testing::result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     const std::set<std::string> lines = lines_of(result.output);
     EXPECT_EQ(lines.size(), static_cast<std::size_t>(ranks)) << result.output;
@@ -125,8 +125,8 @@ TEST_F(NetlabNetwork, RunsTheCommandOnEachHostBehindItsLink) {
 }
 
 TEST_F(NetlabNetwork, TwoRunsAtOnceDoNotMeet) {
-  ChildProcess first(netlab({"1gbit", "3", "hostname"})), second(netlab({"1gbit", "3", "hostname"}));
-  const CommandResult first_result = result_of(first), second_result = result_of(second);
+  testing::ChildProcess first(netlab({"1gbit", "3", "hostname"})), second(netlab({"1gbit", "3", "hostname"}));
+  const testing::CommandResult first_result = testing::result_of(first), second_result = testing::result_of(second);
   EXPECT_EQ(first_result.exit_code, 0) << first_result.errors;
   EXPECT_EQ(second_result.exit_code, 0) << second_result.errors;
   std::set<std::string> hosts = lines_of(first_result.output);
@@ -136,10 +136,11 @@ TEST_F(NetlabNetwork, TwoRunsAtOnceDoNotMeet) {
 
 TEST_F(NetlabNetwork, LeavesNothingBehindWhenKilled) {
   for (const auto& [signal, exit_code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
-    const TemporaryFolder folder;
-    ChildProcess command(netlab({"1gbit", "3", "/bin/sh", "-c",
-                                 "echo $$ > part.$(hostname); mv part.$(hostname) pid.$(hostname); exec sleep 600"}),
-                         {.folder = folder.path().string()});
+    const testing::TemporaryFolder folder;
+    testing::ChildProcess command(
+        netlab({"1gbit", "3", "/bin/sh", "-c",
+                "echo $$ > part.$(hostname); mv part.$(hostname) pid.$(hostname); exec sleep 600"}),
+        {.folder = folder.path().string()});
     Words files;
     while (files.size() < 3 && command.running()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -151,16 +152,17 @@ TEST_F(NetlabNetwork, LeavesNothingBehindWhenKilled) {
     ASSERT_TRUE(command.running()) << command.errors();
     EXPECT_EQ(namespaces_of(command.id()).size(), 4U);  // the hosts and the switch
     command.send(signal);
-    EXPECT_EQ(result_of(command).exit_code, exit_code);
+    EXPECT_EQ(testing::result_of(command).exit_code, exit_code);
     EXPECT_EQ(namespaces_of(command.id()), Words{});
     for (const std::string& file : files) {
-      const std::string pid = std::to_string(std::atoi(TemporaryFolder::read(file).c_str()));
+      const std::string pid = std::to_string(std::atoi(testing::TemporaryFolder::read(file).c_str()));
       ASSERT_NE(pid, "0") << file;
       // A dead process that nobody has waited for yet has no words either.
-      EXPECT_EQ(TemporaryFolder::read("/proc/" + pid + "/cmdline"), "") << "process " << pid << " is still there";
+      EXPECT_EQ(testing::TemporaryFolder::read("/proc/" + pid + "/cmdline"), "")
+          << "process " << pid << " is still there";
     }
   }
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

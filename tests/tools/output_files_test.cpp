@@ -9,7 +9,7 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 const std::vector<std::vector<std::string>> kWriters = {
     {"plan"}, {"graph", "--format", "dot"}, {"simulate"}, {"compare", "--policies", "serial"}};
 
-class OutputFiles : public SmallStep {
+class OutputFiles : public testing::SmallStep {
  protected:
-  CommandResult write(const std::vector<std::string>& writer, const std::string& output) const {
+  testing::CommandResult write(const std::vector<std::string>& writer, const std::string& output) const {
     std::vector<std::string> more(writer.begin() + 1, writer.end());
     more.insert(more.end(), {"-o", output});
     return weft(writer.front(), more);
@@ -33,7 +33,7 @@ TEST_F(OutputFiles, ADeviceStaysADevice) {
     GTEST_SKIP() << "no devices can be made here";
   }
   for (const auto& writer : kWriters) {
-    const CommandResult result = write(writer, "device");
+    const testing::CommandResult result = write(writer, "device");
     EXPECT_EQ(result.exit_code, 0) << writer.front() << "\n" << result.errors;
     EXPECT_TRUE(fs::is_character_file(device)) << writer.front();
   }
@@ -43,7 +43,7 @@ TEST_F(OutputFiles, ADeviceStaysADevice) {
 // As /dev/stdout is, which whatever replaces a link would take from the whole system.
 TEST_F(OutputFiles, StandardOutputGetsTheFile) {
   fs::create_symlink("/proc/self/fd/1", folder_.path("stdout"));
-  const CommandResult result = write({"plan"}, "stdout");
+  const testing::CommandResult result = write({"plan"}, "stdout");
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(fs::is_symlink(folder_.path("stdout")));
   const std::size_t end = result.output.find("\n}\n");
@@ -61,7 +61,7 @@ TEST_F(OutputFiles, ALinkStandsForItsTarget) {
     folder_.write("target.dot", "old");
     EXPECT_EQ(write(writer, "link").exit_code, 0) << writer.front();
     EXPECT_TRUE(fs::is_symlink(folder_.path("link"))) << writer.front();
-    EXPECT_NE(TemporaryFolder::read(target), "old") << writer.front();
+    EXPECT_NE(testing::TemporaryFolder::read(target), "old") << writer.front();
   }
 }
 
@@ -70,16 +70,16 @@ TEST_F(OutputFiles, ALinkedFolderOfComparisonsIsTheFolder) {
   fs::create_directory_symlink("there", folder_.path("link"));
   ASSERT_EQ(write({"compare", "--policies", "program"}, "link").exit_code, 0);
   EXPECT_TRUE(fs::is_symlink(folder_.path("link")));
-  EXPECT_TRUE(has(TemporaryFolder::read(folder_.path("there/comparison.json")), "\"program\""));
+  EXPECT_TRUE(has(testing::TemporaryFolder::read(folder_.path("there/comparison.json")), "\"program\""));
 }
 
 TEST_F(OutputFiles, WhatStandsUnderATemporaryNameIsNotWrittenThrough) {
   const std::string victim = folder_.write("victim", "precious");
   for (const char* name : {"out.json.tmp", ".writing_out.json"}) fs::create_symlink(victim, folder_.path(name));
   EXPECT_EQ(write({"plan"}, "out.json").exit_code, 0);
-  EXPECT_EQ(TemporaryFolder::read(victim), "precious");
+  EXPECT_EQ(testing::TemporaryFolder::read(victim), "precious");
   EXPECT_FALSE(fs::is_symlink(folder_.path("out.json")));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

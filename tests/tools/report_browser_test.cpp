@@ -10,7 +10,7 @@
 #include "tests/faults/child_process.h"
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 std::string find_chromium() {
@@ -40,7 +40,7 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
-class ReportBrowser : public SmallStep {
+class ReportBrowser : public testing::SmallStep {
  protected:
   void SetUp() override {
     chromium_ = find_chromium();
@@ -50,17 +50,17 @@ class ReportBrowser : public SmallStep {
   /// What report_driver.js saw when it acted on the page.
   nlohmann::json drive(std::string html) {
     const std::string end = "</body>";
-    const std::string driver = TemporaryFolder::read(WEFT_SOURCE_DIR "/tests/tools/report_driver.js");
+    const std::string driver = testing::TemporaryFolder::read(WEFT_SOURCE_DIR "/tests/tools/report_driver.js");
     html.insert(html.rfind(end), "<script>" + driver + "</script>");
     const std::string page = folder_.write("driven.html", html);
     // A port keeps it there until it is ended. Time is real: virtual time wouldn't wait for data being unpacked.
-    ChildProcess browser({chromium_, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                          "--window-size=1400,1000", "--user-data-dir=" + folder_.path("profile").string(),
-                          "--remote-debugging-port=0", "--enable-logging=stderr", "file://" + page});
+    testing::ChildProcess browser({chromium_, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                                   "--window-size=1400,1000", "--user-data-dir=" + folder_.path("profile").string(),
+                                   "--remote-debugging-port=0", "--enable-logging=stderr", "file://" + page});
     const std::string mark = "\"weft-driver ";
     std::size_t from = std::string::npos, to = std::string::npos;
     std::string said;
-    wait_until([&] {
+    testing::wait_until([&] {
       said = browser.errors();
       from = said.find(mark);
       to = from == std::string::npos ? from : said.find('"', from + mark.size());
@@ -89,13 +89,13 @@ class ReportBrowser : public SmallStep {
 };
 
 TEST_F(ReportBrowser, DrawsSearchesHoversAndSelects) {
-  const CommandResult config = weft("train", {"--ranks", "2", "--dump-config"});
+  const testing::CommandResult config = weft("train", {"--ranks", "2", "--dump-config"});
   ASSERT_EQ(config.exit_code, 0) << config.errors;
   folder_.write("step.toml", config.output);
-  const CommandResult report =
-      run_weft({"report", "step.toml", "--policies", "serial", "program", "-o", "r.html"}, folder_.path().string());
+  const testing::CommandResult report = testing::run_weft(
+      {"report", "step.toml", "--policies", "serial", "program", "-o", "r.html"}, folder_.path().string());
   ASSERT_EQ(report.exit_code, 0) << report.errors;
-  const nlohmann::json seen = drive(TemporaryFolder::read(folder_.path("r.html")));
+  const nlohmann::json seen = drive(testing::TemporaryFolder::read(folder_.path("r.html")));
   expect_calm(seen);
   const auto text = [&](const char* key) { return seen.at(key).get<std::string>(); };
   EXPECT_TRUE(seen.at("blue"));
@@ -119,21 +119,21 @@ TEST_F(ReportBrowser, DrawsSearchesHoversAndSelects) {
 
 // Packed data, and names that would like to be markup.
 TEST_F(ReportBrowser, NamesStayTextAndLargeDataAreUnpacked) {
-  ReportPage page;
+  inspect::ReportPage page;
   page.title = "</title><b class=\"made\">";
-  ReportView view{.name = "</script><b class=\"made\">", .recording = {.policy = "mine"}};
+  inspect::ReportView view{.name = "</script><b class=\"made\">", .recording = {.policy = "mine"}};
   view.recording.streams = {{"<b class=\"made\">", true}};
-  std::vector<TaskTime> times;
+  std::vector<plan::TaskTime> times;
   for (std::int64_t i = 0; i < 60000; ++i) {
     view.recording.tasks.push_back({.name = "mlp.up </script><b class=\"made\"> " + std::to_string(i),
                                     .kind = "gemm",
-                                    .style = KindClass::gemm,
+                                    .style = graph::KindClass::gemm,
                                     .reason = "<b class=\"made\">"});
     times.push_back({1000 * i, 1000 * i + 900});
   }
   view.recording.ranks = {{0, {{1, 0, 60'000'000, times}}}};
   page.views.push_back(std::move(view));
-  const std::string html = report_html(page);
+  const std::string html = inspect::report_html(page);
   ASSERT_TRUE(has(html, "data-form=\"gzip\""));
   const nlohmann::json seen = drive(html);
   expect_calm(seen);
@@ -142,4 +142,4 @@ TEST_F(ReportBrowser, NamesStayTextAndLargeDataAreUnpacked) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -6,7 +6,7 @@
 
 #include "tests/faults/child_process.h"
 
-namespace weft {
+namespace weft::testing {
 
 struct CommandResult {
   int exit_code = -1;  // -1: ended by a signal, or not within ten minutes
@@ -26,4 +26,4 @@ CommandResult run_weft(const std::vector<std::string>& arguments, const std::str
 /// The words that start `weft` with `arguments` as `ranks` MPI processes of this machine.
 std::vector<std::string> mpi_words(int ranks, const std::vector<std::string>& arguments);
 
-}  // namespace weft
+}  // namespace weft::testing

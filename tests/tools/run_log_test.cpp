@@ -10,7 +10,7 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -19,12 +19,12 @@ struct Record {
   std::string level, rank, topic, text;
 };
 
-class RunLogFile : public SmallStep {
+class RunLogFile : public testing::SmallStep {
  protected:
   /// Of a file in the folder; every line has to be a record.
   std::vector<Record> records(const std::string& file = "run/log.txt") const {
     static const std::regex form(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (\w+) +(rank \d+|-) +(\w+) +(.*))");
-    std::istringstream text(TemporaryFolder::read(folder_.path(file)));
+    std::istringstream text(testing::TemporaryFolder::read(folder_.path(file)));
     std::vector<Record> found;
     for (std::string line; std::getline(text, line);) {
       std::smatch match;
@@ -44,7 +44,7 @@ class RunLogFile : public SmallStep {
     return found;
   }
 
-  CommandResult train(std::vector<std::string> more) const {
+  testing::CommandResult train(std::vector<std::string> more) const {
     more.insert(more.end(), {"--run-dir", "run", "--quiet"});
     return weft("train", more);
   }
@@ -52,7 +52,8 @@ class RunLogFile : public SmallStep {
 
 TEST_F(RunLogFile, TellsWhatOneWantsToKnowAfterwards) {
   const nlohmann::json planned = figures("train", {"--steps", "4", "--ranks", "2", "--dry-run"});
-  const CommandResult result = train({"--steps", "4", "--ranks", "2", "--save-every", "1", "--keep-last", "1"});
+  const testing::CommandResult result =
+      train({"--steps", "4", "--ranks", "2", "--save-every", "1", "--keep-last", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.errors, "");
   const std::vector<Record> found = records();
@@ -115,10 +116,10 @@ TEST_F(RunLogFile, ARefusedRunLeavesNone) {
   EXPECT_EQ(train({"--steps", "2", "--val-data", "missing.txt"}).exit_code, 2);
   EXPECT_FALSE(fs::exists(folder_.path("run")));
   ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
-  const std::string before = TemporaryFolder::read(folder_.path("run/log.txt"));
+  const std::string before = testing::TemporaryFolder::read(folder_.path("run/log.txt"));
   EXPECT_EQ(train({"--steps", "4", "--resume", "auto", "--val-data", "missing.txt"}).exit_code, 2);
   EXPECT_EQ(train({"--steps", "4", "--overwrite", "--val-data", "missing.txt"}).exit_code, 2);
-  EXPECT_EQ(TemporaryFolder::read(folder_.path("run/log.txt")), before);
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("run/log.txt")), before);
 }
 
 TEST_F(RunLogFile, ARunThatGoesOnAddsToItAndAnotherBeginsAnew) {
@@ -135,8 +136,8 @@ TEST_F(RunLogFile, ARunThatGoesOnAddsToItAndAnotherBeginsAnew) {
 TEST_F(RunLogFile, EachProcessHasItsOwn) {
   ASSERT_EQ(train({"--steps", "1", "--dump-config"}).exit_code, 0);
   folder_.write("own.toml", weft("train", {"--steps", "2", "--dump-config"}).output);
-  const CommandResult result =
-      run(mpi_words(2, {"train", "own.toml", "--run-dir", "run", "--quiet"}), folder_.path().string());
+  const testing::CommandResult result = testing::run(
+      testing::mpi_words(2, {"train", "own.toml", "--run-dir", "run", "--quiet"}), folder_.path().string());
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(ranks(records()), (std::set<std::string>{"-", "rank 0"}));
   EXPECT_EQ(count(records(), "comm", "communicator mpi, 2 ranks"), 1);
@@ -147,4 +148,4 @@ TEST_F(RunLogFile, EachProcessHasItsOwn) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -10,14 +10,14 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-CommandResult same_results(std::vector<std::string> words) {
+testing::CommandResult same_results(std::vector<std::string> words) {
   words.insert(words.begin(), WEFT_SOURCE_DIR "/bench/same_results");
-  return run(words);
+  return testing::run(words);
 }
 
 /// A program that is weft but for the fingerprints that it prints.
@@ -29,17 +29,17 @@ std::string with_other_fingerprints(const fs::path& folder) {
 }
 
 TEST(SameResults, AProgramComputesWhatItComputes) {
-  const CommandResult result =
+  const testing::CommandResult result =
       same_results({WEFT_EXECUTABLE, WEFT_EXECUTABLE, "--only", "^(gpt, fp32, x=2,z=2|dry run: llama, bf16, z=2)$"});
   EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
   EXPECT_NE(result.output.find("Everything is the same."), std::string::npos) << result.output;
 }
 
 TEST(SameResults, AnotherFingerprintIsADifference) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string file = (folder.path() / "differences.json").string();
-  const CommandResult result = same_results({WEFT_EXECUTABLE, with_other_fingerprints(folder.path()), "--only",
-                                             "^dry run: llama, bf16, z=2$", "--json", file});
+  const testing::CommandResult result = same_results({WEFT_EXECUTABLE, with_other_fingerprints(folder.path()), "--only",
+                                                      "^dry run: llama, bf16, z=2$", "--json", file});
   EXPECT_EQ(result.exit_code, 1) << result.output << result.errors;
   const nlohmann::json rows = nlohmann::json::parse(std::ifstream(file)).at("dry run: llama, bf16, z=2");
   ASSERT_EQ(rows.size(), 1U) << rows;
@@ -48,20 +48,20 @@ TEST(SameResults, AnotherFingerprintIsADifference) {
 }
 
 TEST(SameResults, ACaseThatNeitherProgramCanRunIsADifference) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const fs::path broken = folder.path() / "broken";
   // It makes the inputs and nothing else.
   std::ofstream(broken) << "#!/bin/sh\n[ \"${PWD##*/}\" = inputs ] && exec " WEFT_EXECUTABLE " \"$@\"\nexit 3\n";
   fs::permissions(broken, fs::perms::owner_all);
-  const CommandResult result =
+  const testing::CommandResult result =
       same_results({broken.string(), broken.string(), "--only", "^dry run: llama, bf16, z=2$"});
   EXPECT_EQ(result.exit_code, 1) << result.output << result.errors;
 }
 
 TEST(SameResults, EachKindOfChangeIsFound) {
-  const CommandResult result = same_results({"--self-test", WEFT_EXECUTABLE});
+  const testing::CommandResult result = same_results({"--self-test", WEFT_EXECUTABLE});
   EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

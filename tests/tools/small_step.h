@@ -10,7 +10,7 @@
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::testing {
 
 class SmallStep : public ::testing::Test {
  protected:
@@ -56,4 +56,4 @@ class SmallStep : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -14,7 +14,7 @@
 #include "tests/tools/small_step.h"
 #include "tests/tools/source_files.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 /// "" or the first byte of a text that a terminal would take for more than a character.
@@ -25,10 +25,10 @@ std::string steering_byte(const std::string& text) {
   return "";
 }
 
-class Terminal : public SmallStep {
+class Terminal : public testing::SmallStep {
  protected:
-  CommandResult weft_in_folder(const std::vector<std::string>& words) const {
-    return run_weft(words, folder_.path().string());
+  testing::CommandResult weft_in_folder(const std::vector<std::string>& words) const {
+    return testing::run_weft(words, folder_.path().string());
   }
 
   /// What `weft` writes to one of its streams where that is a terminal.
@@ -73,7 +73,7 @@ class Terminal : public SmallStep {
   }
 
   void train() const {
-    const CommandResult result = weft("train", {"--steps", "2", "--run-dir", "run", "--quiet"});
+    const testing::CommandResult result = weft("train", {"--steps", "2", "--run-dir", "run", "--quiet"});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
   }
 };
@@ -82,7 +82,7 @@ TEST_F(Terminal, NamesOutOfTracesAndPlansDont) {
   ASSERT_EQ(weft("simulate", {"--grid", "x=2", "-o", "trace.json"}).exit_code, 0);
   ASSERT_EQ(weft("plan", {"-o", "plan.json"}).exit_code, 0);
   const auto poison = [&](const char* from, const char* to) {
-    const std::string text = TemporaryFolder::read(folder_.path(from));
+    const std::string text = testing::TemporaryFolder::read(folder_.path(from));
     folder_.write(to, std::regex_replace(text, std::regex("L0\\."), "L0.\\u001b[2J\\u009b\\u007f\\u202e\\u0007."));
   };
   poison("trace.json", "bad.json");
@@ -94,12 +94,12 @@ TEST_F(Terminal, NamesOutOfTracesAndPlansDont) {
                                              {"timeline", "bad.json"},
                                              {"diff", "plan.json", "bad-plan.json", "--most", "0"},
                                              {"trace", "summary", "bad.json", "--json"}}) {
-    const CommandResult result = weft_in_folder(words);
+    const testing::CommandResult result = weft_in_folder(words);
     EXPECT_EQ(result.exit_code, 0) << words[1] << result.errors;
     EXPECT_EQ(steering_byte(result.output + result.errors), "") << words[0] << " " << words[1];
   }
   EXPECT_TRUE(has(weft_in_folder({"diff", "plan.json", "bad-plan.json", "--most", "0"}).output, "\\x1b[2J\\u009b"));
-  const CommandResult json = weft_in_folder({"trace", "summary", "bad.json", "--json", "--most", "0"});
+  const testing::CommandResult json = weft_in_folder({"trace", "summary", "bad.json", "--json", "--most", "0"});
   EXPECT_FALSE(nlohmann::json::parse(json.output).empty());
 }
 
@@ -112,7 +112,7 @@ TEST_F(Terminal, NamesOfFilesDont) {
                                              {"plan", "--policy", name},
                                              {"train", "--dry-run", "--run-dir", name},
                                              {"plan", "--" + name}}) {
-    const CommandResult result = weft(words.front(), {words.begin() + 1, words.end()});
+    const testing::CommandResult result = weft(words.front(), {words.begin() + 1, words.end()});
     EXPECT_EQ(steering_byte(result.output + result.errors), "") << result.output << result.errors;
   }
   EXPECT_TRUE(has(weft("plan", {"-o", name + ".json"}).output, "\\x1b]0;mine\\x07\\u009b.json: "));
@@ -120,7 +120,7 @@ TEST_F(Terminal, NamesOfFilesDont) {
 
 TEST_F(Terminal, ADumpedConfigurationStaysTheSame) {
   folder_.write("own.toml", "data = \"a\\u009bb\\u007f\\u202e\"\n");
-  const CommandResult dumped = weft_in_folder({"train", "own.toml", "--dump-config"});
+  const testing::CommandResult dumped = weft_in_folder({"train", "own.toml", "--dump-config"});
   ASSERT_EQ(dumped.exit_code, 0) << dumped.errors;
   EXPECT_EQ(steering_byte(dumped.output), "");
   folder_.write("dumped.toml", dumped.output);
@@ -134,7 +134,7 @@ TEST_F(Terminal, TheTextOfAModelDoesnt) {
   const std::string text = shown(words);
   EXPECT_TRUE(text.starts_with("\\x1b[31m\\u009b\xc3\xa9\t\r\n")) << text;
   EXPECT_EQ(steering_byte(text), "");
-  const CommandResult piped = weft_in_folder(words);
+  const testing::CommandResult piped = weft_in_folder(words);
   EXPECT_TRUE(piped.output.starts_with(prompt)) << piped.output;  // a file gets the bytes
 }
 
@@ -159,7 +159,7 @@ TEST_F(Terminal, ShowsAStatusAsWideAsItIsAndAPipeLinesAlone) {
     }
     EXPECT_GT(drawn, 3U);
   }
-  const CommandResult piped = weft_in_folder(words);
+  const testing::CommandResult piped = weft_in_folder(words);
   EXPECT_EQ(steering_byte(piped.errors), "");
   EXPECT_EQ(piped.errors.find('\r'), std::string::npos);
   EXPECT_TRUE(piped.errors.starts_with("[1/")) << piped.errors;
@@ -211,4 +211,4 @@ TEST(StandardError, AWriteIsSeen) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

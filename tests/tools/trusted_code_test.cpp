@@ -6,14 +6,14 @@
 
 #include "tests/tools/small_step.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
 using Words = std::vector<std::string>;
 
-class TrustedCode : public SmallStep {
+class TrustedCode : public testing::SmallStep {
  protected:
   TrustedCode() {
     for (const char* name : {"mine.so", "other.so"}) {
@@ -27,22 +27,24 @@ class TrustedCode : public SmallStep {
   /// Whether the library was loaded since the last call.
   bool loaded(const std::string& library = "mine.so") const { return fs::remove(folder_.path(library + ".loaded")); }
 
-  CommandResult weft_in_folder(const Words& words) const { return run_weft(words, folder_.path().string()); }
+  testing::CommandResult weft_in_folder(const Words& words) const {
+    return testing::run_weft(words, folder_.path().string());
+  }
 
   /// Exit code 2, and the flag that would load the library, which isn't loaded.
   void expect_unloaded_refusal(const Words& words) const {
-    const CommandResult result = weft_in_folder(words);
+    const testing::CommandResult result = weft_in_folder(words);
     EXPECT_EQ(result.exit_code, 2) << words.front() << "\n" << result.output << result.errors;
     EXPECT_TRUE(has(result.errors, "--policy ./mine.so")) << words.front() << "\n" << result.errors;
     EXPECT_FALSE(loaded()) << words.front();
   }
   void expect_unloaded_success(const Words& words) const {
-    const CommandResult result = weft_in_folder(words);
+    const testing::CommandResult result = weft_in_folder(words);
     EXPECT_EQ(result.exit_code, 0) << words.front() << "\n" << result.output << result.errors;
     EXPECT_FALSE(loaded()) << words.front();
   }
   void expect_loaded_success(const Words& words) const {
-    const CommandResult result = weft_in_folder(words);
+    const testing::CommandResult result = weft_in_folder(words);
     EXPECT_EQ(result.exit_code, 0) << words.front() << "\n" << result.output << result.errors;
     EXPECT_TRUE(loaded()) << words.front();
   }
@@ -121,24 +123,25 @@ TEST_F(TrustedCode, ARunOfALibraryIsReadWithoutIt) {
 
 TEST_F(TrustedCode, WhatALibraryWouldAddIsSaidToBeMissing) {
   train_with_library();
-  const CommandResult checked = weft_in_folder({"trace", "check", "run"});
+  const testing::CommandResult checked = weft_in_folder({"trace", "check", "run"});
   EXPECT_TRUE(has(checked.output, "--policy ./mine.so")) << checked.output;
-  const CommandResult told = weft_in_folder({"trace", "check", "run", "--policy", "./mine.so"});
+  const testing::CommandResult told = weft_in_folder({"trace", "check", "run", "--policy", "./mine.so"});
   EXPECT_TRUE(has(told.output, "compiles to the same plan")) << told.output;
   ASSERT_EQ(weft_in_folder({"report", "run", "-o", "without.html"}).exit_code, 0);
-  EXPECT_TRUE(has(TemporaryFolder::read(folder_.path("without.html")), "--policy ./mine.so"));
+  EXPECT_TRUE(has(testing::TemporaryFolder::read(folder_.path("without.html")), "--policy ./mine.so"));
   EXPECT_EQ(weft_in_folder({"export", "run", "-o", "weights", "--policy", "./mine.so"}).exit_code, 2);
 }
 
 TEST_F(TrustedCode, RanksOfALauncherLoadNothingEither) {
-  const CommandResult result = run(mpi_words(2, {"train", "own.toml", "--dry-run"}), folder_.path().string());
+  const testing::CommandResult result =
+      testing::run(testing::mpi_words(2, {"train", "own.toml", "--dry-run"}), folder_.path().string());
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_FALSE(loaded());
-  const CommandResult named =
-      run(mpi_words(2, {"train", "own.toml", "--dry-run", "--policy", "./mine.so"}), folder_.path().string());
+  const testing::CommandResult named = testing::run(
+      testing::mpi_words(2, {"train", "own.toml", "--dry-run", "--policy", "./mine.so"}), folder_.path().string());
   EXPECT_EQ(named.exit_code, 0) << named.errors;
   EXPECT_TRUE(loaded());
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

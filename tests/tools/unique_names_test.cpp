@@ -13,7 +13,7 @@
 
 #include "tests/tools/source_files.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -250,4 +250,4 @@ TEST(UniqueNames, KnowsWhatDefinesAType) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -14,22 +14,22 @@
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // What a test does when a training step is started.
 struct Hooks {
-  std::function<void(const State& state, std::int64_t step)> before = nullptr;
+  std::function<void(const execute::State& state, std::int64_t step)> before = nullptr;
   std::function<void(std::int64_t step, bool ahead)> after = nullptr;
 };
 
 // Passes everything on.
-class Observed final : public Executor {
+class Observed final : public execute::Executor {
  public:
-  Observed(std::unique_ptr<Executor> of, const State& state, Hooks hooks)
+  Observed(std::unique_ptr<execute::Executor> of, const execute::State& state, Hooks hooks)
       : of_(std::move(of)), state_(state), hooks_(std::move(hooks)) {}
 
-  PlanHandle load(std::shared_ptr<const Plan> plan) override { return of_->load(std::move(plan)); }
+  PlanHandle load(std::shared_ptr<const plan::Plan> plan) override { return of_->load(std::move(plan)); }
   bool start(PlanHandle plan, std::int64_t step) override {
     const bool train = plan == 0;  // the first of the program's graphs
     if (train && hooks_.before) hooks_.before(state_, step);
@@ -38,48 +38,50 @@ class Observed final : public Executor {
     return ahead;
   }
   void finish() override { of_->finish(); }
-  const StepTrace& last_trace(PlanHandle plan) const override { return of_->last_trace(plan); }
+  const plan::StepTrace& last_trace(PlanHandle plan) const override { return of_->last_trace(plan); }
   std::int64_t last_step_ns(PlanHandle plan) const override { return of_->last_step_ns(plan); }
-  std::vector<StepTrace> traces(PlanHandle plan) const override { return of_->traces(plan); }
-  const std::optional<NonFiniteResult>& non_finite() const override { return of_->non_finite(); }
+  std::vector<plan::StepTrace> traces(PlanHandle plan) const override { return of_->traces(plan); }
+  const std::optional<execute::NonFiniteResult>& non_finite() const override { return of_->non_finite(); }
   void state_to_device() override { of_->state_to_device(); }
   void state_to_host() override { of_->state_to_host(); }
-  ExecutorPlace runs_on() const override { return of_->runs_on(); }
+  execute::ExecutorPlace runs_on() const override { return of_->runs_on(); }
   std::int64_t device_bytes() const override { return of_->device_bytes(); }
   std::int64_t scratch_bytes() const override { return of_->scratch_bytes(); }
-  ExecutorStatus status() const override { return of_->status(); }
+  execute::ExecutorStatus status() const override { return of_->status(); }
   std::string describe() const override { return of_->describe(); }
 
  private:
-  std::unique_ptr<Executor> of_;
-  const State& state_;
+  std::unique_ptr<execute::Executor> of_;
+  const execute::State& state_;
   Hooks hooks_;
 };
 
 class AheadRun : public ::testing::TestWithParam<std::int64_t> {
  protected:
   RunConfig config(const char* run_dir) const {
-    RunConfig config = tiny_run(folder_, Family::gpt2);
+    RunConfig config = testing::tiny_run(folder_, ops::Family::gpt2);
     config.ranks = GetParam();
     config.run_dir = folder_.path(run_dir).string();
     return config;
   }
 
   // The hooks are rank 0's.
-  static MakeExecutor on_fake(const Hooks& hooks = {}) {
-    return [hooks](World& world, const State& state) {
-      Grid grid;
+  static execute::MakeExecutor on_fake(const Hooks& hooks = {}) {
+    return [hooks](comm::World& world, const execute::State& state) {
+      graph::Grid grid;
       grid.data = world.size();
-      const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 6, .long_step_ns = std::int64_t{1} << 60};
-      auto team = make_team(world, [&] {
-        return std::make_shared<DeviceTeam>(make_fake_device({.seed = 5}), world.size(), grid, options);
+      const execute::DeviceExecutorOptions options{
+          .kept_steps = 1, .trace_every = 6, .long_step_ns = std::int64_t{1} << 60};
+      auto team = execute::make_team(world, [&] {
+        return std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.seed = 5}), world.size(), grid,
+                                                     options);
       });
-      auto executor = std::make_unique<DeviceExecutor>(std::move(team), world, state);
+      auto executor = std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
       return std::make_unique<Observed>(std::move(executor), state, world.rank() == 0 ? hooks : Hooks());
     };
   }
 
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Ranks, AheadRun, ::testing::Values(1, 2));
@@ -94,18 +96,18 @@ TEST_P(AheadRun, IsTheRunThatLooksAtEveryStepAtOnce) {
     return of;
   };
   const RunConfig on_cpu = with_events("cpu"), ahead = with_events("ahead");
-  const RunOutcome cpu = train_run(on_cpu);
+  const testing::RunOutcome cpu = testing::train_run(on_cpu);
   std::vector<std::int64_t> started_ahead;
-  const RunOutcome fake = train_run(ahead, on_fake({.after = [&](std::int64_t step, bool is_ahead) {
-                                      if (is_ahead) started_ahead.push_back(step);
-                                    }}));
+  const testing::RunOutcome fake = testing::train_run(ahead, on_fake({.after = [&](std::int64_t step, bool is_ahead) {
+                                                        if (is_ahead) started_ahead.push_back(step);
+                                                      }}));
   // All but two first ones and, of the following six each, the traced one.
   EXPECT_EQ(started_ahead, (std::vector<std::int64_t>{2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 18, 19}));
-  EXPECT_EQ(first_difference(fake.state, cpu.state), "");
+  EXPECT_EQ(testing::first_difference(fake.state, cpu.state), "");
   EXPECT_EQ(fake.result.first_loss, cpu.result.first_loss);
   EXPECT_EQ(fake.result.last_loss, cpu.result.last_loss);
   EXPECT_EQ(fake.result.val_loss, cpu.result.val_loss);
-  const auto lines = metrics_of(ahead.run_dir), expected = metrics_of(on_cpu.run_dir);
+  const auto lines = testing::metrics_of(ahead.run_dir), expected = testing::metrics_of(on_cpu.run_dir);
   ASSERT_EQ(lines.size(), 20U);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     for (const char* key : {"step", "loss", "grad_norm", "lr"}) EXPECT_EQ(lines[i].at(key), expected[i].at(key)) << i;
@@ -124,7 +126,8 @@ TEST_P(AheadRun, IsTheRunThatLooksAtEveryStepAtOnce) {
     reference.resume =
         (std::filesystem::path(on_cpu.run_dir) / "checkpoints" / fmt::format("step_{:08}", step)).string();
     reference.run_dir = folder_.path(fmt::format("reference{}", step)).string();
-    EXPECT_EQ(first_difference(train_run(again).state, train_run(reference).state), "") << step;
+    EXPECT_EQ(testing::first_difference(testing::train_run(again).state, testing::train_run(reference).state), "")
+        << step;
   }
 }
 
@@ -134,19 +137,20 @@ TEST_P(AheadRun, ASignalEndsItBehindTheStepThatWasStarted) {
   RunConfig stopped = config("stopped");
   stopped.steps = 1000;
   stopped.schedule = Schedule::constant;
-  const RunOutcome outcome = train_run(stopped, on_fake({.after = [](std::int64_t step, bool /*ahead*/) {
-                                         if (step == 8) std::raise(SIGTERM);
-                                       }}));
+  const testing::RunOutcome outcome =
+      testing::train_run(stopped, on_fake({.after = [](std::int64_t step, bool /*ahead*/) {
+                           if (step == 8) std::raise(SIGTERM);
+                         }}));
   EXPECT_TRUE(outcome.result.stopped_by_signal);
   EXPECT_EQ(outcome.result.steps_done, 11);
-  EXPECT_EQ(metrics_of(stopped.run_dir).size(), 11U);
+  EXPECT_EQ(testing::metrics_of(stopped.run_dir).size(), 11U);
   const auto checkpoint = std::filesystem::path(stopped.run_dir) / "checkpoints" / "step_00000011";
   EXPECT_EQ(read_checkpoint_info(checkpoint).step, 11);
 
   RunConfig whole = config("whole");
   whole.steps = 11;
   whole.schedule = Schedule::constant;
-  EXPECT_EQ(first_difference(outcome.state, train_run(whole).state), "");
+  EXPECT_EQ(testing::first_difference(outcome.state, testing::train_run(whole).state), "");
 }
 
 // The first step is looked at before the second is started.
@@ -154,7 +158,7 @@ TEST_P(AheadRun, TheTimeIsUpBehindTheFirstStep) {
   RunConfig timed = config("timed");
   timed.steps = 1000;
   timed.max_time = 1e-6;
-  const RunOutcome outcome = train_run(timed, on_fake());
+  const testing::RunOutcome outcome = testing::train_run(timed, on_fake());
   EXPECT_TRUE(outcome.result.stopped_by_time);
   EXPECT_EQ(outcome.result.steps_done, 1);
 }
@@ -164,13 +168,13 @@ TEST_P(AheadRun, ALossThatIsNotANumberEndsIt) {
   RunConfig lost = config("lost");
   lost.steps = 1000;
   const ResolvedRun run = resolve(lost, 0);
-  const MakeExecutor on_device = on_fake({.before = [](const State& state, std::int64_t step) {
-    if (step == 8) state.get<float>(names::kScalars)[0] = std::numeric_limits<float>::quiet_NaN();
+  const execute::MakeExecutor on_device = on_fake({.before = [](const execute::State& state, std::int64_t step) {
+    if (step == 8) state.get<float>(ops::names::kScalars)[0] = std::numeric_limits<float>::quiet_NaN();
   }});
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       static_cast<int>(run.config.ranks),
-      [&](World& world) {
+      [&](comm::World& world) {
         Trainer(world, run, Trainer::Console::silent, on_device).run();
         return 0;
       },
@@ -180,4 +184,4 @@ TEST_P(AheadRun, ALossThatIsNotANumberEndsIt) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

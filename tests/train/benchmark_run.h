@@ -12,21 +12,21 @@
 #include "train/config/resolved_run.h"
 #include "train/trainer.h"
 
-namespace weft {
+namespace weft::testing {
 
 // Vectors of 64 bytes and more, so that some join a bucket, in blocks that every axis divides.
-inline RunConfig benchmark_config(Family family, const Grid& grid) {
-  RunConfig config;
+inline train::RunConfig benchmark_config(ops::Family family, const graph::Grid& grid) {
+  train::RunConfig config;
   config.model_name = "custom";
   config.model.family = family;
   config.model.layers = 2;
   config.model.hidden = 32;
   config.model.heads = 4;
-  config.model.kv_heads = family == Family::llama ? 2 : 4;
+  config.model.kv_heads = family == ops::Family::llama ? 2 : 4;
   config.model.ffn = 48;
   config.model.vocab = 37;
   config.model.context = 8;
-  config.model.tied = family == Family::gpt2;
+  config.model.tied = family == ops::Family::gpt2;
   config.grid = grid;
   config.ranks = grid.ranks();
   config.micro_batch = 1;
@@ -41,18 +41,19 @@ inline RunConfig benchmark_config(Family family, const Grid& grid) {
   return config;
 }
 
-inline std::vector<NamedPolicy> named_policies(const std::vector<std::string>& names) {
-  std::vector<NamedPolicy> policies;
-  for (const std::string& name : names) policies.push_back(named_policy(name));
+inline std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& names) {
+  std::vector<policy::NamedPolicy> policies;
+  for (const std::string& name : names) policies.push_back(policy::named_policy(name));
   return policies;
 }
 
-inline void on_ranks(const RunConfig& config, const std::function<void(World&, const ResolvedRun&)>& body) {
-  const ResolvedRun run = resolve(config, 0);
+inline void on_ranks(const train::RunConfig& config,
+                     const std::function<void(comm::World&, const train::ResolvedRun&)>& body) {
+  const train::ResolvedRun run = train::resolve(config, 0);
   std::ostringstream errors;
-  const int exit_code = run_ranks(
+  const int exit_code = comm::run_ranks(
       static_cast<int>(run.config.ranks),
-      [&](World& world) {
+      [&](comm::World& world) {
         body(world, run);
         return 0;
       },
@@ -60,4 +61,4 @@ inline void on_ranks(const RunConfig& config, const std::function<void(World&, c
   ASSERT_EQ(exit_code, 0) << errors.str();
 }
 
-}  // namespace weft
+}  // namespace weft::testing

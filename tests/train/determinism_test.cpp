@@ -7,18 +7,18 @@
 
 #include "tests/train/tiny_run.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 struct Case {
-  Family family;
+  ops::Family family;
   DType dtype;
   std::int64_t ranks;
 };
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Family family : {Family::gpt2, Family::llama}) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const std::int64_t ranks : {1, 2, 4}) all.push_back({family, dtype, ranks});
     }
@@ -34,12 +34,12 @@ INSTANTIATE_TEST_SUITE_P(Bar, Determinism, ::testing::ValuesIn(cases()), [](cons
 });
 
 TEST_P(Determinism, SchedulesThreadsAndRecomputationChangeNoBit) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, GetParam().family);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, GetParam().family);
   config.dtype = GetParam().dtype;
   config.ranks = GetParam().ranks;
   config.trace_steps = 0;
-  const RunOutcome expected = train_run(config);
+  const testing::RunOutcome expected = testing::train_run(config);
   EXPECT_LT(expected.result.last_loss, expected.result.first_loss - 0.05);  // it did learn something
   struct Variant {
     const char* policy;
@@ -51,8 +51,8 @@ TEST_P(Determinism, SchedulesThreadsAndRecomputationChangeNoBit) {
     config.policy = variant.policy;
     config.threads = variant.threads;
     config.recompute = variant.recompute;
-    const RunOutcome found = train_run(config);
-    EXPECT_EQ(first_difference(found.state, expected.state), "")
+    const testing::RunOutcome found = testing::train_run(config);
+    EXPECT_EQ(testing::first_difference(found.state, expected.state), "")
         << variant.policy << ", threads " << variant.threads << ", recompute "
         << (variant.recompute == Recompute::block ? "block" : "none");
     EXPECT_EQ(found.result.last_loss, expected.result.last_loss);
@@ -60,26 +60,26 @@ TEST_P(Determinism, SchedulesThreadsAndRecomputationChangeNoBit) {
   }
 }
 
-class DataParallel : public ::testing::TestWithParam<Family> {};
+class DataParallel : public ::testing::TestWithParam<ops::Family> {};
 
-INSTANTIATE_TEST_SUITE_P(Families, DataParallel, ::testing::Values(Family::gpt2, Family::llama),
+INSTANTIATE_TEST_SUITE_P(Families, DataParallel, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(DataParallel, EveryRandomNumberComesFromTheSeed) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, GetParam());
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, GetParam());
   config.ranks = 2;
   config.steps = 2;
-  const RunOutcome first = train_run(config);
-  EXPECT_EQ(first_difference(train_run(config).state, first.state), "");
+  const testing::RunOutcome first = testing::train_run(config);
+  EXPECT_EQ(testing::first_difference(testing::train_run(config).state, first.state), "");
   config.seed += 1;
-  EXPECT_NE(first_difference(train_run(config).state, first.state), "");
+  EXPECT_NE(testing::first_difference(testing::train_run(config).state, first.state), "");
 }
 
 // Wide enough that every kernel cuts its work into several slices.
 TEST_P(DataParallel, ThreadsChangeNoBitWhereWorkIsCut) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, GetParam());
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, GetParam());
   config.model.hidden = 160;
   config.model.ffn = 480;
   config.model.context = 96;
@@ -88,10 +88,10 @@ TEST_P(DataParallel, ThreadsChangeNoBitWhereWorkIsCut) {
   config.ranks = 2;
   config.steps = 2;
   config.eval_sequences = 2;
-  const RunOutcome expected = train_run(config);
+  const testing::RunOutcome expected = testing::train_run(config);
   for (const std::int64_t threads : {2, 3}) {
     config.threads = threads;
-    EXPECT_EQ(first_difference(train_run(config).state, expected.state), "") << threads << " threads";
+    EXPECT_EQ(testing::first_difference(testing::train_run(config).state, expected.state), "") << threads << " threads";
   }
 }
 
@@ -100,20 +100,22 @@ TEST_P(DataParallel, LossesEqualThoseOfOneRank) {
   struct Cut {
     std::int64_t ranks, micro_batch;
   };
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, GetParam());
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, GetParam());
   config.steps = 20;
   config.warmup = 10;
   config.lr = 1e-3;
   config.micro_batch = 8;
-  train_run(config);
-  const std::vector<double> expected = metric(config.run_dir, "loss"), norms = metric(config.run_dir, "grad_norm");
+  testing::train_run(config);
+  const std::vector<double> expected = testing::metric(config.run_dir, "loss"),
+                            norms = testing::metric(config.run_dir, "grad_norm");
   ASSERT_EQ(expected.size(), 20U);
   for (const Cut& cut : {Cut{1, 2}, Cut{2, 4}, Cut{2, 1}, Cut{4, 2}, Cut{4, 1}}) {
     config.ranks = cut.ranks;
     config.micro_batch = cut.micro_batch;
-    train_run(config);
-    const std::vector<double> found = metric(config.run_dir, "loss"), found_norms = metric(config.run_dir, "grad_norm");
+    testing::train_run(config);
+    const std::vector<double> found = testing::metric(config.run_dir, "loss"),
+                              found_norms = testing::metric(config.run_dir, "grad_norm");
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       EXPECT_NEAR(found[i], expected[i], 1e-6 * expected[i])
@@ -125,13 +127,13 @@ TEST_P(DataParallel, LossesEqualThoseOfOneRank) {
 
 // With beta1 = 0 and no clipping AdamW's first moment is the gradient.
 TEST_P(DataParallel, GradientsOfTheFirstStepEqualThoseOfOneRank) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, GetParam());
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, GetParam());
   config.steps = 1;
   config.beta1 = 0.0F;
   config.clip = 0.0F;
   config.micro_batch = 8;
-  const auto expected = train_run(config).state;
+  const auto expected = testing::train_run(config).state;
   const auto floats = [](const std::vector<std::byte>& bytes) {
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -140,7 +142,7 @@ TEST_P(DataParallel, GradientsOfTheFirstStepEqualThoseOfOneRank) {
   for (const std::int64_t ranks : {2, 4}) {
     config.ranks = ranks;
     config.micro_batch = 1;
-    const auto found = train_run(config).state;
+    const auto found = testing::train_run(config).state;
     for (const auto& [name, bytes] : expected) {
       if (!name.ends_with(".m")) continue;
       const std::vector<float> a = floats(bytes), b = floats(found.at(name));
@@ -159,4 +161,4 @@ TEST_P(DataParallel, GradientsOfTheFirstStepEqualThoseOfOneRank) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

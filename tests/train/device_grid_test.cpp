@@ -9,118 +9,120 @@
 #include "tests/runtime/execute/device/watched_device.h"
 #include "tests/train/grid_run.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // The seed's order goes on from step to step, so every step is another interleaving.
 constexpr int kInterleavings = 100;
 
-GridRun tiny_run(const Grid& grid, std::int64_t steps) {
-  GridRun run = narrow_run(grid);
+testing::GridRun tiny_run(const graph::Grid& grid, std::int64_t steps) {
+  testing::GridRun run = testing::narrow_run(grid);
   run.step.micro_batches = 2;
   run.steps = steps;
   run.warmup = 1;
   return run;
 }
 
-GridRun on_fake(GridRun run, std::uint64_t seed, bool graphs = false) {
-  const DeviceExecutorOptions options{.kept_steps = seed % 2 == 0 ? 1 : 0, .trace_every = 2, .graphs = graphs};
-  run.make_executor = [grid = run.step.grid, options, seed](World& world, const State& state) {
-    auto team = make_team(world, [&] {
-      return std::make_shared<DeviceTeam>(make_fake_device({.seed = seed}), world.size(), grid, options);
+testing::GridRun on_fake(testing::GridRun run, std::uint64_t seed, bool graphs = false) {
+  const execute::DeviceExecutorOptions options{.kept_steps = seed % 2 == 0 ? 1 : 0, .trace_every = 2, .graphs = graphs};
+  run.make_executor = [grid = run.step.grid, options, seed](comm::World& world, const execute::State& state) {
+    auto team = execute::make_team(world, [&] {
+      return std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.seed = seed}), world.size(), grid,
+                                                   options);
     });
-    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;
 }
 
 // Every rank with a device of its own.
-GridRun on_own_fakes(GridRun run, std::uint64_t seed) {
-  run.make_executor = [grid = run.step.grid, seed](World& world, const State& state) {
-    const DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
-    auto team =
-        std::make_shared<DeviceTeam>(make_fake_device({.seed = seed + 1000 * static_cast<std::uint64_t>(world.rank())}),
-                                     1, grid, options, std::make_unique<StagedTransport>(world, grid));
-    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+testing::GridRun on_own_fakes(testing::GridRun run, std::uint64_t seed) {
+  run.make_executor = [grid = run.step.grid, seed](comm::World& world, const execute::State& state) {
+    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
+    auto team = std::make_shared<execute::DeviceTeam>(
+        testing::make_fake_device({.seed = seed + 1000 * static_cast<std::uint64_t>(world.rank())}), 1, grid, options,
+        std::make_unique<execute::StagedTransport>(world, grid));
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;
 }
 
-class DeviceGrid : public ::testing::TestWithParam<Grid> {};
+class DeviceGrid : public ::testing::TestWithParam<graph::Grid> {};
 
 TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
-  const GridRun run = tiny_run(GetParam(), kInterleavings);
-  const GridOutcome cpu = run_grid(run);
+  const testing::GridRun run = tiny_run(GetParam(), kInterleavings);
+  const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy_names()) {
+  for (const std::string& policy : policy::policy_names()) {
     SCOPED_TRACE(policy);
-    GridRun of_policy = run;
+    testing::GridRun of_policy = run;
     of_policy.policy = policy;
-    expect_equal(run_grid(on_fake(of_policy, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(on_fake(of_policy, ++seed)), cpu);
   }
 }
 
 TEST_P(DeviceGrid, ProductsWithEpilogues) {
-  GridRun run = tiny_run(GetParam(), 20);
-  const GridOutcome cpu = run_grid(run);
+  testing::GridRun run = tiny_run(GetParam(), 20);
+  const testing::GridOutcome cpu = testing::run_grid(run);
   run.rewrites = "fuse-gelu";
   std::uint64_t seed = 1;
   for (const char* policy : {"program", "axonn", "lhs"}) {
     SCOPED_TRACE(policy);
     run.policy = policy;
-    expect_equal(run_grid(on_fake(run, ++seed)), cpu);
-    expect_equal(run_grid(on_fake(run, ++seed, true)), cpu);
+    testing::expect_equal(testing::run_grid(on_fake(run, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(on_fake(run, ++seed, true)), cpu);
   }
 }
 
 TEST_P(DeviceGrid, ReplayedGraphs) {
-  const GridRun run = tiny_run(GetParam(), 5);
-  const GridOutcome cpu = run_grid(run);
+  const testing::GridRun run = tiny_run(GetParam(), 5);
+  const testing::GridOutcome cpu = testing::run_grid(run);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    expect_equal(run_grid(on_fake(run, seed, true)), cpu);
+    testing::expect_equal(testing::run_grid(on_fake(run, seed, true)), cpu);
     if (HasFailure()) return;
   }
 }
 
 TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
-  const GridRun run = tiny_run(GetParam(), 10);
-  const GridOutcome cpu = run_grid(run);
+  const testing::GridRun run = tiny_run(GetParam(), 10);
+  const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy_names()) {
+  for (const std::string& policy : policy::policy_names()) {
     SCOPED_TRACE(policy);
-    GridRun of_policy = run;
+    testing::GridRun of_policy = run;
     of_policy.policy = policy;
-    expect_equal(run_grid(on_own_fakes(of_policy, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(on_own_fakes(of_policy, ++seed)), cpu);
     if (HasFailure()) return;
   }
 }
 
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
-  expect_a_lost_rank_ends(on_own_fakes(tiny_run(grid_of(2, 1, 1, 2), 1), 1));
+  testing::expect_a_lost_rank_ends(on_own_fakes(tiny_run(testing::grid_of(2, 1, 1, 2), 1), 1));
 }
 
 // What was asked of the device by a run of so many steps.
-FakeDeviceCounts counts_of(const Grid& grid, std::int64_t steps, bool graphs) {
-  std::shared_ptr<DeviceTeam> kept;  // outlives the run
-  GridRun run = tiny_run(grid, steps);
-  run.make_executor = [&](World& world, const State& state) {
-    const DeviceExecutorOptions options{
+testing::FakeDeviceCounts counts_of(const graph::Grid& grid, std::int64_t steps, bool graphs) {
+  std::shared_ptr<execute::DeviceTeam> kept;  // outlives the run
+  testing::GridRun run = tiny_run(grid, steps);
+  run.make_executor = [&](comm::World& world, const execute::State& state) {
+    const execute::DeviceExecutorOptions options{
         .kept_steps = 1, .trace_every = 4, .graphs = graphs, .long_step_ns = std::int64_t{1} << 60};
-    auto team = make_team(world, [&] {
-      return std::make_shared<DeviceTeam>(make_fake_device({.seed = 11}), world.size(), grid, options);
+    auto team = execute::make_team(world, [&] {
+      return std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.seed = 11}), world.size(), grid,
+                                                   options);
     });
     if (world.rank() == 0) kept = team;
-    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
-  const GridOutcome outcome = run_grid(run);
+  const testing::GridOutcome outcome = testing::run_grid(run);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  return dynamic_cast<FakeDevice&>(kept->device()).counts();
+  return dynamic_cast<testing::FakeDevice&>(kept->device()).counts();
 }
 
 TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
   for (const bool graphs : {false, true}) {
-    const FakeDeviceCounts few = counts_of(GetParam(), 8, graphs), many = counts_of(GetParam(), 16, graphs);
+    const testing::FakeDeviceCounts few = counts_of(GetParam(), 8, graphs), many = counts_of(GetParam(), 16, graphs);
     EXPECT_EQ(many.allocations, few.allocations);
     EXPECT_EQ(many.events, few.events);
     EXPECT_EQ(many.synchronizations - few.synchronizations, 8);
@@ -132,24 +134,25 @@ TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
 }
 
 TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
-  const GridRun run = tiny_run(grid_of(1, 1, 1, 2), 6);
+  const testing::GridRun run = tiny_run(testing::grid_of(1, 1, 1, 2), 6);
   int looks = 0;
-  GridRun watched = run;
-  watched.make_executor = [&](World& world, const State& state) {
+  testing::GridRun watched = run;
+  watched.make_executor = [&](comm::World& world, const execute::State& state) {
     return testing::watched_executor(
-        world, state, run.step.grid, [] { return make_fake_device(); }, looks);
+        world, state, run.step.grid, [] { return testing::make_fake_device(); }, looks);
   };
-  expect_equal(run_grid(watched), run_grid(run));
+  testing::expect_equal(testing::run_grid(watched), testing::run_grid(run));
   EXPECT_EQ(looks, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,
-                         ::testing::Values(grid_of(1, 1, 1, 1), grid_of(2, 1, 1, 2), grid_of(1, 2, 2, 1)),
+                         ::testing::Values(testing::grid_of(1, 1, 1, 1), testing::grid_of(2, 1, 1, 2),
+                                           testing::grid_of(1, 2, 2, 1)),
                          [](const auto& info) {
-                           const Grid& g = info.param;
+                           const graph::Grid& g = info.param;
                            return "x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" + std::to_string(g.z) +
                                   "data" + std::to_string(g.data);
                          });
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

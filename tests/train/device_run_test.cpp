@@ -12,35 +12,36 @@
 #include "tests/train/grid_run.h"
 #include "train/run/run_devices.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-GridRun two_ranks() {
-  return narrow_run(grid_of(1, 1, 1, 2));
+testing::GridRun two_ranks() {
+  return testing::narrow_run(testing::grid_of(1, 1, 1, 2));
 }
 
-GridRun on_one_fake(std::int64_t memory_bytes) {
-  GridRun run = two_ranks();
-  run.make_executor = [grid = run.step.grid, memory_bytes](World& world, const State& state) {
-    auto team = make_team(world, [&] {
-      auto device = make_fake_device({.memory_bytes = memory_bytes});
-      const DeviceExecutorOptions options{.memory_bytes = device->memory().free / world.size()};
-      return std::make_shared<DeviceTeam>(std::move(device), world.size(), grid, options);
+testing::GridRun on_one_fake(std::int64_t memory_bytes) {
+  testing::GridRun run = two_ranks();
+  run.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
+    auto team = execute::make_team(world, [&] {
+      auto device = testing::make_fake_device({.memory_bytes = memory_bytes});
+      const execute::DeviceExecutorOptions options{.memory_bytes = device->memory().free / world.size()};
+      return std::make_shared<execute::DeviceTeam>(std::move(device), world.size(), grid, options);
     });
-    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;
 }
 
 // Runs a body with a program of the run's step on each rank.
-int run_programs(const GridRun& run, const std::function<void(World&, Program&)>& body, std::ostream& errors) {
-  return run_ranks(
+int run_programs(const testing::GridRun& run, const std::function<void(comm::World&, execute::Program&)>& body,
+                 std::ostream& errors) {
+  return comm::run_ranks(
       static_cast<int>(run.step.grid.ranks()),
-      [&](World& world) {
-        Program program(world, {{"train", lower_train(run.model, run.step)}},
-                        {.grid = run.step.grid, .make_executor = run.make_executor});
+      [&](comm::World& world) {
+        execute::Program program(world, {{"train", ops::lower_train(run.model, run.step)}},
+                                 {.grid = run.step.grid, .make_executor = run.make_executor});
         body(world, program);
         return 0;
       },
@@ -50,13 +51,13 @@ int run_programs(const GridRun& run, const std::function<void(World&, Program&)>
 TEST(DeviceRun, WhatRanksNeedTogetherIsComparedWithTheDevice) {
   std::atomic<std::int64_t> state = 0, scratch = 0;
   std::ostringstream errors;
-  const auto measure = [&](World&, const Program& program) {
+  const auto measure = [&](comm::World&, const execute::Program& program) {
     state = program.state_bytes();
     scratch = program.plan("train").scratch_bytes;
   };
   ASSERT_EQ(run_programs(on_one_fake(1 << 30), measure, errors), 0) << errors.str();
   const std::int64_t need = 2 * (state + scratch);
-  const auto nothing = [](World&, const Program&) {};
+  const auto nothing = [](comm::World&, const execute::Program&) {};
   EXPECT_EQ(run_programs(on_one_fake(need), nothing, errors), 0) << errors.str();
   EXPECT_EQ(errors.str(), "");
   for (const std::int64_t memory : {need - 2, std::int64_t{2 * state}, 2 * state - 2, std::int64_t{2}}) {
@@ -66,50 +67,51 @@ TEST(DeviceRun, WhatRanksNeedTogetherIsComparedWithTheDevice) {
     errors.str("");
   }
   // With room for kernels' scratch the step runs.
-  const GridOutcome outcome = run_grid(on_one_fake(need + (1 << 16)));
+  const testing::GridOutcome outcome = testing::run_grid(on_one_fake(need + (1 << 16)));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
 }
 
 // Collectives that hold their streams until they are let go, and notice nothing themselves: like a kernel of NCCL's
 // that waits for a peer.
-class HeldTransport final : public DeviceTransport {
+class HeldTransport final : public execute::DeviceTransport {
  public:
-  HeldTransport(World& world, std::atomic<std::uint32_t>& go) : world_(world), go_(go) {}
+  HeldTransport(comm::World& world, std::atomic<std::uint32_t>& go) : world_(world), go_(go) {}
 
   std::string_view name() const override { return "held"; }
   bool can_be_captured() const override { return false; }
   bool can_run_ahead() const override { return false; }
-  void join(Channel /*channel*/) override {}
-  void prepare(Device& /*device*/, std::span<const ChannelCalls> /*plans*/) override {}
+  void join(graph::Channel /*channel*/) override {}
+  void prepare(execute::Device& /*device*/, std::span<const execute::ChannelCalls> /*plans*/) override {}
   void begin_step(bool /*loads*/) override {}
-  void enqueue(Device& device, Channel /*channel*/, DeviceStream stream, const CollectiveCall& /*call*/) override {
+  void enqueue(execute::Device& device, graph::Channel /*channel*/, execute::DeviceStream stream,
+               const comm::CollectiveCall& /*call*/) override {
     device.wait_value(stream, &go_, 1);
   }
   void check() override { world_.expect_peers(); }
   void stop() noexcept override { go_ = 1; }
 
  private:
-  World& world_;
+  comm::World& world_;
   std::atomic<std::uint32_t>& go_;
 };
 
-GridRun held(std::vector<std::atomic<std::uint32_t>>& go) {
-  GridRun run = two_ranks();
-  run.make_executor = [grid = run.step.grid, &go](World& world, const State& state) {
+testing::GridRun held(std::vector<std::atomic<std::uint32_t>>& go) {
+  testing::GridRun run = two_ranks();
+  run.make_executor = [grid = run.step.grid, &go](comm::World& world, const execute::State& state) {
     auto transport = std::make_unique<HeldTransport>(world, go[static_cast<std::size_t>(world.rank())]);
-    auto team = std::make_shared<DeviceTeam>(make_fake_device({.patience = std::chrono::seconds(60)}), 1, grid,
-                                             DeviceExecutorOptions{}, std::move(transport));
-    return std::make_unique<DeviceExecutor>(std::move(team), world, state);
+    auto team = std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.patience = std::chrono::seconds(60)}),
+                                                      1, grid, execute::DeviceExecutorOptions{}, std::move(transport));
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;
 }
 
 // Until the executor has stopped moving with some tasks done.
-void wait_for_standstill(const Executor& executor) {
+void wait_for_standstill(const execute::Executor& executor) {
   std::uint64_t last = 0;
   for (int same = 0; same < 20;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    const ExecutorStatus status = executor.status();
+    const execute::ExecutorStatus status = executor.status();
     same = status.running && status.completed > 0 && status.completed == last ? same + 1 : 0;
     last = status.completed;
   }
@@ -118,12 +120,12 @@ void wait_for_standstill(const Executor& executor) {
 TEST(DeviceRun, ALongStepIsSeenMovingAndWhereItStands) {
   std::vector<std::atomic<std::uint32_t>> go(2);
   std::ostringstream errors;
-  const auto body = [&](World& world, Program& program) {
-    const Executor& executor = program.executor();
+  const auto body = [&](comm::World& world, execute::Program& program) {
+    const execute::Executor& executor = program.executor();
     EXPECT_NE(executor.describe().find("between steps"), std::string::npos);
     std::thread watcher([&] {
       wait_for_standstill(executor);
-      const Plan& plan = program.plan("train");
+      const plan::Plan& plan = program.plan("train");
       const std::string text = executor.describe(), collective = plan.graph->task(plan.collectives.front()).name;
       EXPECT_NE(text.find("data is not yet behind '" + collective + "'"), std::string::npos) << text;
       EXPECT_NE(text.find("compute0 is behind '"), std::string::npos) << text;
@@ -142,11 +144,11 @@ TEST(DeviceRun, ALongStepIsSeenMovingAndWhereItStands) {
 
 TEST(DeviceRun, ALostPeerEndsAStepAtOnce) {
   std::vector<std::atomic<std::uint32_t>> go(2);
-  std::atomic<const Executor*> first{nullptr};
+  std::atomic<const execute::Executor*> first{nullptr};
   std::atomic<bool> left{false};
   std::ostringstream errors;
   Clock::time_point lost;
-  const auto body = [&](World& world, Program& program) {
+  const auto body = [&](comm::World& world, execute::Program& program) {
     if (world.rank() == 1) {
       while (first == nullptr) std::this_thread::yield();
       wait_for_standstill(*first);
@@ -158,7 +160,7 @@ TEST(DeviceRun, ALostPeerEndsAStepAtOnce) {
     try {
       program.run("train");
       ADD_FAILURE() << "a step without the last rank";
-    } catch (const PeerLost&) {
+    } catch (const comm::PeerLost&) {
       EXPECT_TRUE(left);
       EXPECT_LT(Clock::now() - lost, std::chrono::seconds(2));
       throw;
@@ -172,7 +174,7 @@ TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {
   std::vector<std::atomic<std::uint32_t>> go(2);
   std::ostringstream errors;
   for (const bool shared : {true, false}) {
-    const auto body = [&](World& world, const Program& program) {
+    const auto body = [&](comm::World& world, const execute::Program& program) {
       const RunDevices devices = find_devices(world, program.executor().runs_on());
       EXPECT_EQ(to_string(devices),
                 shared ? "fake, 2 ranks; communicator local" : "2 × fake, 2 ranks; communicator held");
@@ -182,4 +184,4 @@ TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

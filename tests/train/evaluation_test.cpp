@@ -17,41 +17,41 @@
 #include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr std::int64_t kSeqLen = 8;
 
-class EvaluationFamilies : public ::testing::TestWithParam<Family> {
+class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
  protected:
   EvaluationFamilies() {
     // 75 ids below 19: 74 targets, in windows of 8 that no number of ranks divides.
     for (std::uint32_t i = 0; i < 75; ++i) ids_.push_back(i * i % 19);
-    written_ = std::make_unique<WrittenTokens>(ids_);
+    written_ = std::make_unique<testing::WrittenTokens>(ids_);
   }
 
-  static Grid of_data(std::int64_t ranks) {
-    Grid grid;
+  static graph::Grid of_data(std::int64_t ranks) {
+    graph::Grid grid;
     grid.data = ranks;
     return grid;
   }
 
-  Evaluation evaluate_on(const Grid& grid, std::int64_t micro_batch, std::int64_t limit = 0) const {
+  Evaluation evaluate_on(const graph::Grid& grid, std::int64_t micro_batch, std::int64_t limit = 0) const {
     std::vector<Evaluation> results(static_cast<std::size_t>(grid.ranks()));
-    const int code = run_ranks(static_cast<int>(grid.ranks()), [&](World& world) {
-      StepConfig step;
+    const int code = comm::run_ranks(static_cast<int>(grid.ranks()), [&](comm::World& world) {
+      ops::StepConfig step;
       step.micro_batch = micro_batch;
       step.seq_len = kSeqLen;
       step.grid = grid;
-      const Coordinates at = coordinates_of(grid, world.rank());
-      Program program(world, {{"eval", lower_eval(model_, step)}}, {.grid = grid});
-      std::vector<ParameterSpec> specs = model_parameters(model_);
-      for (ParameterSpec& spec : specs) spec = wide(spec);
-      for (const ParameterShard& shard : shard_parameters(model_, specs, grid, at)) {
+      const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
+      execute::Program program(world, {{"eval", ops::lower_eval(model_, step)}}, {.grid = grid});
+      std::vector<ops::ParameterSpec> specs = ops::model_parameters(model_);
+      for (ops::ParameterSpec& spec : specs) spec = wide(spec);
+      for (const ops::ParameterShard& shard : ops::shard_parameters(model_, specs, grid, at)) {
         initialize_parameter(shard, 3, DType::f32, program.state().data(shard.spec->name), nullptr);
       }
       set_coordinates(program.state(), grid, at);
-      const BatchShare share{batch_rank(grid, at), grid.batch_ranks(), 1, micro_batch};
+      const BatchShare share{graph::batch_rank(grid, at), grid.batch_ranks(), 1, micro_batch};
       const EvalBatches batches(written_->stream(), kSeqLen, share, limit);
       results[static_cast<std::size_t>(world.rank())] = evaluate(program, batches);
       return 0;
@@ -64,25 +64,25 @@ class EvaluationFamilies : public ::testing::TestWithParam<Family> {
     return results.front();
   }
 
-  static ParameterSpec wide(ParameterSpec spec) {
-    if (spec.init == Init::normal) spec.std = 0.3F;
+  static ops::ParameterSpec wide(ops::ParameterSpec spec) {
+    if (spec.init == ops::Init::normal) spec.std = 0.3F;
     return spec;
   }
 
-  const ModelConfig model_ = tiny_model(GetParam());
+  const ops::ModelConfig model_ = testing::tiny_model(GetParam());
   std::vector<std::uint32_t> ids_;
-  std::unique_ptr<const WrittenTokens> written_;
+  std::unique_ptr<const testing::WrittenTokens> written_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, EvaluationFamilies, ::testing::Values(Family::gpt2, Family::llama),
+INSTANTIATE_TEST_SUITE_P(Families, EvaluationFamilies, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
-  ReferenceTransformer::Parameters parameters;
-  for (const ParameterSpec& spec : model_parameters(model_)) {
+  testing::ReferenceTransformer::Parameters parameters;
+  for (const ops::ParameterSpec& spec : ops::model_parameters(model_)) {
     std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
     initialize_parameter(wide(spec), 3, DType::f32, values.data(), nullptr);
-    ReferenceMatrix matrix(spec.rows, spec.cols);
+    testing::ReferenceMatrix matrix(spec.rows, spec.cols);
     std::copy(values.begin(), values.end(), matrix.values.begin());
     parameters[spec.name] = std::move(matrix);
   }
@@ -91,7 +91,7 @@ TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
     tokens[i] = static_cast<std::int32_t>(ids_[i]);
     targets[i] = static_cast<std::int32_t>(ids_[i + 1]);
   }
-  const double expected = ReferenceTransformer(model_, kSeqLen).loss(parameters, tokens, targets);
+  const double expected = testing::ReferenceTransformer(model_, kSeqLen).loss(parameters, tokens, targets);
   struct Cut {
     int ranks;
     std::int64_t micro_batch;
@@ -105,32 +105,32 @@ TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
 
 // Five sequences, which 2 ranks and micro-batches of 2 and 4 don't divide.
 TEST_P(EvaluationFamilies, ALimitEvaluatesTheSameSequencesOnEveryGrid) {
-  Grid cut_weights;
+  graph::Grid cut_weights;
   cut_weights.z = 2;
-  const Evaluation expected = evaluate_on(Grid{}, 1, 5);
+  const Evaluation expected = evaluate_on(graph::Grid{}, 1, 5);
   EXPECT_EQ(expected.targets, 40U);
-  EXPECT_NE(expected.loss, evaluate_on(Grid{}, 1, 6).loss);
-  for (const Grid& grid : {Grid{}, of_data(2), cut_weights}) {
+  EXPECT_NE(expected.loss, evaluate_on(graph::Grid{}, 1, 6).loss);
+  for (const graph::Grid& grid : {graph::Grid{}, of_data(2), cut_weights}) {
     for (const std::int64_t micro_batch : {1, 2, 4}) {
       const Evaluation found = evaluate_on(grid, micro_batch, 5);
-      EXPECT_EQ(found.targets, expected.targets) << to_string(grid) << ", micro-batch " << micro_batch;
+      EXPECT_EQ(found.targets, expected.targets) << graph::to_string(grid) << ", micro-batch " << micro_batch;
       EXPECT_NEAR(found.loss, expected.loss, 1e-6 * expected.loss)
-          << to_string(grid) << ", micro-batch " << micro_batch;
+          << graph::to_string(grid) << ", micro-batch " << micro_batch;
     }
   }
 }
 
 // Ranks ask at moments of their own; all end after the batch before which one of them wanted to.
 TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
-  const WrittenTokens written(std::vector<std::uint32_t>(200, 1));
-  const ModelConfig model = tiny_model(Family::gpt2);
+  const testing::WrittenTokens written(std::vector<std::uint32_t>(200, 1));
+  const ops::ModelConfig model = testing::tiny_model(ops::Family::gpt2);
   for (const int ranks : {1, 2, 3}) {
     for (const bool by_signal : {true, false}) {
-      const int code = run_ranks(ranks, [&](World& world) {
-        StepConfig step;
+      const int code = comm::run_ranks(ranks, [&](comm::World& world) {
+        ops::StepConfig step;
         step.seq_len = kSeqLen;
         step.grid.data = ranks;
-        Program program(world, {{"eval", lower_eval(model, step)}}, {});
+        execute::Program program(world, {{"eval", ops::lower_eval(model, step)}}, {});
         const EvalBatches batches(written.stream(), kSeqLen, {world.rank(), ranks, 1, 1}, 0);
         const auto evaluate_until = [&](std::int64_t last) {
           std::int64_t asked = 0;
@@ -161,4 +161,4 @@ TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

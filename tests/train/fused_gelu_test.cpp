@@ -10,13 +10,13 @@
 #include "train/config/config.h"
 #include "train/step/planning.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // 64 rows a micro-batch, so that products are packed; widths that are no multiples of a vector.
-GridRun run_of(const Grid& grid, DType dtype = DType::f32) {
-  GridRun run;
-  run.model.family = Family::gpt2;
+testing::GridRun run_of(const graph::Grid& grid, DType dtype = DType::f32) {
+  testing::GridRun run;
+  run.model.family = ops::Family::gpt2;
   run.model.layers = 2;
   run.model.hidden = 24;
   run.model.heads = run.model.kv_heads = 4;
@@ -39,11 +39,11 @@ struct Epilogues {
   friend bool operator==(const Epilogues&, const Epilogues&) = default;
 };
 
-Epilogues epilogues(const GridRun& run) {
+Epilogues epilogues(const testing::GridRun& run) {
   Epilogues count;
-  const auto graph = rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites));
-  for (const Task& task : graph->tasks()) {
-    const auto* gemm = std::get_if<Gemm>(&task.operation);
+  const auto graph = plan::rewrite(ops::lower_train(run.model, run.step), plan::parse_rewrites(run.rewrites));
+  for (const graph::Task& task : graph->tasks()) {
+    const auto* gemm = std::get_if<graph::Gemm>(&task.operation);
     if (gemm == nullptr) continue;
     count.gelu += gemm->epilogue == Epilogue::gelu;
     count.gradient += gemm->epilogue == Epilogue::gelu_gradient;
@@ -52,73 +52,75 @@ Epilogues epilogues(const GridRun& run) {
 }
 
 TEST(FusedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
-  for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 1), grid_of(1, 1, 2, 2)}) {
+  for (const graph::Grid& grid : {testing::grid_of(1, 1, 1, 1), testing::grid_of(2, 1, 1, 1),
+                                  testing::grid_of(1, 2, 1, 1), testing::grid_of(1, 1, 2, 2)}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      GridRun run = run_of(grid, dtype);
-      SCOPED_TRACE(to_string(grid) + " " + std::string(to_string(dtype)));
-      const GridOutcome expected = run_grid(run);
+      testing::GridRun run = run_of(grid, dtype);
+      SCOPED_TRACE(graph::to_string(grid) + " " + std::string(to_string(dtype)));
+      const testing::GridOutcome expected = testing::run_grid(run);
       EXPECT_NE(expected.losses.front(), expected.losses.back());
       run.rewrites = "fuse-gelu";
-      expect_equal_under_policies(run, expected);
+      testing::expect_equal_under_policies(run, expected);
     }
   }
 }
 
 TEST(FusedTraining, TogetherWithOtherRewrites) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    GridRun run = run_of(grid_of(1, 1, 2, 1), dtype);
-    const GridOutcome expected = run_grid(run);
+    testing::GridRun run = run_of(testing::grid_of(1, 1, 2, 1), dtype);
+    const testing::GridOutcome expected = testing::run_grid(run);
     for (const char* rewrites : {"fuse-gelu;pack-weights", "fuse-gelu;recompute;pack-weights", "fuse-gelu;reshard",
                                  "recompute;fuse-gelu", "pack-weights;fuse-gelu"}) {
       SCOPED_TRACE(rewrites);
       run.rewrites = rewrites;
       EXPECT_GT(epilogues(run).gelu, 0);
-      expect_equal(run_grid(run), expected);
+      testing::expect_equal(testing::run_grid(run), expected);
     }
   }
 }
 
 TEST(FusedTraining, ALoweringThatRecomputesToo) {
-  GridRun run = run_of(grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(testing::grid_of(1, 1, 1, 1));
   run.step.recompute_blocks = true;
-  const GridOutcome expected = run_grid(run);
+  const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "fuse-gelu";
   EXPECT_GT(epilogues(run).gradient, 0);
-  expect_equal(run_grid(run), expected);
+  testing::expect_equal(testing::run_grid(run), expected);
 }
 
 // Sums over x or y end with a collective: what is behind it stays a task of its own.
 TEST(FusedTraining, EachMlpHasOneOfEach) {
-  const auto count = [](const Grid& grid) {
-    GridRun run = run_of(grid);
+  const auto count = [](const graph::Grid& grid) {
+    testing::GridRun run = run_of(grid);
     run.rewrites = "fuse-gelu";
     return epilogues(run);
   };
   const std::int64_t all = 2 * 2;  // layers, micro-batches
-  EXPECT_EQ(count(grid_of(1, 1, 1, 1)), (Epilogues{all, all}));
-  EXPECT_EQ(count(grid_of(1, 1, 2, 2)), (Epilogues{all, all}));
-  const Epilogues x = count(grid_of(2, 1, 1, 1)), y = count(grid_of(1, 2, 1, 1)), both = count(grid_of(2, 2, 1, 1));
+  EXPECT_EQ(count(testing::grid_of(1, 1, 1, 1)), (Epilogues{all, all}));
+  EXPECT_EQ(count(testing::grid_of(1, 1, 2, 2)), (Epilogues{all, all}));
+  const Epilogues x = count(testing::grid_of(2, 1, 1, 1)), y = count(testing::grid_of(1, 2, 1, 1)),
+                  both = count(testing::grid_of(2, 2, 1, 1));
   EXPECT_EQ(both, Epilogues{});
   EXPECT_EQ(x.gelu + y.gelu, all);
   EXPECT_EQ(x.gradient + y.gradient, all);
-  GridRun llama = run_of(grid_of(1, 1, 1, 1));
-  llama.model.family = Family::llama;
+  testing::GridRun llama = run_of(testing::grid_of(1, 1, 1, 1));
+  llama.model.family = ops::Family::llama;
   llama.rewrites = "fuse-gelu";
   EXPECT_EQ(epilogues(llama), Epilogues{});
 }
 
 // The table of the plain graph's products is that of the fused one's.
 TEST(FusedTraining, TunedProductsKeepTheirMethods) {
-  GridRun run = run_of(grid_of(1, 1, 1, 1));
-  run.gemm_tuning = sgemm_everywhere(run);
-  const GridOutcome expected = run_grid(run);
+  testing::GridRun run = run_of(testing::grid_of(1, 1, 1, 1));
+  run.gemm_tuning = testing::sgemm_everywhere(run);
+  const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "fuse-gelu";
-  expect_equal(run_grid(run), expected);
+  testing::expect_equal(testing::run_grid(run), expected);
 }
 
 std::string chosen(RunConfig config) {
   config.model_name = "tiny";
-  return to_string(chosen_rewrites(resolve(std::move(config), 0)));
+  return plan::to_string(chosen_rewrites(resolve(std::move(config), 0)));
 }
 
 TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
@@ -127,9 +129,9 @@ TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
   EXPECT_EQ(chosen(config), "");
   set_key(config, "fuse-gelu", "on", "--fuse-gelu");
   EXPECT_EQ(chosen(config), "fuse-gelu");
-  config.rewrites = parse_rewrites("recompute=0");
+  config.rewrites = plan::parse_rewrites("recompute=0");
   EXPECT_EQ(chosen(config), "fuse-gelu;recompute=0");
-  config.rewrites = parse_rewrites("recompute=0;fuse-gelu");
+  config.rewrites = plan::parse_rewrites("recompute=0;fuse-gelu");
   EXPECT_EQ(chosen(config), "recompute=0;fuse-gelu");  // rewrites_of() puts it first
   set_key(config, "fuse-gelu", "off", "--fuse-gelu");
   config.rewrites = {};
@@ -152,4 +154,4 @@ TEST(FuseGeluKey, WrongValuesAreRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

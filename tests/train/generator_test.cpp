@@ -15,24 +15,24 @@
 #include "tests/train/reference_transformer.h"
 #include "train/step/initial_weights.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // A model with random weights, wide enough apart that every position and token matters.
 class Net {
  public:
-  Net(const ModelConfig& model, DType dtype, std::int64_t prefill)
+  Net(const ops::ModelConfig& model, DType dtype, std::int64_t prefill)
       : model_(model),
         prefill_(prefill),
-        worlds_(make_local_worlds(1)),
+        worlds_(comm::make_local_worlds(1)),
         program_(*worlds_[0], generation_graphs(model, dtype, prefill), {.threads = 2}) {
-    for (ParameterSpec spec : model_parameters(model)) {
-      const bool ones = spec.init == Init::ones;
-      spec.init = Init::normal;
+    for (ops::ParameterSpec spec : ops::model_parameters(model)) {
+      const bool ones = spec.init == ops::Init::ones;
+      spec.init = ops::Init::normal;
       spec.std = 0.3F;
       std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
       initialize_parameter(spec, 5, DType::f32, values.data(), nullptr);
-      ReferenceMatrix reference(spec.rows, spec.cols);
+      testing::ReferenceMatrix reference(spec.rows, spec.cols);
       for (std::size_t i = 0; i < values.size(); ++i) {
         if (ones) values[i] += 1;
         if (dtype == DType::bf16) values[i] = static_cast<float>(bf16(values[i]));
@@ -67,8 +67,8 @@ class Net {
     std::size_t made = 0;
     Generator(program_, model_, prefill_).generate(prompt, max_tokens, sampler, [&](std::int32_t token) {
       const std::vector<std::int32_t> window(text.end() - seen, text.end());
-      const ReferenceMatrix expected = ReferenceTransformer(model_, seen).logits(parameters_, window);
-      const auto found = program_.state().get<float>(names::kLogits);
+      const testing::ReferenceMatrix expected = testing::ReferenceTransformer(model_, seen).logits(parameters_, window);
+      const auto found = program_.state().get<float>(ops::names::kLogits);
       double worst = 0;
       for (std::int64_t c = 0; c < model_.vocab; ++c) {
         worst = std::max(worst,
@@ -91,19 +91,19 @@ class Net {
   }
 
  private:
-  ModelConfig model_;
+  ops::ModelConfig model_;
   std::int64_t prefill_;
-  std::vector<std::unique_ptr<World>> worlds_;
-  Program program_;
-  ReferenceTransformer::Parameters parameters_;
+  std::vector<std::unique_ptr<comm::World>> worlds_;
+  execute::Program program_;
+  testing::ReferenceTransformer::Parameters parameters_;
 };
 
-class GeneratorFamilies : public ::testing::TestWithParam<Family> {
+class GeneratorFamilies : public ::testing::TestWithParam<ops::Family> {
  protected:
-  const ModelConfig model_ = tiny_model(GetParam());
+  const ops::ModelConfig model_ = testing::tiny_model(GetParam());
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, GeneratorFamilies, ::testing::Values(Family::gpt2, Family::llama),
+INSTANTIATE_TEST_SUITE_P(Families, GeneratorFamilies, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(GeneratorFamilies, EveryTokenIsThatOfTheWholePrefixComputedAnew) {
@@ -137,15 +137,15 @@ TEST_P(GeneratorFamilies, InBf16TheLogitsAreClose) {
 }
 
 TEST_P(GeneratorFamilies, AContextOfOneTokenIsReadAgainEachTime) {
-  ModelConfig model = model_;
+  ops::ModelConfig model = model_;
   model.context = 1;
   Net net(model, DType::f32, prefill_length(1, 5, 1));
   EXPECT_EQ(net.check({6}, 5, 1e-4), 5);
 }
 
 TEST_P(GeneratorFamilies, TheCallerEndsTheText) {
-  const auto worlds = make_local_worlds(1);
-  Program program(*worlds[0], generation_graphs(model_, DType::f32, 4), {});
+  const auto worlds = comm::make_local_worlds(1);
+  execute::Program program(*worlds[0], generation_graphs(model_, DType::f32, 4), {});
   Generator generator(program, model_, 4);
   Sampler sampler({.temperature = 0});
   int calls = 0;
@@ -167,10 +167,10 @@ TEST(Generator, PrefillIsThePromptOrTheHalfThatIsReadAgain) {
 }
 
 TEST(Generator, CachesAreAsLongAsTheTextWherePositionsAreNoParameters) {
-  EXPECT_EQ(with_short_context(model_by_name("llama-1b"), 300).context, 300);
-  EXPECT_EQ(with_short_context(model_by_name("llama-tiny"), 300).context, 128);
-  EXPECT_EQ(with_short_context(model_by_name("gpt2-124m"), 300).context, 1024);
+  EXPECT_EQ(with_short_context(ops::model_by_name("llama-1b"), 300).context, 300);
+  EXPECT_EQ(with_short_context(ops::model_by_name("llama-tiny"), 300).context, 128);
+  EXPECT_EQ(with_short_context(ops::model_by_name("gpt2-124m"), 300).context, 1024);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -12,12 +12,12 @@
 #include "tests/reference/parity.h"
 #include "train/checkpoint/safetensors.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 struct NamedVariant {
   const char* name;
-  ParityVariant variant;
+  testing::ParityVariant variant;
 };
 
 class Golden : public ::testing::TestWithParam<std::tuple<const char*, NamedVariant>> {
@@ -25,7 +25,7 @@ class Golden : public ::testing::TestWithParam<std::tuple<const char*, NamedVari
   Golden()
       : folder_(std::filesystem::path(WEFT_SOURCE_DIR) / "tests/reference/golden" / std::get<0>(GetParam())),
         expected_(folder_ / "expected.safetensors"),
-        results_(run_parity(load_parity_case(folder_), std::get<1>(GetParam()).variant)) {}
+        results_(testing::run_parity(testing::load_parity_case(folder_), std::get<1>(GetParam()).variant)) {}
 
   bool bf16() const { return std::get<1>(GetParam()).variant.dtype == DType::bf16; }
 
@@ -42,16 +42,16 @@ class Golden : public ::testing::TestWithParam<std::tuple<const char*, NamedVari
   /// That our bf16 is at most twice as far from the truth as PyTorch's on the same weights, element by element.
   void expect_bf16_as_near_as_pytorch(const std::string& name) const {
     const double peer = expected("bf16_l2." + name).at(0);
-    EXPECT_LE(distance(results_.at(name).values, expected(name)).l2, 2 * peer) << name;
+    EXPECT_LE(testing::distance(results_.at(name).values, expected(name)).l2, 2 * peer) << name;
   }
 
   std::filesystem::path folder_;
   SafetensorsFile expected_;
-  ParityResults results_;
+  testing::ParityResults results_;
 };
 
 TEST_P(Golden, LogitsAreThoseOfPyTorch) {
-  const Distance found = distance(results_.at("logits").values, expected("logits"));
+  const testing::Distance found = testing::distance(results_.at("logits").values, expected("logits"));
   EXPECT_LE(found.error, bf16() ? bf16_tolerance("logits") : 1e-4);
   if (bf16()) {
     expect_bf16_as_near_as_pytorch("logits");
@@ -65,7 +65,7 @@ TEST_P(Golden, GradientsAreThoseOfPyTorch) {
   for (const auto& [name, array] : results_) {
     if (!name.starts_with("grad.")) continue;
     ++compared;
-    const Distance found = distance(array.values, expected(name));
+    const testing::Distance found = testing::distance(array.values, expected(name));
     EXPECT_LE(found.error, bf16() ? bf16_tolerance(name) : 1e-3) << name;
     if (bf16()) {
       expect_bf16_as_near_as_pytorch(name);
@@ -82,7 +82,7 @@ TEST_P(Golden, GradientsAreThoseOfPyTorch) {
 TEST_P(Golden, LossesOfAdamWStepsAreThoseOfPyTorch) {
   const std::vector<float> reference = expected("losses");
   ASSERT_EQ(reference.size(), 10U);
-  EXPECT_LE(relative_error(results_.at("losses").values, reference), bf16() ? bf16_tolerance("losses") : 1e-5);
+  EXPECT_LE(testing::relative_error(results_.at("losses").values, reference), bf16() ? bf16_tolerance("losses") : 1e-5);
   if (bf16()) expect_bf16_as_near_as_pytorch("losses");
 }
 
@@ -95,4 +95,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name; });
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 #include "ops/sharding.h"
 #include "train/checkpoint/parameter_state.h"
 
-namespace weft {
+namespace weft::testing {
 
 class GridArrays {
  public:
@@ -19,13 +19,13 @@ class GridArrays {
 
   /// `rubbish`: arrays to load into. A master is there where a program has one: of bf16 parameters and of what ZeRO-1
   /// cuts; of fp32 parameters it holds their values.
-  GridArrays(const ModelConfig& model, const Grid& grid, std::int64_t rank, DType dtype, bool zero1, Fill fill,
-             std::uint64_t seed = 1)
-      : specs_(model_parameters(model)), seed_(seed) {
-    shards_ = shard_parameters(model, specs_, grid, coordinates_of(grid, rank), zero1);
-    for (const ParameterShard& shard : shards_) {
+  GridArrays(const ops::ModelConfig& model, const graph::Grid& grid, std::int64_t rank, DType dtype, bool zero1,
+             Fill fill, std::uint64_t seed = 1)
+      : specs_(ops::model_parameters(model)), seed_(seed) {
+    shards_ = ops::shard_parameters(model, specs_, grid, graph::coordinates_of(grid, rank), zero1);
+    for (const ops::ParameterShard& shard : shards_) {
       Arrays& arrays = arrays_.emplace_back();
-      const bool cut = zero1 && zero1_cuts(shard, grid);
+      const bool cut = zero1 && ops::zero1_cuts(shard, grid);
       const auto kept = static_cast<std::size_t>(shard.end - shard.begin);
       const auto updated = static_cast<std::size_t>(shard.update_end - shard.update_begin);
       for (std::vector<float>* array : {&arrays.data, &arrays.m, &arrays.v, &arrays.master}) {
@@ -46,21 +46,21 @@ class GridArrays {
   GridArrays(const GridArrays&) = delete;
   GridArrays& operator=(const GridArrays&) = delete;
 
-  std::vector<ParameterState> states() const {
-    std::vector<ParameterState> states;
-    for (const MutableParameterState& p : states_) {
+  std::vector<train::ParameterState> states() const {
+    std::vector<train::ParameterState> states;
+    for (const train::MutableParameterState& p : states_) {
       states.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master, p.shard});
     }
     return states;
   }
-  const std::vector<MutableParameterState>& mutable_states() const { return states_; }
+  const std::vector<train::MutableParameterState>& mutable_states() const { return states_; }
 
   /// The first element that isn't what it should be; "" if none. Without the optimizer, m and v aren't looked at and a
   /// master has the parameter's value.
   std::string difference(bool with_optimizer = true) {
     std::string found;
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      const MutableParameterState& state = states_[i];
+      const train::MutableParameterState& state = states_[i];
       for_each_element(
           *state.shard, arrays_[i], state.dtype,
           [&](auto& element, float value) {
@@ -81,7 +81,7 @@ class GridArrays {
     std::vector<float> m, v, master;
   };
 
-  float value(char content, const ParameterSpec& spec, std::int64_t element) const {
+  float value(char content, const ops::ParameterSpec& spec, std::int64_t element) const {
     if (element < 0) return 0;
     const auto stream = static_cast<std::uint32_t>(static_cast<unsigned char>(content));
     const std::uint32_t bits = philox_quad(seed_, stream, spec.site, static_cast<std::uint64_t>(element))[0];
@@ -89,10 +89,10 @@ class GridArrays {
   }
 
   template <class Visit>
-  void for_each_element(const ParameterShard& shard, Arrays& arrays, DType dtype, const Visit& visit,
+  void for_each_element(const ops::ParameterShard& shard, Arrays& arrays, DType dtype, const Visit& visit,
                         bool with_optimizer = true, bool with_master = true) const {
     const auto walk = [&](std::int64_t from, std::int64_t to, auto& array, char content, bool rounded) {
-      for (const ElementRun& run : shard.runs_within(from, to)) {
+      for (const ops::ElementRun& run : shard.runs_within(from, to)) {
         for (std::int64_t i = 0; i < run.count; ++i) {
           const float exact = value(content, *shard.spec, run.global < 0 ? -1 : run.global + i);
           visit(array.at(static_cast<std::size_t>(run.local + i)), rounded ? static_cast<float>(bf16(exact)) : exact);
@@ -111,11 +111,11 @@ class GridArrays {
     walk(shard.update_begin, shard.update_end, arrays.v, 'v', false);
   }
 
-  std::vector<ParameterSpec> specs_;
-  std::vector<ParameterShard> shards_;
+  std::vector<ops::ParameterSpec> specs_;
+  std::vector<ops::ParameterShard> shards_;
   std::deque<Arrays> arrays_;
-  std::vector<MutableParameterState> states_;
+  std::vector<train::MutableParameterState> states_;
   std::uint64_t seed_;
 };
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -16,70 +16,71 @@
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/checkpoint/weights.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
 
 /// Grouped heads in llama, and a vocabulary that no axis divides.
-ModelConfig model_of(Family family) {
-  ModelConfig model;
+ops::ModelConfig model_of(ops::Family family) {
+  ops::ModelConfig model;
   model.family = family;
   model.layers = 1;
   model.hidden = 24;
   model.heads = 12;
-  model.kv_heads = family == Family::llama ? 6 : 12;
+  model.kv_heads = family == ops::Family::llama ? 6 : 12;
   model.ffn = 18;
   model.vocab = 11;
   model.context = 6;
-  model.tied = family == Family::gpt2;
+  model.tied = family == ops::Family::gpt2;
   return model;
 }
 
 struct Layout {
-  Grid grid;
+  graph::Grid grid;
   bool zero1 = false;
 };
 
 std::string name_of(const Layout& layout) {
-  const Grid& grid = layout.grid;
+  const graph::Grid& grid = layout.grid;
   return fmt::format("x{}y{}z{}data{}{}", grid.x, grid.y, grid.z, grid.data, layout.zero1 ? "zero1" : "");
 }
 
 const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> all = {{{1, 1, 1, 1}},
-                                          {{2, 1, 1, 1}},
-                                          {{1, 3, 1, 1}},
-                                          {{1, 1, 3, 1}},
-                                          {{1, 1, 1, 2}, true},
-                                          {{3, 2, 1, 1}},
-                                          {{2, 3, 2, 1}},
-                                          {{1, 2, 2, 2}, true},
-                                          {{6, 1, 1, 2}},
-                                          {{6, 2, 1, 1}},
-                                          {{2, 1, 3, 2, {Axis::data, Axis::z, Axis::y, Axis::x}}, true},
-                                          {{12, 1, 1, 1}}};
+  static const std::vector<Layout> all = {
+      {{1, 1, 1, 1}},
+      {{2, 1, 1, 1}},
+      {{1, 3, 1, 1}},
+      {{1, 1, 3, 1}},
+      {{1, 1, 1, 2}, true},
+      {{3, 2, 1, 1}},
+      {{2, 3, 2, 1}},
+      {{1, 2, 2, 2}, true},
+      {{6, 1, 1, 2}},
+      {{6, 2, 1, 1}},
+      {{2, 1, 3, 2, {graph::Axis::data, graph::Axis::z, graph::Axis::y, graph::Axis::x}}, true},
+      {{12, 1, 1, 1}}};
   return all;
 }
 
-CheckpointInfo info_of(const ModelConfig& model, DType dtype, std::int64_t step) {
+CheckpointInfo info_of(const ops::ModelConfig& model, DType dtype, std::int64_t step) {
   return {step, 7, 4096, dtype, model, "steps = 9\n", {{"weft", "0.1.0"}}};
 }
 
-using Rank = std::function<void(World&, GridArrays&)>;
+using Rank = std::function<void(comm::World&, testing::GridArrays&)>;
 
-class GridCheckpoint : public ::testing::TestWithParam<std::pair<Family, DType>> {
+class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DType>> {
  protected:
   GridCheckpoint() : model_(model_of(GetParam().first)), dtype_(GetParam().second) {}
 
   /// Runs `body` on every rank of a grid; returns what the first that failed said.
-  std::string on(const Layout& layout, GridArrays::Fill fill, const Rank& body, std::uint64_t seed = 1) const {
-    validate_grid(model_, layout.grid);
+  std::string on(const Layout& layout, testing::GridArrays::Fill fill, const Rank& body, std::uint64_t seed = 1) const {
+    ops::validate_grid(model_, layout.grid);
     std::ostringstream errors;
-    run_ranks(
+    comm::run_ranks(
         static_cast<int>(layout.grid.ranks()),
-        [&](World& world) {
-          GridArrays arrays(model_, layout.grid, world.rank(), dtype_, layout.zero1, fill, seed);
+        [&](comm::World& world) {
+          testing::GridArrays arrays(model_, layout.grid, world.rank(), dtype_, layout.zero1, fill, seed);
           body(world, arrays);
           return 0;
         },
@@ -87,40 +88,42 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<Family, DType>>
     return errors.str();
   }
   fs::path save(const Layout& layout, std::int64_t step = 200) const {
-    const std::string fault = on(layout, GridArrays::Fill::values, [&](World& world, GridArrays& arrays) {
-      CheckpointWriter(world, folder_.path(), {}).save_now(info_of(model_, dtype_, step), arrays.states());
-      world.barrier();
-    });
+    const std::string fault =
+        on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays& arrays) {
+          CheckpointWriter(world, folder_.path(), {}).save_now(info_of(model_, dtype_, step), arrays.states());
+          world.barrier();
+        });
     EXPECT_EQ(fault, "");
     return checkpoint_path(folder_.path(), step);
   }
   /// What loading says on the first rank that it refuses, or which element differs on one of them.
   std::string load(const fs::path& path, const Layout& layout, std::uint64_t seed = 1) const {
-    validate_grid(model_, layout.grid);
+    ops::validate_grid(model_, layout.grid);
     std::string result;
     for (std::int64_t rank = 0; rank < layout.grid.ranks() && result.empty(); ++rank) {
-      GridArrays arrays(model_, layout.grid, rank, dtype_, layout.zero1, GridArrays::Fill::rubbish, seed);
-      result = message_of<UserError>([&] { load_checkpoint(path, arrays.mutable_states()); });
+      testing::GridArrays arrays(model_, layout.grid, rank, dtype_, layout.zero1, testing::GridArrays::Fill::rubbish,
+                                 seed);
+      result = testing::message_of<UserError>([&] { load_checkpoint(path, arrays.mutable_states()); });
       if (result.empty()) result = arrays.difference();
     }
     return result;
   }
   static Manifest manifest_of(const fs::path& path) {
-    return parse_manifest(TemporaryFolder::read(path / "manifest.json"), "manifest");
+    return parse_manifest(testing::TemporaryFolder::read(path / "manifest.json"), "manifest");
   }
 
-  TemporaryFolder folder_;
-  ModelConfig model_;
+  testing::TemporaryFolder folder_;
+  ops::ModelConfig model_;
   DType dtype_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, GridCheckpoint,
-                         ::testing::Values(std::pair(Family::gpt2, DType::f32), std::pair(Family::gpt2, DType::bf16),
-                                           std::pair(Family::llama, DType::f32), std::pair(Family::llama, DType::bf16)),
-                         [](const auto& info) {
-                           return std::string(to_string(info.param.first)) + "_" +
-                                  std::string(to_string(info.param.second));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, GridCheckpoint,
+    ::testing::Values(std::pair(ops::Family::gpt2, DType::f32), std::pair(ops::Family::gpt2, DType::bf16),
+                      std::pair(ops::Family::llama, DType::f32), std::pair(ops::Family::llama, DType::bf16)),
+    [](const auto& info) {
+      return std::string(to_string(info.param.first)) + "_" + std::string(to_string(info.param.second));
+    });
 
 // Of each the next but two, the fifth, and one rank: all of them with every grid take a minute.
 TEST_P(GridCheckpoint, OfEveryGridLoadsOnOthers) {
@@ -139,7 +142,7 @@ TEST_P(GridCheckpoint, ItsWeightsLoadAloneInEitherType) {
     const fs::path path = save(from);
     for (const Layout& to : {layouts()[0], layouts()[6], layouts()[7]}) {
       for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
-        GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, GridArrays::Fill::rubbish);
+        testing::GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, testing::GridArrays::Fill::rubbish);
         load_parameters(folder_.path(), model_, arrays.mutable_states());
         EXPECT_EQ(arrays.difference(false), "") << name_of(from) << " on " << name_of(to);
       }
@@ -149,11 +152,11 @@ TEST_P(GridCheckpoint, ItsWeightsLoadAloneInEitherType) {
 
 // Hugging Face's own layout, on any grid.
 TEST_P(GridCheckpoint, WeightsOfHuggingFaceLoadOnEveryGrid) {
-  const GridArrays whole(model_, {}, 0, dtype_, false, GridArrays::Fill::values);
+  const testing::GridArrays whole(model_, {}, 0, dtype_, false, testing::GridArrays::Fill::values);
   save_weights(folder_.path(), model_, whole.states());
   for (const Layout& to : layouts()) {
     for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
-      GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, GridArrays::Fill::rubbish);
+      testing::GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, testing::GridArrays::Fill::rubbish);
       load_parameters(folder_.path(), model_, arrays.mutable_states());
       EXPECT_EQ(arrays.difference(false), "") << name_of(to);
     }
@@ -163,12 +166,13 @@ TEST_P(GridCheckpoint, WeightsOfHuggingFaceLoadOnEveryGrid) {
 TEST_P(GridCheckpoint, OneRankOrDataRanksAloneWriteWholeTensors) {
   const fs::path one = save({{1, 1, 1, 1}}, 1), data = save({{1, 1, 1, 3}}, 2);
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json"}) {
-    EXPECT_EQ(TemporaryFolder::read(one / name), TemporaryFolder::read(data / name)) << name;
+    EXPECT_EQ(testing::TemporaryFolder::read(one / name), testing::TemporaryFolder::read(data / name)) << name;
   }
   for (const StoredShard& shard : manifest_of(data).shards) EXPECT_TRUE(shard.whole()) << shard.entry;
   // ZeRO-1 alone cuts no parameter: the model is a file for everybody.
   const fs::path zero1 = save({{1, 1, 1, 2}, true}, 3);
-  EXPECT_EQ(TemporaryFolder::read(one / "model.safetensors"), TemporaryFolder::read(zero1 / "model.safetensors"));
+  EXPECT_EQ(testing::TemporaryFolder::read(one / "model.safetensors"),
+            testing::TemporaryFolder::read(zero1 / "model.safetensors"));
   EXPECT_TRUE(fs::exists(zero1 / "optimizer-00001.safetensors"));
 }
 
@@ -179,7 +183,7 @@ TEST_P(GridCheckpoint, EachRankWritesItsElementsOnce) {
   for (const auto& [name, summary] : manifest.files) files.insert(name);
   std::set<std::string> expected = {"config.json"};
   for (std::int64_t rank = 0; rank < layout.grid.ranks(); ++rank) {
-    if (coordinates_of(layout.grid, rank).data > 0) continue;  // replicas
+    if (graph::coordinates_of(layout.grid, rank).data > 0) continue;  // replicas
     expected.insert(fmt::format("model-{:05}.safetensors", rank));
     expected.insert(fmt::format("optimizer-{:05}.safetensors", rank));
   }
@@ -192,29 +196,31 @@ TEST_P(GridCheckpoint, EachRankWritesItsElementsOnce) {
 
 TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
   const Layout layout{{2, 1, 1, 2}, true};
-  const std::string fault = on(layout, GridArrays::Fill::values, [&](World& world, GridArrays&) {
-    CheckpointWriter writer(world, folder_.path(), {.keep_last = 2});
-    std::set<std::string> told;
-    const auto ask = [&] {
-      if (const auto path = writer.written()) told.insert(path->filename().string());
-    };
-    std::vector<std::unique_ptr<GridArrays>> kept;  // the writer refers to their shards
-    for (std::int64_t step = 1; step <= 4; ++step) {
-      // As if another model had been saved after each step.
-      kept.push_back(std::make_unique<GridArrays>(model_, layout.grid, world.rank(), dtype_, true,
-                                                  GridArrays::Fill::values, static_cast<std::uint64_t>(step)));
-      writer.save(info_of(model_, dtype_, step), kept.back()->states());
-      for (int i = 0; i < 3; ++i) ask();
-    }
-    writer.finish();
-    ask();
-    world.barrier();
-    if (world.rank() == 0) {
-      EXPECT_TRUE(told.contains("step_00000004"));
-    } else {
-      EXPECT_TRUE(told.empty());
-    }
-  });
+  const std::string fault =
+      on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays&) {
+        CheckpointWriter writer(world, folder_.path(), {.keep_last = 2});
+        std::set<std::string> told;
+        const auto ask = [&] {
+          if (const auto path = writer.written()) told.insert(path->filename().string());
+        };
+        std::vector<std::unique_ptr<testing::GridArrays>> kept;  // the writer refers to their shards
+        for (std::int64_t step = 1; step <= 4; ++step) {
+          // As if another model had been saved after each step.
+          kept.push_back(std::make_unique<testing::GridArrays>(model_, layout.grid, world.rank(), dtype_, true,
+                                                               testing::GridArrays::Fill::values,
+                                                               static_cast<std::uint64_t>(step)));
+          writer.save(info_of(model_, dtype_, step), kept.back()->states());
+          for (int i = 0; i < 3; ++i) ask();
+        }
+        writer.finish();
+        ask();
+        world.barrier();
+        if (world.rank() == 0) {
+          EXPECT_TRUE(told.contains("step_00000004"));
+        } else {
+          EXPECT_TRUE(told.empty());
+        }
+      });
   EXPECT_EQ(fault, "");
   const auto found = complete_checkpoints(folder_.path());
   ASSERT_EQ(found.size(), 2U);
@@ -226,8 +232,8 @@ TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
 TEST_P(GridCheckpoint, TheSpaceItTakesIsKnownToAllRanks) {
   const Layout layout{{2, 1, 2, 1}};
   std::vector<std::uint64_t> needed(4);
-  EXPECT_EQ(on(layout, GridArrays::Fill::values,
-               [&](World& world, GridArrays& arrays) {
+  EXPECT_EQ(on(layout, testing::GridArrays::Fill::values,
+               [&](comm::World& world, testing::GridArrays& arrays) {
                  CheckpointWriter writer(world, folder_.path(), {});
                  needed[static_cast<std::size_t>(world.rank())] =
                      writer.space(info_of(model_, dtype_, 12), arrays.states()).needed;
@@ -246,7 +252,7 @@ TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
   const Layout layout{{2, 1, 2, 1}};
   const fs::path good = save(layout, 1);
   const auto poisoned = [&](bool now) {
-    return on(layout, GridArrays::Fill::values, [&](World& world, GridArrays& arrays) {
+    return on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays& arrays) {
       if (world.rank() == 3) {
         const MutableParameterState& embedding = arrays.mutable_states().at(0);
         embedding.v[0] = std::numeric_limits<float>::infinity();
@@ -263,7 +269,8 @@ TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
     });
   };
   for (const bool now : {true, false}) {
-    EXPECT_TRUE(has_parts(poisoned(now), {"rank 3", "after step 2", "v of wte.weight holds", "at [", "--check-nan"}));
+    EXPECT_TRUE(
+        testing::has_parts(poisoned(now), {"rank 3", "after step 2", "v of wte.weight holds", "at [", "--check-nan"}));
     EXPECT_EQ(load(good, {{1, 1, 1, 1}}), "");
     EXPECT_EQ(complete_checkpoints(folder_.path()).size(), 1U);
   }
@@ -294,58 +301,61 @@ class GridDamage : public GridCheckpoint {
   fs::path path_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Gpt2, GridDamage, ::testing::Values(std::pair(Family::gpt2, DType::f32)));
+INSTANTIATE_TEST_SUITE_P(Gpt2, GridDamage, ::testing::Values(std::pair(ops::Family::gpt2, DType::f32)));
 
 TEST_P(GridDamage, ToWhatTheShardsCoverIsRefused) {
   const std::string tensor = "h.0.mlp.c_proj.weight";
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).range_end -= 1; }),
-                        {"tensor 'h.0.mlp.c_proj.weight.v' miss 1 of its 432 elements"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
-                          StoredShard copy = shard(m, tensor);
-                          copy.file = "config.json";  // the same elements from elsewhere
-                          m.shards.push_back(copy);
-                        }),
-                        {tensor, "overlap at [0, 0]"}));
-  EXPECT_TRUE(has_parts(
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).range_end -= 1; }),
+                                 {"tensor 'h.0.mlp.c_proj.weight.v' miss 1 of its 432 elements"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) {
+                                   StoredShard copy = shard(m, tensor);
+                                   copy.file = "config.json";  // the same elements from elsewhere
+                                   m.shards.push_back(copy);
+                                 }),
+                                 {tensor, "overlap at [0, 0]"}));
+  EXPECT_TRUE(testing::has_parts(
       refusal([&](Manifest& m) { std::erase_if(m.shards, [&](const StoredShard& s) { return s.tensor == tensor; }); }),
       {"has no tensor 'h.0.mlp.c_proj.weight'"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).tensor = "h.9.attn.bias"; }),
+                                 {"miss 108 of its 432"}));
   EXPECT_TRUE(
-      has_parts(refusal([&](Manifest& m) { shard(m, tensor).tensor = "h.9.attn.bias"; }), {"miss 108 of its 432"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).content = "w"; }), {"miss 108 of its 432"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
-                          StoredShard other = shard(m, tensor);
-                          other.content = "momentum", other.entry = "x";
-                          m.shards.push_back(other);
-                        }),
-                        {"lists 'momentum' of a tensor 'h.0.mlp.c_proj.weight' that the model doesn't have (1 such"}));
+      testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).content = "w"; }), {"miss 108 of its 432"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal([&](Manifest& m) {
+                           StoredShard other = shard(m, tensor);
+                           other.content = "momentum", other.entry = "x";
+                           m.shards.push_back(other);
+                         }),
+                         {"lists 'momentum' of a tensor 'h.0.mlp.c_proj.weight' that the model doesn't have (1 such"}));
 }
 
 TEST_P(GridDamage, ToWhatAShardIsIsRefused) {
   const std::string tensor = "h.0.mlp.c_proj.weight";
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).global_shape[1] += 1; }),
-                        {"has shape [24, 19] (out, in)", "[24, 18] (out, in) for this model"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "in, out"; }),
-                        {"has shape [24, 18] (in, out)", "[18, 24]"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "sideways"; }), {"(sideways)"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).dtype = "BF16"; }), {"is stored as BF16", "F32"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).entry = "x"; }), {"has no tensor 'x'"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
-                          StoredShard &one = shard(m, tensor), &two = shard(m, "h.0.attn.c_proj.weight");
-                          std::swap(one.entry, two.entry);
-                        }),
-                        {"h.0.", "elements of F32", "as the manifest says"}));
-  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { m.files.begin()->second.bytes += 1; }), {"bytes"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).global_shape[1] += 1; }),
+                                 {"has shape [24, 19] (out, in)", "[24, 18] (out, in) for this model"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "in, out"; }),
+                                 {"has shape [24, 18] (in, out)", "[18, 24]"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "sideways"; }), {"(sideways)"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).dtype = "BF16"; }), {"is stored as BF16", "F32"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).entry = "x"; }), {"has no tensor 'x'"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) {
+                                   StoredShard &one = shard(m, tensor), &two = shard(m, "h.0.attn.c_proj.weight");
+                                   std::swap(one.entry, two.entry);
+                                 }),
+                                 {"h.0.", "elements of F32", "as the manifest says"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { m.files.begin()->second.bytes += 1; }), {"bytes"}));
 }
 
 TEST_P(GridDamage, ToAnyRanksFileIsRefused) {
   for (const auto& [name, summary] : manifest_of(path_).files) {
-    const std::string inside = "checkpoints/step_00000001/" + name, good = TemporaryFolder::read(path_ / name);
+    const std::string inside = "checkpoints/step_00000001/" + name, good = testing::TemporaryFolder::read(path_ / name);
     std::string bad = good;
     bad.back() = static_cast<char>(bad.back() ^ 4);
     folder_.write(inside, bad);
-    EXPECT_TRUE(has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' has the checksum", "it was damaged"}));
+    EXPECT_TRUE(testing::has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' has the checksum", "it was damaged"}));
     fs::remove(path_ / name);
-    EXPECT_TRUE(has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' is missing"}));
+    EXPECT_TRUE(testing::has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' is missing"}));
     folder_.write(inside, good);
   }
   EXPECT_EQ(load(path_, {{1, 1, 1, 1}}), "");
@@ -354,26 +364,29 @@ TEST_P(GridDamage, ToAnyRanksFileIsRefused) {
 // Ranks share the check of sums: each file is looked at by one of them.
 TEST_P(GridDamage, IsFoundByOneOfTheRanksThatLoad) {
   const std::string name = "optimizer-00002.safetensors";
-  std::string bad = TemporaryFolder::read(path_ / name);
+  std::string bad = testing::TemporaryFolder::read(path_ / name);
   bad.back() = static_cast<char>(bad.back() ^ 4);
   folder_.write("checkpoints/step_00000001/" + name, bad);
   const Layout layout{{1, 1, 1, 3}};
   int found = 0;
   for (int rank = 0; rank < 3; ++rank) {
-    const GridArrays arrays(model_, layout.grid, rank, dtype_, false, GridArrays::Fill::rubbish);
-    const std::string text = message_of<UserError>([&] { load_checkpoint(path_, arrays.mutable_states(), {rank, 3}); });
+    const testing::GridArrays arrays(model_, layout.grid, rank, dtype_, false, testing::GridArrays::Fill::rubbish);
+    const std::string text = testing::message_of<UserError>([&] {
+      load_checkpoint(path_, arrays.mutable_states(), {rank, 3});
+    });
     found += text.find("it was damaged") != std::string::npos ? 1 : 0;
   }
   EXPECT_EQ(found, 1);
 }
 
 TEST_P(GridDamage, AnotherModelIsRefusedByTensor) {
-  ModelConfig other = model_;
+  ops::ModelConfig other = model_;
   other.vocab = 12;
-  const GridArrays arrays(other, {}, 0, dtype_, false, GridArrays::Fill::rubbish);
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_checkpoint(path_, arrays.mutable_states()); }),
-                        {"tensor 'wte.weight' has shape [11, 24] (out, in)", "[12, 24]"}));
+  const testing::GridArrays arrays(other, {}, 0, dtype_, false, testing::GridArrays::Fill::rubbish);
+  EXPECT_TRUE(
+      testing::has_parts(testing::message_of<UserError>([&] { load_checkpoint(path_, arrays.mutable_states()); }),
+                         {"tensor 'wte.weight' has shape [11, 24] (out, in)", "[12, 24]"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

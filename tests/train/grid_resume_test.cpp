@@ -9,22 +9,22 @@
 
 #include "tests/train/tiny_run.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr std::int64_t kSteps = 20, kHalf = 10;
 
 struct Move {
-  Family family;
-  Grid from, to;
+  ops::Family family;
+  graph::Grid from, to;
   bool zero1_from = false, zero1_to = false;
 };
 
 class GridResume : public ::testing::TestWithParam<Move> {
  protected:
   /// Dropout, clipping and warm-up are on; every grid runs the same 8 sequences a step.
-  RunConfig config(const Grid& grid, bool zero1, const std::string& run_dir) const {
-    RunConfig config = tiny_run(folder_, GetParam().family);
+  RunConfig config(const graph::Grid& grid, bool zero1, const std::string& run_dir) const {
+    RunConfig config = testing::tiny_run(folder_, GetParam().family);
     config.grid = grid;
     config.zero1 = zero1;
     config.run_dir = folder_.path(run_dir).string();
@@ -40,29 +40,29 @@ class GridResume : public ::testing::TestWithParam<Move> {
     const ResolvedRun run = resolve(config, 0);
     TrainResult result;
     std::ostringstream errors;
-    const auto body = [&](World& world) {
+    const auto body = [&](comm::World& world) {
       Trainer trainer(world, run, Trainer::Console::silent);
       TrainResult own = trainer.run();
       if (world.rank() == 0) result = std::move(own);
       return 0;
     };
-    EXPECT_EQ(run_ranks(static_cast<int>(run.config.ranks), body, errors), 0) << errors.str();
+    EXPECT_EQ(comm::run_ranks(static_cast<int>(run.config.ranks), body, errors), 0) << errors.str();
     return result;
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
-std::string name_of(const Grid& grid) {
+std::string name_of(const graph::Grid& grid) {
   return fmt::format("x{}y{}z{}data{}", grid.x, grid.y, grid.z, grid.data);
 }
 
 INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
-                         ::testing::Values(Move{Family::gpt2, {2, 2, 1, 1}, {1, 1, 2, 2}},
-                                           Move{Family::llama, {2, 2, 1, 1}, {1, 1, 2, 2}},
-                                           Move{Family::gpt2, {1, 1, 2, 2}, {2, 2, 1, 1}, true, false},
-                                           Move{Family::llama, {2, 1, 1, 2}, {1, 2, 2, 2}, true, true},
-                                           Move{Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false}),
+                         ::testing::Values(Move{ops::Family::gpt2, {2, 2, 1, 1}, {1, 1, 2, 2}},
+                                           Move{ops::Family::llama, {2, 2, 1, 1}, {1, 1, 2, 2}},
+                                           Move{ops::Family::gpt2, {1, 1, 2, 2}, {2, 2, 1, 1}, true, false},
+                                           Move{ops::Family::llama, {2, 1, 1, 2}, {1, 2, 2, 2}, true, true},
+                                           Move{ops::Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false}),
                          [](const auto& info) {
                            return std::string(to_string(info.param.family)) + "_" + name_of(info.param.from) +
                                   (info.param.zero1_from ? "zero1" : "") + "_" + name_of(info.param.to) +
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
                          });
 
 void expect_near(const RunConfig& found, const RunConfig& expected, const char* key, double tolerance) {
-  const std::vector<nlohmann::json> a = metrics_of(found.run_dir), b = metrics_of(expected.run_dir);
+  const std::vector<nlohmann::json> a = testing::metrics_of(found.run_dir), b = testing::metrics_of(expected.run_dir);
   ASSERT_EQ(b.size(), static_cast<std::size_t>(kSteps));
   ASSERT_EQ(a.size(), static_cast<std::size_t>(kSteps - kHalf));
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -108,11 +108,12 @@ TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
   back.resume = rest.run_dir;
   train(further);
   train(back);
-  const std::vector<double> found = metric(back.run_dir, "loss"), expected = metric(further.run_dir, "loss");
+  const std::vector<double> found = testing::metric(back.run_dir, "loss"),
+                            expected = testing::metric(further.run_dir, "loss");
   ASSERT_EQ(found.size(), 5U);
   ASSERT_EQ(expected.size(), 5U);
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LE(std::abs(found[i] - expected[i]), 1e-6 * expected[i]) << i;
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

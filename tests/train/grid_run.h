@@ -22,7 +22,7 @@
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "train/step/initial_weights.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// What a run on any grid amounts to: "<parameter>", "<parameter>.m" (rows × cols elements each).
 struct GridOutcome {
@@ -33,26 +33,26 @@ struct GridOutcome {
 };
 
 struct GridRun {
-  ModelConfig model;
-  StepConfig step;  // micro_batch and micro_batches are those of one rank
+  ops::ModelConfig model;
+  ops::StepConfig step;  // micro_batch and micro_batches are those of one rank
   std::int64_t steps = 20;
   double lr = 1e-3;
   std::int64_t warmup = 10;
   std::string policy = "program";
   std::string rewrites;  // as parse_rewrites() takes them
   int compute_streams = 1;
-  std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;
+  std::shared_ptr<const execute::GemmTuning> gemm_tuning = nullptr;
   std::uint64_t seed = 7;
-  MakeExecutor make_executor = nullptr;  // null: the CPU
+  execute::MakeExecutor make_executor = nullptr;  // null: the CPU
 
   /// Sequences of a step, over all ranks.
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
 };
 
 /// One step of a GPT-2 of one narrow block over four tokens: for tests of what surrounds the numbers.
-inline GridRun narrow_run(const Grid& grid) {
+inline GridRun narrow_run(const graph::Grid& grid) {
   GridRun run;
-  run.model.family = Family::gpt2;
+  run.model.family = ops::Family::gpt2;
   run.model.layers = 1;
   run.model.hidden = 8;
   run.model.heads = 2;
@@ -68,16 +68,16 @@ inline GridRun narrow_run(const Grid& grid) {
 }
 
 /// A table that picks the library's fp32 product, whole, for every product of the run's plain step.
-inline std::shared_ptr<const GemmTuning> sgemm_everywhere(const GridRun& run) {
-  const auto graph = lower_train(run.model, run.step);
-  std::vector<GemmChoice> choices;
-  for (const GemmUse& use : products_of(std::vector<const Graph*>{graph.get()})) {
+inline std::shared_ptr<const execute::GemmTuning> sgemm_everywhere(const GridRun& run) {
+  const auto graph = ops::lower_train(run.model, run.step);
+  std::vector<execute::GemmChoice> choices;
+  for (const execute::GemmUse& use : execute::products_of(std::vector<const graph::Graph*>{graph.get()})) {
     choices.push_back({use.problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, use.problem.m, use.problem.n}});
   }
-  return std::make_shared<const GemmTuning>(std::move(choices));
+  return std::make_shared<const execute::GemmTuning>(std::move(choices));
 }
 
-inline std::vector<float> values_of(const State& state, const std::string& name) {
+inline std::vector<float> values_of(const execute::State& state, const std::string& name) {
   std::vector<float> values;
   if (state.tensor(name).dtype == DType::bf16) {
     for (const bf16 value : state.get<bf16>(name)) values.push_back(static_cast<float>(value));
@@ -89,7 +89,7 @@ inline std::vector<float> values_of(const State& state, const std::string& name)
 }
 
 /// Token `t` of sequence `s` of step `k`: the same on any grid.
-inline std::int32_t grid_token(const ModelConfig& model, std::int64_t k, std::int64_t s, std::int64_t t) {
+inline std::int32_t grid_token(const ops::ModelConfig& model, std::int64_t k, std::int64_t s, std::int64_t t) {
   const std::uint64_t mixed = static_cast<std::uint64_t>((k * 31 + s) * 101 + t) * 0x9E3779B97F4A7C15ULL;
   return static_cast<std::int32_t>((mixed >> 33) % static_cast<std::uint64_t>(model.vocab));
 }
@@ -98,35 +98,36 @@ inline GridOutcome run_grid(const GridRun& run) {
   GridOutcome outcome;
   std::mutex mutex;
   std::ostringstream errors;
-  const Grid& grid = run.step.grid;
-  const std::vector<ParameterSpec> specs = model_parameters(run.model);
-  const auto body = [&](World& world) {
-    const Coordinates at = coordinates_of(grid, world.rank());
-    ProgramOptions options;
-    options.policy = make_policy(run.policy);
+  const graph::Grid& grid = run.step.grid;
+  const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);
+  const auto body = [&](comm::World& world) {
+    const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
+    execute::ProgramOptions options;
+    options.policy = policy::make_policy(run.policy);
     options.policy_options.compute_streams = run.compute_streams;
-    options.rewrites = parse_rewrites(run.rewrites);
+    options.rewrites = plan::parse_rewrites(run.rewrites);
     options.gemm_tuning = run.gemm_tuning;
     options.grid = grid;
     options.make_executor = run.make_executor;
-    Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
-    const State& state = program.state();
-    const auto shards = shard_parameters(run.model, specs, grid, at, run.step.zero1);
-    for (const ParameterShard& shard : shards) {
+    execute::Program program(world, {{"train", ops::lower_train(run.model, run.step)}}, options);
+    const execute::State& state = program.state();
+    const auto shards = ops::shard_parameters(run.model, specs, grid, at, run.step.zero1);
+    for (const ops::ParameterShard& shard : shards) {
       const std::string& name = shard.spec->name;
       float* master = state.contains(name + ".master") ? state.get<float>(name + ".master").data() : nullptr;
-      initialize_parameter(shard, run.seed, run.step.dtype, state.data(name), master);
+      train::initialize_parameter(shard, run.seed, run.step.dtype, state.data(name), master);
     }
-    if (state.contains(names::kCoordinates)) {
-      const auto values = coordinate_values(grid, at);
-      std::copy(values.begin(), values.end(), state.get<std::int64_t>(names::kCoordinates).begin());
+    if (state.contains(ops::names::kCoordinates)) {
+      const auto values = ops::coordinate_values(grid, at);
+      std::copy(values.begin(), values.end(), state.get<std::int64_t>(ops::names::kCoordinates).begin());
     }
     program.state_to_device();
     const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;
-    const std::int64_t first = batch_rank(grid, at) * own;
+    const std::int64_t first = graph::batch_rank(grid, at) * own;
     bool under_way = false;  // the step before
     for (std::int64_t k = 0; k < run.steps; ++k) {
-      const auto tokens = state.get<std::int32_t>(names::kTokens), targets = state.get<std::int32_t>(names::kTargets);
+      const auto tokens = state.get<std::int32_t>(ops::names::kTokens),
+                 targets = state.get<std::int32_t>(ops::names::kTargets);
       for (std::int64_t s = 0; s < own; ++s) {
         for (std::int64_t t = 0; t < seq; ++t) {
           const auto i = static_cast<std::size_t>(s * seq + t);
@@ -138,20 +139,20 @@ inline GridOutcome run_grid(const GridRun& run) {
       for (std::int64_t s = 0; s < run.sequences(); ++s) {
         for (std::int64_t t = 0; t < seq; ++t) counted += (s + t) % 7 != 3;
       }
-      const auto scalars = state.get<float>(names::kScalars);
+      const auto scalars = state.get<float>(ops::names::kScalars);
       const auto step_number = static_cast<double>(k + 1);
       scalars[0] = static_cast<float>(run.lr * std::min(1.0, step_number / static_cast<double>(run.warmup)));
       scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta1), step_number)));
       scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta2), step_number)));
       scalars[3] = static_cast<float>(1.0 / static_cast<double>(counted));
-      if (state.contains(names::kRandom)) {
-        const auto random = state.get<std::int64_t>(names::kRandom);
+      if (state.contains(ops::names::kRandom)) {
+        const auto random = state.get<std::int64_t>(ops::names::kRandom);
         random[0] = 99, random[1] = k, random[2] = first * seq;
       }
       const auto finish = [&] {
         program.finish();
         if (world.rank() != 0) return;
-        const auto metrics = state.get<float>(names::kMetrics);
+        const auto metrics = state.get<float>(ops::names::kMetrics);
         EXPECT_EQ(metrics[1], static_cast<float>(counted));
         outcome.losses.push_back(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
         outcome.norms.push_back(static_cast<double>(metrics[3]));
@@ -163,13 +164,13 @@ inline GridOutcome run_grid(const GridRun& run) {
     }
     program.state_to_host();
     const std::lock_guard lock(mutex);
-    for (const ParameterShard& shard : shards) {
-      const ParameterSpec& spec = *shard.spec;
+    for (const ops::ParameterShard& shard : shards) {
+      const ops::ParameterSpec& spec = *shard.spec;
       const auto put = [&](const std::string& name, std::int64_t begin, std::int64_t end) {
         std::vector<float>& whole = outcome.arrays[name];
         whole.resize(static_cast<std::size_t>(spec.rows * spec.cols), std::nanf(""));
         const std::vector<float> values = values_of(state, name);
-        for (const ElementRun& piece : shard.runs_within(begin, end)) {
+        for (const ops::ElementRun& piece : shard.runs_within(begin, end)) {
           for (std::int64_t i = 0; i < piece.count && piece.global >= 0; ++i) {
             float& to = whole[static_cast<std::size_t>(piece.global + i)];
             const float from = values[static_cast<std::size_t>(piece.local + i)];
@@ -186,13 +187,13 @@ inline GridOutcome run_grid(const GridRun& run) {
     }
     return 0;
   };
-  outcome.exit_code = run_ranks(static_cast<int>(grid.ranks()), body, errors);
+  outcome.exit_code = comm::run_ranks(static_cast<int>(grid.ranks()), body, errors);
   outcome.errors = errors.str();
   return outcome;
 }
 
-inline Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  Grid grid;
+inline graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
+  graph::Grid grid;
   grid.x = x, grid.y = y, grid.z = z, grid.data = data;
   return grid;
 }
@@ -220,17 +221,17 @@ inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected
 inline void expect_a_lost_rank_ends(const GridRun& run) {
   const int ranks = static_cast<int>(run.step.grid.ranks());
   std::ostringstream errors;
-  const auto body = [&](World& world) {
-    ProgramOptions options;
+  const auto body = [&](comm::World& world) {
+    execute::ProgramOptions options;
     options.grid = run.step.grid;
     options.make_executor = run.make_executor;
-    Program program(world, {{"train", lower_train(run.model, run.step)}}, options);
+    execute::Program program(world, {{"train", ops::lower_train(run.model, run.step)}}, options);
     if (world.rank() == ranks - 1) throw std::runtime_error("gone");
     program.run("train");
     ADD_FAILURE() << "a step without the last rank";
     return 0;
   };
-  EXPECT_EQ(run_ranks(ranks, body, errors), 3);
+  EXPECT_EQ(comm::run_ranks(ranks, body, errors), 3);
   EXPECT_EQ(errors.str(), "weft: error: rank " + std::to_string(ranks - 1) + ": gone\n");
 }
 
@@ -264,4 +265,4 @@ inline std::pair<double, std::string> worst_difference(const GridOutcome& a, con
   return worst;
 }
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -8,15 +8,15 @@
 #include "ops/models/model_config.h"
 #include "train/checkpoint/parameter_state.h"
 
-namespace weft {
+namespace weft::testing {
 
-inline ModelConfig small_model(Family family, bool tied) {
-  ModelConfig model;
+inline ops::ModelConfig small_model(ops::Family family, bool tied) {
+  ops::ModelConfig model;
   model.family = family;
   model.layers = 2;
   model.hidden = 8;
   model.heads = 4;
-  model.kv_heads = family == Family::llama ? 2 : 4;
+  model.kv_heads = family == ops::Family::llama ? 2 : 4;
   model.ffn = 12;
   model.vocab = 11;
   model.context = 6;
@@ -27,14 +27,15 @@ inline ModelConfig small_model(Family family, bool tied) {
 class ModelArrays {
  public:
   /// `first`: the first value; 0 gives arrays to load into, all zero.
-  ModelArrays(const ModelConfig& model, DType dtype, float first) : specs_(model_parameters(model)), dtype_(dtype) {
+  ModelArrays(const ops::ModelConfig& model, DType dtype, float first)
+      : specs_(ops::model_parameters(model)), dtype_(dtype) {
     float value = first;
     const auto filled = [&](std::size_t count) {
       std::vector<float> values(count);
       for (float& element : values) element = first == 0 ? 0 : (value += 0.25F);
       return values;
     };
-    for (const ParameterSpec& spec : specs_) {
+    for (const ops::ParameterSpec& spec : specs_) {
       const auto count = static_cast<std::size_t>(spec.rows * spec.cols);
       Arrays arrays{filled(count), {}, filled(count), filled(count), filled(count)};
       for (const float element : arrays.data) arrays.half.emplace_back(element);
@@ -42,8 +43,8 @@ class ModelArrays {
     }
   }
 
-  std::vector<ParameterState> states() const {
-    std::vector<ParameterState> states;
+  std::vector<train::ParameterState> states() const {
+    std::vector<train::ParameterState> states;
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       const Arrays& a = arrays_[i];
       const bool half = dtype_ == DType::bf16;
@@ -52,8 +53,8 @@ class ModelArrays {
     }
     return states;
   }
-  std::vector<MutableParameterState> mutable_states() {
-    std::vector<MutableParameterState> states;
+  std::vector<train::MutableParameterState> mutable_states() {
+    std::vector<train::MutableParameterState> states;
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       Arrays& a = arrays_[i];
       const bool half = dtype_ == DType::bf16;
@@ -62,7 +63,7 @@ class ModelArrays {
     }
     return states;
   }
-  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  const std::vector<ops::ParameterSpec>& specs() const { return specs_; }
   /// The parameter's elements, as fp32 arrays hold them.
   const std::vector<float>& data(std::size_t i) const { return arrays_[i].data; }
   const std::vector<float>& master(std::size_t i) const { return arrays_[i].master; }
@@ -73,7 +74,7 @@ class ModelArrays {
     std::vector<bf16> half;
     std::vector<float> m, v, master;
   };
-  std::vector<ParameterSpec> specs_;
+  std::vector<ops::ParameterSpec> specs_;
   DType dtype_;
   std::vector<Arrays> arrays_;
 };
@@ -96,4 +97,4 @@ inline std::string first_difference(const ModelArrays& a, const ModelArrays& b, 
   return "";
 }
 
-}  // namespace weft
+}  // namespace weft::testing

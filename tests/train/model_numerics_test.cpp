@@ -15,16 +15,16 @@
 #include "tests/train/reference_transformer.h"
 #include "train/step/initial_weights.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 struct Case {
-  Family family;
+  ops::Family family;
   bool dropout;
 };
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
-  return std::string(to_string(info.param.family)) + (info.param.dropout ? "WithDropout" : "");
+  return std::string(ops::to_string(info.param.family)) + (info.param.dropout ? "WithDropout" : "");
 }
 
 constexpr std::uint64_t kSeed = 7;
@@ -33,22 +33,23 @@ constexpr std::int64_t kStepNumber = 3, kSequences = 2, kSeqLen = 8;
 // A program of one rank over "train" and "eval", with initial weights that make every part of the model matter.
 class Model {
  public:
-  Model(const ModelConfig& model, StepConfig step)
-      : worlds_(make_local_worlds(1)),
-        specs_(model_parameters(model)),
+  Model(const ops::ModelConfig& model, ops::StepConfig step)
+      : worlds_(comm::make_local_worlds(1)),
+        specs_(ops::model_parameters(model)),
         step_(step),
-        program_(*worlds_[0], {{"train", lower_train(model, step)}, {"eval", lower_eval(model, whole_batch(step))}},
+        program_(*worlds_[0],
+                 {{"train", ops::lower_train(model, step)}, {"eval", ops::lower_eval(model, whole_batch(step))}},
                  {.threads = 1}) {
-    for (const ParameterSpec& spec : specs_) {
+    for (const ops::ParameterSpec& spec : specs_) {
       // Small initial values would leave the residual stream alone: wider ones, and none is 0 or 1.
-      ParameterSpec wide = spec;
-      wide.init = Init::normal;
+      ops::ParameterSpec wide = spec;
+      wide.init = ops::Init::normal;
       wide.std = spec.matrix ? 0.3F : 0.2F;
       std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
       initialize_parameter(wide, kSeed, DType::f32, values.data(), nullptr);
-      ReferenceMatrix reference(spec.rows, spec.cols);
+      testing::ReferenceMatrix reference(spec.rows, spec.cols);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if (spec.init == Init::ones) values[i] += 1.0F;
+        if (spec.init == ops::Init::ones) values[i] += 1.0F;
         if (step.dtype == DType::bf16) values[i] = static_cast<float>(bf16(values[i]));
         reference.values[i] = static_cast<double>(values[i]);
       }
@@ -68,10 +69,10 @@ class Model {
     const auto fill = [&](const char* name, const std::vector<std::int32_t>& ids) {
       std::copy(ids.begin(), ids.end(), program_.state().get<std::int32_t>(name).begin());
     };
-    fill(names::kTokens, tokens_), fill(names::kTargets, targets_);
-    fill(names::kEvalTokens, tokens_), fill(names::kEvalTargets, targets_);
+    fill(ops::names::kTokens, tokens_), fill(ops::names::kTargets, targets_);
+    fill(ops::names::kEvalTokens, tokens_), fill(ops::names::kEvalTargets, targets_);
     if (step.dropout > 0) {
-      const auto random = program_.state().get<std::int64_t>(names::kRandom);
+      const auto random = program_.state().get<std::int64_t>(ops::names::kRandom);
       random[0] = static_cast<std::int64_t>(kSeed), random[1] = kStepNumber, random[2] = 0;
     }
   }
@@ -80,18 +81,18 @@ class Model {
 
   /// One training step, number t of AdamW; the loss before it.
   double train(float lr, int t) {
-    const auto scalars = state(names::kScalars);
+    const auto scalars = state(ops::names::kScalars);
     scalars[0] = lr;
     scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(step_.beta1), t)));
     scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(step_.beta2), t)));
     scalars[3] = 1.0F / static_cast<float>(counted());
     program_.run("train");
-    EXPECT_EQ(state(names::kMetrics)[1], static_cast<float>(counted()));
-    return static_cast<double>(state(names::kMetrics)[0] / state(names::kMetrics)[1]);
+    EXPECT_EQ(state(ops::names::kMetrics)[1], static_cast<float>(counted()));
+    return static_cast<double>(state(ops::names::kMetrics)[0] / state(ops::names::kMetrics)[1]);
   }
   double evaluate() {
     program_.run("eval");
-    return static_cast<double>(state(names::kEvalSums)[0] / state(names::kEvalSums)[1]);
+    return static_cast<double>(state(ops::names::kEvalSums)[0] / state(ops::names::kEvalSums)[1]);
   }
   /// Behind a step with β1 = 0 and without clipping, AdamW's first moment is the gradient.
   std::vector<double> gradient(const std::string& name) {
@@ -99,13 +100,13 @@ class Model {
     return {m.begin(), m.end()};
   }
 
-  const std::vector<ParameterSpec>& specs() const { return specs_; }
-  const ReferenceTransformer::Parameters& parameters() const { return parameters_; }
+  const std::vector<ops::ParameterSpec>& specs() const { return specs_; }
+  const testing::ReferenceTransformer::Parameters& parameters() const { return parameters_; }
   const std::vector<std::int32_t>& tokens() const { return tokens_; }
   const std::vector<std::int32_t>& targets() const { return targets_; }
 
  private:
-  static StepConfig whole_batch(StepConfig step) {
+  static ops::StepConfig whole_batch(ops::StepConfig step) {
     step.micro_batch = kSequences;
     return step;
   }
@@ -113,20 +114,20 @@ class Model {
     return std::count_if(targets_.begin(), targets_.end(), [](std::int32_t target) { return target >= 0; });
   }
 
-  std::vector<std::unique_ptr<World>> worlds_;
-  std::vector<ParameterSpec> specs_;
-  StepConfig step_;
-  Program program_;
-  ReferenceTransformer::Parameters parameters_;
+  std::vector<std::unique_ptr<comm::World>> worlds_;
+  std::vector<ops::ParameterSpec> specs_;
+  ops::StepConfig step_;
+  execute::Program program_;
+  testing::ReferenceTransformer::Parameters parameters_;
   std::vector<std::int32_t> tokens_, targets_;
 };
 
 class ModelNumerics : public ::testing::TestWithParam<Case> {
  protected:
-  ModelConfig model() const { return tiny_model(GetParam().family); }
+  ops::ModelConfig model() const { return testing::tiny_model(GetParam().family); }
   // Gradients as they are: no clipping, β1 = 0, nothing learnt.
-  StepConfig step() const {
-    StepConfig step;
+  ops::StepConfig step() const {
+    ops::StepConfig step;
     step.micro_batch = kSequences;
     step.seq_len = kSeqLen;
     step.micro_batches = 1;
@@ -135,8 +136,8 @@ class ModelNumerics : public ::testing::TestWithParam<Case> {
     step.clip = 0;
     return step;
   }
-  ReferenceTransformer reference() const {
-    ReferenceTransformer reference(model(), kSeqLen);
+  testing::ReferenceTransformer reference() const {
+    testing::ReferenceTransformer reference(model(), kSeqLen);
     if (GetParam().dropout) reference.drop(0.25, kSeed, kStepNumber);
     return reference;
   }
@@ -145,7 +146,7 @@ class ModelNumerics : public ::testing::TestWithParam<Case> {
     static std::map<std::string, std::vector<std::vector<double>>> cache;
     auto& gradients = cache[name_of({GetParam(), 0})];
     if (gradients.empty()) {
-      for (const ParameterSpec& spec : net.specs()) {
+      for (const ops::ParameterSpec& spec : net.specs()) {
         gradients.push_back(reference().gradient(net.parameters(), spec.name, net.tokens(), net.targets()).values);
       }
     }
@@ -154,8 +155,8 @@ class ModelNumerics : public ::testing::TestWithParam<Case> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelNumerics,
-                         ::testing::Values(Case{Family::gpt2, false}, Case{Family::gpt2, true},
-                                           Case{Family::llama, false}, Case{Family::llama, true}),
+                         ::testing::Values(Case{ops::Family::gpt2, false}, Case{ops::Family::gpt2, true},
+                                           Case{ops::Family::llama, false}, Case{ops::Family::llama, true}),
                          name_of);
 
 double largest(const std::vector<double>& values) {
@@ -173,7 +174,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 TEST_P(ModelNumerics, LossesAgreeWithTheReference) {
   Model net(model(), step());
   EXPECT_NEAR(net.train(0, 1), reference().loss(net.parameters(), net.tokens(), net.targets()), 1e-5);
-  const ReferenceTransformer undropped(model(), kSeqLen);
+  const testing::ReferenceTransformer undropped(model(), kSeqLen);
   EXPECT_NEAR(net.evaluate(), undropped.loss(net.parameters(), net.tokens(), net.targets()), 1e-5);
 }
 
@@ -186,7 +187,7 @@ TEST_P(ModelNumerics, GradientsAreTheCentralDifferences) {
   };
   for (const Variant& variant : {Variant{"at once", 1, false}, Variant{"micro-batches", kSequences, false},
                                  Variant{"recomputed", kSequences, true}}) {
-    StepConfig config = step();
+    ops::StepConfig config = step();
     config.micro_batches = variant.micro_batches;
     config.micro_batch = kSequences / variant.micro_batches;
     config.recompute_blocks = variant.recompute;
@@ -201,23 +202,23 @@ TEST_P(ModelNumerics, GradientsAreTheCentralDifferences) {
           << name << ", " << variant.name;
       for (const double value : expected[i]) square += value * value;
     }
-    EXPECT_NEAR(static_cast<double>(net.state(names::kMetrics)[3]), std::sqrt(square), 1e-4 * std::sqrt(square));
+    EXPECT_NEAR(static_cast<double>(net.state(ops::names::kMetrics)[3]), std::sqrt(square), 1e-4 * std::sqrt(square));
   }
 }
 
 TEST_P(ModelNumerics, Bf16GradientsPointTheSameWay) {
-  StepConfig config = step();
+  ops::StepConfig config = step();
   config.dtype = DType::bf16;
   Model net(model(), config);
   const double loss = net.train(0, 1);
   EXPECT_NEAR(loss, reference().loss(net.parameters(), net.tokens(), net.targets()), 0.02);
-  for (const ParameterSpec& spec : net.specs()) {
+  for (const ops::ParameterSpec& spec : net.specs()) {
     const std::vector<double> found = net.gradient(spec.name);
     // A directional derivative of the rounded parameters costs two losses instead of two an element.
     double length = 0;
     for (const double value : found) length += value * value;
     length = std::sqrt(length);
-    ReferenceTransformer::Parameters moved = net.parameters();
+    testing::ReferenceTransformer::Parameters moved = net.parameters();
     const auto loss_along = [&](double t) {
       for (std::size_t i = 0; i < found.size(); ++i) {
         moved.at(spec.name).values[i] = net.parameters().at(spec.name).values[i] + t * found[i] / length;
@@ -230,25 +231,25 @@ TEST_P(ModelNumerics, Bf16GradientsPointTheSameWay) {
 }
 
 TEST_P(ModelNumerics, ClippingScalesAllGradientsAlike) {
-  StepConfig config = step();
+  ops::StepConfig config = step();
   Model plain(model(), config);
   plain.train(0, 1);
-  const float norm = plain.state(names::kMetrics)[3];
+  const float norm = plain.state(ops::names::kMetrics)[3];
   config.clip = 0.5F * norm;
   Model clipped(model(), config);
   clipped.train(0, 1);
-  EXPECT_FLOAT_EQ(clipped.state(names::kMetrics)[3], norm);
-  EXPECT_NEAR(clipped.state(names::kMetrics)[4], 0.5F, 1e-6F);
-  for (const ParameterSpec& spec : plain.specs()) {
+  EXPECT_FLOAT_EQ(clipped.state(ops::names::kMetrics)[3], norm);
+  EXPECT_NEAR(clipped.state(ops::names::kMetrics)[4], 0.5F, 1e-6F);
+  for (const ops::ParameterSpec& spec : plain.specs()) {
     std::vector<double> half = plain.gradient(spec.name);
-    for (double& value : half) value *= static_cast<double>(clipped.state(names::kMetrics)[4]);
+    for (double& value : half) value *= static_cast<double>(clipped.state(ops::names::kMetrics)[4]);
     EXPECT_LE(largest_difference(clipped.gradient(spec.name), half), 1e-6 * largest(half)) << spec.name;
   }
 }
 
 // Loshchilov and Hutter 2019, algorithm 2, in double on the gradients that the step itself reports through m.
 TEST_P(ModelNumerics, TenStepsOfAdamWFollowTheReference) {
-  StepConfig config = step();
+  ops::StepConfig config = step();
   config.beta1 = 0.9F;
   config.beta2 = 0.95F;
   config.weight_decay = 0.1F;
@@ -259,7 +260,7 @@ TEST_P(ModelNumerics, TenStepsOfAdamWFollowTheReference) {
     std::vector<double> weight, m, v, last_m;
   };
   std::vector<Moments> expected;
-  for (const ParameterSpec& spec : net.specs()) {
+  for (const ops::ParameterSpec& spec : net.specs()) {
     const std::vector<double>& weight = net.parameters().at(spec.name).values;
     const std::vector<double> zeros(weight.size());
     expected.push_back({weight, zeros, zeros, zeros});
@@ -270,7 +271,7 @@ TEST_P(ModelNumerics, TenStepsOfAdamWFollowTheReference) {
     if (t == 1) first = last;
     for (std::size_t p = 0; p < expected.size(); ++p) {
       Moments& e = expected[p];
-      const ParameterSpec& spec = net.specs()[p];
+      const ops::ParameterSpec& spec = net.specs()[p];
       const std::vector<double> m = net.gradient(spec.name);
       for (std::size_t i = 0; i < m.size(); ++i) {
         const double gradient = (m[i] - beta1 * e.last_m[i]) / (1 - beta1);
@@ -293,4 +294,4 @@ TEST_P(ModelNumerics, TenStepsOfAdamWFollowTheReference) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -18,7 +18,7 @@
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr std::int64_t kRows = 64;  // of a micro-batch
@@ -38,17 +38,17 @@ bool packs_by_default(DType dtype = DType::f32) {
 }
 
 // Widths that are no multiples of a vector or a tile, blocks that every axis divides.
-GridRun run_of(Family family, const Grid& grid) {
-  GridRun run;
+testing::GridRun run_of(ops::Family family, const graph::Grid& grid) {
+  testing::GridRun run;
   run.model.family = family;
   run.model.layers = 2;
   run.model.hidden = 24;
   run.model.heads = 4;
-  run.model.kv_heads = family == Family::llama ? 2 : 4;
+  run.model.kv_heads = family == ops::Family::llama ? 2 : 4;
   run.model.ffn = 44;
   run.model.vocab = 37;
   run.model.context = 8;
-  run.model.tied = family == Family::gpt2;
+  run.model.tied = family == ops::Family::gpt2;
   run.step.grid = grid;
   run.step.seq_len = 8;
   run.step.micro_batches = 2;
@@ -59,64 +59,67 @@ GridRun run_of(Family family, const Grid& grid) {
   return run;
 }
 
-std::int64_t packings(const Graph& graph) {
-  return std::ranges::count_if(graph.tasks(),
-                               [](const Task& task) { return std::holds_alternative<PackWeight>(task.operation); });
+std::int64_t packings(const graph::Graph& graph) {
+  return std::ranges::count_if(
+      graph.tasks(), [](const graph::Task& task) { return std::holds_alternative<graph::PackWeight>(task.operation); });
 }
 
-std::int64_t packings(const GridRun& run) {
-  return packings(*rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites), &cpu_weight_layouts()));
+std::int64_t packings(const testing::GridRun& run) {
+  return packings(*plan::rewrite(ops::lower_train(run.model, run.step), plan::parse_rewrites(run.rewrites),
+                                 &execute::cpu_weight_layouts()));
 }
 
-class PackedTraining : public ::testing::TestWithParam<Family> {};
+class PackedTraining : public ::testing::TestWithParam<ops::Family> {};
 
-INSTANTIATE_TEST_SUITE_P(Families, PackedTraining, ::testing::Values(Family::gpt2, Family::llama),
+INSTANTIATE_TEST_SUITE_P(Families, PackedTraining, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
-  for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 2), grid_of(1, 1, 2, 1)}) {
+  for (const graph::Grid& grid : {testing::grid_of(1, 1, 1, 1), testing::grid_of(2, 1, 1, 1),
+                                  testing::grid_of(1, 2, 1, 2), testing::grid_of(1, 1, 2, 1)}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      GridRun run = run_of(GetParam(), grid);
+      testing::GridRun run = run_of(GetParam(), grid);
       run.step.dtype = dtype;
-      SCOPED_TRACE(to_string(grid) + " " + std::string(to_string(dtype)));
-      const GridOutcome expected = run_grid(run);
+      SCOPED_TRACE(graph::to_string(grid) + " " + std::string(to_string(dtype)));
+      const testing::GridOutcome expected = testing::run_grid(run);
       EXPECT_NE(expected.losses.front(), expected.losses.back());
       run.rewrites = "pack-weights";
       EXPECT_EQ(packings(run) > 0, packs_by_default(dtype));
-      expect_equal_under_policies(run, expected);
+      testing::expect_equal_under_policies(run, expected);
     }
   }
 }
 
 // As floats where bf16 is converted.
 TEST_P(PackedTraining, FollowsWhatMultipliesBf16) {
-  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
   run.step.dtype = DType::bf16;
-  run.gemm_tuning = std::make_shared<const GemmTuning>(std::vector<GemmChoice>{}, PackedUnit::f32);
-  const GridOutcome expected = run_grid(run);
+  run.gemm_tuning = std::make_shared<const execute::GemmTuning>(std::vector<execute::GemmChoice>{}, PackedUnit::f32);
+  const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "pack-weights=2,fp32";
-  expect_equal(run_grid(run), expected);
-  const auto graph = rewrite(lower_train(run.model, run.step), parse_rewrites(run.rewrites), &cpu_weight_layouts());
+  testing::expect_equal(testing::run_grid(run), expected);
+  const auto graph = plan::rewrite(ops::lower_train(run.model, run.step), plan::parse_rewrites(run.rewrites),
+                                   &execute::cpu_weight_layouts());
   EXPECT_GT(packings(*graph), 0);
-  for (const Task& task : graph->tasks()) {
-    if (!std::holds_alternative<PackWeight>(task.operation)) continue;
+  for (const graph::Task& task : graph->tasks()) {
+    if (!std::holds_alternative<graph::PackWeight>(task.operation)) continue;
     EXPECT_EQ(graph->tensor(task.accesses.back().view.tensor).dtype, DType::f32) << task.name;
   }
 }
 
 TEST_P(PackedTraining, TogetherWithOtherRewrites) {
-  GridRun run = run_of(GetParam(), grid_of(2, 1, 2, 1));
-  const GridOutcome expected = run_grid(run);
+  testing::GridRun run = run_of(GetParam(), testing::grid_of(2, 1, 2, 1));
+  const testing::GridOutcome expected = testing::run_grid(run);
   for (const char* others : {"recompute", "reshard", "recompute=1;reshard=0;bucket=2KB"}) {
     SCOPED_TRACE(others);
     run.rewrites = std::string(others) + ";pack-weights";
-    expect_equal(run_grid(run), expected);
+    testing::expect_equal(testing::run_grid(run), expected);
   }
 }
 
 // QKV, attention's output, up (with gate) and down of each layer, and the head: forward and for the input's gradient.
 TEST_P(PackedTraining, EveryWeightIsPackedBothWays) {
-  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
   const std::int64_t all = packings_of_a_weight() * (4 * run.model.layers + 1);
   run.rewrites = "pack-weights";
   EXPECT_EQ(packings(run), all);
@@ -127,7 +130,7 @@ TEST_P(PackedTraining, EveryWeightIsPackedBothWays) {
 }
 
 TEST_P(PackedTraining, OneMicroBatchReadsAWeightTwiceWhereItIsRecomputed) {
-  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
   run.step.micro_batches = 1;
   run.rewrites = "pack-weights";
   EXPECT_EQ(packings(run), 0);
@@ -143,7 +146,7 @@ TEST_P(PackedTraining, OneMicroBatchReadsAWeightTwiceWhereItIsRecomputed) {
 }
 
 TEST_P(PackedTraining, WeightsGatheredByEachPassAreLeftAlone) {
-  GridRun run = run_of(GetParam(), grid_of(1, 1, 2, 1));
+  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 2, 1));
   run.rewrites = "pack-weights";
   const std::int64_t kept = packings(run);
   EXPECT_EQ(kept > 0, packs_by_default());
@@ -153,11 +156,11 @@ TEST_P(PackedTraining, WeightsGatheredByEachPassAreLeftAlone) {
 
 // A table that picks an engine which reads the weight as it is: CpuKernels.ProductsOfPackedWeights tells that it does.
 TEST_P(PackedTraining, TunedProductsOfOtherEnginesReadTheWeightItself) {
-  GridRun run = run_of(GetParam(), grid_of(1, 1, 1, 1));
-  run.gemm_tuning = sgemm_everywhere(run);
-  const GridOutcome expected = run_grid(run);
+  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
+  run.gemm_tuning = testing::sgemm_everywhere(run);
+  const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "pack-weights";
-  expect_equal(run_grid(run), expected);
+  testing::expect_equal(testing::run_grid(run), expected);
 }
 
 RunConfig config_of(std::int64_t micro_batches) {
@@ -170,13 +173,13 @@ RunConfig config_of(std::int64_t micro_batches) {
 }
 
 std::string chosen(RunConfig config) {
-  return to_string(chosen_rewrites(resolve(std::move(config), 0)));
+  return plan::to_string(chosen_rewrites(resolve(std::move(config), 0)));
 }
 
 std::int64_t planned_packings(RunConfig config) {
   const ResolvedRun run = resolve(std::move(config), 0);
-  const auto graph = lower_train(run.config.model, step_config(run.config));
-  return packings(*compile_plan(graph, *run.policy, policy_options(run), chosen_rewrites(run)).graph);
+  const auto graph = ops::lower_train(run.config.model, step_config(run.config));
+  return packings(*policy::compile_plan(graph, *run.policy, policy_options(run), chosen_rewrites(run)).graph);
 }
 
 TEST(PackWeightsKey, AutoPacksWhereManyProductsReadAWeight) {
@@ -184,9 +187,9 @@ TEST(PackWeightsKey, AutoPacksWhereManyProductsReadAWeight) {
   EXPECT_EQ(planned_packings(config) > 0, packs_by_default());
   EXPECT_EQ(planned_packings(config_of(1)), 0);
   EXPECT_EQ(planned_packings(config_of(2)), 0);  // on: below
-  config.rewrites = parse_rewrites("bucket=64");
+  config.rewrites = plan::parse_rewrites("bucket=64");
   EXPECT_TRUE(chosen(config).starts_with("bucket=64;pack-weights="));
-  config.rewrites = parse_rewrites("pack-weights=3");
+  config.rewrites = plan::parse_rewrites("pack-weights=3");
   EXPECT_EQ(chosen(config), "pack-weights=3");
 }
 
@@ -205,11 +208,11 @@ TEST(PackWeightsKey, AutoLeavesOthersWhatIsTheirs) {
   config.memory_limit = 1;
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   fill_in(config, 0);
-  const auto graph = lower_train(config.model, step_config(config));
-  config.policy =
-      "file:" + folder.write("plan.json", to_json(plan_file_of(compile_plan(graph, *default_policy()), {})));
+  const auto graph = ops::lower_train(config.model, step_config(config));
+  config.policy = "file:" + folder.write("plan.json", plan::to_json(plan::plan_file_of(
+                                                          policy::compile_plan(graph, *policy::default_policy()), {})));
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
   config.device = DeviceKind::cuda;
@@ -243,9 +246,9 @@ TEST(PackWeightsKey, WrongValuesAreRefused) {
   config.pack_weights = WeightPacking::on;
   EXPECT_NE(refusal([&] { fill_in(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
   config.pack_weights = WeightPacking::automatic;
-  config.rewrites = parse_rewrites("pack-weights=2");
+  config.rewrites = plan::parse_rewrites("pack-weights=2");
   EXPECT_NE(refusal([&] { fill_in(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

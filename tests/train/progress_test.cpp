@@ -8,7 +8,7 @@
 #include "tests/base/pseudo_terminal.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 StepMetrics example(std::int64_t step) {
@@ -61,7 +61,7 @@ TEST(ProgressLine, ShowsWhatIsDoneAndWhatIsLeft) {
 }
 
 TEST(ProgressLine, CountsTheTimeOfAResumedRunFromItsFirstStep) {
-  EXPECT_TRUE(has_parts(progress_line(example(109), 100, 200, 10), {"110/200", "ETA 1:30"}));
+  EXPECT_TRUE(testing::has_parts(progress_line(example(109), 100, 200, 10), {"110/200", "ETA 1:30"}));
 }
 
 TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
@@ -75,7 +75,7 @@ TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
 TEST(ProgressLine, ShowsNan) {
   StepMetrics metrics = example(0);
   metrics.loss = NAN;
-  EXPECT_TRUE(has_parts(progress_line(metrics, 0, 200, 1), {"loss nan"}));
+  EXPECT_TRUE(testing::has_parts(progress_line(metrics, 0, 200, 1), {"loss nan"}));
 }
 
 TEST(Progress, ATerminalsLineIsRewrittenInPlace) {
@@ -109,7 +109,7 @@ TEST(Progress, ALogGetsALineNowAndThen) {
   EXPECT_EQ(count(text, '\r'), 0);
   // Step 1; 21 and 41, 10 s apart; 45, which evaluated; 65 and 85; 100, the last.
   EXPECT_EQ(count(text, '\n'), 7);
-  EXPECT_TRUE(has_parts(text, {" 1/100", " 21/100", " 41/100", " 45/100", " 65/100", " 85/100", " 100/100"}));
+  EXPECT_TRUE(testing::has_parts(text, {" 1/100", " 21/100", " 41/100", " 45/100", " 65/100", " 85/100", " 100/100"}));
 }
 
 TEST(Progress, MessagesStandAboveTheLine) {
@@ -119,8 +119,8 @@ TEST(Progress, MessagesStandAboveTheLine) {
     progress.message("saved");
   });
   EXPECT_TRUE(text.starts_with("first\n\r"));
-  EXPECT_TRUE(has_parts(text, {"\r\x1b[Ksaved\n\r\x1b[K  1% ["}));
+  EXPECT_TRUE(testing::has_parts(text, {"\r\x1b[Ksaved\n\r\x1b[K  1% ["}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

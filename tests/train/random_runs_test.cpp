@@ -10,20 +10,20 @@
 #include "runtime/policy/policy.h"
 #include "tests/train/tiny_run.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // Draws a run that resolve() accepts.
-RunConfig random_run(const TemporaryFolder& folder, std::mt19937& random) {
+RunConfig random_run(const testing::TemporaryFolder& folder, std::mt19937& random) {
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
-  RunConfig config = tiny_run(folder, draw(0, 1) == 0 ? Family::gpt2 : Family::llama);
-  ModelConfig& model = config.model;
+  RunConfig config = testing::tiny_run(folder, draw(0, 1) == 0 ? ops::Family::gpt2 : ops::Family::llama);
+  ops::ModelConfig& model = config.model;
   model.layers = draw(1, 3);
   model.kv_heads = draw(1, 3);
   model.heads = model.kv_heads * draw(1, 2);
-  if (model.family == Family::gpt2) model.kv_heads = model.heads;
+  if (model.family == ops::Family::gpt2) model.kv_heads = model.heads;
   model.hidden = model.heads * 2 * draw(1, 5);
   model.ffn = draw(3, 50);
   model.context = draw(4, 24);
@@ -48,26 +48,26 @@ RunConfig random_run(const TemporaryFolder& folder, std::mt19937& random) {
 
 TEST(RandomRuns, EveryPolicyComputesTheBitsOfSerial) {
   std::mt19937 random(20);
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   for (int trial = 0; trial < 24; ++trial) {
     RunConfig config = random_run(folder, random);
-    const ModelConfig& model = config.model;
+    const ops::ModelConfig& model = config.model;
     SCOPED_TRACE(fmt::format("trial {}: {}, {} layers, {} heads of {}, {} ranks, {} of {} sequences, {}", trial,
-                             to_string(model.family), model.layers, model.heads, model.head_dim(), config.ranks,
+                             ops::to_string(model.family), model.layers, model.heads, model.head_dim(), config.ranks,
                              config.micro_batch, config.global_batch, to_string(config.dtype)));
     config.policy = "serial";
-    const RunOutcome expected = train_run(config);
+    const testing::RunOutcome expected = testing::train_run(config);
     ASSERT_EQ(expected.exit_code, 0) << expected.errors;
-    for (const std::string& policy : policy_names()) {
+    for (const std::string& policy : policy::policy_names()) {
       config.policy = policy;
       config.threads = 1 + trial % 3;
-      const RunOutcome found = train_run(config);
+      const testing::RunOutcome found = testing::train_run(config);
       ASSERT_EQ(found.exit_code, 0) << found.errors;
-      EXPECT_EQ(first_difference(found.state, expected.state), "") << policy << ", threads " << config.threads;
+      EXPECT_EQ(testing::first_difference(found.state, expected.state), "") << policy << ", threads " << config.threads;
       EXPECT_EQ(found.result.val_loss, expected.result.val_loss) << policy;
     }
   }
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 #include "kernels/dropout_formula.h"
 #include "ops/models/model_config.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// Row-major [rows, cols].
 struct ReferenceMatrix {
@@ -30,7 +30,7 @@ class ReferenceTransformer {
  public:
   using Parameters = std::map<std::string, ReferenceMatrix>;
 
-  ReferenceTransformer(const ModelConfig& model, std::int64_t seq_len) : model_(model), seq_(seq_len) {}
+  ReferenceTransformer(const ops::ModelConfig& model, std::int64_t seq_len) : model_(model), seq_(seq_len) {}
 
   /// Which elements a training step drops: those of Philox(seed, step, site) that dropout_formula.h says, by their row
   /// in the global batch.
@@ -98,7 +98,7 @@ class ReferenceTransformer {
   }
 
  private:
-  bool gpt2() const { return model_.family == Family::gpt2; }
+  bool gpt2() const { return model_.family == ops::Family::gpt2; }
 
   // branch = residual + branch with elements dropped.
   void add_dropped(ReferenceMatrix& branch, const ReferenceMatrix& residual, std::uint32_t site) const {
@@ -208,11 +208,11 @@ class ReferenceTransformer {
     return y;
   }
 
-  ModelConfig model_;
+  ops::ModelConfig model_;
   std::int64_t seq_;
   double p_ = 0;
   std::uint64_t seed_ = 0;
   std::uint32_t step_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <memory>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 TEST(StopSignals, RemembersWhatArrived) {
@@ -51,4 +51,4 @@ TEST(StopSignalsDeathTest, WithoutOneASignalEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

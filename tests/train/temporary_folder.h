@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft {
+namespace weft::testing {
 
 class TemporaryFolder {
  public:
@@ -66,4 +66,4 @@ inline ::testing::AssertionResult has_parts(const std::string& text, std::initia
   return ::testing::AssertionSuccess();
 }
 
-}  // namespace weft
+}  // namespace weft::testing

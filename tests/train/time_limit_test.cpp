@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 TEST(TimeLimit, OfZeroIsNone) {
@@ -37,4 +37,4 @@ TEST(TimeLimit, KeepsAtMostATenthForAnEvaluation) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -17,7 +17,7 @@
 #include "tests/train/temporary_folder.h"
 #include "train/trainer.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// 4,000 bytes of words that follow a rule a model can learn.
 inline std::string tiny_text() {
@@ -32,9 +32,9 @@ inline std::string tiny_text() {
 }
 
 /// A byte-level model on tiny_text(), with dropout, clipping and two micro-batches on up to four ranks.
-inline RunConfig tiny_run(const TemporaryFolder& folder, Family family) {
+inline train::RunConfig tiny_run(const TemporaryFolder& folder, ops::Family family) {
   if (!std::filesystem::exists(folder.path("text.txt"))) folder.write("text.txt", tiny_text());
-  RunConfig config;
+  train::RunConfig config;
   config.model_name = "custom";
   config.model = tiny_model(family);
   config.model.vocab = 257;
@@ -55,15 +55,15 @@ inline RunConfig tiny_run(const TemporaryFolder& folder, Family family) {
 struct RunOutcome {
   int exit_code = 0;
   std::string errors;
-  TrainResult result;
+  train::TrainResult result;
   std::map<std::string, std::vector<std::byte>> state;  // parameters and their optimizer state, of rank 0
 };
 
-inline std::map<std::string, std::vector<std::byte>> trained_state(const Program& program) {
+inline std::map<std::string, std::vector<std::byte>> trained_state(const execute::Program& program) {
   program.state_to_host();
   std::map<std::string, std::vector<std::byte>> state;
-  for (const Tensor& tensor : program.plan("train").graph->tensors()) {
-    if (tensor.role != Role::parameter && tensor.role != Role::optimizer_state) continue;
+  for (const graph::Tensor& tensor : program.plan("train").graph->tensors()) {
+    if (tensor.role != graph::Role::parameter && tensor.role != graph::Role::optimizer_state) continue;
     const std::byte* data = program.state().data(tensor.name);
     state[tensor.name] = {data, data + tensor.bytes()};
   }
@@ -81,16 +81,16 @@ inline std::string first_difference(const std::map<std::string, std::vector<std:
 }
 
 /// Trains on config.ranks threads; all ranks must end with the same state.
-inline RunOutcome train_run(const RunConfig& config, const MakeExecutor& make_executor = nullptr) {
-  const ResolvedRun run = resolve(config, 0);
+inline RunOutcome train_run(const train::RunConfig& config, const execute::MakeExecutor& make_executor = nullptr) {
+  const train::ResolvedRun run = train::resolve(config, 0);
   RunOutcome outcome;
   std::vector<std::map<std::string, std::vector<std::byte>>> states(static_cast<std::size_t>(run.config.ranks));
   std::ostringstream errors;
-  outcome.exit_code = run_ranks(
+  outcome.exit_code = comm::run_ranks(
       static_cast<int>(run.config.ranks),
-      [&](World& world) {
-        Trainer trainer(world, run, Trainer::Console::silent, make_executor);
-        TrainResult result = trainer.run();
+      [&](comm::World& world) {
+        train::Trainer trainer(world, run, train::Trainer::Console::silent, make_executor);
+        train::TrainResult result = trainer.run();
         if (world.rank() == 0) outcome.result = std::move(result);
         states[static_cast<std::size_t>(world.rank())] = trained_state(trainer.program());
         return 0;
@@ -118,4 +118,4 @@ inline std::vector<double> metric(const std::filesystem::path& run_dir, std::str
   return values;
 }
 
-}  // namespace weft
+}  // namespace weft::testing

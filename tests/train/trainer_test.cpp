@@ -13,7 +13,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/schedule.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 std::filesystem::path checkpoint_at(const RunConfig& config, std::int64_t step) {
@@ -23,7 +23,7 @@ std::filesystem::path checkpoint_at(const RunConfig& config, std::int64_t step) 
 // -- resume -----------------------------------------------------------------------------------------------------------
 
 struct ResumeCase {
-  Family family;
+  ops::Family family;
   DType dtype;
   std::int64_t ranks;
 };
@@ -31,9 +31,9 @@ struct ResumeCase {
 class TrainerResume : public ::testing::TestWithParam<ResumeCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Cases, TrainerResume,
-                         ::testing::Values(ResumeCase{Family::gpt2, DType::f32, 2},
-                                           ResumeCase{Family::gpt2, DType::bf16, 1},
-                                           ResumeCase{Family::llama, DType::bf16, 2}),
+                         ::testing::Values(ResumeCase{ops::Family::gpt2, DType::f32, 2},
+                                           ResumeCase{ops::Family::gpt2, DType::bf16, 1},
+                                           ResumeCase{ops::Family::llama, DType::bf16, 2}),
                          [](const auto& info) {
                            return std::string(to_string(info.param.family)) + "_" +
                                   std::string(to_string(info.param.dtype)) + "_" + std::to_string(info.param.ranks) +
@@ -42,24 +42,24 @@ INSTANTIATE_TEST_SUITE_P(Cases, TrainerResume,
 
 // In the middle of an epoch: 80 of the text's 224 windows are read when the first half ends.
 TEST_P(TrainerResume, TenAndTenStepsAreTwenty) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, GetParam().family);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, GetParam().family);
   config.dtype = GetParam().dtype;
   config.ranks = GetParam().ranks;
   config.steps = 20;
   config.save_every = 10;
   config.eval_every = 5;
-  const RunOutcome whole = train_run(config);
-  const std::vector<nlohmann::json> lines = metrics_of(config.run_dir);
+  const testing::RunOutcome whole = testing::train_run(config);
+  const std::vector<nlohmann::json> lines = testing::metrics_of(config.run_dir);
 
   // As if the run had been ended behind step 10, with a few steps more in its metrics than in its checkpoint.
   std::filesystem::remove_all(checkpoint_at(config, 20));
   config.resume = "auto";
-  const RunOutcome second = train_run(config);
+  const testing::RunOutcome second = testing::train_run(config);
   EXPECT_EQ(second.result.first_step, 10);
   EXPECT_EQ(second.result.steps_done, 20);
-  EXPECT_EQ(first_difference(second.state, whole.state), "");
-  const std::vector<nlohmann::json> again = metrics_of(config.run_dir);
+  EXPECT_EQ(testing::first_difference(second.state, whole.state), "");
+  const std::vector<nlohmann::json> again = testing::metrics_of(config.run_dir);
   ASSERT_EQ(again.size(), 20U);
   for (std::size_t i = 0; i < again.size(); ++i) {
     for (const char* key : {"step", "loss", "grad_norm", "lr"}) EXPECT_EQ(again[i].at(key), lines[i].at(key)) << i;
@@ -71,31 +71,31 @@ TEST_P(TrainerResume, TenAndTenStepsAreTwenty) {
 }
 
 TEST(Trainer, AutoBeginsANewRunWhereNoneIs) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.steps = 2;
-  const RunOutcome plain = train_run(config);
+  const testing::RunOutcome plain = testing::train_run(config);
   config.run_dir = folder.path("another").string();
   config.resume = "auto";
-  const RunOutcome fresh = train_run(config);
+  const testing::RunOutcome fresh = testing::train_run(config);
   EXPECT_EQ(fresh.result.first_step, 0);
-  EXPECT_EQ(first_difference(fresh.state, plain.state), "");
-  const RunOutcome done = train_run(config);
+  EXPECT_EQ(testing::first_difference(fresh.state, plain.state), "");
+  const testing::RunOutcome done = testing::train_run(config);
   EXPECT_EQ(done.result.first_step, 2);
   EXPECT_EQ(done.result.steps_done, 2);
   EXPECT_EQ(done.result.val_loss, fresh.result.val_loss);
 }
 
 TEST(Trainer, InitFromTakesTheWeightsAndNothingElse) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::llama);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::llama);
   config.steps = 4;
-  const RunOutcome first = train_run(config);
+  const testing::RunOutcome first = testing::train_run(config);
   config.init_from = config.run_dir;
   config.run_dir = folder.path("second").string();
   config.steps = 1;
   config.lr = 0;
-  const RunOutcome second = train_run(config);
+  const testing::RunOutcome second = testing::train_run(config);
   EXPECT_EQ(second.result.first_step, 0);
   EXPECT_EQ(second.result.first_val_loss, first.result.val_loss);
   EXPECT_EQ(second.state.at("wte.weight"), first.state.at("wte.weight"));
@@ -103,37 +103,37 @@ TEST(Trainer, InitFromTakesTheWeightsAndNothingElse) {
 }
 
 TEST(Trainer, AnotherModelsCheckpointIsRefusedBeforeAnythingIsWritten) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.steps = 1;
-  train_run(config);
+  testing::train_run(config);
   config.resume = config.run_dir;
   config.run_dir = folder.path("second").string();
   ResolvedRun run = resolve(config, 0);
   run.config.model.layers = 3;  // resolve() would refuse it
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       1,
-      [&](World& world) {
+      [&](comm::World& world) {
         Trainer(world, run, Trainer::Console::silent).run();
         return 0;
       },
       errors);
   EXPECT_EQ(code, 2);
-  EXPECT_TRUE(has_parts(errors.str(), {"step_00000001", "fix: "}));
+  EXPECT_TRUE(testing::has_parts(errors.str(), {"step_00000001", "fix: "}));
   EXPECT_FALSE(std::filesystem::exists(config.run_dir));
 }
 
 // -- what a run leaves ------------------------------------------------------------------------------------------------
 
 TEST(Trainer, AMetricsLineHasEveryKey) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.ranks = 2;
   config.steps = 5;
   config.eval_every = 2;
-  const RunOutcome outcome = train_run(config);
-  const std::vector<nlohmann::json> lines = metrics_of(config.run_dir);
+  const testing::RunOutcome outcome = testing::train_run(config);
+  const std::vector<nlohmann::json> lines = testing::metrics_of(config.run_dir);
   ASSERT_EQ(lines.size(), 5U);
   const LearningRate schedule{config.schedule, 5, config.warmup, config.lr, config.min_lr};
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -166,12 +166,12 @@ TEST(Trainer, AMetricsLineHasEveryKey) {
 }
 
 TEST(Trainer, FilesOfARun) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.ranks = 2;
   config.steps = 5;
   config.save_every = 2;
-  const RunOutcome outcome = train_run(config);
+  const testing::RunOutcome outcome = testing::train_run(config);
   for (const std::int64_t step : {2, 4, 5}) {
     EXPECT_EQ(read_checkpoint_info(checkpoint_at(config, step)).step, step);
   }
@@ -186,38 +186,38 @@ TEST(Trainer, FilesOfARun) {
   for (const char* name : {"metrics.jsonl", "graph.svg", "trace.json", "step_00000005"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
-  const auto trace = nlohmann::json::parse(TemporaryFolder::read(folder.path("run/trace.json")));
+  const auto trace = nlohmann::json::parse(testing::TemporaryFolder::read(folder.path("run/trace.json")));
   EXPECT_TRUE(trace.is_object());
   // config.toml runs the same again.
   RunConfig again;
   load_toml(again, folder.path("run/config.toml").string());
   again.run_dir = folder.path("again").string();
-  EXPECT_EQ(first_difference(train_run(again).state, outcome.state), "");
+  EXPECT_EQ(testing::first_difference(testing::train_run(again).state, outcome.state), "");
 }
 
 // -- scalars of a step ------------------------------------------------------------------------------------------------
 
 TEST(Trainer, WritesWhatChangesFromStepToStep) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.ranks = 2;
   config.steps = 3;
   config.schedule = Schedule::constant;
   const ResolvedRun run = resolve(config, 0);
-  const int code = run_ranks(2, [&](World& world) {
+  const int code = comm::run_ranks(2, [&](comm::World& world) {
     Trainer trainer(world, run, Trainer::Console::silent);
     trainer.run();
-    const State& state = trainer.program().state();
-    const auto scalars = state.get<float>(names::kScalars);
+    const execute::State& state = trainer.program().state();
+    const auto scalars = state.get<float>(ops::names::kScalars);
     EXPECT_FLOAT_EQ(scalars[0], 1e-2F);
     EXPECT_FLOAT_EQ(scalars[1], 1 / (1 - std::pow(0.9F, 3)));
     EXPECT_FLOAT_EQ(scalars[2], 1 / (1 - std::pow(0.95F, 3)));
     EXPECT_FLOAT_EQ(scalars[3], 1.0F / (8 * 16));
-    const auto random = state.get<std::int64_t>(names::kRandom);
+    const auto random = state.get<std::int64_t>(ops::names::kRandom);
     EXPECT_EQ(random[0], 42);
     EXPECT_EQ(random[1], 2);
     EXPECT_EQ(random[2], world.rank() * 4 * 16);  // rows of the global batch before this rank's
-    EXPECT_EQ(state.get<float>(names::kMetrics)[1], 8 * 16);
+    EXPECT_EQ(state.get<float>(ops::names::kMetrics)[1], 8 * 16);
     return 0;
   });
   EXPECT_EQ(code, 0);
@@ -226,61 +226,61 @@ TEST(Trainer, WritesWhatChangesFromStepToStep) {
 // -- ends -------------------------------------------------------------------------------------------------------------
 
 TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.ranks = 2;
   config.steps = 1000;
   config.max_time = 1e-6;  // which the evaluation before the first step is longer than
-  const RunOutcome outcome = train_run(config);
+  const testing::RunOutcome outcome = testing::train_run(config);
   EXPECT_TRUE(outcome.result.stopped_by_time);
   EXPECT_FALSE(outcome.result.stopped_by_signal);
   EXPECT_EQ(outcome.result.steps_done, 1);
   EXPECT_EQ(read_checkpoint_info(checkpoint_at(config, 1)).step, 1);
   EXPECT_FALSE(outcome.result.first_val_loss.has_value());
   EXPECT_FALSE(outcome.result.val_loss.has_value());
-  EXPECT_FALSE(metrics_of(config.run_dir).back().contains("val_loss"));
+  EXPECT_FALSE(testing::metrics_of(config.run_dir).back().contains("val_loss"));
 }
 
 TEST(Trainer, AnEarlierRunsFilesMakeRoom) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.steps = 2;
-  train_run(config);
+  testing::train_run(config);
   folder.write("run/mine.txt", "kept");
   config.steps = 1;
   const ResolvedRun run = resolve(config, 0);
-  const int code = run_ranks(1, [&](World& world) {
+  const int code = comm::run_ranks(1, [&](comm::World& world) {
     Trainer(world, run, Trainer::Console::silent).run(Trainer::OldFiles::removed);
     return 0;
   });
   EXPECT_EQ(code, 0);
-  EXPECT_EQ(metrics_of(config.run_dir).size(), 1U);
+  EXPECT_EQ(testing::metrics_of(config.run_dir).size(), 1U);
   EXPECT_EQ(complete_checkpoints(config.run_dir).size(), 1U);
   EXPECT_TRUE(std::filesystem::exists(checkpoint_at(config, 1)));
-  EXPECT_EQ(TemporaryFolder::read(folder.path("run/mine.txt")), "kept");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("run/mine.txt")), "kept");
 }
 
 TEST(Trainer, SampleFitsAContextOfTwoTokens) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::llama);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::llama);
   config.model.context = 2;
   config.steps = 1;
   config.eval_sequences = 2;
-  const RunOutcome outcome = train_run(config);
+  const testing::RunOutcome outcome = testing::train_run(config);
   EXPECT_EQ(outcome.result.sample.substr(0, 2), "Th");
   EXPECT_GT(outcome.result.sample.size(), 2U);
 }
 
 TEST(Trainer, LearnsTheTextsRule) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.steps = 60;
   config.dropout = 0;
   config.clip = 1;
-  const RunOutcome outcome = train_run(config);
+  const testing::RunOutcome outcome = testing::train_run(config);
   EXPECT_LT(outcome.result.val_loss.value(), 0.55 * outcome.result.first_val_loss.value());
   EXPECT_LT(outcome.result.last_loss, 0.55 * outcome.result.first_loss);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

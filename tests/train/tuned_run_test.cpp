@@ -12,20 +12,20 @@
 #include "train/measure/run_gemm_tuning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// For every product of a run a method that isn't the default, where it has one.
-TunedGemms other_methods(RunConfig config) {
+execute::TunedGemms other_methods(RunConfig config) {
   fill_in(config, 0);
-  const auto train = lower_train(config.model, step_config(config)),
-             eval = lower_eval(config.model, step_config(config));
-  std::vector<GemmChoice> choices;
-  for (const GemmUse& use : products_of(std::vector<const Graph*>{train.get(), eval.get()})) {
-    const GemmProblem& p = use.problem;
+  const auto train = ops::lower_train(config.model, step_config(config)),
+             eval = ops::lower_eval(config.model, step_config(config));
+  std::vector<execute::GemmChoice> choices;
+  for (const execute::GemmUse& use : execute::products_of(std::vector<const graph::Graph*>{train.get(), eval.get()})) {
+    const execute::GemmProblem& p = use.problem;
     choices.push_back({p, cpu::gemm_methods(p.shape(), p.inputs, p.output).back()});
   }
-  return {this_machine(), 1, GemmTuning(std::move(choices))};
+  return {execute::this_machine(), 1, execute::GemmTuning(std::move(choices))};
 }
 
 std::filesystem::path checkpoint_of(const RunConfig& config, std::int64_t step) {
@@ -34,13 +34,13 @@ std::filesystem::path checkpoint_of(const RunConfig& config, std::int64_t step) 
 
 class TunedRun : public ::testing::Test {
  protected:
-  TunedRun() : config_(tiny_run(folder_, Family::llama)) {
+  TunedRun() : config_(testing::tiny_run(folder_, ops::Family::llama)) {
     // Long sums, so that another order of adding shows in the bits.
     config_.model.ffn = 600;
     config_.ranks = 2;
     config_.save_every = 5;
     tuned_ = other_methods(config_);
-    config_.gemm_tuning = folder_.write("tuned.json", to_json(tuned_));
+    config_.gemm_tuning = folder_.write("tuned.json", execute::to_json(tuned_));
   }
   RunConfig in(const std::string& run_dir) const {
     RunConfig config = config_;
@@ -56,7 +56,7 @@ class TunedRun : public ::testing::Test {
   std::uint64_t plan_fingerprint(const RunConfig& config) const {
     const ResolvedRun run = resolve(config, 0);
     std::uint64_t fingerprint = 0;
-    const int code = run_ranks(static_cast<int>(run.config.ranks), [&](World& world) {
+    const int code = comm::run_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
       const Trainer trainer(world, run, Trainer::Console::silent);
       if (world.rank() == 0) fingerprint = trainer.program().plan("train").fingerprint;
       return 0;
@@ -65,19 +65,19 @@ class TunedRun : public ::testing::Test {
     return fingerprint;
   }
 
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
   RunConfig config_;
-  TunedGemms tuned_;
+  execute::TunedGemms tuned_;
 };
 
 TEST_F(TunedRun, LeavesItsTableInTheRunAndInEachCheckpoint) {
   const RunConfig run = in("run");
-  train_run(run);
-  const std::string written = to_json(tuned_);
-  EXPECT_EQ(TemporaryFolder::read(folder_.path("run/gemm_tuning.json")), written);
+  testing::train_run(run);
+  const std::string written = execute::to_json(tuned_);
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("run/gemm_tuning.json")), written);
   for (const std::int64_t step : {5, 10}) {
     EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, step)).gemm_tuning, written);
-    EXPECT_EQ(TemporaryFolder::read(checkpoint_of(run, step) / kGemmTuningFile), written);
+    EXPECT_EQ(testing::TemporaryFolder::read(checkpoint_of(run, step) / execute::kGemmTuningFile), written);
   }
   // The run's own configuration names the run's own copy, so that it runs the same again.
   RunConfig again;
@@ -88,60 +88,60 @@ TEST_F(TunedRun, LeavesItsTableInTheRunAndInEachCheckpoint) {
 TEST_F(TunedRun, WithoutATableNothingOfItIsWritten) {
   RunConfig run = in("run");
   run.gemm_tuning.clear();
-  train_run(run);
+  testing::train_run(run);
   EXPECT_FALSE(std::filesystem::exists(folder_.path("run/gemm_tuning.json")));
   EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, 10)).gemm_tuning, "");
-  EXPECT_FALSE(std::filesystem::exists(checkpoint_of(run, 10) / kGemmTuningFile));
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_of(run, 10) / execute::kGemmTuningFile));
 }
 
 TEST_F(TunedRun, GoesOnBitForBitWithTheCheckpointsTable) {
   const RunConfig whole = in("whole");
-  const RunOutcome expected = train_run(whole);
+  const testing::RunOutcome expected = testing::train_run(whole);
   std::filesystem::remove(config_.gemm_tuning);
   // Threads and policy may differ, as always.
   RunConfig rest = resumed_in("rest", whole, "");
   rest.threads = 2;
   rest.policy = "serial";
-  EXPECT_EQ(first_difference(train_run(rest).state, expected.state), "");
-  EXPECT_EQ(TemporaryFolder::read(folder_.path("rest/gemm_tuning.json")), to_json(tuned_));
-  EXPECT_EQ(read_checkpoint_info(checkpoint_of(rest, 10)).gemm_tuning, to_json(tuned_));
+  EXPECT_EQ(testing::first_difference(testing::train_run(rest).state, expected.state), "");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("rest/gemm_tuning.json")), execute::to_json(tuned_));
+  EXPECT_EQ(read_checkpoint_info(checkpoint_of(rest, 10)).gemm_tuning, execute::to_json(tuned_));
 }
 
 // Equal bits may be luck where all methods add in one order; equal plans are not.
 TEST_F(TunedRun, ThePlanNamesTheTable) {
   const RunConfig whole = in("whole");
-  train_run(whole);
+  testing::train_run(whole);
   RunConfig plain = in("plain");
   plain.gemm_tuning.clear();
   const std::uint64_t tuned = plan_fingerprint(in("same")), untuned = plan_fingerprint(plain);
   EXPECT_NE(tuned, untuned);
   EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "")), tuned);
   EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "none")), untuned);
-  const TunedGemms empty{this_machine(), 1, GemmTuning()};
-  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, folder_.write("empty.json", to_json(empty)))), untuned);
+  const execute::TunedGemms empty{execute::this_machine(), 1, execute::GemmTuning()};
+  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, folder_.write("empty.json", execute::to_json(empty)))), untuned);
 }
 
 TEST_F(TunedRun, ADamagedTableInACheckpointIsRefused) {
   const RunConfig whole = in("whole");
-  train_run(whole);
-  std::string text = to_json(tuned_);
+  testing::train_run(whole);
+  std::string text = execute::to_json(tuned_);
   text[text.size() / 2] ^= 1;
   folder_.write("whole/checkpoints/step_00000005/gemm_tuning.json", text);
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }),
-                        {"gemm_tuning.json", "checksum"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }),
+                                 {"gemm_tuning.json", "checksum"}));
 }
 
 // Of another machine: going on can't repeat the bits, while an evaluation needs none.
 TEST_F(TunedRun, AForeignTableIsRefusedWhereItsBitsMatter) {
   CheckpointInfo info;
   info.model = config_.model;
-  info.gemm_tuning = to_json(TunedGemms{{"another cpu", "oneDNN 1.0"}, 1, GemmTuning()});
+  info.gemm_tuning = execute::to_json(execute::TunedGemms{{"another cpu", "oneDNN 1.0"}, 1, execute::GemmTuning()});
   const std::filesystem::path saved = save_checkpoint(folder_.path("foreign"), info, {});
   std::ostringstream errors;
   const auto body = [&](StoredTuning stored, const std::string& setting) {
-    return run_ranks(
+    return comm::run_ranks(
         2,
-        [&](World& world) {
+        [&](comm::World& world) {
           EXPECT_EQ(gemm_tuning_of_run(world, tuning_setting(setting), saved, stored), nullptr);
           return 0;
         },
@@ -150,8 +150,8 @@ TEST_F(TunedRun, AForeignTableIsRefusedWhereItsBitsMatter) {
   EXPECT_EQ(body(StoredTuning::if_it_fits, ""), 0) << errors.str();
   EXPECT_EQ(body(StoredTuning::required, "none"), 0) << errors.str();
   EXPECT_EQ(body(StoredTuning::required, ""), 2);
-  EXPECT_TRUE(has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
+  EXPECT_TRUE(testing::has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -19,7 +19,7 @@
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/weights.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr const char* kModel = kModelFile;
 constexpr const char* kModelConfig = kModelConfigFile;
 constexpr const char* kOptimizer = kOptimizerFile;
-const std::string kTuning(kGemmTuningFile);
+const std::string kTuning(execute::kGemmTuningFile);
 
 /// `path` itself, or the latest checkpoint if it is a run folder.
 fs::path inside_run(const fs::path& path) {
@@ -103,7 +103,7 @@ CheckpointInfo read_checkpoint_info(const fs::path& folder) {
   Manifest manifest = read_manifest(folder);
   if (manifest.files.contains(kTuning)) {
     verify(folder, manifest, kTuning);
-    manifest.info.gemm_tuning = read_gemm_tuning_text(folder / kTuning);
+    manifest.info.gemm_tuning = execute::read_gemm_tuning_text(folder / kTuning);
   }
   return manifest.info;
 }
@@ -122,8 +122,8 @@ void load_checkpoint(const fs::path& folder, std::span<const MutableParameterSta
   load_shards(folder, manifest, parameters, LoadedArrays::all);
 }
 
-void load_parameters(const fs::path& path, const ModelConfig& model, std::span<const MutableParameterState> parameters,
-                     const ReadShare& share) {
+void load_parameters(const fs::path& path, const ops::ModelConfig& model,
+                     std::span<const MutableParameterState> parameters, const ReadShare& share) {
   const fs::path found = inside_run(path);
   if (!is_checkpoint(found)) return load_weights(found, model, parameters);
   const Manifest manifest = read_manifest(found);
@@ -150,4 +150,4 @@ fs::path commit_checkpoint(DurableFolder& folder, const fs::path& run_dir, std::
   return path;
 }
 
-}  // namespace weft
+}  // namespace weft::train

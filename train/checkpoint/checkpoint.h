@@ -14,7 +14,7 @@
 #include "train/checkpoint/parameter_state.h"
 #include "train/checkpoint/read_share.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Of a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
 /// path:
@@ -52,7 +52,7 @@ void load_checkpoint(const std::filesystem::path& folder, std::span<const Mutabl
 
 /// Weights only, from anything that holds some: a checkpoint or run folder (checksums are compared), or what
 /// load_weights takes.
-void load_parameters(const std::filesystem::path& path, const ModelConfig& model,
+void load_parameters(const std::filesystem::path& path, const ops::ModelConfig& model,
                      std::span<const MutableParameterState> parameters, const ReadShare& share = {});
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 #include "base/files/mapped_file.h"
 #include "base/log.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,4 +85,4 @@ void remove_superseded(const fs::path& run_dir, std::int64_t newest_step, const 
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weft::train {
 
 inline constexpr std::string_view kManifestFile = "manifest.json";
 
@@ -40,4 +40,4 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 /// itself. Those of higher steps, from a run that this one went back behind, are neither counted nor removed.
 void remove_superseded(const std::filesystem::path& run_dir, std::int64_t newest_step, const Retention& retention);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -13,10 +13,10 @@
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/weights.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
-bool whole(const ParameterSpec& spec, const ParameterShard& shard, std::int64_t from, std::int64_t to) {
+bool whole(const ops::ParameterSpec& spec, const ops::ParameterShard& shard, std::int64_t from, std::int64_t to) {
   const std::int64_t elements = spec.rows * spec.cols;
   return from == 0 && to == elements && shard.runs.size() == 1 && shard.runs.front().global == 0 &&
          shard.runs.front().count == elements;
@@ -34,12 +34,12 @@ bool holds_whole_optimizer(std::span<const ParameterState> parameters) {
   });
 }
 
-std::string entry_of(const StoredTensor& stored, std::string_view content) {
+std::string entry_of(const ops::StoredTensor& stored, std::string_view content) {
   return content == kParameterContent ? stored.name : fmt::format("{}.{}", stored.name, content);
 }
 
 /// One shard a tensor: every rank holds all of it, and one writes.
-StoredShard whole_shard(const ParameterSpec& spec, const StoredTensor& stored, const char* file,
+StoredShard whole_shard(const ops::ParameterSpec& spec, const ops::StoredTensor& stored, const char* file,
                         const std::string& content, StoredType type) {
   StoredShard shard;
   shard.file = file;
@@ -54,7 +54,7 @@ StoredShard whole_shard(const ParameterSpec& spec, const StoredTensor& stored, c
   return shard;
 }
 
-StoredShard shard_of_piece(const ParameterSpec& spec, const ParameterPiece& piece, const std::string& content,
+StoredShard shard_of_piece(const ops::ParameterSpec& spec, const ParameterPiece& piece, const std::string& content,
                            DType dtype) {
   const auto unsigned_of = [](std::initializer_list<std::int64_t> values) {
     return std::vector<std::uint64_t>(values.begin(), values.end());
@@ -74,7 +74,7 @@ StoredShard shard_of_piece(const ParameterSpec& spec, const ParameterPiece& piec
 }
 
 /// The block's shape where the shard is all of it, else a list of elements.
-std::vector<std::uint64_t> shape_of(const ParameterSpec& spec, const Region& region) {
+std::vector<std::uint64_t> shape_of(const ops::ParameterSpec& spec, const Region& region) {
   const auto elements = static_cast<std::uint64_t>(region.elements());
   if (!spec.matrix || !region.whole_block()) return {elements};
   return {static_cast<std::uint64_t>(region.row_end - region.row_begin), static_cast<std::uint64_t>(region.width())};
@@ -84,7 +84,7 @@ std::vector<std::uint64_t> shape_of(const ParameterSpec& spec, const Region& reg
 void add_pieces(const ParameterState& parameter, const std::string& content, DType dtype, const void* array,
                 std::span<const ParameterPiece> pieces, const std::string& file_name, CheckpointPart::File& file,
                 std::vector<StoredShard>& shards) {
-  std::map<const StoredTensor*, int> pieces_of_tensor;
+  std::map<const ops::StoredTensor*, int> pieces_of_tensor;
   const std::size_t size = size_of(dtype);
   for (const ParameterPiece& piece : pieces) {
     StoredShard shard = shard_of_piece(*parameter.spec, piece, content, dtype);
@@ -107,7 +107,7 @@ DType dtype_of(std::span<const ParameterState> parameters) {
 /// Where element `index` of an array that holds [from, …) of the block stands in the parameter.
 std::int64_t global_element(const ParameterState& parameter, std::int64_t from, std::int64_t index) {
   if (parameter.shard == nullptr) return index;
-  for (const ElementRun& run : parameter.shard->runs_within(from + index, from + index + 1)) return run.global;
+  for (const ops::ElementRun& run : parameter.shard->runs_within(from + index, from + index + 1)) return run.global;
   return -1;
 }
 
@@ -131,7 +131,7 @@ std::vector<std::pair<std::string, const float*>> optimizer_arrays(const Paramet
 std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters) {
   std::vector<TensorToWrite> tensors;
   for (const ParameterState& parameter : parameters) {
-    for (const StoredTensor& stored : parameter.spec->stored) {
+    for (const ops::StoredTensor& stored : parameter.spec->stored) {
       for (const auto& [content, array] : optimizer_arrays(parameter)) {
         tensors.push_back({entry_of(stored, content), StoredType::f32, stored_shape(*parameter.spec, stored),
                            [&parameter, &stored, array = array](std::vector<std::byte>& scratch) {
@@ -146,7 +146,7 @@ std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterStat
 std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters) {
   std::vector<StoredShard> shards;
   for (const ParameterState& parameter : parameters) {
-    for (const StoredTensor& stored : parameter.spec->stored) {
+    for (const ops::StoredTensor& stored : parameter.spec->stored) {
       shards.push_back(
           whole_shard(*parameter.spec, stored, kModelFile, kParameterContent, stored_type(parameter.dtype)));
       for (const auto& [content, array] : optimizer_arrays(parameter)) {
@@ -165,7 +165,7 @@ CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> paramet
   if (whole_model && rank == 0) {
     model = {kModelFile, weight_tensors(parameters)};
     for (const ParameterState& parameter : parameters) {
-      for (const StoredTensor& stored : parameter.spec->stored) {
+      for (const ops::StoredTensor& stored : parameter.spec->stored) {
         part.shards.push_back(
             whole_shard(*parameter.spec, stored, kModelFile, kParameterContent, stored_type(parameter.dtype)));
       }
@@ -197,7 +197,7 @@ std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int
   if (rank == 0) {
     manifest.files[kModelConfigFile] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
     if (!info.gemm_tuning.empty())
-      manifest.files[std::string(kGemmTuningFile)] = {info.gemm_tuning.size(), any_checksum};
+      manifest.files[std::string(execute::kGemmTuningFile)] = {info.gemm_tuning.size(), any_checksum};
   }
   std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
   for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
@@ -216,7 +216,8 @@ Manifest write_checkpoint_part(const std::filesystem::path& folder, const Checkp
     manifest.files[kModelConfigFile] =
         write_durable(folder / kModelConfigFile, hf_config_json(info.model, dtype_of(parameters)));
     if (!info.gemm_tuning.empty()) {
-      manifest.files[std::string(kGemmTuningFile)] = write_durable(folder / kGemmTuningFile, info.gemm_tuning);
+      manifest.files[std::string(execute::kGemmTuningFile)] =
+          write_durable(folder / execute::kGemmTuningFile, info.gemm_tuning);
     }
   }
   return manifest;
@@ -226,10 +227,10 @@ void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t 
   for (const ParameterState& parameter : parameters) {
     for_each_stored_array(parameter, [&](const std::string& content, DType dtype, const void* array,
                                          const std::vector<ParameterPiece>&, std::int64_t elements) {
-      const auto found = first_non_finite({const_cast<void*>(array), 1, elements, elements, dtype});
+      const auto found = execute::first_non_finite({const_cast<void*>(array), 1, elements, elements, dtype});
       if (!found) return;
       const bool is_parameter = content == kParameterContent;
-      const ParameterShard* shard = parameter.shard;
+      const ops::ParameterShard* shard = parameter.shard;
       const std::int64_t from = shard == nullptr ? 0 : is_parameter ? shard->begin : shard->update_begin;
       const std::int64_t element = global_element(parameter, from, *found), cols = parameter.spec->cols;
       throw RuntimeFault(
@@ -241,4 +242,4 @@ void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t 
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -12,7 +12,7 @@
 #include "train/checkpoint/parameter_state.h"
 #include "train/checkpoint/safetensors.h"
 
-namespace weft {
+namespace weft::train {
 
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kModelConfigFile = "config.json";
@@ -70,4 +70,4 @@ Manifest write_checkpoint_part(const std::filesystem::path& folder, const Checkp
 /// Throws RuntimeFault if an array that this rank stores holds a NaN or an infinity.
 void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t step);
 
-}  // namespace weft
+}  // namespace weft::train

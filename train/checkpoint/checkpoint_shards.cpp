@@ -16,7 +16,7 @@
 #include "train/checkpoint/safetensors.h"
 #include "train/checkpoint/tensor_source.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,8 +33,8 @@ struct PlacedShard {
 
 /// What is wanted of a stored tensor.
 struct WantedTensor {
-  const ParameterSpec* spec;
-  const StoredTensor* stored;
+  const ops::ParameterSpec* spec;
+  const ops::StoredTensor* stored;
   std::string content;
   std::string dtype;
 
@@ -45,7 +45,7 @@ struct WantedTensor {
 
 /// Places a shard, whose block lies within its global shape (see parse_manifest).
 PlacedShard place(const StoredShard& shard, const WantedTensor& wanted, const std::string& name) {
-  const ParameterSpec& spec = *wanted.spec;
+  const ops::ParameterSpec& spec = *wanted.spec;
   const auto rows = static_cast<std::uint64_t>(wanted.stored->rows), cols = static_cast<std::uint64_t>(spec.cols);
   const bool transposed = spec.matrix && shard.layout == "in, out";
   const char* layout = !spec.matrix ? "out" : transposed ? "in, out" : "out, in";
@@ -184,9 +184,9 @@ void load_shards(const fs::path& folder, const Manifest& manifest, std::span<con
   if (all && dtype == DType::bf16) contents.emplace_back("master");
 
   ShardIndex index(folder, manifest, !all);
-  std::map<std::pair<const StoredTensor*, std::string>, std::vector<PlacedShard>> placed;
+  std::map<std::pair<const ops::StoredTensor*, std::string>, std::vector<PlacedShard>> placed;
   for (const MutableParameterState& parameter : parameters) {
-    for (const StoredTensor& stored : parameter.spec->stored) {
+    for (const ops::StoredTensor& stored : parameter.spec->stored) {
       for (const std::string& content : contents) {
         const DType stored_as = content == kParameterContent ? dtype : DType::f32;
         placed[{&stored, content}] =
@@ -209,4 +209,4 @@ void load_shards(const fs::path& folder, const Manifest& manifest, std::span<con
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

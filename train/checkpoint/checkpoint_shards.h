@@ -7,7 +7,7 @@
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/parameter_state.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Which arrays are filled: all of them as they were, or the parameters alone, masters with their values.
 enum class LoadedArrays : std::uint8_t { all, parameters };
@@ -18,4 +18,4 @@ enum class LoadedArrays : std::uint8_t { all, parameters };
 void load_shards(const std::filesystem::path& folder, const Manifest& manifest,
                  std::span<const MutableParameterState> parameters, LoadedArrays which);
 
-}  // namespace weft
+}  // namespace weft::train

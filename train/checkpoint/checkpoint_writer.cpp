@@ -14,13 +14,13 @@
 #include "base/files/mapped_file.h"
 #include "train/checkpoint/checkpoint_part.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// Calls visit(array, bytes) for each array of a parameter that this rank stores; arrays are pointers, to be replaced.
 template <class Visit>
 void for_each_array(ParameterState& parameter, Visit visit) {
-  const ParameterShard* shard = parameter.shard;
+  const ops::ParameterShard* shard = parameter.shard;
   if (shard == nullptr || shard->replica == 0) {
     visit(parameter.data, static_cast<std::size_t>(kept_elements(parameter)) * size_of(parameter.dtype));
   }
@@ -49,7 +49,7 @@ std::int64_t snapshot_bytes(std::span<const ParameterState> parameters) {
   return static_cast<std::int64_t>(total);
 }
 
-CheckpointWriter::CheckpointWriter(World& world, std::filesystem::path run_dir, const Retention& retention)
+CheckpointWriter::CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention)
     : world_(world), run_dir_(std::move(run_dir)), retention_(retention) {
   if (world_.rank() == 0) remove_leftovers(checkpoints_of(run_dir_));
 }
@@ -167,4 +167,4 @@ void CheckpointWriter::finish() {
   if (writing_.valid()) completed_ = writing_.get();
 }
 
-}  // namespace weft
+}  // namespace weft::train

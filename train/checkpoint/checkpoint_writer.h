@@ -14,7 +14,7 @@
 #include "runtime/comm/communicator.h"
 #include "train/checkpoint/checkpoint.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Bytes of the arrays of this rank that a checkpoint keeps, which is what a snapshot of them takes.
 std::int64_t snapshot_bytes(std::span<const ParameterState> parameters);
@@ -36,7 +36,7 @@ std::int64_t snapshot_bytes(std::span<const ParameterState> parameters);
 class CheckpointWriter {
  public:
   /// Rank 0 removes what a killed run left half-written in `run_dir`. `world` must outlive the writer.
-  CheckpointWriter(World& world, std::filesystem::path run_dir, const Retention& retention);
+  CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention);
 
   /// What a checkpoint of these takes against what is free, where this rank sees the run folder. Nothing is needed of a
   /// rank that writes none.
@@ -61,7 +61,7 @@ class CheckpointWriter {
   void end_together();
   void copy(std::span<const ParameterState> parameters);
 
-  World& world_;
+  comm::World& world_;
   const std::filesystem::path run_dir_;
   const Retention retention_;
   Buffer memory_;
@@ -75,4 +75,4 @@ class CheckpointWriter {
   std::future<std::filesystem::path> writing_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

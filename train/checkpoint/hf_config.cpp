@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/files/document.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using nlohmann::json;
@@ -102,15 +102,15 @@ class Keys {
   DocumentValue object_;
 };
 
-ModelConfig read_gpt2(const Keys& keys) {
+ops::ModelConfig read_gpt2(const Keys& keys) {
   keys.require_one_of("activation_function", {"gelu_new", "gelu_pytorch_tanh"},
                       "\"gelu_new\", GELU by tanh, the only activation implemented for gpt2 (not exact GELU)");
   keys.require("scale_attn_weights", true);
   keys.require("scale_attn_by_inverse_layer_idx", false);
   keys.require("reorder_and_upcast_attn", false);
   keys.require("add_cross_attention", false);
-  ModelConfig model;
-  model.family = Family::gpt2;
+  ops::ModelConfig model;
+  model.family = ops::Family::gpt2;
   model.vocab = keys.integer("vocab_size");
   model.context = keys.has("n_positions") ? keys.integer("n_positions") : keys.integer("n_ctx");
   model.hidden = keys.integer("n_embd");
@@ -124,7 +124,7 @@ ModelConfig read_gpt2(const Keys& keys) {
 }
 
 /// `rope`: where the type and its numbers stand: rope_scaling (transformers 4) or rope_parameters (5).
-void read_rope_scaling(const Keys& rope, ModelConfig& model) {
+void read_rope_scaling(const Keys& rope, ops::ModelConfig& model) {
   const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text_or(type_key, "default");
   if (type == "default") return;
@@ -135,16 +135,16 @@ void read_rope_scaling(const Keys& rope, ModelConfig& model) {
   model.rope_original_context = static_cast<float>(rope.integer("original_max_position_embeddings"));
 }
 
-void read_rope(const Keys& keys, ModelConfig& model) {
+void read_rope(const Keys& keys, ops::ModelConfig& model) {
   model.rope_theta = keys.number_or("rope_theta", 10000.0F);
   if (keys.has("rope_scaling")) read_rope_scaling(keys.object("rope_scaling"), model);
   if (!keys.has("rope_parameters")) return;
   const Keys rope = keys.object("rope_parameters");
   rope.require("partial_rotary_factor", 1.0);
-  ModelConfig other;
+  ops::ModelConfig other;
   other.rope_theta = rope.number_or("rope_theta", model.rope_theta);
   read_rope_scaling(rope, other);
-  const auto numbers = [](const ModelConfig& m) {
+  const auto numbers = [](const ops::ModelConfig& m) {
     return std::tuple(m.rope_theta, m.rope_scaling_factor, m.rope_low_freq_factor, m.rope_high_freq_factor,
                       m.rope_original_context);
   };
@@ -158,7 +158,7 @@ void read_rope(const Keys& keys, ModelConfig& model) {
 }
 
 /// Attention over fewer positions than the context. `window`: 0: none.
-void refuse_shorter_window(const Keys& keys, std::int64_t window, const ModelConfig& model) {
+void refuse_shorter_window(const Keys& keys, std::int64_t window, const ops::ModelConfig& model) {
   const bool used = keys.flag_or("use_sliding_window", true);
   if (used && window > 0 && window < model.context) {
     throw UserError(
@@ -176,12 +176,12 @@ void refuse_shorter_window(const Keys& keys, std::int64_t window, const ModelCon
 }
 
 /// llama, or mistral, whose classes have other defaults.
-ModelConfig read_llama(const Keys& keys, bool mistral) {
+ops::ModelConfig read_llama(const Keys& keys, bool mistral) {
   keys.require_one_of("hidden_act", {"silu", "swish"}, "\"silu\", the only activation implemented for llama");
   keys.require("attention_bias", false);
   keys.require("mlp_bias", false);
-  ModelConfig model;
-  model.family = Family::llama;
+  ops::ModelConfig model;
+  model.family = ops::Family::llama;
   model.vocab = keys.integer("vocab_size");
   model.context = keys.integer_or("max_position_embeddings", mistral ? 131072 : 2048);
   model.hidden = keys.integer("hidden_size");
@@ -219,7 +219,7 @@ void refuse_foreign_settings(const Keys& keys) {
   keys["architectures"].refuse("a language model: GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM");
 }
 
-ModelConfig read_family(const Keys& keys, const std::string& type) {
+ops::ModelConfig read_family(const Keys& keys, const std::string& type) {
   if (type == "gpt2") return read_gpt2(keys);
   if (type == "llama" || type == "mistral") return read_llama(keys, type == "mistral");
   const auto foreign = std::find_if(kForeignTypes.begin(), kForeignTypes.end(),
@@ -228,7 +228,7 @@ ModelConfig read_family(const Keys& keys, const std::string& type) {
   throw UserError(fmt::format("{}: model_type is {}{}", keys.name(), type, reason), kFamilies, kFix);
 }
 
-void write_gpt2(const ModelConfig& model, nlohmann::ordered_json& config) {
+void write_gpt2(const ops::ModelConfig& model, nlohmann::ordered_json& config) {
   config["architectures"] = {"GPT2LMHeadModel"};
   config["model_type"] = "gpt2";
   config["vocab_size"] = model.vocab;
@@ -244,7 +244,7 @@ void write_gpt2(const ModelConfig& model, nlohmann::ordered_json& config) {
   config["scale_attn_weights"] = true;
 }
 
-void write_llama(const ModelConfig& model, nlohmann::ordered_json& config) {
+void write_llama(const ops::ModelConfig& model, nlohmann::ordered_json& config) {
   config["architectures"] = {"LlamaForCausalLM"};
   config["model_type"] = "llama";
   config["vocab_size"] = model.vocab;
@@ -275,9 +275,9 @@ void write_llama(const ModelConfig& model, nlohmann::ordered_json& config) {
 
 }  // namespace
 
-std::string hf_config_json(const ModelConfig& model, DType dtype) {
+std::string hf_config_json(const ops::ModelConfig& model, DType dtype) {
   nlohmann::ordered_json config;
-  if (model.family == Family::gpt2) {
+  if (model.family == ops::Family::gpt2) {
     write_gpt2(model, config);
   } else {
     write_llama(model, config);
@@ -299,11 +299,11 @@ HfConfig read_hf_config(std::string_view json_text, const std::string& name) {
   result.dtype =
       keys.text_or(keys.has("dtype") ? "dtype" : "torch_dtype", "float32") == "bfloat16" ? DType::bf16 : DType::f32;
   try {
-    validate(result.model);
+    ops::validate(result.model);
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", name, error.what()), "", "");
   }
   return result;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -7,15 +7,15 @@
 #include "base/dtype.h"
 #include "ops/models/model_config.h"
 
-namespace weft {
+namespace weft::train {
 
 /// The config.json of a GPT2LMHeadModel or LlamaForCausalLM with these sizes. RoPE settings are written the way
 /// transformers 4 reads them (rope_theta, rope_scaling) and the way 5 does (rope_parameters).
-std::string hf_config_json(const ModelConfig& model, DType dtype);
+std::string hf_config_json(const ops::ModelConfig& model, DType dtype);
 
 /// What a config.json says of the model and of the type that its weights are stored in.
 struct HfConfig {
-  ModelConfig model;
+  ops::ModelConfig model;
   DType dtype = DType::f32;  // bf16 for bfloat16, f32 for all others, which are widened when they are read
 };
 
@@ -25,4 +25,4 @@ struct HfConfig {
 /// the context, …): a model that is read with such a setting left out would compute other numbers.
 HfConfig read_hf_config(std::string_view json_text, const std::string& name);
 
-}  // namespace weft
+}  // namespace weft::train

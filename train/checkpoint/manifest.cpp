@@ -18,7 +18,7 @@
 #include "base/files/text_file.h"
 #include "train/checkpoint/checkpoint_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using nlohmann::ordered_json;
@@ -60,9 +60,9 @@ void for_each_text(Shard& shard, Visit visit) {
   visit("layout", shard.layout);
 }
 
-ordered_json model_json(const ModelConfig& model) {
+ordered_json model_json(const ops::ModelConfig& model) {
   ordered_json sizes;
-  sizes["family"] = to_string(model.family);
+  sizes["family"] = ops::to_string(model.family);
   for_each_size(model, [&](const char* key, const auto& value) {
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, float>) {
       sizes[key] = shortest_double(value);
@@ -87,11 +87,11 @@ void read_member(const DocumentValue& value, Value& member) {
   }
 }
 
-ModelConfig model_from(const DocumentValue& sizes) {
-  ModelConfig model;
-  model.family = sizes["family"].one_of({Family::gpt2, Family::llama});
+ops::ModelConfig model_from(const DocumentValue& sizes) {
+  ops::ModelConfig model;
+  model.family = sizes["family"].one_of({ops::Family::gpt2, ops::Family::llama});
   for_each_size(model, [&](const char* key, auto& value) { read_member(sizes[key], value); });
-  validate(model);
+  ops::validate(model);
   return model;
 }
 
@@ -231,4 +231,4 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   return manifest;
 }
 
-}  // namespace weft
+}  // namespace weft::train

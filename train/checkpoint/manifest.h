@@ -13,7 +13,7 @@
 #include "base/files/durable_file.h"
 #include "ops/models/model_config.h"
 
-namespace weft {
+namespace weft::train {
 
 /// What a checkpoint says about itself; with the arrays, all that a run continues from. The data position follows from
 /// the step (see BatchPlan), and Philox has no state.
@@ -22,7 +22,7 @@ struct CheckpointInfo {
   std::uint64_t seed = 42;
   std::uint64_t tokens_seen = 0;
   DType dtype = DType::f32;
-  ModelConfig model;
+  ops::ModelConfig model;
   std::string config_toml;                      // the resolved configuration
   std::map<std::string, std::string> versions;  // "weft": "0.1.0", and of the libraries that compute
   std::string gemm_tuning = {};  // see gemm_tuning_file.h; kept in a file beside the manifest, empty: none
@@ -67,4 +67,4 @@ Manifest parse_manifest(std::string_view json_text, const std::string& name);
 /// UserError.
 Manifest read_manifest(const std::filesystem::path& folder);
 
-}  // namespace weft
+}  // namespace weft::train

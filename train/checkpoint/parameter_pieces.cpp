@@ -8,7 +8,7 @@
 #include <queue>
 #include <stdexcept>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 struct Rectangle {
@@ -30,17 +30,17 @@ void add_rectangles(const Region& region, std::vector<Rectangle>& rectangles) {
   if (last > first) add(last, last + 1);
 }
 
-const StoredTensor& stored_at(const ParameterSpec& spec, std::int64_t row) {
-  for (const StoredTensor& stored : spec.stored) {
+const ops::StoredTensor& stored_at(const ops::ParameterSpec& spec, std::int64_t row) {
+  for (const ops::StoredTensor& stored : spec.stored) {
     if (row >= stored.row_begin && row < stored.row_begin + stored.rows) return stored;
   }
   throw std::logic_error(spec.name + ": a row that no tensor stores");
 }
 
 /// Adds `count` elements from column `block_col` of a row of the block on, which are at (row, col) of the parameter.
-void add_to_row(const ParameterShard& shard, std::int64_t row, std::int64_t col, std::int64_t block_col,
+void add_to_row(const ops::ParameterShard& shard, std::int64_t row, std::int64_t col, std::int64_t block_col,
                 std::int64_t count, std::int64_t local, std::vector<ParameterPiece>& pieces) {
-  const StoredTensor& stored = stored_at(*shard.spec, row);
+  const ops::StoredTensor& stored = stored_at(*shard.spec, row);
   const std::int64_t r = row - stored.row_begin, col_begin = col - block_col;
   if (!pieces.empty() && block_col == 0) {
     ParameterPiece& last = pieces.back();
@@ -95,10 +95,10 @@ std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Re
   return fmt::format("miss {} of its {} elements", rows * cols - covered, rows * cols);
 }
 
-std::vector<ParameterPiece> pieces_of(const ParameterShard& shard, std::int64_t from, std::int64_t to) {
-  const ParameterSpec& spec = *shard.spec;
+std::vector<ParameterPiece> pieces_of(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to) {
+  const ops::ParameterSpec& spec = *shard.spec;
   std::vector<ParameterPiece> pieces;
-  for (const ElementRun& run : shard.runs_within(from, to)) {
+  for (const ops::ElementRun& run : shard.runs_within(from, to)) {
     if (run.global < 0) continue;
     if (!spec.matrix) {
       pieces.push_back({&spec.stored.front(), {0, 1, run.global, run.global + run.count, 0, run.count}, run.local});
@@ -115,12 +115,12 @@ std::vector<ParameterPiece> pieces_of(const ParameterShard& shard, std::int64_t 
   return pieces;
 }
 
-std::vector<ParameterPiece> pieces_of(const ParameterSpec& spec) {
+std::vector<ParameterPiece> pieces_of(const ops::ParameterSpec& spec) {
   std::vector<ParameterPiece> pieces;
-  for (const StoredTensor& stored : spec.stored) {
+  for (const ops::StoredTensor& stored : spec.stored) {
     pieces.push_back({&stored, whole_region(stored.rows, spec.cols), stored.row_begin * spec.cols});
   }
   return pieces;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -9,7 +9,7 @@
 
 #include "ops/sharding.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Elements [range_begin, range_end), counted row-major, of the block of rows [row_begin, row_end) and columns
 /// [col_begin, col_end) of a matrix [out, in]. A vector is a matrix of one row.
@@ -39,7 +39,7 @@ std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Re
 
 /// Elements that lie side by side in a rank's array and in a stored tensor.
 struct ParameterPiece {
-  const StoredTensor* stored = nullptr;
+  const ops::StoredTensor* stored = nullptr;
   Region region;           // rows counted from stored->row_begin
   std::int64_t local = 0;  // place of its first element in the array
 };
@@ -48,9 +48,9 @@ struct ParameterPiece {
 /// them.
 ///
 ///   L0.attn.qkv.weight of gpt2 [24, 8] on y=2 and x=2: c_attn.weight's rows 0–3, 8–11 and 16–19 are three pieces
-std::vector<ParameterPiece> pieces_of(const ParameterShard& shard, std::int64_t from, std::int64_t to);
+std::vector<ParameterPiece> pieces_of(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to);
 
 /// Of an array that holds the whole parameter.
-std::vector<ParameterPiece> pieces_of(const ParameterSpec& spec);
+std::vector<ParameterPiece> pieces_of(const ops::ParameterSpec& spec);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// to[c][r] = from[r][c], in tiles that stay in cache.
@@ -22,8 +22,8 @@ void transpose(const Element* from, std::size_t rows, std::size_t cols, Element*
 }
 
 template <class Element>
-std::span<const std::byte> pack_elements(const ParameterSpec& spec, const StoredTensor& piece, const void* data,
-                                         std::vector<std::byte>& scratch) {
+std::span<const std::byte> pack_elements(const ops::ParameterSpec& spec, const ops::StoredTensor& piece,
+                                         const void* data, std::vector<std::byte>& scratch) {
   const auto rows = static_cast<std::size_t>(piece.rows), cols = static_cast<std::size_t>(spec.cols);
   const Element* first = static_cast<const Element*>(data) + static_cast<std::size_t>(piece.row_begin) * cols;
   if (!piece.transposed) return std::as_bytes(std::span(first, rows * cols));
@@ -32,9 +32,9 @@ std::span<const std::byte> pack_elements(const ParameterSpec& spec, const Stored
   return scratch;
 }
 
-void clear(const ParameterShard& shard, std::int64_t from, std::int64_t to, DType dtype, void* array) {
+void clear(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to, DType dtype, void* array) {
   if (array == nullptr) return;
-  for (const ElementRun& run : shard.runs_within(from, to)) {
+  for (const ops::ElementRun& run : shard.runs_within(from, to)) {
     if (run.global >= 0) continue;
     const auto size = static_cast<std::int64_t>(size_of(dtype));
     std::memset(static_cast<std::byte*>(array) + run.local * size, 0, static_cast<std::size_t>(run.count * size));
@@ -45,24 +45,24 @@ void clear(const ParameterShard& shard, std::int64_t from, std::int64_t to, DTyp
 
 void clear_padding(const MutableParameterState& parameter) {
   if (parameter.shard == nullptr) return;
-  const ParameterShard& shard = *parameter.shard;
+  const ops::ParameterShard& shard = *parameter.shard;
   clear(shard, shard.begin, shard.end, parameter.dtype, parameter.data);
   for (float* array : {parameter.m, parameter.v, parameter.master}) {
     clear(shard, shard.update_begin, shard.update_end, DType::f32, array);
   }
 }
 
-std::vector<std::uint64_t> stored_shape(const ParameterSpec& spec, const StoredTensor& piece) {
+std::vector<std::uint64_t> stored_shape(const ops::ParameterSpec& spec, const ops::StoredTensor& piece) {
   const auto rows = static_cast<std::uint64_t>(piece.rows), cols = static_cast<std::uint64_t>(spec.cols);
   if (!spec.matrix) return {cols};
   return piece.transposed ? std::vector{cols, rows} : std::vector{rows, cols};
 }
 
-std::span<const std::byte> pack(const ParameterSpec& spec, const StoredTensor& piece, DType dtype, const void* data,
-                                std::vector<std::byte>& scratch) {
+std::span<const std::byte> pack(const ops::ParameterSpec& spec, const ops::StoredTensor& piece, DType dtype,
+                                const void* data, std::vector<std::byte>& scratch) {
   if (dtype == DType::f32) return pack_elements<float>(spec, piece, data, scratch);
   if (dtype == DType::bf16) return pack_elements<bf16>(spec, piece, data, scratch);
   throw std::invalid_argument("pack: parameters are f32 or bf16");
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,30 +11,30 @@
 #include "ops/sharding.h"
 #include "train/checkpoint/parameter_pieces.h"
 
-namespace weft {
+namespace weft::train {
 
 /// One rank's arrays of one parameter: rows × cols elements each, row-major, as Weft holds them, or what `shard` says:
 /// `data` its elements [begin, end), the others [update_begin, update_end). `data` is of `dtype` (f32 or bf16). `m` and
 /// `v` are AdamW's moments; `master` is the fp32 copy of a bf16 parameter and of one that ZeRO-1 cuts, else nullptr.
 struct ParameterState {
-  const ParameterSpec* spec = nullptr;
+  const ops::ParameterSpec* spec = nullptr;
   DType dtype = DType::f32;
   const void* data = nullptr;
   const float* m = nullptr;
   const float* v = nullptr;
   const float* master = nullptr;
-  const ParameterShard* shard = nullptr;
+  const ops::ParameterShard* shard = nullptr;
 };
 
 /// The same arrays, to be filled.
 struct MutableParameterState {
-  const ParameterSpec* spec = nullptr;
+  const ops::ParameterSpec* spec = nullptr;
   DType dtype = DType::f32;
   void* data = nullptr;
   float* m = nullptr;
   float* v = nullptr;
   float* master = nullptr;
-  const ParameterShard* shard = nullptr;
+  const ops::ParameterShard* shard = nullptr;
 };
 
 /// Elements of `data`, and of each of the other arrays.
@@ -66,11 +66,11 @@ void clear_padding(const MutableParameterState& parameter);
 
 /// The shape of `piece`, one of spec.stored, in files: [rows, cols], or [cols, rows] when transposed; a vector's
 /// [cols].
-std::vector<std::uint64_t> stored_shape(const ParameterSpec& spec, const StoredTensor& piece);
+std::vector<std::uint64_t> stored_shape(const ops::ParameterSpec& spec, const ops::StoredTensor& piece);
 
 /// The elements of `piece` in the stored layout, out of an array `data` that holds the whole parameter; transposed ones
 /// lie in `scratch`.
-std::span<const std::byte> pack(const ParameterSpec& spec, const StoredTensor& piece, DType dtype, const void* data,
-                                std::vector<std::byte>& scratch);
+std::span<const std::byte> pack(const ops::ParameterSpec& spec, const ops::StoredTensor& piece, DType dtype,
+                                const void* data, std::vector<std::byte>& scratch);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 
-namespace weft {
+namespace weft::train {
 
 std::uint64_t file_identity(const std::filesystem::path& path) {
   struct stat status {};
@@ -19,7 +19,7 @@ std::uint64_t file_identity(const std::filesystem::path& path) {
   return Fingerprint().add(boot).add(status.st_dev).add(status.st_ino).value();
 }
 
-ReadShare share_reading(World& world, const std::filesystem::path& path) {
+ReadShare share_reading(comm::World& world, const std::filesystem::path& path) {
   const std::vector<std::uint64_t> all = world.all_gather(file_identity(path));
   const std::uint64_t own = all[static_cast<std::size_t>(world.rank())];
   ReadShare share{0, 0};
@@ -31,4 +31,4 @@ ReadShare share_reading(World& world, const std::filesystem::path& path) {
   return share;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,7 +5,7 @@
 
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::train {
 
 /// A rank's place among those that share.
 struct ReadShare {
@@ -21,6 +21,6 @@ std::uint64_t file_identity(const std::filesystem::path& path);
 
 /// The ranks for which `path` is the same file or folder. Those of other machines have to read for themselves: a copy
 /// may be damaged, and a shared disk isn't told apart from copies. Collective over the world; the paths may differ.
-ReadShare share_reading(World& world, const std::filesystem::path& path);
+ReadShare share_reading(comm::World& world, const std::filesystem::path& path);
 
-}  // namespace weft
+}  // namespace weft::train

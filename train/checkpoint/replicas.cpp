@@ -13,14 +13,14 @@
 #include "base/files/checksum.h"
 #include "base/hash.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// Which elements of the whole parameter an array holds, and in what order.
 std::uint64_t elements_of(const MutableParameterState& parameter) {
   if (parameter.shard == nullptr) return 0;
   Fingerprint elements;
-  for (const ElementRun& run : parameter.shard->runs_within(parameter.shard->begin, parameter.shard->end)) {
+  for (const ops::ElementRun& run : parameter.shard->runs_within(parameter.shard->begin, parameter.shard->end)) {
     elements.add(run.global).add(run.count);
   }
   return elements.value();
@@ -32,7 +32,7 @@ std::uint64_t values_of(const MutableParameterState& parameter) {
 }
 
 /// By rank, one number a parameter.
-std::vector<std::vector<std::uint64_t>> gather(World& world, const std::vector<std::uint64_t>& own) {
+std::vector<std::vector<std::uint64_t>> gather(comm::World& world, const std::vector<std::uint64_t>& own) {
   std::vector<std::vector<std::uint64_t>> all;
   for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
     std::vector<std::uint64_t>& numbers = all.emplace_back(bytes.size() / sizeof(std::uint64_t));
@@ -43,7 +43,7 @@ std::vector<std::vector<std::uint64_t>> gather(World& world, const std::vector<s
 
 }  // namespace
 
-void expect_equal_replicas(World& world, std::span<const MutableParameterState> parameters) {
+void expect_equal_replicas(comm::World& world, std::span<const MutableParameterState> parameters) {
   std::vector<std::uint64_t> own;
   for (const MutableParameterState& parameter : parameters) own.push_back(elements_of(parameter));
   const auto elements = gather(world, own);
@@ -66,4 +66,4 @@ void expect_equal_replicas(World& world, std::span<const MutableParameterState> 
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

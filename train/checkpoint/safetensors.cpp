@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/files/document.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
@@ -295,4 +295,4 @@ std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
                          std::uint64_t{sizeof(std::uint64_t) + layout.header.size()});
 }
 
-}  // namespace weft
+}  // namespace weft::train

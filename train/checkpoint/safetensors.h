@@ -16,7 +16,7 @@
 #include "base/files/durable_file.h"
 #include "base/files/mapped_file.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Element types that a file may hold; more than Weft computes with, so that a file may carry masks and the like.
 enum class StoredType : std::uint8_t {
@@ -109,4 +109,4 @@ FileSummary write_safetensors(const std::filesystem::path& path, std::vector<Ten
 std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
                                 const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
-}  // namespace weft
+}  // namespace weft::train

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "train/checkpoint/parameter_state.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr std::int64_t kTile = 64;
@@ -92,8 +92,8 @@ void copy_elements(const TensorSource& source, const ParameterPiece& piece, Elem
 
 }  // namespace
 
-TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ParameterSpec& spec,
-                          const StoredTensor& piece) {
+TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ops::ParameterSpec& spec,
+                          const ops::StoredTensor& piece) {
   const auto shape = stored_shape(spec, piece);
   if (tensor.shape != shape) {
     throw UserError(
@@ -110,11 +110,11 @@ void copy(const TensorSource& source, const ParameterPiece& piece, DType dtype, 
   throw std::invalid_argument("parameters are f32 or bf16");
 }
 
-void copy(const TensorSource& source, const StoredTensor& stored, std::span<const ParameterPiece> pieces, DType dtype,
-          void* array) {
+void copy(const TensorSource& source, const ops::StoredTensor& stored, std::span<const ParameterPiece> pieces,
+          DType dtype, void* array) {
   for (const ParameterPiece& piece : pieces) {
     if (piece.stored == &stored) copy(source, piece, dtype, array);
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

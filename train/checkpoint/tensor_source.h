@@ -5,7 +5,7 @@
 #include "train/checkpoint/parameter_pieces.h"
 #include "train/checkpoint/safetensors.h"
 
-namespace weft {
+namespace weft::train {
 
 /// The elements of a region, as a tensor of a file holds them: row-major, or, if `transposed`, all of its block
 /// column by column (GPT-2's Conv1D matrices).
@@ -18,15 +18,15 @@ struct TensorSource {
 
 /// A tensor that holds all of `piece`, one of spec.stored. Throws UserError, naming file and tensor, on another shape
 /// than stored_shape().
-TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ParameterSpec& spec,
-                          const StoredTensor& piece);
+TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ops::ParameterSpec& spec,
+                          const ops::StoredTensor& piece);
 
 /// Copies the elements that the source and the piece have in common into the piece's array, converted to its `dtype`,
 /// f32 or bf16 (rounded to nearest even). Reads no others from the file.
 void copy(const TensorSource& source, const ParameterPiece& piece, DType dtype, void* array);
 
 /// The same for those of an array's pieces that are of `stored`, which the source is a part of.
-void copy(const TensorSource& source, const StoredTensor& stored, std::span<const ParameterPiece> pieces, DType dtype,
-          void* array);
+void copy(const TensorSource& source, const ops::StoredTensor& stored, std::span<const ParameterPiece> pieces,
+          DType dtype, void* array);
 
-}  // namespace weft
+}  // namespace weft::train

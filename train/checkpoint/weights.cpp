@@ -18,7 +18,7 @@
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/tensor_source.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,15 +45,15 @@ std::vector<fs::path> shard_paths(const fs::path& index) {
 }
 
 /// The name that ParameterSpec::stored would give to a file's tensor.
-std::string canonical(const std::string& name, Family family) {
+std::string canonical(const std::string& name, ops::Family family) {
   constexpr std::string_view kPrefix = "transformer.";
-  if (family == Family::gpt2) return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  if (family == ops::Family::gpt2) return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
   return name.starts_with("model.") || name == kHead ? name : "model." + name;
 }
 
 /// Constants that some versions of transformers saved.
-bool is_buffer(std::string_view name, Family family) {
-  if (family == Family::llama) return name.ends_with(".rotary_emb.inv_freq");
+bool is_buffer(std::string_view name, ops::Family family) {
+  if (family == ops::Family::llama) return name.ends_with(".rotary_emb.inv_freq");
   return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
 }
 
@@ -64,7 +64,7 @@ struct Located {
 
 class WeightFiles {
  public:
-  WeightFiles(const fs::path& path, Family family) {
+  WeightFiles(const fs::path& path, ops::Family family) {
     const auto paths = weight_files(path);
     files_.reserve(paths.size());  // tensors_ points into the files
     for (const fs::path& shard : paths) {
@@ -131,13 +131,14 @@ std::vector<fs::path> weight_files(const fs::path& path) {
                                                                : "give the folder or file of a model");
 }
 
-void load_weights(const fs::path& path, const ModelConfig& model, std::span<const MutableParameterState> parameters) {
+void load_weights(const fs::path& path, const ops::ModelConfig& model,
+                  std::span<const MutableParameterState> parameters) {
   WeightFiles files(path, model.family);
-  const std::string embedding = model.family == Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
+  const std::string embedding = model.family == ops::Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
   for (const MutableParameterState& parameter : parameters) {
     clear_padding(parameter);
     const auto kept = kept_pieces(parameter), updated = updated_pieces(parameter);
-    for (const StoredTensor& piece : parameter.spec->stored) {
+    for (const ops::StoredTensor& piece : parameter.spec->stored) {
       const Located found = files.take(piece.name);
       const TensorSource source = whole_source(*found.file, *found.tensor, *parameter.spec, piece);
       copy(source, piece, kept, parameter.dtype, parameter.data);
@@ -153,7 +154,7 @@ void load_weights(const fs::path& path, const ModelConfig& model, std::span<cons
 std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters) {
   std::vector<TensorToWrite> tensors;
   for (const ParameterState& parameter : parameters) {
-    for (const StoredTensor& piece : parameter.spec->stored) {
+    for (const ops::StoredTensor& piece : parameter.spec->stored) {
       tensors.push_back({piece.name, stored_type(parameter.dtype), stored_shape(*parameter.spec, piece),
                          [&parameter, &piece](std::vector<std::byte>& scratch) {
                            return pack(*parameter.spec, piece, parameter.dtype, parameter.data, scratch);
@@ -163,11 +164,11 @@ std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parame
   return tensors;
 }
 
-std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ModelConfig& model,
+std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ops::ModelConfig& model,
                                                 std::span<const ParameterState> parameters) {
   const DType dtype = parameters.empty() ? DType::f32 : parameters.front().dtype;
   return {{"model.safetensors", write_safetensors(folder / "model.safetensors", weight_tensors(parameters))},
           {"config.json", write_durable(folder / "config.json", hf_config_json(model, dtype))}};
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 #include "train/checkpoint/parameter_state.h"
 #include "train/checkpoint/safetensors.h"
 
-namespace weft {
+namespace weft::train {
 
 /// The files that `path` means, see load_weights(). Throws UserError.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& path);
@@ -21,7 +21,7 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& pat
 /// Accepts what Hugging Face's files have besides: a "transformer." prefix in gpt2, a missing "model." in llama,
 /// attention masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws
 /// UserError naming the file and the first tensor that is missing, superfluous or of another shape.
-void load_weights(const std::filesystem::path& path, const ModelConfig& model,
+void load_weights(const std::filesystem::path& path, const ops::ModelConfig& model,
                   std::span<const MutableParameterState> parameters);
 
 /// The tensors of a file of weights. They refer to `parameters`, which must outlive them.
@@ -29,7 +29,7 @@ std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parame
 
 /// Writes config.json and model.safetensors into the existing `folder` and returns what they are; the parameters have
 /// one dtype. m, v and master aren't looked at. Throws RuntimeFault if the disk does.
-std::map<std::string, FileSummary> save_weights(const std::filesystem::path& folder, const ModelConfig& model,
+std::map<std::string, FileSummary> save_weights(const std::filesystem::path& folder, const ops::ModelConfig& model,
                                                 std::span<const ParameterState> parameters);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "train/config/config_table.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
@@ -85,9 +85,9 @@ void set_key(RunConfig& config, std::string_view key, std::string_view value, st
   }
 }
 
-bool computes_with(Family family, std::string_view key) {
+bool computes_with(ops::Family family, std::string_view key) {
   if (!key.starts_with(kModelPrefix) || key == "model.init-std") return false;
-  return family == Family::llama || !key.starts_with("model.rope");
+  return family == ops::Family::llama || !key.starts_with("model.rope");
 }
 
 bool is_given(const RunConfig& config, std::string_view key) {
@@ -129,4 +129,4 @@ std::string dump_toml(const RunConfig& config) {
   return top + model;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -17,7 +17,7 @@
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
 
-namespace weft {
+namespace weft::train {
 
 enum class Schedule : std::uint8_t { cosine, wsd, linear, constant };
 enum class Recompute : std::uint8_t { none, block };
@@ -37,7 +37,7 @@ inline constexpr std::string_view kResumeAuto = "auto";
 struct RunConfig {
   // model
   std::string model_name = "tiny";  // "custom": the sizes as they stand in `model`, else fill_in() loads the name's
-  ModelConfig model;
+  ops::ModelConfig model;
   // run
   std::string run_dir;  // empty: runs/<model>-<date>-<time>
   std::int64_t steps = 200;
@@ -45,7 +45,7 @@ struct RunConfig {
   double max_time = 0;  // seconds of training, 0: no limit
   // parallelism
   std::int64_t ranks = 0;              // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
-  Grid grid;                           // data = 1 is filled in from the ranks
+  graph::Grid grid;                    // data = 1 is filled in from the ranks
   bool zero1 = false;                  // optimizer state cut over data too
   DType reduce_dtype = DType::f32;     // of gradients on the wire
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
@@ -55,8 +55,8 @@ struct RunConfig {
   bool cuda_graph = false;        // replay a step as one CUDA graph
   std::int64_t trace_every = 16;  // on a GPU, of so many steps one is traced
   std::string policy = "program";
-  TrustedLibraries libraries;     // that a policy may come from; no key, so that no file can name one
-  std::vector<Rewrite> rewrites;  // of the user, in the order given
+  policy::TrustedLibraries libraries;   // that a policy may come from; no key, so that no file can name one
+  std::vector<plan::Rewrite> rewrites;  // of the user, in the order given
   /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
   /// isn't one of the graph's, but lowers another graph. fill_in() puts it into micro_batch.
   std::int64_t batch_split = 1;
@@ -160,4 +160,4 @@ void check_device(const RunConfig& config);
 /// "auto", "local", "nccl", "staged", "mpi": the words of the key.
 std::string_view to_string(CommunicatorKind kind);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 std::string_view to_string(CommunicatorKind kind) {
   switch (kind) {
@@ -32,7 +32,7 @@ void check_device(const RunConfig& config) {
     throw UserError(communicator + " with device cpu", "auto, local or mpi: it moves what lies on GPUs",
                     "--communicator auto, or --device cuda");
   }
-  if (config.pack_weights == WeightPacking::on || packs_weights(config.rewrites)) {
+  if (config.pack_weights == WeightPacking::on || plan::packs_weights(config.rewrites)) {
     throw UserError("pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
                     "leave pack-weights out");
   }
@@ -49,4 +49,4 @@ void check_device(const RunConfig& config) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

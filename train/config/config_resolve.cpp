@@ -12,23 +12,23 @@
 #include "train/config/config_table.h"
 #include "train/config/saved_model.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
 /// A grid of so many ranks, as near to the given one as its x, y and z allow: "x=2,data=3".
-std::string grid_of_ranks(const Grid& grid, std::int64_t ranks) {
+std::string grid_of_ranks(const graph::Grid& grid, std::int64_t ranks) {
   std::string text;
-  for (const Axis axis : {Axis::x, Axis::y, Axis::z}) {
+  for (const graph::Axis axis : {graph::Axis::x, graph::Axis::y, graph::Axis::z}) {
     if (grid.on(axis) == 1 || ranks % grid.on(axis) != 0) continue;
-    text += fmt::format("{}={},", to_string(axis), grid.on(axis));
+    text += fmt::format("{}={},", graph::to_string(axis), grid.on(axis));
     ranks /= grid.on(axis);
   }
   return text + fmt::format("data={}", ranks);
 }
 
 void resolve_grid(RunConfig& config, std::int64_t world_size) {
-  Grid& grid = config.grid;
+  graph::Grid& grid = config.grid;
   if (world_size > 0) {
     if (config.ranks > 0 && config.ranks != world_size) {
       throw UserError(fmt::format("ranks = {}, but {} ranks were started", config.ranks, world_size),
@@ -40,10 +40,11 @@ void resolve_grid(RunConfig& config, std::int64_t world_size) {
   if (config.ranks == 0) config.ranks = grid.ranks();
   if (grid.data == 1 && config.ranks % grid.model_ranks() == 0) grid.data = config.ranks / grid.model_ranks();
   if (grid.ranks() != config.ranks) {
-    throw UserError(fmt::format("grid {} has {} ranks, but there are {}", to_string(grid), grid.ranks(), config.ranks),
-                    "as many ranks as the product of the axes",
-                    fmt::format("--grid {}, or {} {}", grid_of_ranks(grid, config.ranks),
-                                world_size > 0 ? "mpirun -np" : "--ranks", grid.ranks()));
+    throw UserError(
+        fmt::format("grid {} has {} ranks, but there are {}", graph::to_string(grid), grid.ranks(), config.ranks),
+        "as many ranks as the product of the axes",
+        fmt::format("--grid {}, or {} {}", grid_of_ranks(grid, config.ranks), world_size > 0 ? "mpirun -np" : "--ranks",
+                    grid.ranks()));
   }
 }
 
@@ -89,9 +90,9 @@ void resolve_batch(RunConfig& config) {
   }
 }
 
-void check_model(const ModelConfig& model) {
-  validate(model);
-  if (model.family == Family::gpt2 && model.kv_heads != model.heads) {
+void check_model(const ops::ModelConfig& model) {
+  ops::validate(model);
+  if (model.family == ops::Family::gpt2 && model.kv_heads != model.heads) {
     throw UserError(fmt::format("model.kv-heads = {} with {} heads", model.kv_heads, model.heads),
                     "as many as heads: gpt2 has no grouped-query attention",
                     fmt::format("--model.kv-heads {}, or --model.family llama", model.heads));
@@ -111,7 +112,7 @@ void resolve_sequence(RunConfig& config) {
 /// Sizes that are fine one by one and whose products no machine holds, and that would overflow further on.
 void check_products(const RunConfig& config) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 40, kMostBlocks = 65536;
-  const ModelConfig& model = config.model;
+  const ops::ModelConfig& model = config.model;
   const std::int64_t tokens = config.micro_batch * config.seq_len;
   const std::int64_t widest = std::max({4 * model.hidden, 2 * model.ffn, model.vocab});
   if (tokens > kMostElements / widest) {
@@ -141,12 +142,12 @@ void check_start(const RunConfig& config) {
 
 /// Rewrites of layers that the model doesn't have.
 void check_layers(const RunConfig& config) {
-  for (const Rewrite& rewrite : config.rewrites) {
+  for (const plan::Rewrite& rewrite : config.rewrites) {
     const std::vector<std::int32_t>* layers = nullptr;
-    if (const auto* recompute = std::get_if<RecomputeLayers>(&rewrite)) layers = &recompute->layers;
-    if (const auto* reshard = std::get_if<ReshardAfterForward>(&rewrite)) layers = &reshard->layers;
+    if (const auto* recompute = std::get_if<plan::RecomputeLayers>(&rewrite)) layers = &recompute->layers;
+    if (const auto* reshard = std::get_if<plan::ReshardAfterForward>(&rewrite)) layers = &reshard->layers;
     if (layers == nullptr || layers->empty() || layers->back() < config.model.layers) continue;
-    throw UserError(fmt::format("rewrite {} names layer {}", to_string(rewrite), layers->back()),
+    throw UserError(fmt::format("rewrite {} names layer {}", plan::to_string(rewrite), layers->back()),
                     fmt::format("layers 0 to {}, which the model has", config.model.layers - 1),
                     fmt::format("end at {}, or leave the layers out for all of them", config.model.layers - 1));
   }
@@ -181,7 +182,7 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   }
   check_model(config.model);
   resolve_grid(config, world_size);
-  validate_grid(config.model, config.grid);
+  ops::validate_grid(config.model, config.grid);
   resolve_batch(config);
   resolve_sequence(config);
   check_products(config);
@@ -198,4 +199,4 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -13,7 +13,7 @@
 #include "train/config/key_model.h"
 #include "train/config/key_rewrites.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
@@ -172,4 +172,4 @@ const std::vector<ConfigEntry>& config_table() {
   return table;
 }
 
-}  // namespace weft
+}  // namespace weft::train

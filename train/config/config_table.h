@@ -10,7 +10,7 @@
 
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 enum class ValueKind : std::uint8_t { integer, number, boolean, text };
 
@@ -50,7 +50,7 @@ const ConfigEntry& find_entry(std::string_view key, std::string_view source);
 inline constexpr std::string_view kModelPrefix = "model.";
 
 /// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers none in gpt2.
-bool computes_with(Family family, std::string_view key);
+bool computes_with(ops::Family family, std::string_view key);
 
 /// Whether a size of the model was given: set by a file or flag, or by code that set `model` and none of its keys.
 bool is_given(const RunConfig& config, std::string_view key);
@@ -58,4 +58,4 @@ bool is_given(const RunConfig& config, std::string_view key);
 /// Loads the sizes of `model_name` where they aren't those of the model held (a RunConfig that nobody has set).
 void load_named_model(RunConfig& config);
 
-}  // namespace weft
+}  // namespace weft::train

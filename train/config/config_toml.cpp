@@ -14,7 +14,7 @@
 #include "train/config/config.h"
 #include "train/config/config_table.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
@@ -97,4 +97,4 @@ void load_toml(RunConfig& config, const std::string& path) {
   load_toml_text(config, text, path);
 }
 
-}  // namespace weft
+}  // namespace weft::train

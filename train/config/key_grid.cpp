@@ -12,18 +12,18 @@
 #include "base/error.h"
 #include "train/config/key_kinds.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
 std::vector<std::string> axis_names() {
   std::vector<std::string> names;
-  for (const Axis axis : kAxes) names.emplace_back(to_string(axis));
+  for (const graph::Axis axis : graph::kAxes) names.emplace_back(graph::to_string(axis));
   return names;
 }
 
 void set_grid(RunConfig& config, std::string_view value, std::string_view where) {
-  Grid grid;
+  graph::Grid grid;
   grid.order = config.grid.order;
   const std::vector<std::string> axes = axis_names();
   constexpr std::string_view expected = "axes of x, y, z and data with their sizes, as in \"data=2\" or \"x=2,data=4\"";
@@ -47,7 +47,7 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
     if (given[index])
       throw UserError(fmt::format("{}: axis {} is given twice", where, name), expected, "leave one out");
     given[index] = true;
-    grid.on(kAxes.at(index)) =
+    grid.on(graph::kAxes.at(index)) =
         parse_number<std::int64_t>(part.substr(equals + 1), fmt::format("{}: {}", where, name), 1, 65536);
     value.remove_prefix(std::min(comma + 1, value.size()));
   }
@@ -55,7 +55,7 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
 }
 
 std::string grid_text(const RunConfig& config) {
-  return to_string(config.grid);
+  return graph::to_string(config.grid);
 }
 
 void set_axis_order(RunConfig& config, std::string_view value, std::string_view where) {
@@ -73,13 +73,13 @@ void set_axis_order(RunConfig& config, std::string_view value, std::string_view 
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
     const auto place = std::find(names.begin(), names.end(), given[i]) - names.begin();
-    config.grid.order.at(i) = kAxes.at(static_cast<std::size_t>(place));
+    config.grid.order.at(i) = graph::kAxes.at(static_cast<std::size_t>(place));
   }
 }
 
 std::string axis_order_text(const RunConfig& config) {
   std::vector<std::string_view> names;
-  for (const Axis axis : config.grid.order) names.push_back(to_string(axis));
+  for (const graph::Axis axis : config.grid.order) names.push_back(graph::to_string(axis));
   return fmt::format("{}", fmt::join(names, ","));
 }
 
@@ -113,4 +113,4 @@ ConfigEntry axis_order_key() {
           set_axis_order, axis_order_text};
 }
 
-}  // namespace weft
+}  // namespace weft::train

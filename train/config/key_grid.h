@@ -3,11 +3,11 @@
 
 #include "train/config/config_table.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Setting the ranks anew lets the data axis be filled in anew, so that a dumped config runs with other --ranks.
 ConfigEntry ranks_key();
 ConfigEntry grid_key();
 ConfigEntry axis_order_key();
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,7 +5,7 @@
 
 #include "base/text/utf8.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
@@ -40,4 +40,4 @@ void expect_plain_text(std::string_view value, std::string_view where) {
                   "rename the file, or give a link to it");
 }
 
-}  // namespace weft
+}  // namespace weft::train

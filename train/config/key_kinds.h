@@ -16,7 +16,7 @@
 #include "train/config/config.h"
 #include "train/config/config_table.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Of an integer type or float or double. `where` opens the messages. Throws UserError on anything but a number from
 /// `least` to `most`; −0 becomes 0.
@@ -33,7 +33,7 @@ auto& field_of(Config& config, Value RunConfig::*field) {
   return config.*field;
 }
 template <class Config, class Value>
-auto& field_of(Config& config, Value ModelConfig::*field) {
+auto& field_of(Config& config, Value ops::ModelConfig::*field) {
   return config.model.*field;
 }
 
@@ -123,4 +123,4 @@ ConfigEntry words_key(std::string name, std::string help, std::vector<Word<Value
           }};
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -10,17 +10,17 @@
 #include "base/text/units.h"
 #include "train/config/key_kinds.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
 /// What follows from a size that changed, unless it is set itself: as many key-value heads as heads where they were
 /// equal or the family has no others, and GPT-2's MLP of four times the width.
-void follow(const ModelConfig& before, ModelConfig& after) {
-  const bool became_gpt2 = after.family == Family::gpt2 && before.family != Family::gpt2;
+void follow(const ops::ModelConfig& before, ops::ModelConfig& after) {
+  const bool became_gpt2 = after.family == ops::Family::gpt2 && before.family != ops::Family::gpt2;
   const bool heads_changed = after.heads != before.heads && before.kv_heads == before.heads;
   if (became_gpt2 || heads_changed) after.kv_heads = after.heads;
-  if (after.family == Family::gpt2 && after.hidden != before.hidden && before.ffn == 4 * before.hidden) {
+  if (after.family == ops::Family::gpt2 && after.hidden != before.hidden && before.ffn == 4 * before.hidden) {
     after.ffn = 4 * after.hidden;
   }
 }
@@ -29,7 +29,7 @@ void follow(const ModelConfig& before, ModelConfig& after) {
 ConfigEntry model_size(ConfigEntry entry) {
   entry.set = [set = entry.set, get = entry.get](RunConfig& config, std::string_view value, std::string_view where) {
     load_named_model(config);
-    const ModelConfig before = config.model;
+    const ops::ModelConfig before = config.model;
     const std::string text_before = get(config);
     set(config, value, where);
     if (get(config) == text_before) return;
@@ -44,7 +44,7 @@ void set_model_name(RunConfig& config, std::string_view value, std::string_view 
     load_named_model(config);
   } else {
     try {
-      config.model = model_by_name(value);
+      config.model = ops::model_by_name(value);
     } catch (const UserError& error) {
       throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
     }
@@ -56,34 +56,34 @@ void set_model_name(RunConfig& config, std::string_view value, std::string_view 
 
 ConfigEntry model_key() {
   return {"model",        ValueKind::text,
-          "text",         "a model by name: " + join(model_names()),
+          "text",         "a model by name: " + join(ops::model_names()),
           set_model_name, [](const RunConfig& config) { return config.model_name; }};
 }
 
 std::vector<ConfigEntry> model_size_keys() {
   std::vector<ConfigEntry> entries{
-      words_key<Family>("model.family", "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE",
-                        {{"gpt2", Family::gpt2}, {"llama", Family::llama}}, &ModelConfig::family),
-      integer_key("model.layers", "transformer blocks", &ModelConfig::layers, 1, 10000),
-      integer_key("model.hidden", "width of the residual stream", &ModelConfig::hidden, 1, 1 << 20),
-      integer_key("model.heads", "attention heads", &ModelConfig::heads, 1, 1 << 16),
-      integer_key("model.kv-heads", "key and value heads (llama); heads is divided by it", &ModelConfig::kv_heads, 1,
-                  1 << 16),
-      integer_key("model.ffn", "width of the MLP", &ModelConfig::ffn, 1, 1 << 22),
-      integer_key("model.vocab", "tokens of the vocabulary", &ModelConfig::vocab, 2, 1 << 24),
-      integer_key("model.context", "longest sequence", &ModelConfig::context, 1, 1 << 20),
-      boolean_key("model.tied", "the LM head is the token embedding", &ModelConfig::tied),
-      number_key("model.norm-eps", "added to the variance in norms", &ModelConfig::norm_eps, 1e-12, 0.1),
-      number_key("model.init-std", "standard deviation of initial weights", &ModelConfig::init_std, 0, 10),
-      number_key("model.rope-theta", "base of the rotary frequencies (llama)", &ModelConfig::rope_theta, 1, 1e12),
+      words_key<ops::Family>("model.family", "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE",
+                             {{"gpt2", ops::Family::gpt2}, {"llama", ops::Family::llama}}, &ops::ModelConfig::family),
+      integer_key("model.layers", "transformer blocks", &ops::ModelConfig::layers, 1, 10000),
+      integer_key("model.hidden", "width of the residual stream", &ops::ModelConfig::hidden, 1, 1 << 20),
+      integer_key("model.heads", "attention heads", &ops::ModelConfig::heads, 1, 1 << 16),
+      integer_key("model.kv-heads", "key and value heads (llama); heads is divided by it", &ops::ModelConfig::kv_heads,
+                  1, 1 << 16),
+      integer_key("model.ffn", "width of the MLP", &ops::ModelConfig::ffn, 1, 1 << 22),
+      integer_key("model.vocab", "tokens of the vocabulary", &ops::ModelConfig::vocab, 2, 1 << 24),
+      integer_key("model.context", "longest sequence", &ops::ModelConfig::context, 1, 1 << 20),
+      boolean_key("model.tied", "the LM head is the token embedding", &ops::ModelConfig::tied),
+      number_key("model.norm-eps", "added to the variance in norms", &ops::ModelConfig::norm_eps, 1e-12, 0.1),
+      number_key("model.init-std", "standard deviation of initial weights", &ops::ModelConfig::init_std, 0, 10),
+      number_key("model.rope-theta", "base of the rotary frequencies (llama)", &ops::ModelConfig::rope_theta, 1, 1e12),
       number_key("model.rope-scaling-factor", "llama3 scaling of rotary frequencies; 1: none",
-                 &ModelConfig::rope_scaling_factor, 1, 1e6),
+                 &ops::ModelConfig::rope_scaling_factor, 1, 1e6),
       number_key("model.rope-low-freq-factor", "llama3 scaling: bound of the long wavelengths",
-                 &ModelConfig::rope_low_freq_factor, 1e-3, 1e6),
+                 &ops::ModelConfig::rope_low_freq_factor, 1e-3, 1e6),
       number_key("model.rope-high-freq-factor", "llama3 scaling: bound of the short wavelengths",
-                 &ModelConfig::rope_high_freq_factor, 1e-3, 1e6),
+                 &ops::ModelConfig::rope_high_freq_factor, 1e-3, 1e6),
       number_key("model.rope-original-context", "llama3 scaling: context before scaling",
-                 &ModelConfig::rope_original_context, 1, 1e9),
+                 &ops::ModelConfig::rope_original_context, 1, 1e9),
   };
   for (ConfigEntry& entry : entries) entry = model_size(std::move(entry));
   return entries;
@@ -91,8 +91,8 @@ std::vector<ConfigEntry> model_size_keys() {
 
 void load_named_model(RunConfig& config) {
   if (config.model_name == kCustomModel || config.model_name == config.model.name) return;
-  config.model = model_by_name(config.model_name);
+  config.model = ops::model_by_name(config.model_name);
   config.model.name = config.model_name;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,10 +5,10 @@
 
 #include "train/config/config_table.h"
 
-namespace weft {
+namespace weft::train {
 
 ConfigEntry model_key();
 /// Of the sizes: one that differs from the named model's makes the model a custom one.
 std::vector<ConfigEntry> model_size_keys();
 
-}  // namespace weft
+}  // namespace weft::train

@@ -14,7 +14,7 @@
 #include "runtime/plan/rewrite.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 namespace {
 
@@ -51,7 +51,7 @@ void set_rewrites(RunConfig& config, std::string_view value, std::string_view wh
         pieces = split;
       }
     }
-    config.rewrites = parse_rewrites(fmt::format("{}", fmt::join(exact, ";")));
+    config.rewrites = plan::parse_rewrites(fmt::format("{}", fmt::join(exact, ";")));
     config.batch_split = pieces;
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
@@ -59,7 +59,7 @@ void set_rewrites(RunConfig& config, std::string_view value, std::string_view wh
 }
 
 std::string rewrites_text(const RunConfig& config) {
-  const std::string exact = to_string(config.rewrites);
+  const std::string exact = plan::to_string(config.rewrites);
   if (config.batch_split == 1) return exact;
   return fmt::format("{}={}{}{}", kBatchSplit, config.batch_split, exact.empty() ? "" : ";", exact);
 }
@@ -78,4 +78,4 @@ ConfigEntry rewrites_key() {
           rewrites_text};
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -4,8 +4,8 @@
 
 #include "train/config/config_table.h"
 
-namespace weft {
+namespace weft::train {
 
 ConfigEntry rewrites_key();
 
-}  // namespace weft
+}  // namespace weft::train

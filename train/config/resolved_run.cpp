@@ -6,15 +6,15 @@
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/profile_file.h"
 
-namespace weft {
+namespace weft::train {
 
 ResolvedRun read_texts(RunConfig config) {
   ResolvedRun run;
-  run.policy = named_policy(config.policy, config.libraries);
+  run.policy = policy::named_policy(config.policy, config.libraries);
   if (!config.machine.empty()) {
-    run.machine = std::make_shared<const Machine>(find_machine(config.machine, machine_folders()));
+    run.machine = std::make_shared<const cost::Machine>(cost::find_machine(config.machine, cost::machine_folders()));
   }
-  if (!config.profile.empty()) run.profile = std::make_shared<const Profile>(load_profile(config.profile));
+  if (!config.profile.empty()) run.profile = std::make_shared<const cost::Profile>(cost::load_profile(config.profile));
   run.gemm_tuning = tuning_setting(config.gemm_tuning);
   run.config = std::move(config);
   return run;
@@ -27,8 +27,8 @@ ResolvedRun resolve(RunConfig config, std::int64_t world_size) {
 }
 
 void leave_out_library(RunConfig& config) {
-  const std::string_view library = library_of(config.policy);
+  const std::string_view library = policy::library_of(config.policy);
   if (!library.empty() && !config.libraries.contains(library)) config.policy = RunConfig().policy;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,15 +11,15 @@
 #include "train/config/config.h"
 #include "train/config/tuning_setting.h"
 
-namespace weft {
+namespace weft::train {
 
 struct ResolvedRun {
   /// Filled in, and as files of the run tell it: model, grid, batch, schedule, data and the words of the device. What
   /// its texts of policy, machine, profile and gemm-tuning name is below, and read nowhere else.
   RunConfig config = {};
-  NamedPolicy policy = {};
-  std::shared_ptr<const Machine> machine = nullptr;  // that policies plan for; null: none is named
-  std::shared_ptr<const Profile> profile = nullptr;  // measured costs; null: none are named
+  policy::NamedPolicy policy = {};
+  std::shared_ptr<const cost::Machine> machine = nullptr;  // that policies plan for; null: none is named
+  std::shared_ptr<const cost::Profile> profile = nullptr;  // measured costs; null: none are named
   TuningSetting gemm_tuning = {};
 };
 
@@ -35,4 +35,4 @@ ResolvedRun read_texts(RunConfig config);
 /// the default policy, so that nobody has to trust it.
 void leave_out_library(RunConfig& config);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -16,7 +16,7 @@
 #include "train/config/config_table.h"
 #include "train/config/tuning_setting.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,7 +37,7 @@ struct Difference {
   std::string key, given, saved;
 };
 
-std::vector<Difference> differences(const RunConfig& config, const ModelConfig& saved) {
+std::vector<Difference> differences(const RunConfig& config, const ops::ModelConfig& saved) {
   RunConfig other = config;
   other.model = saved;
   std::vector<Difference> found;
@@ -67,11 +67,11 @@ void refuse_differences(const RunConfig& config, const SavedModel& saved) {
 }
 
 /// A named model keeps its name as long as it is that model.
-std::string named_or_custom(const ModelConfig& model) {
-  const std::vector<std::string> names = model_names();
+std::string named_or_custom(const ops::ModelConfig& model) {
+  const std::vector<std::string> names = ops::model_names();
   if (std::find(names.begin(), names.end(), model.name) == names.end()) return kCustomModel;
   RunConfig named, saved;
-  named.model = model_by_name(model.name);
+  named.model = ops::model_by_name(model.name);
   saved.model = model;
   const std::vector<ConfigEntry>& table = config_table();
   const bool equal = std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
@@ -115,7 +115,7 @@ SavedModel read_saved_model(const fs::path& path) {
   const auto newest = is_checkpoint(path) ? path : latest_checkpoint(path);
   if (newest) {
     CheckpointInfo info = read_manifest(*newest).info;
-    const ModelConfig model = info.model;
+    const ops::ModelConfig model = info.model;
     const DType dtype = info.dtype;
     return {*newest, std::move(info), model, dtype};
   }
@@ -178,4 +178,4 @@ RunConfig config_to_resume(const std::string& resume, std::span<const Setting> o
   return config;
 }
 
-}  // namespace weft
+}  // namespace weft::train

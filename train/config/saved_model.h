@@ -10,13 +10,13 @@
 #include "train/checkpoint/manifest.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 /// What stands beside trained weights; none of the weights are read.
 struct SavedModel {
   std::filesystem::path path;                // a checkpoint's folder, or Hugging Face's folder or .safetensors file
   std::optional<CheckpointInfo> checkpoint;  // without its tuned products; none: weights of Hugging Face
-  ModelConfig model;
+  ops::ModelConfig model;
   DType dtype = DType::f32;  // of the weights; f32 stands for types that Weft widens
 };
 
@@ -51,4 +51,4 @@ void take_saved_model(RunConfig& config);
 /// micro-batch that was a rank's whole share stays so, whatever the grid is next.
 RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over = {});
 
-}  // namespace weft
+}  // namespace weft::train

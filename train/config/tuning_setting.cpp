@@ -1,6 +1,6 @@
 #include "train/config/tuning_setting.h"
 
-namespace weft {
+namespace weft::train {
 
 TuningSetting tuning_setting(std::string_view text) {
   using From = TuningSetting::From;
@@ -10,4 +10,4 @@ TuningSetting tuning_setting(std::string_view text) {
   return {From::file, std::string(text)};
 }
 
-}  // namespace weft
+}  // namespace weft::train

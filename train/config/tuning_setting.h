@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft {
+namespace weft::train {
 
 struct TuningSetting {
   enum class From : std::uint8_t {
@@ -23,4 +23,4 @@ struct TuningSetting {
 /// Any text that is no word of the key names a file.
 TuningSetting tuning_setting(std::string_view text);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // Philox sites of this file: what is drawn here repeats nothing that a step draws.
@@ -161,4 +161,4 @@ void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::
   stream_.copy(first + 1, count, targets.data());
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 
 #include "train/data/token_stream.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Number `index` of a random permutation of [0, size): a pure function, so nothing has to be stored to resume.
 /// A balanced Feistel network over the next even power of two, walked until it lands below `size` (Black and Rogaway,
@@ -111,4 +111,4 @@ class EvalBatches {
   std::uint64_t targets_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using namespace std::string_view_literals;
@@ -140,4 +140,4 @@ void refuse_foreign_kind(const InputFile& file) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 
 #include "base/files/input_file.h"
 
-namespace weft {
+namespace weft::train {
 
 struct ForeignKind {
   std::string name;  // "a NumPy array"
@@ -31,4 +31,4 @@ void refuse_foreign_kind(const InputFile& file);
 /// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet".
 bool is_data_set_name(const std::filesystem::path& path);
 
-}  // namespace weft
+}  // namespace weft::train

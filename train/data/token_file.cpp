@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr std::uint64_t kHeaderBytes = 1024;  // llm.c: 256 int32
@@ -202,4 +202,4 @@ CheckedTokens check_token_file(const std::shared_ptr<const InputFile>& file, Tok
   return {std::move(part), scan.checksum};
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -7,7 +7,7 @@
 #include "train/config/config.h"
 #include "train/data/token_stream.h"
 
-namespace weft {
+namespace weft::train {
 
 /// A file that was read through once.
 struct CheckedTokens {
@@ -26,4 +26,4 @@ struct CheckedTokens {
 /// id outside of the vocabulary (with its position).
 CheckedTokens check_token_file(const std::shared_ptr<const InputFile>& file, TokenWidth width, std::int64_t vocab);
 
-}  // namespace weft
+}  // namespace weft::train

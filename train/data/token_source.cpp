@@ -19,7 +19,7 @@
 #include "train/data/token_file.h"
 #include "train/data/tokenizer.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -342,4 +342,4 @@ std::string TokenSource::description() const {
                      grouped(train_.size()), grouped(held_out_.size()), what_held_out_);
 }
 
-}  // namespace weft
+}  // namespace weft::train

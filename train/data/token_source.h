@@ -9,7 +9,7 @@
 #include "train/config/config.h"
 #include "train/data/token_stream.h"
 
-namespace weft {
+namespace weft::train {
 
 struct TokenSourceOptions {
   std::string data;           // a file or folder; empty: /usr/share/common-licenses, present on every Debian system
@@ -58,4 +58,4 @@ class TokenSource {
   std::vector<std::string> notes_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "train/data/tokenizer.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// Widens the words at the end of `out` to ids from its beginning on: each is read before its bytes are written.
@@ -91,4 +91,4 @@ void TokenStream::copy(std::uint64_t begin, std::uint64_t count, std::int32_t* o
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -8,7 +8,7 @@
 
 #include "base/files/input_file.h"
 
-namespace weft {
+namespace weft::train {
 
 /// How ids lie in a file.
 enum class TokenEncoding : std::uint8_t { bytes, u16, u32 };
@@ -45,4 +45,4 @@ class TokenStream {
   std::uint32_t vocab_ = std::numeric_limits<std::uint32_t>::max();
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::train {
 
 std::vector<std::int32_t> ByteTokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> ids;
@@ -31,4 +31,4 @@ std::string ByteTokenizer::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weft::train

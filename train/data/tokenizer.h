@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weft::train {
 
 /// Ids 0..255 are bytes, 256 ends a text. "Hi" is {72, 105}.
 class ByteTokenizer {
@@ -22,4 +22,4 @@ class ByteTokenizer {
   std::string decode(std::span<const std::int32_t> ids) const;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -21,7 +21,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr const char* kKey = "bf16-products";
@@ -81,7 +81,7 @@ struct Message {
 }  // namespace
 
 PairsGainFile::PairsGainFile(const std::filesystem::path& run_dir, std::string cpu_model)
-    : path_(tuning_folder(run_dir) / fmt::format("pairs_{}.json", readable_file_name(cpu_model))),
+    : path_(execute::tuning_folder(run_dir) / fmt::format("pairs_{}.json", execute::readable_file_name(cpu_model))),
       cpu_model_(std::move(cpu_model)) {}
 
 std::optional<double> PairsGainFile::read() const {
@@ -120,7 +120,7 @@ Bf16Choice choose_bf16(const Bf16Facts& facts) {
   return {cpu::fastest_bf16_unit(facts.widest, gain), Source::measured, gain};
 }
 
-std::optional<Bf16Choice> bf16_of_run(World& world, const RunConfig& config,
+std::optional<Bf16Choice> bf16_of_run(comm::World& world, const RunConfig& config,
                                       const std::optional<std::filesystem::path>& checkpoint,
                                       const std::function<std::optional<double>()>& measure) {
   if (!computes_in_bf16(config)) return std::nullopt;
@@ -162,4 +162,4 @@ std::string to_string(const Bf16Choice& choice) {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weft::train

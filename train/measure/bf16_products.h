@@ -13,7 +13,7 @@
 #include "runtime/comm/communicator.h"
 #include "train/config/resolved_run.h"
 
-namespace weft {
+namespace weft::train {
 
 /// How many times as fast as fp32 pairs of bf16 were on a CPU model, for runs in a folder and those beside it.
 class PairsGainFile {
@@ -60,7 +60,7 @@ Bf16Choice choose_bf16(const Bf16Facts& facts);
 /// For a filled-in configuration: rank 0 chooses and all ranks get the same. Null on GPUs and in fp32. Collective over
 /// the world. Throws UserError where a CPU lacks what was asked for, or what rank 0 chose. A unit that is stored with
 /// `checkpoint` but that this CPU lacks counts as none: its bits can't be repeated here.
-std::optional<Bf16Choice> bf16_of_run(World& world, const RunConfig& config,
+std::optional<Bf16Choice> bf16_of_run(comm::World& world, const RunConfig& config,
                                       const std::optional<std::filesystem::path>& checkpoint = std::nullopt,
                                       const std::function<std::optional<double>()>& measure = cpu::pairs_gain);
 
@@ -70,4 +70,4 @@ ResolvedRun with_bf16(ResolvedRun run, const std::optional<Bf16Choice>& choice);
 /// "pairs (AVX512_BF16), 1.98 times as fast as fp32, as measured".
 std::string to_string(const Bf16Choice& choice);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -10,7 +10,7 @@
 #include "train/config/config.h"
 #include "train/measure/policy_benchmark.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Times of tasks from steps of policy `serial`, in which every task is alone. All calls are collective over the world.
 ///
@@ -19,24 +19,25 @@ namespace weft {
 ///   samples.write(benchmark.plan(serial), profile);
 class SerialSamples {
  public:
-  explicit SerialSamples(World& world) : world_(world) {}
+  explicit SerialSamples(comm::World& world) : world_(world) {}
 
   /// One step of the benchmark's policy, which is `serial`; returns its nanoseconds.
   double run(PolicyBenchmark& benchmark, std::size_t policy);
 
   /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. What the profile
   /// knows of collectives beside computations stays.
-  void write(const Plan& plan, Profile& profile) const;
+  void write(const plan::Plan& plan, cost::Profile& profile) const;
 
  private:
-  World& world_;
-  ProfileSamples samples_;
+  comm::World& world_;
+  cost::ProfileSamples samples_;
   std::vector<double> step_ns_;
 };
 
 /// Runs `steps` steps of policy `serial`, and each collective apart from them: alone, beside a matrix product, and the
 /// longest of each kind beside every kind of computation that matters in the step. Every rank gets the same profile.
 /// `tell` is called on rank 0 with what is being done. Collective over the world.
-Profile measure_profile(World& world, const ResolvedRun& run, int steps, int rounds, const TellStatus& tell);
+cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int steps, int rounds,
+                              const TellStatus& tell);
 
-}  // namespace weft
+}  // namespace weft::train

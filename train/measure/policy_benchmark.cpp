@@ -15,7 +15,7 @@
 #include "train/step/step_config.h"
 #include "train/step/training_state.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 RunConfig every_step_traced(RunConfig config) {
@@ -25,32 +25,33 @@ RunConfig every_step_traced(RunConfig config) {
 
 }  // namespace
 
-PolicyBenchmark::PolicyBenchmark(World& world, const ResolvedRun& run, const std::vector<NamedPolicy>& policies,
-                                 const PolicyOptions& options)
+PolicyBenchmark::PolicyBenchmark(comm::World& world, const ResolvedRun& run,
+                                 const std::vector<policy::NamedPolicy>& policies, const policy::PolicyOptions& options)
     : world_(world),
       run_(with_bf16(run, bf16_of_run(world, run.config))),
-      at_(coordinates_of(run_.config.grid, world.rank())),
-      specs_(model_parameters(run_.config.model)),
-      shards_(shard_parameters(run_.config.model, specs_, run_.config.grid, at_, run_.config.zero1)) {
-  const auto graph = lower_train(run_.config.model, step_config(run_.config));
-  std::vector<ProgramGraph> graphs;
-  for (const NamedPolicy& policy : policies) {
+      at_(graph::coordinates_of(run_.config.grid, world.rank())),
+      specs_(ops::model_parameters(run_.config.model)),
+      shards_(ops::shard_parameters(run_.config.model, specs_, run_.config.grid, at_, run_.config.zero1)) {
+  const auto graph = ops::lower_train(run_.config.model, step_config(run_.config));
+  std::vector<execute::ProgramGraph> graphs;
+  for (const policy::NamedPolicy& policy : policies) {
     names_.push_back(fmt::format("{}: {}", names_.size(), policy.name));
     graphs.push_back({names_.back(), graph, policy.policy});
   }
-  program_ = std::make_unique<Program>(world_, std::move(graphs),
-                                       ProgramOptions{.policy_options = options,
-                                                      .rewrites = chosen_rewrites(run_),
-                                                      .grid = run_.config.grid,
-                                                      .threads = static_cast<int>(run_.config.threads),
-                                                      .gemm_tuning = table_of(nullptr, bf16_unit_of(run_.config)),
-                                                      .make_executor = executor_of(every_step_traced(run_.config)),
-                                                      .watchdog_seconds = run_.config.watchdog});
+  program_ = std::make_unique<execute::Program>(
+      world_, std::move(graphs),
+      execute::ProgramOptions{.policy_options = options,
+                              .rewrites = chosen_rewrites(run_),
+                              .grid = run_.config.grid,
+                              .threads = static_cast<int>(run_.config.threads),
+                              .gemm_tuning = execute::table_of(nullptr, bf16_unit_of(run_.config)),
+                              .make_executor = executor_of(every_step_traced(run_.config)),
+                              .watchdog_seconds = run_.config.watchdog});
   reset();
 }
 
 void PolicyBenchmark::reset() {
-  const State& state = program_->state();
+  const execute::State& state = program_->state();
   const auto arrays = training_arrays(state, shards_, run_.config.dtype);
   initialize_parameters(arrays, run_.config.seed);
   for (const MutableParameterState& array : arrays) {
@@ -59,12 +60,12 @@ void PolicyBenchmark::reset() {
   }
   write_constants(state, run_.config, at_);
   // Ranks that differ in x and y alone read the same tokens.
-  std::mt19937_64 draw(run_.config.seed + static_cast<std::uint64_t>(batch_rank(run_.config.grid, at_)));
+  std::mt19937_64 draw(run_.config.seed + static_cast<std::uint64_t>(graph::batch_rank(run_.config.grid, at_)));
   const auto token = [&] {
     return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(run_.config.model.vocab));
   };
-  for (std::int32_t& value : state.get<std::int32_t>(names::kTokens)) value = token();
-  for (std::int32_t& value : state.get<std::int32_t>(names::kTargets)) value = token();
+  for (std::int32_t& value : state.get<std::int32_t>(ops::names::kTokens)) value = token();
+  for (std::int32_t& value : state.get<std::int32_t>(ops::names::kTargets)) value = token();
   step_ = 0;
   program_->state_to_device();
 }
@@ -73,7 +74,7 @@ double PolicyBenchmark::run(std::size_t policy) {
   write_scalars(program_->state(), run_.config, step_);
   world_.barrier();
   program_->run(names_.at(policy), step_++);
-  const StepTrace& trace = last_trace(policy);
+  const plan::StepTrace& trace = last_trace(policy);
   // A barrier lets its ranks go within microseconds of one another: each counts from its own start.
   std::uint64_t slowest = 0;
   for (const std::uint64_t ns : world_.all_gather(static_cast<std::uint64_t>(trace.end - trace.begin))) {
@@ -99,4 +100,4 @@ std::uint64_t PolicyBenchmark::fingerprint() const {
   return all.value();
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,7 +11,7 @@
 #include "runtime/execute/program.h"
 #include "train/config/resolved_run.h"
 
-namespace weft {
+namespace weft::train {
 
 /// A rank's program that holds the training graph once for each policy, over one state with initial weights and random
 /// tokens. Making it and running steps is collective over the world.
@@ -21,8 +21,8 @@ namespace weft {
 ///     for (std::size_t p = 0; p < benchmark.policies(); ++p) ms[p].push_back(benchmark.run(p) * 1e-6);
 class PolicyBenchmark {
  public:
-  PolicyBenchmark(World& world, const ResolvedRun& run, const std::vector<NamedPolicy>& policies,
-                  const PolicyOptions& options = {});
+  PolicyBenchmark(comm::World& world, const ResolvedRun& run, const std::vector<policy::NamedPolicy>& policies,
+                  const policy::PolicyOptions& options = {});
 
   std::size_t policies() const { return names_.size(); }
 
@@ -30,8 +30,8 @@ class PolicyBenchmark {
   /// end of the slowest one.
   double run(std::size_t policy);
 
-  const Plan& plan(std::size_t policy) const { return program_->plan(names_[policy]); }
-  const StepTrace& last_trace(std::size_t policy) const { return program_->last_trace(names_[policy]); }
+  const plan::Plan& plan(std::size_t policy) const { return program_->plan(names_[policy]); }
+  const plan::StepTrace& last_trace(std::size_t policy) const { return program_->last_trace(names_[policy]); }
 
   /// Initial weights again, optimizer state zero, as when it was made.
   void reset();
@@ -39,14 +39,14 @@ class PolicyBenchmark {
   std::uint64_t fingerprint() const;
 
  private:
-  World& world_;
+  comm::World& world_;
   const ResolvedRun run_;
-  const Coordinates at_;
-  const std::vector<ParameterSpec> specs_;
-  const std::vector<ParameterShard> shards_;
+  const graph::Coordinates at_;
+  const std::vector<ops::ParameterSpec> specs_;
+  const std::vector<ops::ParameterShard> shards_;
   std::vector<std::string> names_;  // of the program's graphs, by policy
-  std::unique_ptr<Program> program_;
+  std::unique_ptr<execute::Program> program_;
   std::int64_t step_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::train

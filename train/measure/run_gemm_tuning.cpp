@@ -18,7 +18,7 @@
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // Where the table of a run comes from.
@@ -29,18 +29,18 @@ struct Source {
 };
 
 Source source_of(const TuningSetting& setting, const std::optional<std::filesystem::path>& checkpoint,
-                 const std::function<TunedGemms()>& tune) {
+                 const std::function<execute::TunedGemms()>& tune) {
   using From = TuningSetting::From;
   if (setting.from == From::nothing) return {};
-  if (setting.from == From::file) return {read_gemm_tuning_text(setting.file), in_quotes(setting.file), false};
+  if (setting.from == From::file) return {execute::read_gemm_tuning_text(setting.file), in_quotes(setting.file), false};
   if (setting.from == From::trials && !checkpoint) {
     if (tune == nullptr) throw UserError("--gemm-tuning auto is for training", "a file of `weft tune`, or none", "");
-    return {to_json(tune()), "the table that was just measured", false};
+    return {execute::to_json(tune()), "the table that was just measured", false};
   }
   if (!checkpoint) return {};
   const std::string stored = read_checkpoint_info(*checkpoint).gemm_tuning;
   if (stored.empty()) return {};
-  return {stored, in_quotes(*checkpoint / kGemmTuningFile), true};
+  return {stored, in_quotes(*checkpoint / execute::kGemmTuningFile), true};
 }
 
 // Of the largest cache that the first core reads through. The C library's own figure adds up all instances on some
@@ -63,53 +63,55 @@ std::int64_t bytes_beyond_caches() {
 
 }  // namespace
 
-std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const TuningSetting& setting,
-                                                     const std::optional<std::filesystem::path>& checkpoint,
-                                                     StoredTuning stored, const std::function<TunedGemms()>& tune) {
+std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world, const TuningSetting& setting,
+                                                              const std::optional<std::filesystem::path>& checkpoint,
+                                                              StoredTuning stored,
+                                                              const std::function<execute::TunedGemms()>& tune) {
   Source source;
   if (world.rank() == 0) {
     source = source_of(setting, checkpoint, tune);
     try {
-      if (source.text) parse_gemm_tuning(*source.text, source.name);
+      if (source.text) execute::parse_gemm_tuning(*source.text, source.name);
     } catch (const UserError&) {
       if (!source.stored || stored == StoredTuning::required) throw;
       source.text.reset();
     }
   }
   world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
-  const std::string text = text_of_rank_0(world, source.text.value_or(""));
+  const std::string text = comm::text_of_rank_0(world, source.text.value_or(""));
   if (text.empty()) return nullptr;
   // On every rank, because each has a CPU of its own.
   const std::string name = source.name.empty() ? "the table of tuned matrix products of rank 0" : source.name;
-  return std::make_shared<const TunedGemms>(parse_gemm_tuning(text, name));
+  return std::make_shared<const execute::TunedGemms>(execute::parse_gemm_tuning(text, name));
 }
 
-std::vector<GemmUse> products_of_run(const ResolvedRun& run) {
+std::vector<execute::GemmUse> products_of_run(const ResolvedRun& run) {
   const RunConfig& config = run.config;
-  const StepConfig step = step_config(config);
+  const ops::StepConfig step = step_config(config);
   // Of all rewrites only this one makes other products, and only a GPU's are asked for with what it adds.
-  std::vector<Rewrite> fusion;
-  if (config.device == DeviceKind::cuda && fuses_gelu(chosen_rewrites(run))) fusion.emplace_back(FuseGelu{});
-  const std::shared_ptr<const Graph> train = rewrite(lower_train(config.model, step), fusion);
-  const std::shared_ptr<const Graph> eval = rewrite(lower_eval(config.model, step), fusion);
-  return products_of(std::vector<const Graph*>{train.get(), eval.get()});
+  std::vector<plan::Rewrite> fusion;
+  if (config.device == DeviceKind::cuda && plan::fuses_gelu(chosen_rewrites(run)))
+    fusion.emplace_back(plan::FuseGelu{});
+  const std::shared_ptr<const graph::Graph> train = plan::rewrite(ops::lower_train(config.model, step), fusion);
+  const std::shared_ptr<const graph::Graph> eval = plan::rewrite(ops::lower_eval(config.model, step), fusion);
+  return execute::products_of(std::vector<const graph::Graph*>{train.get(), eval.get()});
 }
 
 struct RunGemmTrials::Impl {
   explicit Impl(int threads) : workers(threads) {}
 
   cpu::Workers workers;
-  std::optional<GemmTrials> on_cpu;
-  std::unique_ptr<DeviceGemmTrials> on_device;
+  std::optional<execute::GemmTrials> on_cpu;
+  std::unique_ptr<execute::DeviceGemmTrials> on_device;
 };
 
 RunGemmTrials::RunGemmTrials(const RunConfig& config, int rounds)
     : impl_(std::make_unique<Impl>(static_cast<int>(config.threads))) {
-  const GemmTrialOptions options{.rounds = rounds,
-                                 .cache_bytes = bytes_beyond_caches(),
-                                 .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit())};
+  const execute::GemmTrialOptions options{.rounds = rounds,
+                                          .cache_bytes = bytes_beyond_caches(),
+                                          .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit())};
   if (config.device == DeviceKind::cuda) {
-    impl_->on_device = make_device_gemm_trials(options);
+    impl_->on_device = execute::make_device_gemm_trials(options);
   } else {
     impl_->on_cpu.emplace(impl_->workers, options);
   }
@@ -117,24 +119,24 @@ RunGemmTrials::RunGemmTrials(const RunConfig& config, int rounds)
 
 RunGemmTrials::~RunGemmTrials() = default;
 
-GemmTrial RunGemmTrials::run(const GemmProblem& problem) {
+execute::GemmTrial RunGemmTrials::run(const execute::GemmProblem& problem) {
   return impl_->on_device ? impl_->on_device->run(problem) : impl_->on_cpu->run(problem);
 }
 
-TuningMachine tuning_machine(const RunConfig& config) {
-  return config.device == DeviceKind::cuda ? device_tuning_machine() : this_machine();
+execute::TuningMachine tuning_machine(const RunConfig& config) {
+  return config.device == DeviceKind::cuda ? execute::device_tuning_machine() : execute::this_machine();
 }
 
-TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell) {
+execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell) {
   const RunConfig& config = run.config;
-  const GemmTuningCache cache{tuning_folder(config.run_dir), tuning_machine(config),
-                              config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
+  const execute::GemmTuningCache cache{execute::tuning_folder(config.run_dir), tuning_machine(config),
+                                       config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
   std::optional<RunGemmTrials> trials;  // made where something is measured
-  const auto measure = [&](const GemmProblem& problem) {
-    if (!trials) trials.emplace(config, GemmTrialOptions{}.rounds);
+  const auto measure = [&](const execute::GemmProblem& problem) {
+    if (!trials) trials.emplace(config, execute::GemmTrialOptions{}.rounds);
     return trials->run(problem);
   };
   return cache.complete(products_of_run(run), measure, tell);
 }
 
-}  // namespace weft
+}  // namespace weft::train

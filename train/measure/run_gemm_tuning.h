@@ -15,7 +15,7 @@
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/config/resolved_run.h"
 
-namespace weft {
+namespace weft::train {
 
 /// What to do with a checkpoint's table that was measured on another machine: its bits can't be repeated here. Refuse
 /// it, or use the default methods.
@@ -24,13 +24,12 @@ enum class StoredTuning : std::uint8_t { required, if_it_fits };
 /// The table that a setting comes to: a file's, that of `checkpoint` if it has one, or, in trials, what `tune` returns,
 /// which rank 0 calls while the others wait. Null: none. Rank 0 reads; all ranks get the same. Collective over the
 /// world. Throws UserError as parse_gemm_tuning() does, and for trials where nothing can be tuned: `tune` is null.
-std::shared_ptr<const TunedGemms> gemm_tuning_of_run(World& world, const TuningSetting& setting,
-                                                     const std::optional<std::filesystem::path>& checkpoint,
-                                                     StoredTuning stored,
-                                                     const std::function<TunedGemms()>& tune = nullptr);
+std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(
+    comm::World& world, const TuningSetting& setting, const std::optional<std::filesystem::path>& checkpoint,
+    StoredTuning stored, const std::function<execute::TunedGemms()>& tune = nullptr);
 
 /// The distinct products of a training step and an evaluation of a run.
-std::vector<GemmUse> products_of_run(const ResolvedRun& run);
+std::vector<execute::GemmUse> products_of_run(const ResolvedRun& run);
 
 /// Tries products on the device of a filled-in configuration, with its threads.
 ///
@@ -44,7 +43,7 @@ class RunGemmTrials {
   RunGemmTrials(const RunGemmTrials&) = delete;
   RunGemmTrials& operator=(const RunGemmTrials&) = delete;
 
-  GemmTrial run(const GemmProblem& problem);
+  execute::GemmTrial run(const execute::GemmProblem& problem);
 
  private:
   struct Impl;
@@ -52,10 +51,10 @@ class RunGemmTrials {
 };
 
 /// What trials on the configuration's device are good for.
-TuningMachine tuning_machine(const RunConfig& config);
+execute::TuningMachine tuning_machine(const RunConfig& config);
 
 /// `--gemm-tuning auto`: what a run's products are computed by, with the cache beside its run folder. On one rank,
 /// while the others wait.
-TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell);
+execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell);
 
-}  // namespace weft
+}  // namespace weft::train

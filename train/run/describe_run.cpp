@@ -12,20 +12,20 @@
 #include "ops/communication.h"
 #include "runtime/plan/memory_report.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr std::array<std::string_view, 4> kGraphs = {"train", "eval", "prefill", "decode"};
-constexpr std::array<Role, 5> kStateRoles = {Role::parameter, Role::optimizer_state, Role::cache, Role::input,
-                                             Role::scalar};
+constexpr std::array<graph::Role, 5> kStateRoles = {graph::Role::parameter, graph::Role::optimizer_state,
+                                                    graph::Role::cache, graph::Role::input, graph::Role::scalar};
 
 // What one rank sends in all collectives of a plan.
-double network_bytes(const Plan& plan) {
+double network_bytes(const plan::Plan& plan) {
   double bytes = 0;
-  for (TaskId id : plan.collectives) {
-    const Task& task = plan.graph->task(id);
-    const DType dtype = plan.graph->tensor(payload_of(task)->view.tensor).dtype;
-    bytes += work_of(task.operation, static_cast<double>(size_of(dtype))).network_bytes;
+  for (graph::TaskId id : plan.collectives) {
+    const graph::Task& task = plan.graph->task(id);
+    const DType dtype = plan.graph->tensor(graph::payload_of(task)->view.tensor).dtype;
+    bytes += graph::work_of(task.operation, static_cast<double>(size_of(dtype))).network_bytes;
   }
   return bytes;
 }
@@ -33,12 +33,13 @@ double network_bytes(const Plan& plan) {
 // The copy of parameters and optimizer state that is written while the next steps run.
 std::int64_t checkpoint_snapshot_bytes(const RunDescription& run) {
   if (run.config.save_every == 0) return 0;
-  return run.program.state().bytes_of(Role::parameter) + run.program.state().bytes_of(Role::optimizer_state);
+  return run.program.state().bytes_of(graph::Role::parameter) +
+         run.program.state().bytes_of(graph::Role::optimizer_state);
 }
 
-std::string plan_line(std::string_view name, const Plan& plan) {
+std::string plan_line(std::string_view name, const plan::Plan& plan) {
   const auto compute = std::count_if(plan.streams.begin(), plan.streams.end(),
-                                     [](const StreamPlan& stream) { return stream.stream.compute; });
+                                     [](const plan::StreamPlan& stream) { return stream.stream.compute; });
   std::string line = fmt::format("  {:<8} {} tasks, {} edges, {} compute stream{}", name, plan.graph->tasks().size(),
                                  plan.graph->edges().size(), compute, compute == 1 ? "" : "s");
   if (!plan.collectives.empty()) {
@@ -52,27 +53,28 @@ std::string plan_line(std::string_view name, const Plan& plan) {
 }
 
 // What a rank sends in a step: a line a part of the model, on each axis the kinds of collectives with their bytes.
-std::string communication_lines(const Graph& graph) {
+std::string communication_lines(const graph::Graph& graph) {
   std::string text;
-  std::optional<ModelPart> part;
-  for (const Communication& row : communication_of(graph)) {
+  std::optional<ops::ModelPart> part;
+  for (const ops::Communication& row : ops::communication_of(graph)) {
     text += row.part == part ? ","
                              : fmt::format("{}{:<11}{:<10}", text.empty() ? "" : "\n", text.empty() ? "sent" : "",
-                                           to_string(row.part));
+                                           ops::to_string(row.part));
     part = row.part;
-    text += fmt::format(" {} {} × {} {}", to_string(row.channel), row.count, row.kind,
+    text += fmt::format(" {} {} × {} {}", graph::to_string(row.channel), row.count, row.kind,
                         human_bytes(static_cast<std::uint64_t>(row.bytes)));
   }
   return text.empty() ? text : text + "\n";
 }
 
 // The scratch of a training step by what it holds.
-std::string scratch_line(const Plan& plan) {
-  const MemoryReport report = memory_report(plan);
+std::string scratch_line(const plan::Plan& plan) {
+  const plan::MemoryReport report = plan::memory_report(plan);
   std::string text = "           scratch of the training step, each role at its peak:";
-  for (const Role role : {Role::gradient, Role::activation, Role::gathered, Role::workspace}) {
+  for (const graph::Role role :
+       {graph::Role::gradient, graph::Role::activation, graph::Role::gathered, graph::Role::workspace}) {
     if (report.of(role) == 0) continue;
-    text += fmt::format(" {} {},", to_string(role), human_bytes(static_cast<std::uint64_t>(report.of(role))));
+    text += fmt::format(" {} {},", graph::to_string(role), human_bytes(static_cast<std::uint64_t>(report.of(role))));
   }
   text.back() = '\n';
   return text;
@@ -82,21 +84,21 @@ struct PackedWeights {
   std::int64_t tensors = 0, bytes = 0;
 };
 
-PackedWeights packed_weights(const Graph& graph) {
+PackedWeights packed_weights(const graph::Graph& graph) {
   PackedWeights packed;
-  for (const Task& task : graph.tasks()) {
-    if (!std::holds_alternative<PackWeight>(task.operation)) continue;
+  for (const graph::Task& task : graph.tasks()) {
+    if (!std::holds_alternative<graph::PackWeight>(task.operation)) continue;
     ++packed.tensors;
-    packed.bytes += graph.tensor(NamedAccesses<PackWeight>(task)["packed"].view.tensor).bytes();
+    packed.bytes += graph.tensor(graph::NamedAccesses<graph::PackWeight>(task)["packed"].view.tensor).bytes();
   }
   return packed;
 }
 
-nlohmann::json communication_json(const Graph& graph) {
+nlohmann::json communication_json(const graph::Graph& graph) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const Communication& row : communication_of(graph)) {
-    rows.push_back({{"part", to_string(row.part)},
-                    {"group", to_string(row.channel)},
+  for (const ops::Communication& row : ops::communication_of(graph)) {
+    rows.push_back({{"part", ops::to_string(row.part)},
+                    {"group", graph::to_string(row.channel)},
                     {"kind", row.kind},
                     {"count", row.count},
                     {"sent_bytes", row.bytes}});
@@ -109,15 +111,15 @@ nlohmann::json communication_json(const Graph& graph) {
 std::string describe_run(const RunDescription& run) {
   const auto& [config, source, program, planning_ms, world, devices, tuned, bf16] = run;
   const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
-  const ModelConfig& m = config.model;
+  const ops::ModelConfig& m = config.model;
   std::string text =
       fmt::format("model      {} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}\n", m.name,
-                  to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
+                  ops::to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
                   human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
   text += fmt::format("ranks      {} ({}; {}), {} thread{} each, policy {}{}\n", config.grid.ranks(),
-                      to_string(config.grid), world == "mpi" ? "MPI processes" : "threads of this process",
+                      graph::to_string(config.grid), world == "mpi" ? "MPI processes" : "threads of this process",
                       config.threads, config.threads == 1 ? "" : "s", config.policy,
-                      config.rewrites.empty() ? "" : ", rewrites " + to_string(config.rewrites));
+                      config.rewrites.empty() ? "" : ", rewrites " + plan::to_string(config.rewrites));
   if (!devices.devices.empty()) text += fmt::format("device     {}\n", to_string(devices));
   text += fmt::format("data       {}\n", source.description());
   for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
@@ -140,9 +142,9 @@ std::string describe_run(const RunDescription& run) {
   }
   text += "memory     a rank:";
   std::int64_t total = program.scratch_bytes();
-  for (const Role role : kStateRoles) {
+  for (const graph::Role role : kStateRoles) {
     const std::int64_t size = program.state().bytes_of(role);
-    if (size > 0) text += fmt::format(" {} {},", to_string(role), bytes(size));
+    if (size > 0) text += fmt::format(" {} {},", graph::to_string(role), bytes(size));
     total += size;
   }
   if (const std::int64_t snapshot = checkpoint_snapshot_bytes(run); snapshot > 0) {
@@ -150,7 +152,7 @@ std::string describe_run(const RunDescription& run) {
     total += snapshot;
   }
   text += fmt::format(" scratch {}; together {}\n", bytes(program.scratch_bytes()), bytes(total));
-  const Plan& step = program.plan("train");
+  const plan::Plan& step = program.plan("train");
   return text + scratch_line(step) + communication_lines(*step.graph);
 }
 
@@ -159,7 +161,7 @@ std::string describe_run_json(const RunDescription& run) {
   nlohmann::json plans = nlohmann::json::object();
   for (const std::string_view name : kGraphs) {
     if (!program.contains(name)) continue;
-    const Plan& plan = program.plan(name);
+    const plan::Plan& plan = program.plan(name);
     plans[std::string(name)] = {{"tasks", plan.graph->tasks().size()},
                                 {"edges", plan.graph->edges().size()},
                                 {"collectives", plan.collectives.size()},
@@ -173,13 +175,14 @@ std::string describe_run_json(const RunDescription& run) {
   if (tuned != nullptr) tuning = fmt::format("{:016x}", tuned->table.fingerprint());
   nlohmann::json memory = {{"scratch", program.scratch_bytes()}};
   std::int64_t total = program.scratch_bytes();
-  for (const Role role : kStateRoles) {
-    memory[std::string(to_string(role))] = program.state().bytes_of(role);
+  for (const graph::Role role : kStateRoles) {
+    memory[std::string(graph::to_string(role))] = program.state().bytes_of(role);
     total += program.state().bytes_of(role);
   }
-  const MemoryReport step = memory_report(program.plan("train"));
-  for (const Role role : {Role::gradient, Role::activation, Role::gathered, Role::workspace}) {
-    memory[std::string(to_string(role))] = step.of(role);
+  const plan::MemoryReport step = plan::memory_report(program.plan("train"));
+  for (const graph::Role role :
+       {graph::Role::gradient, graph::Role::activation, graph::Role::gathered, graph::Role::workspace}) {
+    memory[std::string(graph::to_string(role))] = step.of(role);
   }
   memory["checkpoint_snapshot"] = checkpoint_snapshot_bytes(run);
   memory["total"] = total + checkpoint_snapshot_bytes(run);
@@ -187,13 +190,13 @@ std::string describe_run_json(const RunDescription& run) {
                                {"parameters", config.model.parameters()},
                                {"dtype", to_string(config.dtype)},
                                {"ranks", config.grid.ranks()},
-                               {"grid", to_string(config.grid)},
+                               {"grid", graph::to_string(config.grid)},
                                {"device", devices.devices.empty() ? "cpu" : "cuda"},
                                {"devices", to_json(devices)},
                                {"communicator", devices.communicator},
                                {"threads", config.threads},
                                {"policy", config.policy},
-                               {"rewrites", to_string(config.rewrites)},
+                               {"rewrites", plan::to_string(config.rewrites)},
                                {"packed_weights", packed_weights(*program.plan("train").graph).tensors},
                                {"gemm_tuning", tuning},
                                {"bf16_products", bf16_products},
@@ -206,4 +209,4 @@ std::string describe_run_json(const RunDescription& run) {
   return json.dump();
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -11,17 +11,17 @@
 #include "train/measure/bf16_products.h"
 #include "train/run/run_devices.h"
 
-namespace weft {
+namespace weft::train {
 
 /// What a description is made of; the references must outlive it.
 struct RunDescription {
   const RunConfig& config;
   const TokenSource& source;
-  const Program& program;
+  const execute::Program& program;
   double planning_ms = 0;  // of all graphs: ordering, memory, waits, checking, agreeing
   std::string world;       // "local" or "mpi": what ranks are
   const RunDevices& devices;
-  const TunedGemms* tuned = nullptr;
+  const execute::TunedGemms* tuned = nullptr;
   std::optional<Bf16Choice> bf16 = {};
 };
 
@@ -36,4 +36,4 @@ std::string describe_run(const RunDescription& run);
 /// bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0.
 std::string describe_run_json(const RunDescription& run);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -10,30 +10,31 @@
 #include "train/run/run_inputs.h"
 #include "train/step/device_choice.h"
 
-namespace weft {
+namespace weft::train {
 
-int run_on_ranks(RunConfig config, const std::function<int(World&, const ResolvedRun&)>& body,
+int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const ResolvedRun&)>& body,
                  const AdjustConfig& adjust) {
-  if (!launched_by_mpi()) {
+  if (!comm::launched_by_mpi()) {
     if (adjust) adjust(config, std::max(config.ranks, config.grid.ranks()));
     const ResolvedRun run = resolve(std::move(config), 0);
     check_communicator(run.config, /*launched_by_mpi=*/false);
-    return run_ranks(static_cast<int>(run.config.grid.ranks()), [&](World& world) { return body(world, run); });
+    return comm::run_ranks(static_cast<int>(run.config.grid.ranks()),
+                           [&](comm::World& world) { return body(world, run); });
   }
-  return run_mpi([&](World& world) {
+  return comm::run_mpi([&](comm::World& world) {
     expect_same_build(world);
     agree_on_resumed(world, config);
     expect_same_config(world, config);
     ResolvedRun run;
-    act_together(world, [&] {  // a machine may lack a folder or a file that the configuration names
+    comm::act_together(world, [&] {  // a machine may lack a folder or a file that the configuration names
       if (adjust) adjust(config, world.size());
       run = resolve(std::move(config), world.size());
       check_communicator(run.config, /*launched_by_mpi=*/true);
     });
     expect_same_model(world, run.config);
-    run.config.run_dir = text_of_rank_0(world, run.config.run_dir);
+    run.config.run_dir = comm::text_of_rank_0(world, run.config.run_dir);
     return body(world, run);
   });
 }
 
-}  // namespace weft
+}  // namespace weft::train

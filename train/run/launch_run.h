@@ -7,7 +7,7 @@
 #include "runtime/comm/communicator.h"
 #include "train/config/resolved_run.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Changes a configuration to suit a number of ranks, before it is resolved.
 using AdjustConfig = std::function<void(RunConfig&, std::int64_t ranks)>;
@@ -16,7 +16,7 @@ using AdjustConfig = std::function<void(RunConfig&, std::int64_t ranks)>;
 /// of them; returns the exit code (see run_ranks). Ranks of MPI have to agree (see rank_agreement.h) and take rank 0's
 /// run folder, whose default names the time of the start. A UserError of resolving is thrown when ranks are threads,
 /// and reported once when they are processes.
-int run_on_ranks(RunConfig config, const std::function<int(World&, const ResolvedRun&)>& body,
+int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const ResolvedRun&)>& body,
                  const AdjustConfig& adjust = {});
 
-}  // namespace weft
+}  // namespace weft::train

@@ -17,7 +17,7 @@
 #include "train/config/config_table.h"
 #include "train/run/run_files.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 std::string bytes_text(std::int64_t bytes) {
@@ -30,7 +30,7 @@ std::string host_name() {
 }
 
 /// "loom (ranks 0, 1), spindle (ranks 2, 3)".
-std::string hosts_text(World& world) {
+std::string hosts_text(comm::World& world) {
   std::map<std::string, std::vector<std::string>> ranks;
   const std::string name = host_name();
   int rank = 0;
@@ -49,9 +49,9 @@ void log_libraries(const RunConfig& config, bool mpi) {
   for (const auto& [name, version] : library_versions()) {
     if (name != "weft") libraries.push_back(fmt::format("{} {}", name, version));  // told with its commit before
   }
-  if (mpi) libraries.push_back(mpi_version());
+  if (mpi) libraries.push_back(comm::mpi_version());
   if (config.device == DeviceKind::cuda) {
-    for (const std::string& library : report_devices().libraries) libraries.push_back(library);
+    for (const std::string& library : execute::report_devices().libraries) libraries.push_back(library);
   }
   Log(LogTopic::run, 0).info("libraries: {}", join(libraries));
 }
@@ -79,19 +79,20 @@ void log_plans(const RunDescription& run) {
   log.info("policy {}; all plans made and checked in {:.0f} ms", run.config.policy, run.planning_ms);
   for (const char* name : {"train", "eval", "prefill", "decode"}) {
     if (!run.program.contains(name)) continue;
-    const Plan& plan = run.program.plan(name);
+    const plan::Plan& plan = run.program.plan(name);
     log.info("{}: fingerprint {:016x}, {} tasks, {} edges, {} streams, {} collectives, scratch {}", name,
              plan.fingerprint, plan.graph->tasks().size(), plan.graph->edges().size(), plan.streams.size(),
              plan.collectives.size(), bytes_text(plan.scratch_bytes));
   }
 }
 
-void log_memory(const Program& program, int rank) {
-  const State& state = program.state();
+void log_memory(const execute::Program& program, int rank) {
+  const execute::State& state = program.state();
   std::vector<std::string> roles;
-  for (const Role role : {Role::parameter, Role::optimizer_state, Role::cache, Role::input, Role::scalar}) {
+  for (const graph::Role role : {graph::Role::parameter, graph::Role::optimizer_state, graph::Role::cache,
+                                 graph::Role::input, graph::Role::scalar}) {
     if (state.bytes_of(role) > 0)
-      roles.push_back(fmt::format("{} {}", to_string(role), bytes_text(state.bytes_of(role))));
+      roles.push_back(fmt::format("{} {}", graph::to_string(role), bytes_text(state.bytes_of(role))));
   }
   const Log log(LogTopic::memory, rank);
   log.info("state {} ({}), scratch arena {}", bytes_text(program.state_bytes()), join(roles),
@@ -101,7 +102,7 @@ void log_memory(const Program& program, int rank) {
 
 }  // namespace
 
-void log_run(World& world, const RunDescription& run) {
+void log_run(comm::World& world, const RunDescription& run) {
   const std::string hosts = hosts_text(world);
   if (world.rank() == 0) {
     log_libraries(run.config, run.world == "mpi");
@@ -109,7 +110,7 @@ void log_run(World& world, const RunDescription& run) {
     Log(LogTopic::run, 0).info("data: {}", run.source.description());
     Log(LogTopic::comm, 0)
         .info("communicator {}, {} ranks ({}) as {}, on {}", run.devices.communicator, world.size(),
-              to_string(run.config.grid), run.world == "mpi" ? "MPI processes" : "threads", hosts);
+              graph::to_string(run.config.grid), run.world == "mpi" ? "MPI processes" : "threads", hosts);
     if (!run.devices.devices.empty()) Log(LogTopic::comm, 0).info("devices: {}", to_string(run.devices));
     log_tuning(run);
     log_plans(run);
@@ -117,4 +118,4 @@ void log_run(World& world, const RunDescription& run) {
   log_memory(run.program, world.rank());
 }
 
-}  // namespace weft
+}  // namespace weft::train

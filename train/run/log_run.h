@@ -5,9 +5,9 @@
 #include "runtime/comm/communicator.h"
 #include "train/run/describe_run.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Records of what would run; those of all ranks alike are rank 0's. Collective over the world.
-void log_run(World& world, const RunDescription& run);
+void log_run(comm::World& world, const RunDescription& run);
 
-}  // namespace weft
+}  // namespace weft::train

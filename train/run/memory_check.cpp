@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/text/units.h"
 
-namespace weft {
+namespace weft::train {
 
 double least_training_bytes(const RunConfig& config) {
-  const ModelConfig& model = config.model;
+  const ops::ModelConfig& model = config.model;
   const auto data_ranks = static_cast<double>(config.grid.data);
   const double block_input = static_cast<double>(config.micro_batch * config.seq_len) *
                              static_cast<double>(model.hidden / config.grid.x) *
@@ -56,4 +56,4 @@ double machine_memory_bytes() {
   return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -5,7 +5,7 @@
 
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Bytes that a rank of the resolved `config` needs at least of the host's memory. On a GPU that is a copy of its
 /// parameters, from which they are uploaded, and of all that a checkpoint holds of them where one is read or written.
@@ -24,4 +24,4 @@ void check_memory(const RunConfig& config, std::int64_t ranks, double memory_byt
 /// Bytes of memory of this machine.
 double machine_memory_bytes();
 
-}  // namespace weft
+}  // namespace weft::train

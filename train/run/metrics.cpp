@@ -16,7 +16,7 @@
 #include "base/files/durable_file.h"
 #include "base/files/mapped_file.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// The lines of `text` that are whole and belong to steps before `first_step`.
@@ -105,4 +105,4 @@ void MetricsFile::write(const StepMetrics& metrics) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::train

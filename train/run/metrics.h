@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace weft {
+namespace weft::train {
 
 /// One line. Times are milliseconds; `model_tflops` counts the model's floating-point operations, recomputation not.
 struct StepMetrics {
@@ -46,4 +46,4 @@ class MetricsFile {
   fmt::memory_buffer line_;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -15,7 +15,7 @@
 #include "train/config/config_table.h"
 #include "train/run/run_files.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr std::size_t align_note(std::size_t size) {
@@ -63,34 +63,34 @@ std::string build_id() {
   return id;
 }
 
-void expect_same_build(World& world) {
-  std::vector<Fact> facts;
+void expect_same_build(comm::World& world) {
+  std::vector<comm::Fact> facts;
   for (const auto& [name, version] : library_versions()) facts.push_back({name, version});
   facts.push_back({"build id", build_id()});
-  expect_same(
+  comm::expect_same(
       world, facts,
       {"runs a weft with", "with", "the same weft on all ranks", "copy one build to every machine, and start that"});
 }
 
-void expect_same_config(World& world, const RunConfig& config) {
+void expect_same_config(comm::World& world, const RunConfig& config) {
   RunConfig named = config;
   load_named_model(named);
-  std::vector<Fact> facts;
+  std::vector<comm::Fact> facts;
   for (const ConfigEntry& entry : config_table()) {
     if (entry.name == "run-dir" || entry.name == "threads") continue;
     facts.push_back({entry.name, entry.get(named)});
   }
-  expect_same(
+  comm::expect_same(
       world, facts,
       {"was started with", "with", "one configuration for all ranks", "give every rank the same file and flags"});
 }
 
-void expect_same_model(World& world, const RunConfig& config) {
-  std::vector<Fact> sizes;
+void expect_same_model(comm::World& world, const RunConfig& config) {
+  std::vector<comm::Fact> sizes;
   for (const ConfigEntry& entry : config_table()) {
     if (entry.name.starts_with(kModelPrefix)) sizes.push_back({entry.name, entry.get(config)});
   }
-  expect_same_facts(world, sizes);
+  comm::expect_same_facts(world, sizes);
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -9,9 +9,9 @@
 #include <span>
 #include <utility>
 
-namespace weft {
+namespace weft::train {
 
-RunDevices find_devices(World& world, const ExecutorPlace& place) {
+RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place) {
   RunDevices run;
   run.communicator = place.device.empty() ? world.name() : place.communicator;
   const std::vector<std::uint64_t> identities = world.all_gather(place.identity);
@@ -56,4 +56,4 @@ nlohmann::json to_json(const RunDevices& run) {
   return devices;
 }
 
-}  // namespace weft
+}  // namespace weft::train

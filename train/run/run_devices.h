@@ -8,7 +8,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/executor.h"
 
-namespace weft {
+namespace weft::train {
 
 struct RunDevice {
   std::string name;
@@ -21,7 +21,7 @@ struct RunDevices {
 };
 
 /// Collective over the world; every rank learns the same.
-RunDevices find_devices(World& world, const ExecutorPlace& place);
+RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place);
 
 /// "2 × NVIDIA H100 80GB HBM3, 4 ranks; communicator staged".
 std::string to_string(const RunDevices& run);
@@ -29,4 +29,4 @@ std::string to_string(const RunDevices& run);
 /// [{"name": "NVIDIA H100 80GB HBM3", "ranks": [0, 1]}]
 nlohmann::json to_json(const RunDevices& run);
 
-}  // namespace weft
+}  // namespace weft::train

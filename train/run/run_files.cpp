@@ -25,13 +25,13 @@
 #include "runtime/plan/recording.h"
 #include "train/checkpoint/checkpoint_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile, kLogFile,      kGraphTextFile,
-                                  kGraphFile,     kTraceFile,   kTimelineFile, kGemmTuningFile};
+                                  kGraphFile,     kTraceFile,   kTimelineFile, execute::kGemmTuningFile};
 
 constexpr std::string_view kRankLog = "log.rank", kRankLogEnd = ".txt";
 
@@ -53,12 +53,12 @@ std::vector<fs::path> entries_of(const fs::path& run_dir) {
   return entries;
 }
 
-std::vector<std::byte> encode_traces(const std::vector<StepTrace>& traces) {
+std::vector<std::byte> encode_traces(const std::vector<plan::StepTrace>& traces) {
   std::vector<std::int64_t> words;
-  for (const StepTrace& trace : traces) {
+  for (const plan::StepTrace& trace : traces) {
     words.insert(words.end(), {trace.step, trace.begin, trace.end});
     for (const auto& stream : trace.times) {
-      for (const TaskTime& time : stream) words.insert(words.end(), {time.begin, time.end});
+      for (const plan::TaskTime& time : stream) words.insert(words.end(), {time.begin, time.end});
     }
   }
   const auto bytes = std::as_bytes(std::span(words));
@@ -66,17 +66,17 @@ std::vector<std::byte> encode_traces(const std::vector<StepTrace>& traces) {
 }
 
 // The shape is that of `like`: all ranks run the same plan for the same number of steps.
-std::vector<StepTrace> decode_traces(std::span<const std::byte> bytes, std::vector<StepTrace> like) {
+std::vector<plan::StepTrace> decode_traces(std::span<const std::byte> bytes, std::vector<plan::StepTrace> like) {
   std::size_t at = 0;
   const auto next = [&](std::int64_t& word) {
     if (at + sizeof word > bytes.size()) throw RuntimeFault("a rank sent a trace of another length");
     std::memcpy(&word, bytes.data() + at, sizeof word);
     at += sizeof word;
   };
-  for (StepTrace& trace : like) {
+  for (plan::StepTrace& trace : like) {
     next(trace.step), next(trace.begin), next(trace.end);
     for (auto& stream : trace.times) {
-      for (TaskTime& time : stream) next(time.begin), next(time.end);
+      for (plan::TaskTime& time : stream) next(time.begin), next(time.end);
     }
   }
   return like;
@@ -84,7 +84,7 @@ std::vector<StepTrace> decode_traces(std::span<const std::byte> bytes, std::vect
 
 // How far this rank's clock is ahead of rank 0's, in nanoseconds: clocks of one node are one clock, those of several
 // count from different moments and are compared behind a barrier, which ends within about a message's time everywhere.
-std::int64_t clock_offset(World& world) {
+std::int64_t clock_offset(comm::World& world) {
   if (world.ranks_on_node() == world.size()) return 0;
   world.barrier();
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -93,11 +93,11 @@ std::int64_t clock_offset(World& world) {
   return ns - static_cast<std::int64_t>(clocks.front());
 }
 
-std::vector<StepTrace> shifted(std::vector<StepTrace> traces, std::int64_t offset) {
-  for (StepTrace& trace : traces) {
+std::vector<plan::StepTrace> shifted(std::vector<plan::StepTrace> traces, std::int64_t offset) {
+  for (plan::StepTrace& trace : traces) {
     trace.begin -= offset, trace.end -= offset;
     for (auto& stream : trace.times) {
-      for (TaskTime& time : stream) time.begin -= offset, time.end -= offset;
+      for (plan::TaskTime& time : stream) time.begin -= offset, time.end -= offset;
     }
   }
   return traces;
@@ -166,29 +166,31 @@ void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config)
   }
 }
 
-std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan,
-                                                     const Grid& grid, const Say& say) {
-  DrawingOptions options;
+std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const plan::Plan& plan,
+                                                     const graph::Grid& grid, const Say& say) {
+  inspect::DrawingOptions options;
   options.grid = grid;
-  const std::string dot = plan_dot(plan, std::string(kGraphTextFile), options);
+  const std::string dot = inspect::plan_dot(plan, std::string(kGraphTextFile), options);
   write_durable(run_dir / kGraphTextFile, dot);
-  return write_drawing(run_dir / kGraphFile, say, [&] { return render_svg(dot); });
+  return write_drawing(run_dir / kGraphFile, say, [&] { return inspect::render_svg(dot); });
 }
 
-std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, World& world,
-                                                     const Plan& plan, const Grid& grid,
-                                                     const std::vector<StepTrace>& traces, const Say& say) {
+std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, comm::World& world,
+                                                     const plan::Plan& plan, const graph::Grid& grid,
+                                                     const std::vector<plan::StepTrace>& traces, const Say& say) {
   const auto all = world.all_gather_bytes(encode_traces(shifted(traces, clock_offset(world))));
   if (world.rank() != 0 || traces.empty()) return {};
-  std::vector<RankTrace> ranks;
+  std::vector<plan::RankTrace> ranks;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     ranks.push_back({static_cast<int>(rank), decode_traces(all[rank], traces)});
   }
-  const Recording recording = record(plan, ranks, world.size(), grid);
-  write_chrome_file(run_dir / kTraceFile, recording);
-  const TimelinePart part{fmt::format("Step {}, policy {}", traces.back().step, plan.policy), &recording};
+  const plan::Recording recording = plan::record(plan, ranks, world.size(), grid);
+  inspect::write_chrome_file(run_dir / kTraceFile, recording);
+  const inspect::TimelinePart part{fmt::format("Step {}, policy {}", traces.back().step, plan.policy), &recording};
   std::vector<std::filesystem::path> files = {run_dir / kTraceFile};
-  for (auto& file : write_drawing(run_dir / kTimelineFile, say, [&] { return timeline_picture({&part, 1}).svg(); })) {
+  for (auto& file : write_drawing(run_dir / kTimelineFile, say, [&] {
+         return inspect::timeline_picture({&part, 1}).svg();
+       })) {
     files.push_back(std::move(file));
   }
   return files;
@@ -202,4 +204,4 @@ std::map<std::string, std::string> library_versions() {
           {"compiler", __VERSION__}};
 }
 
-}  // namespace weft
+}  // namespace weft::train

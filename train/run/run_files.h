@@ -13,7 +13,7 @@
 #include "runtime/plan/trace.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 inline constexpr std::string_view kRunConfigFile = "config.toml";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
@@ -43,16 +43,16 @@ using Say = std::function<void(const std::string& line)>;
 
 /// graph.svg and graph.dot of the training step of rank 0, layers collapsed. Returns the drawing. One that can't be
 /// made, because it is too large or Graphviz isn't there, is left out, and `say` is told why: a run goes on without.
-std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const Plan& plan,
-                                                     const Grid& grid, const Say& say);
+std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const plan::Plan& plan,
+                                                     const graph::Grid& grid, const Say& say);
 
 /// trace.json (Chrome format, all ranks) and timeline.svg (the last step), which is left out in the same way.
 /// Collective over the world; rank 0 writes and returns the paths.
-std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, World& world,
-                                                     const Plan& plan, const Grid& grid,
-                                                     const std::vector<StepTrace>& traces, const Say& say);
+std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, comm::World& world,
+                                                     const plan::Plan& plan, const graph::Grid& grid,
+                                                     const std::vector<plan::StepTrace>& traces, const Say& say);
 
 /// Versions of what computes: "weft", "oneDNN", "oneTBB", "compiler".
 std::map<std::string, std::string> library_versions();
 
-}  // namespace weft
+}  // namespace weft::train

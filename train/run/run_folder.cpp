@@ -20,7 +20,7 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_files.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,10 +102,10 @@ RunFolder::RunFolder(const fs::path& folder, Name name, HeldRun held) : path_(fo
   }
 }
 
-std::unique_ptr<RunFolder> claim_run_folder(World& world, RunConfig& config, const RunFolderOptions& options) {
+std::unique_ptr<RunFolder> claim_run_folder(comm::World& world, RunConfig& config, const RunFolderOptions& options) {
   std::unique_ptr<RunFolder> folder;
   std::string path;
-  act_together(world, [&] {
+  comm::act_together(world, [&] {
     if (options.overwrite && !config.resume.empty()) {
       throw UserError(fmt::format("--overwrite and resume = {}", config.resume),
                       "one of them: resume goes on with a run, --overwrite removes it",
@@ -117,8 +117,8 @@ std::unique_ptr<RunFolder> claim_run_folder(World& world, RunConfig& config, con
                                          accepted ? RunFolder::HeldRun::accepted : RunFolder::HeldRun::refused);
     path = folder->path().string();
   });
-  config.run_dir = text_of_rank_0(world, path);
+  config.run_dir = comm::text_of_rank_0(world, path);
   return folder;
 }
 
-}  // namespace weft
+}  // namespace weft::train

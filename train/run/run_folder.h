@@ -9,7 +9,7 @@
 #include "runtime/comm/communicator.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 /// Holds the file ".lock" in a folder locked; the process's number stands in it. A process that ends in whatever way
 /// lets go of its lock, so a file that is left means nothing.
@@ -53,6 +53,6 @@ struct RunFolderOptions {
 /// Rank 0 claims config.run_dir for a run of `config`; on other ranks the result is null. All get the folder's name in
 /// `config`. A folder that holds a run is for resuming that run, or for overwriting it: else UserError, the same on
 /// every rank. Collective over the world.
-std::unique_ptr<RunFolder> claim_run_folder(World& world, RunConfig& config, const RunFolderOptions& options);
+std::unique_ptr<RunFolder> claim_run_folder(comm::World& world, RunConfig& config, const RunFolderOptions& options);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -15,7 +15,7 @@
 #include "train/checkpoint/weights.h"
 #include "train/config/saved_model.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,7 +35,7 @@ std::optional<fs::path> weights_to_start_from(const RunConfig& config) {
 
 /// Of a checkpoint folder, or of none. Its manifest tells the sizes of its files, which are looked at, and their
 /// checksums, which are compared when they are loaded.
-std::vector<Fact> checkpoint_facts(const std::optional<fs::path>& checkpoint) {
+std::vector<comm::Fact> checkpoint_facts(const std::optional<fs::path>& checkpoint) {
   std::string name = "none", step = "none", digest = "none";
   if (checkpoint) {
     name = checkpoint->filename().string();
@@ -62,10 +62,10 @@ std::vector<std::uint32_t> piece_checksums(const std::vector<fs::path>& files, c
 /// Weights that no manifest vouches for: names, sizes and contents of their files. A rank may read a part of them alone
 /// when it loads, so nothing less shows that ranks on other machines have the same ones. Ranks that see the same files
 /// share the work.
-std::vector<Fact> weight_facts(World& world, const fs::path& weights, const ReadShare& share) {
+std::vector<comm::Fact> weight_facts(comm::World& world, const fs::path& weights, const ReadShare& share) {
   std::vector<fs::path> files;
   std::vector<std::uint32_t> own;
-  act_together(world, [&] {
+  comm::act_together(world, [&] {
     files = weight_files(weights);
     own = piece_checksums(files, share);
   });
@@ -95,18 +95,18 @@ std::vector<Fact> weight_facts(World& world, const fs::path& weights, const Read
 
 }  // namespace
 
-std::vector<Fact> facts_of(const TokenSource& source) {
+std::vector<comm::Fact> facts_of(const TokenSource& source) {
   return {{"tokens to train on", std::to_string(source.train().size())},
           {"tokens held out", std::to_string(source.held_out().size())},
           {"data digest", hex(source.digest())}};
 }
 
-void agree_on_resumed(World& world, const RunConfig& config) {
+void agree_on_resumed(comm::World& world, const RunConfig& config) {
   const bool in_run_dir = config.resume == kResumeAuto;
-  const std::string run_dir = text_of_rank_0(world, config.run_dir);
+  const std::string run_dir = comm::text_of_rank_0(world, config.run_dir);
   const fs::path from = in_run_dir ? run_dir : config.resume;
-  std::vector<Fact> facts;
-  act_together(world, [&] {
+  std::vector<comm::Fact> facts;
+  comm::act_together(world, [&] {
     std::optional<fs::path> checkpoint;  // where there is none, the rank says so itself later
     if (!in_run_dir && is_checkpoint(from)) {
       checkpoint = from;
@@ -115,33 +115,33 @@ void agree_on_resumed(World& world, const RunConfig& config) {
     }
     facts = checkpoint_facts(checkpoint);
   });
-  expect_same_facts(world, facts);
+  comm::expect_same_facts(world, facts);
 }
 
-ReadShare agree_on_weights(World& world, const std::optional<fs::path>& weights) {
+ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& weights) {
   const bool from_checkpoint = weights && is_checkpoint(*weights);
-  std::vector<Fact> facts;
-  act_together(world, [&] { facts = checkpoint_facts(from_checkpoint ? weights : std::nullopt); });
-  expect_same_facts(world, facts);
+  std::vector<comm::Fact> facts;
+  comm::act_together(world, [&] { facts = checkpoint_facts(from_checkpoint ? weights : std::nullopt); });
+  comm::expect_same_facts(world, facts);
   // Where it isn't a checkpoint on one rank, it is none on any; and the configuration says whether there is anything.
   if (!weights) return {};
   const ReadShare share = share_reading(world, *weights);
-  if (!from_checkpoint) expect_same_facts(world, weight_facts(world, *weights, share));
+  if (!from_checkpoint) comm::expect_same_facts(world, weight_facts(world, *weights, share));
   return share;
 }
 
-RunInputs find_run_inputs(World& world, const RunConfig& config) {
+RunInputs find_run_inputs(comm::World& world, const RunConfig& config) {
   RunInputs inputs;
-  act_together(world, [&] {
+  comm::act_together(world, [&] {
     inputs.resume_from = checkpoint_to_resume(config);
     inputs.init_from = weights_to_start_from(config);
     if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
     inputs.source =
         TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype});
   });
-  expect_same_facts(world, facts_of(inputs.source));
+  comm::expect_same_facts(world, facts_of(inputs.source));
   inputs.share = agree_on_weights(world, inputs.resume_from ? inputs.resume_from : inputs.init_from);
   return inputs;
 }
 
-}  // namespace weft
+}  // namespace weft::train

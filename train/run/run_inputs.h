@@ -12,7 +12,7 @@
 #include "train/config/config.h"
 #include "train/data/token_source.h"
 
-namespace weft {
+namespace weft::train {
 
 struct RunInputs {
   TokenSource source;
@@ -24,18 +24,18 @@ struct RunInputs {
 
 /// Compares the checkpoint that a configuration goes on from, which may have told a rank the rest of its configuration:
 /// an error about that would name the consequence. Throws and is collective as find_run_inputs().
-void agree_on_resumed(World& world, const RunConfig& config);
+void agree_on_resumed(comm::World& world, const RunConfig& config);
 
 /// Opens and finds what a resolved configuration names. Each rank looks for itself; what it found has to be what the
 /// others found, down to digests of data, manifest and weights, before anything is read into the model. Throws the same
 /// UserError on every rank where one finds nothing, or something else. Collective over the world.
-RunInputs find_run_inputs(World& world, const RunConfig& config);
+RunInputs find_run_inputs(comm::World& world, const RunConfig& config);
 
 /// The part of it that is about `weights`: a checkpoint folder, what load_weights() takes, or none. Returns who shares
 /// the reading of them. Collective over the world.
-ReadShare agree_on_weights(World& world, const std::optional<std::filesystem::path>& weights);
+ReadShare agree_on_weights(comm::World& world, const std::optional<std::filesystem::path>& weights);
 
 /// Tokens to train on and held out, and the digest of both.
-std::vector<Fact> facts_of(const TokenSource& source);
+std::vector<comm::Fact> facts_of(const TokenSource& source);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -14,50 +14,51 @@
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/device/staged_transport.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // Processes may each be shown another device under the same number, so numbers don't tell.
-bool own_device_each(World& world, int ordinal) {
-  const auto devices = world.all_gather(device_identity(ordinal));
+bool own_device_each(comm::World& world, int ordinal) {
+  const auto devices = world.all_gather(execute::device_identity(ordinal));
   return std::set<std::uint64_t>(devices.begin(), devices.end()).size() == devices.size();
 }
 
 // Nobody allocates before all have looked.
-std::int64_t share_of_memory(World& world, const Device& device) {
+std::int64_t share_of_memory(comm::World& world, const execute::Device& device) {
   const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
   const std::vector<std::uint64_t> free = world.all_gather(static_cast<std::uint64_t>(device.memory().free));
-  std::vector<DeviceView> views;
+  std::vector<execute::DeviceView> views;
   for (std::size_t r = 0; r < free.size(); ++r) views.push_back({identities[r], static_cast<std::int64_t>(free[r])});
-  return memory_share(views, static_cast<std::size_t>(world.rank()));
+  return execute::memory_share(views, static_cast<std::size_t>(world.rank()));
 }
 
-std::shared_ptr<DeviceTeam> team_of(World& world, const RunConfig& config, const DeviceExecutorOptions& options,
-                                    const std::shared_ptr<const GemmTuning>& tuning) {
-  const DeviceReport report = report_devices();
-  expect_cuda_device();
+std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig& config,
+                                             const execute::DeviceExecutorOptions& options,
+                                             const std::shared_ptr<const execute::GemmTuning>& tuning) {
+  const execute::DeviceReport report = execute::report_devices();
+  execute::expect_cuda_device();
   // Ranks of a node take its devices in turn.
   const int ordinal = world.rank_on_node() % std::max(1, static_cast<int>(report.devices.size()));
   const CommunicatorKind kind =
       choose_communicator(config, {world.name() == "mpi", world.size(), own_device_each(world, ordinal)});
   if (kind == CommunicatorKind::local) {
-    return make_team(world, [&] {
-      std::unique_ptr<Device> device = make_cuda_device(0, tuning);
-      DeviceExecutorOptions own = options;
+    return execute::make_team(world, [&] {
+      std::unique_ptr<execute::Device> device = execute::make_cuda_device(0, tuning);
+      execute::DeviceExecutorOptions own = options;
       own.memory_bytes = std::max<std::int64_t>(1, device->memory().free / world.size());
-      return std::make_shared<DeviceTeam>(std::move(device), world.size(), config.grid, own);
+      return std::make_shared<execute::DeviceTeam>(std::move(device), world.size(), config.grid, own);
     });
   }
-  std::unique_ptr<Device> device = make_cuda_device(ordinal, tuning);
-  DeviceExecutorOptions own = options;
+  std::unique_ptr<execute::Device> device = execute::make_cuda_device(ordinal, tuning);
+  execute::DeviceExecutorOptions own = options;
   own.memory_bytes = share_of_memory(world, *device);
-  std::unique_ptr<DeviceTransport> transport;
+  std::unique_ptr<execute::DeviceTransport> transport;
   if (kind == CommunicatorKind::nccl) {
-    transport = make_nccl_transport(world, config.grid, *device);
+    transport = execute::make_nccl_transport(world, config.grid, *device);
   } else {
-    transport = std::make_unique<StagedTransport>(world, config.grid);
+    transport = std::make_unique<execute::StagedTransport>(world, config.grid);
   }
-  return std::make_shared<DeviceTeam>(std::move(device), 1, config.grid, own, std::move(transport));
+  return std::make_shared<execute::DeviceTeam>(std::move(device), 1, config.grid, own, std::move(transport));
 }
 
 }  // namespace
@@ -98,14 +99,15 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
   return kind;
 }
 
-MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning) {
+execute::MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const execute::GemmTuning>& tuning) {
   if (config.device == DeviceKind::cpu) return nullptr;
-  const DeviceExecutorOptions options{.kept_steps = std::max<std::int64_t>(1, config.trace_steps),
-                                      .trace_every = config.trace_every,
-                                      .graphs = config.cuda_graph};
-  return [config, options, tuning](World& world, const State& state) -> std::unique_ptr<Executor> {
-    return std::make_unique<DeviceExecutor>(team_of(world, config, options, tuning), world, state);
-  };
+  const execute::DeviceExecutorOptions options{.kept_steps = std::max<std::int64_t>(1, config.trace_steps),
+                                               .trace_every = config.trace_every,
+                                               .graphs = config.cuda_graph};
+  return
+      [config, options, tuning](comm::World& world, const execute::State& state) -> std::unique_ptr<execute::Executor> {
+        return std::make_unique<execute::DeviceExecutor>(team_of(world, config, options, tuning), world, state);
+      };
 }
 
-}  // namespace weft
+}  // namespace weft::train

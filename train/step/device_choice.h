@@ -10,7 +10,7 @@
 #include "runtime/execute/tuning/gemm_tuning.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 /// What the choice of a communicator depends on, where a run has started.
 struct Surroundings {
@@ -31,6 +31,7 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
 /// What ProgramOptions::make_executor takes; null for the CPU. Called, it throws UserError where the machine has no
 /// such device. Collective over the world. `tuning`: the
 /// algorithms of matrix products; null: the defaults.
-MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const GemmTuning>& tuning = nullptr);
+execute::MakeExecutor executor_of(const RunConfig& config,
+                                  const std::shared_ptr<const execute::GemmTuning>& tuning = nullptr);
 
-}  // namespace weft
+}  // namespace weft::train

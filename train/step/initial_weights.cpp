@@ -7,7 +7,7 @@
 
 #include "base/philox.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // No training step has this number, so initial values share no draw with any dropout mask.
@@ -28,9 +28,10 @@ std::array<double, 4> normals(const PhiloxBlock& block) {
 
 /// Calls store(i, value) for the elements [first, first + count) of the whole parameter, i counted from `first`.
 template <class Store>
-void draw(const ParameterSpec& spec, std::uint64_t seed, std::int64_t first, std::int64_t count, const Store& store) {
-  if (spec.init != Init::normal) {
-    for (std::int64_t i = 0; i < count; ++i) store(i, spec.init == Init::ones ? 1.0F : 0.0F);
+void draw(const ops::ParameterSpec& spec, std::uint64_t seed, std::int64_t first, std::int64_t count,
+          const Store& store) {
+  if (spec.init != ops::Init::normal) {
+    for (std::int64_t i = 0; i < count; ++i) store(i, spec.init == ops::Init::ones ? 1.0F : 0.0F);
     return;
   }
   const std::int64_t end = first + count;
@@ -51,9 +52,9 @@ void set(void* data, DType dtype, std::int64_t i, float value) {
 }
 
 /// The elements [from, to) of the block.
-void fill(const ParameterShard& shard, std::int64_t from, std::int64_t to, std::uint64_t seed, DType dtype,
+void fill(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to, std::uint64_t seed, DType dtype,
           void* array) {
-  for (const ElementRun& run : shard.runs_within(from, to)) {
+  for (const ops::ElementRun& run : shard.runs_within(from, to)) {
     if (run.global < 0) {
       for (std::int64_t i = 0; i < run.count; ++i) set(array, dtype, run.local + i, 0.0F);
     } else {
@@ -65,16 +66,17 @@ void fill(const ParameterShard& shard, std::int64_t from, std::int64_t to, std::
 
 }  // namespace
 
-void initialize_parameter(const ParameterShard& shard, std::uint64_t seed, DType dtype, void* data, float* master) {
+void initialize_parameter(const ops::ParameterShard& shard, std::uint64_t seed, DType dtype, void* data,
+                          float* master) {
   fill(shard, shard.begin, shard.end, seed, dtype, data);
   if (master != nullptr) fill(shard, shard.update_begin, shard.update_end, seed, DType::f32, master);
 }
 
-void initialize_parameter(const ParameterSpec& spec, std::uint64_t seed, DType dtype, void* data, float* master) {
+void initialize_parameter(const ops::ParameterSpec& spec, std::uint64_t seed, DType dtype, void* data, float* master) {
   draw(spec, seed, 0, spec.rows * spec.cols, [&](std::int64_t i, float value) {
     set(data, dtype, i, value);
     if (master != nullptr) master[i] = value;
   });
 }
 
-}  // namespace weft
+}  // namespace weft::train

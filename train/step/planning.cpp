@@ -14,7 +14,7 @@
 #include "runtime/policy/compile_plan.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // From so many products on, packing a weight once has taken less time than each of them packing it, on CPUs of eight
@@ -24,37 +24,37 @@ constexpr std::int64_t kWorthPacking = 4;
 // Beyond, memory is the user's to spend: W and its transpose as fp32 take 8 bytes a parameter.
 constexpr std::int64_t kPackedBytes = 8, kMostPacked = std::int64_t{1} << 30;
 
-PolicyOptions without_costs(const RunConfig& config) {
-  PolicyOptions options;
+policy::PolicyOptions without_costs(const RunConfig& config) {
+  policy::PolicyOptions options;
   options.compute_streams = static_cast<int>(config.streams);
   options.memory_limit = static_cast<std::int64_t>(config.memory_limit * (std::int64_t{1} << 30));
   options.seed = config.seed;
-  options.weight_layouts = &cpu_weight_layouts();
+  options.weight_layouts = &execute::cpu_weight_layouts();
   return options;
 }
 
 /// The machine as far as the profile doesn't know better, and the costs of both.
-std::pair<Machine, std::shared_ptr<const CostModel>> costs_of(const ResolvedRun& run) {
-  Machine machine = run.machine ? *run.machine : find_machine("laptop", machine_folders());
-  std::shared_ptr<const CostModel> model = analytic_costs(machine, run.config.grid);
+std::pair<cost::Machine, std::shared_ptr<const cost::CostModel>> costs_of(const ResolvedRun& run) {
+  cost::Machine machine = run.machine ? *run.machine : cost::find_machine("laptop", cost::machine_folders());
+  std::shared_ptr<const cost::CostModel> model = cost::analytic_costs(machine, run.config.grid);
   if (run.profile) {
     machine.cores = static_cast<double>(run.profile->threads);
     machine.shared_cores = true;  // the profile knows what transports take
     machine.slowdowns = run.profile->slowdowns;
-    model = profiled_costs(*run.profile, std::move(model));
+    model = cost::profiled_costs(*run.profile, std::move(model));
   }
   return {std::move(machine), std::move(model)};
 }
 
-void contend(PolicyOptions& options, const Machine& machine, const Grid& grid) {
-  options.machine = std::make_shared<const Machine>(machine);
-  options.link_of_channel = links_of_channels(machine, grid);
+void contend(policy::PolicyOptions& options, const cost::Machine& machine, const graph::Grid& grid) {
+  options.machine = std::make_shared<const cost::Machine>(machine);
+  options.link_of_channel = simulate::links_of_channels(machine, grid);
 }
 
 }  // namespace
 
-PolicyOptions policy_options(const ResolvedRun& run) {
-  PolicyOptions options = without_costs(run.config);
+policy::PolicyOptions policy_options(const ResolvedRun& run) {
+  policy::PolicyOptions options = without_costs(run.config);
   if (!run.machine && !run.profile) return options;
   auto [machine, model] = costs_of(run);
   options.cost_model = std::move(model);
@@ -62,39 +62,40 @@ PolicyOptions policy_options(const ResolvedRun& run) {
   return options;
 }
 
-std::vector<Rewrite> chosen_rewrites(const ResolvedRun& run) {
+std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run) {
   const RunConfig& config = run.config;
-  std::vector<Rewrite> rewrites = config.rewrites;
-  if (config.fuse_gelu && !fuses_gelu(rewrites)) rewrites.insert(rewrites.begin(), FuseGelu{});
+  std::vector<plan::Rewrite> rewrites = config.rewrites;
+  if (config.fuse_gelu && !plan::fuses_gelu(rewrites)) rewrites.insert(rewrites.begin(), plan::FuseGelu{});
   const std::optional<PackedUnit> bf16 = bf16_unit_of(config);
-  for (Rewrite& rewrite : rewrites) {
-    if (auto* packing = std::get_if<PackWeights>(&rewrite)) packing->bf16 = bf16;
+  for (plan::Rewrite& rewrite : rewrites) {
+    if (auto* packing = std::get_if<plan::PackWeights>(&rewrite)) packing->bf16 = bf16;
   }
-  if (packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
+  if (plan::packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
   // Another machine's products may read weights as they are.
   const bool may_pack = !run.machine && config.memory_limit == 0 && !run.policy->decides_packing() &&
                         config.model.parameters() <= kMostPacked / kPackedBytes;
-  if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(PackWeights{.bf16 = bf16});
+  if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(plan::PackWeights{.bf16 = bf16});
   if (config.pack_weights == WeightPacking::automatic && may_pack)
-    rewrites.emplace_back(PackWeights{kWorthPacking, bf16});
+    rewrites.emplace_back(plan::PackWeights{kWorthPacking, bf16});
   return rewrites;
 }
 
 std::uint64_t compiled_fingerprint(RunConfig config) {
   const ResolvedRun run = resolve(std::move(config), 0);
-  const Plan plan = compile_plan(lower_train(run.config.model, step_config(run.config)), *run.policy,
-                                 policy_options(run), chosen_rewrites(run));
-  std::shared_ptr<const TunedGemms> tuned;
+  const plan::Plan plan = policy::compile_plan(ops::lower_train(run.config.model, step_config(run.config)), *run.policy,
+                                               policy_options(run), chosen_rewrites(run));
+  std::shared_ptr<const execute::TunedGemms> tuned;
   if (const TuningSetting& tuning = run.gemm_tuning; tuning.from == TuningSetting::From::file) {
-    tuned = std::make_shared<const TunedGemms>(parse_gemm_tuning(read_gemm_tuning_text(tuning.file), tuning.file));
+    tuned = std::make_shared<const execute::TunedGemms>(
+        execute::parse_gemm_tuning(execute::read_gemm_tuning_text(tuning.file), tuning.file));
   }
-  const std::shared_ptr<const GemmTuning> products = table_of(tuned, bf16_unit_of(run.config));
-  return products ? with_products(plan.fingerprint, *products) : plan.fingerprint;
+  const std::shared_ptr<const execute::GemmTuning> products = execute::table_of(tuned, bf16_unit_of(run.config));
+  return products ? execute::with_products(plan.fingerprint, *products) : plan.fingerprint;
 }
 
-PlanningProblem planning_problem(const ResolvedRun& run) {
-  PlanningProblem problem;
-  problem.graph = lower_train(run.config.model, step_config(run.config));
+simulate::PlanningProblem planning_problem(const ResolvedRun& run) {
+  simulate::PlanningProblem problem;
+  problem.graph = ops::lower_train(run.config.model, step_config(run.config));
   problem.grid = run.config.grid;
   problem.rewrites = chosen_rewrites(run);
   problem.options = without_costs(run.config);
@@ -103,4 +104,4 @@ PlanningProblem planning_problem(const ResolvedRun& run) {
   return problem;
 }
 
-}  // namespace weft
+}  // namespace weft::train

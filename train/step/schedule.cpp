@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// How far `step` is from `begin` to `end`, in [0, 1]. An empty range is over.
@@ -36,4 +36,4 @@ double LearningRate::at(std::int64_t step) const {
   return lr;
 }
 
-}  // namespace weft
+}  // namespace weft::train

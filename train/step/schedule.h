@@ -5,7 +5,7 @@
 
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 
 /// What the learning rate depends on. Step s of [0, steps).
 struct LearningRate {
@@ -22,4 +22,4 @@ struct LearningRate {
   double at(std::int64_t step) const;
 };
 
-}  // namespace weft
+}  // namespace weft::train

@@ -2,10 +2,10 @@
 
 #include "kernels/cpu/gemm/pair_speed.h"
 
-namespace weft {
+namespace weft::train {
 
-StepConfig step_config(const RunConfig& config) {
-  StepConfig step;
+ops::StepConfig step_config(const RunConfig& config) {
+  ops::StepConfig step;
   step.micro_batch = config.micro_batch;
   step.seq_len = config.seq_len;
   step.micro_batches = accumulation(config);
@@ -24,8 +24,8 @@ StepConfig step_config(const RunConfig& config) {
   return step;
 }
 
-BatchShare share_of(const RunConfig& config, const Coordinates& at) {
-  return {batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
+BatchShare share_of(const RunConfig& config, const graph::Coordinates& at) {
+  return {graph::batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
 }
 
 bool computes_in_bf16(const RunConfig& config) {
@@ -37,4 +37,4 @@ std::optional<PackedUnit> bf16_unit_of(const RunConfig& config) {
   return config.bf16_products ? *config.bf16_products : cpu::fastest_bf16_unit();
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -9,13 +9,13 @@
 #include "train/config/config.h"
 #include "train/data/batches.h"
 
-namespace weft {
+namespace weft::train {
 
 /// The shapes of a training step of this configuration (resolved).
-StepConfig step_config(const RunConfig& config);
+ops::StepConfig step_config(const RunConfig& config);
 
 /// A rank's part of the batches: ranks that differ in x and y alone read the same.
-BatchShare share_of(const RunConfig& config, const Coordinates& at);
+BatchShare share_of(const RunConfig& config, const graph::Coordinates& at);
 
 /// Whether the CPU's kernels have bf16 to multiply.
 bool computes_in_bf16(const RunConfig& config);
@@ -24,4 +24,4 @@ bool computes_in_bf16(const RunConfig& config);
 /// fp32.
 std::optional<PackedUnit> bf16_unit_of(const RunConfig& config);
 
-}  // namespace weft
+}  // namespace weft::train

@@ -8,12 +8,12 @@
 #include "train/step/initial_weights.h"
 #include "train/step/schedule.h"
 
-namespace weft {
+namespace weft::train {
 
-std::vector<MutableParameterState> training_arrays(const State& state, const std::vector<ParameterShard>& shards,
-                                                   DType dtype) {
+std::vector<MutableParameterState> training_arrays(const execute::State& state,
+                                                   const std::vector<ops::ParameterShard>& shards, DType dtype) {
   std::vector<MutableParameterState> parameters;
-  for (const ParameterShard& shard : shards) {
+  for (const ops::ParameterShard& shard : shards) {
     const std::string& name = shard.spec->name;
     parameters.push_back({shard.spec, dtype, state.data(name), state.get<float>(name + ".m").data(),
                           state.get<float>(name + ".v").data(), nullptr, &shard});
@@ -22,10 +22,10 @@ std::vector<MutableParameterState> training_arrays(const State& state, const std
   return parameters;
 }
 
-std::vector<MutableParameterState> weights_of(const State& state, const std::vector<ParameterShard>& shards,
-                                              DType dtype) {
+std::vector<MutableParameterState> weights_of(const execute::State& state,
+                                              const std::vector<ops::ParameterShard>& shards, DType dtype) {
   std::vector<MutableParameterState> states;
-  for (const ParameterShard& shard : shards) {
+  for (const ops::ParameterShard& shard : shards) {
     states.push_back({shard.spec, dtype, state.data(shard.spec->name), nullptr, nullptr, nullptr, &shard});
   }
   return states;
@@ -37,29 +37,29 @@ void initialize_parameters(const std::vector<MutableParameterState>& parameters,
   }
 }
 
-void set_coordinates(const State& state, const Grid& grid, const Coordinates& at) {
-  if (!state.contains(names::kCoordinates)) return;
-  const auto values = coordinate_values(grid, at);
-  std::copy(values.begin(), values.end(), state.get<std::int64_t>(names::kCoordinates).begin());
+void set_coordinates(const execute::State& state, const graph::Grid& grid, const graph::Coordinates& at) {
+  if (!state.contains(ops::names::kCoordinates)) return;
+  const auto values = ops::coordinate_values(grid, at);
+  std::copy(values.begin(), values.end(), state.get<std::int64_t>(ops::names::kCoordinates).begin());
 }
 
-void write_constants(const State& state, const RunConfig& config, const Coordinates& at) {
+void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at) {
   set_coordinates(state, config.grid, at);
   if (config.dropout <= 0) return;
-  const auto random = state.get<std::int64_t>(names::kRandom);
+  const auto random = state.get<std::int64_t>(ops::names::kRandom);
   random[0] = static_cast<std::int64_t>(config.seed);
-  random[2] = batch_rank(config.grid, at) * accumulation(config) * config.micro_batch * config.seq_len;
+  random[2] = graph::batch_rank(config.grid, at) * accumulation(config) * config.micro_batch * config.seq_len;
 }
 
-void write_scalars(const State& state, const RunConfig& config, std::int64_t step) {
+void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step) {
   const LearningRate schedule{config.schedule, config.steps, config.warmup, config.lr, config.min_lr};
-  const auto scalars = state.get<float>(names::kScalars);
+  const auto scalars = state.get<float>(ops::names::kScalars);
   const auto t = static_cast<double>(step + 1);
   scalars[0] = static_cast<float>(schedule.at(step));
   scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta1), t)));
   scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta2), t)));
   scalars[3] = static_cast<float>(1 / static_cast<double>(config.global_batch * config.seq_len));
-  if (config.dropout > 0) state.get<std::int64_t>(names::kRandom)[1] = step;
+  if (config.dropout > 0) state.get<std::int64_t>(ops::names::kRandom)[1] = step;
 }
 
-}  // namespace weft
+}  // namespace weft::train

@@ -12,7 +12,7 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/execute/task_arguments.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -50,18 +50,18 @@ double run(ProbeComputation& computation, std::int64_t times, const Progress& pr
   for (std::int64_t i = 0; i < times; ++i) computation.run();
   computation.set_progress_hook({});
   const double seconds = since(begin);
-  for (Backoff backoff; !done; backoff.pause()) done = progress();
+  for (comm::Backoff backoff; !done; backoff.pause()) done = progress();
   return seconds;
 }
 
 class Probe {
  public:
-  Probe(World& world, Communicator& group, const CollectiveCall& call, ProbeComputation& computation)
+  Probe(comm::World& world, comm::Communicator& group, const comm::CollectiveCall& call, ProbeComputation& computation)
       : world_(world), group_(group), call_(call), computation_(computation) {}
 
   CollectiveTimes measure(int rounds) {
     const auto compute = [&] { computation_.run(); };
-    const auto communicate = [&] { run_blocking(group_, call_); };
+    const auto communicate = [&] { comm::run_blocking(group_, call_); };
     compute();                  // touches its memory
     from_barrier(communicate);  // the first one opens connections
     const double first = from_barrier(communicate), once = from_barrier(compute);
@@ -115,19 +115,19 @@ class Probe {
     return slowest(since(begin));
   }
 
-  World& world_;
-  Communicator& group_;
-  CollectiveCall call_;
+  comm::World& world_;
+  comm::Communicator& group_;
+  comm::CollectiveCall call_;
   ProbeComputation& computation_;
 };
 
 }  // namespace
 
-ProbeComputation::ProbeComputation(const Graph& graph, const Task& task, int threads) {
-  std::map<TensorId, std::byte*> begin;
+ProbeComputation::ProbeComputation(const graph::Graph& graph, const graph::Task& task, int threads) {
+  std::map<graph::TensorId, std::byte*> begin;
   std::vector<cpu::Matrix> arguments;
-  for (const Access& access : task.accesses) {
-    const TensorId tensor = access.view.tensor;
+  for (const graph::Access& access : task.accesses) {
+    const graph::TensorId tensor = access.view.tensor;
     const auto [found, is_new] = begin.try_emplace(tensor, nullptr);
     if (is_new) found->second = memory_.emplace_back(graph.tensor(tensor).bytes()).data();
     arguments.push_back(matrix_of(graph, access.view, found->second));
@@ -143,17 +143,17 @@ ProbeComputation ProbeComputation::product(int threads) {
     std::byte* const data = computation.memory_.emplace_back(kSize * kSize * 4).data();
     arguments.push_back({data, kSize, kSize, kSize, DType::f32});
   }
-  computation.prepare(Gemm{.m = kSize, .n = kSize, .k = kSize, .trans_b = true}, std::move(arguments), threads);
+  computation.prepare(graph::Gemm{.m = kSize, .n = kSize, .k = kSize, .trans_b = true}, std::move(arguments), threads);
   return computation;
 }
 
-void ProbeComputation::prepare(const Operation& operation, std::vector<cpu::Matrix> arguments, int threads) {
+void ProbeComputation::prepare(const graph::Operation& operation, std::vector<cpu::Matrix> arguments, int threads) {
   task_.emplace(operation, arguments);
   workers_ = std::make_unique<cpu::Workers>(threads);
   workers_->reserve(task_->scratch());
 }
 
-CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call,
+CollectiveTimes probe_collective(comm::World& world, comm::Communicator& group, const comm::CollectiveCall& call,
                                  ProbeComputation& computation, int rounds) {
   return Probe(world, group, call, computation).measure(rounds);
 }
@@ -166,4 +166,4 @@ double slowdown_factor(const CollectiveTimes& product, const CollectiveTimes& ta
   return factor < 1 + kNoise ? 1 : factor;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

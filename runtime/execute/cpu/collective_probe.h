@@ -13,7 +13,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// Something for collectives to run beside: a task that can be repeated, on `threads` threads, over memory of its own
 /// that is zero at first.
@@ -22,7 +22,7 @@ namespace weft {
 ///   const CollectiveTimes times = probe_collective(world, group, call, product, 9);
 class ProbeComputation {
  public:
-  ProbeComputation(const Graph& graph, const Task& task, int threads);
+  ProbeComputation(const graph::Graph& graph, const graph::Task& task, int threads);
   /// A matrix product of a millisecond or two: how seldom it lets a transport go on, and what they evict of each
   /// other's from the caches, are what they are in most of a step.
   static ProbeComputation product(int threads);
@@ -32,7 +32,7 @@ class ProbeComputation {
 
  private:
   ProbeComputation() = default;
-  void prepare(const Operation& operation, std::vector<cpu::Matrix> arguments, int threads);
+  void prepare(const graph::Operation& operation, std::vector<cpu::Matrix> arguments, int threads);
 
   std::vector<Buffer> memory_;
   std::unique_ptr<cpu::Workers> workers_;
@@ -49,11 +49,11 @@ struct CollectiveTimes {
 /// Medians of `rounds` rounds (`slows_by` is a difference of least times), each of which runs the collective alone,
 /// beside repetitions of the computation that last about 1.5 times as long, and these alone. Collective over the world,
 /// which every group of `channel` takes part in at once; the buffers are the communicator's to overwrite.
-CollectiveTimes probe_collective(World& world, Communicator& group, const CollectiveCall& call,
+CollectiveTimes probe_collective(comm::World& world, comm::Communicator& group, const comm::CollectiveCall& call,
                                  ProbeComputation& computation, int rounds);
 
 /// How many times as long a computation takes beside a collective (`task`) as the cores that its transport takes
 /// explain, which were measured beside `product`: at least 1, and 1 where the difference may be the clocks' noise.
 double slowdown_factor(const CollectiveTimes& product, const CollectiveTimes& task);
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::execute {
 
 void CollectiveProgress::poll(CpuPlan& loaded) {
   if (polling_.test_and_set(std::memory_order_acquire)) return;
@@ -16,12 +16,12 @@ void CollectiveProgress::poll(CpuPlan& loaded) {
   last_.store(clock_.now(), std::memory_order_relaxed);
 }
 
-void CollectiveProgress::advance(CpuPlan& loaded, CpuStream& stream, TaskTime* times) {
+void CollectiveProgress::advance(CpuPlan& loaded, CpuStream& stream, plan::TaskTime* times) {
   const auto& entries = stream.plan->entries;
   while (stream.next < entries.size()) {
-    const Entry& entry = entries[stream.next];
+    const plan::Entry& entry = entries[stream.next];
     if (!stream.in_flight) {
-      if (!std::ranges::all_of(entry.waits, [&](const Wait& wait) { return loaded.passed(wait); })) return;
+      if (!std::ranges::all_of(entry.waits, [&](const plan::Wait& wait) { return loaded.passed(wait); })) return;
       if (times != nullptr) times[stream.next].begin = clock_.now_after_loads();
       stream.communicator->start(stream.calls[stream.next]);
       stream.in_flight = true;
@@ -37,4 +37,4 @@ void CollectiveProgress::advance(CpuPlan& loaded, CpuStream& stream, TaskTime* t
   }
 }
 
-}  // namespace weft
+}  // namespace weft::execute

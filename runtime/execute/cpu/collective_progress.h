@@ -8,7 +8,7 @@
 #include "runtime/execute/cpu/finite_check.h"
 #include "runtime/execute/tick_clock.h"
 
-namespace weft {
+namespace weft::execute {
 
 class CollectiveProgress {
  public:
@@ -26,7 +26,7 @@ class CollectiveProgress {
   // every slice, but looks at the network only when this much time has passed.
   static constexpr std::int64_t kInterval = 100'000;  // ns
 
-  void advance(CpuPlan& loaded, CpuStream& stream, TaskTime* times);
+  void advance(CpuPlan& loaded, CpuStream& stream, plan::TaskTime* times);
 
   const TickClock& clock_;
   FiniteCheck* const check_;
@@ -35,4 +35,4 @@ class CollectiveProgress {
   std::atomic<std::int64_t> last_{0};  // ticks
 };
 
-}  // namespace weft
+}  // namespace weft::execute

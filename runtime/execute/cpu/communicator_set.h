@@ -10,21 +10,24 @@
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// The communicators of one rank, by channel; null where the plan's graph has no collective.
 class CommunicatorSet {
  public:
   /// One group a channel, by group_color(). Collective over the world: every rank makes the same channels in the same
   /// order.
-  CommunicatorSet(World& world, std::span<const Channel> channels, const Grid& grid);
+  CommunicatorSet(comm::World& world, std::span<const graph::Channel> channels, const graph::Grid& grid);
   /// Every group is the world.
-  CommunicatorSet(World& world, std::span<const Channel> channels);
-  Communicator* on(Channel channel) const { return communicators_[static_cast<std::size_t>(channel)].get(); }
+  CommunicatorSet(comm::World& world, std::span<const graph::Channel> channels);
+  comm::Communicator* on(graph::Channel channel) const {
+    return communicators_[static_cast<std::size_t>(channel)].get();
+  }
 
  private:
-  CommunicatorSet(World& world, std::span<const Channel> channels, const std::function<std::int64_t(Channel)>& color);
-  std::vector<std::unique_ptr<Communicator>> communicators_;
+  CommunicatorSet(comm::World& world, std::span<const graph::Channel> channels,
+                  const std::function<std::int64_t(graph::Channel)>& color);
+  std::vector<std::unique_ptr<comm::Communicator>> communicators_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

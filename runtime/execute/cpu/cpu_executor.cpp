@@ -22,7 +22,7 @@
 #include <immintrin.h>
 #endif
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 // A stream that waits for another looks so often in quick succession, for some microseconds, before it gives its core
@@ -104,7 +104,7 @@ struct CpuExecutor::Impl {
       if (done()) return true;
       relax();
     }
-    for (Backoff backoff; !done(); backoff.pause()) {
+    for (comm::Backoff backoff; !done(); backoff.pause()) {
       if (failed.load(std::memory_order_acquire)) return false;
       if (!has_collectives) continue;
       progress.poll(loaded);
@@ -124,7 +124,7 @@ struct CpuExecutor::Impl {
   void run_stream(CpuPlan& loaded, std::size_t s) {
     CpuStream& stream = loaded.streams[s];
     cpu::Workers& own_workers = workers[s];
-    TaskTime* const times = loaded.traces.times(s);
+    plan::TaskTime* const times = loaded.traces.times(s);
     const bool has_collectives = loaded.communicates();
     // Whatever else this thread does between two tasks isn't the second one's time.
     const bool pauses = has_collectives || options.check_finite;
@@ -215,7 +215,7 @@ struct CpuExecutor::Impl {
     } catch (...) {
       fail(std::current_exception());
     }
-    for (Backoff backoff; threads_in_step.load(std::memory_order_acquire) > 0;) backoff.pause();
+    for (comm::Backoff backoff; threads_in_step.load(std::memory_order_acquire) > 0;) backoff.pause();
     if (failed.load(std::memory_order_acquire)) std::rethrow_exception(failure);
     loaded.traces.end(clock);
     ++loaded.runs;
@@ -243,7 +243,7 @@ void CpuExecutor::stop() {
   impl_->threads.clear();
 }
 
-Executor::PlanHandle CpuExecutor::load(std::shared_ptr<const Plan> plan) {
+Executor::PlanHandle CpuExecutor::load(std::shared_ptr<const plan::Plan> plan) {
   if (impl_->prepared) throw std::logic_error("plans are loaded before the first run");
   auto loaded = std::make_unique<CpuPlan>(std::move(plan), impl_->communicators, impl_->options.kept_steps);
   impl_->arena_bytes = std::max(impl_->arena_bytes, loaded->plan->scratch_bytes);
@@ -256,17 +256,17 @@ bool CpuExecutor::start(PlanHandle plan, std::int64_t step) {
   return false;
 }
 
-const StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {
+const plan::StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {
   CpuPlan& loaded = *impl_->plans.at(plan);
   return loaded.traces.last(loaded.runs);
 }
 
 std::int64_t CpuExecutor::last_step_ns(PlanHandle plan) const {
-  const StepTrace& trace = last_trace(plan);
+  const plan::StepTrace& trace = last_trace(plan);
   return trace.end - trace.begin;
 }
 
-std::vector<StepTrace> CpuExecutor::traces(PlanHandle plan) const {
+std::vector<plan::StepTrace> CpuExecutor::traces(PlanHandle plan) const {
   CpuPlan& loaded = *impl_->plans.at(plan);
   return loaded.traces.all(loaded.runs);
 }
@@ -292,4 +292,4 @@ std::string CpuExecutor::describe() const {
                      loaded == nullptr ? " between steps" : describe_position(*loaded));
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -13,7 +13,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
-namespace weft {
+namespace weft::execute {
 
 class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
 
@@ -44,13 +44,13 @@ class CpuExecutor final : public Executor {
   CpuExecutor(const CpuExecutor&) = delete;
   CpuExecutor& operator=(const CpuExecutor&) = delete;
 
-  PlanHandle load(std::shared_ptr<const Plan> plan) override;
+  PlanHandle load(std::shared_ptr<const plan::Plan> plan) override;
   /// Runs the whole step.
   bool start(PlanHandle plan, std::int64_t step) override;
   void finish() override {}
-  const StepTrace& last_trace(PlanHandle plan) const override;
+  const plan::StepTrace& last_trace(PlanHandle plan) const override;
   std::int64_t last_step_ns(PlanHandle plan) const override;
-  std::vector<StepTrace> traces(PlanHandle plan) const override;
+  std::vector<plan::StepTrace> traces(PlanHandle plan) const override;
   const std::optional<NonFiniteResult>& non_finite() const override;
 
   /// Ends the threads; no run may follow. Destroying the executor does the same.
@@ -65,4 +65,4 @@ class CpuExecutor final : public Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -29,7 +29,7 @@
 #include "runtime/execute/kernel_calls.h"
 #include "runtime/execute/task_arguments.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using cpu::Matrix;
@@ -38,7 +38,7 @@ cpu::AttentionShape shape_of(const auto& op) {
   return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim};
 }
 
-cpu::DecodeShape shape_of(const AttentionDecode& op) {
+cpu::DecodeShape shape_of(const graph::AttentionDecode& op) {
   return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context};
 }
 
@@ -49,8 +49,8 @@ struct Preparation {
 
   PackedUnit bf16() const { return tuning != nullptr ? tuning->bf16_unit() : cpu::widest_bf16_unit(); }
 
-  cpu::PreparedGemm operator()(const Gemm& op) const {
-    const NamedArguments<Gemm> a(slots);
+  cpu::PreparedGemm operator()(const graph::Gemm& op) const {
+    const NamedArguments<graph::Gemm> a(slots);
     cpu::GemmArguments gemm{a["A"], a["B"], a["C"], {}};
     if (const Matrix* bias = a.find("bias")) gemm.bias = *bias;
     const cpu::GemmShape shape{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate};
@@ -70,13 +70,13 @@ struct Preparation {
     return {shape, gemm, method, bf16()};
   }
   // What the tensor's elements say, and of bf16 the CPU's unit if the run's has none.
-  PackedUnit operator()(const PackWeight&) const {
-    if (NamedArguments<PackWeight>(slots)["packed"].dtype == DType::f32) return PackedUnit::f32;
+  PackedUnit operator()(const graph::PackWeight&) const {
+    if (NamedArguments<graph::PackWeight>(slots)["packed"].dtype == DType::f32) return PackedUnit::f32;
     return bf16() != PackedUnit::f32 ? bf16() : cpu::widest_bf16_unit();
   }
-  PackedUnit operator()(const AttentionForward&) const { return bf16(); }
-  PackedUnit operator()(const AttentionBackward&) const { return bf16(); }
-  std::vector<float> operator()(const Rope& op) const {
+  PackedUnit operator()(const graph::AttentionForward&) const { return bf16(); }
+  PackedUnit operator()(const graph::AttentionBackward&) const { return bf16(); }
+  std::vector<float> operator()(const graph::Rope& op) const {
     return cpu::rope_frequencies(op.head_dim, op.theta,
                                  {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context});
   }
@@ -91,28 +91,35 @@ struct ScratchOf {
   std::span<const Matrix> slots;
   const Prepared& prepared;
 
-  KernelScratch operator()(const Gemm&) const { return prepared.scratch(); }
-  KernelScratch operator()(const BiasGradient& op) const { return cpu::bias_gradient_scratch(op.rows, op.cols); }
-  KernelScratch operator()(const LayerNormBackward& op) const {
+  KernelScratch operator()(const graph::Gemm&) const { return prepared.scratch(); }
+  KernelScratch operator()(const graph::BiasGradient& op) const { return cpu::bias_gradient_scratch(op.rows, op.cols); }
+  KernelScratch operator()(const graph::LayerNormBackward& op) const {
     return cpu::layer_norm_backward_scratch(op.rows, op.cols);
   }
-  KernelScratch operator()(const RmsNormBackward& op) const { return cpu::rms_norm_backward_scratch(op.rows, op.cols); }
-  KernelScratch operator()(const NormBackwardOfParts& op) const {
+  KernelScratch operator()(const graph::RmsNormBackward& op) const {
+    return cpu::rms_norm_backward_scratch(op.rows, op.cols);
+  }
+  KernelScratch operator()(const graph::NormBackwardOfParts& op) const {
     return cpu::norm_backward_of_parts_scratch(op.centered, op.rows, op.cols);
   }
-  KernelScratch operator()(const Rope& op) const { return cpu::rope_scratch(op.head_dim); }
-  KernelScratch operator()(const AttentionForward& op) const {
-    return cpu::attention_forward_scratch(shape_of(op), NamedArguments<AttentionForward>(slots)["q"].dtype, prepared);
+  KernelScratch operator()(const graph::Rope& op) const { return cpu::rope_scratch(op.head_dim); }
+  KernelScratch operator()(const graph::AttentionForward& op) const {
+    return cpu::attention_forward_scratch(shape_of(op), NamedArguments<graph::AttentionForward>(slots)["q"].dtype,
+                                          prepared);
   }
-  KernelScratch operator()(const AttentionBackward& op) const {
-    return cpu::attention_backward_scratch(shape_of(op), NamedArguments<AttentionBackward>(slots)["q"].dtype, prepared);
+  KernelScratch operator()(const graph::AttentionBackward& op) const {
+    return cpu::attention_backward_scratch(shape_of(op), NamedArguments<graph::AttentionBackward>(slots)["q"].dtype,
+                                           prepared);
   }
-  KernelScratch operator()(const AttentionDecode& op) const { return cpu::attention_decode_scratch(shape_of(op)); }
-  KernelScratch operator()(const CrossEntropy& op) const {
-    return cpu::cross_entropy_scratch(op.vocab, NamedArguments<CrossEntropy>(slots)["logits"].dtype, op.gradient);
+  KernelScratch operator()(const graph::AttentionDecode& op) const {
+    return cpu::attention_decode_scratch(shape_of(op));
   }
-  KernelScratch operator()(const SumSquares&) const {
-    return cpu::sum_squares_scratch(NamedArguments<SumSquares>(slots)["x"]);
+  KernelScratch operator()(const graph::CrossEntropy& op) const {
+    return cpu::cross_entropy_scratch(op.vocab, NamedArguments<graph::CrossEntropy>(slots)["logits"].dtype,
+                                      op.gradient);
+  }
+  KernelScratch operator()(const graph::SumSquares&) const {
+    return cpu::sum_squares_scratch(NamedArguments<graph::SumSquares>(slots)["x"]);
   }
   KernelScratch operator()(const auto&) const { return {}; }
 };
@@ -130,53 +137,53 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
     return scalar(*coordinate) * vocab;
   }
 
-  void operator()(const Gemm& op) const {
+  void operator()(const graph::Gemm& op) const {
     prepared.run(where);
     const auto a = arguments_of(op);
     if (op.epilogue == Epilogue::gelu) cpu::gelu_forward(where, a["C"], a["gelu"]);
     if (op.epilogue == Epilogue::gelu_gradient) cpu::gelu_backward(where, a["x"], a["C"], a["C"]);
   }
-  void operator()(const PackWeight& op) const {
+  void operator()(const graph::PackWeight& op) const {
     const auto a = arguments_of(op);
     cpu::pack_gemm_b(where, {.m = 1, .n = op.n, .k = op.k, .trans_b = op.trans_b}, a["B"],
                      static_cast<std::byte*>(a["packed"].data), prepared);
   }
-  void operator()(const AttentionForward& op) const {
+  void operator()(const graph::AttentionForward& op) const {
     const auto a = arguments_of(op);
     cpu::attention_forward(where, shape_of(op), {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]}, prepared);
   }
-  void operator()(const AttentionBackward& op) const {
+  void operator()(const graph::AttentionBackward& op) const {
     const auto a = arguments_of(op);
     cpu::attention_backward(where, shape_of(op), {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]},
                             {a["dout"], a["dq"], a["dk"], a["dv"]}, prepared);
   }
-  void operator()(const AddBias& op) const {
+  void operator()(const graph::AddBias& op) const {
     const auto a = arguments_of(op);
     if (scalar(a["coordinate"]) == 0) cpu::add_bias(where, a["y"], a["bias"]);
   }
-  void operator()(const TakeColumns& op) const {
+  void operator()(const graph::TakeColumns& op) const {
     const auto a = arguments_of(op);
     cpu::take_columns(where, a["x"], scalar(a["coordinate"]) / op.ranks_per_window, a["out"]);
   }
-  void operator()(const PutColumns& op) const {
+  void operator()(const graph::PutColumns& op) const {
     const auto a = arguments_of(op);
     cpu::put_columns(where, a["x"], scalar(a["coordinate"]) / op.ranks_per_window, a["out"]);
   }
-  void operator()(const EmbeddingForward& op) const {
+  void operator()(const graph::EmbeddingForward& op) const {
     const auto a = arguments_of(op);
     cpu::embedding_forward(where, a["tokens"], a["wte"], a.find("wpe"), op.seq_len, scalar(a.find("position")),
                            a["out"], first_token(a.find("coordinate"), op.vocab));
   }
-  void operator()(const EmbeddingBackward& op) const {
+  void operator()(const graph::EmbeddingBackward& op) const {
     const auto a = arguments_of(op);
     cpu::embedding_backward(where, a["tokens"], a["dout"], a["dwte"], op.accumulate,
                             first_token(a.find("coordinate"), op.vocab));
   }
-  void operator()(const Rope& op) const {
+  void operator()(const graph::Rope& op) const {
     const auto a = arguments_of(op);
     cpu::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"]);
   }
-  void operator()(const Dropout& op) const {
+  void operator()(const graph::Dropout& op) const {
     const auto a = arguments_of(op);
     const std::int64_t* random = a["random"].i64();
     const cpu::DropoutMask mask{static_cast<std::uint64_t>(random[0]),
@@ -188,11 +195,11 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
                                 scalar(a.find("coordinate"))};
     cpu::dropout(where, mask, a["x"], a.find("residual"), a["y"]);
   }
-  void operator()(const LossSum& op) const {
+  void operator()(const graph::LossSum& op) const {
     const auto a = arguments_of(op);
     cpu::loss_sum(where, a["losses"], a["targets"], a["sums"], op.accumulate, owner(a.find("replica")));
   }
-  void operator()(const SumSquares& op) const {
+  void operator()(const graph::SumSquares& op) const {
     const auto a = arguments_of(op);
     cpu::sum_squares(where, a["x"], a["partial"], owner(a.find("replica")));
   }
@@ -210,7 +217,7 @@ class PreparedTask::KernelOf final : public Kernel {
   KernelScratch scratch() const override { return ScratchOf<PreparedFor<Op>>{slots_, prepared_}(operation_); }
 
  private:
-  using Slots = std::array<Matrix, argument_count<Op>>;
+  using Slots = std::array<Matrix, graph::argument_count<Op>>;
 
   static Slots copy_of(std::span<const Matrix> slots) {
     Slots copy;
@@ -223,10 +230,11 @@ class PreparedTask::KernelOf final : public Kernel {
   [[no_unique_address]] PreparedFor<Op> prepared_;
 };
 
-PreparedTask::PreparedTask(const Operation& operation, const std::vector<Matrix>& arguments, const GemmTuning* tuning) {
+PreparedTask::PreparedTask(const graph::Operation& operation, const std::vector<Matrix>& arguments,
+                           const GemmTuning* tuning) {
   const std::vector<Matrix> slots = fitted_arguments(operation, arguments);
   std::visit([&]<class Op>(const Op& op) { kernel_ = std::make_unique<const KernelOf<Op>>(op, slots, tuning); },
              operation);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -12,7 +12,7 @@
 #include "kernels/cpu/parallel.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// What a worker and a stream must reserve (Workers::reserve) before a task runs.
 using KernelScratch = cpu::Scratch;
@@ -29,7 +29,7 @@ class PreparedTask {
   /// any shape of the right size. Throws std::logic_error if their number or sizes don't fit the operation, and for
   /// collectives, which communicators run. Matrix products use the methods of `tuning`, if given, and they and
   /// attention its unit for bf16, else the CPU's widest.
-  PreparedTask(const Operation& operation, const std::vector<cpu::Matrix>& arguments,
+  PreparedTask(const graph::Operation& operation, const std::vector<cpu::Matrix>& arguments,
                const GemmTuning* tuning = nullptr);
 
   void run(cpu::Workers& workers) const { kernel_->run(workers); }
@@ -49,4 +49,4 @@ class PreparedTask {
   std::unique_ptr<const Kernel> kernel_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -9,7 +9,7 @@
 #include "runtime/execute/task_arguments.h"
 #include "runtime/plan/plan.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// The state, and the one arena that the plans take turns in.
 class CpuMemory {
@@ -17,10 +17,11 @@ class CpuMemory {
   explicit CpuMemory(const State& state) : state_(state) {}
   /// Once, before the first matrix().
   void allocate(std::int64_t arena_bytes) { arena_ = Buffer(arena_bytes); }
-  cpu::Matrix matrix(const Plan& plan, const View& view) const {
-    const Tensor& tensor = plan.graph->tensor(view.tensor);
+  cpu::Matrix matrix(const plan::Plan& plan, const graph::View& view) const {
+    const graph::Tensor& tensor = plan.graph->tensor(view.tensor);
     const std::int64_t offset = plan.offset[view.tensor.index()];
-    return matrix_of(*plan.graph, view, is_state(tensor.role) ? state_.data(tensor.name) : arena_.data() + offset);
+    return matrix_of(*plan.graph, view,
+                     graph::is_state(tensor.role) ? state_.data(tensor.name) : arena_.data() + offset);
   }
 
  private:
@@ -28,4 +29,4 @@ class CpuMemory {
   Buffer arena_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

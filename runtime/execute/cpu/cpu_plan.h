@@ -14,7 +14,7 @@
 #include "runtime/execute/cpu/kept_traces.h"
 #include "runtime/execute/stream_batches.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// What a stream's thread knows of another stream, so that it needn't look at what the other is writing. On its own
 /// cache lines, like all that one thread writes while another reads.
@@ -26,12 +26,12 @@ struct alignas(128) KnownProgress {
 /// Counters are of entries since the plan was loaded, each written by one thread at a time: `completed` is what other
 /// streams wait for, and set where one does; `finished` is exact, for the watchdog.
 struct CpuStream {
-  const StreamPlan* plan = nullptr;
-  StreamBatches batches;              // of a compute stream
-  std::vector<PreparedTask> tasks;    // of a compute stream
-  std::vector<KnownProgress> known;   // of a compute stream, by stream
-  std::vector<CollectiveCall> calls;  // of a communication stream
-  Communicator* communicator = nullptr;
+  const plan::StreamPlan* plan = nullptr;
+  StreamBatches batches;                    // of a compute stream
+  std::vector<PreparedTask> tasks;          // of a compute stream
+  std::vector<KnownProgress> known;         // of a compute stream, by stream
+  std::vector<comm::CollectiveCall> calls;  // of a communication stream
+  comm::Communicator* communicator = nullptr;
   std::size_t next = 0;  // of a communication stream: the entry to start or in flight
   bool in_flight = false;
   alignas(128) std::atomic<std::int64_t> completed{0};
@@ -40,24 +40,24 @@ struct CpuStream {
 
 struct CpuPlan {
   /// Throws std::logic_error unless compute streams, at least one, come first and all channels have communicators.
-  CpuPlan(std::shared_ptr<const Plan> loaded, const CommunicatorSet& communicators, std::int64_t kept_steps);
+  CpuPlan(std::shared_ptr<const plan::Plan> loaded, const CommunicatorSet& communicators, std::int64_t kept_steps);
 
   /// Resolves all addresses and prepares the kernels, which need scratch of this size.
   cpu::Scratch prepare(const CpuMemory& memory, const GemmTuning* tuning);
 
   bool communicates() const { return !plan->collectives.empty(); }
-  bool passed(const Wait& wait) const {
+  bool passed(const plan::Wait& wait) const {
     const CpuStream& stream = streams[wait.stream.index()];
     const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
     const std::int64_t target = (runs - wait.distance) * entries + wait.entry + 1;
     return stream.completed.load(std::memory_order_acquire) >= target;
   }
 
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const plan::Plan> plan;
   std::deque<CpuStream> streams;  // the compute streams first
   std::size_t compute_streams = 0;
   std::atomic<std::int64_t> runs{0};
   KeptTraces traces;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

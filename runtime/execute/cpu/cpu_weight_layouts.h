@@ -3,9 +3,9 @@
 
 #include "runtime/plan/rewrite.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// Those of the methods that products take here by default.
-const WeightLayouts& cpu_weight_layouts();
+const plan::WeightLayouts& cpu_weight_layouts();
 
-}  // namespace weft
+}  // namespace weft::execute

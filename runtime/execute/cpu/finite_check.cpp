@@ -7,11 +7,11 @@
 
 #include "runtime/execute/non_finite.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 /// The indices of an element, counted row-major: "[3, 17]".
-std::string place(const Tensor& tensor, std::int64_t element) {
+std::string place(const graph::Tensor& tensor, std::int64_t element) {
   std::vector<std::int64_t> indices(tensor.shape.size());
   for (std::size_t i = indices.size(); i-- > 0; element /= tensor.shape[i]) indices[i] = element % tensor.shape[i];
   return fmt::format("[{}]", fmt::join(indices, ", "));
@@ -19,12 +19,12 @@ std::string place(const Tensor& tensor, std::int64_t element) {
 
 }  // namespace
 
-void FiniteCheck::look_at(const Plan& plan, TaskId id) {
-  const Task& task = plan.graph->task(id);
-  for (const Access& access : task.accesses) {
-    const View& view = access.view;
-    const Tensor& tensor = plan.graph->tensor(view.tensor);
-    if (access.mode == AccessMode::read || tensor.role == Role::workspace) continue;
+void FiniteCheck::look_at(const plan::Plan& plan, graph::TaskId id) {
+  const graph::Task& task = plan.graph->task(id);
+  for (const graph::Access& access : task.accesses) {
+    const graph::View& view = access.view;
+    const graph::Tensor& tensor = plan.graph->tensor(view.tensor);
+    if (access.mode == graph::AccessMode::read || tensor.role == graph::Role::workspace) continue;
     const auto found = first_non_finite(memory_.matrix(plan, view));
     if (!found) continue;
     const std::lock_guard lock(mutex_);
@@ -36,4 +36,4 @@ void FiniteCheck::look_at(const Plan& plan, TaskId id) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::execute

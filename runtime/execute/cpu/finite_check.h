@@ -7,7 +7,7 @@
 #include "runtime/execute/cpu/cpu_memory.h"
 #include "runtime/execute/executor.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// Of one step at a time; any number of threads may look.
 class FiniteCheck {
@@ -15,7 +15,7 @@ class FiniteCheck {
   explicit FiniteCheck(const CpuMemory& memory) : memory_(memory) {}
   void begin_step() { first_.reset(); }
   /// Before the task counts as completed: until then nobody overwrites what it wrote. Workspaces are left out.
-  void look_at(const Plan& plan, TaskId id);
+  void look_at(const plan::Plan& plan, graph::TaskId id);
   /// Between steps.
   const std::optional<NonFiniteResult>& first() const { return first_; }
 
@@ -25,4 +25,4 @@ class FiniteCheck {
   std::optional<NonFiniteResult> first_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

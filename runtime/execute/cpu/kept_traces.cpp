@@ -4,11 +4,11 @@
 #include <stdexcept>
 #include <utility>
 
-namespace weft {
+namespace weft::execute {
 
-KeptTraces::KeptTraces(const Plan& plan, std::int64_t steps) {
+KeptTraces::KeptTraces(const plan::Plan& plan, std::int64_t steps) {
   Kept empty;
-  for (const StreamPlan& stream : plan.streams) empty.trace.times.emplace_back(stream.entries.size());
+  for (const plan::StreamPlan& stream : plan.streams) empty.trace.times.emplace_back(stream.entries.size());
   ring_.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, steps)), empty);
 }
 
@@ -30,7 +30,7 @@ void KeptTraces::end(const TickClock& clock) {
   running_->complete = true;
 }
 
-const StepTrace& KeptTraces::last(std::int64_t runs) {
+const plan::StepTrace& KeptTraces::last(std::int64_t runs) {
   if (runs == 0) throw std::logic_error("a plan that has not run has no trace");
   if (ring_.empty()) throw std::logic_error("an executor that keeps no steps has no trace");
   Kept& kept = ring_[static_cast<std::size_t>(runs - 1) % ring_.size()];
@@ -38,9 +38,9 @@ const StepTrace& KeptTraces::last(std::int64_t runs) {
   return kept.in_nanoseconds();
 }
 
-std::vector<StepTrace> KeptTraces::all(std::int64_t runs) {
+std::vector<plan::StepTrace> KeptTraces::all(std::int64_t runs) {
   const auto size = static_cast<std::int64_t>(ring_.size());
-  std::vector<StepTrace> kept;
+  std::vector<plan::StepTrace> kept;
   for (std::int64_t run = std::max<std::int64_t>(0, runs - size); run < runs; ++run) {
     Kept& of_run = ring_[static_cast<std::size_t>(run % size)];
     if (of_run.complete) kept.push_back(of_run.in_nanoseconds());
@@ -48,10 +48,10 @@ std::vector<StepTrace> KeptTraces::all(std::int64_t runs) {
   return kept;
 }
 
-const StepTrace& KeptTraces::Kept::in_nanoseconds() {
+const plan::StepTrace& KeptTraces::Kept::in_nanoseconds() {
   if (std::exchange(in_ticks, false)) {
     for (auto& stream : trace.times) {
-      for (TaskTime& time : stream) {
+      for (plan::TaskTime& time : stream) {
         time = {nanoseconds(time.begin, begin, end), nanoseconds(time.end, begin, end)};
       }
     }
@@ -59,4 +59,4 @@ const StepTrace& KeptTraces::Kept::in_nanoseconds() {
   return trace;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace weft {
+namespace weft::execute {
 
 std::uint64_t finished_entries(const CpuPlan& loaded) {
   std::uint64_t finished = 0;
@@ -13,8 +13,8 @@ std::uint64_t finished_entries(const CpuPlan& loaded) {
 }
 
 std::string describe_position(const CpuPlan& loaded) {
-  const Plan& plan = *loaded.plan;
-  const auto name_of = [&](StreamId stream, std::size_t entry) {
+  const plan::Plan& plan = *loaded.plan;
+  const auto name_of = [&](plan::StreamId stream, std::size_t entry) {
     return plan.graph->task(plan.streams[stream.index()].entries[entry].task).name;
   };
   std::string text;
@@ -30,9 +30,9 @@ std::string describe_position(const CpuPlan& loaded) {
     }
     const auto entry = static_cast<std::size_t>(at);
     text += fmt::format("{} of {} tasks done, at {} '{}'", at, entries,
-                        stream.plan->stream.compute ? "task" : "collective", name_of(StreamId(s), entry));
+                        stream.plan->stream.compute ? "task" : "collective", name_of(plan::StreamId(s), entry));
     std::string missing;
-    for (const Wait& wait : stream.plan->entries[entry].waits) {
+    for (const plan::Wait& wait : stream.plan->entries[entry].waits) {
       if (loaded.passed(wait)) continue;
       missing += fmt::format("{}'{}' on {}", missing.empty() ? "" : ", ", name_of(wait.stream, wait.entry),
                              plan.streams[wait.stream.index()].stream.name);
@@ -46,4 +46,4 @@ std::string describe_position(const CpuPlan& loaded) {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

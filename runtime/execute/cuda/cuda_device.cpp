@@ -16,7 +16,7 @@
 #include "kernels/cuda/elementwise/reduce.h"
 #include "runtime/execute/device/devices.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using cuda::check;
@@ -179,7 +179,7 @@ void CudaDevice::sum(DeviceStream stream, std::span<const void* const> sources, 
   cuda::sum_in_rank_order({native(stream), nullptr, fault_}, sources, out, count, dtype);
 }
 
-std::unique_ptr<DeviceTask> CudaDevice::prepare(const Graph& /*graph*/, const Task& task,
+std::unique_ptr<DeviceTask> CudaDevice::prepare(const graph::Graph& /*graph*/, const graph::Task& task,
                                                 std::vector<cpu::Matrix> arguments) {
   use();
   return prepare_cuda_task(task.operation, arguments, *libraries_);
@@ -332,4 +332,4 @@ std::unique_ptr<Device> make_cuda_device(int ordinal, const std::shared_ptr<cons
   return std::make_unique<CudaDevice>(ordinal, tuning);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -11,7 +11,7 @@
 #include "runtime/execute/cuda/cuda_tasks.h"
 #include "runtime/execute/device/device.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// Owns everything that it makes. Tasks that it prepared must not outlive it.
 class CudaDevice final : public Device {
@@ -35,7 +35,7 @@ class CudaDevice final : public Device {
   void copy(DeviceStream stream, void* to, const void* from, std::int64_t bytes) override;
   void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
            DType dtype) override;
-  std::unique_ptr<DeviceTask> prepare(const Graph& graph, const Task& task,
+  std::unique_ptr<DeviceTask> prepare(const graph::Graph& graph, const graph::Task& task,
                                       std::vector<cpu::Matrix> arguments) override;
   void launch(DeviceStream stream, const DeviceTask& task) override;
   std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) override;
@@ -73,4 +73,4 @@ class CudaDevice final : public Device {
   std::unique_ptr<CudaLibraries> libraries_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

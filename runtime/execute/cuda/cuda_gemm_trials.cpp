@@ -15,7 +15,7 @@
 #include "runtime/execute/tuning/device_gemm_layouts.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 constexpr int kMostCandidates = 16, kMostInOtherLayout = 4;
@@ -166,4 +166,4 @@ std::unique_ptr<DeviceGemmTrials> make_device_gemm_trials(const GemmTrialOptions
   return std::make_unique<CudaGemmTrials>(options);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -31,7 +31,7 @@
 #include "runtime/execute/kernel_calls.h"
 #include "runtime/execute/task_arguments.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using cpu::Matrix;
@@ -53,7 +53,7 @@ cuda::AttentionLayout layout_of(const Op& op, const NamedArguments<Op>& a) {
                                op.head_dim,        a["q"].row_stride,
                                a["k"].row_stride,  a["v"].row_stride,
                                a["out"].row_stride};
-  if constexpr (std::is_same_v<Op, AttentionBackward>) {
+  if constexpr (std::is_same_v<Op, graph::AttentionBackward>) {
     layout.dout_stride = a["dout"].row_stride, layout.dq_stride = a["dq"].row_stride;
     layout.dk_stride = a["dk"].row_stride, layout.dv_stride = a["dv"].row_stride;
   }
@@ -68,7 +68,7 @@ cuda::AttentionPointers pointers_of(const NamedArguments<Op>& a, std::byte* work
                                    .v = a["v"].data,
                                    .out = a["out"].data,
                                    .log_sum_exp = a["log_sum_exp"].f32()};
-  if constexpr (std::is_same_v<Op, AttentionBackward>) {
+  if constexpr (std::is_same_v<Op, graph::AttentionBackward>) {
     pointers.dout = a["dout"].data, pointers.dq = a["dq"].data;
     pointers.dk = a["dk"].data, pointers.dv = a["dv"].data;
   }
@@ -85,8 +85,8 @@ struct Preparation {
   std::span<const Matrix> slots;
   CudaLibraries& libraries;
 
-  cuda::GemmWithEpilogue operator()(const Gemm& op) const {
-    const NamedArguments<Gemm> a(slots);
+  cuda::GemmWithEpilogue operator()(const graph::Gemm& op) const {
+    const NamedArguments<graph::Gemm> a(slots);
     const GemmProblem problem = problem_of(op, slots);
     const GemmTuning* const tuning = libraries.tuning();
     const DeviceGemmMethod* const method = tuning != nullptr ? tuning->find_on_device(problem) : nullptr;
@@ -103,13 +103,13 @@ struct Preparation {
             method != nullptr ? method->layout : cuda::GemmLayout::own};
   }
   // A plan that was made for the CPU: refused before its first step.
-  std::monostate operator()(const PackWeight&) const { refuse_packed_weights(); }
-  const float* operator()(const Rope& op) const {
+  std::monostate operator()(const graph::PackWeight&) const { refuse_packed_weights(); }
+  const float* operator()(const graph::Rope& op) const {
     return libraries.constants(cpu::rope_frequencies(
         op.head_dim, op.theta, {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context}));
   }
-  PreparedAttention operator()(const AttentionForward& op) const { return attention(op, false); }
-  PreparedAttention operator()(const AttentionBackward& op) const { return attention(op, true); }
+  PreparedAttention operator()(const graph::AttentionForward& op) const { return attention(op, false); }
+  PreparedAttention operator()(const graph::AttentionBackward& op) const { return attention(op, true); }
   std::monostate operator()(const auto&) const { return {}; }
 
   template <class Op>
@@ -128,30 +128,32 @@ struct ScratchOf {
   std::span<const Matrix> slots;
   const Prepared& prepared;
 
-  std::int64_t operator()(const Gemm&) const { return prepared.scratch_bytes(); }
-  std::int64_t operator()(const BiasGradient& op) const { return cuda::bias_gradient_scratch_bytes(op.rows, op.cols); }
-  std::int64_t operator()(const LayerNormBackward& op) const {
+  std::int64_t operator()(const graph::Gemm&) const { return prepared.scratch_bytes(); }
+  std::int64_t operator()(const graph::BiasGradient& op) const {
+    return cuda::bias_gradient_scratch_bytes(op.rows, op.cols);
+  }
+  std::int64_t operator()(const graph::LayerNormBackward& op) const {
     return cuda::layer_norm_backward_scratch_bytes(op.rows, op.cols);
   }
-  std::int64_t operator()(const RmsNormBackward& op) const {
+  std::int64_t operator()(const graph::RmsNormBackward& op) const {
     return cuda::rms_norm_backward_scratch_bytes(op.rows, op.cols);
   }
-  std::int64_t operator()(const NormBackwardOfParts& op) const {
+  std::int64_t operator()(const graph::NormBackwardOfParts& op) const {
     return cuda::norm_backward_of_parts_scratch_bytes(op.centered, op.rows, op.cols);
   }
-  std::int64_t operator()(const EmbeddingBackward& op) const {
+  std::int64_t operator()(const graph::EmbeddingBackward& op) const {
     return cuda::embedding_backward_scratch_bytes(op.rows, op.cols, op.vocab);
   }
-  std::int64_t operator()(const AttentionForward& op) const {
+  std::int64_t operator()(const graph::AttentionForward& op) const {
     return prepared.plan != nullptr ? prepared.plan->workspace_bytes()
                                     : cuda::attention_forward_scratch_bytes(shape_of(op));
   }
-  std::int64_t operator()(const AttentionBackward& op) const {
+  std::int64_t operator()(const graph::AttentionBackward& op) const {
     return prepared.plan != nullptr ? prepared.plan->workspace_bytes()
                                     : cuda::attention_backward_scratch_bytes(shape_of(op));
   }
-  std::int64_t operator()(const SumSquares&) const {
-    return cuda::sum_squares_scratch_bytes(NamedArguments<SumSquares>(slots)["x"]);
+  std::int64_t operator()(const graph::SumSquares&) const {
+    return cuda::sum_squares_scratch_bytes(NamedArguments<graph::SumSquares>(slots)["x"]);
   }
   std::int64_t operator()(const auto&) const { return 0; }
 };
@@ -163,46 +165,50 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
 
   using KernelCalls::operator();
 
-  void operator()(const Gemm&) const { prepared.run(where); }
-  void operator()(const PackWeight&) const { refuse_packed_weights(); }
-  void operator()(const AddBias& op) const {
+  void operator()(const graph::Gemm&) const { prepared.run(where); }
+  void operator()(const graph::PackWeight&) const { refuse_packed_weights(); }
+  void operator()(const graph::AddBias& op) const {
     const auto a = arguments_of(op);
     cuda::add_bias(where, a["y"], a["bias"], scalar(a["coordinate"]));
   }
-  void operator()(const TakeColumns& op) const {
+  void operator()(const graph::TakeColumns& op) const {
     const auto a = arguments_of(op);
     cuda::take_columns(where, a["x"], scalar(a["coordinate"]), op.ranks_per_window, a["out"]);
   }
-  void operator()(const PutColumns& op) const {
+  void operator()(const graph::PutColumns& op) const {
     const auto a = arguments_of(op);
     cuda::put_columns(where, a["x"], scalar(a["coordinate"]), op.ranks_per_window, a["out"]);
   }
-  void operator()(const EmbeddingForward& op) const {
+  void operator()(const graph::EmbeddingForward& op) const {
     const auto a = arguments_of(op);
     cuda::embedding_forward(where, a["tokens"], a["wte"], a.find("wpe"), op.seq_len, scalar(a.find("position")),
                             a["out"], scalar(a.find("coordinate")));
   }
-  void operator()(const EmbeddingBackward& op) const {
+  void operator()(const graph::EmbeddingBackward& op) const {
     const auto a = arguments_of(op);
     cuda::embedding_backward(where, a["tokens"], a["dout"], a["dwte"], op.accumulate, scalar(a.find("coordinate")));
   }
-  void operator()(const Rope& op) const {
+  void operator()(const graph::Rope& op) const {
     const auto a = arguments_of(op);
     cuda::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"]);
   }
-  void operator()(const AttentionForward& op) const { bound ? bound->run(where.stream) : KernelCalls::operator()(op); }
-  void operator()(const AttentionBackward& op) const { bound ? bound->run(where.stream) : KernelCalls::operator()(op); }
-  void operator()(const Dropout& op) const {
+  void operator()(const graph::AttentionForward& op) const {
+    bound ? bound->run(where.stream) : KernelCalls::operator()(op);
+  }
+  void operator()(const graph::AttentionBackward& op) const {
+    bound ? bound->run(where.stream) : KernelCalls::operator()(op);
+  }
+  void operator()(const graph::Dropout& op) const {
     const auto a = arguments_of(op);
     const cuda::DropoutMask mask{op.site,  op.row_offset,       op.p,
                                  op.parts, scalar(a["random"]), scalar(a.find("coordinate"))};
     cuda::dropout(where, mask, a["x"], a.find("residual"), a["y"]);
   }
-  void operator()(const LossSum& op) const {
+  void operator()(const graph::LossSum& op) const {
     const auto a = arguments_of(op);
     cuda::loss_sum(where, a["losses"], a["targets"], a["sums"], op.accumulate, scalar(a.find("replica")));
   }
-  void operator()(const SumSquares& op) const {
+  void operator()(const graph::SumSquares& op) const {
     const auto a = arguments_of(op);
     cuda::sum_squares(where, a["x"], a["partial"], scalar(a.find("replica")));
   }
@@ -224,7 +230,7 @@ class CudaTaskOf final : public CudaTask {
     }
   }
 
-  Operation operation() const override { return operation_; }
+  graph::Operation operation() const override { return operation_; }
   std::span<const Matrix> slots() const override { return slots_; }
 
   void run(cudaStream_t stream, cuda::Fault* fault) const override {
@@ -249,7 +255,7 @@ class CudaBatch final : public CudaTask {
 
   std::int64_t scratch_bytes() const override { return 0; }
   void bind(std::byte* /*scratch*/) override {}
-  Operation operation() const override { return first_.operation(); }
+  graph::Operation operation() const override { return first_.operation(); }
   std::span<const Matrix> slots() const override { return first_.slots(); }
   void run(cudaStream_t stream, cuda::Fault* fault) const override { batch_.run({stream, nullptr, fault}); }
 
@@ -266,7 +272,7 @@ cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> sl
   key.trans_a = problem.trans_a, key.trans_b = problem.trans_b;
   key.accumulate = problem.accumulate, key.has_bias = problem.has_bias;
   key.inputs = problem.inputs, key.output = problem.output;
-  const NamedArguments<Gemm> a(slots);
+  const NamedArguments<graph::Gemm> a(slots);
   key.strides = {a["A"].row_stride, a["B"].row_stride, a["C"].row_stride};
   key.epilogue = problem.epilogue;
   return key;
@@ -276,13 +282,13 @@ std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks
   std::vector<cuda::SumSquaresArguments> sums;
   std::vector<cuda::AdamWArguments> updates;
   for (const CudaTask* task : tasks) {
-    const Operation operation = task->operation();
-    if (std::holds_alternative<SumSquares>(operation)) {
-      const NamedArguments<SumSquares> a(task->slots());
+    const graph::Operation operation = task->operation();
+    if (std::holds_alternative<graph::SumSquares>(operation)) {
+      const NamedArguments<graph::SumSquares> a(task->slots());
       const Matrix* replica = a.find("replica");
       sums.push_back({a["x"], a["partial"], replica != nullptr ? replica->i64() : nullptr});
-    } else if (const auto* op = std::get_if<AdamW>(&operation)) {
-      const NamedArguments<AdamW> a(task->slots());
+    } else if (const auto* op = std::get_if<graph::AdamW>(&operation)) {
+      const NamedArguments<graph::AdamW> a(task->slots());
       if (!updates.empty() && updates.front().param.dtype != a["param"].dtype) return nullptr;
       updates.push_back({{op->beta1, op->beta2, op->eps, op->weight_decay},
                          {a["scalars"], a["norm_and_factor"]},
@@ -321,8 +327,8 @@ const float* CudaLibraries::constants(const std::vector<float>& values) {
   return found->second;
 }
 
-std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, const std::vector<cpu::Matrix>& arguments,
-                                            CudaLibraries& libraries) {
+std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,
+                                            const std::vector<cpu::Matrix>& arguments, CudaLibraries& libraries) {
   std::vector<Matrix> slots = fitted_arguments(operation, arguments);
   return std::visit(
       [&]<class Op>(const Op& op) -> std::unique_ptr<CudaTask> {
@@ -331,4 +337,4 @@ std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, const st
       operation);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

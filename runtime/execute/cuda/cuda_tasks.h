@@ -18,7 +18,7 @@
 #include "runtime/execute/device/device.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// A product on matrices of device memory (a Gemm's slots: A, B and C come first), as cuBLASLt is asked for it: with
 /// the strides that they have.
@@ -61,17 +61,17 @@ class CudaTask : public DeviceTask {
  public:
   virtual void run(cudaStream_t stream, cuda::Fault* fault) const = 0;
   /// What it was prepared from: its operation and the slots of its arguments (runtime/execute/task_arguments.h).
-  virtual Operation operation() const = 0;
+  virtual graph::Operation operation() const = 0;
   virtual std::span<const cpu::Matrix> slots() const = 0;
 };
 
 /// `arguments` are the task's accesses in device memory, in the order of the operation's schema. Throws
 /// std::logic_error as fitted_arguments() does.
-std::unique_ptr<CudaTask> prepare_cuda_task(const Operation& operation, const std::vector<cpu::Matrix>& arguments,
-                                            CudaLibraries& libraries);
+std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,
+                                            const std::vector<cpu::Matrix>& arguments, CudaLibraries& libraries);
 
 /// One task for updates, or for sums of squares, of many parameters; null for other tasks, and where they don't go
 /// together.
 std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks);
 
-}  // namespace weft
+}  // namespace weft::execute

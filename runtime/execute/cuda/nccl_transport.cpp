@@ -19,7 +19,7 @@
 #include "runtime/comm/slices.h"
 #include "runtime/execute/device/devices.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -68,13 +68,13 @@ ncclDataType_t type_of(DType dtype) {
   const std::string text =
       fmt::format("NCCL: {}: {}{}{}", what, ncclGetErrorString(result),
                   detail == nullptr || *detail == '\0' ? "" : ": ", detail == nullptr ? "" : detail);
-  if (result == ncclRemoteError) throw PeerLost(text);
+  if (result == ncclRemoteError) throw comm::PeerLost(text);
   throw RuntimeFault(text);
 }
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, World& world) : world_(world), rank_(world.rank()) {
+NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, comm::World& world) : world_(world), rank_(world.rank()) {
   ncclConfig_t config = non_blocking();
   const ncclResult_t result = ncclCommInitRankConfig(&communicator_, world.size(), id, rank_, &config);
   try {
@@ -93,10 +93,10 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_
     // A thread of NCCL's makes the child, which exists some time after the call and may be used once it says so itself.
     parent.wait(result, "ncclCommSplit");
     const Clock::time_point limit = Clock::now() + kPeersCome;
-    for (Backoff backoff; std::atomic_ref(communicator_).load() == nullptr; backoff.pause()) {
+    for (comm::Backoff backoff; std::atomic_ref(communicator_).load() == nullptr; backoff.pause()) {
       parent.check();
       world_.expect_peers();
-      if (Clock::now() > limit) throw PeerLost("NCCL: ncclCommSplit: the other ranks didn't come");
+      if (Clock::now() > limit) throw comm::PeerLost("NCCL: ncclCommSplit: the other ranks didn't come");
     }
     wait(ncclInProgress, "ncclCommSplit");
     check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
@@ -115,7 +115,7 @@ bool NcclCommunicator::finish() noexcept {
   // Waits for what is in flight on all ranks, for ever where one is lost: hence the limit.
   ncclResult_t result = ncclCommFinalize(communicator_);
   const Clock::time_point limit = Clock::now() + kPeersLeave;
-  for (Backoff backoff; result == ncclInProgress && Clock::now() < limit; backoff.pause()) {
+  for (comm::Backoff backoff; result == ncclInProgress && Clock::now() < limit; backoff.pause()) {
     if (ncclCommGetAsyncError(communicator_, &result) != ncclSuccess) break;
   }
   if (result != ncclSuccess) return false;
@@ -123,23 +123,23 @@ bool NcclCommunicator::finish() noexcept {
   return true;
 }
 
-void NcclCommunicator::enqueue(const CollectiveCall& call, cudaStream_t stream) {
+void NcclCommunicator::enqueue(const comm::CollectiveCall& call, cudaStream_t stream) {
   if (communicator_ == nullptr) throw std::logic_error("a collective on a communicator that was aborted");
   const auto count = static_cast<std::size_t>(call.count);
   const ncclDataType_t type = type_of(call.dtype);
-  const std::string what = describe(call);
+  const std::string what = comm::describe(call);
   ncclResult_t result = ncclInvalidArgument;
   switch (call.kind) {
-    case CollectiveKind::all_reduce:
+    case comm::CollectiveKind::all_reduce:
       result = ncclAllReduce(call.out, call.out, count, type, ncclSum, communicator_, stream);
       break;
-    case CollectiveKind::reduce_scatter:
+    case comm::CollectiveKind::reduce_scatter:
       result = ncclReduceScatter(call.in, call.out, count, type, ncclSum, communicator_, stream);
       break;
-    case CollectiveKind::all_gather:
+    case comm::CollectiveKind::all_gather:
       result = ncclAllGather(call.in, call.out, count, type, communicator_, stream);
       break;
-    case CollectiveKind::broadcast:
+    case comm::CollectiveKind::broadcast:
       result = ncclBroadcast(call.out, call.out, count, type, static_cast<int>(call.root), communicator_, stream);
       break;
   }
@@ -171,12 +171,12 @@ void NcclCommunicator::abort_alone() noexcept {
 void NcclCommunicator::wait(ncclResult_t result, const char* what) {
   const Clock::time_point limit = Clock::now() + kPeersCome;
   check(result, what);
-  for (Backoff backoff; result == ncclInProgress; backoff.pause()) {
+  for (comm::Backoff backoff; result == ncclInProgress; backoff.pause()) {
     check(ncclCommGetAsyncError(communicator_, &result), what);
     check(result, what);
     world_.expect_peers();
     if (Clock::now() > limit) {
-      throw PeerLost(fmt::format("NCCL: {}: the other ranks didn't come within {} s", what, kPeersCome.count()));
+      throw comm::PeerLost(fmt::format("NCCL: {}: the other ranks didn't come within {} s", what, kPeersCome.count()));
     }
   }
 }
@@ -185,7 +185,7 @@ void NcclCommunicator::check(ncclResult_t result, const char* what) {
   if (result != ncclSuccess && result != ncclInProgress) fail(result, what, communicator_);
 }
 
-NcclTransport::NcclTransport(World& world, std::optional<Grid> grid, CudaDevice& device)
+NcclTransport::NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device)
     : world_(world), grid_(grid), device_(device) {
   set_environment();
   std::vector<std::byte> bytes(sizeof(ncclUniqueId));
@@ -218,10 +218,10 @@ std::vector<NcclCommunicator*> NcclTransport::communicators() const {
   return all;
 }
 
-void NcclTransport::join(Channel channel) {
+void NcclTransport::join(graph::Channel channel) {
   auto& communicator = channels_[static_cast<std::size_t>(channel)];
   if (communicator != nullptr) return;
-  const std::int64_t color = grid_ ? group_color(*grid_, channel, world_.rank()) : 0;
+  const std::int64_t color = grid_ ? graph::group_color(*grid_, channel, world_.rank()) : 0;
   device_.use();
   communicator = std::make_unique<NcclCommunicator>(*all_, static_cast<int>(color));
 }
@@ -241,7 +241,8 @@ void NcclTransport::prepare(Device& /*device*/, std::span<const ChannelCalls> /*
 // Streams wait for other GPUs, not for this host.
 void NcclTransport::begin_step(bool /*loads*/) {}
 
-void NcclTransport::enqueue(Device& /*device*/, Channel channel, DeviceStream stream, const CollectiveCall& call) {
+void NcclTransport::enqueue(Device& /*device*/, graph::Channel channel, DeviceStream stream,
+                            const comm::CollectiveCall& call) {
   const auto& communicator = channels_[static_cast<std::size_t>(channel)];
   if (communicator == nullptr) throw std::logic_error("a collective on a channel that nobody joined");
   communicator->enqueue(call, device_.native(stream));
@@ -259,8 +260,9 @@ void NcclTransport::stop() noexcept {
   NcclCommunicator::abort(communicators());
 }
 
-std::unique_ptr<DeviceTransport> make_nccl_transport(World& world, std::optional<Grid> grid, Device& device) {
+std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& world, std::optional<graph::Grid> grid,
+                                                     Device& device) {
   return std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device));
 }
 
-}  // namespace weft
+}  // namespace weft::execute

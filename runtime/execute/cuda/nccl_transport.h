@@ -14,7 +14,7 @@
 #include "runtime/execute/cuda/cuda_device.h"
 #include "runtime/execute/device/transport.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// An NCCL communicator with one owner. It never blocks for longer than a limit, and is gone after an error.
 class NcclCommunicator {
@@ -22,7 +22,7 @@ class NcclCommunicator {
   /// Collective over the world, which must outlive it and whose ranks have the same `id`. The current device becomes
   /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the others don't come within two minutes;
   /// PeerLost as soon as one has given up.
-  NcclCommunicator(const ncclUniqueId& id, World& world);
+  NcclCommunicator(const ncclUniqueId& id, comm::World& world);
   /// Ranks of one color become a group, in the parent's order; collective over the parent.
   NcclCommunicator(NcclCommunicator& parent, int color);
   /// finish(), or else abort().
@@ -33,7 +33,7 @@ class NcclCommunicator {
   int ranks() const { return ranks_; }
 
   /// Enqueues one collective; comes back when the stream has it. Throws PeerLost, RuntimeFault.
-  void enqueue(const CollectiveCall& call, cudaStream_t stream);
+  void enqueue(const comm::CollectiveCall& call, cudaStream_t stream);
   /// Throws what went wrong in the background: PeerLost, RuntimeFault.
   void check();
   /// Waits some seconds for the others, then says goodbye; false: they didn't come, and abort() is what is left.
@@ -48,7 +48,7 @@ class NcclCommunicator {
   void check(ncclResult_t result, const char* what);
   void abort_alone() noexcept;
 
-  World& world_;
+  comm::World& world_;
   ncclComm_t communicator_ = nullptr;
   int rank_ = 0, ranks_ = 0;
 };
@@ -66,7 +66,7 @@ inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 2
 class NcclTransport final : public DeviceTransport {
  public:
   /// Collective over the world. `world` and `device` must outlive the transport. Throws RuntimeFault.
-  NcclTransport(World& world, std::optional<Grid> grid, CudaDevice& device);
+  NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device);
   ~NcclTransport() override;
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
@@ -75,24 +75,24 @@ class NcclTransport final : public DeviceTransport {
   /// Graphs must be destroyed before the transport: NCCL waits for them.
   bool can_be_captured() const override { return true; }
   bool can_run_ahead() const override { return true; }
-  void join(Channel channel) override;
+  void join(graph::Channel channel) override;
   std::int64_t device_bytes() const override;
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;
   void begin_step(bool loads) override;
-  void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) override;
+  void enqueue(Device& device, graph::Channel channel, DeviceStream stream, const comm::CollectiveCall& call) override;
   void check() override;
   void stop() noexcept override;
 
  private:
-  static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+  static constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
   // Children before their parent.
   std::vector<NcclCommunicator*> communicators() const;
 
-  World& world_;
-  std::optional<Grid> grid_;
+  comm::World& world_;
+  std::optional<graph::Grid> grid_;
   CudaDevice& device_;
   std::unique_ptr<NcclCommunicator> all_;  // outlives those split from it
   std::array<std::unique_ptr<NcclCommunicator>, kChannels> channels_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 constexpr std::uintptr_t kPage = 4096;  // accesses are kept by the pages that they touch
@@ -29,13 +29,13 @@ bool covers(const ByteWindow& outer, const ByteWindow& inner) {
 
 }  // namespace
 
-std::vector<Touch> touches_of(const Task& task, std::span<const cpu::Matrix> arguments) {
+std::vector<Touch> touches_of(const graph::Task& task, std::span<const cpu::Matrix> arguments) {
   std::vector<Touch> touches;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const cpu::Matrix& m = arguments[i];
     const auto element = static_cast<std::int64_t>(size_of(m.dtype));
     const ByteWindow window{static_cast<const std::byte*>(m.data), m.rows, m.cols * element, m.row_stride * element};
-    touches.push_back({window, task.accesses[i].mode != AccessMode::read});
+    touches.push_back({window, task.accesses[i].mode != graph::AccessMode::read});
   }
   return touches;
 }
@@ -64,4 +64,4 @@ std::optional<std::string> AccessLog::add(const ByteWindow& window, bool writes,
   return conflict;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 #include "kernels/cpu/gemm/matrix.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// rows × row_bytes bytes, rows `stride` bytes apart.
 struct ByteWindow {
@@ -29,7 +29,7 @@ struct Touch {
 };
 
 /// What a task touches, with its accesses at these places.
-std::vector<Touch> touches_of(const Task& task, std::span<const cpu::Matrix> arguments);
+std::vector<Touch> touches_of(const graph::Task& task, std::span<const cpu::Matrix> arguments);
 
 /// Exact for windows of equal stride and for contiguous ones, else conservative.
 bool overlap(const ByteWindow& a, const ByteWindow& b);
@@ -63,4 +63,4 @@ class AccessLog {
   std::map<std::uintptr_t, std::vector<Record>> pages_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -15,7 +15,7 @@
 #include "graph/graph.h"
 #include "kernels/cpu/gemm/matrix.h"
 
-namespace weft {
+namespace weft::execute {
 
 using DeviceStream = Id<struct DeviceStreamTag>;
 using DeviceEvent = Id<struct DeviceEventTag>;
@@ -88,7 +88,7 @@ class Device {
                    DType dtype) = 0;
 
   /// `arguments` are the task's accesses in device memory.
-  virtual std::unique_ptr<DeviceTask> prepare(const Graph& graph, const Task& task,
+  virtual std::unique_ptr<DeviceTask> prepare(const graph::Graph& graph, const graph::Task& task,
                                               std::vector<cpu::Matrix> arguments) = 0;
   virtual void launch(DeviceStream stream, const DeviceTask& task) = 0;
   /// One task that does what these do, with the same bits, where that takes less time; null: there is none. They are
@@ -129,4 +129,4 @@ class Device {
   virtual std::int64_t allocated_bytes() const = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -5,7 +5,7 @@
 
 #include "runtime/comm/slices.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 struct Bytes {
@@ -20,7 +20,7 @@ struct Bytes {
   std::int64_t of(std::int64_t count) const { return count * static_cast<std::int64_t>(element); }
 };
 
-bool same_collective(const CollectiveCall& a, const CollectiveCall& b) {
+bool same_collective(const comm::CollectiveCall& a, const comm::CollectiveCall& b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.root == b.root;
 }
 
@@ -30,7 +30,7 @@ void fetch_and_sum(Device& device, std::span<const GroupMember> members, std::si
                    std::int64_t count, void* out) {
   const GroupMember& own = members[rank];
   const Bytes bytes{size_of(own.call.dtype)};
-  const bool in_place = own.call.kind == CollectiveKind::all_reduce;
+  const bool in_place = own.call.kind == comm::CollectiveKind::all_reduce;
   std::vector<const void*> sources;
   std::int64_t fetched = 0;
   for (std::size_t peer = 0; peer < members.size(); ++peer) {
@@ -66,7 +66,7 @@ void DeviceGroup::meet(Device& device, std::span<const GroupMember> members, std
 }
 
 void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) {
-  const CollectiveCall& first = members.front().call;
+  const comm::CollectiveCall& first = members.front().call;
   if (members.size() != ready_.size()) throw std::logic_error("a collective of other members than its group's");
   for (const GroupMember& member : members) {
     if (!same_collective(member.call, first)) throw std::logic_error("the members' collectives differ");
@@ -75,10 +75,10 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
   const Bytes bytes{size_of(first.dtype)};
   meet(device, members, ready_);
   switch (first.kind) {
-    case CollectiveKind::all_reduce: {
+    case comm::CollectiveKind::all_reduce: {
       if (size == 1) break;
       for (std::size_t r = 0; r < members.size(); ++r) {
-        const Slice slice = slice_of(first, size, static_cast<int>(r));
+        const comm::Slice slice = comm::slice_of(first, size, static_cast<int>(r));
         if (slice.count > 0) {
           fetch_and_sum(device, members, r, slice.begin, slice.count, bytes.at(members[r].call.out, slice.begin));
         }
@@ -86,7 +86,7 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
       meet(device, members, reduced_);
       for (std::size_t r = 0; r < members.size(); ++r) {
         for (std::size_t peer = 0; peer < members.size(); ++peer) {
-          const Slice slice = slice_of(first, size, static_cast<int>(peer));
+          const comm::Slice slice = comm::slice_of(first, size, static_cast<int>(peer));
           if (peer == r || slice.count == 0) continue;
           device.copy(members[r].stream, bytes.at(members[r].call.out, slice.begin),
                       bytes.at(static_cast<const void*>(members[peer].call.out), slice.begin), bytes.of(slice.count));
@@ -94,12 +94,12 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
       }
       break;
     }
-    case CollectiveKind::reduce_scatter:
+    case comm::CollectiveKind::reduce_scatter:
       for (std::size_t r = 0; r < members.size(); ++r) {
         fetch_and_sum(device, members, r, static_cast<std::int64_t>(r) * first.count, first.count, members[r].call.out);
       }
       break;
-    case CollectiveKind::all_gather:
+    case comm::CollectiveKind::all_gather:
       for (std::size_t r = 0; r < members.size(); ++r) {
         for (std::size_t peer = 0; peer < members.size(); ++peer) {
           std::byte* const to = bytes.at(members[r].call.out, static_cast<std::int64_t>(peer) * first.count);
@@ -108,7 +108,7 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
         }
       }
       break;
-    case CollectiveKind::broadcast:
+    case comm::CollectiveKind::broadcast:
       for (std::size_t r = 0; r < members.size(); ++r) {
         if (static_cast<std::int64_t>(r) == first.root) continue;
         device.copy(members[r].stream, members[r].call.out, members[static_cast<std::size_t>(first.root)].call.out,
@@ -119,4 +119,4 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
   meet(device, members, finished_);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -9,12 +9,12 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/device/device.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// One member of a group: the stream of its collectives.
 struct GroupMember {
   DeviceStream stream;
-  CollectiveCall call;  // addresses are the device's
+  comm::CollectiveCall call;  // addresses are the device's
 };
 
 /// The events that order the members of one process group; used again for each of its collectives.
@@ -36,4 +36,4 @@ class DeviceGroup {
   std::vector<DeviceEvent> ready_, reduced_, finished_;  // by member
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -10,9 +10,9 @@
 #include "runtime/execute/device/device_memory.h"
 #include "runtime/execute/device/device_team_impl.h"
 
-namespace weft {
+namespace weft::execute {
 
-DeviceTeam::DeviceTeam(std::unique_ptr<Device> device, int ranks, std::optional<Grid> grid,
+DeviceTeam::DeviceTeam(std::unique_ptr<Device> device, int ranks, std::optional<graph::Grid> grid,
                        const DeviceExecutorOptions& options, std::unique_ptr<DeviceTransport> transport)
     : impl_(std::make_unique<Impl>(std::move(device), ranks, grid, options, std::move(transport))) {}
 
@@ -22,7 +22,7 @@ Device& DeviceTeam::device() {
   return *impl_->device;
 }
 
-DeviceExecutor::DeviceExecutor(std::shared_ptr<DeviceTeam> team, World& world, const State& state)
+DeviceExecutor::DeviceExecutor(std::shared_ptr<DeviceTeam> team, comm::World& world, const State& state)
     : team_(std::move(team)),
       world_(world),
       rank_(team_->impl_->transport != nullptr ? 0 : static_cast<std::size_t>(world.rank())) {
@@ -36,12 +36,12 @@ DeviceExecutor::DeviceExecutor(std::shared_ptr<DeviceTeam> team, World& world, c
 
 DeviceExecutor::~DeviceExecutor() = default;
 
-Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const Plan> plan) {
+Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const plan::Plan> plan) {
   DeviceTeam::Impl& impl = *team_->impl_;
   const std::lock_guard lock(impl.mutex);
   if (impl.prepared) throw std::logic_error("plans are loaded before the first run");
   DeviceTeam::Impl::Rank& rank = impl.ranks[rank_];
-  for (const StreamPlan& stream : plan->streams) {
+  for (const plan::StreamPlan& stream : plan->streams) {
     if (impl.transport != nullptr && !stream.stream.compute) impl.transport->join(stream.stream.channel);
   }
   const std::int64_t buffers = impl.transport != nullptr ? impl.transport->device_bytes() : 0;
@@ -112,10 +112,10 @@ void DeviceExecutor::run_for_all(const std::function<void()>& body) {
   world_.barrier();
   if (impl.failure == nullptr) return;
   if (rank_ == 0) std::rethrow_exception(impl.failure);
-  throw PeerLost("rank 0, which runs the device for all ranks, has failed");
+  throw comm::PeerLost("rank 0, which runs the device for all ranks, has failed");
 }
 
-const StepTrace& DeviceExecutor::last_trace(PlanHandle plan) const {
+const plan::StepTrace& DeviceExecutor::last_trace(PlanHandle plan) const {
   const auto& loaded = *team_->impl_->ranks[rank_].plans.at(plan);
   if (loaded.traces.empty()) throw std::logic_error("no step of this plan was traced");
   return loaded.traces.back();
@@ -125,7 +125,7 @@ std::int64_t DeviceExecutor::last_step_ns(PlanHandle plan) const {
   return team_->impl_->ranks[rank_].plans.at(plan)->last_step_ns;
 }
 
-std::vector<StepTrace> DeviceExecutor::traces(PlanHandle plan) const {
+std::vector<plan::StepTrace> DeviceExecutor::traces(PlanHandle plan) const {
   return team_->impl_->ranks[rank_].plans.at(plan)->traces;
 }
 
@@ -162,4 +162,4 @@ std::string DeviceExecutor::describe() const {
   return fmt::format("rank {}: {}", world_.rank(), team_->impl_->watch.describe(rank_));
 }
 
-}  // namespace weft
+}  // namespace weft::execute

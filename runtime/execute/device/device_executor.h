@@ -16,7 +16,7 @@
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
 
-namespace weft {
+namespace weft::execute {
 
 struct DeviceExecutorOptions {
   std::int64_t kept_steps = 1;    // traces kept of each plan
@@ -39,8 +39,8 @@ class DeviceTeam {
  public:
   /// `grid`: the process groups of the ranks; left out, every channel is the world. With a `transport` the team is one
   /// rank, and so is that of each other rank of the world.
-  DeviceTeam(std::unique_ptr<Device> device, int ranks, std::optional<Grid> grid, const DeviceExecutorOptions& options,
-             std::unique_ptr<DeviceTransport> transport = nullptr);
+  DeviceTeam(std::unique_ptr<Device> device, int ranks, std::optional<graph::Grid> grid,
+             const DeviceExecutorOptions& options, std::unique_ptr<DeviceTransport> transport = nullptr);
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
@@ -54,7 +54,7 @@ class DeviceTeam {
 };
 
 /// Makes a team once for all ranks of a local world; every rank calls it and gets the same one.
-std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make);
+std::shared_ptr<DeviceTeam> make_team(comm::World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make);
 
 /// One rank's view of its team. Runs of plans with collectives are collective over the world: rank 0 enqueues for all.
 /// With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends run() with PeerLost.
@@ -63,15 +63,15 @@ class DeviceExecutor final : public Executor {
  public:
   /// `world` and `state` must outlive the executor. The state's tensors get their places on the device. Throws
   /// UserError where they, and in load() they and a plan's scratch, are more than the rank may take.
-  DeviceExecutor(std::shared_ptr<DeviceTeam> team, World& world, const State& state);
+  DeviceExecutor(std::shared_ptr<DeviceTeam> team, comm::World& world, const State& state);
   ~DeviceExecutor() override;
 
-  PlanHandle load(std::shared_ptr<const Plan> plan) override;
+  PlanHandle load(std::shared_ptr<const plan::Plan> plan) override;
   bool start(PlanHandle plan, std::int64_t step) override;
   void finish() override;
-  const StepTrace& last_trace(PlanHandle plan) const override;
+  const plan::StepTrace& last_trace(PlanHandle plan) const override;
   std::int64_t last_step_ns(PlanHandle plan) const override;
-  std::vector<StepTrace> traces(PlanHandle plan) const override;
+  std::vector<plan::StepTrace> traces(PlanHandle plan) const override;
   const std::optional<NonFiniteResult>& non_finite() const override;
   void state_to_device() override;
   void state_to_host() override;
@@ -92,9 +92,9 @@ class DeviceExecutor final : public Executor {
   void run_for_all(const std::function<void()>& body);
 
   std::shared_ptr<DeviceTeam> team_;
-  World& world_;
+  comm::World& world_;
   std::size_t rank_;
   std::deque<UnderWay> under_way_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::execute {
 
 void expect_device_memory(const Device& device, const DeviceNeed& need) {
   const std::int64_t needed = need.state + need.scratch + need.buffers;
@@ -34,4 +34,4 @@ std::int64_t memory_share(std::span<const DeviceView> views, std::size_t rank) {
   return std::max<std::int64_t>(1, free / sharing);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

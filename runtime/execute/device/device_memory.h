@@ -6,7 +6,7 @@
 
 #include "runtime/execute/device/device.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// What one rank needs of its device, and what it may take. Kernels' private scratch and the other libraries' own
 /// memory come on top: they are known only once tasks are prepared.
@@ -29,4 +29,4 @@ struct DeviceView {
 /// What rank `rank` may take: ranks of one device share evenly what the last of them to look found free.
 std::int64_t memory_share(std::span<const DeviceView> views, std::size_t rank);
 
-}  // namespace weft
+}  // namespace weft::execute

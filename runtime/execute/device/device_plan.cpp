@@ -5,7 +5,7 @@
 
 #include "runtime/execute/device/horizontal_fusion.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 void fuse(std::span<DeviceStep* const> members, Device& device) {
@@ -21,14 +21,14 @@ void fuse(std::span<DeviceStep* const> members, Device& device) {
 }  // namespace
 
 void fuse_horizontally(DevicePlan& loaded, Device& device) {
-  const Plan& plan = *loaded.plan;
+  const plan::Plan& plan = *loaded.plan;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {
     if (!plan.streams[s].stream.compute) continue;
     std::vector<DeviceStep*> steps;
     std::vector<FusionCandidate> entries;
     for (DeviceStep& step : loaded.steps) {
-      if (step.stream != StreamId(s)) continue;
-      const TaskId task = plan.streams[s].entries[step.entry].task;
+      if (step.stream != plan::StreamId(s)) continue;
+      const graph::TaskId task = plan.streams[s].entries[step.entry].task;
       steps.push_back(&step);
       entries.push_back({plan.graph->task(task).operation.index(), !step.waits.empty(), step.signal.valid(),
                          std::exchange(step.touches, {})});
@@ -42,14 +42,14 @@ void fuse_horizontally(DevicePlan& loaded, Device& device) {
 }
 
 void keep_trace(DevicePlan& loaded, Device& device, const TimedStep& timed, std::int64_t kept) {
-  StepTrace trace;
+  plan::StepTrace trace;
   trace.step = timed.step;
   trace.begin = timed.begin;
   trace.end = trace.begin + std::max<std::int64_t>(device.elapsed_ns(timed.begin_time, timed.end_time), 1);
-  for (const StreamPlan& stream : loaded.plan->streams) trace.times.emplace_back(stream.entries.size());
+  for (const plan::StreamPlan& stream : loaded.plan->streams) trace.times.emplace_back(stream.entries.size());
   for (std::size_t i = 0; i < loaded.steps.size(); ++i) {
     const DeviceStep& of = loaded.steps[i];
-    TaskTime& time = trace.times[of.stream.index()][of.entry];
+    plan::TaskTime& time = trace.times[of.stream.index()][of.entry];
     time.begin = trace.begin + device.elapsed_ns(timed.begin_time, timed.of_entries[2 * i]);
     time.end = trace.begin + device.elapsed_ns(timed.begin_time, timed.of_entries[2 * i + 1]);
   }
@@ -57,4 +57,4 @@ void keep_trace(DevicePlan& loaded, Device& device, const TimedStep& timed, std:
   loaded.traces.push_back(std::move(trace));
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -14,14 +14,14 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// An entry of a plan, ready to be enqueued.
 struct DeviceStep {
-  StreamId stream;
+  plan::StreamId stream;
   std::uint32_t entry = 0;
   std::unique_ptr<DeviceTask> task;  // of a computation
-  CollectiveCall call{};             // of a collective
+  comm::CollectiveCall call{};       // of a collective
   std::vector<DeviceEvent> waits;
   DeviceEvent signal;          // invalid: no other stream waits
   DeviceEvent mark;            // stands behind a task without a signal, so that one sees how far a long step is
@@ -34,10 +34,10 @@ struct DeviceStep {
 };
 
 struct DevicePlan {
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const plan::Plan> plan;
   std::vector<DeviceStep> steps;  // in the plan's sequence
   Transfers transfers;
-  std::vector<StepTrace> traces;  // the kept ones, oldest first
+  std::vector<plan::StepTrace> traces;  // the kept ones, oldest first
   std::int64_t runs = 0, last_step_ns = 0;
   bool long_steps = false;           // settled behind the second run
   std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
@@ -57,4 +57,4 @@ struct TimedStep {
 /// Adds the trace of a step that the device has ended; at most `kept` are kept.
 void keep_trace(DevicePlan& loaded, Device& device, const TimedStep& timed, std::int64_t kept);
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -5,7 +5,7 @@
 
 #include "runtime/execute/device/device_team_impl.h"
 
-namespace weft {
+namespace weft::execute {
 
 void DeviceTeam::Impl::destroy_graphs() {
   for (const Captured& graph : captured) device->destroy(graph.graph);
@@ -19,9 +19,9 @@ void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::si
   device->record(step_begin, origin);
   for (const std::size_t r : of_ranks) {
     const Rank& rank = ranks[r];
-    const Plan& plan = *rank.plans[plan_index]->plan;
+    const plan::Plan& plan = *rank.plans[plan_index]->plan;
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      const DeviceStream stream = device_stream(rank, plan, StreamId(s));
+      const DeviceStream stream = device_stream(rank, plan, plan::StreamId(s));
       if (stream != origin) device->wait(stream, step_begin);
     }
   }
@@ -35,9 +35,9 @@ void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::si
   }
   for (const std::size_t r : of_ranks) {
     const Rank& rank = ranks[r];
-    const Plan& plan = *rank.plans[plan_index]->plan;
+    const plan::Plan& plan = *rank.plans[plan_index]->plan;
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      const DeviceStream stream = device_stream(rank, plan, StreamId(s));
+      const DeviceStream stream = device_stream(rank, plan, plan::StreamId(s));
       if (stream == origin) continue;
       device->record(rank.stream_ends[s], stream);
       device->wait(origin, rank.stream_ends[s]);
@@ -87,7 +87,7 @@ void DeviceTeam::Impl::launch(Rank& rank, const DevicePlan& loaded, std::size_t 
 // All ranks take part: plans with collectives are run by all of them together.
 void DeviceTeam::Impl::launch_collective(std::size_t plan_index, std::size_t i, bool timed) {
   const DevicePlan& of_first = *ranks.front().plans[plan_index];
-  const Channel channel = of_first.plan->streams[of_first.steps[i].stream.index()].stream.channel;
+  const graph::Channel channel = of_first.plan->streams[of_first.steps[i].stream.index()].stream.channel;
   const auto c = static_cast<std::size_t>(channel);
   device->push_range(of_first.plan->graph->task(of_first.plan->sequence[i]).name);
   if (transport != nullptr) {
@@ -269,4 +269,4 @@ void DeviceTeam::Impl::move_state(const Rank& rank, bool to_device) {
   device->synchronize(state_stream);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -9,15 +9,15 @@
 #include "runtime/execute/device/device_team_impl.h"
 #include "runtime/execute/task_arguments.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 constexpr std::size_t kTasksToAMark = 4;
 
 }  // namespace
 
-DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<Grid> g, const DeviceExecutorOptions& o,
-                       std::unique_ptr<DeviceTransport> t)
+DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<graph::Grid> g,
+                       const DeviceExecutorOptions& o, std::unique_ptr<DeviceTransport> t)
     : device(std::move(d)),
       transport(std::move(t)),
       grid(g),
@@ -39,18 +39,18 @@ DeviceTeam::Impl::~Impl() {
   destroy_graphs();
 }
 
-std::vector<std::vector<std::size_t>> DeviceTeam::Impl::groups_on(Channel channel) const {
+std::vector<std::vector<std::size_t>> DeviceTeam::Impl::groups_on(graph::Channel channel) const {
   std::vector<std::vector<std::size_t>> result;
   if (!grid) {
     result.emplace_back();
     for (std::size_t r = 0; r < ranks.size(); ++r) result.back().push_back(r);
     return result;
   }
-  for (const auto& group : groups_of(*grid, channel)) result.emplace_back(group.begin(), group.end());
+  for (const auto& group : graph::groups_of(*grid, channel)) result.emplace_back(group.begin(), group.end());
   return result;
 }
 
-DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const Stream& stream,
+DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const plan::Stream& stream,
                                          std::size_t compute_index) {
   const std::string name = fmt::format("rank{}.{}", index, stream.name);
   if (stream.compute) {
@@ -69,27 +69,27 @@ DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const St
   return found;
 }
 
-DeviceStream DeviceTeam::Impl::device_stream(const Rank& rank, const Plan& plan, StreamId id) const {
-  const Stream& stream = plan.streams[id.index()].stream;
+DeviceStream DeviceTeam::Impl::device_stream(const Rank& rank, const plan::Plan& plan, plan::StreamId id) const {
+  const plan::Stream& stream = plan.streams[id.index()].stream;
   return stream.compute ? rank.compute[id.index()] : rank.channel[static_cast<std::size_t>(stream.channel)];
 }
 
-std::byte* DeviceTeam::Impl::place(const Rank& rank, const Plan& plan, const View& view) const {
-  const Tensor& tensor = plan.graph->tensor(view.tensor);
-  if (!is_state(tensor.role)) return rank.arena + plan.offset[view.tensor.index()];
+std::byte* DeviceTeam::Impl::place(const Rank& rank, const plan::Plan& plan, const graph::View& view) const {
+  const graph::Tensor& tensor = plan.graph->tensor(view.tensor);
+  if (!graph::is_state(tensor.role)) return rank.arena + plan.offset[view.tensor.index()];
   return rank.device_state + rank.state->offset(tensor.name);
 }
 
 void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
-  const Plan& plan = *loaded.plan;
+  const plan::Plan& plan = *loaded.plan;
   std::vector<std::vector<DeviceEvent>> event_of(plan.streams.size());
   std::size_t used = 0, marked = 0;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) event_of[s].resize(plan.streams[s].entries.size());
   const std::size_t first_channel = calls.size();
-  for (std::size_t c = 0; c < kChannels; ++c) calls.push_back({static_cast<Channel>(c), {}});
-  for (const StreamPlan& stream : plan.streams) {
-    for (const Entry& entry : stream.entries) {
-      for (const Wait& wait : entry.waits) {
+  for (std::size_t c = 0; c < kChannels; ++c) calls.push_back({static_cast<graph::Channel>(c), {}});
+  for (const plan::StreamPlan& stream : plan.streams) {
+    for (const plan::Entry& entry : stream.entries) {
+      for (const plan::Wait& wait : entry.waits) {
         DeviceEvent& event = event_of[wait.stream.index()][wait.entry];
         if (wait.distance > 0 || event.valid()) continue;  // steps don't overlap
         if (used == rank.events.size()) rank.events.push_back(device->add_event(false));
@@ -97,15 +97,15 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
       }
     }
   }
-  for (const TaskId id : plan.sequence) {
-    const Position at = plan.position[id.index()];
-    const StreamPlan& stream = plan.streams[at.stream.index()];
-    const Task& task = plan.graph->task(id);
+  for (const graph::TaskId id : plan.sequence) {
+    const plan::Position at = plan.position[id.index()];
+    const plan::StreamPlan& stream = plan.streams[at.stream.index()];
+    const graph::Task& task = plan.graph->task(id);
     DeviceStep step;
     step.stream = at.stream;
     step.entry = at.entry;
     std::vector<cpu::Matrix> arguments;
-    for (const Access& access : task.accesses) {
+    for (const graph::Access& access : task.accesses) {
       arguments.push_back(matrix_of(*plan.graph, access.view, place(rank, plan, access.view)));
     }
     if (stream.stream.compute) {
@@ -117,7 +117,7 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
       step.call = collective_call(task, arguments);
       calls[first_channel + static_cast<std::size_t>(stream.stream.channel)].calls.push_back(step.call);
     }
-    for (const Wait& wait : stream.entries[at.entry].waits) {
+    for (const plan::Wait& wait : stream.entries[at.entry].waits) {
       if (wait.distance == 0) step.waits.push_back(event_of[wait.stream.index()][wait.entry]);
     }
     step.signal = event_of[at.stream.index()][at.entry];
@@ -138,7 +138,7 @@ void DeviceTeam::Impl::prepare() {
     std::size_t most_entries = 0, most_streams = 0;
     for (auto& loaded : rank.plans) {
       std::size_t compute_index = 0, entries = 0;
-      for (const StreamPlan& stream : loaded->plan->streams) {
+      for (const plan::StreamPlan& stream : loaded->plan->streams) {
         stream_of(rank, index, stream.stream, compute_index);
         compute_index += stream.stream.compute ? 1 : 0;
         entries += stream.entries.size();
@@ -173,11 +173,11 @@ void DeviceTeam::Impl::prepare() {
   prepared = true;
 }
 
-void DeviceTeam::Impl::add_group(Channel channel) {
+void DeviceTeam::Impl::add_group(graph::Channel channel) {
   const auto c = static_cast<std::size_t>(channel);
   if (!groups[c].empty()) return;
   members[c] = groups_on(channel);
   for (const auto& group : members[c]) groups[c].push_back(std::make_unique<DeviceGroup>(*device, group.size()));
 }
 
-}  // namespace weft
+}  // namespace weft::execute

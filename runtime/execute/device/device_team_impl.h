@@ -17,7 +17,7 @@
 #include "runtime/execute/device/device_plan.h"
 #include "runtime/execute/device/step_watch.h"
 
-namespace weft {
+namespace weft::execute {
 
 constexpr std::int64_t kSettling = 2;  // runs of a plan until one knows how long it takes
 
@@ -28,7 +28,7 @@ struct Started {
 };
 
 struct DeviceTeam::Impl {
-  static constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+  static constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
 
   static constexpr std::size_t kMostUnderWay = kTransferCopies;
 
@@ -80,7 +80,7 @@ struct DeviceTeam::Impl {
   std::unique_ptr<Device> device;
   std::unique_ptr<DeviceTransport> transport;  // null: the ranks of this team are all there are
   std::vector<ChannelCalls> calls;             // what the plans ask of it
-  std::optional<Grid> grid;
+  std::optional<graph::Grid> grid;
   DeviceExecutorOptions options;
   std::vector<Rank> ranks;
   std::vector<std::vector<std::unique_ptr<DeviceGroup>>> groups;  // [channel][group]
@@ -94,20 +94,20 @@ struct DeviceTeam::Impl {
   std::exception_ptr failure;
   StepWatch watch;
 
-  Impl(std::unique_ptr<Device> d, int count, std::optional<Grid> g, const DeviceExecutorOptions& o,
+  Impl(std::unique_ptr<Device> d, int count, std::optional<graph::Grid> g, const DeviceExecutorOptions& o,
        std::unique_ptr<DeviceTransport> t);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   // Making ready: device_team.cpp.
-  std::vector<std::vector<std::size_t>> groups_on(Channel channel) const;
-  DeviceStream stream_of(Rank& rank, std::size_t index, const Stream& stream, std::size_t compute_index);
-  DeviceStream device_stream(const Rank& rank, const Plan& plan, StreamId id) const;
-  std::byte* place(const Rank& rank, const Plan& plan, const View& view) const;
+  std::vector<std::vector<std::size_t>> groups_on(graph::Channel channel) const;
+  DeviceStream stream_of(Rank& rank, std::size_t index, const plan::Stream& stream, std::size_t compute_index);
+  DeviceStream device_stream(const Rank& rank, const plan::Plan& plan, plan::StreamId id) const;
+  std::byte* place(const Rank& rank, const plan::Plan& plan, const graph::View& view) const;
   void prepare_plan(Rank& rank, DevicePlan& loaded);
   void prepare();
-  void add_group(Channel channel);
+  void add_group(graph::Channel channel);
 
   // Running: device_step.cpp.
   Started start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
@@ -126,4 +126,4 @@ struct DeviceTeam::Impl {
   void move_state(const Rank& rank, bool to_device);
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -9,12 +9,15 @@
 
 #include "graph/grid.h"
 
-namespace weft {
+namespace weft::comm {
+class World;
+}
+
+namespace weft::execute {
 
 class Device;           // runtime/execute/device/device.h
 class GemmTuning;       // runtime/execute/tuning/gemm_tuning.h
 class DeviceTransport;  // runtime/execute/device/transport.h
-class World;            // runtime/comm/communicator.h
 
 /// What `weft doctor` tells of the GPU part.
 struct DeviceReport {
@@ -38,6 +41,6 @@ std::uint64_t device_identity(int ordinal);
 
 /// The collectives of a rank that has this GPU for itself. Collective over the world, which must outlive the transport,
 /// as must the device. Throws RuntimeFault naming NCCL's reason, UserError in a program without CUDA.
-std::unique_ptr<DeviceTransport> make_nccl_transport(World& world, std::optional<Grid> grid, Device& device);
+std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& world, std::optional<graph::Grid> grid, Device& device);
 
-}  // namespace weft
+}  // namespace weft::execute

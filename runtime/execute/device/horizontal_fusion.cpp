@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 bool conflict(const FusionCandidate& a, const FusionCandidate& b) {
@@ -31,4 +31,4 @@ std::vector<FusibleRun> fusible_runs(std::span<const FusionCandidate> entries) {
   return runs;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

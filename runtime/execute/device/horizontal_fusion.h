@@ -7,7 +7,7 @@
 
 #include "runtime/execute/device/access_log.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// An entry of a stream.
 struct FusionCandidate {
@@ -25,4 +25,4 @@ struct FusibleRun {
 /// signals, and none touches bytes that another writes: not even those of a tensor that was there before.
 std::vector<FusibleRun> fusible_runs(std::span<const FusionCandidate> entries);
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -6,9 +6,9 @@
 
 #include "runtime/execute/device/device_executor.h"
 
-namespace weft {
+namespace weft::execute {
 
-std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make) {
+std::shared_ptr<DeviceTeam> make_team(comm::World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make) {
   // Ranks of one process: the first makes the team and hands its address round.
   std::shared_ptr<DeviceTeam> own;
   std::exception_ptr failure;
@@ -25,10 +25,10 @@ std::shared_ptr<DeviceTeam> make_team(World& world, const std::function<std::sha
   world.broadcast(address, 0);
   std::memcpy(&shared, address.data(), sizeof(void*));
   if (failure != nullptr) std::rethrow_exception(failure);
-  if (shared == nullptr) throw PeerLost("rank 0 has no device");
+  if (shared == nullptr) throw comm::PeerLost("rank 0 has no device");
   std::shared_ptr<DeviceTeam> team = *static_cast<const std::shared_ptr<DeviceTeam>*>(shared);
   world.barrier();  // rank 0's stays until all have it
   return team;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -5,7 +5,7 @@
 #include "runtime/execute/device/transport.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 [[noreturn]] void refuse() {
@@ -41,9 +41,9 @@ std::uint64_t device_identity(int /*ordinal*/) {
   return 0;
 }
 
-std::unique_ptr<DeviceTransport> make_nccl_transport(World& /*world*/, std::optional<Grid> /*grid*/,
+std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& /*world*/, std::optional<graph::Grid> /*grid*/,
                                                      Device& /*device*/) {
   refuse();
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -18,38 +18,39 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
-constexpr std::size_t kChannels = static_cast<std::size_t>(Channel::world) + 1;
+constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
 constexpr std::int64_t kFlagBytes = 64;  // a cache line of its own for each number that streams wait for
 
-std::int64_t bytes_of(const CollectiveCall& call) {
+std::int64_t bytes_of(const comm::CollectiveCall& call) {
   return call.count * static_cast<std::int64_t>(size_of(call.dtype));
 }
 
 // Of the whole vector: all ranks' slices.
-std::int64_t payload_bytes(const CollectiveCall& call, int ranks) {
-  const bool count_is_total = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
+std::int64_t payload_bytes(const comm::CollectiveCall& call, int ranks) {
+  const bool count_is_total =
+      call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
   return bytes_of(call) * (count_is_total ? 1 : ranks);
 }
 
-std::int64_t workspace_bytes(const CollectiveCall& call, int ranks) {
+std::int64_t workspace_bytes(const comm::CollectiveCall& call, int ranks) {
   const auto element = static_cast<std::int64_t>(size_of(call.dtype));
-  if (call.kind == CollectiveKind::all_reduce) return all_reduce_workspace(call.count, ranks) * element;
-  return call.kind == CollectiveKind::reduce_scatter ? (ranks - 1) * call.count * element : 0;
+  if (call.kind == comm::CollectiveKind::all_reduce) return graph::all_reduce_workspace(call.count, ranks) * element;
+  return call.kind == comm::CollectiveKind::reduce_scatter ? (ranks - 1) * call.count * element : 0;
 }
 
 // A collective that the progress thread has to do.
 struct Posted {
-  CollectiveCall call;  // addresses are pinned memory
-  DeviceEvent ready;    // what the rank gives is there
+  comm::CollectiveCall call;  // addresses are pinned memory
+  DeviceEvent ready;          // what the rank gives is there
   std::uint32_t sequence = 0;
 };
 
 // One channel.
 struct Lane {
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<comm::Communicator> communicator;
   std::byte* payload = nullptr;  // the whole vector; slices stand where they belong
   Buffer workspace;
   std::atomic<std::uint32_t>* finished = nullptr;  // in pinned memory: collectives that are complete
@@ -66,8 +67,8 @@ struct Lane {
 }  // namespace
 
 struct StagedTransport::Impl {
-  World& world;
-  std::optional<Grid> grid;
+  comm::World& world;
+  std::optional<graph::Grid> grid;
   Device* device = nullptr;
   std::array<Lane, kChannels> lanes;
   std::mutex mutex;
@@ -78,17 +79,17 @@ struct StagedTransport::Impl {
   std::atomic<bool> failed{false};
   std::thread thread;
 
-  Impl(World& w, std::optional<Grid> g) : world(w), grid(g) {}
+  Impl(comm::World& w, std::optional<graph::Grid> g) : world(w), grid(g) {}
 
-  Lane& lane(Channel channel) { return lanes[static_cast<std::size_t>(channel)]; }
+  Lane& lane(graph::Channel channel) { return lanes[static_cast<std::size_t>(channel)]; }
 
   void run() {
     try {
-      for (Backoff backoff; wait_for_work();) {
+      for (comm::Backoff backoff; wait_for_work();) {
         bool moved = false;
         for (Lane& of : lanes) moved = advance(of) || moved;
         if (moved) {
-          backoff = Backoff();
+          backoff = comm::Backoff();
         } else {
           backoff.pause();
         }
@@ -134,16 +135,17 @@ struct StagedTransport::Impl {
   }
 };
 
-StagedTransport::StagedTransport(World& world, std::optional<Grid> grid) : impl_(std::make_unique<Impl>(world, grid)) {}
+StagedTransport::StagedTransport(comm::World& world, std::optional<graph::Grid> grid)
+    : impl_(std::make_unique<Impl>(world, grid)) {}
 
 StagedTransport::~StagedTransport() {
   stop();
 }
 
-void StagedTransport::join(Channel channel) {
+void StagedTransport::join(graph::Channel channel) {
   Lane& lane = impl_->lane(channel);
   if (lane.communicator != nullptr) return;
-  const std::int64_t color = impl_->grid ? group_color(*impl_->grid, channel, impl_->world.rank()) : 0;
+  const std::int64_t color = impl_->grid ? graph::group_color(*impl_->grid, channel, impl_->world.rank()) : 0;
   lane.communicator = impl_->world.split(static_cast<int>(color));
 }
 
@@ -160,7 +162,7 @@ void StagedTransport::prepare(Device& device, std::span<const ChannelCalls> plan
     for (const ChannelCalls& plan : plans) {
       if (static_cast<std::size_t>(plan.channel) != c) continue;
       calls = std::max(calls, plan.calls.size());
-      for (const CollectiveCall& call : plan.calls) {
+      for (const comm::CollectiveCall& call : plan.calls) {
         payload = std::max(payload, payload_bytes(call, ranks));
         workspace = std::max(workspace, workspace_bytes(call, ranks));
       }
@@ -176,30 +178,32 @@ void StagedTransport::begin_step(bool loads) {
   impl_->blocks = loads;
 }
 
-void StagedTransport::enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) {
+void StagedTransport::enqueue(Device& device, graph::Channel channel, DeviceStream stream,
+                              const comm::CollectiveCall& call) {
   Lane& lane = impl_->lane(channel);
-  if (lane.events.empty()) throw std::logic_error(fmt::format("{}: not one of the calls prepared", describe(call)));
+  if (lane.events.empty())
+    throw std::logic_error(fmt::format("{}: not one of the calls prepared", comm::describe(call)));
   check();
   const int rank = lane.communicator->rank(), ranks = lane.communicator->size();
   const std::int64_t bytes = bytes_of(call), whole = payload_bytes(call, ranks);
   std::byte* const own_slice = lane.payload + rank * bytes;  // of a vector of as many slices as ranks
-  CollectiveCall staged = call;
+  comm::CollectiveCall staged = call;
   staged.out = lane.payload;
   staged.workspace = lane.workspace.data();
   switch (call.kind) {
-    case CollectiveKind::all_reduce:
+    case comm::CollectiveKind::all_reduce:
       device.copy(stream, lane.payload, call.out, bytes);
       break;
-    case CollectiveKind::reduce_scatter:
+    case comm::CollectiveKind::reduce_scatter:
       device.copy(stream, lane.payload, call.in, whole);
       staged.in = lane.payload;
       staged.out = own_slice;
       break;
-    case CollectiveKind::all_gather:
+    case comm::CollectiveKind::all_gather:
       device.copy(stream, own_slice, call.in, bytes);
       staged.in = own_slice;
       break;
-    case CollectiveKind::broadcast:
+    case comm::CollectiveKind::broadcast:
       if (call.root == rank) device.copy(stream, lane.payload, call.out, bytes);
       break;
   }
@@ -216,7 +220,7 @@ void StagedTransport::enqueue(Device& device, Channel channel, DeviceStream stre
   }
   impl_->changed.notify_one();
   if (impl_->blocks) {
-    for (Backoff backoff; lane.finished->load(std::memory_order_acquire) != sequence; backoff.pause()) {
+    for (comm::Backoff backoff; lane.finished->load(std::memory_order_acquire) != sequence; backoff.pause()) {
       check();
       device.done(ready);  // throws where the device has failed
     }
@@ -225,13 +229,13 @@ void StagedTransport::enqueue(Device& device, Channel channel, DeviceStream stre
   }
   auto* const out = static_cast<std::byte*>(call.out);
   switch (call.kind) {
-    case CollectiveKind::all_reduce:
+    case comm::CollectiveKind::all_reduce:
       device.copy(stream, out, lane.payload, bytes);
       break;
-    case CollectiveKind::reduce_scatter:
+    case comm::CollectiveKind::reduce_scatter:
       device.copy(stream, out, own_slice, bytes);
       break;
-    case CollectiveKind::all_gather:
+    case comm::CollectiveKind::all_gather:
       if (call.in == out + rank * bytes) {  // the own slice stands where it belongs
         device.copy(stream, out, lane.payload, rank * bytes);
         device.copy(stream, out + (rank + 1) * bytes, own_slice + bytes, (ranks - rank - 1) * bytes);
@@ -239,7 +243,7 @@ void StagedTransport::enqueue(Device& device, Channel channel, DeviceStream stre
         device.copy(stream, out, lane.payload, whole);
       }
       break;
-    case CollectiveKind::broadcast:
+    case comm::CollectiveKind::broadcast:
       if (call.root != rank) device.copy(stream, out, lane.payload, bytes);
       break;
   }
@@ -267,4 +271,4 @@ void StagedTransport::stop() noexcept {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::execute

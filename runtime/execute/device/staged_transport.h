@@ -9,7 +9,7 @@
 #include "graph/grid.h"
 #include "runtime/execute/device/transport.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// A collective on a stream is: copy to pinned memory, record an event, wait until a number in pinned memory has risen,
 /// copy back. A thread sees that the event has passed, runs the collective and raises the number. So the host that
@@ -23,7 +23,7 @@ namespace weft {
 class StagedTransport final : public DeviceTransport {
  public:
   /// `world` must outlive the transport. `grid`: the process groups; left out, every channel is the world.
-  StagedTransport(World& world, std::optional<Grid> grid);
+  StagedTransport(comm::World& world, std::optional<graph::Grid> grid);
   ~StagedTransport() override;
   StagedTransport(const StagedTransport&) = delete;
   StagedTransport& operator=(const StagedTransport&) = delete;
@@ -33,10 +33,10 @@ class StagedTransport final : public DeviceTransport {
   bool can_be_captured() const override { return false; }
   /// Between steps MPI is the caller's.
   bool can_run_ahead() const override { return false; }
-  void join(Channel channel) override;
+  void join(graph::Channel channel) override;
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;
   void begin_step(bool loads) override;
-  void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) override;
+  void enqueue(Device& device, graph::Channel channel, DeviceStream stream, const comm::CollectiveCall& call) override;
   void check() override;
   void stop() noexcept override;
 
@@ -45,4 +45,4 @@ class StagedTransport final : public DeviceTransport {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

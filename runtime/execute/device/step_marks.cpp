@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-namespace weft {
+namespace weft::execute {
 
 void StepMarks::add_stream(DeviceStream stream, std::size_t rank, std::string name) {
   const std::lock_guard lock(mutex_);
@@ -58,4 +58,4 @@ std::string StepMarks::describe(std::size_t rank) {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -11,7 +11,7 @@
 
 #include "runtime/execute/device/device.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// One thread enqueues; any thread asks.
 ///
@@ -59,4 +59,4 @@ class StepMarks {
   std::uint64_t passed_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace weft {
+namespace weft::execute {
 
 std::int64_t steady_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -38,4 +38,4 @@ std::string StepWatch::describe(std::size_t rank) {
   return streams.empty() ? text : text + "; " + streams;
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -11,7 +11,7 @@
 #include "runtime/execute/device/step_marks.h"
 #include "runtime/execute/executor.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// Of steady_clock, in nanoseconds.
 std::int64_t steady_now();
@@ -59,4 +59,4 @@ class StepWatch {
   std::atomic<std::uint64_t> completed_{0};
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 void add(TransferBlock& block, std::byte* host, std::byte* device, std::int64_t bytes) {
@@ -19,18 +19,18 @@ void allocate(TransferBlock& block, Device& device) {
 
 }  // namespace
 
-Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device) {
+Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device) {
   std::vector<bool> touched(graph.tensors().size()), written(graph.tensors().size());
-  for (const Task& task : graph.tasks()) {
-    for (const Access& access : task.accesses) {
+  for (const graph::Task& task : graph.tasks()) {
+    for (const graph::Access& access : task.accesses) {
       touched[access.view.tensor.index()] = true;
-      if (access.mode != AccessMode::read) written[access.view.tensor.index()] = true;
+      if (access.mode != graph::AccessMode::read) written[access.view.tensor.index()] = true;
     }
   }
   Transfers found;
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
-    const Tensor& tensor = graph.tensors()[t];
-    if (!touched[t] || (tensor.role != Role::scalar && tensor.role != Role::input)) continue;
+    const graph::Tensor& tensor = graph.tensors()[t];
+    if (!touched[t] || (tensor.role != graph::Role::scalar && tensor.role != graph::Role::input)) continue;
     std::byte* const host = state.data(tensor.name);
     std::byte* const place = device_state + state.offset(tensor.name);
     add(found.uploads, host, place, tensor.bytes());
@@ -53,4 +53,4 @@ void deliver(const TransferBlock& block, std::size_t copy) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::execute

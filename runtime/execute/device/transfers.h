@@ -10,7 +10,7 @@
 #include "runtime/execute/device/device.h"
 #include "runtime/execute/state.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// Steps take turns with so many copies: the host prepares one, and the device fetches it, while a step uses the other.
 inline constexpr std::size_t kTransferCopies = 2;
@@ -38,10 +38,10 @@ struct Transfers {
 
 /// Scalars and inputs that the graph's tasks touch go to the device before a run; what tasks write of them comes back.
 /// `device_state` is where the state begins on the device.
-Transfers find_transfers(const Graph& graph, const State& state, std::byte* device_state, Device& device);
+Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device);
 
 /// From the host's tensors into a copy's pinned memory, and back.
 void collect(const TransferBlock& block, std::size_t copy);
 void deliver(const TransferBlock& block, std::size_t copy);
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -2,10 +2,10 @@
 
 #include "runtime/comm/backoff.h"
 
-namespace weft {
+namespace weft::execute {
 
 void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport) {
-  for (Backoff backoff; !device.done(event); backoff.pause()) transport.check();
+  for (comm::Backoff backoff; !device.done(event); backoff.pause()) transport.check();
 }
 
-}  // namespace weft
+}  // namespace weft::execute

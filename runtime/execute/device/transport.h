@@ -10,12 +10,12 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/device/device.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// The collectives of one plan on one channel, in their order; addresses are the device's.
 struct ChannelCalls {
-  Channel channel;
-  std::vector<CollectiveCall> calls;
+  graph::Channel channel;
+  std::vector<comm::CollectiveCall> calls;
 };
 
 /// One rank's end of all channels. One thread calls, the one that uses the device; what threads a transport has of its
@@ -38,7 +38,7 @@ class DeviceTransport {
 
   /// Makes the channel's group; a second time, nothing. Collective over the world: every rank joins the same channels
   /// in the same order. Throws PeerLost, RuntimeFault.
-  virtual void join(Channel channel) = 0;
+  virtual void join(graph::Channel channel) = 0;
   /// Memory of the device that the joined channels take for themselves, beside the plans' buffers, as soon as they are
   /// used: an estimate.
   virtual std::int64_t device_bytes() const { return 0; }
@@ -54,7 +54,8 @@ class DeviceTransport {
   /// Enqueues one collective on the stream, behind what is there. Returns without waiting for it, if not without
   /// waiting for a peer's first call. The members of a channel's group enqueue in the same order. Throws PeerLost,
   /// RuntimeFault.
-  virtual void enqueue(Device& device, Channel channel, DeviceStream stream, const CollectiveCall& call) = 0;
+  virtual void enqueue(Device& device, graph::Channel channel, DeviceStream stream,
+                       const comm::CollectiveCall& call) = 0;
 
   /// Throws what has happened to the collectives enqueued so far, PeerLost or RuntimeFault, and PeerLost as soon as
   /// another rank has given up, whether or not a collective has come to miss it.
@@ -69,4 +70,4 @@ class DeviceTransport {
 /// Device::done() throw.
 void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport);
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -1,6 +1,6 @@
 #include "runtime/execute/tuning/device_gemm_layouts.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 // Where the product's flops take as long as copying an element that is used so often: on an H100 about 4 bytes at
@@ -16,4 +16,4 @@ std::vector<cpu::GemmLayout> device_gemm_layouts(const GemmProblem& problem) {
   return cpu::other_layouts(problem.shape(), problem.inputs, problem.inputs == DType::bf16 ? kHalf : kSingle);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

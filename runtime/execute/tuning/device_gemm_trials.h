@@ -5,7 +5,7 @@
 
 #include "runtime/execute/tuning/gemm_trials.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// The GPU's name and the version of its library; "no GPU" where there is none.
 TuningMachine device_tuning_machine();
@@ -20,4 +20,4 @@ class DeviceGemmTrials {
 /// Throws UserError where there is no GPU.
 std::unique_ptr<DeviceGemmTrials> make_device_gemm_trials(const GemmTrialOptions& options);
 
-}  // namespace weft
+}  // namespace weft::execute

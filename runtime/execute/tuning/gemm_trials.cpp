@@ -15,7 +15,7 @@
 #include "base/median.h"
 #include "kernels/cpu/gemm/gemm.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -103,12 +103,12 @@ class Operands {
 
 }  // namespace
 
-std::vector<GemmUse> products_of(std::span<const Graph* const> graphs) {
+std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs) {
   std::vector<GemmUse> uses;
   std::map<GemmProblem, std::size_t> places;
-  for (const Graph* graph : graphs) {
-    for (const Task& task : graph->tasks()) {
-      if (!std::holds_alternative<Gemm>(task.operation)) continue;
+  for (const graph::Graph* graph : graphs) {
+    for (const graph::Task& task : graph->tasks()) {
+      if (!std::holds_alternative<graph::Gemm>(task.operation)) continue;
       const GemmProblem problem = problem_of(*graph, task);
       const auto [place, fresh] = places.try_emplace(problem, uses.size());
       if (fresh) uses.push_back({problem, 0});
@@ -216,4 +216,4 @@ GemmTrial GemmTrials::run(const GemmProblem& problem) {
           verdict.gain, methods.size()};
 }
 
-}  // namespace weft
+}  // namespace weft::execute

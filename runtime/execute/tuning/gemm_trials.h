@@ -11,7 +11,7 @@
 #include "kernels/cpu/parallel.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// How often a graph's step runs a product.
 struct GemmUse {
@@ -20,7 +20,7 @@ struct GemmUse {
 };
 
 /// The distinct products of some graphs, in the order of their first tasks.
-std::vector<GemmUse> products_of(std::span<const Graph* const> graphs);
+std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs);
 
 /// Bytes of A, B and C, with what lies between their rows.
 std::int64_t operand_bytes(const GemmProblem& problem);
@@ -75,4 +75,4 @@ class GemmTrials {
   std::vector<float> evicting_;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -12,7 +12,7 @@
 #include "graph/named_accesses.h"
 #include "runtime/execute/task_arguments.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 const std::string kOnDevice = "cublaslt ";
@@ -21,7 +21,7 @@ struct Stored {
   std::int64_t rows, cols;
 };
 
-std::array<Stored, 3> stored_shapes(const Gemm& op) {
+std::array<Stored, 3> stored_shapes(const graph::Gemm& op) {
   return {op.trans_a ? Stored{op.k, op.m} : Stored{op.m, op.k}, op.trans_b ? Stored{op.n, op.k} : Stored{op.k, op.n},
           Stored{op.m, op.n}};
 }
@@ -33,7 +33,7 @@ std::int64_t stride_of(Stored stored, std::int64_t rows, std::int64_t cols, std:
   return stored.rows <= 1 || !same_shape ? stored.cols : stride;
 }
 
-GemmProblem without_layout(const Gemm& op, DType inputs, DType output) {
+GemmProblem without_layout(const graph::Gemm& op, DType inputs, DType output) {
   GemmProblem problem;
   problem.m = op.m, problem.n = op.n, problem.k = op.k;
   problem.trans_a = op.trans_a, problem.trans_b = op.trans_b;
@@ -102,8 +102,8 @@ std::string to_string(const GemmProblem& problem) {
   return text;
 }
 
-GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> slots) {
-  const NamedArguments<Gemm> arguments(slots);
+GemmProblem problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) {
+  const NamedArguments<graph::Gemm> arguments(slots);
   const auto &a = arguments["A"], &b = arguments["B"], &c = arguments["C"];
   GemmProblem problem = without_layout(operation, a.dtype, c.dtype);
   const auto shapes = stored_shapes(operation);
@@ -114,11 +114,11 @@ GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> slots
   return problem;
 }
 
-GemmProblem problem_of(const Graph& graph, const Task& task) {
-  const auto& operation = std::get<Gemm>(task.operation);
-  const NamedAccesses<Gemm> accesses(task);
-  const auto operand = [&](const Access& access) {
-    const View& view = access.view;
+GemmProblem problem_of(const graph::Graph& graph, const graph::Task& task) {
+  const auto& operation = std::get<graph::Gemm>(task.operation);
+  const graph::NamedAccesses<graph::Gemm> accesses(task);
+  const auto operand = [&](const graph::Access& access) {
+    const graph::View& view = access.view;
     return cpu::Matrix{nullptr, view.rows, view.cols, view.row_stride, graph.tensor(view.tensor).dtype};
   };
   return problem_of(operation, std::array{operand(accesses["A"]), operand(accesses["B"]), operand(accesses["C"])});
@@ -174,4 +174,4 @@ const DeviceGemmMethod* GemmTuning::find_on_device(const GemmProblem& problem) c
   return std::get_if<DeviceGemmMethod>(find_any(problem));
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -15,7 +15,7 @@
 #include "kernels/cpu/gemm/gemm_method.h"
 #include "kernels/cpu/gemm/matrix.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// A matrix product as far as its speed goes.
 struct GemmProblem {
@@ -34,9 +34,9 @@ std::string to_string(const GemmProblem& problem);
 
 /// Of a prepared task: A, B and C in the first three of a Gemm's slots (runtime/execute/task_arguments.h), in the
 /// operation's shapes.
-GemmProblem problem_of(const Gemm& operation, std::span<const cpu::Matrix> slots);
+GemmProblem problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots);
 /// Of a task in a graph, whose operation is a Gemm: equal to that of the task as it is prepared.
-GemmProblem problem_of(const Graph& graph, const Task& task);
+GemmProblem problem_of(const graph::Graph& graph, const graph::Task& task);
 
 /// What a measured choice is good for, besides the product.
 struct TuningMachine {
@@ -98,4 +98,4 @@ class GemmTuning {
   std::uint64_t fingerprint_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -15,7 +15,7 @@
 #include "base/files/mapped_file.h"
 #include "base/hash.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 // Letters and digits of it, for a file's name.
@@ -93,4 +93,4 @@ std::filesystem::path tuning_folder(const std::filesystem::path& run_dir) {
   return run.parent_path() / "gemm_tuning";
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -10,7 +10,7 @@
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// A file for each machine and library version, on CPUs for each number of
 /// threads too.
@@ -40,4 +40,4 @@ std::string readable_file_name(const std::string& text);
 /// The folder of the cache that runs in `run_dir` and in those beside it share.
 std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
 
-}  // namespace weft
+}  // namespace weft::execute

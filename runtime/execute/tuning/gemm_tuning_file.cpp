@@ -17,7 +17,7 @@
 #include "base/files/mapped_file.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using nlohmann::json;
@@ -147,4 +147,4 @@ std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemm
   return std::make_shared<const GemmTuning>(std::vector<GemmChoice>(choices.begin(), choices.end()), bf16);
 }
 
-}  // namespace weft
+}  // namespace weft::execute

@@ -9,7 +9,7 @@
 
 #include "runtime/execute/tuning/gemm_tuning.h"
 
-namespace weft {
+namespace weft::execute {
 
 /// The file of a checkpoint or run folder that holds the table it was trained with.
 inline constexpr std::string_view kGemmTuningFile = "gemm_tuning.json";
@@ -36,4 +36,4 @@ std::string read_gemm_tuning_text(const std::filesystem::path& path);
 std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,
                                            std::optional<PackedUnit> bf16 = std::nullopt);
 
-}  // namespace weft
+}  // namespace weft::execute

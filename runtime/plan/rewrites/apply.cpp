@@ -6,10 +6,10 @@
 #include "runtime/plan/rewrite.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
-namespace weft {
+namespace weft::plan {
 
-std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::span<const Rewrite> rewrites,
-                                     const WeightLayouts* layouts) {
+std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> graph,
+                                            std::span<const Rewrite> rewrites, const WeightLayouts* layouts) {
   for (const Rewrite& each : rewrites) {
     graph = std::visit(
         Overloaded{[&](const BucketAllReduces& r) { return bucket_all_reduces(*graph, r); },
@@ -27,4 +27,4 @@ std::shared_ptr<const Graph> rewrite(std::shared_ptr<const Graph> graph, std::sp
   return graph;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -9,21 +9,21 @@
 #include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;  // bytes: where kernels and messages like their operands to begin
 
-bool aligned(const Tensor& tensor) {
+bool aligned(const graph::Tensor& tensor) {
   return tensor.bytes() % kAlignment == 0;
 }
 
 // What the task reduces on the channel, if others may join it.
-std::optional<View> reduced_range(const Graph& graph, const Task& task, Channel channel) {
-  const AllReduce* reduce = plain_all_reduce(task);
+std::optional<graph::View> reduced_range(const graph::Graph& graph, const graph::Task& task, graph::Channel channel) {
+  const graph::AllReduce* reduce = plain_all_reduce(task);
   if (reduce == nullptr || reduce->channel != channel) return {};
-  const View& view = buffer_of(task);
-  if (is_state(graph.tensor(view.tensor).role)) return {};
+  const graph::View& view = buffer_of(task);
+  if (graph::is_state(graph.tensor(view.tensor).role)) return {};
   return view;
 }
 
@@ -40,21 +40,21 @@ struct Bucket {
 // Walks the tasks of a graph once and puts them in an order in which the members of each bucket can be one task.
 class BucketMaker {
  public:
-  BucketMaker(const Graph& graph, Channel channel, std::int64_t bytes)
+  BucketMaker(const graph::Graph& graph, graph::Channel channel, std::int64_t bytes)
       : graph_(graph), channel_(channel), bytes_(bytes), waits_for_(graph.tasks().size(), 0) {}
 
-  std::shared_ptr<const Graph> run() {
+  std::shared_ptr<const graph::Graph> run() {
     for (std::size_t i = 0; i < graph_.tasks().size(); ++i) visit(i);
     close();
     return draft_of_order();
   }
 
  private:
-  const Task& task(std::size_t i) const { return graph_.tasks()[i]; }
+  const graph::Task& task(std::size_t i) const { return graph_.tasks()[i]; }
 
   void visit(std::size_t i) {
     const bool waits = open_ && mark(i);
-    const Channel* channel = channel_of(task(i).operation);
+    const graph::Channel* channel = graph::channel_of(task(i).operation);
     if (channel == nullptr || *channel != channel_) {
       (open_ ? behind_ : order_).push_back(i);
       return;
@@ -78,28 +78,29 @@ class BucketMaker {
 
   // Does the task wait for a member of the open bucket, directly or not?
   bool mark(std::size_t i) {
-    const auto edges = graph_.in_edges(TaskId(i));
-    if (std::ranges::any_of(
-            edges, [&](const Edge& edge) { return edge.distance == 0 && waits_for_[edge.from.index()] == number_; })) {
+    const auto edges = graph_.in_edges(graph::TaskId(i));
+    if (std::ranges::any_of(edges, [&](const graph::Edge& edge) {
+          return edge.distance == 0 && waits_for_[edge.from.index()] == number_;
+        })) {
       waits_for_[i] = number_;
       return true;
     }
     return false;
   }
 
-  bool is_whole(const View& range) const { return range.elements() == graph_.tensor(range.tensor).elements(); }
+  bool is_whole(const graph::View& range) const { return range.elements() == graph_.tensor(range.tensor).elements(); }
 
-  std::int64_t bytes_of(const View& range) const {
+  std::int64_t bytes_of(const graph::View& range) const {
     return range.elements() * static_cast<std::int64_t>(size_of(graph_.tensor(range.tensor).dtype));
   }
 
-  bool fits(std::size_t i, const View& range) const {
-    const Task &first = task(open_->members.front()), &other = task(i);
-    const TensorId tensor = buffer_of(first).tensor;
-    const Tensor &ours = graph_.tensor(tensor), &theirs = graph_.tensor(range.tensor);
+  bool fits(std::size_t i, const graph::View& range) const {
+    const graph::Task &first = task(open_->members.front()), &other = task(i);
+    const graph::TensorId tensor = buffer_of(first).tensor;
+    const graph::Tensor &ours = graph_.tensor(tensor), &theirs = graph_.tensor(range.tensor);
     if (first.phase != other.phase || first.micro_batch != other.micro_batch || ours.dtype != theirs.dtype ||
         ours.role != theirs.role ||
-        std::get<AllReduce>(first.operation).ranks != std::get<AllReduce>(other.operation).ranks ||
+        std::get<graph::AllReduce>(first.operation).ranks != std::get<graph::AllReduce>(other.operation).ranks ||
         open_->bytes + bytes_of(range) > bytes_ || open_->whole != is_whole(range)) {
       return false;
     }
@@ -107,7 +108,7 @@ class BucketMaker {
     return tensor == range.tensor && (range.offset == open_->end || range.end() == open_->begin);
   }
 
-  void join(std::size_t i, const View& range) {
+  void join(std::size_t i, const graph::View& range) {
     waits_for_[i] = number_;
     open_->members.push_back(i);
     open_->bytes += bytes_of(range);
@@ -135,15 +136,15 @@ class BucketMaker {
     open_.reset();
   }
 
-  std::shared_ptr<const Graph> draft_of_order() {
+  std::shared_ptr<const graph::Graph> draft_of_order() {
     GraphDraft draft(graph_);
-    std::vector<std::pair<TensorId, std::int64_t>> place(graph_.tensors().size());
-    for (std::size_t i = 0; i < place.size(); ++i) place[i] = {TensorId(i), 0};
+    std::vector<std::pair<graph::TensorId, std::int64_t>> place(graph_.tensors().size());
+    for (std::size_t i = 0; i < place.size(); ++i) place[i] = {graph::TensorId(i), 0};
     for (const Bucket& bucket : buckets_) merge(draft, bucket, place);
-    std::vector<Task> tasks;
+    std::vector<graph::Task> tasks;
     for (const std::size_t i : order_) {
-      Task& moved = tasks.emplace_back(std::move(draft.tasks()[i]));
-      for (Access& access : moved.accesses) {
+      graph::Task& moved = tasks.emplace_back(std::move(draft.tasks()[i]));
+      for (graph::Access& access : moved.accesses) {
         if (access.view.tensor.index() >= place.size()) continue;  // of a bucket
         const auto [tensor, offset] = place[access.view.tensor.index()];
         access.view.tensor = tensor;
@@ -154,43 +155,46 @@ class BucketMaker {
     return std::move(draft).build();
   }
 
-  void merge(GraphDraft& draft, const Bucket& bucket, std::vector<std::pair<TensorId, std::int64_t>>& place) const {
+  void merge(GraphDraft& draft, const Bucket& bucket,
+             std::vector<std::pair<graph::TensorId, std::int64_t>>& place) const {
     if (!bucket.whole) {
-      const TensorId tensor = buffer_of(task(bucket.members.front())).tensor;
+      const graph::TensorId tensor = buffer_of(task(bucket.members.front())).tensor;
       become_bucket(draft, bucket, {tensor, bucket.begin, 1, bucket.end - bucket.begin, bucket.end - bucket.begin});
       return;
     }
-    std::vector<TensorId> tensors;
+    std::vector<graph::TensorId> tensors;
     for (const std::size_t member : bucket.members) tensors.push_back(buffer_of(task(member)).tensor);
-    std::stable_partition(tensors.begin(), tensors.end(), [&](TensorId id) { return aligned(graph_.tensor(id)); });
-    Tensor merged = graph_.tensor(tensors.front());
+    std::stable_partition(tensors.begin(), tensors.end(),
+                          [&](graph::TensorId id) { return aligned(graph_.tensor(id)); });
+    graph::Tensor merged = graph_.tensor(tensors.front());
     std::int64_t count = 0;
-    for (const TensorId id : tensors) {
+    for (const graph::TensorId id : tensors) {
       place[id.index()].second = count;
       count += graph_.tensor(id).elements();
     }
     merged.name += ".bucket";
     merged.shape = {count};
-    const TensorId whole = draft.add_tensor(std::move(merged));
-    for (const TensorId id : tensors) place[id.index()].first = whole;
+    const graph::TensorId whole = draft.add_tensor(std::move(merged));
+    for (const graph::TensorId id : tensors) place[id.index()].first = whole;
     become_bucket(draft, bucket, {whole, 0, 1, count, count});
   }
 
   // The last member becomes the bucket; the others are in no order any more.
-  void become_bucket(GraphDraft& draft, const Bucket& bucket, const View& range) const {
-    Task& reduce = draft.tasks()[bucket.members.back()];
-    auto& operation = std::get<AllReduce>(reduce.operation);
+  void become_bucket(GraphDraft& draft, const Bucket& bucket, const graph::View& range) const {
+    graph::Task& reduce = draft.tasks()[bucket.members.back()];
+    auto& operation = std::get<graph::AllReduce>(reduce.operation);
     operation.count = range.elements();
-    const std::int64_t work = all_reduce_workspace(operation.count, operation.ranks);
+    const std::int64_t work = graph::all_reduce_workspace(operation.count, operation.ranks);
     reduce.name = draft.fresh_task_name(reduce.name + ".bucket");
     const DType dtype = draft.tensor(range.tensor).dtype;
-    const TensorId workspace = draft.add_tensor({reduce.name + ".workspace", dtype, {work}, Role::workspace});
-    reduce.accesses =
-        accesses_of(operation, {{"buffer", read_write(range)}, {"workspace", write({workspace, 0, 1, work, work})}});
+    const graph::TensorId workspace =
+        draft.add_tensor({reduce.name + ".workspace", dtype, {work}, graph::Role::workspace});
+    reduce.accesses = graph::accesses_of(
+        operation, {{"buffer", graph::read_write(range)}, {"workspace", graph::write({workspace, 0, 1, work, work})}});
   }
 
-  const Graph& graph_;
-  const Channel channel_;
+  const graph::Graph& graph_;
+  const graph::Channel channel_;
   const std::int64_t bytes_;
   std::vector<std::size_t> order_;
   std::optional<Bucket> open_;
@@ -199,19 +203,19 @@ class BucketMaker {
   std::vector<std::size_t> behind_;       // tasks behind the last member of the open bucket
   std::vector<std::size_t> moved_;        // tasks before it that wait for an earlier member
   std::vector<Bucket> buckets_;
-  std::unordered_set<TensorId> joined_;  // a tensor moves once; reduced again, it is reduced alone
+  std::unordered_set<graph::TensorId> joined_;  // a tensor moves once; reduced again, it is reduced alone
 };
 
 }  // namespace
 
-std::shared_ptr<const Graph> bucket_all_reduces(const Graph& graph, const BucketAllReduces& rewrite) {
-  std::set<Channel> channels;
-  for (const Task& task : graph.tasks()) {
-    if (const auto* reduce = std::get_if<AllReduce>(&task.operation)) channels.insert(reduce->channel);
+std::shared_ptr<const graph::Graph> bucket_all_reduces(const graph::Graph& graph, const BucketAllReduces& rewrite) {
+  std::set<graph::Channel> channels;
+  for (const graph::Task& task : graph.tasks()) {
+    if (const auto* reduce = std::get_if<graph::AllReduce>(&task.operation)) channels.insert(reduce->channel);
   }
-  auto bucketed = std::make_shared<const Graph>(graph);
-  for (const Channel channel : channels) bucketed = BucketMaker(*bucketed, channel, rewrite.bytes).run();
+  auto bucketed = std::make_shared<const graph::Graph>(graph);
+  for (const graph::Channel channel : channels) bucketed = BucketMaker(*bucketed, channel, rewrite.bytes).run();
   return bucketed;
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -6,26 +6,28 @@
 
 #include "runtime/plan/rewrites/draft.h"
 
-namespace weft {
+namespace weft::plan {
 
-TensorUses::TensorUses(const Graph& graph) : readers(graph.tensors().size()), writers(graph.tensors().size()) {
+TensorUses::TensorUses(const graph::Graph& graph) : readers(graph.tensors().size()), writers(graph.tensors().size()) {
   const auto note = [](std::vector<std::size_t>& tasks, std::size_t task) {
     if (tasks.empty() || tasks.back() != task) tasks.push_back(task);
   };
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    for (const Access& access : graph.tasks()[i].accesses) {
+    for (const graph::Access& access : graph.tasks()[i].accesses) {
       const std::size_t tensor = access.view.tensor.index();
-      if (access.mode != AccessMode::write) note(readers[tensor], i);
-      if (access.mode != AccessMode::read) note(writers[tensor], i);
+      if (access.mode != graph::AccessMode::write) note(readers[tensor], i);
+      if (access.mode != graph::AccessMode::read) note(writers[tensor], i);
     }
   }
 }
 
-bool TensorUses::written_between(const Graph& graph, const View& view, std::size_t after, std::size_t before) const {
+bool TensorUses::written_between(const graph::Graph& graph, const graph::View& view, std::size_t after,
+                                 std::size_t before) const {
   const auto& tasks = writers[view.tensor.index()];
   for (auto at = std::ranges::upper_bound(tasks, after); at != tasks.end() && *at < before; ++at) {
-    for (const Access& access : graph.tasks()[*at].accesses) {
-      if (access.mode != AccessMode::read && access.view.tensor == view.tensor && overlaps(access.view, view)) {
+    for (const graph::Access& access : graph.tasks()[*at].accesses) {
+      if (access.mode != graph::AccessMode::read && access.view.tensor == view.tensor &&
+          graph::overlaps(access.view, view)) {
         return true;
       }
     }
@@ -33,29 +35,29 @@ bool TensorUses::written_between(const Graph& graph, const View& view, std::size
   return false;
 }
 
-std::shared_ptr<const Graph> duplicate(const Graph& graph, std::vector<Duplication> duplications) {
+std::shared_ptr<const graph::Graph> duplicate(const graph::Graph& graph, std::vector<Duplication> duplications) {
   GraphDraft draft(graph);
   std::ranges::stable_sort(duplications, {}, &Duplication::before);
-  std::vector<std::vector<Task>> copies(duplications.size());
+  std::vector<std::vector<graph::Task>> copies(duplications.size());
   for (std::size_t d = 0; d < duplications.size(); ++d) {
     const Duplication& duplication = duplications[d];
-    std::unordered_map<TensorId, TensorId> own;
+    std::unordered_map<graph::TensorId, graph::TensorId> own;
     for (const std::size_t source : duplication.sources) {
-      for (const Access& access : graph.tasks()[source].accesses) {
-        const TensorId id = access.view.tensor;
-        if (access.mode == AccessMode::read || own.contains(id)) continue;
-        Tensor again = graph.tensor(id);
+      for (const graph::Access& access : graph.tasks()[source].accesses) {
+        const graph::TensorId id = access.view.tensor;
+        if (access.mode == graph::AccessMode::read || own.contains(id)) continue;
+        graph::Tensor again = graph.tensor(id);
         again.name += duplication.suffix;
         own.emplace(id, draft.add_tensor(std::move(again)));
       }
     }
-    const auto redirect = [&](Task& task) {
-      for (Access& access : task.accesses) {
+    const auto redirect = [&](graph::Task& task) {
+      for (graph::Access& access : task.accesses) {
         if (const auto found = own.find(access.view.tensor); found != own.end()) access.view.tensor = found->second;
       }
     };
     for (const std::size_t source : duplication.sources) {
-      Task& copy = copies[d].emplace_back(graph.tasks()[source]);
+      graph::Task& copy = copies[d].emplace_back(graph.tasks()[source]);
       redirect(copy);
       copy.name = draft.fresh_task_name(copy.name + duplication.suffix);
       copy.phase = duplication.phase;
@@ -63,7 +65,7 @@ std::shared_ptr<const Graph> duplicate(const Graph& graph, std::vector<Duplicati
     }
     for (const std::size_t reader : duplication.readers) redirect(draft.tasks()[reader]);
   }
-  std::vector<Task> tasks;
+  std::vector<graph::Task> tasks;
   std::size_t next = 0;
   for (std::size_t i = 0; i < draft.tasks().size(); ++i) {
     for (; next < duplications.size() && duplications[next].before == i; ++next) {
@@ -79,4 +81,4 @@ bool names_layer(const std::vector<std::int32_t>& layers, std::int32_t layer) {
   return layers.empty() || std::ranges::find(layers, layer) != layers.end();
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -8,24 +8,24 @@
 #include "runtime/plan/rewrites/duplicate.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
-bool one_pass(const Task& a, const Task& b) {
+bool one_pass(const graph::Task& a, const graph::Task& b) {
   return a.layer == b.layer && a.micro_batch == b.micro_batch && a.phase == b.phase;
 }
 
 class GeluFusion {
  public:
-  explicit GeluFusion(const Graph& graph) : graph_(graph), uses_(graph), draft_(graph) {}
+  explicit GeluFusion(const graph::Graph& graph) : graph_(graph), uses_(graph), draft_(graph) {}
 
-  std::shared_ptr<const Graph> run() && {
+  std::shared_ptr<const graph::Graph> run() && {
     for (std::size_t i = 0; i < graph_.tasks().size(); ++i) {
-      const Operation& operation = graph_.tasks()[i].operation;
-      if (std::holds_alternative<GeluForward>(operation)) fuse_forward(i);
-      if (std::holds_alternative<GeluBackward>(operation)) fuse_backward(i);
+      const graph::Operation& operation = graph_.tasks()[i].operation;
+      if (std::holds_alternative<graph::GeluForward>(operation)) fuse_forward(i);
+      if (std::holds_alternative<graph::GeluBackward>(operation)) fuse_backward(i);
     }
-    std::vector<Task> tasks;
+    std::vector<graph::Task> tasks;
     for (std::size_t i = 0; i < draft_.tasks().size(); ++i) {
       if (!fused_.contains(i)) tasks.push_back(std::move(draft_.tasks()[i]));
     }
@@ -35,57 +35,59 @@ class GeluFusion {
 
  private:
   void fuse_forward(std::size_t i) {
-    const NamedAccesses<GeluForward> accesses(graph_.tasks()[i]);
-    const View &x = accesses["x"].view, &y = accesses["y"].view;
-    Task* const product = product_of(x, i);
-    if (product == nullptr || !std::get<Gemm>(product->operation).has_bias || !fits(y, x, i)) return;
-    add_access<Gemm>(*product, "gelu", write(y), [](Gemm& gemm) { gemm.epilogue = Epilogue::gelu; });
+    const graph::NamedAccesses<graph::GeluForward> accesses(graph_.tasks()[i]);
+    const graph::View &x = accesses["x"].view, &y = accesses["y"].view;
+    graph::Task* const product = product_of(x, i);
+    if (product == nullptr || !std::get<graph::Gemm>(product->operation).has_bias || !fits(y, x, i)) return;
+    graph::add_access<graph::Gemm>(*product, "gelu", graph::write(y),
+                                   [](graph::Gemm& gemm) { gemm.epilogue = Epilogue::gelu; });
     fused_.insert(i);
   }
 
   // The product comes to read x, so that has to be there by then.
   void fuse_backward(std::size_t i) {
-    const NamedAccesses<GeluBackward> accesses(graph_.tasks()[i]);
-    const View &x = accesses["x"].view, &dy = accesses["dy"].view, &dx = accesses["dx"].view;
-    Task* const product = product_of(dy, i);
-    if (product == nullptr || std::get<Gemm>(product->operation).has_bias || !fits(dx, dy, i)) return;
+    const graph::NamedAccesses<graph::GeluBackward> accesses(graph_.tasks()[i]);
+    const graph::View &x = accesses["x"].view, &dy = accesses["dy"].view, &dx = accesses["dx"].view;
+    graph::Task* const product = product_of(dy, i);
+    if (product == nullptr || std::get<graph::Gemm>(product->operation).has_bias || !fits(dx, dy, i)) return;
     const std::size_t place = uses_.writers[dy.tensor.index()].front();
     if (uses_.readers[dy.tensor.index()].size() > 1 || !whole(x) || x.tensor == dy.tensor) return;
     if (uses_.written_between(graph_, x, place, i)) return;
-    replace_access<Gemm>(*product, "C", write(dx));
-    add_access<Gemm>(*product, "x", read(x), [](Gemm& gemm) { gemm.epilogue = Epilogue::gelu_gradient; });
+    graph::replace_access<graph::Gemm>(*product, "C", graph::write(dx));
+    graph::add_access<graph::Gemm>(*product, "x", graph::read(x),
+                                   [](graph::Gemm& gemm) { gemm.epilogue = Epilogue::gelu_gradient; });
     fused_.insert(i);
   }
 
   // The product that alone writes the matrix, all of it, if `reader` reads all of it in the same pass and the product
   // can have an epilogue.
-  Task* product_of(const View& matrix, std::size_t reader) {
+  graph::Task* product_of(const graph::View& matrix, std::size_t reader) {
     const auto& writers = uses_.writers[matrix.tensor.index()];
     if (writers.size() != 1 || writers.front() >= reader || !whole(matrix)) return nullptr;
-    Task& task = draft_.tasks()[writers.front()];
-    const auto* gemm = std::get_if<Gemm>(&task.operation);
+    graph::Task& task = draft_.tasks()[writers.front()];
+    const auto* gemm = std::get_if<graph::Gemm>(&task.operation);
     if (gemm == nullptr || gemm->accumulate || gemm->epilogue != Epilogue::none) return nullptr;
     if (!one_pass(task, graph_.tasks()[reader])) return nullptr;
-    const Access& c = NamedAccesses<Gemm>(task)["C"];
-    const bool all = c.view.tensor == matrix.tensor && c.mode == AccessMode::write && whole(c.view);
+    const graph::Access& c = graph::NamedAccesses<graph::Gemm>(task)["C"];
+    const bool all = c.view.tensor == matrix.tensor && c.mode == graph::AccessMode::write && whole(c.view);
     return all && gemm->m * gemm->n == matrix.elements() ? &task : nullptr;
   }
 
   // Can the product of `like` write `result`, which task i writes, in its own place? Then nobody may see it before i.
-  bool fits(const View& result, const View& like, std::size_t i) const {
-    const Tensor &to = graph_.tensor(result.tensor), &from = graph_.tensor(like.tensor);
+  bool fits(const graph::View& result, const graph::View& like, std::size_t i) const {
+    const graph::Tensor &to = graph_.tensor(result.tensor), &from = graph_.tensor(like.tensor);
     const auto first = [](const std::vector<std::size_t>& tasks) { return tasks.empty() ? SIZE_MAX : tasks.front(); };
     const std::size_t index = result.tensor.index();
     return whole(result) && result.elements() == like.elements() && to.dtype == from.dtype &&
-           to.role == Role::activation && from.role == Role::activation &&
+           to.role == graph::Role::activation && from.role == graph::Role::activation &&
            std::min(first(uses_.readers[index]), first(uses_.writers[index])) == i;
   }
 
-  bool whole(const View& view) const {
+  bool whole(const graph::View& view) const {
     return view.offset == 0 && view.contiguous() && view.elements() == graph_.tensor(view.tensor).elements();
   }
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   TensorUses uses_;
   GraphDraft draft_;
   std::unordered_set<std::size_t> fused_;  // tasks that products do now
@@ -93,8 +95,8 @@ class GeluFusion {
 
 }  // namespace
 
-std::shared_ptr<const Graph> fuse_gelu(const Graph& graph) {
+std::shared_ptr<const graph::Graph> fuse_gelu(const graph::Graph& graph) {
   return GeluFusion(graph).run();
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -8,7 +8,7 @@
 #include "runtime/plan/rewrites/duplicate.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using Pass = std::pair<std::int32_t, std::int32_t>;  // layer, micro-batch
@@ -19,25 +19,26 @@ struct PassTasks {
 
 class Recomputation {
  public:
-  Recomputation(const Graph& graph, const TensorUses& uses, const PassTasks& tasks)
+  Recomputation(const graph::Graph& graph, const TensorUses& uses, const PassTasks& tasks)
       : graph_(graph), uses_(uses), tasks_(tasks) {}
 
   /// Sources are none where the backward tasks read nothing that can run again.
   Duplication duplication(std::int32_t micro_batch) {
     for (const std::size_t i : tasks_.backward) {
-      for (const Access& access : task(i).accesses) {
-        if (access.mode != AccessMode::write) read_.insert(access.view.tensor);
+      for (const graph::Access& access : task(i).accesses) {
+        if (access.mode != graph::AccessMode::write) read_.insert(access.view.tensor);
       }
     }
     find_repeatable();
-    Duplication result{{}, tasks_.backward, 0, ".recompute", Phase::backward, micro_batch};
+    Duplication result{{}, tasks_.backward, 0, ".recompute", graph::Phase::backward, micro_batch};
     result.sources = needed_sources();
-    std::unordered_set<TensorId> again;
+    std::unordered_set<graph::TensorId> again;
     for (const std::size_t source : result.sources) {
-      for (const TensorId id : written(source)) again.insert(id);
+      for (const graph::TensorId id : written(source)) again.insert(id);
     }
     for (const std::size_t i : tasks_.backward) {
-      if (!std::ranges::any_of(task(i).accesses, [&](const Access& a) { return again.contains(a.view.tensor); })) {
+      if (!std::ranges::any_of(task(i).accesses,
+                               [&](const graph::Access& a) { return again.contains(a.view.tensor); })) {
         continue;
       }
       result.before = i;
@@ -47,12 +48,12 @@ class Recomputation {
   }
 
  private:
-  const Task& task(std::size_t i) const { return graph_.tasks()[i]; }
+  const graph::Task& task(std::size_t i) const { return graph_.tasks()[i]; }
 
-  std::vector<TensorId> written(std::size_t i) const {
-    std::vector<TensorId> tensors;
-    for (const Access& access : task(i).accesses) {
-      if (access.mode != AccessMode::read) tensors.push_back(access.view.tensor);
+  std::vector<graph::TensorId> written(std::size_t i) const {
+    std::vector<graph::TensorId> tensors;
+    for (const graph::Access& access : task(i).accesses) {
+      if (access.mode != graph::AccessMode::read) tensors.push_back(access.view.tensor);
     }
     return tensors;
   }
@@ -62,12 +63,12 @@ class Recomputation {
   }
 
   // Scratch of this pass alone: written by its forward tasks, and read by no other backward pass, which would keep it.
-  bool own(TensorId id) const {
-    const Role role = graph_.tensor(id).role;
-    if (is_state(role) || role == Role::gathered) return false;
+  bool own(graph::TensorId id) const {
+    const graph::Role role = graph_.tensor(id).role;
+    if (graph::is_state(role) || role == graph::Role::gathered) return false;
     return std::ranges::all_of(uses_.writers[id.index()], [&](std::size_t i) { return among(tasks_.forward, i); }) &&
            std::ranges::all_of(uses_.readers[id.index()], [&](std::size_t i) {
-             return task(i).phase == Phase::forward || among(tasks_.backward, i);
+             return task(i).phase == graph::Phase::forward || among(tasks_.backward, i);
            });
   }
 
@@ -75,7 +76,7 @@ class Recomputation {
   // tensor can have a copy if all its writers are repeatable. The largest such sets, by striking out.
   void find_repeatable() {
     for (const std::size_t i : tasks_.forward) {
-      for (const TensorId id : written(i)) {
+      for (const graph::TensorId id : written(i)) {
         if (own(id)) copied_.insert(id);
       }
     }
@@ -83,13 +84,13 @@ class Recomputation {
     for (bool changed = true; changed;) {
       changed = false;
       std::erase_if(left, [&](std::size_t i) {
-        const bool stays = std::ranges::all_of(task(i).accesses, [&](const Access& access) {
+        const bool stays = std::ranges::all_of(task(i).accesses, [&](const graph::Access& access) {
           if (copied_.contains(access.view.tensor)) return true;
-          return access.mode == AccessMode::read &&
+          return access.mode == graph::AccessMode::read &&
                  !uses_.written_between(graph_, access.view, i, tasks_.backward.back());
         });
         if (stays) return false;
-        for (const TensorId id : written(i)) copied_.erase(id);
+        for (const graph::TensorId id : written(i)) copied_.erase(id);
         changed = true;
         return true;
       });
@@ -99,18 +100,18 @@ class Recomputation {
   std::vector<std::size_t> needed_sources() const {
     // All writers of a tensor that is needed, for they change it in place one after the other.
     std::unordered_set<std::size_t> sources;
-    std::vector<TensorId> open;
-    std::unordered_set<TensorId> seen;
-    const auto need = [&](TensorId id) {
+    std::vector<graph::TensorId> open;
+    std::unordered_set<graph::TensorId> seen;
+    const auto need = [&](graph::TensorId id) {
       if (copied_.contains(id) && seen.insert(id).second) open.push_back(id);
     };
-    for (const TensorId id : read_) need(id);
+    for (const graph::TensorId id : read_) need(id);
     while (!open.empty()) {
-      const TensorId id = open.back();
+      const graph::TensorId id = open.back();
       open.pop_back();
       for (const std::size_t writer : uses_.writers[id.index()]) {
         if (!sources.insert(writer).second) continue;
-        for (const Access& access : task(writer).accesses) need(access.view.tensor);
+        for (const graph::Access& access : task(writer).accesses) need(access.view.tensor);
       }
     }
     std::vector<std::size_t> sorted(sources.begin(), sources.end());
@@ -119,37 +120,37 @@ class Recomputation {
   }
 
   std::vector<std::size_t> without_unread(std::vector<std::size_t> sources) const {
-    std::unordered_set<TensorId> needed = read_;
+    std::unordered_set<graph::TensorId> needed = read_;
     std::vector<std::size_t> kept;
     for (auto at = sources.rbegin(); at != sources.rend(); ++at) {
-      const std::vector<TensorId> tensors = written(*at);
-      if (std::ranges::none_of(tensors, [&](TensorId id) { return needed.contains(id); })) continue;
+      const std::vector<graph::TensorId> tensors = written(*at);
+      if (std::ranges::none_of(tensors, [&](graph::TensorId id) { return needed.contains(id); })) continue;
       kept.push_back(*at);
-      for (const Access& access : task(*at).accesses) {
-        if (access.mode != AccessMode::write) needed.insert(access.view.tensor);
+      for (const graph::Access& access : task(*at).accesses) {
+        if (access.mode != graph::AccessMode::write) needed.insert(access.view.tensor);
       }
     }
     std::ranges::reverse(kept);
     return kept;
   }
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   const TensorUses& uses_;
   const PassTasks& tasks_;
-  std::unordered_set<TensorId> read_;    // by the backward tasks
-  std::unordered_set<TensorId> copied_;  // tensors that can have a copy
+  std::unordered_set<graph::TensorId> read_;    // by the backward tasks
+  std::unordered_set<graph::TensorId> copied_;  // tensors that can have a copy
 };
 
 }  // namespace
 
-std::shared_ptr<const Graph> recompute_layers(const Graph& graph, const RecomputeLayers& rewrite) {
+std::shared_ptr<const graph::Graph> recompute_layers(const graph::Graph& graph, const RecomputeLayers& rewrite) {
   std::map<Pass, PassTasks> passes;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const Task& task = graph.tasks()[i];
+    const graph::Task& task = graph.tasks()[i];
     if (task.layer < 0 || !names_layer(rewrite.layers, task.layer)) continue;
     PassTasks& pass = passes[{task.layer, task.micro_batch}];
-    if (task.phase == Phase::forward) pass.forward.push_back(i);
-    if (task.phase == Phase::backward) pass.backward.push_back(i);
+    if (task.phase == graph::Phase::forward) pass.forward.push_back(i);
+    if (task.phase == graph::Phase::backward) pass.backward.push_back(i);
   }
   const TensorUses uses(graph);
   std::vector<Duplication> duplications;
@@ -161,4 +162,4 @@ std::shared_ptr<const Graph> recompute_layers(const Graph& graph, const Recomput
   return duplicate(graph, std::move(duplications));
 }
 
-}  // namespace weft
+}  // namespace weft::plan

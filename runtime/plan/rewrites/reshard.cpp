@@ -6,26 +6,27 @@
 #include "runtime/plan/rewrites/duplicate.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
-namespace weft {
+namespace weft::plan {
 
-std::shared_ptr<const Graph> reshard_after_forward(const Graph& graph, const ReshardAfterForward& rewrite) {
+std::shared_ptr<const graph::Graph> reshard_after_forward(const graph::Graph& graph,
+                                                          const ReshardAfterForward& rewrite) {
   const TensorUses uses(graph);
   std::vector<Duplication> duplications;
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
-    if (graph.tensors()[t].role != Role::gathered || uses.writers[t].size() != 1) continue;
+    if (graph.tensors()[t].role != graph::Role::gathered || uses.writers[t].size() != 1) continue;
     const std::size_t gather = uses.writers[t].front();
-    const Task& task = graph.tasks()[gather];
-    if (!std::holds_alternative<AllGather>(task.operation) || task.phase != Phase::forward ||
+    const graph::Task& task = graph.tasks()[gather];
+    if (!std::holds_alternative<graph::AllGather>(task.operation) || task.phase != graph::Phase::forward ||
         !names_layer(rewrite.layers, task.layer)) {
       continue;
     }
     // In the order of their first readers; the pass that stands first keeps the gather that is there.
-    std::vector<std::pair<std::pair<std::int32_t, Phase>, std::vector<std::size_t>>> passes;
+    std::vector<std::pair<std::pair<std::int32_t, graph::Phase>, std::vector<std::size_t>>> passes;
     bool in_backward = false;
     for (const std::size_t reader : uses.readers[t]) {
-      const Task& reading = graph.tasks()[reader];
+      const graph::Task& reading = graph.tasks()[reader];
       const std::pair pass(reading.micro_batch, reading.phase);
-      in_backward = in_backward || reading.phase == Phase::backward;
+      in_backward = in_backward || reading.phase == graph::Phase::backward;
       auto known = passes.begin();
       while (known != passes.end() && known->first != pass) ++known;
       if (known == passes.end()) known = passes.insert(known, {pass, {}});
@@ -34,8 +35,9 @@ std::shared_ptr<const Graph> reshard_after_forward(const Graph& graph, const Res
     if (!in_backward) continue;
     for (std::size_t p = 0; p < passes.size(); ++p) {
       auto& [pass, readers] = passes[p];
-      if (p == 0 && pass.second == Phase::forward) continue;
-      if (uses.written_between(graph, NamedAccesses<AllGather>(task)["in"].view, gather, readers.front())) continue;
+      if (p == 0 && pass.second == graph::Phase::forward) continue;
+      if (uses.written_between(graph, graph::NamedAccesses<graph::AllGather>(task)["in"].view, gather, readers.front()))
+        continue;
       const std::size_t before = readers.front();
       duplications.push_back({{gather}, std::move(readers), before, ".again", pass.second, pass.first});
     }
@@ -43,4 +45,4 @@ std::shared_ptr<const Graph> reshard_after_forward(const Graph& graph, const Res
   return duplicate(graph, std::move(duplications));
 }
 
-}  // namespace weft
+}  // namespace weft::plan

@@ -9,7 +9,7 @@
 #include "runtime/policy/scheduling/random_numbers.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 constexpr int kSweeps = 8;
@@ -39,7 +39,7 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
     // Near and far moves alike: from a whole step down to 1/1024 of it.
     const auto scale = [&] { return reach * std::exp2(-static_cast<double>(numbers.below(11))); };
     if (numbers.below(4) == 0) {
-      const Task& one = tasks[numbers.below(tasks.size())];
+      const graph::Task& one = tasks[numbers.below(tasks.size())];
       const bool all_layers = numbers.below(2) == 0;
       const double shift = (2 * numbers.unit() - 1) * scale();
       for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -77,12 +77,12 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
 AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
     : iterations_(parameters.integer("iterations", 500, 0, 100'000'000)), seed_(seed_parameter(parameters)) {}
 
-Order AnnealPolicy::order(const Graph& graph, const PolicyOptions& options) const {
-  const TaskCosts costs = costs_of(graph, options);
+plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  const cost::TaskCosts costs = costs_of(graph, options);
   const auto start = [&](const PolicyOptions& limited) {
     ListScheduler scheduler(graph, costs, limited);
     scheduler.run(upward_rank(graph, costs.ns));
-    return scheduler.order({.kind = ReasonKind::best_ready});
+    return scheduler.order({.kind = plan::ReasonKind::best_ready});
   };
   const std::int64_t first = options.memory_limit > 0 ? order_within_limit(graph, options, start).limit : 0;
   const auto order_under = [&](const PolicyOptions& limited) {
@@ -90,12 +90,12 @@ Order AnnealPolicy::order(const Graph& graph, const PolicyOptions& options) cons
     const Swept swept = sweep(scheduler, backward, upward_rank(graph, costs.ns), kSweeps);
     const Annealed found = anneal(scheduler, swept.priority, iterations_, seed_.value_or(options.seed));
     scheduler.run(found.priority);
-    return scheduler.order({.kind = ReasonKind::best_ready,
-                            .priority = Priority::annealed_critical_path,
+    return scheduler.order({.kind = plan::ReasonKind::best_ready,
+                            .priority = plan::Priority::annealed_critical_path,
                             .numbers = {static_cast<std::uint64_t>(iterations_)},
                             .ns = {found.first, found.best}});
   };
   return order_within_limit(graph, options, order_under, first).order;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

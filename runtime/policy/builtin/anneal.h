@@ -9,7 +9,7 @@
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/scheduling/list_schedule.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// What a search found.
 struct Annealed {
@@ -32,11 +32,11 @@ class AnnealPolicy final : public Policy {
   AnnealPolicy() = default;
   explicit AnnealPolicy(PolicyParameters& parameters);
   std::string name() const override { return "anneal"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
   std::int64_t iterations_ = 500;
   std::optional<std::uint64_t> seed_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

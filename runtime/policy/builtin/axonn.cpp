@@ -5,40 +5,41 @@
 
 #include "runtime/policy/scheduling/arrangement.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 /// Indices into the order's reasons.
 enum Why : std::uint32_t { kProgramOrder, kBlocking, kBehindGradients, kBehindBackward, kGatheredAhead, kDataLast };
 
-bool uses_channel(const Task& task, Channel channel) {
-  const Channel* own = channel_of(task.operation);
+bool uses_channel(const graph::Task& task, graph::Channel channel) {
+  const graph::Channel* own = graph::channel_of(task.operation);
   return own != nullptr && *own == channel;
 }
 
 /// A sum of dI = dO·W over x or y: what it sums was written by a product of two matrices that aren't transposed.
-bool reduces_input_gradient(const Graph& graph, TaskId id) {
-  const Task& task = graph.task(id);
-  if (task.phase != Phase::backward || !(uses_channel(task, Channel::x) || uses_channel(task, Channel::y))) {
+bool reduces_input_gradient(const graph::Graph& graph, graph::TaskId id) {
+  const graph::Task& task = graph.task(id);
+  if (task.phase != graph::Phase::backward ||
+      !(uses_channel(task, graph::Channel::x) || uses_channel(task, graph::Channel::y))) {
     return false;
   }
-  if (std::holds_alternative<AllGather>(task.operation)) return false;
-  for (const Edge& edge : graph.in_edges(id)) {
-    if (edge.distance != 0 || edge.reason != EdgeReason::read_after_write) continue;
-    const auto* gemm = std::get_if<Gemm>(&graph.task(edge.from).operation);
+  if (std::holds_alternative<graph::AllGather>(task.operation)) return false;
+  for (const graph::Edge& edge : graph.in_edges(id)) {
+    if (edge.distance != 0 || edge.reason != graph::EdgeReason::read_after_write) continue;
+    const auto* gemm = std::get_if<graph::Gemm>(&graph.task(edge.from).operation);
     if (gemm != nullptr && !gemm->trans_a && !gemm->trans_b) return true;
   }
   return false;
 }
 
-bool reduces_over_z(const Task& task) {
-  return task.phase == Phase::backward && uses_channel(task, Channel::z_scatter);
+bool reduces_over_z(const graph::Task& task) {
+  return task.phase == graph::Phase::backward && uses_channel(task, graph::Channel::z_scatter);
 }
 
-TaskId first_reader(const Graph& graph, TaskId id) {
-  TaskId first;
+graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
+  graph::TaskId first;
   for (const std::uint32_t index : graph.out_edges(id)) {
-    const Edge& edge = graph.edges()[index];
+    const graph::Edge& edge = graph.edges()[index];
     if (edge.distance == 0 && (!first.valid() || edge.to < first)) first = edge.to;
   }
   return first;
@@ -47,11 +48,11 @@ TaskId first_reader(const Graph& graph, TaskId id) {
 /// Walks an order as AxoNN's host program issues it, and writes down who waits for whom.
 class Issue {
  public:
-  Issue(const Graph& graph, Order& order) : graph_(graph), edges_(order) {}
+  Issue(const graph::Graph& graph, plan::Order& order) : graph_(graph), edges_(order) {}
 
-  void collective(TaskId id, Why why) {
+  void collective(graph::TaskId id, Why why) {
     if (last_computation_.valid()) edges_.add(last_computation_, id);
-    for (const TaskId pending : next_waits_for_) edges_.add(pending, id);
+    for (const graph::TaskId pending : next_waits_for_) edges_.add(pending, id);
     switch (why) {
       case kBehindGradients:
         behind_gradients_.push_back(id);
@@ -66,9 +67,9 @@ class Issue {
     }
   }
 
-  void computation(TaskId id) {
+  void computation(graph::TaskId id) {
     if (!is_side_gradient(graph_.task(id))) move(behind_gradients_);
-    for (const TaskId pending : next_waits_for_) edges_.add(pending, id);
+    for (const graph::TaskId pending : next_waits_for_) edges_.add(pending, id);
     next_waits_for_.clear();
     last_computation_ = id;
   }
@@ -76,15 +77,15 @@ class Issue {
   void end_of_backward() { move(behind_backward_); }
 
  private:
-  void move(std::vector<TaskId>& from) {
+  void move(std::vector<graph::TaskId>& from) {
     next_waits_for_.insert(next_waits_for_.end(), from.begin(), from.end());
     from.clear();
   }
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   EdgeAdder edges_;
-  TaskId last_computation_;
-  std::vector<TaskId> next_waits_for_, behind_gradients_, behind_backward_;
+  graph::TaskId last_computation_;
+  std::vector<graph::TaskId> next_waits_for_, behind_gradients_, behind_backward_;
 };
 
 }  // namespace
@@ -95,18 +96,18 @@ AxonnPolicy::AxonnPolicy(PolicyParameters& parameters)
       oag_(parameters.truth("oag", true)),
       lookahead_(parameters.integer("lookahead", 1, 1, 1 << 20)) {}
 
-Order AxonnPolicy::order(const Graph& graph, const PolicyOptions& options) const {
-  streams_of(graph, options.compute_streams);  // refuses a bad option as every policy does
+plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  plan::streams_of(graph, options.compute_streams);  // refuses a bad option as every policy does
   Arrangement arrangement(graph);
-  TaskId last_of_backward;
-  std::vector<TaskId> gathers;
+  graph::TaskId last_of_backward;
+  std::vector<graph::TaskId> gathers;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const Task& task = graph.tasks()[i];
-    if (task.phase == Phase::backward) last_of_backward = TaskId(i);
-    if (oag_ && task.phase == Phase::forward && is_gather(task)) gathers.emplace_back(i);
+    const graph::Task& task = graph.tasks()[i];
+    if (task.phase == graph::Phase::backward) last_of_backward = graph::TaskId(i);
+    if (oag_ && task.phase == graph::Phase::forward && is_gather(task)) gathers.emplace_back(i);
   }
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    if (is_data_reduction(graph.tasks()[i])) arrangement.behind(TaskId(i), last_of_backward);
+    if (is_data_reduction(graph.tasks()[i])) arrangement.behind(graph::TaskId(i), last_of_backward);
   }
   for (std::size_t i = 1; i < gathers.size(); ++i) {
     // The first use of an earlier weight in this pass; the first gathers of a pass go with its first.
@@ -115,29 +116,29 @@ Order AxonnPolicy::order(const Graph& graph, const PolicyOptions& options) const
            graph.task(gathers[earlier - 1]).micro_batch == graph.task(gathers[i]).micro_batch) {
       --earlier;
     }
-    const TaskId reader = first_reader(graph, gathers[earlier]);
+    const graph::TaskId reader = first_reader(graph, gathers[earlier]);
     if (earlier < i && reader.valid() && reader < gathers[i]) arrangement.before(gathers[i], reader);
   }
 
-  Order order = program_order(graph, {.compute_streams = 1}, arrangement.sequence());
-  const Reason gathered =
-      lookahead_ == 1 ? Reason{.kind = ReasonKind::axonn_gathered_next}
-                      : Reason{.kind = ReasonKind::axonn_gathered, .numbers = {static_cast<std::uint64_t>(lookahead_)}};
-  order.reasons = {{.kind = ReasonKind::program_order},
-                   {.kind = ReasonKind::axonn_blocking},
-                   {.kind = ReasonKind::axonn_reduced},
-                   {.kind = ReasonKind::axonn_scattered},
+  plan::Order order = program_order(graph, {.compute_streams = 1}, arrangement.sequence());
+  const plan::Reason gathered = lookahead_ == 1 ? plan::Reason{.kind = plan::ReasonKind::axonn_gathered_next}
+                                                : plan::Reason{.kind = plan::ReasonKind::axonn_gathered,
+                                                               .numbers = {static_cast<std::uint64_t>(lookahead_)}};
+  order.reasons = {{.kind = plan::ReasonKind::program_order},
+                   {.kind = plan::ReasonKind::axonn_blocking},
+                   {.kind = plan::ReasonKind::axonn_reduced},
+                   {.kind = plan::ReasonKind::axonn_scattered},
                    gathered,
-                   {.kind = ReasonKind::axonn_data}};
+                   {.kind = plan::ReasonKind::axonn_data}};
   Issue issue(graph, order);
-  for (Placement& placement : order.sequence) {
-    const Task& task = graph.task(placement.task);
-    if (task.phase == Phase::update || is_data_reduction(task)) issue.end_of_backward();
+  for (plan::Placement& placement : order.sequence) {
+    const graph::Task& task = graph.task(placement.task);
+    if (task.phase == graph::Phase::update || is_data_reduction(task)) issue.end_of_backward();
     Why why = kProgramOrder;
-    if (is_collective(task.operation)) {
+    if (graph::is_collective(task.operation)) {
       why = kBlocking;
       if (is_data_reduction(task)) why = kDataLast;
-      if (oag_ && task.phase == Phase::forward && is_gather(task)) why = kGatheredAhead;
+      if (oag_ && task.phase == graph::Phase::forward && is_gather(task)) why = kGatheredAhead;
       if (ors_ && reduces_over_z(task)) why = kBehindBackward;
       if (oar_ && reduces_input_gradient(graph, placement.task)) why = kBehindGradients;
       issue.collective(placement.task, why);
@@ -149,4 +150,4 @@ Order AxonnPolicy::order(const Graph& graph, const PolicyOptions& options) const
   return order;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,7 +6,7 @@
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// Program order on one compute stream. A collective starts when the computations issued before it are done, and the
 /// next task waits for it, except (Singh et al., "Democratizing AI: Open-source Scalable LLM Training on GPU-based
@@ -23,11 +23,11 @@ class AxonnPolicy final : public Policy {
   AxonnPolicy() = default;
   explicit AxonnPolicy(PolicyParameters& parameters);
   std::string name() const override { return "axonn"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
   bool oar_ = true, ors_ = true, oag_ = true;
   std::int64_t lookahead_ = 1;  // gathers
 };
 
-}  // namespace weft
+}  // namespace weft::policy

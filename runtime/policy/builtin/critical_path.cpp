@@ -3,16 +3,16 @@
 #include "runtime/policy/scheduling/list_schedule.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
-namespace weft {
+namespace weft::policy {
 
-Order CriticalPathPolicy::order(const Graph& graph, const PolicyOptions& options) const {
-  const TaskCosts costs = costs_of(graph, options);
+plan::Order CriticalPathPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  const cost::TaskCosts costs = costs_of(graph, options);
   const auto order_under = [&](const PolicyOptions& limited) {
     ListScheduler scheduler(graph, costs, limited);
     scheduler.run(upward_rank(graph, costs.ns));
-    return scheduler.order({.kind = ReasonKind::best_ready, .priority = Priority::longest_path});
+    return scheduler.order({.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::longest_path});
   };
   return order_within_limit(graph, options, order_under).order;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -3,7 +3,7 @@
 
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// Whenever a stream is idle, its ready task with the largest cost + longest path behind it starts (the upward rank of
 /// Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling", 2002), ties in program order,
@@ -11,7 +11,7 @@ namespace weft {
 class CriticalPathPolicy final : public Policy {
  public:
   std::string name() const override { return "critical-path"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

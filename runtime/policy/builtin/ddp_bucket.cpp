@@ -5,27 +5,27 @@
 
 #include "runtime/policy/scheduling/arrangement.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 constexpr double kMiB = 1 << 20;
 
 struct Bucket {
-  std::vector<TaskId> reductions;
+  std::vector<graph::TaskId> reductions;
   std::int64_t bytes = 0;
 };
 
-std::int64_t payload(const Graph& graph, const Task& task) {
-  const Access* moved = payload_of(task);
+std::int64_t payload(const graph::Graph& graph, const graph::Task& task) {
+  const graph::Access* moved = graph::payload_of(task);
   if (moved == nullptr) return 0;
-  const View& view = moved->view;
+  const graph::View& view = moved->view;
   return view.elements() * static_cast<std::int64_t>(size_of(graph.tensor(view.tensor).dtype));
 }
 
-std::vector<Bucket> buckets_of(const Graph& graph, std::int64_t first_bytes, std::int64_t bucket_bytes) {
+std::vector<Bucket> buckets_of(const graph::Graph& graph, std::int64_t first_bytes, std::int64_t bucket_bytes) {
   std::vector<Bucket> buckets;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const Task& task = graph.tasks()[i];
+    const graph::Task& task = graph.tasks()[i];
     if (!is_data_reduction(task)) continue;
     const std::int64_t bytes = payload(graph, task), room = buckets.size() == 1 ? first_bytes : bucket_bytes;
     if (buckets.empty() || buckets.back().bytes + bytes > room) buckets.emplace_back();
@@ -41,43 +41,43 @@ DdpBucketPolicy::DdpBucketPolicy(PolicyParameters& parameters)
     : bucket_bytes_(static_cast<std::int64_t>(parameters.number("bucket-mb", 25, 0, 1e6) * kMiB)),
       first_bytes_(static_cast<std::int64_t>(parameters.number("first-mb", 1, 0, 1e6) * kMiB)) {}
 
-std::vector<Rewrite> DdpBucketPolicy::rewrites(const Graph& graph, const PolicyOptions&) const {
-  const auto reduces = [](const Task& task) {
-    return is_data_reduction(task) && std::holds_alternative<AllReduce>(task.operation);
+std::vector<plan::Rewrite> DdpBucketPolicy::rewrites(const graph::Graph& graph, const PolicyOptions&) const {
+  const auto reduces = [](const graph::Task& task) {
+    return is_data_reduction(task) && std::holds_alternative<graph::AllReduce>(task.operation);
   };
   if (bucket_bytes_ == 0 || std::ranges::count_if(graph.tasks(), reduces) < 2) return {};
-  return {BucketAllReduces{bucket_bytes_}};
+  return {plan::BucketAllReduces{bucket_bytes_}};
 }
 
-Order DdpBucketPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+plan::Order DdpBucketPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   const std::vector<Bucket> buckets = buckets_of(graph, first_bytes_, bucket_bytes_);
   Arrangement arrangement(graph);
   for (const Bucket& bucket : buckets) {
-    for (const TaskId reduction : bucket.reductions) arrangement.before(reduction, bucket.reductions.back());
+    for (const graph::TaskId reduction : bucket.reductions) arrangement.before(reduction, bucket.reductions.back());
   }
-  Order order = program_order(graph, options, arrangement.sequence());
+  plan::Order order = program_order(graph, options, arrangement.sequence());
   std::vector<std::uint32_t> reason(graph.tasks().size(), 0);
   EdgeAdder edges(order);
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const Bucket& bucket = buckets[b];
-    for (const TaskId reduction : bucket.reductions) {
+    for (const graph::TaskId reduction : bucket.reductions) {
       reason[reduction.index()] = static_cast<std::uint32_t>(order.reasons.size());
     }
     order.reasons.push_back(
-        {.kind = ReasonKind::bucket,
+        {.kind = plan::ReasonKind::bucket,
          .numbers = {b + 1, buckets.size(), bucket.reductions.size(), static_cast<std::uint64_t>(bucket.bytes)}});
-    for (const Edge& edge : graph.in_edges(bucket.reductions.back())) {
+    for (const graph::Edge& edge : graph.in_edges(bucket.reductions.back())) {
       if (edge.distance == 0) edges.add(edge.from, bucket.reductions.front());
     }
   }
-  TaskId last;
+  graph::TaskId last;
   std::vector<bool> waited(order.streams.size(), false);
-  for (Placement& placement : order.sequence) {
-    const Task& task = graph.task(placement.task);
+  for (plan::Placement& placement : order.sequence) {
+    const graph::Task& task = graph.task(placement.task);
     if (const std::uint32_t own = reason[placement.task.index()]; own != 0) {
       placement.reason = own;
       last = placement.task;
-    } else if (task.phase == Phase::update && !is_collective(task.operation) && last.valid() &&
+    } else if (task.phase == graph::Phase::update && !graph::is_collective(task.operation) && last.valid() &&
                !waited[placement.stream.index()]) {
       waited[placement.stream.index()] = true;
       edges.add(last, placement.task);
@@ -86,4 +86,4 @@ Order DdpBucketPolicy::order(const Graph& graph, const PolicyOptions& options) c
   return order;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

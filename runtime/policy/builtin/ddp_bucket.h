@@ -6,7 +6,7 @@
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// Gradients fill buckets in the order in which the backward pass completes them (Li et al., "PyTorch Distributed:
 /// Experiences on Accelerating Data Parallel Training", VLDB 2020). A bucket holds at most `bucket-mb` MiB, the first
@@ -18,11 +18,11 @@ class DdpBucketPolicy final : public Policy {
   DdpBucketPolicy() = default;
   explicit DdpBucketPolicy(PolicyParameters& parameters);
   std::string name() const override { return "ddp-bucket"; }
-  std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const override;
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
   std::int64_t bucket_bytes_ = 25 << 20, first_bytes_ = 1 << 20;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -3,37 +3,37 @@
 #include <algorithm>
 #include <span>
 
-namespace weft {
+namespace weft::policy {
 
-FilePolicy::FilePolicy(const std::string& path) : path_(path), file_(read_plan_file(path)) {
-  for (const PlanFile::PlacedTask& placed : file_.sequence) tasks_.insert(placed.task);
+FilePolicy::FilePolicy(const std::string& path) : path_(path), file_(plan::read_plan_file(path)) {
+  for (const plan::PlanFile::PlacedTask& placed : file_.sequence) tasks_.insert(placed.task);
 }
 
-std::vector<Rewrite> FilePolicy::rewrites(const Graph& graph, const PolicyOptions& options) const {
+std::vector<plan::Rewrite> FilePolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {
   if (!concerns(graph)) return {};
   // Some of the file's rewrites may have been asked for by the user too and are done: the rest is what makes the file's
   // tasks of the graph.
-  const std::vector<Rewrite>& all = file_.rewrites;
-  const auto given = std::make_shared<const Graph>(graph);
+  const std::vector<plan::Rewrite>& all = file_.rewrites;
+  const auto given = std::make_shared<const graph::Graph>(graph);
   for (std::size_t done = all.size(); done > 0; --done) {
-    const std::span<const Rewrite> rest = std::span(all).subspan(done);
-    if (has_the_tasks(*rewrite(given, rest, options.weight_layouts))) return {rest.begin(), rest.end()};
+    const std::span<const plan::Rewrite> rest = std::span(all).subspan(done);
+    if (has_the_tasks(*plan::rewrite(given, rest, options.weight_layouts))) return {rest.begin(), rest.end()};
   }
   return all;
 }
 
-Order FilePolicy::order(const Graph& graph, const PolicyOptions& options) const {
+plan::Order FilePolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   if (!concerns(graph)) return default_policy()->order(graph, options);
-  return order_of(file_, graph, path_);
+  return plan::order_of(file_, graph, path_);
 }
 
-bool FilePolicy::concerns(const Graph& graph) const {
-  return std::ranges::any_of(graph.tasks(), [&](const Task& task) { return tasks_.contains(task.name); });
+bool FilePolicy::concerns(const graph::Graph& graph) const {
+  return std::ranges::any_of(graph.tasks(), [&](const graph::Task& task) { return tasks_.contains(task.name); });
 }
 
-bool FilePolicy::has_the_tasks(const Graph& graph) const {
+bool FilePolicy::has_the_tasks(const graph::Graph& graph) const {
   return graph.tasks().size() == tasks_.size() &&
-         std::ranges::all_of(graph.tasks(), [&](const Task& task) { return tasks_.contains(task.name); });
+         std::ranges::all_of(graph.tasks(), [&](const graph::Task& task) { return tasks_.contains(task.name); });
 }
 
-}  // namespace weft
+}  // namespace weft::policy

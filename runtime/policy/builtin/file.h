@@ -8,7 +8,7 @@
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// The file's order, of the graph that its rewrites make. Graphs that share no task with the file (a run has some
 /// beside the training step) are ordered as by `program`.
@@ -18,18 +18,18 @@ class FilePolicy final : public Policy {
   explicit FilePolicy(const std::string& path);
 
   std::string name() const override { return "file:" + path_; }
-  std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const override;
+  std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
   bool decides_packing() const override { return true; }
   /// Throws UserError like order_of().
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
-  bool concerns(const Graph& graph) const;
-  bool has_the_tasks(const Graph& graph) const;
+  bool concerns(const graph::Graph& graph) const;
+  bool has_the_tasks(const graph::Graph& graph) const;
 
   std::string path_;
-  PlanFile file_;
+  plan::PlanFile file_;
   std::unordered_set<std::string> tasks_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

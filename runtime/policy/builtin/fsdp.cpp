@@ -5,20 +5,20 @@
 
 #include "runtime/policy/scheduling/arrangement.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 enum class Cause : std::uint8_t { none, ahead, behind, limiter, reduction };
 
 struct Anchor {
-  TaskId task;  // the last computation of the unit that must be done; invalid: of none
+  graph::TaskId task;  // the last computation of the unit that must be done; invalid: of none
   Cause cause = Cause::none;
 };
 
-bool reduces_gradient(const Task& task) {
-  const Channel* channel = channel_of(task.operation);
-  return channel != nullptr && task.phase == Phase::backward &&
-         (*channel == Channel::z_scatter || *channel == Channel::data);
+bool reduces_gradient(const graph::Task& task) {
+  const graph::Channel* channel = graph::channel_of(task.operation);
+  return channel != nullptr && task.phase == graph::Phase::backward &&
+         (*channel == graph::Channel::z_scatter || *channel == graph::Channel::data);
 }
 
 }  // namespace
@@ -30,48 +30,49 @@ FsdpPolicy::FsdpPolicy(PolicyParameters& parameters)
       backward_depth_(parameters.integer("backward-depth", 1, 0, 1 << 20)),
       max_gathered_(parameters.integer("max-gathered", 2, 1, 1 << 20)) {}
 
-std::vector<Rewrite> FsdpPolicy::rewrites(const Graph& graph, const PolicyOptions&) const {
-  const auto kept_for_backward = [&](const Edge& edge) {
-    return edge.distance == 0 && edge.reason == EdgeReason::read_after_write && is_gather(graph.task(edge.from)) &&
-           graph.task(edge.from).phase == Phase::forward && graph.task(edge.to).phase == Phase::backward;
+std::vector<plan::Rewrite> FsdpPolicy::rewrites(const graph::Graph& graph, const PolicyOptions&) const {
+  const auto kept_for_backward = [&](const graph::Edge& edge) {
+    return edge.distance == 0 && edge.reason == graph::EdgeReason::read_after_write &&
+           is_gather(graph.task(edge.from)) && graph.task(edge.from).phase == graph::Phase::forward &&
+           graph.task(edge.to).phase == graph::Phase::backward;
   };
   if (!reshard_ || std::ranges::none_of(graph.edges(), kept_for_backward)) return {};
-  return {ReshardAfterForward{}};
+  return {plan::ReshardAfterForward{}};
 }
 
-Order FsdpPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   Arrangement arrangement(graph);
   std::vector<Anchor> anchors(graph.tasks().size());
-  std::vector<TaskId> last_of_unit;  // computation, of the unit or of those before it
-  std::int64_t done = -1;            // the unit that the next gather waits for
+  std::vector<graph::TaskId> last_of_unit;  // computation, of the unit or of those before it
+  std::int64_t done = -1;                   // the unit that the next gather waits for
   for (const Visit& visit : visits_of(graph)) {
     const auto unit = static_cast<std::int64_t>(last_of_unit.size());
-    const bool backward = visit.phase == Phase::backward, post = backward && post_;
+    const bool backward = visit.phase == graph::Phase::backward, post = backward && post_;
     const std::int64_t ahead = unit - (backward ? backward_depth_ : forward_depth_) - (post ? 0 : 1);
     const std::int64_t limiter = unit - max_gathered_;
-    last_of_unit.push_back(last_of_unit.empty() ? TaskId() : last_of_unit.back());
+    last_of_unit.push_back(last_of_unit.empty() ? graph::TaskId() : last_of_unit.back());
     for (std::size_t i = visit.first; i < visit.end; ++i) {
-      const Task& task = graph.tasks()[i];
-      if (!is_collective(task.operation)) last_of_unit.back() = TaskId(i);
+      const graph::Task& task = graph.tasks()[i];
+      if (!graph::is_collective(task.operation)) last_of_unit.back() = graph::TaskId(i);
       if (reduces_gradient(task)) anchors[i].cause = Cause::reduction;
       if (!is_gather(task)) continue;
       done = std::max(done, std::min(unit - 1, std::max(ahead, limiter)));  // gathers stay in the order of units
       Cause cause = post ? Cause::behind : Cause::ahead;
       if (limiter > ahead) cause = Cause::limiter;
-      anchors[i] = {done < 0 ? TaskId() : last_of_unit[static_cast<std::size_t>(done)], cause};
-      if (anchors[i].task.valid()) arrangement.behind(TaskId(i), anchors[i].task);
-      if (!anchors[i].task.valid()) arrangement.before(TaskId(i), TaskId(std::size_t{0}));
+      anchors[i] = {done < 0 ? graph::TaskId() : last_of_unit[static_cast<std::size_t>(done)], cause};
+      if (anchors[i].task.valid()) arrangement.behind(graph::TaskId(i), anchors[i].task);
+      if (!anchors[i].task.valid()) arrangement.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
     }
   }
-  Order order = program_order(graph, options, arrangement.sequence());
+  plan::Order order = program_order(graph, options, arrangement.sequence());
   const auto first = static_cast<std::uint32_t>(order.reasons.size());
   const auto forward = static_cast<std::uint64_t>(forward_depth_), back = static_cast<std::uint64_t>(backward_depth_);
-  order.reasons.push_back({.kind = ReasonKind::gathered_ahead, .numbers = {forward, back}});
-  order.reasons.push_back({.kind = ReasonKind::gathered_after, .numbers = {back}});
-  order.reasons.push_back({.kind = ReasonKind::limiter, .numbers = {static_cast<std::uint64_t>(max_gathered_)}});
-  order.reasons.push_back({.kind = ReasonKind::reduced_after});
+  order.reasons.push_back({.kind = plan::ReasonKind::gathered_ahead, .numbers = {forward, back}});
+  order.reasons.push_back({.kind = plan::ReasonKind::gathered_after, .numbers = {back}});
+  order.reasons.push_back({.kind = plan::ReasonKind::limiter, .numbers = {static_cast<std::uint64_t>(max_gathered_)}});
+  order.reasons.push_back({.kind = plan::ReasonKind::reduced_after});
   EdgeAdder edges(order);
-  for (Placement& placement : order.sequence) {
+  for (plan::Placement& placement : order.sequence) {
     const Anchor& anchor = anchors[placement.task.index()];
     if (anchor.cause == Cause::none) continue;
     placement.reason = first + static_cast<std::uint32_t>(anchor.cause) - 1;
@@ -80,4 +81,4 @@ Order FsdpPolicy::order(const Graph& graph, const PolicyOptions& options) const 
   return order;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,7 +6,7 @@
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// The unit is a layer's visit in a pass (what stands outside of the layers counts as one). Gathers over z are issued
 /// (Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023)
@@ -21,12 +21,12 @@ class FsdpPolicy final : public Policy {
   FsdpPolicy() = default;
   explicit FsdpPolicy(PolicyParameters& parameters);
   std::string name() const override { return "fsdp"; }
-  std::vector<Rewrite> rewrites(const Graph& graph, const PolicyOptions& options) const override;
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
   bool post_ = false, reshard_ = true;
   std::int64_t forward_depth_ = 1, backward_depth_ = 1, max_gathered_ = 2;  // units
 };
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,23 +6,23 @@
 
 #include "runtime/policy/scheduling/within_limit.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 constexpr std::string_view kDefaultRules = "memory+release+critical+unlock+consumer+program";
 
 }  // namespace
 
-RuleChooser::RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector<LhsRule> rules)
+RuleChooser::RuleChooser(const graph::Graph& graph, const cost::TaskCosts& costs, std::vector<LhsRule> rules)
     : rules_(std::move(rules)), rank_(upward_rank(graph, costs.ns)) {
   const std::size_t tasks = graph.tasks().size();
   near_.assign(tasks, std::numeric_limits<double>::infinity());
   communication_.assign(tasks, 0);
   consumer_.assign(tasks, std::numeric_limits<std::uint32_t>::max());
-  for (const Task& task : graph.tasks()) collective_.push_back(is_collective(task.operation) ? 1 : 0);
+  for (const graph::Task& task : graph.tasks()) collective_.push_back(graph::is_collective(task.operation) ? 1 : 0);
   for (std::size_t i = tasks; i-- > 0;) {  // edges lead to higher numbers: those are settled
-    for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
-      const Edge& edge = graph.edges()[index];
+    for (const std::uint32_t index : graph.out_edges(graph::TaskId(i))) {
+      const graph::Edge& edge = graph.edges()[index];
       if (edge.distance != 0) continue;
       const std::size_t to = edge.to.index();
       near_[i] = std::min(near_[i], collective_[to] != 0 ? 0 : costs.ns[to] + near_[to]);
@@ -33,8 +33,8 @@ RuleChooser::RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector
   }
 }
 
-std::vector<Reason> RuleChooser::reasons() const {
-  std::vector<Reason> reasons;
+std::vector<plan::Reason> RuleChooser::reasons() const {
+  std::vector<plan::Reason> reasons;
   for (const LhsRule rule : rules_) reasons.push_back({.kind = reason_of(rule)});
   return reasons;
 }
@@ -100,8 +100,8 @@ LhsPolicy::LhsPolicy() : rules_(parse_lhs_rules(kDefaultRules)) {}
 
 LhsPolicy::LhsPolicy(PolicyParameters& parameters) : rules_(lhs_rules(parameters.text("rules", kDefaultRules))) {}
 
-Order LhsPolicy::order(const Graph& graph, const PolicyOptions& options) const {
-  const TaskCosts costs = costs_of(graph, options);
+plan::Order LhsPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  const cost::TaskCosts costs = costs_of(graph, options);
   const auto order_under = [&](const PolicyOptions& limited) {
     ListScheduler scheduler(graph, costs, limited);
     if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
@@ -112,4 +112,4 @@ Order LhsPolicy::order(const Graph& graph, const PolicyOptions& options) const {
   return order_within_limit(graph, options, order_under).order;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -10,13 +10,13 @@
 #include "runtime/policy/scheduling/lhs_rules.h"
 #include "runtime/policy/scheduling/list_schedule.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// The first rule by which the winner differs from the last task that was as good until then is its recorded reason.
 class RuleChooser final : public ListChooser {
  public:
-  RuleChooser(const Graph& graph, const TaskCosts& costs, std::vector<LhsRule> rules);
-  std::vector<Reason> reasons() const override;
+  RuleChooser(const graph::Graph& graph, const cost::TaskCosts& costs, std::vector<LhsRule> rules);
+  std::vector<plan::Reason> reasons() const override;
   Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) override;
 
  private:
@@ -37,10 +37,10 @@ class LhsPolicy final : public Policy {
   explicit LhsPolicy(std::string_view rules) : rules_(parse_lhs_rules(rules)) {}
   explicit LhsPolicy(PolicyParameters& parameters);
   std::string name() const override { return "lhs"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
   std::vector<LhsRule> rules_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -19,14 +19,14 @@
 #include "runtime/policy/scheduling/makespan.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 constexpr int kSweeps = 30;  // from each of the orders to begin with
 
 struct Candidate {
   std::string name;
-  Order order;
+  plan::Order order;
   double makespan = 0;             // nanoseconds
   std::int64_t scratch_bytes = 0;  // of its plan; 0 without a memory limit
 };
@@ -34,24 +34,24 @@ struct Candidate {
 /// Weighs orders of one graph.
 class Judge {
  public:
-  Judge(const Graph& graph, const PolicyOptions& options)
+  Judge(const graph::Graph& graph, const PolicyOptions& options)
       : graph_(graph),
         borrowed_(std::shared_ptr<void>(), &graph),
         options_(options),
         costs_(costs_of(graph, options)) {}
 
-  const TaskCosts& costs() const { return costs_; }
+  const cost::TaskCosts& costs() const { return costs_; }
   bool limited() const { return options_.memory_limit > 0; }
   bool fits(const Candidate& candidate) const { return !limited() || candidate.scratch_bytes <= options_.memory_limit; }
-  double makespan(const Order& order) const { return timetable_of(graph_, order, costs_, options_).makespan; }
-  Candidate weigh(std::string name, Order order) const {
+  double makespan(const plan::Order& order) const { return timetable_of(graph_, order, costs_, options_).makespan; }
+  Candidate weigh(std::string name, plan::Order order) const {
     Candidate candidate{std::move(name), std::move(order), 0, 0};
     candidate.makespan = makespan(candidate.order);
-    if (limited()) candidate.scratch_bytes = make_plan(borrowed_, candidate.order, candidate.name).scratch_bytes;
+    if (limited()) candidate.scratch_bytes = plan::make_plan(borrowed_, candidate.order, candidate.name).scratch_bytes;
     return candidate;
   }
   /// By the largest priority, as far below the limit as it takes.
-  Candidate weigh(std::string name, std::span<const double> priority, const Reason& reason) const {
+  Candidate weigh(std::string name, std::span<const double> priority, const plan::Reason& reason) const {
     LimitedOrder found = order_within_limit(
         graph_, options_,
         [&](const PolicyOptions& limited) {
@@ -71,20 +71,21 @@ class Judge {
     list_limit_ = order_within_limit(graph_, options_, [&](const PolicyOptions& under) {
                     ListScheduler scheduler(graph_, costs_, under);
                     scheduler.run(rank);
-                    return scheduler.order({.kind = ReasonKind::best_ready});
+                    return scheduler.order({.kind = plan::ReasonKind::best_ready});
                   }).limit;
   }
 
  private:
-  const Graph& graph_;
-  std::shared_ptr<const Graph> borrowed_;
+  const graph::Graph& graph_;
+  std::shared_ptr<const graph::Graph> borrowed_;
   PolicyOptions options_;
-  TaskCosts costs_;
+  cost::TaskCosts costs_;
   std::int64_t list_limit_ = options_.memory_limit;
 };
 
 /// Priorities that start tasks in the order in which they start in another order.
-std::vector<double> as_in(const Graph& graph, const Judge& judge, const PolicyOptions& options, const Order& order) {
+std::vector<double> as_in(const graph::Graph& graph, const Judge& judge, const PolicyOptions& options,
+                          const plan::Order& order) {
   std::vector<double> priority = timetable_of(graph, order, judge.costs(), options).start;
   for (double& value : priority) value = -value;
   return priority;
@@ -113,7 +114,7 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
 PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
     : budget_(parameters.integer("budget", 600, 0, 100'000'000)), seed_(seed_parameter(parameters)) {}
 
-Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   Judge judge(graph, options);
   Candidate best;
   bool found = false;
@@ -126,7 +127,7 @@ Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) c
   };
   const std::vector<Member> all = members();
   for (const Member& member : all) enter(judge.weigh(member.name, member.policy->order(graph, options)));
-  Selection selection{.orders = all.size()};
+  plan::Selection selection{.orders = all.size()};
   if (!found) {
     selection.memory_limit = static_cast<std::uint64_t>(options.memory_limit);
   } else if (budget_ > 0) {
@@ -138,22 +139,23 @@ Order PortfolioPolicy::order(const Graph& graph, const PolicyOptions& options) c
     const Swept swept = std::min(sweep(forward, backward, upward_rank(graph, judge.costs().ns), kSweeps),
                                  sweep(forward, backward, as_in(graph, judge, options, best.order), kSweeps),
                                  [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
-    enter(judge.weigh("sweeps", swept.priority, {.kind = ReasonKind::best_ready, .priority = Priority::swept}));
+    enter(judge.weigh("sweeps", swept.priority,
+                      {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
     const bool from_sweeps = best.name == "sweeps";
     const Annealed searched = anneal(forward, from_sweeps ? swept.priority : as_in(graph, judge, options, best.order),
                                      budget_, seed_.value_or(options.seed));
     const Swept again = sweep(forward, backward, searched.priority, kSweeps);
     enter(judge.weigh("sweeps", again.priority,
-                      {.kind = ReasonKind::best_ready, .priority = Priority::swept_after_search}));
+                      {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept_after_search}));
     enter(judge.weigh("anneal from " + best.name, searched.priority,
-                      {.kind = ReasonKind::best_ready,
-                       .priority = Priority::annealed,
+                      {.kind = plan::ReasonKind::best_ready,
+                       .priority = plan::Priority::annealed,
                        .numbers = {static_cast<std::uint64_t>(budget_)}}));
   }
   selection.order = best.name;
   selection.makespan_ns = best.makespan;
-  for (Reason& reason : best.order.reasons) reason.selection = selection;
+  for (plan::Reason& reason : best.order.reasons) reason.selection = selection;
   return std::move(best.order);
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -10,7 +10,7 @@
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
 /// sweeps from there and from critical-path (sweep.h), and anneals from the best for `budget` moves (0: no sweeps
@@ -22,7 +22,7 @@ class PortfolioPolicy final : public Policy {
   PortfolioPolicy() = default;
   explicit PortfolioPolicy(PolicyParameters& parameters);
   std::string name() const override { return "portfolio"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
   struct Member {
     std::string name;  // as make_policy takes it
@@ -35,4 +35,4 @@ class PortfolioPolicy final : public Policy {
   std::optional<std::uint64_t> seed_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,7 +6,7 @@
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// A collective runs behind whatever follows it in program order until a task needs its result: waits stand at data
 /// edges only. With two or more compute streams the gradients of weights leave compute0 for the others, so that the
@@ -21,10 +21,10 @@ class ProgramPolicy final : public Policy {
   explicit ProgramPolicy(std::int64_t depth) : depth_(depth) {}
   explicit ProgramPolicy(PolicyParameters& parameters);
   std::string name() const override { return "program"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
   std::int64_t depth_ = -1;  // layers; -1: no limit
 };
 
-}  // namespace weft
+}  // namespace weft::policy

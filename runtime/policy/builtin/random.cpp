@@ -5,7 +5,7 @@
 
 #include "runtime/policy/scheduling/random_numbers.h"
 
-namespace weft {
+namespace weft::policy {
 
 std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters) {
   const std::int64_t seed = parameters.integer("seed", -1, 0, std::numeric_limits<std::int64_t>::max());
@@ -14,35 +14,35 @@ std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters) {
 
 RandomPolicy::RandomPolicy(PolicyParameters& parameters) : seed_(seed_parameter(parameters)) {}
 
-Order RandomPolicy::order(const Graph& graph, const PolicyOptions& options) const {
+plan::Order RandomPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   const std::uint64_t seed = seed_.value_or(options.seed);
   RandomNumbers numbers(seed);
-  Order order;
-  order.streams = streams_of(graph, options.compute_streams);
-  order.reasons = {{.kind = ReasonKind::drawn, .numbers = {seed}}};
+  plan::Order order;
+  order.streams = plan::streams_of(graph, options.compute_streams);
+  order.reasons = {{.kind = plan::ReasonKind::drawn, .numbers = {seed}}};
   std::vector<std::uint32_t> missing(graph.tasks().size());
-  for (const Edge& edge : graph.edges()) {
+  for (const graph::Edge& edge : graph.edges()) {
     if (edge.distance == 0) ++missing[edge.to.index()];
   }
-  std::vector<TaskId> ready;
+  std::vector<graph::TaskId> ready;
   for (std::size_t i = 0; i < missing.size(); ++i) {
     if (missing[i] == 0) ready.emplace_back(i);
   }
   while (!ready.empty()) {
     std::swap(ready[numbers.below(ready.size())], ready.back());
-    const TaskId task = ready.back();
+    const graph::TaskId task = ready.back();
     ready.pop_back();
-    const Channel* channel = channel_of(graph.task(task).operation);
-    const StreamId stream = channel != nullptr
-                                ? stream_of_channel(order.streams, *channel)
-                                : StreamId(numbers.below(static_cast<std::size_t>(options.compute_streams)));
+    const graph::Channel* channel = graph::channel_of(graph.task(task).operation);
+    const plan::StreamId stream =
+        channel != nullptr ? plan::stream_of_channel(order.streams, *channel)
+                           : plan::StreamId(numbers.below(static_cast<std::size_t>(options.compute_streams)));
     order.sequence.push_back({task, stream, 0});
     for (const std::uint32_t index : graph.out_edges(task)) {
-      const Edge& edge = graph.edges()[index];
+      const graph::Edge& edge = graph.edges()[index];
       if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push_back(edge.to);
     }
   }
   return order;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,7 +6,7 @@
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// Again and again one of the ready tasks, each as likely as the others; computations on any compute stream. Knows
 /// neither costs nor the memory limit. `seed`: of the draws; by default the options' seed.
@@ -15,7 +15,7 @@ class RandomPolicy final : public Policy {
   RandomPolicy() = default;
   explicit RandomPolicy(PolicyParameters& parameters);
   std::string name() const override { return "random"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
   std::optional<std::uint64_t> seed_;
@@ -24,4 +24,4 @@ class RandomPolicy final : public Policy {
 /// The parameter `seed`, if it is given.
 std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters);
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -3,7 +3,7 @@
 
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// Nothing ever runs beside a collective: each task waits for the one before it in program order, and a step's first
 /// task for the last one of the step before. Uses one compute stream whatever the options say, as a second one could
@@ -11,7 +11,7 @@ namespace weft {
 class SerialPolicy final : public Policy {
  public:
   std::string name() const override { return "serial"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override;
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

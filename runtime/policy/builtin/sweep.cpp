@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace weft {
+namespace weft::policy {
 
 Swept sweep(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, int rounds) {
   Swept best{priority, forward.run(priority)};
@@ -15,4 +15,4 @@ Swept sweep(ListScheduler& forward, ListScheduler& backward, std::vector<double>
   return best;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

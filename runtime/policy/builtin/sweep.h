@@ -5,7 +5,7 @@
 
 #include "runtime/policy/scheduling/list_schedule.h"
 
-namespace weft {
+namespace weft::policy {
 
 struct Swept {
   std::vector<double> priority;  // by task, of the best forward schedule
@@ -17,4 +17,4 @@ struct Swept {
 /// round costs two list schedules. Never longer than the first schedule.
 Swept sweep(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, int rounds);
 
-}  // namespace weft
+}  // namespace weft::policy

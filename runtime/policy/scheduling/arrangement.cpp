@@ -4,33 +4,33 @@
 #include <tuple>
 #include <unordered_map>
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
-ProgramReason side_gradient(const Task& task) {
-  if (task.phase != Phase::backward) return ProgramReason::program_order;
-  if (const auto* gemm = std::get_if<Gemm>(&task.operation); gemm != nullptr && gemm->trans_a) {
+ProgramReason side_gradient(const graph::Task& task) {
+  if (task.phase != graph::Phase::backward) return ProgramReason::program_order;
+  if (const auto* gemm = std::get_if<graph::Gemm>(&task.operation); gemm != nullptr && gemm->trans_a) {
     return ProgramReason::weight_gradient;
   }
-  if (std::holds_alternative<BiasGradient>(task.operation)) return ProgramReason::bias_gradient;
-  if (std::holds_alternative<EmbeddingBackward>(task.operation)) return ProgramReason::embedding_gradient;
-  if (std::holds_alternative<PositionBackward>(task.operation)) return ProgramReason::embedding_gradient;
+  if (std::holds_alternative<graph::BiasGradient>(task.operation)) return ProgramReason::bias_gradient;
+  if (std::holds_alternative<graph::EmbeddingBackward>(task.operation)) return ProgramReason::embedding_gradient;
+  if (std::holds_alternative<graph::PositionBackward>(task.operation)) return ProgramReason::embedding_gradient;
   return ProgramReason::program_order;
 }
 
-TensorId written_tensor(const Task& task) {
-  for (const Access& access : task.accesses) {
-    if (access.mode != AccessMode::read) return access.view.tensor;
+graph::TensorId written_tensor(const graph::Task& task) {
+  for (const graph::Access& access : task.accesses) {
+    if (access.mode != graph::AccessMode::read) return access.view.tensor;
   }
-  return TensorId();
+  return graph::TensorId();
 }
 
 }  // namespace
 
-std::vector<Visit> visits_of(const Graph& graph) {
+std::vector<Visit> visits_of(const graph::Graph& graph) {
   std::vector<Visit> visits;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const Task& task = graph.tasks()[i];
+    const graph::Task& task = graph.tasks()[i];
     const auto same = [&](const Visit& visit) {
       return visit.layer == task.layer && visit.micro_batch == task.micro_batch && visit.phase == task.phase;
     };
@@ -40,42 +40,44 @@ std::vector<Visit> visits_of(const Graph& graph) {
   return visits;
 }
 
-Arrangement::Arrangement(const Graph& graph) : graph_(graph), key_(graph.tasks().size()) {
+Arrangement::Arrangement(const graph::Graph& graph) : graph_(graph), key_(graph.tasks().size()) {
   for (std::size_t i = 0; i < key_.size(); ++i) key_[i] = 3 * i + 1;
 }
 
-std::vector<TaskId> Arrangement::sequence() const {
+std::vector<graph::TaskId> Arrangement::sequence() const {
   std::vector<std::uint64_t> key = key_;
-  std::vector<TaskId> sequence(key.size());
+  std::vector<graph::TaskId> sequence(key.size());
   // Edges are sorted by target and go to higher numbers: a task's key is final before it is passed on.
-  for (const Edge& edge : graph_.edges()) {
+  for (const graph::Edge& edge : graph_.edges()) {
     if (edge.distance == 0) key[edge.to.index()] = std::max(key[edge.to.index()], key[edge.from.index()]);
   }
-  for (std::size_t i = 0; i < key.size(); ++i) sequence[i] = TaskId(i);
-  std::ranges::sort(sequence,
-                    [&](TaskId a, TaskId b) { return std::tuple(key[a.index()], a) < std::tuple(key[b.index()], b); });
+  for (std::size_t i = 0; i < key.size(); ++i) sequence[i] = graph::TaskId(i);
+  std::ranges::sort(sequence, [&](graph::TaskId a, graph::TaskId b) {
+    return std::tuple(key[a.index()], a) < std::tuple(key[b.index()], b);
+  });
   return sequence;
 }
 
-Order program_order(const Graph& graph, const PolicyOptions& options, std::span<const TaskId> sequence) {
-  Order order;
-  order.streams = streams_of(graph, options.compute_streams);
-  order.reasons = {{.kind = ReasonKind::program_order},
-                   {.kind = ReasonKind::in_place},
-                   {.kind = ReasonKind::weight_gradient},
-                   {.kind = ReasonKind::bias_gradient},
-                   {.kind = ReasonKind::embedding_gradient}};
+plan::Order program_order(const graph::Graph& graph, const PolicyOptions& options,
+                          std::span<const graph::TaskId> sequence) {
+  plan::Order order;
+  order.streams = plan::streams_of(graph, options.compute_streams);
+  order.reasons = {{.kind = plan::ReasonKind::program_order},
+                   {.kind = plan::ReasonKind::in_place},
+                   {.kind = plan::ReasonKind::weight_gradient},
+                   {.kind = plan::ReasonKind::bias_gradient},
+                   {.kind = plan::ReasonKind::embedding_gradient}};
   const auto side_streams = static_cast<std::size_t>(options.compute_streams) - 1;
-  std::unordered_map<TensorId, StreamId> stream_of_gradient;
+  std::unordered_map<graph::TensorId, plan::StreamId> stream_of_gradient;
   order.sequence.reserve(sequence.size());
-  for (const TaskId id : sequence) {
-    const Task& task = graph.task(id);
-    Placement placement{id, StreamId(std::size_t{0}), 0};
-    if (const Channel* channel = channel_of(task.operation)) {
-      placement.stream = stream_of_channel(order.streams, *channel);
+  for (const graph::TaskId id : sequence) {
+    const graph::Task& task = graph.task(id);
+    plan::Placement placement{id, plan::StreamId(std::size_t{0}), 0};
+    if (const graph::Channel* channel = graph::channel_of(task.operation)) {
+      placement.stream = plan::stream_of_channel(order.streams, *channel);
       placement.reason = static_cast<std::uint32_t>(ProgramReason::in_place);
     } else if (is_side_gradient(task) && side_streams > 0) {
-      const StreamId next(1 + stream_of_gradient.size() % side_streams);
+      const plan::StreamId next(1 + stream_of_gradient.size() % side_streams);
       placement.stream = stream_of_gradient.try_emplace(written_tensor(task), next).first->second;
       placement.reason = static_cast<std::uint32_t>(side_gradient(task));
     }
@@ -84,31 +86,32 @@ Order program_order(const Graph& graph, const PolicyOptions& options, std::span<
   return order;
 }
 
-bool is_side_gradient(const Task& task) {
+bool is_side_gradient(const graph::Task& task) {
   return side_gradient(task) != ProgramReason::program_order;
 }
 
-bool is_gather(const Task& task) {
-  const auto* gather = std::get_if<AllGather>(&task.operation);
-  return gather != nullptr && gather->channel == Channel::z_gather;
+bool is_gather(const graph::Task& task) {
+  const auto* gather = std::get_if<graph::AllGather>(&task.operation);
+  return gather != nullptr && gather->channel == graph::Channel::z_gather;
 }
 
-bool is_data_reduction(const Task& task) {
-  const Channel* channel = channel_of(task.operation);
-  return channel != nullptr && *channel == Channel::data && task.phase == Phase::backward &&
-         (std::holds_alternative<AllReduce>(task.operation) || std::holds_alternative<ReduceScatter>(task.operation));
+bool is_data_reduction(const graph::Task& task) {
+  const graph::Channel* channel = graph::channel_of(task.operation);
+  return channel != nullptr && *channel == graph::Channel::data && task.phase == graph::Phase::backward &&
+         (std::holds_alternative<graph::AllReduce>(task.operation) ||
+          std::holds_alternative<graph::ReduceScatter>(task.operation));
 }
 
-EdgeAdder::EdgeAdder(Order& order) : order_(order), position_(order.sequence.size()) {
+EdgeAdder::EdgeAdder(plan::Order& order) : order_(order), position_(order.sequence.size()) {
   for (std::size_t i = 0; i < order.sequence.size(); ++i) position_[order.sequence[i].task.index()] = i;
 }
 
-bool EdgeAdder::add(TaskId from, TaskId to, EdgeKind kind) {
+bool EdgeAdder::add(graph::TaskId from, graph::TaskId to, graph::EdgeKind kind) {
   const std::size_t a = position_[from.index()], b = position_[to.index()];
   if (a >= b) return false;
   if (order_.sequence[a].stream == order_.sequence[b].stream) return true;  // the queue says so
-  order_.added_edges.push_back({from, to, kind, EdgeReason::policy, 0, TensorId()});
+  order_.added_edges.push_back({from, to, kind, graph::EdgeReason::policy, 0, graph::TensorId()});
   return true;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

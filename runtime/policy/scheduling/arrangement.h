@@ -8,18 +8,18 @@
 
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// Tasks [first, end) that stand side by side in the program and belong to one layer (-1: none), micro-batch and phase:
 /// one visit of a pass to a layer.
 struct Visit {
   std::size_t first = 0, end = 0;
   std::int32_t layer = -1, micro_batch = -1;
-  Phase phase = Phase::forward;
+  graph::Phase phase = graph::Phase::forward;
 };
 
 /// All visits, in program order; every task is in exactly one.
-std::vector<Visit> visits_of(const Graph& graph);
+std::vector<Visit> visits_of(const graph::Graph& graph);
 
 /// Moves some tasks and leaves the others in program order. What must come behind a moved task moves along, and no task
 /// moves in front of one that it needs, so the result is always a topological order.
@@ -27,14 +27,14 @@ std::vector<Visit> visits_of(const Graph& graph);
 ///   a b c d   behind(b, c), with an edge b→d where d needs b:  a c b d
 class Arrangement {
  public:
-  explicit Arrangement(const Graph& graph);
+  explicit Arrangement(const graph::Graph& graph);
   /// `task` stands right in front of / behind `anchor`; several with one anchor keep program order.
-  void before(TaskId task, TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value}; }
-  void behind(TaskId task, TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value} + 2; }
-  std::vector<TaskId> sequence() const;
+  void before(graph::TaskId task, graph::TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value}; }
+  void behind(graph::TaskId task, graph::TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value} + 2; }
+  std::vector<graph::TaskId> sequence() const;
 
  private:
-  const Graph& graph_;
+  const graph::Graph& graph_;
   std::vector<std::uint64_t> key_;  // a task that nobody moved has 3·index + 1
 };
 
@@ -50,26 +50,27 @@ enum class ProgramReason : std::uint32_t {
 
 /// `sequence` on streams as policy `program` has them: with two or more compute streams the gradients of parameters are
 /// computed off the first, all contributions to one on one stream.
-Order program_order(const Graph& graph, const PolicyOptions& options, std::span<const TaskId> sequence);
+plan::Order program_order(const graph::Graph& graph, const PolicyOptions& options,
+                          std::span<const graph::TaskId> sequence);
 
 /// Does the task compute the gradient of a parameter, off the chain of input gradients?
-bool is_side_gradient(const Task& task);
+bool is_side_gradient(const graph::Task& task);
 /// Does it gather a weight over z?
-bool is_gather(const Task& task);
+bool is_gather(const graph::Task& task);
 /// Does it sum a gradient over the data axis, in the backward pass?
-bool is_data_reduction(const Task& task);
+bool is_data_reduction(const graph::Task& task);
 
 /// Puts an edge into an order, unless it goes against the order's sequence (on a graph unlike a training step's) or is
 /// known already.
 class EdgeAdder {
  public:
-  explicit EdgeAdder(Order& order);
+  explicit EdgeAdder(plan::Order& order);
   /// Returns whether the order now says that `from` comes before `to`.
-  bool add(TaskId from, TaskId to, EdgeKind kind = EdgeKind::completes_before);
+  bool add(graph::TaskId from, graph::TaskId to, graph::EdgeKind kind = graph::EdgeKind::completes_before);
 
  private:
-  Order& order_;
+  plan::Order& order_;
   std::vector<std::size_t> position_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

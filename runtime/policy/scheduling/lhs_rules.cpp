@@ -10,7 +10,7 @@
 #include "base/files/text_file.h"
 #include "base/files/toml_document.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 constexpr const char* kFix = "write it as in examples/lhs_rules.toml";
@@ -18,20 +18,20 @@ constexpr const char* kFix = "write it as in examples/lhs_rules.toml";
 struct RuleText {
   LhsRule rule;
   std::string_view name;
-  ReasonKind reason;
+  plan::ReasonKind reason;
 };
 
 constexpr RuleText kRules[] = {
-    {LhsRule::memory, "memory", ReasonKind::rule_memory},
-    {LhsRule::release, "release", ReasonKind::rule_release},
-    {LhsRule::near, "near", ReasonKind::rule_near},
-    {LhsRule::communication, "communication", ReasonKind::rule_communication},
-    {LhsRule::hide, "hide", ReasonKind::rule_hide},
-    {LhsRule::critical, "critical", ReasonKind::rule_critical},
-    {LhsRule::unlock, "unlock", ReasonKind::rule_unlock},
-    {LhsRule::consumer, "consumer", ReasonKind::rule_consumer},
-    {LhsRule::less_memory, "less-memory", ReasonKind::rule_less_memory},
-    {LhsRule::program, "program", ReasonKind::rule_program},
+    {LhsRule::memory, "memory", plan::ReasonKind::rule_memory},
+    {LhsRule::release, "release", plan::ReasonKind::rule_release},
+    {LhsRule::near, "near", plan::ReasonKind::rule_near},
+    {LhsRule::communication, "communication", plan::ReasonKind::rule_communication},
+    {LhsRule::hide, "hide", plan::ReasonKind::rule_hide},
+    {LhsRule::critical, "critical", plan::ReasonKind::rule_critical},
+    {LhsRule::unlock, "unlock", plan::ReasonKind::rule_unlock},
+    {LhsRule::consumer, "consumer", plan::ReasonKind::rule_consumer},
+    {LhsRule::less_memory, "less-memory", plan::ReasonKind::rule_less_memory},
+    {LhsRule::program, "program", plan::ReasonKind::rule_program},
 };
 
 const RuleText& text_of(LhsRule rule) {
@@ -65,7 +65,7 @@ std::string_view to_string(LhsRule rule) {
   return text_of(rule).name;
 }
 
-ReasonKind reason_of(LhsRule rule) {
+plan::ReasonKind reason_of(LhsRule rule) {
   return text_of(rule).reason;
 }
 
@@ -96,4 +96,4 @@ std::vector<LhsRule> lhs_rules(std::string_view text) {
   return text.ends_with(".toml") ? read_lhs_rules(text) : parse_lhs_rules(text);
 }
 
-}  // namespace weft
+}  // namespace weft::policy

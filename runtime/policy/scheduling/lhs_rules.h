@@ -8,7 +8,7 @@
 
 #include "runtime/plan/reason.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// What tells ready tasks apart. A rule gives each a number, the largest wins; where several share it, the next rule
 /// decides.
@@ -28,7 +28,7 @@ enum class LhsRule : std::uint8_t {
 /// As people write them: "memory", "release", …, "less-memory", "program".
 std::string_view to_string(LhsRule rule);
 /// Why a task was chosen.
-ReasonKind reason_of(LhsRule rule);
+plan::ReasonKind reason_of(LhsRule rule);
 
 /// "a+b+c". Throws UserError on an unknown or repeated rule. `program` is added if it isn't there.
 std::vector<LhsRule> parse_lhs_rules(std::string_view text);
@@ -38,4 +38,4 @@ std::vector<LhsRule> read_lhs_rules(const std::filesystem::path& path);
 /// read_lhs_rules() where the text ends in .toml, else parse_lhs_rules().
 std::vector<LhsRule> lhs_rules(std::string_view text);
 
-}  // namespace weft
+}  // namespace weft::policy

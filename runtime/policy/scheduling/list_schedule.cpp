@@ -8,12 +8,12 @@
 #include "graph/analysis.h"
 #include "runtime/plan/plan_memory.h"
 
-namespace weft {
+namespace weft::policy {
 
-ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+ListScheduler::ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                              Direction direction)
     : graph_(graph),
-      streams_(streams_of(graph, options.compute_streams)),
+      streams_(plan::streams_of(graph, options.compute_streams)),
       cost_(costs.ns),
       limit_(direction == Direction::forward ? options.memory_limit : 0),
       memory_(graph),
@@ -23,19 +23,19 @@ ListScheduler::ListScheduler(const Graph& graph, const TaskCosts& costs, const P
   in_edges_.resize(tasks, 0);
   begin_.push_back(0);
   for (std::size_t i = 0; i < tasks; ++i) {
-    if (const Channel* channel = channel_of(graph.tasks()[i].operation)) {
-      resource_[i] = stream_of_channel(streams_, *channel).value;
+    if (const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation)) {
+      resource_[i] = plan::stream_of_channel(streams_, *channel).value;
     }
-    const auto add = [&](TaskId successor) {
+    const auto add = [&](graph::TaskId successor) {
       successors_.push_back(successor.value);
       ++in_edges_[successor.index()];
     };
     if (direction == Direction::forward) {
-      for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
+      for (const std::uint32_t index : graph.out_edges(graph::TaskId(i))) {
         if (graph.edges()[index].distance == 0) add(graph.edges()[index].to);
       }
     } else {
-      for (const Edge& edge : graph.in_edges(TaskId(i))) {
+      for (const graph::Edge& edge : graph.in_edges(graph::TaskId(i))) {
         if (edge.distance == 0) add(edge.from);
       }
     }
@@ -86,7 +86,7 @@ double ListScheduler::run() {
     if (missing_[i] == 0) release(i);
   }
   bool tried_all = false;
-  const auto computes = static_cast<std::size_t>(std::ranges::count(streams_, true, &Stream::compute));
+  const auto computes = static_cast<std::size_t>(std::ranges::count(streams_, true, &plan::Stream::compute));
   while (true) {
     // Of what starts at one time collectives come first; compute streams stand before theirs.
     for (std::size_t s = computes; s < streams_.size(); ++s) {
@@ -130,7 +130,7 @@ void ListScheduler::hold(std::uint32_t task) {
 
 // Whoever adds bytes fits only if the forecast leaves room at all places from the front to its own.
 void ListScheduler::release_those_that_fit() {
-  const std::size_t full = memory_.first_above(limit_ - kTensorAlignment);
+  const std::size_t full = memory_.first_above(limit_ - plan::kTensorAlignment);
   for (auto& waiting : waiting_) {
     for (auto task = waiting.begin(); task != waiting.end() && *task <= full;) {
       if (!fits(*task)) {
@@ -244,8 +244,8 @@ void ListScheduler::wait_for_freed_memory(std::size_t stream, std::uint32_t task
     std::uint32_t& waited = waited_[stream * streams_.size() + other];
     if (other == stream || last_free_[other] == waited) continue;
     waited = last_free_[other];
-    memory_edges_.push_back({TaskId(std::size_t{waited}), TaskId(std::size_t{task}), EdgeKind::completes_before,
-                             EdgeReason::policy, 0, TensorId()});
+    memory_edges_.push_back({graph::TaskId(std::size_t{waited}), graph::TaskId(std::size_t{task}),
+                             graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
   }
 }
 
@@ -259,7 +259,7 @@ std::vector<ListScheduler::Blocked> ListScheduler::blocked() const {
   }
   while (task != kIdle) {
     std::uint32_t input = kIdle;
-    for (const Edge& edge : graph_.in_edges(TaskId(std::size_t{task}))) {
+    for (const graph::Edge& edge : graph_.in_edges(graph::TaskId(std::size_t{task}))) {
       if (edge.distance != 0) continue;
       if (input == kIdle || finish_[edge.from.index()] > finish_[input]) input = edge.from.value;
     }
@@ -279,35 +279,36 @@ std::optional<double> ListScheduler::end_of_collectives() const {
   return end;
 }
 
-Order ListScheduler::order_with(std::span<const Reason> reasons) const {
-  Order order;
+plan::Order ListScheduler::order_with(std::span<const plan::Reason> reasons) const {
+  plan::Order order;
   order.streams = streams_;
-  order.reasons = {{.kind = ReasonKind::only_ready},
-                   {.kind = ReasonKind::held_for_memory},
-                   {.kind = ReasonKind::above_memory_limit}};
+  order.reasons = {{.kind = plan::ReasonKind::only_ready},
+                   {.kind = plan::ReasonKind::held_for_memory},
+                   {.kind = plan::ReasonKind::above_memory_limit}};
   order.reasons.insert(order.reasons.end(), reasons.begin(), reasons.end());
   order.sequence.reserve(sequence_.size());
   for (const std::uint32_t task : sequence_) {
-    order.sequence.push_back({TaskId(std::size_t{task}), StreamId(std::size_t{stream_of_[task]}), reason_[task]});
+    order.sequence.push_back(
+        {graph::TaskId(std::size_t{task}), plan::StreamId(std::size_t{stream_of_[task]}), reason_[task]});
   }
   order.added_edges = memory_edges_;
   return order;
 }
 
-Order ListScheduler::order(const Reason& best) const {
-  Reason tied = best;
-  tied.kind = ReasonKind::tied_ready;
+plan::Order ListScheduler::order(const plan::Reason& best) const {
+  plan::Reason tied = best;
+  tied.kind = plan::ReasonKind::tied_ready;
   return order_with(std::array{best, tied});
 }
 
-Order ListScheduler::order(const ListChooser& chooser) const {
+plan::Order ListScheduler::order(const ListChooser& chooser) const {
   return order_with(chooser.reasons());
 }
 
-std::vector<double> upward_rank(const Graph& graph, std::span<const double> cost) {
-  std::vector<double> rank = critical_path(graph, cost).tail;
+std::vector<double> upward_rank(const graph::Graph& graph, std::span<const double> cost) {
+  std::vector<double> rank = graph::critical_path(graph, cost).tail;
   for (std::size_t i = 0; i < rank.size(); ++i) rank[i] += cost[i];
   return rank;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

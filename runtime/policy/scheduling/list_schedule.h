@@ -14,7 +14,7 @@
 #include "runtime/policy/scheduling/memory_forecast.h"
 #include "runtime/policy/scheduling/running_tasks.h"
 
-namespace weft {
+namespace weft::policy {
 
 class ListScheduler;
 
@@ -26,7 +26,7 @@ class ListChooser {
     std::uint32_t reason = 0;  // index into reasons()
   };
   virtual ~ListChooser() = default;
-  virtual std::vector<Reason> reasons() const = 0;
+  virtual std::vector<plan::Reason> reasons() const = 0;
   /// `ready` holds at least two tasks of one kind of stream, all of which may start now.
   virtual Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) = 0;
 };
@@ -47,7 +47,7 @@ class ListChooser {
 class ListScheduler {
  public:
   enum class Direction : std::uint8_t { forward, backward };
-  ListScheduler(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
+  ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                 Direction direction = Direction::forward);
 
   /// Schedules by the largest priority (one a task), ties in program order. Returns the makespan.
@@ -55,8 +55,8 @@ class ListScheduler {
   double run(ListChooser& chooser);
 
   /// What the last run decided. `best`: the reason of tasks that had the largest priority, of kind best_ready.
-  Order order(const Reason& best) const;
-  Order order(const ListChooser& chooser) const;
+  plan::Order order(const plan::Reason& best) const;
+  plan::Order order(const ListChooser& chooser) const;
   /// Where the last run lost time: tasks of a path from its end back to its start that waited for their stream though
   /// their inputs were there, each with the task that the stream ran instead. Takes O(tasks + edges).
   struct Blocked {
@@ -68,7 +68,7 @@ class ListScheduler {
 
   // -- for choosers, while a run is going on
   // ---------------------------------------------------------------------------
-  const Graph& graph() const { return graph_; }
+  const graph::Graph& graph() const { return graph_; }
   double now() const { return now_; }
   double cost(std::size_t task) const { return cost_[task]; }
   /// Edges into the task whose source isn't done, and the tasks behind it (one entry an edge).
@@ -103,10 +103,10 @@ class ListScheduler {
   void release_those_that_fit();
   bool release_all_held();
   void wait_for_freed_memory(std::size_t stream, std::uint32_t task);
-  Order order_with(std::span<const Reason> reasons) const;
+  plan::Order order_with(std::span<const plan::Reason> reasons) const;
 
-  const Graph& graph_;
-  std::vector<Stream> streams_;
+  const graph::Graph& graph_;
+  std::vector<plan::Stream> streams_;
   std::vector<double> cost_;
   std::vector<std::uint32_t> resource_;  // by task: 0 computations, s: collectives of communication stream s
   std::vector<std::uint32_t> begin_, successors_, in_edges_;
@@ -128,10 +128,10 @@ class ListScheduler {
   std::vector<char> held_;
   std::vector<std::uint32_t> last_free_;  // by stream: its last task that freed memory, or kIdle
   std::vector<std::uint32_t> waited_;     // [stream][stream]: the last such task that was waited for
-  std::vector<Edge> memory_edges_;
+  std::vector<graph::Edge> memory_edges_;
 };
 
 /// cost + the longest path behind it, by task: the upward rank.
-std::vector<double> upward_rank(const Graph& graph, std::span<const double> cost);
+std::vector<double> upward_rank(const graph::Graph& graph, std::span<const double> cost);
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -7,27 +7,27 @@
 
 #include "runtime/policy/scheduling/running_tasks.h"
 
-namespace weft {
+namespace weft::policy {
 
-Timetable timetable_of(const Graph& graph, const Order& order, std::span<const double> cost) {
+Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, std::span<const double> cost) {
   const std::size_t tasks = graph.tasks().size();
   Timetable table{std::vector<double>(tasks, 0), std::vector<double>(tasks, 0), 0};
   // The sources of added edges, grouped by target.
   std::vector<std::uint32_t> begin(tasks + 1, 0), sources;
-  for (const Edge& edge : order.added_edges) {
+  for (const graph::Edge& edge : order.added_edges) {
     if (edge.distance == 0) ++begin[edge.to.index() + 1];
   }
   for (std::size_t i = 0; i < tasks; ++i) begin[i + 1] += begin[i];
   sources.resize(begin[tasks]);
   std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
-  for (const Edge& edge : order.added_edges) {
+  for (const graph::Edge& edge : order.added_edges) {
     if (edge.distance == 0) sources[next[edge.to.index()]++] = edge.from.value;
   }
   std::vector<double> free(order.streams.size(), 0);
-  for (const Placement& placement : order.sequence) {
+  for (const plan::Placement& placement : order.sequence) {
     const std::size_t task = placement.task.index();
     double start = free[placement.stream.index()];
-    for (const Edge& edge : graph.in_edges(placement.task)) {
+    for (const graph::Edge& edge : graph.in_edges(placement.task)) {
       if (edge.distance == 0) start = std::max(start, table.finish[edge.from.index()]);
     }
     for (std::uint32_t i = begin[task]; i < begin[task + 1]; ++i) start = std::max(start, table.finish[sources[i]]);
@@ -38,25 +38,27 @@ Timetable timetable_of(const Graph& graph, const Order& order, std::span<const d
   return table;
 }
 
-Timetable timetable_of(const Graph& graph, const Order& order, const TaskCosts& costs, const PolicyOptions& options) {
+Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
+                       const PolicyOptions& options) {
   const std::size_t tasks = graph.tasks().size(), streams = order.streams.size();
   Timetable table{std::vector<double>(tasks, 0), std::vector<double>(tasks, 0), 0};
   std::vector<std::uint32_t> begin(tasks + 1, 0), targets, missing(tasks, 0);
   const auto each_edge = [&](const auto& visit) {
-    for (const Edge& edge : graph.edges()) {
+    for (const graph::Edge& edge : graph.edges()) {
       if (edge.distance == 0) visit(edge);
     }
-    for (const Edge& edge : order.added_edges) {
+    for (const graph::Edge& edge : order.added_edges) {
       if (edge.distance == 0) visit(edge);
     }
   };
-  each_edge([&](const Edge& edge) { ++begin[edge.from.index() + 1], ++missing[edge.to.index()]; });
+  each_edge([&](const graph::Edge& edge) { ++begin[edge.from.index() + 1], ++missing[edge.to.index()]; });
   for (std::size_t i = 0; i < tasks; ++i) begin[i + 1] += begin[i];
   targets.resize(begin[tasks]);
   std::vector<std::uint32_t> place(begin.begin(), begin.end() - 1);
-  each_edge([&](const Edge& edge) { targets[place[edge.from.index()]++] = edge.to.value; });
+  each_edge([&](const graph::Edge& edge) { targets[place[edge.from.index()]++] = edge.to.value; });
   std::vector<std::vector<std::uint32_t>> queues(streams);
-  for (const Placement& placement : order.sequence) queues[placement.stream.index()].push_back(placement.task.value);
+  for (const plan::Placement& placement : order.sequence)
+    queues[placement.stream.index()].push_back(placement.task.value);
 
   RunningTasks running(graph, costs, options, order.streams);
   std::vector<std::size_t> next(streams, 0);
@@ -83,4 +85,4 @@ Timetable timetable_of(const Graph& graph, const Order& order, const TaskCosts& 
   return table;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -9,7 +9,7 @@
 #include "runtime/plan/order.h"
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// One step, by task, in the unit of the costs.
 struct Timetable {
@@ -20,14 +20,15 @@ struct Timetable {
 /// Each stream runs its queue one task at a time, each as soon as its edges of distance 0, the graph's and the added
 /// ones, allow. As in a plan, an edge issued_before between two streams waits for completion. `cost` has a value a
 /// task; the sequence must be topological. Takes O(tasks + edges).
-Timetable timetable_of(const Graph& graph, const Order& order, std::span<const double> cost);
+Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, std::span<const double> cost);
 
 /// The same with the contention that the options know (running_tasks.h): what the simulator finds of ranks that are
 /// alike, where the order's plan waits for nothing but these edges. Takes O(tasks · streams + edges).
-Timetable timetable_of(const Graph& graph, const Order& order, const TaskCosts& costs, const PolicyOptions& options);
+Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
+                       const PolicyOptions& options);
 
-inline double makespan_of(const Graph& graph, const Order& order, std::span<const double> cost) {
+inline double makespan_of(const graph::Graph& graph, const plan::Order& order, std::span<const double> cost) {
   return timetable_of(graph, order, cost).makespan;
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -4,20 +4,21 @@
 
 #include "runtime/plan/plan_memory.h"
 
-namespace weft {
+namespace weft::policy {
 
-MemoryForecast::MemoryForecast(const Graph& graph) : tasks_(graph.tasks().size()), lives_(graph.tensors().size()) {
+MemoryForecast::MemoryForecast(const graph::Graph& graph)
+    : tasks_(graph.tasks().size()), lives_(graph.tensors().size()) {
   begin_.push_back(0);
   for (std::size_t i = 0; i < tasks_; ++i) {
-    for (const Access& access : graph.tasks()[i].accesses) {
-      const Tensor& tensor = graph.tensor(access.view.tensor);
+    for (const graph::Access& access : graph.tasks()[i].accesses) {
+      const graph::Tensor& tensor = graph.tensor(access.view.tensor);
       const std::uint32_t id = access.view.tensor.value;
-      if (is_state(tensor.role)) continue;
+      if (graph::is_state(tensor.role)) continue;
       if (std::find(tensors_.begin() + begin_.back(), tensors_.end(), id) != tensors_.end()) continue;
       tensors_.push_back(id);
       Life& life = lives_[id];
       if (life.accessors++ == 0) {
-        life.bytes = (tensor.bytes() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+        life.bytes = (tensor.bytes() + plan::kTensorAlignment - 1) / plan::kTensorAlignment * plan::kTensorAlignment;
         life.first = static_cast<std::uint32_t>(i);
       }
       life.last = static_cast<std::uint32_t>(i);
@@ -164,4 +165,4 @@ std::size_t MemoryForecast::first_above(std::int64_t bytes) const {
   return std::min(node - leaves_, tasks_);
 }
 
-}  // namespace weft
+}  // namespace weft::policy

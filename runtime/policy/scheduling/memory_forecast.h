@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// For each place in the program, the bytes alive there if everything that isn't done yet runs in program order from
 /// now on. A tensor is alive from the start of its first access to the end of its last. So a task that runs ahead
@@ -18,7 +18,7 @@ namespace weft {
 /// Bytes are rounded up to the memory plan's alignment. Operations take O(log tasks) per tensor of the task.
 class MemoryForecast {
  public:
-  explicit MemoryForecast(const Graph& graph);
+  explicit MemoryForecast(const graph::Graph& graph);
 
   void reset();
   /// The forecast's maximum up to the task's place, were it to start now.
@@ -63,4 +63,4 @@ class MemoryForecast {
   std::int64_t live_ = 0, allocated_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <random>
 
-namespace weft {
+namespace weft::policy {
 
 class RandomNumbers {
  public:
@@ -19,4 +19,4 @@ class RandomNumbers {
   std::mt19937_64 generator_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,25 +6,25 @@
 #include <string_view>
 #include <utility>
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
-constexpr std::size_t kKinds = std::variant_size_v<Operation>;
+constexpr std::size_t kKinds = std::variant_size_v<graph::Operation>;
 
 }  // namespace
 
-RunningTasks::RunningTasks(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
-                           std::span<const Stream> streams)
+RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
+                           std::span<const plan::Stream> streams)
     : cost_(costs.ns), cores_(cost_.size(), 0), slots_(streams.size()) {
   std::vector<std::string_view> names(kKinds);
   for (std::size_t i = 0; i < cost_.size(); ++i) {
-    const Operation& operation = graph.tasks()[i].operation;
+    const graph::Operation& operation = graph.tasks()[i].operation;
     kind_.push_back(static_cast<std::uint16_t>(operation.index()));
-    names[kind_.back()] = kind_name(operation);
+    names[kind_.back()] = graph::kind_name(operation);
     if (cost_[i] > 0) cores_[i] = costs.cpu_ns[i] / cost_[i];
   }
   std::map<int, std::size_t> dense;
-  for (const Stream& stream : streams) {
+  for (const plan::Stream& stream : streams) {
     computes_ += stream.compute ? 1 : 0;
     const auto channel = static_cast<std::size_t>(stream.channel);
     const int link = stream.compute                    ? -1
@@ -113,4 +113,4 @@ void RunningTasks::settle(double now) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::policy

@@ -12,7 +12,7 @@
 #include "runtime/plan/stream.h"
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::policy {
 
 /// One task a stream. Rates follow the simulator's rules, for ranks that are all alike: collectives on one link share
 /// it evenly, computations are slowed down by collectives beside them, and transports take cores from computations.
@@ -24,8 +24,8 @@ class RunningTasks {
  public:
   static constexpr std::uint32_t kIdle = UINT32_MAX;
 
-  RunningTasks(const Graph& graph, const TaskCosts& costs, const PolicyOptions& options,
-               std::span<const Stream> streams);
+  RunningTasks(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
+               std::span<const plan::Stream> streams);
 
   void reset();
   std::size_t streams() const { return slots_.size(); }
@@ -61,4 +61,4 @@ class RunningTasks {
   std::vector<int> on_link_;
 };
 
-}  // namespace weft
+}  // namespace weft::policy

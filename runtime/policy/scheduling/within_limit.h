@@ -7,10 +7,10 @@
 #include "runtime/plan/order.h"
 #include "runtime/policy/policy.h"
 
-namespace weft {
+namespace weft::policy {
 
 struct LimitedOrder {
-  Order order;
+  plan::Order order;
   std::int64_t scratch_bytes = 0;  // of its plan; 0 without a memory limit
   std::int64_t limit = 0;          // under which order_under() made it
 };
@@ -18,7 +18,8 @@ struct LimitedOrder {
 /// A plan also takes room for the gaps between tensors, so an order whose tensors keep the options' limit may be above
 /// it. Asks order_under() again with a smaller limit, up to four times in all, until the plan of its order keeps the
 /// options' limit; if none does, the order that takes the least. `first`: the limit to begin with, 0 for the options'.
-LimitedOrder order_within_limit(const Graph& graph, const PolicyOptions& options,
-                                const std::function<Order(const PolicyOptions&)>& order_under, std::int64_t first = 0);
+LimitedOrder order_within_limit(const graph::Graph& graph, const PolicyOptions& options,
+                                const std::function<plan::Order(const PolicyOptions&)>& order_under,
+                                std::int64_t first = 0);
 
-}  // namespace weft
+}  // namespace weft::policy

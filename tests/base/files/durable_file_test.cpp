@@ -26,30 +26,30 @@ std::span<const std::byte> bytes(std::string_view text) {
 }
 
 TEST(DurableFile, AppearsOnCommit) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   DurableFile file(folder.path("a"));
   file.write(bytes("one "));
   file.write(bytes("two"));
   EXPECT_FALSE(fs::exists(folder.path("a")));
   file.commit();
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "one two");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "one two");
 }
 
 TEST(DurableFile, WithoutCommitTheOlderFileStaysAndNothingElse) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   write_durable(folder.path("a"), "old");
   {
     DurableFile file(folder.path("a"));
     file.write(bytes("new"));
   }
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "old");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "old");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(DurableFile, AFaultNamesTheFile) {
-  const TemporaryFolder folder;
-  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { write_durable(folder.path("none/a"), ""); }),
-                        {"none/a", "can't be created", "No such file"}));
+  const testing::TemporaryFolder folder;
+  EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>([&] { write_durable(folder.path("none/a"), ""); }),
+                                 {"none/a", "can't be created", "No such file"}));
 }
 
 /// Files of this process can't grow beyond so many bytes: writing fails as on a full disk.
@@ -72,16 +72,17 @@ class FileLimit {
   void (*handler_)(int);
 };
 
-std::ptrdiff_t entries(const TemporaryFolder& folder) {
+std::ptrdiff_t entries(const testing::TemporaryFolder& folder) {
   return std::distance(fs::directory_iterator(folder.path()), {});
 }
 
 TEST(DurableFile, AFullDiskIsAFaultThatLeavesNothing) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   {
     const FileLimit limit(4);
-    EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { write_durable(folder.path("a"), "a longer text"); }),
-                          {"a' can't be written", "too large"}));
+    EXPECT_TRUE(
+        testing::has_parts(testing::message_of<RuntimeFault>([&] { write_durable(folder.path("a"), "a longer text"); }),
+                           {"a' can't be written", "too large"}));
   }
   EXPECT_TRUE(fs::is_empty(folder.path()));
   write_durable(folder.path("a"), "old");
@@ -89,12 +90,12 @@ TEST(DurableFile, AFullDiskIsAFaultThatLeavesNothing) {
     const FileLimit limit(4);
     EXPECT_THROW(write_durable(folder.path("a"), "a longer text", Named::by_person), RuntimeFault);
   }
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "old");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "old");
   EXPECT_EQ(entries(folder), 1);
 }
 
 TEST(DurableFile, ItsModeIsWhatTheUmaskLeaves) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const mode_t before = ::umask(027);
   write_durable(folder.path("a"), "text");
   ::umask(before);
@@ -103,31 +104,31 @@ TEST(DurableFile, ItsModeIsWhatTheUmaskLeaves) {
 
 // What stands under temporary names, old and new ones, is neither followed nor overwritten.
 TEST(DurableFile, LinksAndFilesBesideItStayAsTheyAre) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string victim = folder.write("victim", "precious");
   for (const char* name : {"a.tmp", ".writing_a"}) fs::create_symlink(victim, folder.path(name));
   fs::create_directory(folder.path(".writing_a.1"));
   for (const Named named : {Named::by_weft, Named::by_person}) {
     write_durable(folder.path("a"), "text", named);
-    EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "text");
-    EXPECT_EQ(TemporaryFolder::read(victim), "precious");
+    EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "text");
+    EXPECT_EQ(testing::TemporaryFolder::read(victim), "precious");
     EXPECT_TRUE(fs::is_symlink(folder.path(".writing_a")));
     EXPECT_EQ(entries(folder), 5);
   }
 }
 
 TEST(DurableFile, AFileOfWeftsReplacesALink) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string victim = folder.write("victim", "precious");
   fs::create_symlink(victim, folder.path("a"));
   write_durable(folder.path("a"), "text");
-  EXPECT_EQ(TemporaryFolder::read(victim), "precious");
+  EXPECT_EQ(testing::TemporaryFolder::read(victim), "precious");
   EXPECT_FALSE(fs::is_symlink(folder.path("a")));
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "text");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "text");
 }
 
 TEST(DurableFile, APersonsLinkStandsForItsTarget) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("there/target", "old");
   fs::create_symlink("there/target", folder.path("link"));
   fs::create_symlink("link", folder.path("chain"));
@@ -135,8 +136,8 @@ TEST(DurableFile, APersonsLinkStandsForItsTarget) {
   write_durable(folder.path("chain"), "text", Named::by_person);
   write_durable(folder.path("dangling"), "more", Named::by_person);
   for (const char* link : {"link", "chain", "dangling"}) EXPECT_TRUE(fs::is_symlink(folder.path(link))) << link;
-  EXPECT_EQ(TemporaryFolder::read(folder.path("there/target")), "text");
-  EXPECT_EQ(TemporaryFolder::read(folder.path("there/new")), "more");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("there/target")), "text");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("there/new")), "more");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path("there")), {}), 2);
   fs::create_symlink("loop", folder.path("loop"));
   EXPECT_THROW(expect_writable(folder.path("loop")), UserError);
@@ -144,7 +145,7 @@ TEST(DurableFile, APersonsLinkStandsForItsTarget) {
 
 // Devices of its own, so that nothing of the system's is lost if they don't stay: as root one could replace /dev/null.
 TEST(DurableFile, DevicesStayDevices) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string null = folder.path("null").string(), full = folder.path("full").string();
   const bool made = ::mknod(null.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0 &&
                     ::mknod(full.c_str(), S_IFCHR | 0600, makedev(1, 7)) == 0;
@@ -152,14 +153,15 @@ TEST(DurableFile, DevicesStayDevices) {
   expect_writable(null);
   EXPECT_TRUE(written_at_once(null));
   EXPECT_EQ(write_durable(null, "text", Named::by_person).bytes, 4U);
-  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { write_durable(full, "text", Named::by_person); }),
-                        {"full' can't be written", "No space left"}));
+  EXPECT_TRUE(
+      testing::has_parts(testing::message_of<RuntimeFault>([&] { write_durable(full, "text", Named::by_person); }),
+                         {"full' can't be written", "No space left"}));
   for (const std::string& device : {null, full}) EXPECT_TRUE(fs::is_character_file(device)) << device;
   EXPECT_EQ(entries(folder), 2);
 }
 
 TEST(DurableFile, APipeGetsTheBytes) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string pipe = folder.path("pipe").string();
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -176,7 +178,7 @@ TEST(DurableFile, APipeGetsTheBytes) {
 
 // As bash hands over >(…): a descriptor, here of a file too, which goes on where it is.
 TEST(DurableFile, AnOpenDescriptorIsWrittenTo) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string file = folder.path("file").string();
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_GE(fd, 0);
@@ -189,13 +191,13 @@ TEST(DurableFile, AnOpenDescriptorIsWrittenTo) {
   }
   ASSERT_EQ(::write(fd, "three", 5), 5);
   ::close(fd);
-  EXPECT_EQ(TemporaryFolder::read(file), "one two two three");
+  EXPECT_EQ(testing::TemporaryFolder::read(file), "one two two three");
   EXPECT_EQ(entries(folder), 1);
   EXPECT_THROW(expect_writable("/dev/fd/" + std::to_string(fd)), UserError);
 }
 
 TEST(DurableFile, WhatAKilledWriterLeftIsRemovedByTheNext) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {
     DurableFile file(folder.path("a"));
@@ -206,28 +208,28 @@ TEST(DurableFile, WhatAKilledWriterLeftIsRemovedByTheNext) {
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(entries(folder), 1);
   write_durable(folder.path("a"), "text");
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "text");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "text");
   EXPECT_EQ(entries(folder), 1);
 }
 
 TEST(DurableFile, TwoWritersOfOneFileDontShareATemporaryOne) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   DurableFile one(folder.path("a"));
   DurableFile two(folder.path("a"));
   one.write(bytes("from one"));
   two.write(bytes("two"));
   one.commit();
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "from one");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "from one");
   two.commit();
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a")), "two");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "two");
   EXPECT_EQ(entries(folder), 1);
 }
 
 TEST(DurableFile, NamesMayBeAsLongAsTheSystemAllows) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string name(255, 'n');
   write_durable(folder.path(name), "text");
-  EXPECT_EQ(TemporaryFolder::read(folder.path(name)), "text");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path(name)), "text");
 }
 
 }  // namespace

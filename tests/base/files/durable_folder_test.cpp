@@ -18,47 +18,47 @@ std::ptrdiff_t entries(const std::filesystem::path& folder) {
 }
 
 TEST(DurableFolder, AppearsOnCommit) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   DurableFolder made(folder.path("above/it"));
   write_durable(made.path() / "file", "text");
   EXPECT_FALSE(std::filesystem::exists(folder.path("above/it")));
   made.commit();
-  EXPECT_EQ(TemporaryFolder::read(folder.path("above/it/file")), "text");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("above/it/file")), "text");
   EXPECT_EQ(entries(folder.path("above")), 1);
 }
 
 TEST(DurableFolder, TakesThePlaceOfAnOlderOne) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("it/old", "old");
   DurableFolder made(folder.path("it"));
   write_durable(made.path() / "new", "new");
-  EXPECT_EQ(TemporaryFolder::read(folder.path("it/old")), "old");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/old")), "old");
   made.commit();
   EXPECT_FALSE(std::filesystem::exists(folder.path("it/old")));
-  EXPECT_EQ(TemporaryFolder::read(folder.path("it/new")), "new");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/new")), "new");
   EXPECT_EQ(entries(folder.path()), 1);
 }
 
 TEST(DurableFolder, WithoutCommitNothingIsLeft) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("it/old", "old");
   {
     const DurableFolder made(folder.path("it"));
     write_durable(made.path() / "new", "new");
   }
-  EXPECT_EQ(TemporaryFolder::read(folder.path("it/old")), "old");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/old")), "old");
   EXPECT_EQ(entries(folder.path()), 1);
 }
 
 TEST(DurableFolder, BeginsEmptyAfterAKill) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write(".writing_it/half", "half");
   DurableFolder made(folder.path("it"));
   EXPECT_EQ(entries(made.path()), 0);
 }
 
 TEST(DurableFolder, ALinkUnderItsTemporaryNameIsNotFilled) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("victim/precious", "");
   std::filesystem::create_directory_symlink(folder.path("victim"), folder.path(".writing_it"));
   DurableFolder made(folder.path("it"));
@@ -69,14 +69,14 @@ TEST(DurableFolder, ALinkUnderItsTemporaryNameIsNotFilled) {
 }
 
 TEST(DurableFolder, AFaultNamesTheFolder) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("file", "");
-  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { DurableFolder made(folder.path("file/it")); }),
-                        {"file/it' can't be written", "Not a directory"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>([&] { DurableFolder made(folder.path("file/it")); }),
+                                 {"file/it' can't be written", "Not a directory"}));
 }
 
 TEST(RemoveFolder, RemovesAllOfItAndNothingElse) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("it/a/b", "");
   folder.write("other", "");
   EXPECT_TRUE(remove_folder(folder.path("it")));
@@ -85,7 +85,7 @@ TEST(RemoveFolder, RemovesAllOfItAndNothingElse) {
 }
 
 TEST(RemoveLeftovers, KeepsWhatHasAName) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write(".writing_a/file", "");
   folder.write(".removing_b", "");
   folder.write(".other/file", "");
@@ -96,7 +96,7 @@ TEST(RemoveLeftovers, KeepsWhatHasAName) {
 }
 
 TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
-  const TemporaryFolder place;
+  const testing::TemporaryFolder place;
   place.write("there/other", "mine");
   {
     DurableFolder folder(place.path("there/new"));
@@ -104,8 +104,8 @@ TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
     write_durable(folder.path() / "b", "second");
     folder.move_files_to(place.path("there"));
   }
-  EXPECT_EQ(TemporaryFolder::read(place.path("there/a")), "first");
-  EXPECT_EQ(TemporaryFolder::read(place.path("there/b")), "second");
+  EXPECT_EQ(testing::TemporaryFolder::read(place.path("there/a")), "first");
+  EXPECT_EQ(testing::TemporaryFolder::read(place.path("there/b")), "second");
   {
     DurableFolder folder(place.path("there/new"));
     write_durable(folder.path() / "c", "third");
@@ -113,7 +113,7 @@ TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
     write_durable(folder.path() / "other", "not mine");
     EXPECT_THROW(folder.move_files_to(place.path("there")), RuntimeFault);
   }
-  EXPECT_EQ(TemporaryFolder::read(place.path("there/other")), "mine");
+  EXPECT_EQ(testing::TemporaryFolder::read(place.path("there/other")), "mine");
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(place.path("there"))) {
     names.insert(entry.path().filename().string());

@@ -13,7 +13,7 @@ namespace weft {
 namespace {
 
 TEST(CheckSpace, CountsWholeBlocks) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   struct statvfs status {};
   ASSERT_EQ(statvfs(folder.path().c_str(), &status), 0);
   const std::uint64_t block = status.f_frsize;
@@ -24,18 +24,19 @@ TEST(CheckSpace, CountsWholeBlocks) {
 }
 
 TEST(CheckSpace, AsksTheNearestFolderThatExists) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   EXPECT_EQ(check_space(folder.path("a/b/c"), {}).where, folder.path());
   EXPECT_TRUE(std::filesystem::exists(check_space("relative/folder", {}).where));
 }
 
 TEST(CheckSpace, WhatDoesNotFitNamesBothSizes) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::vector<std::uint64_t> sizes = {std::uint64_t{1} << 60};
   const SpaceCheck check = check_space(folder.path(), sizes);
   EXPECT_FALSE(check.fits());
-  EXPECT_TRUE(has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
-                                       "has " + std::to_string(check.free) + " bytes"}));
+  EXPECT_TRUE(
+      testing::has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
+                                        "has " + std::to_string(check.free) + " bytes"}));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::string read(const InputFile& file, std::uint64_t offset, std::size_t count)
 }
 
 TEST(InputFile, ReadsAtAnyOffset) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   InputFile file(folder.write("a", "warp and weft"));
   EXPECT_EQ(file.size(), 13U);
   EXPECT_EQ(read(file, 9, 4), "weft");
@@ -30,33 +30,33 @@ TEST(InputFile, ReadsAtAnyOffset) {
 }
 
 TEST(InputFile, AFileThatWasRemovedStaysReadable) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const InputFile file(folder.write("a", "warp"));
   std::filesystem::remove(folder.path("a"));
   EXPECT_EQ(read(file, 0, 4), "warp");
 }
 
 TEST(InputFile, AFileThatWasTruncatedIsAFaultThatNamesIt) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const InputFile file(folder.write("a", "warp and weft"));
   std::filesystem::resize_file(folder.path("a"), 6);
   EXPECT_EQ(read(file, 0, 6), "warp a");
-  const std::string message = message_of<RuntimeFault>([&] { read(file, 3, 4); });
-  EXPECT_TRUE(has_parts(message, {folder.path("a").string(), "6 bytes", "13"}));
+  const std::string message = testing::message_of<RuntimeFault>([&] { read(file, 3, 4); });
+  EXPECT_TRUE(testing::has_parts(message, {folder.path("a").string(), "6 bytes", "13"}));
 }
 
 TEST(InputFile, RefusesWhatIsNoFile) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const auto open = [](const std::filesystem::path& path) {
-    return message_of<UserError>([&] { InputFile file(path); });
+    return testing::message_of<UserError>([&] { InputFile file(path); });
   };
-  EXPECT_TRUE(has_parts(open(folder.path("none")), {"none' doesn't exist"}));
-  EXPECT_TRUE(has_parts(open(folder.path()), {"is a folder"}));
-  EXPECT_TRUE(has_parts(open("/dev/null"), {"'/dev/null' isn't a regular file"}));
+  EXPECT_TRUE(testing::has_parts(open(folder.path("none")), {"none' doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(open(folder.path()), {"is a folder"}));
+  EXPECT_TRUE(testing::has_parts(open("/dev/null"), {"'/dev/null' isn't a regular file"}));
 }
 
 TEST(ReadInPieces, ShowsEveryByteOnceUntilToldToStop) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   std::string content;
   for (std::size_t i = 0; i < (5U << 19); ++i) content += static_cast<char>(i * i % 251);
   const InputFile file(folder.write("a", content));

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(MadeFolders, AreGoneWhereNothingIsInThem) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   fs::create_directory(folder.path("there"));
   {
     MadeFolders made;
@@ -28,7 +28,7 @@ TEST(MadeFolders, AreGoneWhereNothingIsInThem) {
 }
 
 TEST(MadeFolders, StayWithWhatWasPutThere) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   {
     MadeFolders made;
     std::error_code error;
@@ -36,11 +36,11 @@ TEST(MadeFolders, StayWithWhatWasPutThere) {
     folder.write("a/file", "kept");
   }
   EXPECT_FALSE(fs::exists(folder.path("a/b")));
-  EXPECT_EQ(TemporaryFolder::read(folder.path("a/file")), "kept");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a/file")), "kept");
 }
 
 TEST(MadeFolders, AFileInTheWayIsAnError) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("file", "");
   for (const char* path : {"file", "file/below"}) {
     MadeFolders made;

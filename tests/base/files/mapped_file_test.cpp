@@ -15,7 +15,7 @@ std::string text_of(const MappedFile& file) {
 }
 
 TEST(MappedFile, ShowsTheBytesOfTheFileAndKeepsTheirPlaceWhenMoved) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   MappedFile file(folder.write("a", "words"));
   EXPECT_EQ(text_of(file), "words");
   const std::byte* place = file.bytes().data();
@@ -27,7 +27,7 @@ TEST(MappedFile, ShowsTheBytesOfTheFileAndKeepsTheirPlaceWhenMoved) {
 }
 
 TEST(MappedFile, AnEmptyFileHasNoBytes) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   EXPECT_TRUE(MappedFile(folder.write("empty", "")).bytes().empty());
 }
 

@@ -13,19 +13,23 @@ std::string read(const std::filesystem::path& path) {
 }
 
 TEST(TextFile, IsReadWhole) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string text(100'000, 'x');
   EXPECT_EQ(read(folder.write("full", text)), text);
   EXPECT_EQ(read(folder.write("empty", "")), "");
 }
 
 TEST(TextFile, RefusesWhatCannotBeReadOrIsTooLarge) {
-  const TemporaryFolder folder;
-  const auto refusal = [](const std::filesystem::path& path) { return message_of<UserError>([&] { read(path); }); };
-  EXPECT_TRUE(has_parts(refusal(folder.path("none")), {"the list ", "none can't be read; expected a list", "mend it"}));
-  EXPECT_TRUE(has_parts(refusal(folder.path()), {"can't be read"}));
-  EXPECT_TRUE(has_parts(refusal(folder.write("large", std::string(100'001, 'x'))), {"larger than 100000 bytes"}));
-  EXPECT_TRUE(has_parts(refusal("/dev/zero"), {"larger than 100000 bytes"}));
+  const testing::TemporaryFolder folder;
+  const auto refusal = [](const std::filesystem::path& path) {
+    return testing::message_of<UserError>([&] { read(path); });
+  };
+  EXPECT_TRUE(testing::has_parts(refusal(folder.path("none")),
+                                 {"the list ", "none can't be read; expected a list", "mend it"}));
+  EXPECT_TRUE(testing::has_parts(refusal(folder.path()), {"can't be read"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(folder.write("large", std::string(100'001, 'x'))), {"larger than 100000 bytes"}));
+  EXPECT_TRUE(testing::has_parts(refusal("/dev/zero"), {"larger than 100000 bytes"}));
 }
 
 TEST(TextFile, PlainNamesStayInTheirFolder) {

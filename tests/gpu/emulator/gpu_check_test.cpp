@@ -42,8 +42,8 @@ class GpuCheck : public ::testing::Test {
     std::vector<std::string> command = {"/usr/bin/env", "PATH=" + (folder_ / "bin").string() + ":/usr/bin:/bin",
                                         WEFT_SOURCE_DIR "/tools/gpu-check"};
     command.insert(command.end(), words.begin(), words.end());
-    ChildProcess child(command, {.folder = folder_});
-    const Ending ending = child.wait(std::chrono::seconds(300));
+    testing::ChildProcess child(command, {.folder = folder_});
+    const testing::Ending ending = child.wait(std::chrono::seconds(300));
     EXPECT_TRUE(ending.in_time);
     printed_ = child.output() + child.errors();
     return ending.exit_code;

@@ -6,23 +6,23 @@
 #include <regex>
 #include <tuple>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 /// `layers` times: two tasks beside each other and one behind both.
-Graph layers_graph(int layers) {
-  GraphBuilder builder(Arguments::of_any_form);
+graph::Graph layers_graph(int layers) {
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
   const auto tensor = [&](std::string name) {
-    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
+    return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, graph::Role::activation}));
   };
-  View x = tensor("x");
-  builder.add_task({"load", SelectRow{1, 4}, {write(x)}});
+  graph::View x = tensor("x");
+  builder.add_task({"load", graph::SelectRow{1, 4}, {graph::write(x)}});
   for (int layer = 0; layer < layers; ++layer) {
     const std::string prefix = "L" + std::to_string(layer) + ".";
-    const View a = tensor(prefix + "a"), b = tensor(prefix + "b"), c = tensor(prefix + "c");
-    builder.add_task({prefix + "a\"<&>", GeluForward{4}, {read(x), write(a)}, layer});
-    builder.add_task({prefix + "b", GeluForward{4}, {read(x), write(b)}, layer});
-    builder.add_task({prefix + "c", Add{4}, {read(a), read(b), write(c)}, layer});
+    const graph::View a = tensor(prefix + "a"), b = tensor(prefix + "b"), c = tensor(prefix + "c");
+    builder.add_task({prefix + "a\"<&>", graph::GeluForward{4}, {graph::read(x), graph::write(a)}, layer});
+    builder.add_task({prefix + "b", graph::GeluForward{4}, {graph::read(x), graph::write(b)}, layer});
+    builder.add_task({prefix + "c", graph::Add{4}, {graph::read(a), graph::read(b), graph::write(c)}, layer});
     x = c;
   }
   return std::move(builder).build();
@@ -43,7 +43,7 @@ std::vector<Rectangle> boxes_of(const std::string& svg) {
 }
 
 TEST(BlockLayout, BoxesAreApartAndInside) {
-  const Graph graph = layers_graph(40);
+  const graph::Graph graph = layers_graph(40);
   DrawingOptions options;
   options.collapse = Collapse::none;
   const Picture picture = block_layout(Drawing(graph, options));
@@ -65,7 +65,7 @@ TEST(BlockLayout, BoxesAreApartAndInside) {
 }
 
 TEST(BlockLayout, ATaskStandsBelowWhatItWaitsFor) {
-  const Graph graph = layers_graph(1);
+  const graph::Graph graph = layers_graph(1);
   DrawingOptions options;
   options.collapse = Collapse::none;
   const std::vector<Rectangle> boxes = boxes_of(block_layout(Drawing(graph, options)).svg());
@@ -75,15 +75,15 @@ TEST(BlockLayout, ATaskStandsBelowWhatItWaitsFor) {
 }
 
 TEST(BlockLayout, SaysWhatDotSays) {
-  const Graph graph = layers_graph(3);
+  const graph::Graph graph = layers_graph(3);
   DrawingOptions options;
   options.title = "three layers";
   options.remarks = {"laid out in blocks"};
   options.collapse = Collapse::none;
-  const std::vector<TaskId> path = {graph.find_task("load"), graph.find_task("L0.b")};
+  const std::vector<graph::TaskId> path = {graph.find_task("load"), graph.find_task("L0.b")};
   options.critical_path = path;
   options.marks = {{graph.find_task("L1.b"), "memory peaks here"}};
-  options.stream_of = [](TaskId) { return StreamStyle{"compute0", "#123456"}; };
+  options.stream_of = [](graph::TaskId) { return StreamStyle{"compute0", "#123456"}; };
   const std::string svg = block_layout(Drawing(graph, options)).svg();
   for (const std::string part : {"three layers", "laid out in blocks", "10 tasks in 10 boxes", "layer 2", "forward",
                                  "memory peaks here", "stream compute0", "stroke=\"#123456\"", "red: critical path"}) {
@@ -92,10 +92,10 @@ TEST(BlockLayout, SaysWhatDotSays) {
 }
 
 TEST(BlockLayout, NothingIsAPicture) {
-  const Graph graph = GraphBuilder().build();
+  const graph::Graph graph = graph::GraphBuilder().build();
   const DrawingOptions options;
   EXPECT_TRUE(block_layout(Drawing(graph, options)).svg().ends_with("</svg>\n"));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

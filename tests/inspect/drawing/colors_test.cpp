@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 TEST(Colors, TheTableIsIndexedByKindAndTellsKindsApart) {
@@ -19,15 +19,15 @@ TEST(Colors, TheTableIsIndexedByKindAndTellsKindsApart) {
 }
 
 TEST(Colors, OperationsHaveTheirKind) {
-  EXPECT_EQ(kind_class(Gemm{1, 1, 1}), KindClass::gemm);
-  EXPECT_EQ(kind_class(AttentionDecode{}), KindClass::attention);
-  EXPECT_EQ(kind_class(AllGather{Channel::z_gather, 2, 4}), KindClass::all_gather);
-  EXPECT_EQ(kind_class(ReduceScatter{Channel::z_scatter, 2, 4}), KindClass::reduce_scatter);
-  EXPECT_EQ(kind_class(AllReduce{Channel::x, 2, 4}), KindClass::all_reduce);
-  EXPECT_EQ(kind_class(Broadcast{}), KindClass::copy);
-  EXPECT_EQ(kind_class(PackWeight{}), KindClass::copy);
-  EXPECT_EQ(kind_class(ClipFactor{}), KindClass::optimizer);
-  EXPECT_EQ(style_of(Operation(CrossEntropy{})).fill, "#009E73");
+  EXPECT_EQ(graph::kind_class(graph::Gemm{1, 1, 1}), graph::KindClass::gemm);
+  EXPECT_EQ(graph::kind_class(graph::AttentionDecode{}), graph::KindClass::attention);
+  EXPECT_EQ(graph::kind_class(graph::AllGather{graph::Channel::z_gather, 2, 4}), graph::KindClass::all_gather);
+  EXPECT_EQ(graph::kind_class(graph::ReduceScatter{graph::Channel::z_scatter, 2, 4}), graph::KindClass::reduce_scatter);
+  EXPECT_EQ(graph::kind_class(graph::AllReduce{graph::Channel::x, 2, 4}), graph::KindClass::all_reduce);
+  EXPECT_EQ(graph::kind_class(graph::Broadcast{}), graph::KindClass::copy);
+  EXPECT_EQ(graph::kind_class(graph::PackWeight{}), graph::KindClass::copy);
+  EXPECT_EQ(graph::kind_class(graph::ClipFactor{}), graph::KindClass::optimizer);
+  EXPECT_EQ(style_of(graph::Operation(graph::CrossEntropy{})).fill, "#009E73");
 }
 
 TEST(Colors, NeighbouringStreamsDiffer) {
@@ -36,4 +36,4 @@ TEST(Colors, NeighbouringStreamsDiffer) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

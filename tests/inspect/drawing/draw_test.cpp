@@ -6,21 +6,21 @@
 #include "inspect/drawing/colors.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 // a and b don't depend on each other; b runs on the second stream, behind an edge of the policy's own.
-Plan two_streams() {
+plan::Plan two_streams() {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
-  toy.collective("r", Channel::data, {read_write(x)});
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter), y = toy.tensor("y", 8, graph::Role::parameter);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(x)});
   const auto graph = toy.build();
-  Order order = testing::order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"r", "data"}});
-  order.added_edges.push_back(
-      {graph->find_task("a"), graph->find_task("b"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
-  return make_plan(graph, order, "by-hand");
+  plan::Order order = testing::order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"r", "data"}});
+  order.added_edges.push_back({graph->find_task("a"), graph->find_task("b"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
+  return plan::make_plan(graph, order, "by-hand");
 }
 
 // The line that begins with `start`.
@@ -30,7 +30,7 @@ std::string line_of(const std::string& text, const std::string& start) {
 }
 
 TEST(PlanDot, BordersAreStreamsAndTooltipsGiveReasons) {
-  const Plan plan = two_streams();
+  const plan::Plan plan = two_streams();
   const std::string dot = plan_dot(plan, "step.dot");
   EXPECT_NE(line_of(dot, "//").find("step.dot"), std::string::npos) << dot;
   for (std::size_t task = 0; task < 3; ++task) {
@@ -48,7 +48,7 @@ TEST(PlanDot, AddedEdgesAreDrawnDotted) {
 }
 
 TEST(PlanDot, OptionsMayAskForMore) {
-  const Plan plan = two_streams();
+  const plan::Plan plan = two_streams();
   DrawingOptions options;
   options.title = "one step by hand";
   EXPECT_NE(plan_dot(plan, "step.dot", options).find("one step by hand"), std::string::npos);
@@ -56,4 +56,4 @@ TEST(PlanDot, OptionsMayAskForMore) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 std::size_t count(const std::string& text, const std::string& pattern) {
@@ -16,9 +16,9 @@ std::size_t count(const std::string& text, const std::string& pattern) {
       std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
 }
 
-std::string dump_dot(const Graph& graph, const DrawingOptions& options = {},
+std::string dump_dot(const graph::Graph& graph, const DrawingOptions& options = {},
                      const std::string& file_name = "graph.dot") {
-  return weft::dump_dot(Drawing(graph, options), file_name);
+  return weft::inspect::dump_dot(Drawing(graph, options), file_name);
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -26,16 +26,18 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST(DumpDot, GoldenOfTwoTasks) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const TensorId w = builder.add_tensor({"w", DType::f32, {8, 4}, Role::parameter});
-  const TensorId y = builder.add_tensor({"y", DType::f32, {2, 8}, Role::activation});
-  const TensorId x = builder.add_tensor({"x", DType::f32, {2, 4}, Role::input});
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const graph::TensorId w = builder.add_tensor({"w", DType::f32, {8, 4}, graph::Role::parameter});
+  const graph::TensorId y = builder.add_tensor({"y", DType::f32, {2, 8}, graph::Role::activation});
+  const graph::TensorId x = builder.add_tensor({"x", DType::f32, {2, 4}, graph::Role::input});
   builder.add_task({"mb0.L0.up.fwd.gemm",
-                    Gemm{2, 8, 4, false, true},
-                    {read(whole(builder, x)), read(whole(builder, w)), write(whole(builder, y))},
+                    graph::Gemm{2, 8, 4, false, true},
+                    {graph::read(graph::whole(builder, x)), graph::read(graph::whole(builder, w)),
+                     graph::write(graph::whole(builder, y))},
                     0,
                     0});
-  builder.add_task({"mb0.L0.act.fwd.gelu", GeluForward{16}, {read_write(whole(builder, y))}, 0, 0});
+  builder.add_task(
+      {"mb0.L0.act.fwd.gelu", graph::GeluForward{16}, {graph::read_write(graph::whole(builder, y))}, 0, 0});
   EXPECT_EQ(dump_dot(std::move(builder).build(), {.title = "two"}, "two.dot"),
             R"GOLD(// dot -Tsvg two.dot -o two.svg
 digraph "two" {
@@ -60,73 +62,88 @@ digraph "two" {
 }
 
 TEST(DumpDot, EmptyGraphHasNoBoxes) {
-  const std::string dot = dump_dot(GraphBuilder().build());
+  const std::string dot = dump_dot(graph::GraphBuilder().build());
   EXPECT_TRUE(contains(dot, "0 tasks in 0 boxes, 0 edges"));
   EXPECT_FALSE(contains(dot, "->"));
 }
 
 TEST(DumpDot, NamesAreEscaped) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const TensorId x = builder.add_tensor({"x", DType::f32, {1}, Role::activation});
-  builder.add_task({"\"quoted\" <b> & back\\slash\n", Add{1}, {write(whole(builder, x))}});
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const graph::TensorId x = builder.add_tensor({"x", DType::f32, {1}, graph::Role::activation});
+  builder.add_task({"\"quoted\" <b> & back\\slash\n", graph::Add{1}, {graph::write(graph::whole(builder, x))}});
   EXPECT_TRUE(contains(dump_dot(std::move(builder).build()), R"(id="\"quoted\" <b> &amp; back\\slash\n",)"));
 }
 
 // Forward: load writes x; f(l) reads a(l-1), writes a(l). Backward in reverse: b(l) reads a(l-1) and g(l+1), writes
 // g(l) and dw(l); r(l) sums dw(l) over data ranks. Update: norm(l) of dw(l), clip, adam(l). For each micro-batch the
 // gradients are added to.
-Graph training(int layers, int micro_batches) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const auto tensor = [&](std::string name, Role role) {
-    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, role}));
+graph::Graph training(int layers, int micro_batches) {
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const auto tensor = [&](std::string name, graph::Role role) {
+    return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, role}));
   };
-  std::vector<View> weights, gradients, norms;
+  std::vector<graph::View> weights, gradients, norms;
   for (int l = 0; l < layers; ++l) {
     const std::string number = std::to_string(l);
-    weights.push_back(tensor("w" + number, Role::parameter));
-    gradients.push_back(tensor("dw" + number, Role::gradient));
-    norms.push_back(tensor("n" + number, Role::workspace));
+    weights.push_back(tensor("w" + number, graph::Role::parameter));
+    gradients.push_back(tensor("dw" + number, graph::Role::gradient));
+    norms.push_back(tensor("n" + number, graph::Role::workspace));
   }
   for (int mb = 0; mb < micro_batches; ++mb) {
     const std::string prefix = "mb" + std::to_string(mb) + ".";
-    std::vector<View> a = {tensor(prefix + "x", Role::activation)};
-    builder.add_task({prefix + "load", SelectRow{1, 4}, {write(a[0])}, -1, mb});
+    std::vector<graph::View> a = {tensor(prefix + "x", graph::Role::activation)};
+    builder.add_task({prefix + "load", graph::SelectRow{1, 4}, {graph::write(a[0])}, -1, mb});
     for (int l = 0; l < layers; ++l) {
       const std::string layer = prefix + "L" + std::to_string(l);
-      a.push_back(tensor(layer + ".a", Role::activation));
-      builder.add_task(
-          {layer + ".fwd.f", Gemm{1, 4, 1}, {read(a[a.size() - 2]), read(weights[l]), write(a.back())}, l, mb});
+      a.push_back(tensor(layer + ".a", graph::Role::activation));
+      builder.add_task({layer + ".fwd.f",
+                        graph::Gemm{1, 4, 1},
+                        {graph::read(a[a.size() - 2]), graph::read(weights[l]), graph::write(a.back())},
+                        l,
+                        mb});
     }
-    View g = a.back();
+    graph::View g = a.back();
     for (int l = layers - 1; l >= 0; --l) {
       const std::string layer = prefix + "L" + std::to_string(l);
-      const View next = tensor(layer + ".g", Role::activation);
-      const Access gradient = mb == 0 ? write(gradients[l]) : read_write(gradients[l]);
-      builder.add_task(
-          {layer + ".bwd.b", Gemm{1, 4, 1}, {read(g), read(a[l]), write(next), gradient}, l, mb, Phase::backward});
+      const graph::View next = tensor(layer + ".g", graph::Role::activation);
+      const graph::Access gradient = mb == 0 ? graph::write(gradients[l]) : graph::read_write(gradients[l]);
+      builder.add_task({layer + ".bwd.b",
+                        graph::Gemm{1, 4, 1},
+                        {graph::read(g), graph::read(a[l]), graph::write(next), gradient},
+                        l,
+                        mb,
+                        graph::Phase::backward});
       if (mb + 1 == micro_batches) {
-        builder.add_task(
-            {layer + ".bwd.r", AllReduce{Channel::data, 2, 4}, {read_write(gradients[l])}, l, mb, Phase::backward});
+        builder.add_task({layer + ".bwd.r",
+                          graph::AllReduce{graph::Channel::data, 2, 4},
+                          {graph::read_write(gradients[l])},
+                          l,
+                          mb,
+                          graph::Phase::backward});
       }
       g = next;
     }
   }
-  std::vector<Access> partials;
+  std::vector<graph::Access> partials;
   for (int l = 0; l < layers; ++l) {
-    builder.add_task(
-        {"norm" + std::to_string(l), SumSquares{4}, {read(gradients[l]), write(norms[l])}, l, -1, Phase::update});
-    partials.push_back(read(norms[l]));
-  }
-  const View factor = tensor("factor", Role::workspace);
-  partials.push_back(write(factor));
-  builder.add_task({"clip", ClipFactor{layers, 1.0F}, partials, -1, -1, Phase::update});
-  for (int l = 0; l < layers; ++l) {
-    builder.add_task({"adam" + std::to_string(l),
-                      AdamW{4, 0.9F, 0.95F, 1e-8F, 0.1F},
-                      {read_write(weights[l]), read(gradients[l]), read(factor)},
+    builder.add_task({"norm" + std::to_string(l),
+                      graph::SumSquares{4},
+                      {graph::read(gradients[l]), graph::write(norms[l])},
                       l,
                       -1,
-                      Phase::update});
+                      graph::Phase::update});
+    partials.push_back(graph::read(norms[l]));
+  }
+  const graph::View factor = tensor("factor", graph::Role::workspace);
+  partials.push_back(graph::write(factor));
+  builder.add_task({"clip", graph::ClipFactor{layers, 1.0F}, partials, -1, -1, graph::Phase::update});
+  for (int l = 0; l < layers; ++l) {
+    builder.add_task({"adam" + std::to_string(l),
+                      graph::AdamW{4, 0.9F, 0.95F, 1e-8F, 0.1F},
+                      {graph::read_write(weights[l]), graph::read(gradients[l]), graph::read(factor)},
+                      l,
+                      -1,
+                      graph::Phase::update});
   }
   return std::move(builder).build();
 }
@@ -141,7 +158,7 @@ std::size_t arrows(const std::string& dot) {
 TEST(DumpDot, SavedActivationsAreNumbersAndImpliedEdgesAreCounted) {
   // Two layers: load→f0→f1→b1→{b0, r1}, b0→r0, r→norm→clip→adam. Saved: load→b0, f0→b1. Implied besides: dw→adam by
   // norm and clip (from r), anti-dependencies f→adam and so on.
-  const Graph graph = training(2, 1);
+  const graph::Graph graph = training(2, 1);
   const std::string dot = dump_dot(graph);
   EXPECT_EQ(boxes(dot), 12U);
   EXPECT_EQ(arrows(dot), 12U);
@@ -152,21 +169,22 @@ TEST(DumpDot, SavedActivationsAreNumbersAndImpliedEdgesAreCounted) {
   EXPECT_TRUE(contains(dot, "label=\"b\\ngemm 1×4×1\\nuses 2\""));
   EXPECT_TRUE(contains(dot, "over data, 16 B"));
   const std::string full = dump_dot(graph, {.reduce = false});
-  EXPECT_EQ(arrows(full), static_cast<std::size_t>(std::count_if(graph.edges().begin(), graph.edges().end(),
-                                                                 [](const Edge& e) { return e.distance == 0; })));
+  EXPECT_EQ(arrows(full),
+            static_cast<std::size_t>(std::count_if(graph.edges().begin(), graph.edges().end(),
+                                                   [](const graph::Edge& e) { return e.distance == 0; })));
   EXPECT_FALSE(contains(full, "saves 1"));
 }
 
 TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const View v = whole(builder, builder.add_tensor({"v", DType::f32, {4}, Role::activation}));
-  builder.add_task({"v", SelectRow{1, 4}, {write(v)}});
-  builder.add_task({"a", AllReduce{Channel::y, 2, 4}, {read_write(v)}});
-  builder.add_task({"b", AllReduce{Channel::world, 8, 4}, {read_write(v)}});
-  const Graph graph = std::move(builder).build();
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const graph::View v = graph::whole(builder, builder.add_tensor({"v", DType::f32, {4}, graph::Role::activation}));
+  builder.add_task({"v", graph::SelectRow{1, 4}, {graph::write(v)}});
+  builder.add_task({"a", graph::AllReduce{graph::Channel::y, 2, 4}, {graph::read_write(v)}});
+  builder.add_task({"b", graph::AllReduce{graph::Channel::world, 8, 4}, {graph::read_write(v)}});
+  const graph::Graph graph = std::move(builder).build();
   EXPECT_FALSE(contains(dump_dot(graph), "group of"));
   DrawingOptions options;
-  options.grid = Grid{2, 2, 1, 2};
+  options.grid = graph::Grid{2, 2, 1, 2};
   const std::string first = dump_dot(graph, options);
   EXPECT_TRUE(contains(first, "label=\"a\\nall_reduce over y (ranks 0, 2), 16 B\\nof v\"")) << first;
   EXPECT_TRUE(contains(first, "\\ny group of ranks 0, 2, one of 4\\n")) << first;
@@ -178,7 +196,7 @@ TEST(DumpDot, CollectivesNameTheirGroupWhereTheGridIsKnown) {
 
 TEST(DumpDot, RepeatedLayersAreDrawnOnce) {
   // load, f, b, r, norms, clip, adams in a chain; from f to f and from b to b of the next layer in grey.
-  const Graph graph = training(5, 1);
+  const graph::Graph graph = training(5, 1);
   const std::string dot = dump_dot(graph);
   EXPECT_TRUE(contains(dot, "graph [label=\"layers 0 to 4, × 5\""));
   EXPECT_TRUE(contains(dot, "label=\"5 × adamw\\n"));
@@ -191,18 +209,21 @@ TEST(DumpDot, RepeatedLayersAreDrawnOnce) {
 }
 
 TEST(DumpDot, WhatOneLayerAloneHasIsMarked) {
-  GraphBuilder builder(Arguments::of_any_form);
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
   const auto tensor = [&](std::string name) {
-    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
+    return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, graph::Role::activation}));
   };
-  View x = tensor("x");
-  builder.add_task({"load", SelectRow{1, 4}, {write(x)}});
+  graph::View x = tensor("x");
+  builder.add_task({"load", graph::SelectRow{1, 4}, {graph::write(x)}});
   for (int layer = 0; layer < 3; ++layer) {
     const std::string prefix = "L" + std::to_string(layer) + ".";
-    const View y = tensor(prefix + "y");
-    builder.add_task({prefix + "f", GeluForward{4}, {read(x), write(y)}, layer});
+    const graph::View y = tensor(prefix + "y");
+    builder.add_task({prefix + "f", graph::GeluForward{4}, {graph::read(x), graph::write(y)}, layer});
     if (layer == 1)
-      builder.add_task({prefix + "extra", Add{4}, {read(y), read(x), write(tensor(prefix + "z"))}, layer});
+      builder.add_task({prefix + "extra",
+                        graph::Add{4},
+                        {graph::read(y), graph::read(x), graph::write(tensor(prefix + "z"))},
+                        layer});
     x = y;
   }
   const std::string dot = dump_dot(std::move(builder).build(), {.collapse = Collapse::layer});
@@ -211,7 +232,7 @@ TEST(DumpDot, WhatOneLayerAloneHasIsMarked) {
 }
 
 TEST(DumpDot, MicroBatchesAreSectionsAndCollapseWhereTheyAreTooMany) {
-  const Graph graph = training(3, 4);
+  const graph::Graph graph = training(3, 4);
   const std::string dot = dump_dot(graph);
   EXPECT_EQ(count(dot, "label=\"micro-batch [0-9], forward\""), 4U);
   EXPECT_TRUE(contains(dot, "label=\"micro-batch 3, backward\""));
@@ -222,7 +243,7 @@ TEST(DumpDot, MicroBatchesAreSectionsAndCollapseWhereTheyAreTooMany) {
 }
 
 TEST(DumpDot, DepthClosesSections) {
-  const Graph graph = training(3, 2);
+  const graph::Graph graph = training(3, 2);
   const auto at = [&](int depth) { return dump_dot(graph, {.collapse = Collapse::none, .depth = depth}); };
   EXPECT_EQ(boxes(at(1)), 3U) << at(1);  // two micro-batches and the update
   EXPECT_EQ(boxes(at(2)), 5U) << at(2);  // each with two phases
@@ -233,7 +254,7 @@ TEST(DumpDot, DepthClosesSections) {
 }
 
 TEST(DumpDot, OnlyChosenTasksAndTheirEdgesAreDrawn) {
-  const Graph graph = training(2, 1);
+  const graph::Graph graph = training(2, 1);
   DrawingOptions options;
   options.only = {graph.find_task("mb0.load"), graph.find_task("mb0.L0.fwd.f")};
   const std::string dot = dump_dot(graph, options);
@@ -243,14 +264,14 @@ TEST(DumpDot, OnlyChosenTasksAndTheirEdgesAreDrawn) {
 }
 
 TEST(DumpDot, IdsAreTheNamesOfTheTasks) {
-  const Graph graph = training(2, 2);
+  const graph::Graph graph = training(2, 2);
   const std::string dot = dump_dot(graph, {.collapse = Collapse::none});
-  for (const Task& task : graph.tasks()) EXPECT_TRUE(contains(dot, " id=\"" + task.name + "\","));
+  for (const graph::Task& task : graph.tasks()) EXPECT_TRUE(contains(dot, " id=\"" + task.name + "\","));
   EXPECT_EQ(count(dot, " id=\""), graph.tasks().size());
 }
 
 TEST(DumpDot, AMarkPointsAtItsBox) {
-  const Graph graph = training(3, 1);
+  const graph::Graph graph = training(3, 1);
   DrawingOptions options;
   options.marks = {{graph.find_task("mb0.L1.fwd.f"), "memory peaks here"}};
   options.remarks = {"one more line"};
@@ -261,27 +282,27 @@ TEST(DumpDot, AMarkPointsAtItsBox) {
 }
 
 TEST(DumpDot, EdgesShowWhyTheyExist) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const View x = whole(builder, builder.add_tensor({"x", DType::f32, {4}, Role::activation}));
-  const View y = whole(builder, builder.add_tensor({"y", DType::f32, {4}, Role::activation}));
-  const TaskId a = builder.add_task({"a", SelectRow{1, 4}, {write(x)}});
-  const TaskId b = builder.add_task({"b", SelectRow{1, 4}, {read(x), write(y)}});
-  const TaskId c = builder.add_task({"c", AllReduce{Channel::data, 2, 4}, {write(x)}});
-  const TaskId d = builder.add_task({"d", SelectRow{1, 4}, {write(y)}});
-  const Graph graph = std::move(builder).build();
-  const std::vector<Edge> added = {
-      {c, d, EdgeKind::issued_before, EdgeReason::policy, 0, TensorId()},
-      {d, a, EdgeKind::completes_before, EdgeReason::memory, 1, y.tensor},
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const graph::View x = graph::whole(builder, builder.add_tensor({"x", DType::f32, {4}, graph::Role::activation}));
+  const graph::View y = graph::whole(builder, builder.add_tensor({"y", DType::f32, {4}, graph::Role::activation}));
+  const graph::TaskId a = builder.add_task({"a", graph::SelectRow{1, 4}, {graph::write(x)}});
+  const graph::TaskId b = builder.add_task({"b", graph::SelectRow{1, 4}, {graph::read(x), graph::write(y)}});
+  const graph::TaskId c = builder.add_task({"c", graph::AllReduce{graph::Channel::data, 2, 4}, {graph::write(x)}});
+  const graph::TaskId d = builder.add_task({"d", graph::SelectRow{1, 4}, {graph::write(y)}});
+  const graph::Graph graph = std::move(builder).build();
+  const std::vector<graph::Edge> added = {
+      {c, d, graph::EdgeKind::issued_before, graph::EdgeReason::policy, 0, graph::TensorId()},
+      {d, a, graph::EdgeKind::completes_before, graph::EdgeReason::memory, 1, y.tensor},
   };
-  const std::vector<TaskId> path = {a, b};
+  const std::vector<graph::TaskId> path = {a, b};
   DrawingOptions options;
   options.added_edges = added;
   options.critical_path = path;
   options.next_step_edges = true;
-  options.stream_of = [&](TaskId task) {
+  options.stream_of = [&](graph::TaskId task) {
     return task == c ? StreamStyle{"data", "#7B3294"} : StreamStyle{"compute0", "#222222"};
   };
-  options.note = [&](TaskId task) { return task == c ? "exposed 1 ms" : ""; };
+  options.note = [&](graph::TaskId task) { return task == c ? "exposed 1 ms" : ""; };
   const std::string dot = dump_dot(graph, options);
   EXPECT_TRUE(contains(dot, "t0 -> t1 [tooltip=\"read after write of x\", color=\"#CC0000\", penwidth=3]"));
   EXPECT_TRUE(contains(dot, "t1 -> t2 [tooltip=\"write after read of x\", style=dashed, color=\"#222222\""));
@@ -297,4 +318,4 @@ TEST(DumpDot, EdgesShowWhyTheyExist) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

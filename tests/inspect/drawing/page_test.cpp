@@ -5,7 +5,7 @@
 
 #include <regex>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 const std::string kSvg =
@@ -32,4 +32,4 @@ TEST(PicturePage, LoadsNothing) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 Picture sample() {
@@ -47,4 +47,4 @@ TEST(Picture, NumbersAreShort) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "inspect/drawing/dump_dot.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 TEST(RenderSvg, DrawsNodesWithTheirIds) {
@@ -25,10 +25,10 @@ TEST(RenderSvg, DrawsNodesWithTheirIds) {
 }
 
 TEST(RenderSvg, SpecialCharactersOfNamesArriveOnceEscaped) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const TensorId x = builder.add_tensor({"x&lt;", DType::f32, {4}, Role::activation});
-  builder.add_task({"\"a\" <b> &amp; \\N c\\", Add{4}, {write(whole(builder, x))}});
-  const Graph graph = std::move(builder).build();
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const graph::TensorId x = builder.add_tensor({"x&lt;", DType::f32, {4}, graph::Role::activation});
+  builder.add_task({"\"a\" <b> &amp; \\N c\\", graph::Add{4}, {graph::write(graph::whole(builder, x))}});
+  const graph::Graph graph = std::move(builder).build();
   const DrawingOptions options;
   const std::string svg = render_svg(dump_dot(Drawing(graph, options)));
   EXPECT_NE(svg.find("<text"), std::string::npos);
@@ -38,7 +38,7 @@ TEST(RenderSvg, SpecialCharactersOfNamesArriveOnceEscaped) {
 }
 
 TEST(RenderSvg, EmptyGraphIsAPicture) {
-  const Graph graph = GraphBuilder().build();
+  const graph::Graph graph = graph::GraphBuilder().build();
   const DrawingOptions options;
   EXPECT_NE(render_svg(dump_dot(Drawing(graph, options))).find("<svg"), std::string::npos);
 }
@@ -116,4 +116,4 @@ TEST(RenderSvgDeathTest, NamesThePackageWhereThePluginsAreMissing) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

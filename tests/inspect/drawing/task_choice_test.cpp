@@ -5,31 +5,31 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 /// a → b → d → e and a → c → d; L0 holds b and c, L1 d.
 struct Diamond {
-  Graph graph;
-  std::vector<Edge> added;
+  graph::Graph graph;
+  std::vector<graph::Edge> added;
 
   Diamond() {
-    GraphBuilder builder(Arguments::of_any_form);
+    graph::GraphBuilder builder(graph::Arguments::of_any_form);
     const auto tensor = [&](std::string name) {
-      return whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, Role::activation}));
+      return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {4}, graph::Role::activation}));
     };
-    const View a = tensor("ta"), b = tensor("tb"), c = tensor("tc"), d = tensor("td"), e = tensor("te");
-    builder.add_task({"a", SelectRow{1, 4}, {write(a)}});
-    builder.add_task({"L0.b", GeluForward{4}, {read(a), write(b)}, 0});
-    builder.add_task({"L0.c", GeluForward{4}, {read(a), write(c)}, 0});
-    builder.add_task({"L1.d", Add{4}, {read(b), read(c), write(d)}, 1});
-    builder.add_task({"e", GeluForward{4}, {read(d), write(e)}});
+    const graph::View a = tensor("ta"), b = tensor("tb"), c = tensor("tc"), d = tensor("td"), e = tensor("te");
+    builder.add_task({"a", graph::SelectRow{1, 4}, {graph::write(a)}});
+    builder.add_task({"L0.b", graph::GeluForward{4}, {graph::read(a), graph::write(b)}, 0});
+    builder.add_task({"L0.c", graph::GeluForward{4}, {graph::read(a), graph::write(c)}, 0});
+    builder.add_task({"L1.d", graph::Add{4}, {graph::read(b), graph::read(c), graph::write(d)}, 1});
+    builder.add_task({"e", graph::GeluForward{4}, {graph::read(d), graph::write(e)}});
     graph = std::move(builder).build();
   }
-  TaskId operator[](std::string_view name) const { return graph.find_task(name); }
+  graph::TaskId operator[](std::string_view name) const { return graph.find_task(name); }
   std::string chosen(const TaskChoice& choice) const {
     std::string names;
-    for (const TaskId task : chosen_tasks(graph, added, choice)) names += graph.task(task).name + " ";
+    for (const graph::TaskId task : chosen_tasks(graph, added, choice)) names += graph.task(task).name + " ";
     return names;
   }
 };
@@ -51,7 +51,8 @@ TEST(TaskChoice, NeighboursAreSoManyEdgesAway) {
   EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 0}), "L0.b ");
   EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 1}), "a L0.b L1.d ");
   EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 2}), "a L0.b L1.d e ");
-  diamond.added = {{diamond["L0.b"], diamond["L0.c"], EdgeKind::issued_before, EdgeReason::policy, 0, TensorId()}};
+  diamond.added = {{diamond["L0.b"], diamond["L0.c"], graph::EdgeKind::issued_before, graph::EdgeReason::policy, 0,
+                    graph::TensorId()}};
   EXPECT_EQ(diamond.chosen({.around = diamond["L0.b"], .hops = 1}), "a L0.b L0.c L1.d ");
 }
 
@@ -87,8 +88,8 @@ TEST(TaskChoice, LayersThatDontExistAreRefused) {
   for (const std::string text : {"2", "0..2", "1..0", "-1", "a", "0..", "..1", "", "0...1", "99999999999"}) {
     expect_refused([&] { named_layers(diamond.graph, text); }, {"--layers " + text, "0 to 1", "--layers 0..1"});
   }
-  expect_refused([&] { named_layers(Graph(), "0"); }, {"a graph that has layers"});
+  expect_refused([&] { named_layers(graph::Graph(), "0"); }, {"a graph that has layers"});
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -8,11 +8,12 @@
 
 #include "inspect/drawing/colors.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
-RecordedTask task(std::string name, KindClass style, std::uint32_t stream, std::int64_t allocates, std::int64_t frees) {
-  RecordedTask out;
+plan::RecordedTask task(std::string name, graph::KindClass style, std::uint32_t stream, std::int64_t allocates,
+                        std::int64_t frees) {
+  plan::RecordedTask out;
   out.name = std::move(name);
   out.style = style;
   out.stream = stream;
@@ -24,19 +25,20 @@ RecordedTask task(std::string name, KindClass style, std::uint32_t stream, std::
 ///   compute0   a [0,40)         c [60,80)
 ///   compute1        b [30,50)
 ///   data            r [40,70)          s [75,100)      with r waiting for a, c for r, s for c
-Recording sample(std::vector<std::int64_t> begins, std::int64_t scale) {
-  Recording out;
+plan::Recording sample(std::vector<std::int64_t> begins, std::int64_t scale) {
+  plan::Recording out;
   out.policy = "by <hand>";
   out.streams = {{"compute0", true}, {"compute1", true}, {"data", false}};
-  out.tasks = {task("mb0.L1.a \"<&>\"", KindClass::gemm, 0, 4096, 0), task("b", KindClass::copy, 1, 0, 0),
-               task("r", KindClass::all_reduce, 2, 0, 0), task("c", KindClass::elementwise, 0, 4096, 4096),
-               task("s", KindClass::all_reduce, 2, 0, 4096)};
+  out.tasks = {task("mb0.L1.a \"<&>\"", graph::KindClass::gemm, 0, 4096, 0), task("b", graph::KindClass::copy, 1, 0, 0),
+               task("r", graph::KindClass::all_reduce, 2, 0, 0),
+               task("c", graph::KindClass::elementwise, 0, 4096, 4096),
+               task("s", graph::KindClass::all_reduce, 2, 0, 4096)};
   out.edges = {{0, 2}, {2, 3}, {3, 4}};
   for (const std::int64_t begin : begins) {
     const auto at = [&](std::int64_t from, std::int64_t to) {
-      return TaskTime{begin + from * scale, begin + to * scale};
+      return plan::TaskTime{begin + from * scale, begin + to * scale};
     };
-    RecordedRank rank;
+    plan::RecordedRank rank;
     rank.rank = static_cast<int>(out.ranks.size());
     rank.steps = {{3, begin, begin + 100 * scale, {at(0, 40), at(30, 50), at(40, 70), at(60, 80), at(75, 100)}}};
     out.ranks.push_back(std::move(rank));
@@ -44,7 +46,7 @@ Recording sample(std::vector<std::int64_t> begins, std::int64_t scale) {
   return out;
 }
 
-std::string text(const Recording& recording, int columns) {
+std::string text(const plan::Recording& recording, int columns) {
   return timeline_text(recording, recording.ranks[0].steps[0], columns);
 }
 
@@ -60,7 +62,7 @@ TEST(TimelineText, OneCharacterForTwoPercent) {
 }
 
 TEST(TimelineText, ShortTasksStayVisible) {
-  Recording recording = sample({0}, 1'000'000);
+  plan::Recording recording = sample({0}, 1'000'000);
   recording.ranks[0].steps[0].times[1] = {0, 1000};
   EXPECT_NE(text(recording, 67).find("compute1 |+................................................."),
             std::string::npos);
@@ -87,7 +89,7 @@ std::string picture(const std::vector<TimelinePart>& parts) {
 }
 
 TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
-  const Recording recording = sample({1000, 2000}, 1000);
+  const plan::Recording recording = sample({1000, 2000}, 1000);
   const std::string svg = picture({{"Step 3, policy by <hand>", &recording}});
   for (const char* name : {"b", "r", "c", "s"}) {
     EXPECT_EQ(count(svg, std::string("<title>") + name + "\n"), 2U) << name;
@@ -101,13 +103,13 @@ TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
       << svg;
   // The first task of rank 1 begins 1 of 101 units to the right.
   EXPECT_NE(svg.find("\n0.001 to 0.041 ms, 0.040 ms</title><rect x=\"141.88\""), std::string::npos) << svg;
-  EXPECT_NE(svg.find(style_of(KindClass::gemm).fill), std::string::npos);
+  EXPECT_NE(svg.find(style_of(graph::KindClass::gemm).fill), std::string::npos);
   EXPECT_EQ(count(svg, "<(g|svg|text|title)[ >]"), count(svg, "</(g|svg|text|title)>"));
   EXPECT_EQ(svg, picture({{"Step 3, policy by <hand>", &recording}}));
 }
 
 TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
-  const Recording recording = sample({0}, 1000);
+  const plan::Recording recording = sample({0}, 1000);
   const std::string svg = picture({{"one", &recording, 90'000}});
   // a, r, c, s; they overlap on paper, so that nothing is waited for.
   EXPECT_NE(svg.find("<title>critical path: 4 tasks, waiting 0.000 ms\n0.060 ms on compute0\n0.055 ms on data"),
@@ -119,7 +121,7 @@ TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
 }
 
 TEST(TimelinePicture, PartsShareOneAxis) {
-  const Recording fast = sample({0}, 1000), slow = sample({5000}, 2000);
+  const plan::Recording fast = sample({0}, 1000), slow = sample({5000}, 2000);
   const std::string svg = picture({{"fast", &fast}, {"slow", &slow}});
   EXPECT_NE(svg.find(">fast</text>"), std::string::npos);
   EXPECT_NE(svg.find(">slow</text>"), std::string::npos);
@@ -128,14 +130,15 @@ TEST(TimelinePicture, PartsShareOneAxis) {
 }
 
 TEST(TimelinePicture, WhatIsNarrowerThanAPixelIsMerged) {
-  Recording recording;
+  plan::Recording recording;
   recording.streams = {{"compute0", true}, {"x", false}};
-  RecordedRank rank;
-  RecordedStep step{.step = 0, .begin = 0, .end = 0, .times = {}};
+  plan::RecordedRank rank;
+  plan::RecordedStep step{.step = 0, .begin = 0, .end = 0, .times = {}};
   constexpr int kTasks = 50'000;
   for (int i = 0; i < kTasks; ++i) {
-    recording.tasks.push_back(task("t" + std::to_string(i), i % 3 == 0 ? KindClass::gemm : KindClass::copy, 0, 0, 0));
-    recording.tasks.push_back(task("r" + std::to_string(i), KindClass::all_reduce, 1, 0, 0));
+    recording.tasks.push_back(
+        task("t" + std::to_string(i), i % 3 == 0 ? graph::KindClass::gemm : graph::KindClass::copy, 0, 0, 0));
+    recording.tasks.push_back(task("r" + std::to_string(i), graph::KindClass::all_reduce, 1, 0, 0));
     step.times.push_back({i * 10, i * 10 + 5});
     step.times.push_back({i * 10 + 4, i * 10 + 9});
   }
@@ -149,7 +152,7 @@ TEST(TimelinePicture, WhatIsNarrowerThanAPixelIsMerged) {
 }
 
 TEST(TimelinePicture, NoPartsAndNoTimeAreStillPictures) {
-  const Recording none = sample({}, 1), instant = sample({0}, 0);
+  const plan::Recording none = sample({}, 1), instant = sample({0}, 0);
   EXPECT_TRUE(picture({}).ends_with("</svg>\n"));
   EXPECT_TRUE(picture({{"none", &none}}).ends_with("</svg>\n"));
   const std::string svg = picture({{"instant", &instant}});
@@ -159,4 +162,4 @@ TEST(TimelinePicture, NoPartsAndNoTimeAreStillPictures) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

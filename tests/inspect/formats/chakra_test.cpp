@@ -12,7 +12,7 @@
 #include "tests/runtime/protobuf_walker.h"
 #include "tests/runtime/random_graph.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using testing::all_of;
@@ -58,23 +58,25 @@ std::vector<Node> read_trace(std::string_view text) {
 
 /// a: product, then its gradients: reduce-scatter of 2 · 8 bf16, all-gather of 8, all-reduce of 5 fp32.
 struct Sample {
-  Grid grid{.x = 2, .z = 2};
-  Plan plan;
+  graph::Grid grid{.x = 2, .z = 2};
+  plan::Plan plan;
   std::vector<double> ns = {1'400'000, 700, 20'600, 3'000};
 
   Sample() {
-    GraphBuilder builder(Arguments::of_any_form);
+    graph::GraphBuilder builder(graph::Arguments::of_any_form);
     const auto tensor = [&](const char* name, DType dtype, std::int64_t elements) {
-      return whole(builder, builder.add_tensor({name, dtype, {elements}, Role::activation}));
+      return graph::whole(builder, builder.add_tensor({name, dtype, {elements}, graph::Role::activation}));
     };
-    const View big = tensor("big", DType::bf16, 16), part = tensor("part", DType::bf16, 8);
-    const View again = tensor("again", DType::bf16, 16), loss = tensor("loss", DType::f32, 5);
-    builder.add_task({"a", Gemm{4, 4, 8}, {write(big), write(loss)}});
-    builder.add_task({"scatter", ReduceScatter{Channel::z_scatter, 2, 8}, {read(big), write(part)}});
-    builder.add_task({"gather", AllGather{Channel::z_gather, 2, 8}, {read(part), write(again)}});
-    builder.add_task({"sum", AllReduce{Channel::x, 2, 5}, {read_write(loss)}});
-    const auto graph = std::make_shared<const Graph>(std::move(builder).build());
-    plan = make_plan(graph, testing::RandomPolicy(1).order(*graph, {}), "random");
+    const graph::View big = tensor("big", DType::bf16, 16), part = tensor("part", DType::bf16, 8);
+    const graph::View again = tensor("again", DType::bf16, 16), loss = tensor("loss", DType::f32, 5);
+    builder.add_task({"a", graph::Gemm{4, 4, 8}, {graph::write(big), graph::write(loss)}});
+    builder.add_task(
+        {"scatter", graph::ReduceScatter{graph::Channel::z_scatter, 2, 8}, {graph::read(big), graph::write(part)}});
+    builder.add_task(
+        {"gather", graph::AllGather{graph::Channel::z_gather, 2, 8}, {graph::read(part), graph::write(again)}});
+    builder.add_task({"sum", graph::AllReduce{graph::Channel::x, 2, 5}, {graph::read_write(loss)}});
+    const auto graph = std::make_shared<const graph::Graph>(std::move(builder).build());
+    plan = plan::make_plan(graph, testing::RandomPolicy(1).order(*graph, {}), "random");
   }
 };
 
@@ -84,7 +86,7 @@ TEST(Chakra, NodesCarryWhatSimulatorsRead) {
   ASSERT_EQ(nodes.size(), 4U);
   std::map<std::string, Node> by_name;
   for (const Node& node : nodes) by_name[node.name] = node;
-  const Work work = work_of(*sample.plan.graph, sample.plan.graph->tasks()[0]);
+  const graph::Work work = graph::work_of(*sample.plan.graph, sample.plan.graph->tasks()[0]);
   const Node &a = by_name.at("a"), &scatter = by_name.at("scatter"), &gather = by_name.at("gather");
   const Node& sum = by_name.at("sum");
   EXPECT_EQ(a.type, 4U);
@@ -127,8 +129,8 @@ TEST(Chakra, GroupsNameTheMembersOfEachRank) {
 TEST(Chakra, DependenciesAreThePlansOfRandomPlans) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const auto graph = testing::random_graph(seed);
-    const Plan plan = make_plan(graph, testing::RandomPolicy(seed, 4).order(*graph, {}), "random");
-    const Grid grid{.x = 2, .z = 2, .data = 2};
+    const plan::Plan plan = plan::make_plan(graph, testing::RandomPolicy(seed, 4).order(*graph, {}), "random");
+    const graph::Grid grid{.x = 2, .z = 2, .data = 2};
     const auto nodes = read_trace(ChakraTraces(plan, grid, std::vector<double>(graph->tasks().size(), 1000)).trace(5));
     ASSERT_EQ(nodes.size(), plan.sequence.size());
     std::map<std::string, std::uint64_t> ids;
@@ -142,11 +144,11 @@ TEST(Chakra, DependenciesAreThePlansOfRandomPlans) {
       if (last.contains(stream)) ctrl[i].insert(last.at(stream));
       last[stream] = i;
     }
-    std::vector<Edge> edges(graph->edges().begin(), graph->edges().end());
+    std::vector<graph::Edge> edges(graph->edges().begin(), graph->edges().end());
     edges.insert(edges.end(), plan.added_edges.begin(), plan.added_edges.end());
-    for (const Edge& edge : edges) {
+    for (const graph::Edge& edge : edges) {
       if (edge.distance > 0) continue;
-      auto& deps = edge.kind == EdgeKind::completes_before ? data : ctrl;
+      auto& deps = edge.kind == graph::EdgeKind::completes_before ? data : ctrl;
       deps[ids.at(graph->task(edge.to).name)].insert(ids.at(graph->task(edge.from).name));
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -158,4 +160,4 @@ TEST(Chakra, DependenciesAreThePlansOfRandomPlans) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

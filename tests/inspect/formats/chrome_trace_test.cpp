@@ -13,20 +13,20 @@
 
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using testing_sample::sample_plan;
 using testing_sample::sample_step;
 
-std::string one_rank(const Plan& plan, std::vector<StepTrace> steps, bool arrows = false) {
-  const std::vector<RankTrace> traced = {{0, std::move(steps)}};
-  return chrome_trace_json(record(plan, traced, 1), {.arrows = arrows});
+std::string one_rank(const plan::Plan& plan, std::vector<plan::StepTrace> steps, bool arrows = false) {
+  const std::vector<plan::RankTrace> traced = {{0, std::move(steps)}};
+  return chrome_trace_json(plan::record(plan, traced, 1), {.arrows = arrows});
 }
 
 TEST(ChromeTrace, Golden) {
-  const std::vector<RankTrace> traced = {{2, {sample_step(7, 1'000'000, 1001)}}};
-  const std::string text = chrome_trace_json(record(sample_plan(), traced, 4), {.arrows = false});
+  const std::vector<plan::RankTrace> traced = {{2, {sample_step(7, 1'000'000, 1001)}}};
+  const std::string text = chrome_trace_json(plan::record(sample_plan(), traced, 4), {.arrows = false});
   EXPECT_EQ(text, R"GOLD({
 "schemaVersion": 1,
 "distributedInfo": {"backend": "weft", "rank": 2, "world_size": 4},
@@ -99,10 +99,11 @@ TEST(ChromeTrace, Golden) {
 
 // Each rank names its own group, with the keys of PyTorch's profiler.
 TEST(ChromeTrace, CollectivesNameTheirGroupWhereTheGridIsKnown) {
-  const auto group = [](const Grid& grid, int rank) {
-    const std::vector<RankTrace> traced = {{rank, {sample_step(0, 0, 1)}}};
-    const auto json = nlohmann::json::parse(chrome_trace_json(
-        record(sample_plan(), traced, static_cast<int>(grid.ranks()), grid), {.arrows = false, .counters = false}));
+  const auto group = [](const graph::Grid& grid, int rank) {
+    const std::vector<plan::RankTrace> traced = {{rank, {sample_step(0, 0, 1)}}};
+    const auto json = nlohmann::json::parse(
+        chrome_trace_json(plan::record(sample_plan(), traced, static_cast<int>(grid.ranks()), grid),
+                          {.arrows = false, .counters = false}));
     std::set<std::string> groups;
     for (const auto& event : json["traceEvents"]) {
       EXPECT_EQ(event["args"].contains("Process Group Ranks"), event["args"].contains("Collective name"));
@@ -119,8 +120,8 @@ TEST(ChromeTrace, CollectivesNameTheirGroupWhereTheGridIsKnown) {
 }
 
 TEST(ChromeTrace, NoRanksStepsOrTasksIsAFile) {
-  const Plan plan = sample_plan();
-  EXPECT_TRUE(nlohmann::json::accept(chrome_trace_json(record(plan, {}, 1))));
+  const plan::Plan plan = sample_plan();
+  EXPECT_TRUE(nlohmann::json::accept(chrome_trace_json(plan::record(plan, {}, 1))));
   EXPECT_TRUE(nlohmann::json::accept(one_rank(plan, {})));
   EXPECT_TRUE(nlohmann::json::accept(chrome_trace_json({})));
 }
@@ -133,14 +134,14 @@ TEST(ChromeTrace, TimesKeepTheirNanosecondsBeyondWhatADoubleHolds) {
 }
 
 TEST(ChromeTrace, RefusesTasksBeforeTheirStep) {
-  StepTrace trace = sample_step(0, 10, 1);
+  plan::StepTrace trace = sample_step(0, 10, 1);
   trace.times[1][0].begin = 9;
   EXPECT_THROW(one_rank(sample_plan(), {trace}), std::logic_error);
 }
 
 TEST(ChromeTrace, RanksShareAnOriginAndNothingElse) {
-  const std::vector<RankTrace> traced = {{0, {sample_step(0, 1500, 1)}}, {1, {sample_step(0, 1000, 1)}}};
-  const auto json = nlohmann::json::parse(chrome_trace_json(record(sample_plan(), traced, 2)));
+  const std::vector<plan::RankTrace> traced = {{0, {sample_step(0, 1500, 1)}}, {1, {sample_step(0, 1000, 1)}}};
+  const auto json = nlohmann::json::parse(chrome_trace_json(plan::record(sample_plan(), traced, 2)));
   std::map<int, std::set<int>> rows;
   std::map<int, double> first;
   std::map<std::int64_t, std::set<int>> processes_of_arrow;
@@ -168,8 +169,8 @@ std::int64_t nanoseconds(const std::string& line, const std::string& key) {
 }
 
 TEST(ChromeTrace, SlicesOfARowNeitherCrossNorVanish) {
-  const Plan plan = sample_plan();
-  StepTrace first = sample_step(0, 0, 1), second = sample_step(1, 100, 1);
+  const plan::Plan plan = sample_plan();
+  plan::StepTrace first = sample_step(0, 0, 1), second = sample_step(1, 100, 1);
   first.times[0][0] = {5, 5};     // too short for the clock
   first.times[2][1] = {60, 100};  // posted before r was complete
   second.times[2][0] = {100, 100};
@@ -190,7 +191,7 @@ TEST(ChromeTrace, SlicesOfARowNeitherCrossNorVanish) {
 }
 
 TEST(ChromeTrace, EveryArrowHasItsOwnIdAndTwoEndsInsideSlices) {
-  const Plan plan = sample_plan();
+  const plan::Plan plan = sample_plan();
   const std::string text = one_rank(plan, {sample_step(3, 0, 1), sample_step(4, 100, 1), sample_step(9, 500, 1)}, true);
   const auto json = nlohmann::json::parse(text);
   std::set<std::int64_t> starts, ends;
@@ -209,4 +210,4 @@ TEST(ChromeTrace, EveryArrowHasItsOwnIdAndTwoEndsInsideSlices) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

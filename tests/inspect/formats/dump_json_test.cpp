@@ -5,29 +5,35 @@
 
 #include <nlohmann/json.hpp>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 TEST(DumpJson, EmptyGraph) {
-  const std::string text = dump_json(GraphBuilder().build());
+  const std::string text = dump_json(graph::GraphBuilder().build());
   EXPECT_EQ(text,
             "{\"format\":\"weft.graph\",\"version\":1,\"fingerprint\":\"0xcbf29ce484222325\",\n"
             "\"tensors\":[],\n\"tasks\":[],\n\"edges\":[]\n}\n");
   EXPECT_TRUE(nlohmann::json::accept(text));
 }
 
-Graph small_graph() {
-  GraphBuilder builder(Arguments::of_any_form);
-  const TensorId p = builder.add_tensor({"p", DType::bf16, {2, 4}, Role::parameter});
-  const TensorId x = builder.add_tensor({"x", DType::f32, {2, 4}, Role::activation});
-  const View p_view = whole(builder, p), x_view = whole(builder, x);
-  builder.add_task({"say \"x\" <&>\\", RmsNormForward{2, 4, 1e-5F}, {read(p_view), write(x_view)}, 3, 0});
-  builder.add_task({"mean", AllReduce{Channel::data, 2, 8}, {read_write(x_view)}, -1, -1, Phase::backward});
+graph::Graph small_graph() {
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const graph::TensorId p = builder.add_tensor({"p", DType::bf16, {2, 4}, graph::Role::parameter});
+  const graph::TensorId x = builder.add_tensor({"x", DType::f32, {2, 4}, graph::Role::activation});
+  const graph::View p_view = graph::whole(builder, p), x_view = graph::whole(builder, x);
+  builder.add_task(
+      {"say \"x\" <&>\\", graph::RmsNormForward{2, 4, 1e-5F}, {graph::read(p_view), graph::write(x_view)}, 3, 0});
+  builder.add_task({"mean",
+                    graph::AllReduce{graph::Channel::data, 2, 8},
+                    {graph::read_write(x_view)},
+                    -1,
+                    -1,
+                    graph::Phase::backward});
   return std::move(builder).build();
 }
 
 TEST(DumpJson, OneLineAThingWithSortedKeys) {
-  const Graph graph = small_graph();
+  const graph::Graph graph = small_graph();
   const std::string text = dump_json(graph);
   EXPECT_EQ(text.substr(text.find(",\n") + 2),
             R"("tensors":[
@@ -50,7 +56,7 @@ TEST(DumpJson, OneLineAThingWithSortedKeys) {
 }
 
 TEST(DumpJson, AGridIsNamedWithTheGroupsThatItsCollectivesJoin) {
-  Grid grid{2, 1, 1, 2};
+  graph::Grid grid{2, 1, 1, 2};
   std::string text = dump_json(small_graph(), grid);
   EXPECT_NE(text.find(R"(",
 "grid":{"data":2,"order":["x","y","z","data"],"x":2,"y":1,"z":1},
@@ -58,16 +64,16 @@ TEST(DumpJson, AGridIsNamedWithTheGroupsThatItsCollectivesJoin) {
 "tensors":[)"),
             std::string::npos)
       << text;
-  grid.order = {Axis::data, Axis::x, Axis::y, Axis::z};
+  grid.order = {graph::Axis::data, graph::Axis::x, graph::Axis::y, graph::Axis::z};
   text = dump_json(small_graph(), grid);
   EXPECT_EQ(nlohmann::json::parse(text).at("groups").at("data"), (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
 }
 
 TEST(DumpJson, NamesThatAreNotUtf8StayReadable) {
-  GraphBuilder builder;
-  builder.add_tensor({"\xff", DType::f32, {1}, Role::activation});
+  graph::GraphBuilder builder;
+  builder.add_tensor({"\xff", DType::f32, {1}, graph::Role::activation});
   EXPECT_TRUE(nlohmann::json::accept(dump_json(std::move(builder).build())));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

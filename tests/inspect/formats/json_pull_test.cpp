@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 /// Hands out `piece` bytes at a time.
@@ -118,4 +118,4 @@ TEST(JsonPull, NamesThePlaceOfWhatItRefuses) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

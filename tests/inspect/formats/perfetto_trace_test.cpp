@@ -11,7 +11,7 @@
 #include "tests/runtime/protobuf_walker.h"
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using testing::all_of;
@@ -57,7 +57,7 @@ struct Decoded {
   std::vector<Slice> slices;
   std::map<std::uint64_t, std::map<std::int64_t, std::int64_t>> counters;  // by track and time
 
-  explicit Decoded(const Recording& recording) {
+  explicit Decoded(const plan::Recording& recording) {
     std::string bytes;
     write_perfetto_trace(recording, [&](std::string_view piece) { bytes += piece; });
     bool first = true;
@@ -120,13 +120,13 @@ struct Decoded {
   std::map<std::uint64_t, std::vector<std::size_t>> open_;
 };
 
-Recording sample_recording(std::vector<std::int64_t> steps, int ranks = 1) {
-  std::vector<RankTrace> traced;
+plan::Recording sample_recording(std::vector<std::int64_t> steps, int ranks = 1) {
+  std::vector<plan::RankTrace> traced;
   for (int rank = 0; rank < ranks; ++rank) {
-    RankTrace& of = traced.emplace_back(RankTrace{rank, {}});
+    plan::RankTrace& of = traced.emplace_back(plan::RankTrace{rank, {}});
     for (const std::int64_t step : steps) of.steps.push_back(sample_step(step, 1'000'000 + step * 1000 + rank, 10));
   }
-  return record(sample_plan(), traced, ranks);
+  return plan::record(sample_plan(), traced, ranks);
 }
 
 TEST(PerfettoTrace, HasTheSlicesOfTheRecording) {
@@ -171,7 +171,7 @@ TEST(PerfettoTrace, EveryArrowHasTwoEndsAndGoesForward) {
 }
 
 TEST(PerfettoTrace, CountsMemoryAndBytesInFlight) {
-  const Recording recording = sample_recording({0});
+  const plan::Recording recording = sample_recording({0});
   const Decoded decoded(recording);
   std::map<std::string, std::map<std::int64_t, std::int64_t>> counters;
   for (const auto& [track, values] : decoded.counters) counters[decoded.tracks.at(track).name] = values;
@@ -180,17 +180,17 @@ TEST(PerfettoTrace, CountsMemoryAndBytesInFlight) {
             (std::map<std::int64_t, std::int64_t>{{0, 0}, {400, 16}, {700, 0}, {750, 16}, {1000, 0}}));
   std::map<std::int64_t, std::int64_t> memory;
   std::int64_t shown = -1;
-  for (const MemoryPoint& point : memory_curve(recording, recording.ranks[0].steps[0])) {
+  for (const plan::MemoryPoint& point : plan::memory_curve(recording, recording.ranks[0].steps[0])) {
     if (point.bytes != shown) memory[point.time - 1'000'000] = shown = point.bytes;
   }
   EXPECT_EQ(counters.at("scratch memory"), memory);
 }
 
 TEST(PerfettoTrace, RefusesTimesBeforeTheirStep) {
-  Recording recording = sample_recording({0});
+  plan::Recording recording = sample_recording({0});
   recording.ranks[0].steps[0].times[0].begin -= 1;
   EXPECT_THROW(Decoded{recording}, std::logic_error);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -14,20 +14,22 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using testing_sample::sample_plan;
 using testing_sample::sample_step;
 
 /// Two ranks of three, two steps, one of which has an overlap of a row, an empty task and a gap in its numbers.
-Recording sample_recording() {
-  StepTrace late = sample_step(9, 5'000'000'000, 17);
+plan::Recording sample_recording() {
+  plan::StepTrace late = sample_step(9, 5'000'000'000, 17);
   late.times[2][1].begin = late.times[2][0].begin;
   late.times[1][0].end = late.times[1][0].begin;
-  const std::vector<RankTrace> ranks = {{0, {sample_step(7, 4'000'000'000, 11), late}},
-                                        {2, {sample_step(7, 4'000'000'123, 11), late}}};
-  Recording recording = record(sample_plan(), ranks, 3, Grid{.x = 3, .order = {Axis::z, Axis::x, Axis::y, Axis::data}});
+  const std::vector<plan::RankTrace> ranks = {{0, {sample_step(7, 4'000'000'000, 11), late}},
+                                              {2, {sample_step(7, 4'000'000'123, 11), late}}};
+  plan::Recording recording =
+      plan::record(sample_plan(), ranks, 3,
+                   graph::Grid{.x = 3, .order = {graph::Axis::z, graph::Axis::x, graph::Axis::y, graph::Axis::data}});
   recording.plan_fingerprint = 0xfedcba9876543210U;
   recording.tasks[0].flops = 0.1;
   return recording;
@@ -49,39 +51,39 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 TEST(RecordedFile, ReadsWhatIsWritten) {
-  const Recording recording = sample_recording();
+  const plan::Recording recording = sample_recording();
   for (const bool kineto : {false, true}) {
     const std::string text = chrome_trace_json(recording, {.kineto_names = kineto});
     EXPECT_EQ(parse_recording(text, "t.json"), recording);
     EXPECT_EQ(chrome_trace_json(parse_recording(text, "t.json"), {.kineto_names = kineto}), text);
   }
-  EXPECT_EQ(parse_recording(chrome_trace_json({}), "t.json"), Recording());
+  EXPECT_EQ(parse_recording(chrome_trace_json({}), "t.json"), plan::Recording());
 }
 
 TEST(RecordedFile, ReadsTheStepsOfRandomPlans) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto graph = testing::random_graph(seed);
-    const Plan plan = make_plan(graph, testing::RandomPolicy(seed, 5).order(*graph, {}), "random");
-    TaskCosts costs;
+    const plan::Plan plan = plan::make_plan(graph, testing::RandomPolicy(seed, 5).order(*graph, {}), "random");
+    cost::TaskCosts costs;
     for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
       costs.ns.push_back(static_cast<double>(i * 37 % 11) * 100);
       costs.cpu_ns.push_back(0);
     }
-    SimulationOptions options;
+    simulate::SimulationOptions options;
     options.grid = {.x = 2, .z = 2, .data = 2};
     options.steps = 3;
     options.noise = 0.3;
-    const Simulation simulation = simulate(plan, costs, Machine(), options);
-    std::vector<RankTrace> ranks;
-    for (const SimulatedRank& rank : simulation.ranks) ranks.push_back({rank.rank, rank.steps});
-    const Recording recording = record(plan, ranks, 8, options.grid);
+    const simulate::Simulation simulation = simulate::simulate(plan, costs, cost::Machine(), options);
+    std::vector<plan::RankTrace> ranks;
+    for (const simulate::SimulatedRank& rank : simulation.ranks) ranks.push_back({rank.rank, rank.steps});
+    const plan::Recording recording = plan::record(plan, ranks, 8, options.grid);
     ASSERT_EQ(recording.ranks.size(), 8U);
     EXPECT_EQ(parse_recording(chrome_trace_json(recording), "t.json"), recording) << "seed " << seed;
   }
 }
 
 TEST(RecordedFile, ReadsItAlsoWhenAnotherProgramHasWrittenItAnew) {
-  const Recording recording = sample_recording();
+  const plan::Recording recording = sample_recording();
   std::string text = chrome_trace_json(recording);
   for (const std::string blank : {"\": ", ", \""}) {
     const std::string wide = blank == "\": " ? "\" :\t\n " : "\r\n ,\"";
@@ -94,7 +96,7 @@ TEST(RecordedFile, ReadsItAlsoWhenAnotherProgramHasWrittenItAnew) {
 
 TEST(RecordedFile, ReadsPackedFilesAndNamesBrokenOnes) {
   const std::string path = ::testing::TempDir() + "weft_trace.json.gz";
-  const Recording recording = sample_recording();
+  const plan::Recording recording = sample_recording();
   const std::string text = chrome_trace_json(recording);
   std::string packed;
   GzipPacker packer([&](std::string_view piece) { packed += piece; });
@@ -190,4 +192,4 @@ TEST(RecordedFile, StepsWithoutRoomForTheirEventsAreRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -3,15 +3,15 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 struct Sample {
-  Recording recording;
-  RecordedStep step;
+  plan::Recording recording;
+  plan::RecordedStep step;
 
   std::uint32_t add(std::uint32_t stream, std::int64_t begin, std::int64_t end) {
-    RecordedTask task;
+    plan::RecordedTask task;
     task.stream = stream;
     recording.tasks.push_back(task);
     step.times.push_back({begin, end});
@@ -41,7 +41,7 @@ TEST(CriticalPath, AStreamsOrderCountsAsAnEdge) {
 TEST(CriticalPath, EdgesFromTheStepBeforeDontCount) {
   Sample sample;
   const auto a = sample.add(0, 0, 10), b = sample.add(1, 10, 20);
-  sample.recording.edges = {{a, b, EdgeKind::completes_before, EdgeReason::read_after_write, 1}};
+  sample.recording.edges = {{a, b, graph::EdgeKind::completes_before, graph::EdgeReason::read_after_write, 1}};
   EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b}));
 }
 
@@ -53,4 +53,4 @@ TEST(CriticalPath, TimesWithoutLengthMakeNoCircle) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

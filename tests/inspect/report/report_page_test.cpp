@@ -6,7 +6,7 @@
 #include <regex>
 #include <stdexcept>
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 bool has(const std::string& text, const std::string& part) {
@@ -17,25 +17,26 @@ bool has(const std::string& text, const std::string& part) {
 ReportView small_view(const std::string& first_name) {
   ReportView view{.name = "mine", .recording = {.policy = "mine", .world = 2}};
   view.recording.streams = {{"compute0", true}, {"data", false}};
-  view.recording.tasks = {{.name = first_name,
-                           .kind = "gemm",
-                           .style = KindClass::gemm,
-                           .layer = 3,
-                           .flops = 8,
-                           .bytes = 16,
-                           .allocates = 64},
-                          {.name = "sum",
-                           .kind = "all_reduce",
-                           .style = KindClass::all_reduce,
-                           .stream = 1,
-                           .phase = Phase::backward,
-                           .network_bytes = 32,
-                           .frees = 64,
-                           .channel = "data",
-                           .group_size = 2,
-                           .reason = "at once"},
-                          {.name = "last", .kind = "adamw", .style = KindClass::optimizer, .phase = Phase::update}};
-  view.recording.edges = {{0, 1}, {1, 2, EdgeKind::issued_before, EdgeReason::policy, 1}};
+  view.recording.tasks = {
+      {.name = first_name,
+       .kind = "gemm",
+       .style = graph::KindClass::gemm,
+       .layer = 3,
+       .flops = 8,
+       .bytes = 16,
+       .allocates = 64},
+      {.name = "sum",
+       .kind = "all_reduce",
+       .style = graph::KindClass::all_reduce,
+       .stream = 1,
+       .phase = graph::Phase::backward,
+       .network_bytes = 32,
+       .frees = 64,
+       .channel = "data",
+       .group_size = 2,
+       .reason = "at once"},
+      {.name = "last", .kind = "adamw", .style = graph::KindClass::optimizer, .phase = graph::Phase::update}};
+  view.recording.edges = {{0, 1}, {1, 2, graph::EdgeKind::issued_before, graph::EdgeReason::policy, 1}};
   view.recording.ranks = {{0, {{7, 1000, 1100, {{1000, 1030}, {1030, 1080}, {1050, 1100}}}}}};
   view.bounds = {{"lower bound", 90}};
   return view;
@@ -135,4 +136,4 @@ TEST(ReportPage, WithoutStepsIsAMistakeOfTheCaller) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -7,7 +7,7 @@
 
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using testing_sample::sample_plan;
@@ -15,27 +15,27 @@ using testing_sample::sample_step;
 
 /// a [0,40) c [60,80) on compute0, b [30,50) on compute1, r [40,70) s [75,100) on data; in steps of 100. s begins when
 /// c has ended, as its edge wants.
-Recording sample_recording() {
-  std::vector<RankTrace> ranks;
+plan::Recording sample_recording() {
+  std::vector<plan::RankTrace> ranks;
   for (int rank = 0; rank < 2; ++rank) {
-    RankTrace& of = ranks.emplace_back(RankTrace{rank, {}});
+    plan::RankTrace& of = ranks.emplace_back(plan::RankTrace{rank, {}});
     for (std::int64_t step = 0; step < 3; ++step) {
-      StepTrace trace = sample_step(step, 1000 + 100 * step, 1);
+      plan::StepTrace trace = sample_step(step, 1000 + 100 * step, 1);
       trace.times[0][1] = {trace.begin + 70, trace.begin + 80};
       trace.times[2][1].begin = trace.begin + 80;
       of.steps.push_back(std::move(trace));
     }
   }
-  return record(sample_plan(), ranks, 2);
+  return plan::record(sample_plan(), ranks, 2);
 }
 
-TaskTime& time_of(Recording& recording, std::size_t rank, std::size_t step, const std::string& task) {
+plan::TaskTime& time_of(plan::Recording& recording, std::size_t rank, std::size_t step, const std::string& task) {
   std::size_t i = 0;
   while (recording.tasks[i].name != task) ++i;
   return recording.ranks[rank].steps[step].times[i];
 }
 
-std::string first_message(const Recording& recording) {
+std::string first_message(const plan::Recording& recording) {
   const TraceCheck check = check_recording(recording);
   EXPECT_EQ(check.messages.empty(), check.holds());
   return check.holds() ? "" : check.messages.front();
@@ -50,14 +50,14 @@ TEST(TraceCheck, HoldsForATraceThatKeepsItsPlan) {
 }
 
 TEST(TraceCheck, NamesAnEdgeThatWasNotKept) {
-  Recording recording = sample_recording();
+  plan::Recording recording = sample_recording();
   time_of(recording, 1, 2, "r").begin -= 3;
   EXPECT_EQ(first_message(recording),
             "rank 1, step 2: 'r' begins 3 ns before 'mb0.L1.a \"<&>\"' has ended (read after write)");
 }
 
 TEST(TraceCheck, NamesAnEdgeIntoTheNextStep) {
-  Recording recording = sample_recording();
+  plan::Recording recording = sample_recording();
   time_of(recording, 0, 0, "s").end += 7;
   recording.ranks[0].steps[0].end += 7;
   EXPECT_EQ(first_message(recording),
@@ -65,7 +65,7 @@ TEST(TraceCheck, NamesAnEdgeIntoTheNextStep) {
 }
 
 TEST(TraceCheck, NamesAStreamOutOfOrder) {
-  Recording recording = sample_recording();
+  plan::Recording recording = sample_recording();
   recording.edges.clear();
   time_of(recording, 0, 1, "c").begin -= 40;
   EXPECT_EQ(
@@ -74,7 +74,7 @@ TEST(TraceCheck, NamesAStreamOutOfOrder) {
 }
 
 TEST(TraceCheck, NamesCollectivesThatRanksBeginInAnotherOrder) {
-  Recording recording = sample_recording();
+  plan::Recording recording = sample_recording();
   recording.edges.clear();
   std::swap(time_of(recording, 1, 0, "r"), time_of(recording, 1, 0, "s"));
   const TraceCheck check = check_recording(recording);
@@ -85,13 +85,13 @@ TEST(TraceCheck, NamesCollectivesThatRanksBeginInAnotherOrder) {
 }
 
 TEST(TraceCheck, NamesTasksOutsideOfTheirStep) {
-  Recording recording = sample_recording();
+  plan::Recording recording = sample_recording();
   recording.ranks[1].steps[1].end -= 5;
   EXPECT_EQ(first_message(recording), "rank 1, step 1: 's' runs 5 ns outside of the step");
 }
 
 TEST(TraceCheck, KeepsAsManyMessagesAsAskedFor) {
-  Recording recording = sample_recording();
+  plan::Recording recording = sample_recording();
   for (const std::size_t step : {0U, 1U, 2U}) time_of(recording, 0, step, "r").begin -= 1;
   const TraceCheck check = check_recording(recording, 2);
   EXPECT_EQ(check.violations, 3U);
@@ -99,4 +99,4 @@ TEST(TraceCheck, KeepsAsManyMessagesAsAskedFor) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -8,16 +8,16 @@
 
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using testing_sample::sample_plan;
 using testing_sample::sample_step;
 
-Recording sample_recording() {
-  std::vector<RankTrace> ranks = {{0, {}}};
+plan::Recording sample_recording() {
+  std::vector<plan::RankTrace> ranks = {{0, {}}};
   for (std::int64_t step = 0; step < 3; ++step) ranks[0].steps.push_back(sample_step(step, 200'000 * step, 1000));
-  return record(sample_plan(), ranks, 1);
+  return plan::record(sample_plan(), ranks, 1);
 }
 
 TEST(TraceDifference, OfEqualRecordingsIsNothing) {
@@ -29,12 +29,12 @@ TEST(TraceDifference, OfEqualRecordingsIsNothing) {
 }
 
 TEST(TraceDifference, NamesWhatBecameSlowerInMostSteps) {
-  const Recording a = sample_recording();
-  Recording b = a;
+  const plan::Recording a = sample_recording();
+  plan::Recording b = a;
   b.policy = "other";
   for (std::size_t step = 0; step < 2; ++step) b.ranks[0].steps[step].times[4].end += 10'000;  // s, in two of three
   b.ranks[0].steps[2].times[0].end += 1'000'000;                                               // a, in one
-  for (RecordedStep& step : b.ranks[0].steps) step.end += 10'000;
+  for (plan::RecordedStep& step : b.ranks[0].steps) step.end += 10'000;
   const TraceDifference difference = compare_recordings(a, b);
   EXPECT_EQ(difference.tasks.at(0).name, "s");
   EXPECT_EQ(difference.tasks.at(0).a, 25'000);
@@ -53,8 +53,8 @@ TEST(TraceDifference, NamesWhatBecameSlowerInMostSteps) {
 }
 
 TEST(TraceDifference, NamesTasksOfOneOnly) {
-  const Recording a = sample_recording();
-  Recording b = a;
+  const plan::Recording a = sample_recording();
+  plan::Recording b = a;
   b.tasks[1].name = "split.0";
   const TraceDifference difference = compare_recordings(a, b);
   EXPECT_EQ(difference.only_a, std::vector<std::string>{"b"});
@@ -63,4 +63,4 @@ TEST(TraceDifference, NamesTasksOfOneOnly) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -13,7 +13,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::inspect {
 namespace {
 
 using testing_sample::sample_plan;
@@ -22,13 +22,13 @@ using testing_sample::sample_step;
 ///   compute0   a [0,40)         c [60,80)
 ///   compute1        b [30,50)
 ///   data            r [40,70)          s [75,100)
-Recording sample_recording() {
-  const std::vector<RankTrace> ranks = {{1, {sample_step(6, 0, 1000), sample_step(7, 100'000, 1000)}}};
-  return record(sample_plan(), ranks, 2);
+plan::Recording sample_recording() {
+  const std::vector<plan::RankTrace> ranks = {{1, {sample_step(6, 0, 1000), sample_step(7, 100'000, 1000)}}};
+  return plan::record(sample_plan(), ranks, 2);
 }
 
 TEST(TraceSummary, AddsUpAStep) {
-  const Recording recording = sample_recording();
+  const plan::Recording recording = sample_recording();
   const TraceSummary summary = summarize_trace(recording, false, 10);
   ASSERT_EQ(summary.steps.size(), 1U);
   const StepSummary& step = summary.steps[0];
@@ -52,7 +52,7 @@ TEST(TraceSummary, AddsUpAStep) {
 }
 
 TEST(TraceSummary, StallsNameTheDependencyThatEndedLast) {
-  const Recording recording = sample_recording();
+  const plan::Recording recording = sample_recording();
   const StepSummary step = summarize_trace(recording, false, 10).steps.at(0);
   ASSERT_EQ(step.stalls.size(), 2U);
   EXPECT_EQ(recording.tasks[step.stalls[0].task].name, "b");
@@ -65,7 +65,7 @@ TEST(TraceSummary, StallsNameTheDependencyThatEndedLast) {
 }
 
 TEST(TraceSummary, TextAndJsonSayTheSame) {
-  const Recording recording = sample_recording();
+  const plan::Recording recording = sample_recording();
   const TraceSummary summary = summarize_trace(recording, false, 10);
   const std::string text = summary_text(recording, summary);
   for (const char* part :
@@ -105,18 +105,18 @@ TEST(TraceSummary, OverlapIsThatOfHolisticTraceAnalysis) {
   EXPECT_DOUBLE_EQ(hta_overlap(chrome_trace_json(sample_recording(), {.kineto_names = true})), 25.0 / 55.0);
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed);
-    const Plan plan = make_plan(graph, testing::RandomPolicy(seed).order(*graph, {}), "random");
-    TaskCosts costs;
+    const plan::Plan plan = plan::make_plan(graph, testing::RandomPolicy(seed).order(*graph, {}), "random");
+    cost::TaskCosts costs;
     for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
       costs.ns.push_back(static_cast<double>(1000 + i * 7919 % 50'000));
       costs.cpu_ns.push_back(0);
     }
-    SimulationOptions options;
+    simulate::SimulationOptions options;
     options.grid = {.x = 2, .z = 2, .data = 2};
     options.steps = 2;
-    const Simulation simulation = simulate(plan, costs, Machine(), options);
-    const std::vector<RankTrace> ranks = {{0, simulation.ranks.at(0).steps}};
-    const Recording recording = record(plan, ranks, 8, options.grid);
+    const simulate::Simulation simulation = simulate::simulate(plan, costs, cost::Machine(), options);
+    const std::vector<plan::RankTrace> ranks = {{0, simulation.ranks.at(0).steps}};
+    const plan::Recording recording = plan::record(plan, ranks, 8, options.grid);
     std::int64_t overlapped = 0, communication = 0;
     for (const StepSummary& step : summarize_trace(recording, true, 0).steps) {
       overlapped += step.overlap.overlapped;
@@ -129,4 +129,4 @@ TEST(TraceSummary, OverlapIsThatOfHolisticTraceAnalysis) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::inspect

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 std::int64_t elements(const ModelConfig& model) {
@@ -161,4 +161,4 @@ TEST(ModelConfig, ResidualProjectionsStartSmaller) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::ops

@@ -9,14 +9,14 @@
 
 #include "tests/ops/tiny_model.h"
 
-namespace weft {
+namespace weft::ops {
 namespace {
 
 class TransformerGraph : public ::testing::TestWithParam<Family> {
  protected:
   bool gpt2() const { return GetParam() == Family::gpt2; }
-  ModelConfig model_ = tiny_model(GetParam());
-  StepConfig step_ = tiny_step();
+  ModelConfig model_ = testing::tiny_model(GetParam());
+  StepConfig step_ = testing::tiny_step();
 };
 
 INSTANTIATE_TEST_SUITE_P(Both, TransformerGraph, ::testing::Values(Family::gpt2, Family::llama),
@@ -26,28 +26,28 @@ TEST_P(TransformerGraph, TheHeadIsTheEmbeddingWhenTied) {
   for (const bool tied : {false, true}) {
     model_.tied = tied;
     const auto graph = lower_train(model_, step_);
-    EXPECT_EQ(tensor_of(*graph, "mb0.head.fwd.gemm", 1), tied ? "wte.weight" : "head.weight");
+    EXPECT_EQ(testing::tensor_of(*graph, "mb0.head.fwd.gemm", 1), tied ? "wte.weight" : "head.weight");
     EXPECT_EQ(graph->find_tensor("head.weight").valid(), !tied);
-    EXPECT_EQ(tensor_of(*graph, "mb0.head.bwd.gemm_dw", 2), tied ? "wte.weight.grad" : "head.weight.grad");
+    EXPECT_EQ(testing::tensor_of(*graph, "mb0.head.bwd.gemm_dw", 2), tied ? "wte.weight.grad" : "head.weight.grad");
   }
 }
 
 // A block again, but for what only its output needs: the last residual sum and the product before it.
 TEST_P(TransformerGraph, RecomputeRepeatsABlockWithoutItsDeadTail) {
   const auto plain = lower_train(model_, step_);
-  EXPECT_TRUE(tasks_with(*plain, "recompute").empty());
+  EXPECT_TRUE(testing::tasks_with(*plain, "recompute").empty());
   step_.recompute_blocks = true;
   const auto graph = lower_train(model_, step_);
   for (const char* block : {"mb0.L0.", "mb0.L1.", "mb1.L0.", "mb1.L1."}) {
     std::vector<std::string> expected;
-    for (const Task& t : graph->tasks()) {
-      if (t.phase != Phase::forward || !t.name.starts_with(block)) continue;
+    for (const graph::Task& t : graph->tasks()) {
+      if (t.phase != graph::Phase::forward || !t.name.starts_with(block)) continue;
       if (t.name.ends_with("mlp.down.fwd.gemm") || t.name.ends_with("mlp.fwd.add")) continue;
       std::string again = t.name;
       expected.push_back(again.replace(again.find(".fwd."), 5, ".recompute."));
     }
     std::vector<std::string> found;
-    for (const std::string& name : tasks_with(*graph, "recompute")) {
+    for (const std::string& name : testing::tasks_with(*graph, "recompute")) {
       if (name.starts_with(block)) found.push_back(name);
     }
     EXPECT_EQ(found, expected);
@@ -56,7 +56,7 @@ TEST_P(TransformerGraph, RecomputeRepeatsABlockWithoutItsDeadTail) {
   }
   EXPECT_LT(graph->find_task("mb0.L1.norm1.bwd.norm_dx"), graph->find_task("mb0.L0.norm1.recompute.norm"));
   // Outside of blocks nothing is repeated, and nothing else differs.
-  EXPECT_EQ(graph->tasks().size(), plain->tasks().size() + tasks_with(*graph, "recompute").size());
+  EXPECT_EQ(graph->tasks().size(), plain->tasks().size() + testing::tasks_with(*graph, "recompute").size());
 }
 
 // Then what a block computed needn't outlive its forward pass: its adjoints read the second computation.
@@ -64,17 +64,17 @@ TEST_P(TransformerGraph, WithRecomputeTheBackwardPassReadsNoActivationOfABlocksF
   step_.recompute_blocks = true;
   step_.dropout = 0.1F;
   const auto graph = lower_train(model_, step_);
-  std::set<TensorId> of_forward;
-  for (const Task& t : graph->tasks()) {
-    if (t.phase == Phase::forward && t.layer >= 0) {
-      for (const Access& access : t.accesses) {
-        if (access.mode != AccessMode::read) of_forward.insert(access.view.tensor);
+  std::set<graph::TensorId> of_forward;
+  for (const graph::Task& t : graph->tasks()) {
+    if (t.phase == graph::Phase::forward && t.layer >= 0) {
+      for (const graph::Access& access : t.accesses) {
+        if (access.mode != graph::AccessMode::read) of_forward.insert(access.view.tensor);
       }
       continue;
     }
-    if (t.phase != Phase::backward) continue;
-    for (const Access& access : t.accesses) {
-      const Tensor& tensor = graph->tensor(access.view.tensor);
+    if (t.phase != graph::Phase::backward) continue;
+    for (const graph::Access& access : t.accesses) {
+      const graph::Tensor& tensor = graph->tensor(access.view.tensor);
       // A block's own output is the next one's input, which is kept.
       const bool boundary = tensor.name.ends_with("mlp.fwd.residual");
       EXPECT_TRUE(boundary || !of_forward.contains(access.view.tensor)) << t.name << " reads " << tensor.name;
@@ -86,7 +86,7 @@ TEST_P(TransformerGraph, DropoutHasASiteEachAndTheMaskOfItsForwardPassInTheAdjoi
   step_.dropout = 0.25F;
   step_.recompute_blocks = true;
   const auto graph = lower_train(model_, step_);
-  const auto site = [&](const std::string& name) { return operation<Dropout>(*graph, name).site; };
+  const auto site = [&](const std::string& name) { return testing::operation<graph::Dropout>(*graph, name).site; };
   const std::vector<std::pair<std::string, std::string>> places = {{"embed.drop.", "dropout"},
                                                                    {"L0.attn.", "dropout_add"},
                                                                    {"L0.mlp.", "dropout_add"},
@@ -96,8 +96,8 @@ TEST_P(TransformerGraph, DropoutHasASiteEachAndTheMaskOfItsForwardPassInTheAdjoi
     const std::string prefix = "mb" + std::to_string(mb) + ".";
     std::set<std::uint32_t> sites;
     for (const auto& [scope, what] : places) {
-      const Dropout& forward = operation<Dropout>(*graph, prefix + scope + "fwd." + what);
-      const Dropout& backward = operation<Dropout>(*graph, prefix + scope + "bwd.dropout_dx");
+      const graph::Dropout& forward = testing::operation<graph::Dropout>(*graph, prefix + scope + "fwd." + what);
+      const graph::Dropout& backward = testing::operation<graph::Dropout>(*graph, prefix + scope + "bwd.dropout_dx");
       EXPECT_TRUE(sites.insert(forward.site).second) << scope;
       EXPECT_EQ(backward.site, forward.site) << scope;
       EXPECT_EQ(forward.row_offset, mb * 8) << scope;
@@ -113,7 +113,7 @@ TEST_P(TransformerGraph, DropoutHasASiteEachAndTheMaskOfItsForwardPassInTheAdjoi
 
 TEST_P(TransformerGraph, TheInputsGradientComesBeforeTheWeights) {
   const auto graph = lower_train(model_, step_);
-  for (const std::string& name : tasks_with(*graph, "bwd.gemm_dw")) {
+  for (const std::string& name : testing::tasks_with(*graph, "bwd.gemm_dw")) {
     std::string input = name;
     input.replace(input.rfind("gemm_dw"), 7, "gemm_dx");
     EXPECT_EQ(graph->find_task(input).index() + 1, graph->find_task(name).index()) << name;
@@ -124,7 +124,7 @@ TEST_P(TransformerGraph, LinearLayersHaveTheirShapes) {
   const auto graph = lower_train(model_, step_);
   const std::int64_t rows = 8, h = 16, kv = model_.kv_heads * model_.head_dim();
   const auto expect = [&](const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k) {
-    const Gemm& gemm = operation<Gemm>(*graph, name);
+    const graph::Gemm& gemm = testing::operation<graph::Gemm>(*graph, name);
     EXPECT_EQ(gemm.m, m) << name;
     EXPECT_EQ(gemm.n, n) << name;
     EXPECT_EQ(gemm.k, k) << name;
@@ -135,26 +135,26 @@ TEST_P(TransformerGraph, LinearLayersHaveTheirShapes) {
   expect("mb0.L0.mlp.up.fwd.gemm", rows, gpt2() ? 24 : 48, h);
   expect("mb0.L0.mlp.down.fwd.gemm", rows, h, 24);
   expect("mb0.head.fwd.gemm", rows, 19, h);
-  const Gemm& forward = operation<Gemm>(*graph, "mb0.L0.mlp.up.fwd.gemm");
+  const graph::Gemm& forward = testing::operation<graph::Gemm>(*graph, "mb0.L0.mlp.up.fwd.gemm");
   EXPECT_TRUE(forward.trans_b);
   EXPECT_EQ(forward.has_bias, gpt2());
-  EXPECT_TRUE(operation<Gemm>(*graph, "mb0.L0.mlp.up.bwd.gemm_dw").trans_a);
+  EXPECT_TRUE(testing::operation<graph::Gemm>(*graph, "mb0.L0.mlp.up.bwd.gemm_dw").trans_a);
 }
 
 TEST_P(TransformerGraph, AttentionTakesColumnsOfThePackedProjection) {
   const auto graph = lower_train(model_, step_);
-  const Task& attention = task(*graph, "mb0.L0.attn.fwd.attention");
+  const graph::Task& attention = testing::task(*graph, "mb0.L0.attn.fwd.attention");
   const std::int64_t q = 16, kv = model_.kv_heads * model_.head_dim(), stride = q + 2 * kv;
-  const TensorId qkv = attention.accesses[0].view.tensor;
-  EXPECT_EQ(attention.accesses[0].view, (View{qkv, 0, 8, q, stride}));
-  EXPECT_EQ(attention.accesses[1].view, (View{qkv, q, 8, kv, stride}));
-  EXPECT_EQ(attention.accesses[2].view, (View{qkv, q + kv, 8, kv, stride}));
+  const graph::TensorId qkv = attention.accesses[0].view.tensor;
+  EXPECT_EQ(attention.accesses[0].view, (graph::View{qkv, 0, 8, q, stride}));
+  EXPECT_EQ(attention.accesses[1].view, (graph::View{qkv, q, 8, kv, stride}));
+  EXPECT_EQ(attention.accesses[2].view, (graph::View{qkv, q + kv, 8, kv, stride}));
   if (gpt2()) return;
   // Queries and keys are turned together, values aren't; the adjoint turns their gradients back.
-  EXPECT_EQ(task(*graph, "mb0.L0.attn.fwd.rope").accesses[0].view, (View{qkv, 0, 8, q + kv, stride}));
-  EXPECT_FALSE(operation<Rope>(*graph, "mb0.L0.attn.fwd.rope").inverse);
-  EXPECT_TRUE(operation<Rope>(*graph, "mb0.L0.attn.bwd.rope_dqkv").inverse);
+  EXPECT_EQ(testing::task(*graph, "mb0.L0.attn.fwd.rope").accesses[0].view, (graph::View{qkv, 0, 8, q + kv, stride}));
+  EXPECT_FALSE(testing::operation<graph::Rope>(*graph, "mb0.L0.attn.fwd.rope").inverse);
+  EXPECT_TRUE(testing::operation<graph::Rope>(*graph, "mb0.L0.attn.bwd.rope_dqkv").inverse);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::ops

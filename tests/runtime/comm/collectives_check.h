@@ -52,15 +52,16 @@ T sum_of_ranks(std::uint64_t salt, int ranks, std::int64_t index) {
 template <class T>
 class Case {
  public:
-  Case(CollectiveKind kind, DType dtype, int rank, int ranks, std::int64_t count, std::int64_t root, bool in_place,
-       std::uint64_t salt)
+  Case(comm::CollectiveKind kind, DType dtype, int rank, int ranks, std::int64_t count, std::int64_t root,
+       bool in_place, std::uint64_t salt)
       : rank_(rank), ranks_(ranks), salt_(salt) {
-    const bool scatters = kind == CollectiveKind::reduce_scatter, gathers = kind == CollectiveKind::all_gather;
+    const bool scatters = kind == comm::CollectiveKind::reduce_scatter,
+               gathers = kind == comm::CollectiveKind::all_gather;
     in_.assign(guarded(scatters ? ranks * count : gathers ? count : 0), kGuard);
     out_.assign(guarded(gathers ? ranks * count : count), kGuard);
-    workspace_.assign(guarded(scatters                             ? (ranks - 1) * count
-                              : kind == CollectiveKind::all_reduce ? all_reduce_workspace(count, ranks)
-                                                                   : 0),
+    workspace_.assign(guarded(scatters                                   ? (ranks - 1) * count
+                              : kind == comm::CollectiveKind::all_reduce ? graph::all_reduce_workspace(count, ranks)
+                                                                         : 0),
                       kGuard);
     call_ = {kind, dtype, count, root, in_.data() + kMargin, out_.data() + kMargin, workspace_.data() + kMargin};
     auto& source = scatters || gathers ? in_ : out_;
@@ -76,11 +77,11 @@ class Case {
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
-  const CollectiveCall& call() const { return call_; }
+  const comm::CollectiveCall& call() const { return call_; }
 
   /// "" or the first difference; adds the result to `hash`.
   std::string check(Fingerprint& hash) const {
-    const bool gathers = call_.kind == CollectiveKind::all_gather;
+    const bool gathers = call_.kind == comm::CollectiveKind::all_gather;
     const std::int64_t results = gathers ? ranks_ * call_.count : call_.count;
     const T* result = static_cast<const T*>(call_.out);
     hash.add(results);
@@ -105,18 +106,18 @@ class Case {
 
   static std::size_t guarded(std::int64_t count) { return static_cast<std::size_t>(count + 2 * kMargin); }
   std::string name() const {
-    return fmt::format("{} of {} {} over {} ranks, root {}", to_string(call_.kind), call_.count, to_string(call_.dtype),
-                       ranks_, call_.root);
+    return fmt::format("{} of {} {} over {} ranks, root {}", comm::to_string(call_.kind), call_.count,
+                       to_string(call_.dtype), ranks_, call_.root);
   }
   T expected_at(std::int64_t i) const {
     switch (call_.kind) {
-      case CollectiveKind::all_reduce:
+      case comm::CollectiveKind::all_reduce:
         return sum_of_ranks<T>(salt_, ranks_, i);
-      case CollectiveKind::reduce_scatter:
+      case comm::CollectiveKind::reduce_scatter:
         return sum_of_ranks<T>(salt_, ranks_, rank_ * call_.count + i);
-      case CollectiveKind::all_gather:
+      case comm::CollectiveKind::all_gather:
         return element<T>(salt_, static_cast<int>(i / call_.count), i % call_.count);
-      case CollectiveKind::broadcast:
+      case comm::CollectiveKind::broadcast:
         return element<T>(salt_, static_cast<int>(call_.root), i);
     }
     return kGuard;
@@ -124,12 +125,13 @@ class Case {
 
   int rank_, ranks_;
   std::uint64_t salt_;
-  CollectiveCall call_{};
+  comm::CollectiveCall call_{};
   std::vector<T> in_, out_, workspace_;
 };
 
-inline constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter,
-                                               CollectiveKind::all_gather, CollectiveKind::broadcast};
+inline constexpr comm::CollectiveKind kAllKinds[] = {comm::CollectiveKind::all_reduce,
+                                                     comm::CollectiveKind::reduce_scatter,
+                                                     comm::CollectiveKind::all_gather, comm::CollectiveKind::broadcast};
 
 struct CheckResult {
   std::uint64_t hash = 0;             // of all results of all ranks: equal on every rank and transport
@@ -144,7 +146,7 @@ class Checks {
     const std::string failure = finished.check(hash_);
     if (!failure.empty()) failures_.push_back(failure);
   }
-  CheckResult result(World& world) const {
+  CheckResult result(comm::World& world) const {
     Fingerprint all;
     for (const std::uint64_t hash : world.all_gather(hash_.value())) all.add(hash);
     return {all.value(), failures_};
@@ -157,15 +159,15 @@ class Checks {
 
 /// All kinds and counts of one dtype, back to back, with no barrier between them.
 template <class T>
-void check_back_to_back(Communicator& group, DType dtype, Checks& checks) {
+void check_back_to_back(comm::Communicator& group, DType dtype, Checks& checks) {
   std::uint64_t salt = 1;
   for (const std::int64_t count : {0, 1, 7, 1003, 1503, 20000, 1000003, 2500009}) {
-    for (const CollectiveKind kind : kAllKinds) {
+    for (const comm::CollectiveKind kind : kAllKinds) {
       for (const bool in_place : {false, true}) {
         if (in_place && count > 20000) continue;
         const std::int64_t root = in_place ? 0 : group.size() - 1;
         Case<T> one(kind, dtype, group.rank(), group.size(), count, root, in_place, ++salt);
-        run_blocking(group, one.call());
+        comm::run_blocking(group, one.call());
         checks.add(one);
       }
     }
@@ -173,10 +175,10 @@ void check_back_to_back(Communicator& group, DType dtype, Checks& checks) {
 }
 
 /// Two groups' collectives at once, started in different orders on different ranks, with computing between calls.
-inline void check_two_in_flight(Communicator& first, Communicator& second, int world_rank, Checks& checks) {
+inline void check_two_in_flight(comm::Communicator& first, comm::Communicator& second, int world_rank, Checks& checks) {
   for (const std::int64_t count : {5, 30000, 700001}) {
-    Case<float> a(CollectiveKind::all_reduce, DType::f32, first.rank(), first.size(), count, 0, false, 100);
-    Case<bf16> b(CollectiveKind::all_gather, DType::bf16, second.rank(), second.size(), count + 3, 0, false, 101);
+    Case<float> a(comm::CollectiveKind::all_reduce, DType::f32, first.rank(), first.size(), count, 0, false, 100);
+    Case<bf16> b(comm::CollectiveKind::all_gather, DType::bf16, second.rank(), second.size(), count + 3, 0, false, 101);
     if (world_rank % 2 == 0) {
       first.start(a.call());
       second.start(b.call());
@@ -196,7 +198,7 @@ inline void check_two_in_flight(Communicator& first, Communicator& second, int w
 }
 
 /// Everything above on groups of the whole world, of ranks of equal parity, and in reverse splits. Collective.
-inline CheckResult check_collectives(World& world) {
+inline CheckResult check_collectives(comm::World& world) {
   Checks checks;
   const auto everybody = world.split(0);
   const auto again = world.split(7);
@@ -211,7 +213,7 @@ inline CheckResult check_collectives(World& world) {
 }
 
 /// The world's blocking exchanges; "" or what is wrong.
-inline std::string check_world(World& world) {
+inline std::string check_world(comm::World& world) {
   const int rank = world.rank(), size = world.size();
   if (world.ranks_on_node() < 1 || world.ranks_on_node() > size) return "ranks_on_node";
   if (world.rank_on_node() < 0 || world.rank_on_node() >= world.ranks_on_node()) return "rank_on_node";

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "runtime/comm/mpi.h"
 
-namespace weft {
+namespace weft::comm {
 namespace {
 
 TEST(RunRanks, ReturnsTheGreatestCode) {
@@ -71,4 +71,4 @@ TEST(LaunchedByMpi, LooksForALauncher) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::comm

@@ -11,7 +11,7 @@
 #include "runtime/comm/launch.h"
 #include "tests/runtime/comm/collectives_check.h"
 
-namespace weft {
+namespace weft::comm {
 namespace {
 
 class LocalCollectives : public testing::TestWithParam<int> {};
@@ -160,4 +160,4 @@ TEST(LocalWorld, RankThatFailsMidwayLeavesNobodyReadingItsBuffers) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::comm

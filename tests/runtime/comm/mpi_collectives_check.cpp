@@ -41,11 +41,11 @@ void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
-namespace weft {
+namespace weft::testing {
 namespace {
 
 // The steady state allocates nothing in our code, for small and for large messages.
-std::int64_t allocations_of_collectives(World& world) {
+std::int64_t allocations_of_collectives(comm::World& world) {
   const auto group = world.split(0);
   const std::int64_t ranks = world.size();
   std::int64_t count = 0;
@@ -53,8 +53,8 @@ std::int64_t allocations_of_collectives(World& world) {
     std::vector<float> in(static_cast<std::size_t>(ranks * length)), out(in.size()), workspace(in.size());
     world.barrier();
     const std::int64_t before = allocations;
-    for (const CollectiveKind kind : test::kAllKinds) {
-      run_blocking(*group, {kind, DType::f32, length, 0, in.data(), out.data(), workspace.data()});
+    for (const comm::CollectiveKind kind : test::kAllKinds) {
+      comm::run_blocking(*group, {kind, DType::f32, length, 0, in.data(), out.data(), workspace.data()});
     }
     count += allocations - before;
   }
@@ -70,16 +70,16 @@ class RanksApart final : public testing::ForwardingWorld {
   std::string name() const override { return "mpi, apart"; }
   int ranks_on_node() const override { return 1; }
   int rank_on_node() const override { return 0; }
-  std::unique_ptr<Communicator> split(int color) override {
+  std::unique_ptr<comm::Communicator> split(int color) override {
     MPI_Comm comm = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, color + 1, rank(), &comm), "split");  // colours from −1 on
-    CommHandle group(nullptr, comm);
-    const MessageSizes sizes = message_sizes(group.size(), false);
-    return std::make_unique<MpiCommunicator>(std::move(group), sizes);
+    comm::check_mpi(MPI_Comm_split(MPI_COMM_WORLD, color + 1, rank(), &comm), "split");  // colours from −1 on
+    comm::CommHandle group(nullptr, comm);
+    const comm::MessageSizes sizes = comm::message_sizes(group.size(), false);
+    return std::make_unique<comm::MpiCommunicator>(std::move(group), sizes);
   }
 };
 
-int check(World& world) {
+int check(comm::World& world) {
   const auto report = [&](const std::string& failure) {
     fmt::print(stderr, "{} rank {}: {}\n", world.name(), world.rank(), failure);
     return 1;
@@ -93,14 +93,14 @@ int check(World& world) {
   const test::CheckResult apart_result = test::check_collectives(apart);
   for (const std::string& failure : apart_result.failures) code = report("apart: " + failure);
   if (apart_result.hash != result.hash) code = report("the bits of ranks apart are others");
-  for (World* each : {&world, static_cast<World*>(&apart)}) {
+  for (comm::World* each : {&world, static_cast<comm::World*>(&apart)}) {
     if (const std::int64_t count = allocations_of_collectives(*each); count != 0) {
       code = report(fmt::format("{}: {} allocations in collectives", each->name(), count));
     }
   }
   if (world.rank() == 0) {
     std::uint64_t local_hash = 0;
-    const int local_code = run_ranks(world.size(), [&](World& local) {
+    const int local_code = comm::run_ranks(world.size(), [&](comm::World& local) {
       const test::CheckResult local_result = test::check_collectives(local);
       if (local.rank() == 0) local_hash = local_result.hash;
       return local_result.failures.empty() ? 0 : 1;
@@ -114,26 +114,26 @@ int check(World& world) {
   return code;
 }
 
-int mismatch(World& world) {
+int mismatch(comm::World& world) {
   const auto group = world.split(0);
   const std::int64_t count = world.rank() == 0 ? 5 : 6;
   std::vector<float> in(6), out(static_cast<std::size_t>(6 * world.size()));
-  run_blocking(*group, {CollectiveKind::all_gather, DType::f32, count, 0, in.data(), out.data(), nullptr});
+  comm::run_blocking(*group, {comm::CollectiveKind::all_gather, DType::f32, count, 0, in.data(), out.data(), nullptr});
   world.barrier();
   return 0;
 }
 
-int stuck(World& world) {
+int stuck(comm::World& world) {
   const auto group = world.split(0);
-  const Watchdog watchdog(
+  const execute::Watchdog watchdog(
       0.5, [] { return std::uint64_t{0}; },
-      report_and_exit([&] { return fmt::format("rank {}: barrier pending", world.rank()); }, world, 0.5));
+      execute::report_and_exit([&] { return fmt::format("rank {}: barrier pending", world.rank()); }, world, 0.5));
   while (world.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   world.barrier();
   return 0;
 }
 
-int run(const std::string& mode, World& world) {
+int run(const std::string& mode, comm::World& world) {
   if (mode == "check") return check(world);
   if (mode == "mismatch") return mismatch(world);
   if (mode == "stuck") return stuck(world);
@@ -146,9 +146,9 @@ int run(const std::string& mode, World& world) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::testing
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "check";
-  return weft::run_mpi([&](weft::World& world) { return weft::run(mode, world); });
+  return weft::comm::run_mpi([&](weft::comm::World& world) { return weft::testing::run(mode, world); });
 }

@@ -6,15 +6,15 @@
 
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 Machine load(const std::string& name) {
   return load_machine(WEFT_SOURCE_DIR "/machines/" + name + ".toml");
 }
 
-Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  Grid grid;
+graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
+  graph::Grid grid;
   grid.x = x;
   grid.y = y;
   grid.z = z;
@@ -25,19 +25,19 @@ Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) 
 TEST(GroupSpan, SaysHowGroupsLieOnNodes) {
   Machine machine;
   machine.devices_per_node = 4;
-  const Grid grid = grid_of(2, 2, 4, 2);
+  const graph::Grid grid = grid_of(2, 2, 4, 2);
   //                                                    ranks nodes per node sharing stride
-  EXPECT_EQ(group_span(machine, grid, Channel::x), (GroupSpan{2, 1, 2, 2, 1}));
-  EXPECT_EQ(group_span(machine, grid, Channel::y), (GroupSpan{2, 1, 2, 2, 2}));
-  EXPECT_EQ(group_span(machine, grid, Channel::z_gather), (GroupSpan{4, 4, 1, 4, 4}));
-  EXPECT_EQ(group_span(machine, grid, Channel::data), (GroupSpan{2, 2, 1, 4, 16}));
-  EXPECT_EQ(group_span(machine, grid, Channel::world), (GroupSpan{32, 8, 4, 1, 1}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::x), (GroupSpan{2, 1, 2, 2, 1}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::y), (GroupSpan{2, 1, 2, 2, 2}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::z_gather), (GroupSpan{4, 4, 1, 4, 4}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::data), (GroupSpan{2, 2, 1, 4, 16}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::world), (GroupSpan{32, 8, 4, 1, 1}));
   // Three ranks of an axis: some of the groups cross from one node into the next.
-  EXPECT_EQ(group_span(machine, grid_of(3, 1, 1, 4), Channel::x), (GroupSpan{3, 2, 3, 2, 1}));
-  Grid turned = grid_of(2, 1, 1, 4);
-  turned.order = {Axis::data, Axis::x, Axis::y, Axis::z};
-  EXPECT_TRUE(group_span(machine, turned, Channel::data).within_node());
-  EXPECT_EQ(group_span(machine, turned, Channel::x), (GroupSpan{2, 2, 1, 4, 4}));
+  EXPECT_EQ(group_span(machine, grid_of(3, 1, 1, 4), graph::Channel::x), (GroupSpan{3, 2, 3, 2, 1}));
+  graph::Grid turned = grid_of(2, 1, 1, 4);
+  turned.order = {graph::Axis::data, graph::Axis::x, graph::Axis::y, graph::Axis::z};
+  EXPECT_TRUE(group_span(machine, turned, graph::Channel::data).within_node());
+  EXPECT_EQ(group_span(machine, turned, graph::Channel::x), (GroupSpan{2, 2, 1, 4, 4}));
 }
 
 TEST(GroupBandwidth, IsThatOfTheNodeOrAShareOfItsPorts) {
@@ -61,19 +61,22 @@ TEST(GroupBandwidth, IsThatOfTheNodeOrAShareOfItsPorts) {
 
 /// Seconds that AxoNN's model gives a step (S = 2048, recompute, no overlap, communication alone):
 /// examples/comm_model.py with the sizes of the second matrix of the MLP put right.
-double axonn_seconds(const Machine& machine, const Grid& grid, double layers, double hidden, double batch) {
-  const auto bandwidth = [&](Channel channel) { return group_bandwidth(machine, group_span(machine, grid, channel)); };
+double axonn_seconds(const Machine& machine, const graph::Grid& grid, double layers, double hidden, double batch) {
+  const auto bandwidth = [&](graph::Channel channel) {
+    return group_bandwidth(machine, group_span(machine, grid, channel));
+  };
   const auto sent = [](std::int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); };
   const double rows = batch * 2048 / static_cast<double>(grid.z * grid.data);
   const double cut = static_cast<double>(grid.x * grid.y);
   double seconds = 0;
   const auto linear = [&](double in, double out, bool transposed) {
     const std::int64_t a = transposed ? grid.y : grid.x, b = transposed ? grid.x : grid.y;
-    const Channel over_a = transposed ? Channel::y : Channel::x, over_b = transposed ? Channel::x : Channel::y;
-    seconds += 3 * sent(grid.z) * in * out / cut * 2 / bandwidth(Channel::z_gather);
+    const graph::Channel over_a = transposed ? graph::Channel::y : graph::Channel::x,
+                         over_b = transposed ? graph::Channel::x : graph::Channel::y;
+    seconds += 3 * sent(grid.z) * in * out / cut * 2 / bandwidth(graph::Channel::z_gather);
     seconds += 2 * 2 * sent(a) * rows * out / static_cast<double>(b) * 2 / bandwidth(over_a);
     seconds += 2 * sent(b) * rows * in / static_cast<double>(a) * 2 / bandwidth(over_b);
-    seconds += 2 * sent(grid.data) * in * out / cut / static_cast<double>(grid.z) * 4 / bandwidth(Channel::data);
+    seconds += 2 * sent(grid.data) * in * out / cut / static_cast<double>(grid.z) * 4 / bandwidth(graph::Channel::data);
   };
   linear(hidden, 3 * hidden, false);
   linear(hidden, hidden, true);
@@ -107,13 +110,16 @@ TEST(CollectiveSeconds, OfOneNode) {
   const GroupSpan four{4, 1, 4, 1, 1};
   const std::int64_t large = 4'000'000, small = 4;
   // Rings: 3 steps, 3/4 of the bytes; all-reduce twice that.
-  EXPECT_NEAR(collective_seconds(machine, four, AllGather{Channel::x, 4, large / 4}, 1), 3e-6 + 3e-3, 1e-12);
-  EXPECT_NEAR(collective_seconds(machine, four, ReduceScatter{Channel::x, 4, large / 8}, 2), 3e-6 + 3e-3, 1e-12);
-  EXPECT_NEAR(collective_seconds(machine, four, AllReduce{Channel::x, 4, large}, 1), 6e-6 + 6e-3, 1e-12);
-  EXPECT_NEAR(collective_seconds(machine, four, Broadcast{Channel::x, 4, large, 0}, 1), 3e-6 + 4e-3, 1e-12);
+  EXPECT_NEAR(collective_seconds(machine, four, graph::AllGather{graph::Channel::x, 4, large / 4}, 1), 3e-6 + 3e-3,
+              1e-12);
+  EXPECT_NEAR(collective_seconds(machine, four, graph::ReduceScatter{graph::Channel::x, 4, large / 8}, 2), 3e-6 + 3e-3,
+              1e-12);
+  EXPECT_NEAR(collective_seconds(machine, four, graph::AllReduce{graph::Channel::x, 4, large}, 1), 6e-6 + 6e-3, 1e-12);
+  EXPECT_NEAR(collective_seconds(machine, four, graph::Broadcast{graph::Channel::x, 4, large, 0}, 1), 3e-6 + 4e-3,
+              1e-12);
   // A tree: 2·log2(4) steps and all of the bytes twice.
-  EXPECT_NEAR(collective_seconds(machine, four, AllReduce{Channel::x, 4, small}, 1), 4e-6 + 8e-9, 1e-12);
-  EXPECT_EQ(collective_seconds(machine, {}, AllReduce{Channel::x, 1, large}, 1), 0);
+  EXPECT_NEAR(collective_seconds(machine, four, graph::AllReduce{graph::Channel::x, 4, small}, 1), 4e-6 + 8e-9, 1e-12);
+  EXPECT_EQ(collective_seconds(machine, {}, graph::AllReduce{graph::Channel::x, 1, large}, 1), 0);
 }
 
 TEST(CollectiveSeconds, OfSeveralNodes) {
@@ -122,18 +128,22 @@ TEST(CollectiveSeconds, OfSeveralNodes) {
   const std::int64_t large = 8'000'000;
   // Within nodes 2·3/4·S at 1 GB/s, between them S at 0.4 GB/s: less than 2·7/8·S at 0.4.
   const double latency = 2 * (3 * 1e-6 + 10e-6);
-  EXPECT_NEAR(collective_seconds(machine, eight, AllReduce{Channel::x, 8, large}, 1), latency + 12e-3 + 20e-3, 1e-9);
+  EXPECT_NEAR(collective_seconds(machine, eight, graph::AllReduce{graph::Channel::x, 8, large}, 1),
+              latency + 12e-3 + 20e-3, 1e-9);
   // A ring crosses once each way.
-  EXPECT_NEAR(collective_seconds(machine, eight, AllGather{Channel::x, 8, large / 8}, 1), 6e-6 + 10e-6 + 17.5e-3, 1e-9);
+  EXPECT_NEAR(collective_seconds(machine, eight, graph::AllGather{graph::Channel::x, 8, large / 8}, 1),
+              6e-6 + 10e-6 + 17.5e-3, 1e-9);
   // Latency of a ring grows with its ranks, that of a tree with their logarithm.
   const GroupSpan many{1024, 1024, 1, 4, 4};
-  EXPECT_NEAR(collective_seconds(machine, many, AllGather{Channel::x, 1024, 1}, 1), 1023 * 10e-6, 1e-4);
-  EXPECT_NEAR(collective_seconds(machine, many, AllReduce{Channel::x, 1024, 1}, 1), 20 * 10e-6, 1e-6);
+  EXPECT_NEAR(collective_seconds(machine, many, graph::AllGather{graph::Channel::x, 1024, 1}, 1), 1023 * 10e-6, 1e-4);
+  EXPECT_NEAR(collective_seconds(machine, many, graph::AllReduce{graph::Channel::x, 1024, 1}, 1), 20 * 10e-6, 1e-6);
   // The protocol of small messages doesn't wait for the setup.
   machine.network.setup = 1e-3;
   machine.network.small_bandwidth = 1e6;
-  EXPECT_NEAR(collective_seconds(machine, many, AllReduce{Channel::x, 1024, 100}, 1), 20 * 10e-6 + 2e-4, 1e-6);
-  EXPECT_NEAR(collective_seconds(machine, eight, AllReduce{Channel::x, 8, large}, 1), latency + 33e-3, 1e-9);
+  EXPECT_NEAR(collective_seconds(machine, many, graph::AllReduce{graph::Channel::x, 1024, 100}, 1), 20 * 10e-6 + 2e-4,
+              1e-6);
+  EXPECT_NEAR(collective_seconds(machine, eight, graph::AllReduce{graph::Channel::x, 8, large}, 1), latency + 33e-3,
+              1e-9);
 }
 
 TEST(AnalyticCosts, AreOfOperationsSizesAndGroups) {
@@ -144,12 +154,12 @@ TEST(AnalyticCosts, AreOfOperationsSizesAndGroups) {
   machine.task_overhead = 1e-6;
   machine.transport_cpu = 0.5e-9;
   testing::ToyGraph toy;
-  const View a = toy.tensor("a", 10'000, Role::parameter), b = toy.tensor("b", 10'000, Role::parameter),
-             c = toy.tensor("c", 10'000);
-  toy.add({"gemm", Gemm{100, 100, 100}, {read(a), read(b), write(c)}});
-  toy.add({"add", Add{10'000}, {read(a), read(b), write(c)}});
-  toy.add({"sum", AllReduce{Channel::x, 2, 10'000}, {read_write(c)}});
-  toy.add({"far", AllReduce{Channel::data, 2, 10'000}, {read_write(c)}});
+  const graph::View a = toy.tensor("a", 10'000, graph::Role::parameter),
+                    b = toy.tensor("b", 10'000, graph::Role::parameter), c = toy.tensor("c", 10'000);
+  toy.add({"gemm", graph::Gemm{100, 100, 100}, {graph::read(a), graph::read(b), graph::write(c)}});
+  toy.add({"add", graph::Add{10'000}, {graph::read(a), graph::read(b), graph::write(c)}});
+  toy.add({"sum", graph::AllReduce{graph::Channel::x, 2, 10'000}, {graph::read_write(c)}});
+  toy.add({"far", graph::AllReduce{graph::Channel::data, 2, 10'000}, {graph::read_write(c)}});
   const auto graph = toy.build();
   const TaskCosts costs = analytic_costs(machine, grid_of(2, 1, 2, 2))->costs(*graph);
   ASSERT_EQ(costs.ns.size(), 4U);
@@ -160,10 +170,10 @@ TEST(AnalyticCosts, AreOfOperationsSizesAndGroups) {
   EXPECT_EQ(costs.cpu_ns[0], 0);
   EXPECT_NEAR(costs.cpu_ns[2], 2e4, 1e-3);
   // A graph of another grid: the groups are those that its operations name.
-  EXPECT_NEAR(analytic_costs(machine, Grid())->costs(*graph).ns[2], 2e3 + 4e4, 1e-3);
+  EXPECT_NEAR(analytic_costs(machine, graph::Grid())->costs(*graph).ns[2], 2e3 + 4e4, 1e-3);
   EXPECT_GT(default_cost_model().costs(*graph).ns[2], 0);
-  EXPECT_EQ(analytic_costs(machine, Grid())->source(), "machine laptop");
+  EXPECT_EQ(analytic_costs(machine, graph::Grid())->source(), "machine laptop");
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::cost

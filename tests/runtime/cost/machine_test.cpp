@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "runtime/cost/cost_model.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 const std::string kSmall = R"(name = "box"
@@ -186,4 +186,4 @@ TEST(Machine, ThePageNamesEveryKeyOfTheFiles) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::cost

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 using nlohmann::json;
@@ -25,7 +25,7 @@ Profile profile() {
 }
 
 std::string refusal(const std::string& text) {
-  return message_of<UserError>([&] { parse_profile(text, "p.json"); });
+  return testing::message_of<UserError>([&] { parse_profile(text, "p.json"); });
 }
 
 template <class Change>
@@ -139,13 +139,14 @@ TEST(ProfileFile, AGridTooLargeToCountIsRefused) {
 }
 
 TEST(ProfileFile, FilesThatCannotBeReadAreRefusedByName) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string missing = folder.path("missing.json").string();
-  EXPECT_TRUE(says(message_of<UserError>([&] { load_profile(missing); }), missing));
+  EXPECT_TRUE(says(testing::message_of<UserError>([&] { load_profile(missing); }), missing));
   folder.write("p.json", profile_json(profile()));
   EXPECT_EQ(load_profile(folder.path("p.json").string()).entries.size(), 2U);
   folder.write("empty.json", "");
-  EXPECT_TRUE(says(message_of<UserError>([&] { load_profile(folder.path("empty.json").string()); }), "empty.json"));
+  EXPECT_TRUE(
+      says(testing::message_of<UserError>([&] { load_profile(folder.path("empty.json").string()); }), "empty.json"));
 }
 
 TEST(ProfileFile, TheMachineHasAName) {
@@ -154,4 +155,4 @@ TEST(ProfileFile, TheMachineHasAName) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::cost

@@ -9,7 +9,7 @@
 #include "graph/task_signature.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::cost {
 namespace {
 
 using testing::order_of;
@@ -29,32 +29,33 @@ TEST(MiddleMean, LeavesOutAQuarterOnEachSide) {
 struct Small {
   Small() {
     ToyGraph toy;
-    const View p = toy.tensor("p", 8), q = toy.tensor("q", 16), r = toy.tensor("r", 16);
-    toy.compute("a", {write(p)});
-    toy.compute("b", {write(q)});
-    toy.add({"c", GeluForward{16}, {write(r)}});
-    toy.collective("d", Channel::data, {read_write(p)}, 8);
-    toy.collective("e", Channel::data, {read_write(q)}, 16);
+    const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 16), r = toy.tensor("r", 16);
+    toy.compute("a", {graph::write(p)});
+    toy.compute("b", {graph::write(q)});
+    toy.add({"c", graph::GeluForward{16}, {graph::write(r)}});
+    toy.collective("d", graph::Channel::data, {graph::read_write(p)}, 8);
+    toy.collective("e", graph::Channel::data, {graph::read_write(q)}, 16);
     graph = toy.build();
-    plan = make_plan(
+    plan = plan::make_plan(
         graph,
         order_of(*graph, 1, {{"a", "compute0"}, {"b", "compute0"}, {"d", "data"}, {"c", "compute0"}, {"e", "data"}}),
         "mine");
   }
   std::string signature(const std::string& task) const {
-    return task_signature(*graph, graph->task(graph->find_task(task)));
+    return graph::task_signature(*graph, graph->task(graph->find_task(task)));
   }
   /// A step in which tasks took what is said, by stream as the plan has them.
-  StepTrace trace(const std::map<std::string, TaskTime>& times) const {
-    StepTrace trace;
-    for (const StreamPlan& stream : plan.streams) {
+  plan::StepTrace trace(const std::map<std::string, plan::TaskTime>& times) const {
+    plan::StepTrace trace;
+    for (const plan::StreamPlan& stream : plan.streams) {
       trace.times.emplace_back();
-      for (const Entry& entry : stream.entries) trace.times.back().push_back(times.at(graph->task(entry.task).name));
+      for (const plan::Entry& entry : stream.entries)
+        trace.times.back().push_back(times.at(graph->task(entry.task).name));
     }
     return trace;
   }
-  std::shared_ptr<const Graph> graph;
-  Plan plan;
+  std::shared_ptr<const graph::Graph> graph;
+  plan::Plan plan;
 };
 
 TEST(ProfileSamples, AreDurationsBySignature) {
@@ -100,22 +101,22 @@ TEST(ProfileSamples, OneSampleHasNoDeviation) {
 /// Every task costs what its kind says, of which collectives take half from the cores.
 class ByKind final : public CostModel {
  public:
-  TaskCosts costs(const Graph& graph) const override {
+  TaskCosts costs(const graph::Graph& graph) const override {
     TaskCosts costs;
-    for (const Task& task : graph.tasks()) {
-      const double ns = is_collective(task.operation) ? 100 : 10;
+    for (const graph::Task& task : graph.tasks()) {
+      const double ns = graph::is_collective(task.operation) ? 100 : 10;
       costs.ns.push_back(ns);
-      costs.cpu_ns.push_back(is_collective(task.operation) ? ns / 2 : 0);
+      costs.cpu_ns.push_back(graph::is_collective(task.operation) ? ns / 2 : 0);
     }
     return costs;
   }
   std::string source() const override { return "by kind"; }
 };
 
-double ns_of(const Graph& graph, const TaskCosts& costs, const std::string& task) {
+double ns_of(const graph::Graph& graph, const TaskCosts& costs, const std::string& task) {
   return costs.ns[graph.find_task(task).index()];
 }
-double cpu_of(const Graph& graph, const TaskCosts& costs, const std::string& task) {
+double cpu_of(const graph::Graph& graph, const TaskCosts& costs, const std::string& task) {
   return costs.cpu_ns[graph.find_task(task).index()];
 }
 
@@ -156,12 +157,12 @@ TEST(ProfiledCosts, UnknownSizesAreScaledByWhatTheirKindIsOffInTheMedian) {
 
   ToyGraph toy;
   for (int i = 1; i <= 4; ++i) {
-    toy.collective("c" + std::to_string(i), Channel::data,
-                   {read_write(toy.tensor("t" + std::to_string(i), i, Role::parameter))}, i);
+    toy.collective("c" + std::to_string(i), graph::Channel::data,
+                   {graph::read_write(toy.tensor("t" + std::to_string(i), i, graph::Role::parameter))}, i);
   }
   const auto graph = toy.build();
   const auto signature = [&](const std::string& task) {
-    return task_signature(*graph, graph->task(graph->find_task(task)));
+    return graph::task_signature(*graph, graph->task(graph->find_task(task)));
   };
   profile.entries = {{signature("c1"), 200}, {signature("c2"), 300}, {signature("c3"), 5000}};
   EXPECT_EQ(ns_of(*graph, profiled_costs(profile, std::make_shared<ByKind>())->costs(*graph), "c4"), 300);
@@ -175,4 +176,4 @@ TEST(ProfiledCosts, OfAnEmptyProfileAreTheOthers) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::cost

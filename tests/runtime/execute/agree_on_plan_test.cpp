@@ -12,23 +12,23 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 TEST(AgreeOnPlan, RankZeroDecides) {
   const auto graph = testing::random_graph(3);
   // Each rank would order the tasks in another way if it were asked.
-  std::vector<std::shared_ptr<const Plan>> plans(4);
-  const int code = run_ranks(4, [&](World& world) {
+  std::vector<std::shared_ptr<const plan::Plan>> plans(4);
+  const int code = comm::run_ranks(4, [&](comm::World& world) {
     const testing::RandomPolicy policy(static_cast<std::uint64_t>(world.rank()) + 1);
     plans[static_cast<std::size_t>(world.rank())] = agree_on_plan(world, graph, policy, {.compute_streams = 2});
     return 0;
   });
   ASSERT_EQ(code, 0);
   const testing::RandomPolicy of_rank_0(1), of_rank_1(2);
-  const PolicyOptions options{.compute_streams = 2};
-  const Plan alone = make_plan(graph, of_rank_0.order(*graph, options), "random");
-  ASSERT_NE(make_plan(graph, of_rank_1.order(*graph, options), "random").fingerprint, alone.fingerprint);
+  const policy::PolicyOptions options{.compute_streams = 2};
+  const plan::Plan alone = plan::make_plan(graph, of_rank_0.order(*graph, options), "random");
+  ASSERT_NE(plan::make_plan(graph, of_rank_1.order(*graph, options), "random").fingerprint, alone.fingerprint);
   for (const auto& plan : plans) {
     EXPECT_EQ(plan->fingerprint, alone.fingerprint);
     EXPECT_EQ(plan->collective_fingerprint, alone.collective_fingerprint);
@@ -37,11 +37,11 @@ TEST(AgreeOnPlan, RankZeroDecides) {
   }
 }
 
-std::shared_ptr<const Graph> two_layers(std::int64_t second_size) {
+std::shared_ptr<const graph::Graph> two_layers(std::int64_t second_size) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 64, Role::parameter), y = toy.tensor("y", 64, Role::parameter);
-  toy.collective("L0.reduce", Channel::data, {read_write(x)}, 64);
-  toy.collective("L1.reduce", Channel::data, {read_write(y)}, second_size);
+  const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
+  toy.collective("L0.reduce", graph::Channel::data, {graph::read_write(x)}, 64);
+  toy.collective("L1.reduce", graph::Channel::data, {graph::read_write(y)}, second_size);
   return toy.build();
 }
 
@@ -49,12 +49,12 @@ TEST(AgreeOnPlan, OtherGraphsAreRefusedOnEveryRankAndNamed) {
   std::mutex mutex;
   std::vector<std::string> messages;
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       3,
-      [&](World& world) {
+      [&](comm::World& world) {
         const auto graph = two_layers(world.rank() == 2 ? 63 : 64);
         try {
-          agree_on_plan(world, graph, *make_policy("program"), {});
+          agree_on_plan(world, graph, *policy::make_policy("program"), {});
           ADD_FAILURE();
         } catch (const RuntimeFault& fault) {
           const std::lock_guard lock(mutex);
@@ -78,14 +78,14 @@ TEST(AgreeOnPlan, OtherGraphsAreRefusedOnEveryRankAndNamed) {
 
 TEST(AgreeOnPlan, AGraphThatEndsEarlyIsNamedToo) {
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       2,
-      [&](World& world) {
+      [&](comm::World& world) {
         testing::ToyGraph toy;
-        const View x = toy.tensor("x", 64, Role::parameter);
-        toy.compute("a", {write(x)});
-        if (world.rank() == 0) toy.compute("b", {read(x)});
-        agree_on_plan(world, toy.build(), *make_policy("program"), {});
+        const graph::View x = toy.tensor("x", 64, graph::Role::parameter);
+        toy.compute("a", {graph::write(x)});
+        if (world.rank() == 0) toy.compute("b", {graph::read(x)});
+        agree_on_plan(world, toy.build(), *policy::make_policy("program"), {});
         return 0;
       },
       errors);
@@ -105,11 +105,11 @@ GemmTuning tuning_of(std::int64_t slice_rows) {
 TEST(AgreeOnPlan, OtherTablesOfProductsAreRefused) {
   const auto graph = two_layers(64);
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       2,
-      [&](World& world) {
+      [&](comm::World& world) {
         const GemmTuning tuning = tuning_of(world.rank() == 0 ? 64 : 32);
-        agree_on_plan(world, graph, *make_policy("program"), {}, &tuning);
+        agree_on_plan(world, graph, *policy::make_policy("program"), {}, &tuning);
         return 0;
       },
       errors);
@@ -122,11 +122,11 @@ TEST(AgreeOnPlan, OtherTablesOfProductsAreRefused) {
 TEST(AgreeOnPlan, TheTableOfProductsIsPartOfTheFingerprint) {
   const auto graph = two_layers(64);
   std::vector<std::uint64_t> fingerprints;
-  run_ranks(1, [&](World& world) {
+  comm::run_ranks(1, [&](comm::World& world) {
     const GemmTuning empty, first = tuning_of(64), second = tuning_of(32);
     for (const GemmTuning* tuning :
          std::initializer_list<const GemmTuning*>{nullptr, &empty, &first, &first, &second}) {
-      fingerprints.push_back(agree_on_plan(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+      fingerprints.push_back(agree_on_plan(world, graph, *policy::make_policy("program"), {}, tuning)->fingerprint);
     }
     return 0;
   });
@@ -141,10 +141,10 @@ TEST(AgreeOnPlan, TheTableOfProductsIsPartOfTheFingerprint) {
 TEST(AgreeOnPlan, WhatMultipliesBf16IsPartOfTheFingerprint) {
   const auto graph = two_layers(64);
   std::set<std::uint64_t> fingerprints;
-  run_ranks(1, [&](World& world) {
+  comm::run_ranks(1, [&](comm::World& world) {
     const GemmTuning none, floats({}, PackedUnit::f32), pairs({}, PackedUnit::pairs);
     for (const GemmTuning* tuning : {&none, &floats, &pairs, &pairs}) {
-      fingerprints.insert(agree_on_plan(world, graph, *make_policy("program"), {}, tuning)->fingerprint);
+      fingerprints.insert(agree_on_plan(world, graph, *policy::make_policy("program"), {}, tuning)->fingerprint);
     }
     return 0;
   });
@@ -152,11 +152,11 @@ TEST(AgreeOnPlan, WhatMultipliesBf16IsPartOfTheFingerprint) {
 }
 
 // A plan that is unsafe never comes out. The policy here gives orders that no executor may run.
-class Backwards final : public Policy {
+class Backwards final : public policy::Policy {
  public:
   std::string name() const override { return "backwards"; }
-  Order order(const Graph& graph, const PolicyOptions& options) const override {
-    Order order = make_policy("program")->order(graph, options);
+  plan::Order order(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
+    plan::Order order = policy::make_policy("program")->order(graph, options);
     std::swap(order.sequence.front(), order.sequence.back());
     return order;
   }
@@ -164,12 +164,12 @@ class Backwards final : public Policy {
 
 TEST(AgreeOnPlan, ABadOrderIsRefusedOnEveryRank) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 64);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {read(x)});
+  const graph::View x = toy.tensor("x", 64);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::read(x)});
   const auto graph = toy.build();
   std::atomic<int> refused{0};
-  const int code = run_ranks(3, [&](World& world) {
+  const int code = comm::run_ranks(3, [&](comm::World& world) {
     EXPECT_THROW(agree_on_plan(world, graph, Backwards(), {}), std::logic_error);
     ++refused;
     return 0;
@@ -181,8 +181,8 @@ TEST(AgreeOnPlan, ABadOrderIsRefusedOnEveryRank) {
 TEST(AgreeOnPlan, ABadOptionIsAUserErrorOnEveryRank) {
   const auto graph = two_layers(64);
   std::atomic<int> refused{0};
-  const int code = run_ranks(3, [&](World& world) {
-    EXPECT_THROW(agree_on_plan(world, graph, *make_policy("program"), {.compute_streams = 0}), UserError);
+  const int code = comm::run_ranks(3, [&](comm::World& world) {
+    EXPECT_THROW(agree_on_plan(world, graph, *policy::make_policy("program"), {.compute_streams = 0}), UserError);
     ++refused;
     return 0;
   });
@@ -191,4 +191,4 @@ TEST(AgreeOnPlan, ABadOptionIsAUserErrorOnEveryRank) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

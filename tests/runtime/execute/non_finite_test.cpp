@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 template <class Element>
@@ -51,4 +51,4 @@ TEST(FirstNonFiniteInteger, ThereIsNone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -14,7 +14,7 @@
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using testing::executable_graph;
@@ -25,13 +25,14 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
   const std::vector<ProgramGraph> graphs = {{"train", executable_graph(21, kRanks)},
                                             {"eval", executable_graph(21, kRanks, {.tasks = 12, .channels = 1})}};
   std::vector<testing::StateBytes> first;
-  for (const std::string& policy : policy_names()) {
+  for (const std::string& policy : policy::policy_names()) {
     for (const int threads : {1, 2}) {
       std::vector<testing::StateBytes> states(kRanks);
-      const int code = run_ranks(kRanks, [&](World& world) {
-        Program program(
-            world, graphs,
-            {.policy = make_policy(policy), .policy_options = {.compute_streams = threads}, .threads = threads});
+      const int code = comm::run_ranks(kRanks, [&](comm::World& world) {
+        Program program(world, graphs,
+                        {.policy = policy::make_policy(policy),
+                         .policy_options = {.compute_streams = threads},
+                         .threads = threads});
         for (const ProgramGraph& graph : graphs) testing::fill(*graph.graph, program.state(), world.rank());
         for (const char* name : {"train", "train", "eval", "train"}) program.run(name);
         for (const ProgramGraph& graph : graphs) {
@@ -50,65 +51,66 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
 
 TEST(Program, KnowsItsGraphsAndItsBytes) {
   const auto large = executable_graph(2, 1), small = executable_graph(2, 1, {.tasks = 3});
-  EXPECT_EQ(run_ranks(1,
-                      [&](World& world) {
-                        Program program(world, {{"train", large}, {"eval", small}}, {.kept_steps = 4});
-                        EXPECT_TRUE(program.contains("train"));
-                        EXPECT_FALSE(program.contains("decode"));
-                        EXPECT_THROW(program.run("decode"), std::logic_error);
-                        EXPECT_THROW(program.plan("decode"), std::logic_error);
-                        EXPECT_EQ(program.plan("eval").graph, small);
-                        EXPECT_EQ(program.plan("train").policy, "program");
-                        EXPECT_EQ(program.state_bytes(), program.state().bytes());
-                        for (std::int64_t step = 0; step < 6; ++step) program.run("eval", step);
-                        EXPECT_TRUE(program.traces("train").empty());
-                        EXPECT_EQ(program.traces("eval").size(), 4U);
-                        EXPECT_EQ(program.traces("eval").front().step, 2);
-                        EXPECT_EQ(program.last_trace("eval").step, 5);
-                        EXPECT_GE(program.scratch_bytes(), program.plan("train").scratch_bytes);
-                        return 0;
-                      }),
+  EXPECT_EQ(comm::run_ranks(1,
+                            [&](comm::World& world) {
+                              Program program(world, {{"train", large}, {"eval", small}}, {.kept_steps = 4});
+                              EXPECT_TRUE(program.contains("train"));
+                              EXPECT_FALSE(program.contains("decode"));
+                              EXPECT_THROW(program.run("decode"), std::logic_error);
+                              EXPECT_THROW(program.plan("decode"), std::logic_error);
+                              EXPECT_EQ(program.plan("eval").graph, small);
+                              EXPECT_EQ(program.plan("train").policy, "program");
+                              EXPECT_EQ(program.state_bytes(), program.state().bytes());
+                              for (std::int64_t step = 0; step < 6; ++step) program.run("eval", step);
+                              EXPECT_TRUE(program.traces("train").empty());
+                              EXPECT_EQ(program.traces("eval").size(), 4U);
+                              EXPECT_EQ(program.traces("eval").front().step, 2);
+                              EXPECT_EQ(program.last_trace("eval").step, 5);
+                              EXPECT_GE(program.scratch_bytes(), program.plan("train").scratch_bytes);
+                              return 0;
+                            }),
             0);
 }
 
 TEST(Program, AGraphsOwnPolicyComesBeforeThatOfTheOptions) {
   const auto graph = executable_graph(2, 1, {.tasks = 3});
-  const std::vector<ProgramGraph> graphs = {{"own", graph, make_policy("random")}, {"other", graph}};
-  EXPECT_EQ(run_ranks(1,
-                      [&](World& world) {
-                        const Program named(world, graphs, {.policy = make_policy("serial")});
-                        EXPECT_EQ(named.plan("own").policy, "random");
-                        EXPECT_EQ(named.plan("other").policy, "serial");
-                        EXPECT_EQ(Program(world, graphs, {}).plan("other").policy, default_policy()->name());
-                        return 0;
-                      }),
+  const std::vector<ProgramGraph> graphs = {{"own", graph, policy::make_policy("random")}, {"other", graph}};
+  EXPECT_EQ(comm::run_ranks(1,
+                            [&](comm::World& world) {
+                              const Program named(world, graphs, {.policy = policy::make_policy("serial")});
+                              EXPECT_EQ(named.plan("own").policy, "random");
+                              EXPECT_EQ(named.plan("other").policy, "serial");
+                              EXPECT_EQ(Program(world, graphs, {}).plan("other").policy,
+                                        policy::default_policy()->name());
+                              return 0;
+                            }),
             0);
-  EXPECT_THROW(named_policy("progam"), UserError);
+  EXPECT_THROW(policy::named_policy("progam"), UserError);
 }
 
 TEST(Program, TheWatchdogSleepsBetweenSteps) {
   const auto graph = executable_graph(2, 1, {.tasks = 3});
-  EXPECT_EQ(run_ranks(1,
-                      [&](World& world) {
-                        const Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.02});
-                        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // ten times its patience
-                        return 0;
-                      }),
+  EXPECT_EQ(comm::run_ranks(1,
+                            [&](comm::World& world) {
+                              const Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.02});
+                              std::this_thread::sleep_for(std::chrono::milliseconds(200));  // ten times its patience
+                              return 0;
+                            }),
             0);
 }
 
 // a → all-reduce r1 (data), b → all-reduce r2 (x), then c, which needs both.
-std::shared_ptr<const Graph> two_reductions(int ranks) {
+std::shared_ptr<const graph::Graph> two_reductions(int ranks) {
   testing::ToyGraph toy;
-  const View p = toy.tensor("p", 12, Role::parameter), q = toy.tensor("q", 12, Role::parameter);
-  const View u = toy.tensor("u", 12), v = toy.tensor("v", 12);
-  const View wu = toy.tensor("wu", all_reduce_workspace(12, ranks)),
-             wv = toy.tensor("wv", all_reduce_workspace(12, ranks));
-  toy.add({"a", Add{12}, {read(p), read(q), write(u)}});
-  toy.add({"r1", AllReduce{Channel::data, ranks, 12}, {read_write(u), write(wu)}});
-  toy.add({"b", Add{12}, {read(p), read(p), write(v)}});
-  toy.add({"r2", AllReduce{Channel::x, ranks, 12}, {read_write(v), write(wv)}});
-  toy.add({"c", Add{12}, {read(u), read(v), write(q)}});
+  const graph::View p = toy.tensor("p", 12, graph::Role::parameter), q = toy.tensor("q", 12, graph::Role::parameter);
+  const graph::View u = toy.tensor("u", 12), v = toy.tensor("v", 12);
+  const graph::View wu = toy.tensor("wu", graph::all_reduce_workspace(12, ranks)),
+                    wv = toy.tensor("wv", graph::all_reduce_workspace(12, ranks));
+  toy.add({"a", graph::Add{12}, {graph::read(p), graph::read(q), graph::write(u)}});
+  toy.add({"r1", graph::AllReduce{graph::Channel::data, ranks, 12}, {graph::read_write(u), graph::write(wu)}});
+  toy.add({"b", graph::Add{12}, {graph::read(p), graph::read(p), graph::write(v)}});
+  toy.add({"r2", graph::AllReduce{graph::Channel::x, ranks, 12}, {graph::read_write(v), graph::write(wv)}});
+  toy.add({"c", graph::Add{12}, {graph::read(u), graph::read(v), graph::write(q)}});
   return toy.build();
 }
 
@@ -121,7 +123,7 @@ class ProgramDeathTest : public ::testing::Test {
 TEST_F(ProgramDeathTest, ARankThatNeverJoinsIsReportedByAllThatWait) {
   const auto run = [] {
     const auto graph = two_reductions(3);
-    run_ranks(3, [&](World& world) {
+    comm::run_ranks(3, [&](comm::World& world) {
       Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.3});
       if (world.rank() == 2) std::binary_semaphore(0).acquire();
       program.run("train");
@@ -142,9 +144,9 @@ TEST_F(ProgramDeathTest, ARankThatNeverJoinsIsReportedByAllThatWait) {
 TEST_F(ProgramDeathTest, AMuteCollectiveIsReportedByEveryRank) {
   const auto run = [] {
     const auto graph = two_reductions(2);
-    run_ranks(2, [&](World& plain) {
+    comm::run_ranks(2, [&](comm::World& plain) {
       testing::OddWorld world(plain, [mute = plain.rank() == 1] { return [mute] { return !mute; }; });
-      Program program(world, {{"train", graph}}, {.policy = make_policy("serial"), .watchdog_seconds = 0.3});
+      Program program(world, {{"train", graph}}, {.policy = policy::make_policy("serial"), .watchdog_seconds = 0.3});
       program.run("train");
       return 0;
     });
@@ -158,4 +160,4 @@ TEST_F(ProgramDeathTest, AMuteCollectiveIsReportedByEveryRank) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

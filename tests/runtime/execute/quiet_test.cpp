@@ -84,7 +84,7 @@ void operator delete[](void* memory, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 TEST(SteadyState, TheCounterCounts) {
@@ -106,7 +106,7 @@ TEST(SteadyState, AStepAllocatesNothing) {
       const std::vector<ProgramGraph> graphs = {{"train", testing::executable_graph(31, kRanks, {.tasks = 60})},
                                                 {"eval", testing::executable_graph(31, kRanks, {.tasks = 20})}};
       std::barrier together(kRanks);  // World::barrier() allocates, in a rank that is still leaving it, too
-      const int code = run_ranks(kRanks, [&](World& world) {
+      const int code = comm::run_ranks(kRanks, [&](comm::World& world) {
         Program program(world, graphs, {.policy_options = {.compute_streams = streams}, .threads = threads});
         for (const ProgramGraph& graph : graphs) testing::fill(*graph.graph, program.state(), world.rank());
         const auto run_all = [&] {
@@ -133,4 +133,4 @@ TEST(SteadyState, AStepAllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

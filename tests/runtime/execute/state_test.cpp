@@ -7,35 +7,37 @@
 
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
-std::shared_ptr<const Graph> graph_of(const std::vector<Tensor>& tensors) {
-  GraphBuilder builder;
-  for (const Tensor& tensor : tensors) builder.add_tensor(tensor);
-  return std::make_shared<const Graph>(std::move(builder).build());
+std::shared_ptr<const graph::Graph> graph_of(const std::vector<graph::Tensor>& tensors) {
+  graph::GraphBuilder builder;
+  for (const graph::Tensor& tensor : tensors) builder.add_tensor(tensor);
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
 TEST(State, TensorsOfEqualNameAreOne) {
-  const auto train = graph_of({{"w", DType::f32, {3, 5}, Role::parameter},
-                               {"scratch", DType::f32, {100}, Role::activation},
-                               {"w.m", DType::f32, {3, 5}, Role::optimizer_state}});
-  const auto eval = graph_of({{"tokens", DType::i32, {7}, Role::input}, {"w", DType::f32, {3, 5}, Role::parameter}});
-  const State state(std::vector<const Graph*>{train.get(), eval.get()});
+  const auto train = graph_of({{"w", DType::f32, {3, 5}, graph::Role::parameter},
+                               {"scratch", DType::f32, {100}, graph::Role::activation},
+                               {"w.m", DType::f32, {3, 5}, graph::Role::optimizer_state}});
+  const auto eval =
+      graph_of({{"tokens", DType::i32, {7}, graph::Role::input}, {"w", DType::f32, {3, 5}, graph::Role::parameter}});
+  const State state(std::vector<const graph::Graph*>{train.get(), eval.get()});
   EXPECT_TRUE(state.contains("w"));
   EXPECT_TRUE(state.contains("tokens"));
   EXPECT_FALSE(state.contains("scratch"));
   EXPECT_EQ(state.get<float>("w").size(), 15U);
   EXPECT_EQ(state.tensor("tokens").shape, std::vector<std::int64_t>{7});
   EXPECT_EQ(state.bytes(), 3 * 128);
-  EXPECT_EQ(state.bytes_of(Role::parameter), 60);
-  EXPECT_EQ(state.bytes_of(Role::input), 28);
-  EXPECT_EQ(state.bytes_of(Role::cache), 0);
+  EXPECT_EQ(state.bytes_of(graph::Role::parameter), 60);
+  EXPECT_EQ(state.bytes_of(graph::Role::input), 28);
+  EXPECT_EQ(state.bytes_of(graph::Role::cache), 0);
 }
 
 TEST(State, BeginsZeroedAndTensorsDontTouch) {
-  const auto graph = graph_of({{"a", DType::bf16, {65}, Role::parameter}, {"b", DType::i64, {2}, Role::scalar}});
-  const State state(std::vector<const Graph*>{graph.get()});
+  const auto graph =
+      graph_of({{"a", DType::bf16, {65}, graph::Role::parameter}, {"b", DType::i64, {2}, graph::Role::scalar}});
+  const State state(std::vector<const graph::Graph*>{graph.get()});
   for (const std::int64_t value : state.get<std::int64_t>("b")) EXPECT_EQ(value, 0);
   for (bf16& value : state.get<bf16>("a")) value.bits = 0xffff;
   for (const std::int64_t value : state.get<std::int64_t>("b")) EXPECT_EQ(value, 0);
@@ -43,14 +45,14 @@ TEST(State, BeginsZeroedAndTensorsDontTouch) {
 }
 
 TEST(State, GraphsThatDisagreeAreRefused) {
-  const Tensor agreed{"w", DType::f32, {4, 2}, Role::parameter};
+  const graph::Tensor agreed{"w", DType::f32, {4, 2}, graph::Role::parameter};
   const auto first = graph_of({agreed});
-  for (const Tensor& other :
-       {Tensor{"w", DType::bf16, {4, 2}, Role::parameter}, Tensor{"w", DType::f32, {2, 4}, Role::parameter},
-        Tensor{"w", DType::f32, {4, 2}, Role::cache}}) {
+  for (const graph::Tensor& other : {graph::Tensor{"w", DType::bf16, {4, 2}, graph::Role::parameter},
+                                     graph::Tensor{"w", DType::f32, {2, 4}, graph::Role::parameter},
+                                     graph::Tensor{"w", DType::f32, {4, 2}, graph::Role::cache}}) {
     const auto second = graph_of({other});
     try {
-      const State state(std::vector<const Graph*>{first.get(), second.get()});
+      const State state(std::vector<const graph::Graph*>{first.get(), second.get()});
       FAIL();
     } catch (const std::logic_error& error) {
       EXPECT_NE(std::string(error.what()).find("'w'"), std::string::npos);
@@ -59,8 +61,8 @@ TEST(State, GraphsThatDisagreeAreRefused) {
 }
 
 TEST(State, AskingForAnotherTypeOrNameIsRefused) {
-  const auto graph = graph_of({{"tokens", DType::i32, {4}, Role::input}});
-  const State state(std::vector<const Graph*>{graph.get()});
+  const auto graph = graph_of({{"tokens", DType::i32, {4}, graph::Role::input}});
+  const State state(std::vector<const graph::Graph*>{graph.get()});
   EXPECT_EQ(state.get<std::int32_t>("tokens").size(), 4U);
   EXPECT_THROW(state.get<float>("tokens"), std::logic_error);  // as large, but no float
   EXPECT_THROW(state.get<std::int64_t>("tokens"), std::logic_error);
@@ -69,4 +71,4 @@ TEST(State, AskingForAnotherTypeOrNameIsRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

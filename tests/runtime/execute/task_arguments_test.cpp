@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/gemm/packed_gemm.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using cpu::Matrix;
@@ -24,10 +24,10 @@ class TaskArguments : public ::testing::Test {
 TEST_F(TaskArguments, HaveASlotWhetherTheyAreThereOrNot) {
   Matrix bias = matrix(1, 3);
   bias.dtype = DType::bf16;  // to be told from the others
-  const Gemm gemm{.m = 2, .n = 3, .k = 5, .has_bias = true};
+  const graph::Gemm gemm{.m = 2, .n = 3, .k = 5, .has_bias = true};
   const auto slots = fitted_arguments(gemm, std::vector{matrix(2, 5), matrix(5, 3), matrix(2, 3), bias});
-  ASSERT_EQ(slots.size(), argument_count<Gemm>);
-  const NamedArguments<Gemm> named(slots);
+  ASSERT_EQ(slots.size(), graph::argument_count<graph::Gemm>);
+  const NamedArguments<graph::Gemm> named(slots);
   ASSERT_NE(named.find("bias"), nullptr);
   EXPECT_EQ(named["bias"].dtype, DType::bf16);
   EXPECT_EQ(named.find("gelu"), nullptr);
@@ -37,13 +37,13 @@ TEST_F(TaskArguments, HaveASlotWhetherTheyAreThereOrNot) {
 // An empty argument is there all the same.
 TEST_F(TaskArguments, OfNoElementsAreThere) {
   const Matrix empty{nullptr, 1, 0, 0, DType::f32};
-  const auto slots = fitted_arguments(SumSquares{0}, std::vector{empty, matrix(1, 1)});
-  EXPECT_NE(NamedArguments<SumSquares>(slots).find("x"), nullptr);
-  EXPECT_EQ(NamedArguments<SumSquares>(slots).find("replica"), nullptr);
+  const auto slots = fitted_arguments(graph::SumSquares{0}, std::vector{empty, matrix(1, 1)});
+  EXPECT_NE(NamedArguments<graph::SumSquares>(slots).find("x"), nullptr);
+  EXPECT_EQ(NamedArguments<graph::SumSquares>(slots).find("replica"), nullptr);
 }
 
 TEST_F(TaskArguments, ComeInTheShapesOfTheOperation) {
-  const auto slots = fitted_arguments(SwiGluForward{2, 3}, std::vector{matrix(1, 12), matrix(2, 3, 8)});
+  const auto slots = fitted_arguments(graph::SwiGluForward{2, 3}, std::vector{matrix(1, 12), matrix(2, 3, 8)});
   EXPECT_EQ(slots[0].rows, 2);
   EXPECT_EQ(slots[0].cols, 6);
   EXPECT_EQ(slots[0].row_stride, 6);
@@ -51,17 +51,17 @@ TEST_F(TaskArguments, ComeInTheShapesOfTheOperation) {
 }
 
 TEST_F(TaskArguments, RefuseWhatDoesNotFit) {
-  const auto fit = [](const Operation& operation, const std::vector<Matrix>& arguments) {
+  const auto fit = [](const graph::Operation& operation, const std::vector<Matrix>& arguments) {
     return fitted_arguments(operation, arguments);
   };
   const Matrix n = matrix(1, 8), apart = matrix(2, 4, 8);
-  EXPECT_NO_THROW(fit(GeluForward{8}, {n, apart}));
-  EXPECT_THROW(fit(GeluForward{8}, {n}), std::logic_error);
-  EXPECT_THROW(fit(GeluForward{8}, {n, n, n}), std::logic_error);
-  EXPECT_THROW(fit(GeluForward{7}, {n, n}), std::logic_error);
-  EXPECT_THROW(fit(SwiGluForward{1, 4}, {n, apart}), std::logic_error);
-  EXPECT_THROW(fit(Broadcast{Channel::data, 2, 8, 0}, {n}), std::logic_error);
-  Gemm gemm{.m = 2, .n = 3, .k = 5, .accumulate = true, .epilogue = Epilogue::gelu};
+  EXPECT_NO_THROW(fit(graph::GeluForward{8}, {n, apart}));
+  EXPECT_THROW(fit(graph::GeluForward{8}, {n}), std::logic_error);
+  EXPECT_THROW(fit(graph::GeluForward{8}, {n, n, n}), std::logic_error);
+  EXPECT_THROW(fit(graph::GeluForward{7}, {n, n}), std::logic_error);
+  EXPECT_THROW(fit(graph::SwiGluForward{1, 4}, {n, apart}), std::logic_error);
+  EXPECT_THROW(fit(graph::Broadcast{graph::Channel::data, 2, 8, 0}, {n}), std::logic_error);
+  graph::Gemm gemm{.m = 2, .n = 3, .k = 5, .accumulate = true, .epilogue = Epilogue::gelu};
   EXPECT_THROW(fit(gemm, {matrix(2, 5), matrix(5, 3), matrix(2, 3), matrix(2, 3)}), std::logic_error);
 }
 
@@ -70,10 +70,10 @@ TEST_F(TaskArguments, PackedWeightsAreAsLargeAsTheMachineAsks) {
   const std::int64_t elements = cpu::packed_b_elements({.m = 1, .n = 3, .k = 5});
   ASSERT_LT(elements, 4096);
   const auto pack = [&](std::int64_t n) {
-    return fitted_arguments(PackWeight{3, 5}, std::vector{matrix(5, 3), matrix(1, n)});
+    return fitted_arguments(graph::PackWeight{3, 5}, std::vector{matrix(5, 3), matrix(1, n)});
   };
   const auto product = [&](std::int64_t n) {
-    return fitted_arguments(Gemm{.m = 2, .n = 3, .k = 5, .packed_b = true},
+    return fitted_arguments(graph::Gemm{.m = 2, .n = 3, .k = 5, .packed_b = true},
                             std::vector{matrix(2, 5), matrix(5, 3), matrix(2, 3), matrix(1, n)});
   };
   EXPECT_NO_THROW(pack(elements));
@@ -84,17 +84,17 @@ TEST_F(TaskArguments, PackedWeightsAreAsLargeAsTheMachineAsks) {
 
 TEST_F(TaskArguments, OfCollectivesGoWhereCommunicatorsTakeThem) {
   const Matrix in = matrix(1, 8), out{memory_.data() + 64, 1, 4, 4, DType::f32}, work = matrix(1, 4);
-  const Task scatter{"scatter", ReduceScatter{Channel::data, 2, 4}, {}};
-  const CollectiveCall call = collective_call(scatter, std::vector{in, out, work});
-  EXPECT_EQ(call.kind, CollectiveKind::reduce_scatter);
+  const graph::Task scatter{"scatter", graph::ReduceScatter{graph::Channel::data, 2, 4}, {}};
+  const comm::CollectiveCall call = collective_call(scatter, std::vector{in, out, work});
+  EXPECT_EQ(call.kind, comm::CollectiveKind::reduce_scatter);
   EXPECT_EQ(call.in, in.data);
   EXPECT_EQ(call.out, out.data);
   EXPECT_EQ(call.workspace, work.data);
   EXPECT_EQ(call.count, 4);
   EXPECT_THROW(collective_call(scatter, std::vector{in, out}), std::logic_error);
   EXPECT_THROW(collective_call(scatter, std::vector{in, in, work}), std::logic_error);
-  EXPECT_THROW(collective_call({"add", Add{8}, {}}, std::vector{in, in, in}), std::logic_error);
+  EXPECT_THROW(collective_call({"add", graph::Add{8}, {}}, std::vector{in, in, in}), std::logic_error);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 std::int64_t steady_ns() {
@@ -78,4 +78,4 @@ TEST(TickClock, WhatComesAfterIsNoEarlierOnAnotherThread) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

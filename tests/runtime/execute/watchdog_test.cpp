@@ -8,7 +8,7 @@
 
 #include "runtime/comm/local.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 TEST(Watchdog, FiresOnlyOnceProgressStops) {
@@ -55,10 +55,10 @@ TEST(Watchdog, StopsWithoutWaitingForItsTimeout) {
 }
 
 TEST(WatchdogDeathTest, ReportsWhereItIsStuckAndEndsTheProcess) {
-  const auto worlds = make_local_worlds(1);
+  const auto worlds = comm::make_local_worlds(1);
   EXPECT_EXIT(report_and_exit([] { return std::string("rank 0, data: all_reduce pending"); }, *worlds[0], 0)(),
               testing::ExitedWithCode(3), "rank 0, data: all_reduce pending");
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -6,7 +6,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 TEST(Replay, AgreesWithThePlannersClocks) {
@@ -20,7 +20,8 @@ TEST(Replay, AgreesWithThePlannersClocks) {
     EXPECT_TRUE(Replay(plan, Replay::Issue::in_collective_order).complete());
     for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
       for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-        EXPECT_EQ(replay.clock(TaskId(i), s), order.known(TaskId(i))[s]) << seed << ": k" << i << ", stream " << s;
+        EXPECT_EQ(replay.clock(graph::TaskId(i), s), order.known(graph::TaskId(i))[s])
+            << seed << ": k" << i << ", stream " << s;
       }
     }
   }
@@ -28,9 +29,9 @@ TEST(Replay, AgreesWithThePlannersClocks) {
 
 TEST(Replay, TellsWhoWaitsForWhom) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter);
-  toy.compute("a", {read_write(x)});
-  toy.collective("c", Channel::data, {read_write(x)});
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter);
+  toy.compute("a", {graph::read_write(x)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(x)});
   const auto graph = toy.build();
   Plan plan = make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
   EXPECT_EQ(Replay(plan, Replay::Issue::by_stream).deadlock(), "");
@@ -42,4 +43,4 @@ TEST(Replay, TellsWhoWaitsForWhom) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -7,7 +7,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using testing::order_of;
@@ -44,20 +44,20 @@ class BrokenPlan : public ::testing::Test {
   //  data:     c e
   BrokenPlan() {
     ToyGraph toy;
-    const View x = toy.tensor("x", 64), y = toy.tensor("y", 64), z = toy.tensor("z", 64);
-    const View w = toy.tensor("w", 64, Role::parameter);
-    toy.compute("a", {write(x), write(y)});
-    toy.collective("c", Channel::data, {read_write(x)}, 64);
-    toy.compute("b", {read(y), write(z)});
-    toy.collective("e", Channel::data, {read_write(y)}, 32);
-    toy.compute("d", {read(x), read(y), read(z), read_write(w)});
+    const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64), z = toy.tensor("z", 64);
+    const graph::View w = toy.tensor("w", 64, graph::Role::parameter);
+    toy.compute("a", {graph::write(x), graph::write(y)});
+    toy.collective("c", graph::Channel::data, {graph::read_write(x)}, 64);
+    toy.compute("b", {graph::read(y), graph::write(z)});
+    toy.collective("e", graph::Channel::data, {graph::read_write(y)}, 32);
+    toy.compute("d", {graph::read(x), graph::read(y), graph::read(z), graph::read_write(w)});
     graph_ = toy.build();
     plan_ = make_plan(
         graph_,
         order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"e", "data"}, {"d", "compute0"}}),
         "mine");
   }
-  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<const graph::Graph> graph_;
   Plan plan_;
 };
 
@@ -158,7 +158,7 @@ TEST_F(BrokenPlan, TasksLostOrTwiceAreCaught) {
 }
 
 TEST_F(BrokenPlan, ACollectiveOnAForeignStreamIsCaught) {
-  plan_.streams[1].stream.channel = Channel::x;
+  plan_.streams[1].stream.channel = graph::Channel::x;
   const Strings messages = only(Kind::structure, check_plan(plan_));
   ASSERT_EQ(messages.size(), 2U);
   EXPECT_EQ(messages[0], "c is on stream data, but belongs on the stream of channel data");
@@ -193,8 +193,8 @@ TEST_F(BrokenPlan, SizesAreCheckedBeforeAnythingIsIndexed) {
 }
 
 TEST_F(BrokenPlan, APoliciesOwnEdgeIsHeldAgainstThePlan) {
-  plan_.added_edges.push_back(
-      {graph_->find_task("c"), graph_->find_task("b"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  plan_.added_edges.push_back({graph_->find_task("c"), graph_->find_task("b"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
   EXPECT_EQ(only(Kind::missing_wait, check_plan(plan_)),
             Strings{"wait missing: b (compute0) has an edge (policy) from c (data), but neither compute0's order nor a "
                     "wait makes c complete first"});
@@ -203,13 +203,13 @@ TEST_F(BrokenPlan, APoliciesOwnEdgeIsHeldAgainstThePlan) {
 TEST(Checker, SharedBytesAreCheckedAcrossTheBoundaryOfSteps) {
   // x then y at one offset, on two streams tied by the policy; without the wait for the step before, x comes too soon.
   ToyGraph toy;
-  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
   Order order = order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}});
-  order.added_edges.push_back(
-      {graph->find_task("a"), graph->find_task("b"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  order.added_edges.push_back({graph->find_task("a"), graph->find_task("b"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
   Plan plan = make_plan(graph, order, "mine");
   ASSERT_EQ(plan.offset[0], plan.offset[1]);
   ASSERT_EQ(testing::waits_of(plan, "a"), Strings{"compute1:b'"});
@@ -240,11 +240,11 @@ TEST(Checker, TensorsLaidOverEachOtherAtRandomAreCaught) {
     plan.offset[moved] = draws.between(0, room / 64) * 64;
 
     const auto users = [&](std::size_t tensor) {
-      std::vector<TaskId> tasks;
+      std::vector<graph::TaskId> tasks;
       for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
         const bool uses = std::ranges::any_of(graph->tasks()[i].accesses,
-                                              [&](const Access& a) { return a.view.tensor.index() == tensor; });
-        if (uses) tasks.push_back(TaskId(i));
+                                              [&](const graph::Access& a) { return a.view.tensor.index() == tensor; });
+        if (uses) tasks.push_back(graph::TaskId(i));
       }
       return tasks;
     };
@@ -259,7 +259,7 @@ TEST(Checker, TensorsLaidOverEachOtherAtRandomAreCaught) {
           if (e == 0 && step == 1) before[stream.entries.back().task.index()][to] = true;
           for (const Wait& wait : stream.entries[e].waits) {
             if (wait.distance > step) continue;
-            const TaskId from = plan.streams[wait.stream.index()].entries[wait.entry].task;
+            const graph::TaskId from = plan.streams[wait.stream.index()].entries[wait.entry].task;
             before[(step - wait.distance) * n + from.index()][to] = true;
           }
         }
@@ -271,9 +271,9 @@ TEST(Checker, TensorsLaidOverEachOtherAtRandomAreCaught) {
       }
     }
     const auto done = [&](std::size_t a, std::size_t b, std::size_t from_step) {
-      return std::ranges::all_of(users(a), [&](TaskId i) {
+      return std::ranges::all_of(users(a), [&](graph::TaskId i) {
         return std::ranges::all_of(users(b),
-                                   [&](TaskId j) { return before[from_step * n + i.index()][n + j.index()]; });
+                                   [&](graph::TaskId j) { return before[from_step * n + i.index()][n + j.index()]; });
       });
     };
     bool safe = true;
@@ -297,9 +297,9 @@ class TwoRanks : public ::testing::Test {
  protected:
   TwoRanks() {
     ToyGraph toy;
-    const View x = toy.tensor("x", 64, Role::parameter), y = toy.tensor("y", 64, Role::parameter);
-    toy.collective("first", Channel::x, {read_write(x)}, 64);
-    toy.collective("second", Channel::data, {read_write(y)}, 32);
+    const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
+    toy.collective("first", graph::Channel::x, {graph::read_write(x)}, 64);
+    toy.collective("second", graph::Channel::data, {graph::read_write(y)}, 32);
     graph_ = toy.build();
   }
   Plan plan(const Strings& tasks) const {
@@ -307,7 +307,7 @@ class TwoRanks : public ::testing::Test {
     for (const std::string& task : tasks) sequence.push_back({task, task == "first" ? "x" : "data"});
     return make_plan(graph_, order_of(*graph_, 1, sequence), "mine");
   }
-  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<const graph::Graph> graph_;
 };
 
 TEST_F(TwoRanks, EqualOrdersAgree) {
@@ -328,14 +328,14 @@ TEST_F(TwoRanks, SwappedCollectivesAreNamedWithTheirRank) {
 TEST_F(TwoRanks, ACollectiveTooFewOrOfAnotherSizeIsNamed) {
   const Plan a = plan({"first", "second"});
   ToyGraph toy;
-  toy.collective("first", Channel::x, {read_write(toy.tensor("x", 64, Role::parameter))}, 64);
+  toy.collective("first", graph::Channel::x, {graph::read_write(toy.tensor("x", 64, graph::Role::parameter))}, 64);
   const auto shorter_graph = toy.build();
   const Plan shorter = make_plan(shorter_graph, order_of(*shorter_graph, 1, {{"first", "x"}}), "mine");
   EXPECT_EQ(
       only(Kind::collective_order, check_collectives_across_ranks(std::vector<const Plan*>{&a, &shorter})),
       Strings{"rank 1 issues nothing more where rank 0 issues second (all_reduce of 32 f32 on data) (position 1)"});
   ToyGraph other;
-  other.collective("first", Channel::x, {read_write(other.tensor("x", 64, Role::parameter))}, 16);
+  other.collective("first", graph::Channel::x, {graph::read_write(other.tensor("x", 64, graph::Role::parameter))}, 16);
   const auto other_graph = other.build();
   const Plan resized = make_plan(other_graph, order_of(*other_graph, 1, {{"first", "x"}}), "mine");
   EXPECT_EQ(
@@ -346,9 +346,9 @@ TEST_F(TwoRanks, ACollectiveTooFewOrOfAnotherSizeIsNamed) {
 
 TEST_F(TwoRanks, ATotalOrderThatAStreamContradictsIsCaught) {
   ToyGraph toy;
-  const View x = toy.tensor("x", 64, Role::parameter), y = toy.tensor("y", 64, Role::parameter);
-  toy.collective("c", Channel::data, {read_write(x)});
-  toy.collective("e", Channel::data, {read_write(y)});
+  const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
+  toy.collective("c", graph::Channel::data, {graph::read_write(x)});
+  toy.collective("e", graph::Channel::data, {graph::read_write(y)});
   const auto graph = toy.build();
   Plan plan = make_plan(graph, order_of(*graph, 1, {{"c", "data"}, {"e", "data"}}), "mine");
   std::swap(plan.sequence[0], plan.sequence[1]);
@@ -370,4 +370,4 @@ TEST_F(TwoRanks, ATotalOrderThatTheWaitsContradictIsCaught) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -12,7 +12,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 TEST(Order, SurvivesTheWayThroughBytes) {
@@ -24,7 +24,7 @@ TEST(Order, SurvivesTheWayThroughBytes) {
 }
 
 /// An order with a reason of every kind, with all data that it has, each of a portfolio's choice and not.
-Order with_all_reasons(const Graph& graph) {
+Order with_all_reasons(const graph::Graph& graph) {
   Order order = testing::RandomPolicy(1, 2).order(graph, {1});
   for (std::size_t kind = 0; kind <= static_cast<std::size_t>(ReasonKind::other); ++kind) {
     for (std::size_t p = 0; p <= static_cast<std::size_t>(Priority::annealed); ++p) {
@@ -131,4 +131,4 @@ TEST(Order, OfALargerGraphIsRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -15,22 +15,22 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
-std::shared_ptr<const Graph> toy_step() {
+std::shared_ptr<const graph::Graph> toy_step() {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64), z = toy.tensor("z", 64, Role::parameter);
-  toy.compute("a", {write(x)});
-  toy.collective("r", Channel::data, {read_write(x)}, 64);
-  toy.compute("b", {write(y)});
-  toy.collective("s", Channel::data, {read_write(y)}, 64);
-  toy.compute("c", {read(x), read(y), write(z)});
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64), z = toy.tensor("z", 64, graph::Role::parameter);
+  toy.compute("a", {graph::write(x)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
+  toy.compute("b", {graph::write(y)});
+  toy.collective("s", graph::Channel::data, {graph::read_write(y)}, 64);
+  toy.compute("c", {graph::read(x), graph::read(y), graph::write(z)});
   return toy.build();
 }
 
 PlanFile toy_file() {
-  return plan_file_of(compile_plan(toy_step(), *make_policy("program")), {});
+  return plan_file_of(policy::compile_plan(toy_step(), *policy::make_policy("program")), {});
 }
 
 // In a file of this test alone.
@@ -64,7 +64,7 @@ TEST(PlanFile, IsReadBackAsItWasWritten) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto graph = testing::random_graph(seed);
     const testing::RandomPolicy policy(seed, 2);
-    const PolicyOptions options{.compute_streams = 2};
+    const policy::PolicyOptions options{.compute_streams = 2};
     const Plan plan = make_plan(graph, policy.order(*graph, options), policy.name());
     const PlanFile file = plan_file_of(plan, parse_rewrites("bucket=64;reshard"));
     EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file);
@@ -132,51 +132,58 @@ TEST(FilePolicy, ReplaysAPlanAndLeavesOtherGraphsInProgramOrder) {
   std::swap(file.sequence[1], file.sequence[2]);  // b before r
   file.added_edges.push_back({"a", "b"});
   const StoredPlan stored(to_json(file));
-  const auto policy = make_policy("file:" + stored.path());
+  const auto policy = policy::make_policy("file:" + stored.path());
   EXPECT_EQ(policy->name(), "file:" + stored.path());
-  const Plan plan = compile_plan(graph, *policy);
+  const Plan plan = policy::compile_plan(graph, *policy);
   EXPECT_EQ(plan_file_of(plan, {}).sequence, file.sequence);
   EXPECT_EQ(plan_file_of(plan, {}).added_edges, file.added_edges);
   const auto other = testing::random_graph(4);
-  EXPECT_EQ(policy->order(*other, {}), make_policy("program")->order(*other, {}));
+  EXPECT_EQ(policy->order(*other, {}), policy::make_policy("program")->order(*other, {}));
 }
 
 TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 64, Role::parameter), w = toy.tensor("w", 64, Role::workspace);
-  toy.compute("a", {write(x)});
-  toy.add({"r", AllReduce{Channel::data, 2, 64}, {read_write(x), write({w.tensor, 0, 1, 32, 32})}});
+  const graph::View x = toy.tensor("x", 64, graph::Role::parameter), w = toy.tensor("w", 64, graph::Role::workspace);
+  toy.compute("a", {graph::write(x)});
+  toy.add({"r",
+           graph::AllReduce{graph::Channel::data, 2, 64},
+           {graph::read_write(x), graph::write({w.tensor, 0, 1, 32, 32})}});
   const auto graph = toy.build();
   const std::vector<Rewrite> both = parse_rewrites("split-collective=128;ar-to-rs-ag");
-  const StoredPlan stored(to_json(plan_file_of(compile_plan(graph, *make_policy("program"), {}, both), both)));
-  const auto policy = make_policy("file:" + stored.path());
+  const StoredPlan stored(
+      to_json(plan_file_of(policy::compile_plan(graph, *policy::make_policy("program"), {}, both), both)));
+  const auto policy = policy::make_policy("file:" + stored.path());
   const auto names = [](const Plan& plan) {
     std::vector<std::string> all;
-    for (const Task& task : plan.graph->tasks()) all.push_back(task.name);
+    for (const graph::Task& task : plan.graph->tasks()) all.push_back(task.name);
     return all;
   };
   const std::vector<std::string> expected = {"a", "r.reduce_scatter", "r.all_gather", "r#2.reduce_scatter",
                                              "r#2.all_gather"};
   for (std::size_t chosen = 0; chosen <= both.size(); ++chosen) {
-    EXPECT_EQ(names(compile_plan(graph, *policy, {}, std::span(both).first(chosen))), expected) << chosen;
+    EXPECT_EQ(names(policy::compile_plan(graph, *policy, {}, std::span(both).first(chosen))), expected) << chosen;
   }
 }
 
 // Whether the configuration packs too or not: weights are packed once, as the file says.
 TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   testing::ToyGraph toy;
-  const View w = toy.tensor("w", 64, Role::parameter), x = toy.tensor("x", 512, Role::input);
+  const graph::View w = toy.tensor("w", 64, graph::Role::parameter), x = toy.tensor("x", 512, graph::Role::input);
   for (const char* name : {"a", "b", "c"}) {
-    const View y = toy.tensor(std::string(name) + ".y", 512);
-    toy.add({name, Gemm{64, 8, 8}, {read({x.tensor, 0, 64, 8, 8}), read({w.tensor, 0, 8, 8, 8}), write(y)}});
+    const graph::View y = toy.tensor(std::string(name) + ".y", 512);
+    toy.add({name,
+             graph::Gemm{64, 8, 8},
+             {graph::read({x.tensor, 0, 64, 8, 8}), graph::read({w.tensor, 0, 8, 8, 8}), graph::write(y)}});
   }
   const auto graph = toy.build();
   const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};
-  const Plan plan = compile_plan(graph, *make_policy("program"), {.weight_layouts = &cpu_weight_layouts()}, packed);
+  const Plan plan = policy::compile_plan(graph, *policy::make_policy("program"),
+                                         {.weight_layouts = &execute::cpu_weight_layouts()}, packed);
   const StoredPlan stored(to_json(plan_file_of(plan, packed)));
-  const auto policy = make_policy("file:" + stored.path());
+  const auto policy = policy::make_policy("file:" + stored.path());
   for (const std::vector<Rewrite>& chosen : {std::vector<Rewrite>(), packed, never}) {
-    EXPECT_EQ(compile_plan(graph, *policy, {.weight_layouts = &cpu_weight_layouts()}, chosen).graph->fingerprint(),
+    EXPECT_EQ(policy::compile_plan(graph, *policy, {.weight_layouts = &execute::cpu_weight_layouts()}, chosen)
+                  .graph->fingerprint(),
               plan.graph->fingerprint());
   }
 }
@@ -187,7 +194,7 @@ TEST(PlanDifference, SaysWhatMoved) {
   PlanFile b = a;
   b.policy = "mine";
   EXPECT_EQ(describe_difference(a, b), "");  // another name for the same order
-  b.streams.push_back({"compute1", true, Channel::world});
+  b.streams.push_back({"compute1", true, graph::Channel::world});
   b.sequence[4].stream = 2;
   b.sequence = {b.sequence[2], b.sequence[3], b.sequence[0], b.sequence[1], b.sequence[4]};
   b.added_edges.push_back({"a", "b"});
@@ -208,4 +215,4 @@ TEST(PlanDifference, SaysWhatMoved) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

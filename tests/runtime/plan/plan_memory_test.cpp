@@ -6,7 +6,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using testing::order_of;
@@ -20,10 +20,10 @@ std::int64_t offset_of(const Plan& plan, const char* tensor) {
 
 TEST(PlanMemory, AChainNeedsTwoTensorsAtATime) {
   ToyGraph toy;
-  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64), z = toy.tensor("z", 64);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {read(x), write(y)});
-  toy.compute("c", {read(y), write(z)});
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64), z = toy.tensor("z", 64);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::read(x), graph::write(y)});
+  toy.compute("c", {graph::read(y), graph::write(z)});
   const auto graph = toy.build();
   const Plan plan =
       make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}, {"b", "compute0"}, {"c", "compute0"}}), "mine");
@@ -36,9 +36,9 @@ TEST(PlanMemory, AChainNeedsTwoTensorsAtATime) {
 
 TEST(PlanMemory, ConcurrentTensorsStayApart) {
   ToyGraph toy;
-  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
   const Plan apart = make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}}), "mine");
   EXPECT_EQ(apart.scratch_bytes, 2 * 256);
@@ -48,28 +48,28 @@ TEST(PlanMemory, ConcurrentTensorsStayApart) {
 
 TEST(PlanMemory, APolicysEdgeLetsTensorsShare) {
   ToyGraph toy;
-  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
   Order order = order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}});
-  order.added_edges.push_back(
-      {graph->find_task("a"), graph->find_task("b"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  order.added_edges.push_back({graph->find_task("a"), graph->find_task("b"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
   const Plan plan = make_plan(graph, order, "mine");
   EXPECT_EQ(plan.scratch_bytes, 256);
   // The next step's a writes where this step's b may still be writing.
   EXPECT_EQ(waits_of(plan, "a"), Strings{"compute1:b'"});
   ASSERT_EQ(plan.added_edges.size(), 2U);
-  EXPECT_EQ(plan.added_edges[1].reason, EdgeReason::memory);
+  EXPECT_EQ(plan.added_edges[1].reason, graph::EdgeReason::memory);
   EXPECT_EQ(plan.added_edges[1].distance, 1);
   EXPECT_EQ(plan.added_edges[1].tensor, graph->find_tensor("x"));
 }
 
 TEST(PlanMemory, ATensorAloneInItsBytesFollowsItself) {
   ToyGraph toy;
-  const View x = toy.tensor("x", 64);
-  toy.compute("a", {write(x)});
-  toy.collective("c", Channel::data, {read(x)});
+  const graph::View x = toy.tensor("x", 64);
+  toy.compute("a", {graph::write(x)});
+  toy.collective("c", graph::Channel::data, {graph::read(x)});
   const auto graph = toy.build();
   const Plan plan = make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
   EXPECT_EQ(waits_of(plan, "a"), Strings{"data:c'"});
@@ -79,11 +79,11 @@ TEST(PlanMemory, ATensorAloneInItsBytesFollowsItself) {
 TEST(PlanMemory, EveryOneOfSeveralFirstWritersWaits) {
   // Two streams write a half of x each: neither may start while the step before still reads x.
   ToyGraph toy;
-  const View x = toy.tensor("x", 64);
-  const View left{x.tensor, 0, 1, 32, 32}, right{x.tensor, 32, 1, 32, 32};
-  toy.compute("l", {write(left)});
-  toy.compute("r", {write(right)});
-  toy.collective("c", Channel::data, {read(x)});
+  const graph::View x = toy.tensor("x", 64);
+  const graph::View left{x.tensor, 0, 1, 32, 32}, right{x.tensor, 32, 1, 32, 32};
+  toy.compute("l", {graph::write(left)});
+  toy.compute("r", {graph::write(right)});
+  toy.collective("c", graph::Channel::data, {graph::read(x)});
   const auto graph = toy.build();
   const Plan plan =
       make_plan(graph, order_of(*graph, 2, {{"l", "compute0"}, {"r", "compute1"}, {"c", "data"}}), "mine");
@@ -94,10 +94,10 @@ TEST(PlanMemory, EveryOneOfSeveralFirstWritersWaits) {
 
 TEST(PlanMemory, StateHasNoPlaceAndOffsetsAreAligned) {
   ToyGraph toy;
-  const View w = toy.tensor("w", 7, Role::parameter), x = toy.tensor("x", 7), y = toy.tensor("y", 33);
+  const graph::View w = toy.tensor("w", 7, graph::Role::parameter), x = toy.tensor("x", 7), y = toy.tensor("y", 33);
   toy.tensor("unused", 1000);
-  const View empty = toy.tensor("empty", 0, Role::workspace);
-  toy.compute("a", {read(w), write(x), write(y), write(empty)});
+  const graph::View empty = toy.tensor("empty", 0, graph::Role::workspace);
+  toy.compute("a", {graph::read(w), graph::write(x), graph::write(y), graph::write(empty)});
   const auto graph = toy.build();
   const Plan plan = make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}}), "mine");
   EXPECT_EQ(offset_of(plan, "w"), kNoOffset);
@@ -111,12 +111,12 @@ TEST(PlanMemory, StateHasNoPlaceAndOffsetsAreAligned) {
 TEST(PlanMemory, TheSmallestGapThatFitsIsTaken) {
   // While p and q lie, `small` fits between them or behind: it goes between, where old had been.
   ToyGraph toy;
-  const View p = toy.tensor("p", 256), old = toy.tensor("old", 64), q = toy.tensor("q", 128);
-  const View small = toy.tensor("small", 32);
-  toy.compute("a", {write(p), write(old), write(q)});
-  toy.compute("b", {read(old)});
-  toy.compute("c", {write(small)});
-  toy.compute("d", {read(p), read(q), read(small)});
+  const graph::View p = toy.tensor("p", 256), old = toy.tensor("old", 64), q = toy.tensor("q", 128);
+  const graph::View small = toy.tensor("small", 32);
+  toy.compute("a", {graph::write(p), graph::write(old), graph::write(q)});
+  toy.compute("b", {graph::read(old)});
+  toy.compute("c", {graph::write(small)});
+  toy.compute("d", {graph::read(p), graph::read(q), graph::read(small)});
   const auto graph = toy.build();
   const Plan plan = make_plan(
       graph, order_of(*graph, 1, {{"a", "compute0"}, {"b", "compute0"}, {"c", "compute0"}, {"d", "compute0"}}), "mine");
@@ -128,22 +128,23 @@ TEST(PlanMemory, OneStreamReachesTheLiveBytesOfAStack) {
   // Forward writes n activations, backward reads them in reverse, with a gradient of equal size passed along: n + 2.
   constexpr int kLayers = 12;
   ToyGraph toy;
-  std::vector<View> activation, gradient;
+  std::vector<graph::View> activation, gradient;
   std::vector<std::pair<std::string, std::string>> sequence;
-  const auto task = [&](const std::string& name, std::vector<Access> accesses) {
+  const auto task = [&](const std::string& name, std::vector<graph::Access> accesses) {
     toy.compute(name, std::move(accesses));
     sequence.push_back({name, "compute0"});
   };
   for (int i = 0; i < kLayers; ++i) {
     activation.push_back(toy.tensor("a" + std::to_string(i), 64));
-    std::vector<Access> accesses = {write(activation.back())};
-    if (i > 0) accesses.push_back(read(activation[static_cast<std::size_t>(i) - 1]));
+    std::vector<graph::Access> accesses = {graph::write(activation.back())};
+    if (i > 0) accesses.push_back(graph::read(activation[static_cast<std::size_t>(i) - 1]));
     task("f" + std::to_string(i), std::move(accesses));
   }
   for (int i = kLayers; i-- > 0;) {
     gradient.push_back(toy.tensor("g" + std::to_string(i), 64));
-    std::vector<Access> accesses = {read(activation[static_cast<std::size_t>(i)]), write(gradient.back())};
-    if (gradient.size() > 1) accesses.push_back(read(gradient[gradient.size() - 2]));
+    std::vector<graph::Access> accesses = {graph::read(activation[static_cast<std::size_t>(i)]),
+                                           graph::write(gradient.back())};
+    if (gradient.size() > 1) accesses.push_back(graph::read(gradient[gradient.size() - 2]));
     task("b" + std::to_string(i), std::move(accesses));
   }
   const auto graph = toy.build();
@@ -152,4 +153,4 @@ TEST(PlanMemory, OneStreamReachesTheLiveBytesOfAStack) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -9,7 +9,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using testing::order_of;
@@ -17,7 +17,7 @@ using testing::ToyGraph;
 using testing::waits_of;
 using Strings = std::vector<std::string>;
 
-std::string message_of(const std::shared_ptr<const Graph>& graph, const Order& order) {
+std::string message_of(const std::shared_ptr<const graph::Graph>& graph, const Order& order) {
   try {
     make_plan(graph, order, "mine");
   } catch (const std::logic_error& error) {
@@ -31,14 +31,14 @@ class Diamond : public ::testing::Test {
   //  a ── x ──▶ c (data) ──▶ d        b reads only y
   Diamond() {
     ToyGraph toy;
-    const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
-    toy.compute("a", {read_write(x)});
-    toy.collective("c", Channel::data, {read_write(x)});
-    toy.compute("b", {read(y)});
-    toy.compute("d", {read(x)});
+    const graph::View x = toy.tensor("x", 8, graph::Role::parameter), y = toy.tensor("y", 8, graph::Role::parameter);
+    toy.compute("a", {graph::read_write(x)});
+    toy.collective("c", graph::Channel::data, {graph::read_write(x)});
+    toy.compute("b", {graph::read(y)});
+    toy.compute("d", {graph::read(x)});
     graph_ = toy.build();
   }
-  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<const graph::Graph> graph_;
 };
 
 TEST_F(Diamond, HasEntriesWaitsAndSignals) {
@@ -55,7 +55,7 @@ TEST_F(Diamond, HasEntriesWaitsAndSignals) {
   EXPECT_FALSE(testing::entry_of(plan, "b").signals);
   EXPECT_FALSE(testing::entry_of(plan, "d").signals);
   EXPECT_EQ(plan.position[graph_->find_task("d").index()].entry, 2U);
-  EXPECT_EQ(plan.collectives, std::vector<TaskId>{graph_->find_task("c")});
+  EXPECT_EQ(plan.collectives, std::vector<graph::TaskId>{graph_->find_task("c")});
   EXPECT_EQ(plan.policy, "mine");
 }
 
@@ -84,8 +84,8 @@ TEST_F(Diamond, RefusesOrdersThatAreNone) {
 
 TEST_F(Diamond, RefusesAddedEdgesAgainstTheSequence) {
   Order order = order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}});
-  order.added_edges.push_back(
-      {graph_->find_task("d"), graph_->find_task("c"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  order.added_edges.push_back({graph_->find_task("d"), graph_->find_task("c"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
   EXPECT_EQ(message_of(graph_, order), "policy 'mine': its edge from 'd' to 'c' goes against its sequence");
   order.added_edges[0].distance = 1;
   EXPECT_EQ(message_of(graph_, order), "accepted");
@@ -96,10 +96,10 @@ TEST_F(Diamond, RefusesAddedEdgesAgainstTheSequence) {
 TEST(Plan, AWaitBringsAlongWhatItsStreamKnew) {
   // c needs both a (compute0) and b (compute1, which itself waited for a): one wait is enough.
   ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8, Role::parameter);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {read(x), write(y)});
-  toy.collective("c", Channel::data, {read(x), read(y), read_write(z)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8, graph::Role::parameter);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::read(x), graph::write(y)});
+  toy.collective("c", graph::Channel::data, {graph::read(x), graph::read(y), graph::read_write(z)});
   const auto graph = toy.build();
   const Plan plan =
       make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"c", "data"}}), "mine");
@@ -109,11 +109,11 @@ TEST(Plan, AWaitBringsAlongWhatItsStreamKnew) {
 
 TEST(Plan, OnlyTheLatestOfAStreamsEntriesIsWaitedForAndNeverTwice) {
   ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8, Role::parameter);
-  toy.compute("a1", {write(x)});
-  toy.compute("a2", {write(y)});
-  toy.compute("b1", {read(x), read(y)});
-  toy.compute("b2", {read(x), read_write(z)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8, graph::Role::parameter);
+  toy.compute("a1", {graph::write(x)});
+  toy.compute("a2", {graph::write(y)});
+  toy.compute("b1", {graph::read(x), graph::read(y)});
+  toy.compute("b2", {graph::read(x), graph::read_write(z)});
   const auto graph = toy.build();
   const Plan plan = make_plan(
       graph, order_of(*graph, 2, {{"a1", "compute0"}, {"a2", "compute0"}, {"b1", "compute1"}, {"b2", "compute1"}}),
@@ -125,10 +125,10 @@ TEST(Plan, OnlyTheLatestOfAStreamsEntriesIsWaitedForAndNeverTwice) {
 
 TEST(Plan, StateIsWaitedForAcrossTheBoundaryOfSteps) {
   ToyGraph toy;
-  const View w = toy.tensor("w", 8, Role::parameter), g = toy.tensor("g", 8, Role::parameter);
-  toy.collective("gather", Channel::z_gather, {read(w), write(g)});
-  toy.compute("use", {read(g)});
-  toy.compute("update", {read_write(w)});
+  const graph::View w = toy.tensor("w", 8, graph::Role::parameter), g = toy.tensor("g", 8, graph::Role::parameter);
+  toy.collective("gather", graph::Channel::z_gather, {graph::read(w), graph::write(g)});
+  toy.compute("use", {graph::read(g)});
+  toy.compute("update", {graph::read_write(w)});
   const auto graph = toy.build();
   const Plan plan = make_plan(
       graph, order_of(*graph, 1, {{"gather", "z_gather"}, {"use", "compute0"}, {"update", "compute0"}}), "mine");
@@ -139,15 +139,15 @@ TEST(Plan, StateIsWaitedForAcrossTheBoundaryOfSteps) {
 
 TEST(Plan, IssuedBeforeIsFreeOnOneStreamAndAWaitBetweenTwo) {
   ToyGraph toy;
-  const View w = toy.tensor("w", 8, Role::parameter), v = toy.tensor("v", 8, Role::parameter);
-  toy.collective("a", Channel::data, {read(w)});
-  toy.collective("b", Channel::data, {read(v)});
-  toy.collective("c", Channel::x, {read(v)});
+  const graph::View w = toy.tensor("w", 8, graph::Role::parameter), v = toy.tensor("v", 8, graph::Role::parameter);
+  toy.collective("a", graph::Channel::data, {graph::read(w)});
+  toy.collective("b", graph::Channel::data, {graph::read(v)});
+  toy.collective("c", graph::Channel::x, {graph::read(v)});
   const auto graph = toy.build();
   Order order = order_of(*graph, 1, {{"a", "data"}, {"b", "data"}, {"c", "x"}});
   const auto issued = [&](const char* from, const char* to) {
-    order.added_edges.push_back(
-        {graph->find_task(from), graph->find_task(to), EdgeKind::issued_before, EdgeReason::policy, 0, TensorId()});
+    order.added_edges.push_back({graph->find_task(from), graph->find_task(to), graph::EdgeKind::issued_before,
+                                 graph::EdgeReason::policy, 0, graph::TensorId()});
   };
   issued("a", "b");
   issued("b", "c");
@@ -158,11 +158,11 @@ TEST(Plan, IssuedBeforeIsFreeOnOneStreamAndAWaitBetweenTwo) {
 
 TEST(Plan, FingerprintsTellOrdersApart) {
   ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
-  toy.compute("a", {read(x)});
-  toy.compute("b", {read(y)});
-  toy.collective("c", Channel::data, {read(x)});
-  toy.collective("d", Channel::data, {read(y)});
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter), y = toy.tensor("y", 8, graph::Role::parameter);
+  toy.compute("a", {graph::read(x)});
+  toy.compute("b", {graph::read(y)});
+  toy.collective("c", graph::Channel::data, {graph::read(x)});
+  toy.collective("d", graph::Channel::data, {graph::read(y)});
   const auto graph = toy.build();
   const auto plan = [&](const char* first, const char* second, const char* third, const char* fourth) {
     const auto on = [](const char* name) { return *name < 'c' ? "compute0" : "data"; };
@@ -191,7 +191,7 @@ Plan random_plan(std::uint64_t seed) {
                                             .collective_percent = static_cast<int>(draws.between(10, 60))};
   const auto graph = testing::random_graph(seed, options);
   const testing::RandomPolicy policy(seed, static_cast<int>(draws.below(6)));
-  const PolicyOptions streams{static_cast<int>(draws.between(1, 3))};
+  const policy::PolicyOptions streams{static_cast<int>(draws.between(1, 3))};
   return make_plan(graph, decode_order(encode(policy.order(*graph, streams)), *graph), "random");
 }
 
@@ -227,4 +227,4 @@ TEST_P(RandomPlans, HaveNoWaitTooMany) {
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, ::testing::Range(0, 10));
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -4,16 +4,16 @@
 
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 TEST(HappensBefore, CountsWhatIsKnownToBeCompleteInTheSteadyState) {
   //  compute0: a, b      data: c      c reads a's result, b uses c's, next step's c follows b only through a
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter);
-  toy.compute("a", {write(x)});
-  toy.collective("c", Channel::data, {read_write(x)});
-  toy.compute("b", {read(x)});
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter);
+  toy.compute("a", {graph::write(x)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(x)});
+  toy.compute("b", {graph::read(x)});
   const auto graph = toy.build();
   const Plan plan =
       make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}}), "mine");
@@ -29,9 +29,9 @@ TEST(HappensBefore, CountsWhatIsKnownToBeCompleteInTheSteadyState) {
 
 TEST(HappensBefore, KnowsNothingOfStreamsThatNothingTies) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8, Role::parameter);
-  toy.compute("a", {read_write(x)});
-  toy.collective("c", Channel::data, {read_write(y)});
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter), y = toy.tensor("y", 8, graph::Role::parameter);
+  toy.compute("a", {graph::read_write(x)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(y)});
   const auto graph = toy.build();
   const Plan plan = make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
   const HappensBefore order(plan);
@@ -41,4 +41,4 @@ TEST(HappensBefore, KnowsNothingOfStreamsThatNothingTies) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

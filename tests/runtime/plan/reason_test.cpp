@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 const std::vector<std::pair<Reason, std::string>>& known() {
@@ -137,4 +137,4 @@ TEST(Reason, WhatWaitsForMemory) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

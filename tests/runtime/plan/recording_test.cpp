@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 /// a [0, 40) on compute0, r [40, 70) on data, c [70, 100) on compute0; x lives from a to r, y only in c.
@@ -15,24 +15,26 @@ struct Recorded {
   StepTrace trace;
 
   Recorded() {
-    GraphBuilder builder(Arguments::of_any_form);
+    graph::GraphBuilder builder(graph::Arguments::of_any_form);
     const auto tensor = [&](const char* name) {
-      return whole(builder, builder.add_tensor({name, DType::f32, {4}, Role::activation}));
+      return graph::whole(builder, builder.add_tensor({name, DType::f32, {4}, graph::Role::activation}));
     };
-    const View x = tensor("x"), y = tensor("y");
-    const TaskId a = builder.add_task({"L1.a", Gemm{1, 4, 1}, {write(x)}, 1, 0});
-    const TaskId r = builder.add_task({"r", AllReduce{Channel::data, 2, 4}, {read_write(x)}, -1, -1, Phase::backward});
-    const TaskId c = builder.add_task({"c", GeluForward{4}, {write(y)}, -1, -1, Phase::update});
+    const graph::View x = tensor("x"), y = tensor("y");
+    const graph::TaskId a = builder.add_task({"L1.a", graph::Gemm{1, 4, 1}, {graph::write(x)}, 1, 0});
+    const graph::TaskId r = builder.add_task(
+        {"r", graph::AllReduce{graph::Channel::data, 2, 4}, {graph::read_write(x)}, -1, -1, graph::Phase::backward});
+    const graph::TaskId c =
+        builder.add_task({"c", graph::GeluForward{4}, {graph::write(y)}, -1, -1, graph::Phase::update});
     Order order;
-    order.streams = {{"compute0", true, Channel::world}, {"data", false, Channel::data}};
+    order.streams = {{"compute0", true, graph::Channel::world}, {"data", false, graph::Channel::data}};
     order.reasons = {parse_reason(""), parse_reason("as soon as its gradient is there")};
     order.sequence = {{a, StreamId(0), 0}, {r, StreamId(1), 1}, {c, StreamId(0), 0}};
-    plan = make_plan(std::make_shared<const Graph>(std::move(builder).build()), order, "by hand");
+    plan = make_plan(std::make_shared<const graph::Graph>(std::move(builder).build()), order, "by hand");
     trace = {7, 1000, 1100, {{{1000, 1040}, {1070, 1100}}, {{1040, 1070}}}};
   }
   Recording recording() const {
     const std::vector<RankTrace> ranks = {{3, {trace}}};
-    return record(plan, ranks, 4, Grid{.data = 4});
+    return record(plan, ranks, 4, graph::Grid{.data = 4});
   }
 };
 
@@ -47,7 +49,7 @@ TEST(Recording, HasTasksInThePlansOrderWithTheirTimes) {
   EXPECT_EQ(recording.tasks[0].flops, 8);
   EXPECT_EQ(recording.tasks[1].channel, "data");
   EXPECT_EQ(recording.tasks[1].group_size, 4);
-  EXPECT_EQ(recording.tasks[1].phase, Phase::backward);
+  EXPECT_EQ(recording.tasks[1].phase, graph::Phase::backward);
   EXPECT_EQ(recording.tasks[1].reason, "as soon as its gradient is there");
   EXPECT_EQ(recording.tasks[2].stream, 0U);
   ASSERT_EQ(recording.ranks.size(), 1U);
@@ -93,4 +95,4 @@ TEST(Recording, RefusesTheStepOfAnotherPlan) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -11,7 +11,7 @@
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/layered_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using Layers = std::vector<std::int32_t>;
@@ -84,63 +84,71 @@ TEST(Rewrite, LongListsOfLayersEnd) {
 }
 
 // Scratch tensors of all sizes that are written, reduced on one channel or on two, and read, in an order of chance.
-std::shared_ptr<const Graph> reductions(std::uint64_t seed, std::int64_t ranks) {
+std::shared_ptr<const graph::Graph> reductions(std::uint64_t seed, std::int64_t ranks) {
   testing::Draws draws(seed);
-  GraphBuilder builder;
+  graph::GraphBuilder builder;
   struct Value {
-    TensorId id;
+    graph::TensorId id;
     DType dtype;
     std::int64_t elements;
     int left;  // all-reduces
   };
   std::vector<Value> open;
-  const auto view = [](TensorId id, std::int64_t begin, std::int64_t n) { return View{id, begin, 1, n, n}; };
+  const auto view = [](graph::TensorId id, std::int64_t begin, std::int64_t n) {
+    return graph::View{id, begin, 1, n, n};
+  };
   for (int i = 0; i < 40; ++i) {
     if (open.empty() || draws.chance(50)) {
       constexpr std::int64_t kSizes[] = {16, 32, 64, 96, 240, 7, 33, 1000};
       const std::int64_t n = kSizes[draws.below(8)];
       const DType dtype = draws.chance(20) ? DType::bf16 : DType::f32;
       const std::string name = "g" + std::to_string(i);
-      const TensorId source = builder.add_tensor({name + ".in", dtype, {n}, Role::parameter});
-      const TensorId id = builder.add_tensor({name, dtype, {n}, Role::gradient});
-      builder.add_task({name, Add{n}, {read(view(source, 0, n)), read(view(source, 0, n)), write(view(id, 0, n))}});
+      const graph::TensorId source = builder.add_tensor({name + ".in", dtype, {n}, graph::Role::parameter});
+      const graph::TensorId id = builder.add_tensor({name, dtype, {n}, graph::Role::gradient});
+      builder.add_task(
+          {name,
+           graph::Add{n},
+           {graph::read(view(source, 0, n)), graph::read(view(source, 0, n)), graph::write(view(id, 0, n))}});
       open.push_back({id, dtype, n, static_cast<int>(draws.between(1, 2))});
       continue;
     }
     Value& value = open[draws.below(open.size())];
-    const std::int64_t work = all_reduce_workspace(value.elements, ranks);
+    const std::int64_t work = graph::all_reduce_workspace(value.elements, ranks);
     const std::string name = "reduce" + std::to_string(i);
-    const TensorId workspace = builder.add_tensor({name + ".workspace", value.dtype, {work}, Role::workspace});
-    const Channel channel = value.left == 2 || draws.chance(30) ? Channel::z_scatter : Channel::data;
+    const graph::TensorId workspace =
+        builder.add_tensor({name + ".workspace", value.dtype, {work}, graph::Role::workspace});
+    const graph::Channel channel =
+        value.left == 2 || draws.chance(30) ? graph::Channel::z_scatter : graph::Channel::data;
     builder.add_task({name,
-                      AllReduce{channel, ranks, value.elements},
-                      {read_write(view(value.id, 0, value.elements)), write(view(workspace, 0, work))}});
+                      graph::AllReduce{channel, ranks, value.elements},
+                      {graph::read_write(view(value.id, 0, value.elements)), graph::write(view(workspace, 0, work))}});
     if (--value.left > 0 && !draws.chance(10)) continue;
     const std::int64_t n = draws.between(1, value.elements), begin = draws.between(0, value.elements - n);
-    const TensorId out = builder.add_tensor({name + ".out", value.dtype, {n}, Role::parameter});
+    const graph::TensorId out = builder.add_tensor({name + ".out", value.dtype, {n}, graph::Role::parameter});
     builder.add_task({name + ".read",
-                      Add{n},
-                      {read(view(value.id, begin, n)), read(view(value.id, begin, n)), write(view(out, 0, n))}});
+                      graph::Add{n},
+                      {graph::read(view(value.id, begin, n)), graph::read(view(value.id, begin, n)),
+                       graph::write(view(out, 0, n))}});
     if (value.left <= 0) std::erase_if(open, [&](const Value& v) { return v.id == value.id; });
   }
-  return std::make_shared<const Graph>(std::move(builder).build());
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
-std::size_t tasks_after(const std::shared_ptr<const Graph>& graph, const std::string& rewrites) {
+std::size_t tasks_after(const std::shared_ptr<const graph::Graph>& graph, const std::string& rewrites) {
   return rewrite(graph, parse_rewrites(rewrites))->tasks().size();
 }
 
 // Runs the rewritten graph under a policy and holds every rank's state against a plain execution of the graph itself.
-void expect_equal_bits(const std::shared_ptr<const Graph>& graph, int ranks, const std::string& rewrites,
+void expect_equal_bits(const std::shared_ptr<const graph::Graph>& graph, int ranks, const std::string& rewrites,
                        const std::string& policy) {
   testing::Reference reference(graph, ranks);
   for (int step = 0; step < 3; ++step) reference.step();
   std::vector<testing::StateBytes> states(static_cast<std::size_t>(ranks));
-  const int code = run_ranks(ranks, [&](World& world) {
-    Program program(world, {{"train", graph}},
-                    {.policy = make_policy(policy),
-                     .policy_options = {.compute_streams = 2},
-                     .rewrites = parse_rewrites(rewrites)});
+  const int code = comm::run_ranks(ranks, [&](comm::World& world) {
+    execute::Program program(world, {{"train", graph}},
+                             {.policy = policy::make_policy(policy),
+                              .policy_options = {.compute_streams = 2},
+                              .rewrites = parse_rewrites(rewrites)});
     testing::fill(*graph, program.state(), world.rank());
     for (int step = 0; step < 3; ++step) program.run("train", step);
     states[static_cast<std::size_t>(world.rank())] = testing::bytes_of(*graph, program.state());
@@ -197,4 +205,4 @@ TEST(RewriteBits, GraphsOfAllOperations) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

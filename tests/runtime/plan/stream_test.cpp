@@ -5,25 +5,26 @@
 #include "base/error.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 TEST(Streams, AreComputeStreamsThenUsedChannelsInOrderOfTheEnumeration) {
   testing::ToyGraph toy;
-  const View a = toy.tensor("a", 8, Role::parameter);
-  toy.collective("world", Channel::world, {read_write(a)});
-  toy.collective("scatter", Channel::z_scatter, {read_write(a)});
-  toy.collective("x", Channel::x, {read_write(a)});
+  const graph::View a = toy.tensor("a", 8, graph::Role::parameter);
+  toy.collective("world", graph::Channel::world, {graph::read_write(a)});
+  toy.collective("scatter", graph::Channel::z_scatter, {graph::read_write(a)});
+  toy.collective("x", graph::Channel::x, {graph::read_write(a)});
   const auto graph = toy.build();
   const std::vector<Stream> streams = streams_of(*graph, 2);
-  const std::vector<Stream> expected = {{"compute0", true, Channel::world},
-                                        {"compute1", true, Channel::world},
-                                        {"x", false, Channel::x},
-                                        {std::string(to_string(Channel::z_scatter)), false, Channel::z_scatter},
-                                        {"world", false, Channel::world}};
+  const std::vector<Stream> expected = {
+      {"compute0", true, graph::Channel::world},
+      {"compute1", true, graph::Channel::world},
+      {"x", false, graph::Channel::x},
+      {std::string(graph::to_string(graph::Channel::z_scatter)), false, graph::Channel::z_scatter},
+      {"world", false, graph::Channel::world}};
   EXPECT_EQ(streams, expected);
-  EXPECT_EQ(stream_of_channel(streams, Channel::world), StreamId(std::size_t{4}));
-  EXPECT_FALSE(stream_of_channel(streams, Channel::y).valid());
+  EXPECT_EQ(stream_of_channel(streams, graph::Channel::world), StreamId(std::size_t{4}));
+  EXPECT_FALSE(stream_of_channel(streams, graph::Channel::y).valid());
 }
 
 TEST(Streams, NeedAtLeastOneComputeStream) {
@@ -34,4 +35,4 @@ TEST(Streams, NeedAtLeastOneComputeStream) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -7,7 +7,7 @@
 
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using testing_sample::sample_plan;
@@ -41,4 +41,4 @@ TEST(Summarize, RefusesATraceOfAnotherPlan) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -11,7 +11,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 std::string library(const std::string& name) {
@@ -25,12 +25,12 @@ std::unique_ptr<Policy> named_policy(const std::string& text) {
   return make_policy(text, libraries);
 }
 
-std::shared_ptr<const Graph> toy_step() {
+std::shared_ptr<const graph::Graph> toy_step() {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 64), y = toy.tensor("y", 64, Role::parameter);
-  toy.compute("a", {write(x)});
-  toy.collective("r", Channel::data, {read_write(x)}, 64);
-  toy.compute("b", {read(x), write(y)});
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64, graph::Role::parameter);
+  toy.compute("a", {graph::write(x)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
+  toy.compute("b", {graph::read(x), graph::write(y)});
   return toy.build();
 }
 
@@ -49,23 +49,23 @@ TEST(PolicyLibrary, TheExampleGivesSafePlans) {
   EXPECT_EQ(policy->name(), library("mine"));
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed);
-    const Plan plan = compile_plan(graph, *policy);
-    EXPECT_TRUE(check_plan(plan).empty());
+    const plan::Plan plan = compile_plan(graph, *policy);
+    EXPECT_TRUE(plan::check_plan(plan).empty());
     EXPECT_EQ(policy->order(*graph, {}), named_policy(library("mine"))->order(*graph, {}));
   }
-  const Plan plan = compile_plan(toy_step(), *policy);
+  const plan::Plan plan = compile_plan(toy_step(), *policy);
   EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason),
-            (Reason{.kind = ReasonKind::other, .text = "the longest way to the end of the step"}));
+            (plan::Reason{.kind = plan::ReasonKind::other, .text = "the longest way to the end of the step"}));
 }
 
 TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
   const auto graph = toy_step();
   const auto policy = named_policy(library("modes") + ":good");
   EXPECT_EQ(policy->name(), library("modes") + ":good");
-  const Order order = policy->order(*graph, {});
+  const plan::Order order = policy->order(*graph, {});
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason),
-            (Reason{.kind = ReasonKind::other, .text = "because it is first"}));
-  EXPECT_EQ(order.reasons.at(order.sequence[1].reason).kind, ReasonKind::not_given);
+            (plan::Reason{.kind = plan::ReasonKind::other, .text = "because it is first"}));
+  EXPECT_EQ(order.reasons.at(order.sequence[1].reason).kind, plan::ReasonKind::not_given);
   ASSERT_EQ(order.added_edges.size(), 1U);
   EXPECT_EQ(order.added_edges[0].to, graph->find_task("b"));
   EXPECT_NO_THROW(compile_plan(graph, *policy));
@@ -97,4 +97,4 @@ TEST(PolicyLibrary, OtherLibrariesAreRefusedWhenLoaded) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

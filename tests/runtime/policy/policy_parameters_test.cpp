@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 std::string refusal(const std::string& text) {
@@ -51,4 +51,4 @@ TEST(PolicyParameters, RefusesWhatItCantTake) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -8,7 +8,7 @@
 #include "runtime/plan/checker.h"
 #include "tests/runtime/random_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(Policies, AreMadeByTheirNames) {
@@ -44,11 +44,11 @@ std::vector<std::string> quick_policies() {
   return names;
 }
 
-void expect_safe_and_repeatable(const std::string& name, const std::shared_ptr<const Graph>& graph,
+void expect_safe_and_repeatable(const std::string& name, const std::shared_ptr<const graph::Graph>& graph,
                                 const PolicyOptions& options) {
-  const Order order = make_policy(name)->order(*graph, options);
+  const plan::Order order = make_policy(name)->order(*graph, options);
   EXPECT_EQ(order, make_policy(name)->order(*graph, options)) << name;
-  for (const Violation& violation : check_plan(make_plan(graph, order, name))) {
+  for (const plan::Violation& violation : plan::check_plan(plan::make_plan(graph, order, name))) {
     ADD_FAILURE() << name << ": " << violation.message;
   }
 }
@@ -66,7 +66,8 @@ TEST(Policies, AllGiveSafePlansUnderAMemoryLimit) {
   for (const std::string& name : quick_policies()) {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       const auto graph = testing::random_graph(seed, {.channels = seed % 4});
-      const std::int64_t needed = make_plan(graph, make_policy("serial")->order(*graph, {}), "serial").scratch_bytes;
+      const std::int64_t needed =
+          plan::make_plan(graph, make_policy("serial")->order(*graph, {}), "serial").scratch_bytes;
       // None can do with half of it, most with all of it, at once or by waiting.
       for (const std::int64_t limit : {needed / 2, needed}) {
         expect_safe_and_repeatable(
@@ -80,10 +81,10 @@ TEST(Policies, AllGiveSafePlansUnderAMemoryLimit) {
 TEST(Policies, GiveAReasonForEachPlacement) {
   for (const std::string& name : quick_policies()) {
     const auto graph = testing::random_graph(3, {.channels = 3});
-    const Order order = make_policy(name)->order(*graph, {});
-    for (const Placement& placement : order.sequence) {
+    const plan::Order order = make_policy(name)->order(*graph, {});
+    for (const plan::Placement& placement : order.sequence) {
       ASSERT_LT(placement.reason, order.reasons.size()) << name;
-      EXPECT_NE(order.reasons[placement.reason].kind, ReasonKind::other) << name;
+      EXPECT_NE(order.reasons[placement.reason].kind, plan::ReasonKind::other) << name;
     }
   }
 }
@@ -96,4 +97,4 @@ TEST(Policies, RefuseAnImpossibleNumberOfStreams) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

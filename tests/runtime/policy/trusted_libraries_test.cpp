@@ -8,7 +8,7 @@
 #include "runtime/policy/policy.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(TrustedLibraries, ALibraryIsWhatEndsInSo) {
@@ -30,7 +30,7 @@ TEST(TrustedLibraries, OnlyWhatWasNamedIsIn) {
 }
 
 TEST(TrustedLibraries, AnotherLibraryIsRefusedUnopened) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string library = folder.path("mine.so").string(), trace = library + ".loaded";
   std::filesystem::copy_file(std::string(WEFT_POLICY_LIBRARIES) + "/leaves_trace.so", library);
   TrustedLibraries libraries;
@@ -38,12 +38,12 @@ TEST(TrustedLibraries, AnotherLibraryIsRefusedUnopened) {
   EXPECT_THROW(make_policy(library), UserError);
   EXPECT_THROW(make_policy(library + ":x=1", libraries), UserError);
   EXPECT_FALSE(std::filesystem::exists(trace));
-  const std::string message = message_of<UserError>([&] { make_policy(library + ":x=1"); });
-  EXPECT_TRUE(has_parts(message, {library + " is code", "--policy " + library + ":x=1"}));
+  const std::string message = testing::message_of<UserError>([&] { make_policy(library + ":x=1"); });
+  EXPECT_TRUE(testing::has_parts(message, {library + " is code", "--policy " + library + ":x=1"}));
   libraries.trust(library);
   EXPECT_EQ(make_policy(library, libraries)->name(), library);
   EXPECT_TRUE(std::filesystem::exists(trace));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

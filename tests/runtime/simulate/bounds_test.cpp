@@ -11,7 +11,7 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::ToyGraph;
@@ -20,7 +20,7 @@ using testing::ToyGraph;
 /// each link does one task at a time, in that order. Knows nothing of the simulator.
 class Exhaustive {
  public:
-  Exhaustive(const Graph& graph, const TaskCosts& costs, std::size_t streams, std::vector<int> links)
+  Exhaustive(const graph::Graph& graph, const cost::TaskCosts& costs, std::size_t streams, std::vector<int> links)
       : graph_(graph), costs_(costs), streams_(streams), links_(std::move(links)) {
     end_.resize(graph.tasks().size(), -1);
     free_.resize(streams + 6, 0);
@@ -38,13 +38,13 @@ class Exhaustive {
     for (std::size_t task = 0; task < end_.size(); ++task) {
       if (end_[task] >= 0) continue;
       double ready = 0;
-      for (const Edge& edge : graph_.in_edges(TaskId(task))) {
+      for (const graph::Edge& edge : graph_.in_edges(graph::TaskId(task))) {
         if (edge.distance != 0) continue;
         ready = end_[edge.from.index()] < 0 ? std::numeric_limits<double>::infinity()
                                             : std::max(ready, end_[edge.from.index()]);
       }
       if (ready == std::numeric_limits<double>::infinity()) continue;
-      const Channel* channel = channel_of(graph_.tasks()[task].operation);
+      const graph::Channel* channel = graph::channel_of(graph_.tasks()[task].operation);
       const std::size_t first =
           channel == nullptr ? 0 : streams_ + static_cast<std::size_t>(links_.at(static_cast<std::size_t>(*channel)));
       const std::size_t last = channel == nullptr ? streams_ : first + 1;
@@ -59,16 +59,16 @@ class Exhaustive {
     }
   }
 
-  const Graph& graph_;
-  const TaskCosts& costs_;
+  const graph::Graph& graph_;
+  const cost::TaskCosts& costs_;
   std::size_t streams_;
   std::vector<int> links_;
   std::vector<double> end_, free_;
   double best_ = std::numeric_limits<double>::infinity();
 };
 
-TaskCosts random_costs(const Graph& graph, testing::Draws& draws) {
-  TaskCosts costs;
+cost::TaskCosts random_costs(const graph::Graph& graph, testing::Draws& draws) {
+  cost::TaskCosts costs;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     costs.ns.push_back(draws.chance(10) ? 0 : static_cast<double>(draws.between(1, 20)));
     costs.cpu_ns.push_back(0);
@@ -86,7 +86,7 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
     size.channels = static_cast<std::size_t>(draws.between(1, 2));
     size.collective_percent = 40;
     const auto graph = testing::random_graph(seed, size);
-    const TaskCosts costs = random_costs(*graph, draws);
+    const cost::TaskCosts costs = random_costs(*graph, draws);
     const int streams = static_cast<int>(draws.between(1, 2));
     const std::vector<int> links = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
     const double optimum = Exhaustive(*graph, costs, static_cast<std::size_t>(streams), links).best();
@@ -95,8 +95,8 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
       EXPECT_LE(bound, optimum + 1e-9) << seed;
     }
     // With links of their own the simulator's best plan is among those tried: no plan beats them.
-    const Plan plan =
-        make_plan(graph, testing::RandomPolicy(seed).order(*graph, {.compute_streams = streams}), "random");
+    const plan::Plan plan =
+        plan::make_plan(graph, testing::RandomPolicy(seed).order(*graph, {.compute_streams = streams}), "random");
     SimulationOptions options;
     options.link_of_channel = links;
     const double step = simulate(plan, costs, {}, options).step_ns;
@@ -111,27 +111,29 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
 }
 
 /// The shortest simulated step of all topological orders on one compute stream.
-double shortest_simulated(const std::shared_ptr<const Graph>& graph, const TaskCosts& costs, const Machine& machine,
-                          const std::vector<int>& links) {
-  Order order;
-  order.streams = streams_of(*graph, 1);
-  order.reasons = {parse_reason("")};
+double shortest_simulated(const std::shared_ptr<const graph::Graph>& graph, const cost::TaskCosts& costs,
+                          const cost::Machine& machine, const std::vector<int>& links) {
+  plan::Order order;
+  order.streams = plan::streams_of(*graph, 1);
+  order.reasons = {plan::parse_reason("")};
   std::vector<char> placed(graph->tasks().size(), 0);
   double best = std::numeric_limits<double>::infinity();
   const std::function<void()> extend = [&] {
     if (order.sequence.size() == placed.size()) {
       SimulationOptions options;
       options.link_of_channel = links;
-      best = std::min(best, simulate(make_plan(graph, order, "tried"), costs, machine, options).step_ns);
+      best = std::min(best, simulate(plan::make_plan(graph, order, "tried"), costs, machine, options).step_ns);
     }
     for (std::size_t task = 0; task < placed.size(); ++task) {
-      const auto missing = [&](const Edge& edge) { return edge.distance == 0 && placed[edge.from.index()] == 0; };
-      if (placed[task] != 0 || std::ranges::any_of(graph->in_edges(TaskId(task)), missing)) continue;
-      const Channel* channel = channel_of(graph->tasks()[task].operation);
-      const StreamId stream =
-          channel == nullptr ? StreamId(std::size_t{0}) : stream_of_channel(order.streams, *channel);
+      const auto missing = [&](const graph::Edge& edge) {
+        return edge.distance == 0 && placed[edge.from.index()] == 0;
+      };
+      if (placed[task] != 0 || std::ranges::any_of(graph->in_edges(graph::TaskId(task)), missing)) continue;
+      const graph::Channel* channel = graph::channel_of(graph->tasks()[task].operation);
+      const plan::StreamId stream =
+          channel == nullptr ? plan::StreamId(std::size_t{0}) : plan::stream_of_channel(order.streams, *channel);
       placed[task] = 1;
-      order.sequence.push_back({TaskId(task), stream, 0});
+      order.sequence.push_back({graph::TaskId(task), stream, 0});
       extend();
       order.sequence.pop_back();
       placed[task] = 0;
@@ -151,9 +153,9 @@ TEST(Bounds, ContentionIsNeverAboveTheOptimumOfSmallGraphs) {
     size.channels = static_cast<std::size_t>(draws.between(1, 3));
     size.collective_percent = 45;
     const auto graph = testing::random_graph(seed, size);
-    const TaskCosts costs = random_costs(*graph, draws);
+    const cost::TaskCosts costs = random_costs(*graph, draws);
     const std::vector<int> links = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
-    Machine machine;
+    cost::Machine machine;
     machine.slowdowns = {{"add", "all_reduce", draws.chance(50) ? 1.25 : 3.0}};
     const Bounds bounds = lower_bounds(*graph, costs, machine, 1, links);
     const double optimum = shortest_simulated(graph, costs, machine, links);
@@ -167,14 +169,14 @@ TEST(Bounds, ContentionIsNeverAboveTheOptimumOfSmallGraphs) {
 
 TEST(Bounds, ContentionCountsWhatLinksTakeFromComputations) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8, Role::parameter), q = toy.tensor("q", 8, Role::parameter),
-             r = toy.tensor("r", 8, Role::parameter);
-  toy.compute("a", {read_write(p)});
-  toy.collective("x", Channel::x, {read_write(q)});
-  toy.collective("d", Channel::data, {read_write(r)});
+  const graph::View p = toy.tensor("p", 8, graph::Role::parameter), q = toy.tensor("q", 8, graph::Role::parameter),
+                    r = toy.tensor("r", 8, graph::Role::parameter);
+  toy.compute("a", {graph::read_write(p)});
+  toy.collective("x", graph::Channel::x, {graph::read_write(q)});
+  toy.collective("d", graph::Channel::data, {graph::read_write(r)});
   const auto graph = toy.build();
-  const TaskCosts costs{{100, 20, 30}, {0, 0, 0}};
-  Machine machine;
+  const cost::TaskCosts costs{{100, 20, 30}, {0, 0, 0}};
+  cost::Machine machine;
   EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).contention, 0);
   machine.slowdowns = {{"", "", 2}};
   EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).contention, 115);              // at one time
@@ -183,8 +185,8 @@ TEST(Bounds, ContentionCountsWhatLinksTakeFromComputations) {
 }
 
 struct Costed {
-  std::shared_ptr<const Graph> graph;
-  TaskCosts costs;
+  std::shared_ptr<const graph::Graph> graph;
+  cost::TaskCosts costs;
 };
 
 // Three gradients, each summed once it is there; b between them.
@@ -192,9 +194,9 @@ Costed backward_pass() {
   ToyGraph toy;
   Costed result;
   for (const char* name : {"0", "1", "2"}) {
-    const View gradient = toy.tensor(std::string("g") + name, 8);
-    toy.compute(std::string("b") + name, {write(gradient)});
-    toy.collective(std::string("r") + name, Channel::data, {read_write(gradient)});
+    const graph::View gradient = toy.tensor(std::string("g") + name, 8);
+    toy.compute(std::string("b") + name, {graph::write(gradient)});
+    toy.collective(std::string("r") + name, graph::Channel::data, {graph::read_write(gradient)});
   }
   result.graph = toy.build();
   result.costs.ns = {2, 10, 3, 10, 4, 10};
@@ -215,11 +217,11 @@ TEST(Bounds, OneMachineSeesHeadsAndTails) {
 
 TEST(Bounds, ChannelsOfOneLinkAreOneResource) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8, Role::parameter), q = toy.tensor("q", 8, Role::parameter);
-  toy.collective("x", Channel::x, {read_write(p)});
-  toy.collective("d", Channel::data, {read_write(q)});
+  const graph::View p = toy.tensor("p", 8, graph::Role::parameter), q = toy.tensor("q", 8, graph::Role::parameter);
+  toy.collective("x", graph::Channel::x, {graph::read_write(p)});
+  toy.collective("d", graph::Channel::data, {graph::read_write(q)});
   const auto graph = toy.build();
-  const TaskCosts costs{{10, 7}, {0, 0}};
+  const cost::TaskCosts costs{{10, 7}, {0, 0}};
   EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {0, 1, 2, 3, 4, 5}).best(), 10);
   EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {}).best(), 10);
   EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {0, 0, 0, 0, 0, 0}).best(), 17);
@@ -227,9 +229,10 @@ TEST(Bounds, ChannelsOfOneLinkAreOneResource) {
 
 TEST(Bounds, StreamsShareTheComputations) {
   ToyGraph toy;
-  for (const char* name : {"a", "b", "c", "d"}) toy.compute(name, {write(toy.tensor(std::string("of ") + name, 8))});
+  for (const char* name : {"a", "b", "c", "d"})
+    toy.compute(name, {graph::write(toy.tensor(std::string("of ") + name, 8))});
   const auto graph = toy.build();
-  const TaskCosts costs{{5, 5, 5, 5}, {0, 0, 0, 0}};
+  const cost::TaskCosts costs{{5, 5, 5, 5}, {0, 0, 0, 0}};
   EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {}).best(), 20);
   EXPECT_EQ(lower_bounds(*graph, costs, {}, 2, {}).best(), 10);
   EXPECT_EQ(lower_bounds(*graph, costs, {}, 8, {}).best(), 5);
@@ -237,17 +240,18 @@ TEST(Bounds, StreamsShareTheComputations) {
 
 TEST(Bounds, EnergyCountsTheCoresThatTransportsTake) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8, Role::parameter);
-  toy.compute("a", {write(p)});
-  toy.collective("c", Channel::data, {read_write(q)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8, graph::Role::parameter);
+  toy.compute("a", {graph::write(p)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(q)});
   const auto graph = toy.build();
-  const TaskCosts costs{{30, 20}, {0, 20}};
-  Machine machine;
+  const cost::TaskCosts costs{{30, 20}, {0, 20}};
+  cost::Machine machine;
   machine.cores = 2;
   EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).best(), 30);
   machine.shared_cores = true;
   EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).energy, 40);
-  const Plan plan = make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
+  const plan::Plan plan =
+      plan::make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
   EXPECT_EQ(simulate(plan, costs, machine, {}).step_ns, 40);
 }
 
@@ -258,4 +262,4 @@ TEST(Bounds, RefuseCostsOfAnotherGraph) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

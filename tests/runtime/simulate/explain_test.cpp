@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::expect_whole;
@@ -27,10 +27,10 @@ using testing::us;
 // a | c | b
 TEST(Explain, ACollectiveThatEverythingWaitsFor) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8);
-  toy.compute("a", {write(p)});
-  toy.collective("c", Channel::data, {read_write(p)});
-  toy.compute("b", {read(p)});
+  const graph::View p = toy.tensor("p", 8);
+  toy.compute("a", {graph::write(p)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
+  toy.compute("b", {graph::read(p)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"b", 5}}));
   const PlanReport report =
@@ -59,12 +59,12 @@ TEST(Explain, ACollectiveThatEverythingWaitsFor) {
 // b needs c and stands before d and e, which don't.
 TEST(Explain, ComputationsThatStandInTheWrongOrder) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
-  toy.compute("a", {write(p)});
-  toy.collective("c", Channel::data, {read_write(p)});
-  toy.compute("b", {read(p)});
-  toy.compute("d", {write(q)});
-  toy.compute("e", {write(r)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
+  toy.compute("a", {graph::write(p)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
+  toy.compute("b", {graph::read(p)});
+  toy.compute("d", {graph::write(q)});
+  toy.compute("e", {graph::write(r)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"b", 5}, {"d", 8}, {"e", 15}}));
   const PlanReport report = report_of(
@@ -91,12 +91,12 @@ TEST(Explain, ComputationsThatStandInTheWrongOrder) {
 // c2 is ready with c1, but c1 goes first.
 TEST(Explain, ACollectiveInAQueue) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {write(p), write(q)});
-  toy.collective("c1", Channel::data, {read_write(p)});
-  toy.collective("c2", Channel::data, {read_write(q)});
-  toy.compute("b", {read(q)});
-  toy.compute("d", {read(p)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
+  toy.compute("a", {graph::write(p), graph::write(q)});
+  toy.collective("c1", graph::Channel::data, {graph::read_write(p)});
+  toy.collective("c2", graph::Channel::data, {graph::read_write(q)});
+  toy.compute("b", {graph::read(q)});
+  toy.compute("d", {graph::read(p)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c1", 30}, {"c2", 10}, {"b", 5}, {"d", 4}}));
   const PlanReport report = report_of(
@@ -122,16 +122,16 @@ TEST(Explain, ACollectiveInAQueue) {
 // The policy lets c wait for d.
 TEST(Explain, ACollectiveThatThePolicyHoldsBack) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {write(p)});
-  toy.compute("d", {write(q)});
-  toy.collective("c", Channel::data, {read_write(p)});
-  toy.compute("b", {read(p)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
+  toy.compute("a", {graph::write(p)});
+  toy.compute("d", {graph::write(q)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
+  toy.compute("b", {graph::read(p)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"d", 30}, {"c", 20}, {"b", 5}}));
-  Order order = order_of(*graph, 1, {{"a", "compute0"}, {"d", "compute0"}, {"c", "data"}, {"b", "compute0"}});
-  order.added_edges.push_back(
-      {graph->find_task("d"), graph->find_task("c"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  plan::Order order = order_of(*graph, 1, {{"a", "compute0"}, {"d", "compute0"}, {"c", "data"}, {"b", "compute0"}});
+  order.added_edges.push_back({graph->find_task("d"), graph->find_task("c"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
   const PlanReport report = report_of(problem, order);
   ASSERT_EQ(report.step_ns(), 65 * kUs);
   const Explanation explanation = explain(problem, report, kNoRewrites);
@@ -182,11 +182,11 @@ TEST(Explain, OneCollectiveByNameOrTheNearest) {
 // Whatever is hidden well enough isn't worth a word, unless it is asked for.
 TEST(Explain, HiddenCollectivesAreLeftOut) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {write(p)});
-  toy.collective("c", Channel::data, {read_write(p)});
-  toy.compute("d", {write(q)});
-  toy.compute("b", {read(p)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
+  toy.compute("a", {graph::write(p)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
+  toy.compute("d", {graph::write(q)});
+  toy.compute("b", {graph::read(p)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, {{"a", 10000}, {"c", 20900}, {"d", 20000}, {"b", 5000}});
   const PlanReport report =
@@ -200,4 +200,4 @@ TEST(Explain, HiddenCollectivesAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

@@ -23,10 +23,11 @@ inline std::map<std::string, double> us(std::map<std::string, double> prices) {
   return prices;
 }
 
-inline const ExplainOptions kNoRewrites{"", 1000, 8, false};
+inline const simulate::ExplainOptions kNoRewrites{"", 1000, 8, false};
 
-inline const ExposedCollective& found(const Explanation& explanation, const Graph& graph, const std::string& task) {
-  for (const ExposedCollective& exposed : explanation.collectives) {
+inline const simulate::ExposedCollective& found(const simulate::Explanation& explanation, const graph::Graph& graph,
+                                                const std::string& task) {
+  for (const simulate::ExposedCollective& exposed : explanation.collectives) {
     if (graph.task(exposed.task).name == task) return exposed;
   }
   ADD_FAILURE() << task << " isn't exposed";
@@ -34,18 +35,18 @@ inline const ExposedCollective& found(const Explanation& explanation, const Grap
 }
 
 /// "what: gain" of every remedy, in microseconds.
-inline std::vector<std::string> remedies_of(const ExposedCollective& exposed) {
+inline std::vector<std::string> remedies_of(const simulate::ExposedCollective& exposed) {
   std::vector<std::string> remedies;
-  for (const Remedy& remedy : exposed.remedies) {
+  for (const simulate::Remedy& remedy : exposed.remedies) {
     remedies.push_back(remedy.what + ": " + std::to_string(std::lround(remedy.gain_ns / kUs)));
   }
   return remedies;
 }
 
 /// What a path's pieces last must be what the step lasts.
-inline void expect_whole(const Explanation& explanation, const PlanReport& report) {
+inline void expect_whole(const simulate::Explanation& explanation, const simulate::PlanReport& report) {
   double sum = 0;
-  for (const PathPiece& piece : explanation.path) sum += piece.ns;
+  for (const simulate::PathPiece& piece : explanation.path) sum += piece.ns;
   EXPECT_NEAR(sum, report.step_ns(), 1);
 }
 
@@ -59,19 +60,19 @@ struct Layers {
     for (const std::string mb : {"mb0", "mb1"}) {
       for (const std::string layer : {"L0", "L1", "L11"}) {
         const std::string name = mb + "." + layer + ".up";
-        const View p = toy.tensor(name, 8);
-        toy.compute(name, {write(p)});
-        toy.collective(name + ".reduce", Channel::data, {read_write(p)});
-        toy.compute(name + ".use", {read(p)});
+        const graph::View p = toy.tensor(name, 8);
+        toy.compute(name, {graph::write(p)});
+        toy.collective(name + ".reduce", graph::Channel::data, {graph::read_write(p)});
+        toy.compute(name + ".use", {graph::read(p)});
         prices[name] = prices[name + ".use"] = 1;
         prices[name + ".reduce"] = layer == "L1" && mb == "mb1" ? 9 : 4;
         order.insert(order.end(), {{name, "compute0"}, {name + ".reduce", "data"}, {name + ".use", "compute0"}});
       }
     }
-    const View n = toy.tensor("n", 8);
-    toy.compute("L2norm", {write(n)});
-    toy.collective("L2norm.reduce", Channel::x, {read_write(n)});
-    toy.compute("L2norm.use", {read(n)});
+    const graph::View n = toy.tensor("n", 8);
+    toy.compute("L2norm", {graph::write(n)});
+    toy.collective("L2norm.reduce", graph::Channel::x, {graph::read_write(n)});
+    toy.compute("L2norm.use", {graph::read(n)});
     prices["L2norm"] = prices["L2norm.use"] = 1;
     prices["L2norm.reduce"] = 50;
     order.insert(order.end(), {{"L2norm", "compute0"}, {"L2norm.reduce", "x"}, {"L2norm.use", "compute0"}});
@@ -80,9 +81,9 @@ struct Layers {
     problem.grid.x = 2;
     report = report_of(problem, order_of(*graph, 1, order));
   }
-  std::shared_ptr<const Graph> graph;
-  PlanningProblem problem;
-  PlanReport report;
+  std::shared_ptr<const graph::Graph> graph;
+  simulate::PlanningProblem problem;
+  simulate::PlanReport report;
 };
 
 }  // namespace weft::testing

@@ -8,7 +8,7 @@
 
 #include "tests/runtime/simulate/explained_toy.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::found;
@@ -24,12 +24,12 @@ using testing::us;
 // Two collectives share a link, so that each takes twice as long.
 TEST(ExposedCollective, CollectivesThatShareALink) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {write(p), write(q)});
-  toy.collective("c", Channel::x, {read_write(p)});
-  toy.collective("e", Channel::data, {read_write(q)});
-  toy.compute("b", {read(p)});
-  toy.compute("d", {read(q)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
+  toy.compute("a", {graph::write(p), graph::write(q)});
+  toy.collective("c", graph::Channel::x, {graph::read_write(p)});
+  toy.collective("e", graph::Channel::data, {graph::read_write(q)});
+  toy.compute("b", {graph::read(p)});
+  toy.compute("d", {graph::read(q)});
   const auto graph = toy.build();
   PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"e", 20}, {"b", 5}, {"d", 5}}));
   problem.grid.x = 2;
@@ -52,20 +52,20 @@ TEST(ExposedCollective, CollectivesThatShareALink) {
 // Tensors that share memory hold a collective back as well, which nobody chose.
 TEST(ExposedCollective, WaitsForMemoryAreToldAsSuch) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {write(p)});
-  toy.compute("d", {write(q)});
-  toy.collective("c", Channel::data, {read_write(p)});
-  toy.compute("b", {read(p)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
+  toy.compute("a", {graph::write(p)});
+  toy.compute("d", {graph::write(q)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
+  toy.compute("b", {graph::read(p)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"d", 30}, {"c", 20}, {"b", 5}}));
-  Order order = order_of(*graph, 1, {{"a", "compute0"}, {"d", "compute0"}, {"c", "data"}, {"b", "compute0"}});
-  order.added_edges.push_back(
-      {graph->find_task("d"), graph->find_task("c"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  plan::Order order = order_of(*graph, 1, {{"a", "compute0"}, {"d", "compute0"}, {"c", "data"}, {"b", "compute0"}});
+  order.added_edges.push_back({graph->find_task("d"), graph->find_task("c"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
   PlanReport report = report_of(problem, order);
-  Plan plan = *report.plan;
-  for (Edge& edge : plan.added_edges) edge.reason = EdgeReason::memory;
-  report.plan = std::make_shared<const Plan>(std::move(plan));
+  plan::Plan plan = *report.plan;
+  for (graph::Edge& edge : plan.added_edges) edge.reason = graph::EdgeReason::memory;
+  report.plan = std::make_shared<const plan::Plan>(std::move(plan));
   const Explanation explanation = explain(problem, report, kNoRewrites);
   EXPECT_EQ(found(explanation, *graph, "c").because, "issued 0.030 ms late: it uses memory that d had to leave first");
 }
@@ -73,37 +73,38 @@ TEST(ExposedCollective, WaitsForMemoryAreToldAsSuch) {
 // The same edge for memory's sake: the kind of the reason tells it, not a word in a text or in a policy's name.
 TEST(ExposedCollective, ACollectiveThatWaitsForMemoryByThePolicysOwnWord) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {write(p)});
-  toy.compute("d", {write(q)});
-  toy.collective("c", Channel::data, {read_write(p)});
-  toy.compute("b", {read(p)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
+  toy.compute("a", {graph::write(p)});
+  toy.compute("d", {graph::write(q)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
+  toy.compute("b", {graph::read(p)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"d", 30}, {"c", 20}, {"b", 5}}));
-  Order order = order_of(*graph, 1, {{"a", "compute0"}, {"d", "compute0"}, {"c", "data"}, {"b", "compute0"}});
-  order.added_edges.push_back(
-      {graph->find_task("d"), graph->find_task("c"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
+  plan::Order order = order_of(*graph, 1, {{"a", "compute0"}, {"d", "compute0"}, {"c", "data"}, {"b", "compute0"}});
+  order.added_edges.push_back({graph->find_task("d"), graph->find_task("c"), graph::EdgeKind::completes_before,
+                               graph::EdgeReason::policy, 0, graph::TensorId()});
   order.reasons.emplace_back();
-  std::ranges::find(order.sequence, graph->find_task("c"), &Placement::task)->reason = 1;
-  const auto explained = [&](Reason reason) {
+  std::ranges::find(order.sequence, graph->find_task("c"), &plan::Placement::task)->reason = 1;
+  const auto explained = [&](plan::Reason reason) {
     order.reasons[1] = std::move(reason);
     return found(explain(problem, report_of(problem, order), kNoRewrites), *graph, "c");
   };
-  EXPECT_EQ(explained({.kind = ReasonKind::held_for_memory}).cause, ExposureCause::memory_limit);
+  EXPECT_EQ(explained({.kind = plan::ReasonKind::held_for_memory}).cause, ExposureCause::memory_limit);
   EXPECT_EQ(to_string(ExposureCause::memory_limit), "memory limit");
-  const Selection selection{.order = "fsdp", .orders = 13};
-  const ExposedCollective limited = explained({.kind = ReasonKind::limiter, .numbers = {2}, .selection = selection});
+  const plan::Selection selection{.order = "fsdp", .orders = 13};
+  const ExposedCollective limited =
+      explained({.kind = plan::ReasonKind::limiter, .numbers = {2}, .selection = selection});
   EXPECT_EQ(limited.cause, ExposureCause::memory_limit);
   EXPECT_EQ(limited.because,
             "issued 0.030 ms late: fsdp (the shortest of 13 orders, 0.000 ms): limiter: at most 2 layers are gathered "
             "and not passed yet");
-  EXPECT_EQ(explained({.kind = ReasonKind::rule_consumer,
-                       .selection = Selection{.order = "lhs:rules=memory+communication+critical"}})
+  EXPECT_EQ(explained({.kind = plan::ReasonKind::rule_consumer,
+                       .selection = plan::Selection{.order = "lhs:rules=memory+communication+critical"}})
                 .cause,
             ExposureCause::chosen);
-  EXPECT_EQ(explained({.kind = ReasonKind::other, .text = "out of memory of how it was done before"}).cause,
+  EXPECT_EQ(explained({.kind = plan::ReasonKind::other, .text = "out of memory of how it was done before"}).cause,
             ExposureCause::chosen);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

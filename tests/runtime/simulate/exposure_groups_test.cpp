@@ -7,7 +7,7 @@
 
 #include "tests/runtime/simulate/explained_toy.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::kNoRewrites;
@@ -44,4 +44,4 @@ TEST(ExposureGroups, GroupsWhatDiffersInLayerAndMicroBatchAlone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

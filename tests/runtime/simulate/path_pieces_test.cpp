@@ -7,7 +7,7 @@
 
 #include "tests/runtime/simulate/explained_toy.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::Layers;
@@ -15,8 +15,8 @@ using testing::Layers;
 // Of every policy on a real graph's costs: the path is the whole step, and the sums agree.
 TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
   const Layers layers;
-  for (const std::string& policy : policy_names()) {
-    const PlanReport report = report_plan(layers.problem, named_policy(policy));
+  for (const std::string& policy : policy::policy_names()) {
+    const PlanReport report = report_plan(layers.problem, policy::named_policy(policy));
     ASSERT_TRUE(report.planned()) << policy << ": " << report.refusal;
     const Explanation explanation = explain(layers.problem, report, {"", 0, 100, false});
     double sum = 0;
@@ -29,4 +29,4 @@ TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

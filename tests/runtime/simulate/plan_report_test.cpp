@@ -9,7 +9,7 @@
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/priced_toy.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::order_of;
@@ -18,13 +18,13 @@ using testing::report_of;
 using testing::ToyGraph;
 
 /// a; then the all-reduce of its result beside b; c reads both.
-std::shared_ptr<const Graph> fork() {
+std::shared_ptr<const graph::Graph> fork() {
   ToyGraph toy;
-  const View p = toy.tensor("p", 1024, Role::parameter), q = toy.tensor("q", 64, Role::parameter);
-  toy.compute("a", {write(p)});
-  toy.collective("r", Channel::data, {read_write(p)}, 1024);
-  toy.compute("b", {write(q)});
-  toy.compute("c", {read(p), read(q)});
+  const graph::View p = toy.tensor("p", 1024, graph::Role::parameter), q = toy.tensor("q", 64, graph::Role::parameter);
+  toy.compute("a", {graph::write(p)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(p)}, 1024);
+  toy.compute("b", {graph::write(q)});
+  toy.compute("c", {graph::read(p), graph::read(q)});
   return toy.build();
 }
 
@@ -32,8 +32,8 @@ const std::map<std::string, double> kPrices = {{"a", 1000}, {"r", 5000}, {"b", 3
 
 TEST(PlanReport, SerialAndProgramByHand) {
   const PlanningProblem problem = problem_of(fork(), kPrices);
-  const PlanReport serial = report_plan(problem, named_policy("serial")),
-                   program = report_plan(problem, named_policy("program"));
+  const PlanReport serial = report_plan(problem, policy::named_policy("serial")),
+                   program = report_plan(problem, policy::named_policy("program"));
   ASSERT_TRUE(serial.planned()) << serial.refusal;
   ASSERT_TRUE(program.planned()) << program.refusal;
   EXPECT_EQ(serial.policy.name, "serial");
@@ -60,7 +60,7 @@ TEST(PlanReport, SerialAndProgramByHand) {
 }
 
 TEST(PlanReport, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
-  PlanReport report = report_plan(problem_of(fork(), kPrices), named_policy("program"));
+  PlanReport report = report_plan(problem_of(fork(), kPrices), policy::named_policy("program"));
   const auto plan = report.plan;
   simulate_again(report, problem_of(fork(), {{"a", 1000}, {"r", 5000}, {"b", 6000}, {"c", 500}}));
   EXPECT_EQ(report.plan, plan);
@@ -73,11 +73,11 @@ TEST(PlanReport, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
 
 TEST(PlanReport, EveryChannelHasItsTimes) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8, Role::parameter), q = toy.tensor("q", 8, Role::parameter);
-  toy.compute("a", {write(p), write(q)});
-  toy.collective("x1", Channel::x, {read_write(p)});
-  toy.collective("d1", Channel::data, {read_write(q)});
-  toy.compute("b", {read(q)});
+  const graph::View p = toy.tensor("p", 8, graph::Role::parameter), q = toy.tensor("q", 8, graph::Role::parameter);
+  toy.compute("a", {graph::write(p), graph::write(q)});
+  toy.collective("x1", graph::Channel::x, {graph::read_write(p)});
+  toy.collective("d1", graph::Channel::data, {graph::read_write(q)});
+  toy.compute("b", {graph::read(q)});
   const auto graph = toy.build();
   const PlanningProblem problem = problem_of(graph, {{"a", 1000}, {"x1", 4000}, {"d1", 2000}, {"b", 1500}});
   const PlanReport report =
@@ -94,21 +94,22 @@ TEST(PlanReport, EveryChannelHasItsTimes) {
 
 TEST(PlanReport, RewritesOfTheProblemCount) {
   testing::ReductionToy toy;
-  const View p = toy.tensor("p", 1024), q = toy.tensor("q", 1024);
-  toy.compute("a", {write(p), write(q)});
+  const graph::View p = toy.tensor("p", 1024), q = toy.tensor("q", 1024);
+  toy.compute("a", {graph::write(p), graph::write(q)});
   toy.reduce("r", p);
   toy.reduce("s", q);
-  toy.compute("b", {read(p), read(q)});
+  toy.compute("b", {graph::read(p), graph::read(q)});
   PlanningProblem problem = problem_of(toy.build(), {}, 100);
-  EXPECT_EQ(report_plan(problem, named_policy("serial")).plan->graph->fingerprint(), problem.graph->fingerprint());
-  problem.rewrites = parse_rewrites("split-collective=2KB");
-  const PlanReport split = report_plan(problem, named_policy("serial"));
+  EXPECT_EQ(report_plan(problem, policy::named_policy("serial")).plan->graph->fingerprint(),
+            problem.graph->fingerprint());
+  problem.rewrites = plan::parse_rewrites("split-collective=2KB");
+  const PlanReport split = report_plan(problem, policy::named_policy("serial"));
   ASSERT_TRUE(split.planned()) << split.refusal;
   EXPECT_EQ(split.plan->graph->tasks().size(), 6U);
   EXPECT_EQ(split.costs.ns.size(), 6U);
   EXPECT_EQ(split.step_ns(), 600);
-  problem.rewrites = parse_rewrites("bucket");
-  const PlanReport bucket = report_plan(problem, named_policy("serial"));
+  problem.rewrites = plan::parse_rewrites("bucket");
+  const PlanReport bucket = report_plan(problem, policy::named_policy("serial"));
   ASSERT_TRUE(bucket.planned()) << bucket.refusal;
   EXPECT_EQ(bucket.plan->graph->tasks().size(), 3U);
   EXPECT_EQ(bucket.bounds.best(), 300);
@@ -118,12 +119,12 @@ TEST(PlanReport, WhatIsRefusedIsKept) {
   const PlanningProblem problem = problem_of(fork(), kPrices);
   PlanningProblem streams = problem;
   streams.options.compute_streams = 0;
-  const PlanReport none = report_plan(streams, named_policy("program"));
+  const PlanReport none = report_plan(streams, policy::named_policy("program"));
   EXPECT_FALSE(none.planned());
   EXPECT_NE(none.refusal.find("compute streams"), std::string::npos) << none.refusal;
   PlanningProblem noise = problem;
   noise.simulation.noise = -1;
-  EXPECT_NE(report_plan(noise, named_policy("program")).refusal.find("noise"), std::string::npos);
+  EXPECT_NE(report_plan(noise, policy::named_policy("program")).refusal.find("noise"), std::string::npos);
 }
 
 TEST(PlanReport, TheLeastBoundIsThatOfAnyGraphThatWasPlanned) {
@@ -147,4 +148,4 @@ TEST(PlanReport, HiddenIsTheShareOfWhatCouldBeSaved) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

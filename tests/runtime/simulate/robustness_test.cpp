@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "tests/runtime/priced_toy.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::problem_of;
@@ -19,14 +19,14 @@ using testing::ToyGraph;
 /// 100 computations one after the other, a gradient's sum beside the last of them.
 PlanningProblem chain() {
   ToyGraph toy;
-  const View p = toy.tensor("p", 64, Role::parameter), q = toy.tensor("q", 64, Role::parameter);
+  const graph::View p = toy.tensor("p", 64, graph::Role::parameter), q = toy.tensor("q", 64, graph::Role::parameter);
   std::map<std::string, double> prices;
-  toy.compute("g", {write(q)});
-  toy.collective("r", Channel::data, {read_write(q)}, 64);
+  toy.compute("g", {graph::write(q)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(q)}, 64);
   prices["g"] = 1000, prices["r"] = 3000;
   for (int i = 0; i < 100; ++i) {
     const std::string name = "c" + std::to_string(i);
-    toy.compute(name, {read_write(p)});
+    toy.compute(name, {graph::read_write(p)});
     prices[name] = 1000;
   }
   return problem_of(toy.build(), prices);
@@ -34,7 +34,7 @@ PlanningProblem chain() {
 
 TEST(Robustness, OfTinyNoiseIsTheStepItself) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, named_policy("program"));
+  const PlanReport report = report_plan(problem, policy::named_policy("program"));
   const Robustness result = robustness_of(report, problem, {.noise = 1e-9, .slow_rank = 1, .draws = 3});
   EXPECT_NEAR(result.median_ns / report.step_ns(), 1, 1e-6);
   EXPECT_NEAR(result.p95_ns / report.step_ns(), 1, 1e-6);
@@ -43,7 +43,7 @@ TEST(Robustness, OfTinyNoiseIsTheStepItself) {
 
 TEST(Robustness, GrowsWithTheDisturbance) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, named_policy("serial"));
+  const PlanReport report = report_plan(problem, policy::named_policy("serial"));
   const Robustness calm = robustness_of(report, problem, {.noise = 0.05}), wild = robustness_of(report, problem, {});
   for (const Robustness& result : {calm, wild}) {
     EXPECT_GE(result.p95_ns, result.median_ns);
@@ -57,7 +57,7 @@ TEST(Robustness, GrowsWithTheDisturbance) {
 
 TEST(Robustness, TheSameDrawsEveryTime) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, named_policy("program"));
+  const PlanReport report = report_plan(problem, policy::named_policy("program"));
   const Robustness first = robustness_of(report, problem, {}), second = robustness_of(report, problem, {});
   EXPECT_EQ(first.median_ns, second.median_ns);
   EXPECT_EQ(first.p95_ns, second.p95_ns);
@@ -65,7 +65,7 @@ TEST(Robustness, TheSameDrawsEveryTime) {
 
 TEST(Robustness, RefusesWhatIsNoDisturbance) {
   const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, named_policy("serial"));
+  const PlanReport report = report_plan(problem, policy::named_policy("serial"));
   EXPECT_THROW(robustness_of(report, problem, {.noise = -1}), UserError);
   EXPECT_THROW(robustness_of(report, problem, {.slow_rank = 0}), UserError);
   EXPECT_THROW(robustness_of(report, problem, {.noise = std::numeric_limits<double>::quiet_NaN()}), UserError);
@@ -73,4 +73,4 @@ TEST(Robustness, RefusesWhatIsNoDisturbance) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

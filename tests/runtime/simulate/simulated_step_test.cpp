@@ -7,7 +7,7 @@
 
 #include "tests/runtime/simulate/explained_toy.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::kUs;
@@ -22,23 +22,24 @@ class TwoReductions : public ::testing::Test {
  protected:
   TwoReductions() {
     ToyGraph toy;
-    const View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
-    toy.compute("a", {write(p), write(q)});
-    toy.collective("c1", Channel::data, {read_write(p)});
-    toy.compute("e", {write(r)});
-    toy.collective("c2", Channel::data, {read_write(q)});
-    toy.compute("d", {read(p)});
+    const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
+    toy.compute("a", {graph::write(p), graph::write(q)});
+    toy.collective("c1", graph::Channel::data, {graph::read_write(p)});
+    toy.compute("e", {graph::write(r)});
+    toy.collective("c2", graph::Channel::data, {graph::read_write(q)});
+    toy.compute("d", {graph::read(p)});
     graph_ = toy.build();
     const PlanningProblem problem = problem_of(graph_, us({{"a", 10}, {"c1", 30}, {"e", 5}, {"c2", 10}, {"d", 4}}));
-    Order order =
+    plan::Order order =
         order_of(*graph_, 1, {{"a", "compute0"}, {"c1", "data"}, {"e", "compute0"}, {"c2", "data"}, {"d", "compute0"}});
-    order.added_edges.push_back({task("e"), task("c2"), EdgeKind::completes_before, EdgeReason::policy, 0, TensorId()});
-    order.reasons.push_back({.kind = ReasonKind::limiter, .numbers = {2}});
+    order.added_edges.push_back(
+        {task("e"), task("c2"), graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
+    order.reasons.push_back({.kind = plan::ReasonKind::limiter, .numbers = {2}});
     order.sequence[3].reason = 1;
     report_ = report_of(problem, order);
   }
-  TaskId task(const char* name) const { return graph_->find_task(name); }
-  std::shared_ptr<const Graph> graph_;
+  graph::TaskId task(const char* name) const { return graph_->find_task(name); }
+  std::shared_ptr<const graph::Graph> graph_;
   PlanReport report_;
 };
 
@@ -63,8 +64,8 @@ TEST_F(TwoReductions, WhatATaskWaitsFor) {
 
 TEST_F(TwoReductions, KindsReasonsAndDescendants) {
   const SimulatedStep step(report_);
-  EXPECT_EQ(step.reason(task("c2")).kind, ReasonKind::limiter);
-  EXPECT_EQ(step.reason(task("c1")).kind, ReasonKind::other);
+  EXPECT_EQ(step.reason(task("c2")).kind, plan::ReasonKind::limiter);
+  EXPECT_EQ(step.reason(task("c1")).kind, plan::ReasonKind::other);
   EXPECT_EQ(kind_of(graph_->task(task("c2"))), "all_reduce on data");
   EXPECT_EQ(kind_of(graph_->task(task("a"))), "add");
   EXPECT_EQ(descendants(*graph_, task("a")), (std::vector<bool>{false, true, false, true, true}));
@@ -72,4 +73,4 @@ TEST_F(TwoReductions, KindsReasonsAndDescendants) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

@@ -15,16 +15,16 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::simulate {
 namespace {
 
 using testing::order_of;
 using testing::ToyGraph;
 
-TaskCosts costs_of(const Graph& graph, const std::map<std::string, double>& ns,
-                   const std::map<std::string, double>& cpu_ns = {}) {
-  TaskCosts costs;
-  for (const Task& task : graph.tasks()) {
+cost::TaskCosts costs_of(const graph::Graph& graph, const std::map<std::string, double>& ns,
+                         const std::map<std::string, double>& cpu_ns = {}) {
+  cost::TaskCosts costs;
+  for (const graph::Task& task : graph.tasks()) {
     costs.ns.push_back(ns.at(task.name));
     costs.cpu_ns.push_back(cpu_ns.contains(task.name) ? cpu_ns.at(task.name) : 0);
   }
@@ -32,12 +32,12 @@ TaskCosts costs_of(const Graph& graph, const std::map<std::string, double>& ns,
 }
 
 /// "begin-end" of a task in a step of a rank.
-std::string when(const Plan& plan, const StepTrace& step, const std::string& task) {
-  const Position at = plan.position[plan.graph->find_task(task).index()];
-  const TaskTime time = step.times[at.stream.index()][at.entry];
+std::string when(const plan::Plan& plan, const plan::StepTrace& step, const std::string& task) {
+  const plan::Position at = plan.position[plan.graph->find_task(task).index()];
+  const plan::TaskTime time = step.times[at.stream.index()][at.entry];
   return std::to_string(time.begin) + "-" + std::to_string(time.end);
 }
-std::string when(const Plan& plan, const Simulation& simulation, const std::string& task, std::size_t rank = 0) {
+std::string when(const plan::Plan& plan, const Simulation& simulation, const std::string& task, std::size_t rank = 0) {
   return when(plan, simulation.ranks.at(rank).steps.back(), task);
 }
 
@@ -52,20 +52,20 @@ SimulationOptions options_of(std::vector<int> links = {0, 1, 2, 3, 4, 5}) {
 struct Fan {
   Fan() {
     ToyGraph toy;
-    const View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
-    toy.compute("a", {write(p), write(q), write(r)});
-    toy.compute("b", {read(p)});
-    toy.collective("c", Channel::x, {read_write(q)});
-    toy.collective("d", Channel::data, {read_write(r)});
+    const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
+    toy.compute("a", {graph::write(p), graph::write(q), graph::write(r)});
+    toy.compute("b", {graph::read(p)});
+    toy.collective("c", graph::Channel::x, {graph::read_write(q)});
+    toy.collective("d", graph::Channel::data, {graph::read_write(r)});
     const auto graph = toy.build();
-    plan = make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}, {"c", "x"}, {"d", "data"}, {"b", "compute0"}}),
-                     "mine");
+    plan = plan::make_plan(
+        graph, order_of(*graph, 1, {{"a", "compute0"}, {"c", "x"}, {"d", "data"}, {"b", "compute0"}}), "mine");
   }
-  Simulation run(const std::map<std::string, double>& ns, const Machine& machine = {},
+  Simulation run(const std::map<std::string, double>& ns, const cost::Machine& machine = {},
                  const SimulationOptions& options = options_of(), const std::map<std::string, double>& cpu = {}) const {
     return simulate(plan, costs_of(*plan.graph, ns, cpu), machine, options);
   }
-  Plan plan;
+  plan::Plan plan;
 };
 
 TEST(Simulator, OverlapsStreams) {
@@ -91,7 +91,7 @@ TEST(Simulator, CollectivesOnOneLinkShareItEvenly) {
 
 TEST(Simulator, ComputationsBesideACollectiveAreSlowedDown) {
   const Fan fan;
-  Machine machine;
+  cost::Machine machine;
   machine.slowdowns = {{"add", "all_reduce", 1.5}};
   const Simulation result = fan.run({{"a", 10}, {"b", 30}, {"c", 15}, {"d", 15}}, machine);
   EXPECT_EQ(when(fan.plan, result, "b"), "10-45");  // 10 of its 30 while they run, not slower for two than for one
@@ -102,7 +102,7 @@ TEST(Simulator, ComputationsBesideACollectiveAreSlowedDown) {
 
 TEST(Simulator, TransportsTakeCoresFromComputations) {
   const Fan fan;
-  Machine machine;
+  cost::Machine machine;
   machine.cores = 2;
   const std::map<std::string, double> ns = {{"a", 10}, {"b", 30}, {"c", 20}, {"d", 0}};
   EXPECT_EQ(fan.run(ns, machine, options_of(), {{"c", 20}}).step_ns, 40);  // its cores are its own
@@ -116,7 +116,7 @@ TEST(Simulator, TransportsTakeCoresFromComputations) {
 
 TEST(Simulator, TransportsThatWantMoreCoresThanThereAreGoSlower) {
   const Fan fan;
-  Machine machine;
+  cost::Machine machine;
   machine.cores = 1;
   machine.shared_cores = true;
   const Simulation result =
@@ -128,16 +128,17 @@ TEST(Simulator, TransportsThatWantMoreCoresThanThereAreGoSlower) {
 
 TEST(Simulator, TwoComputeStreamsShareTheCoresBesideATransport) {
   ToyGraph toy;
-  const View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8, Role::parameter);
-  toy.compute("a", {write(p)});
-  toy.compute("b", {write(q)});
-  toy.collective("c", Channel::x, {read_write(r)});
+  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8, graph::Role::parameter);
+  toy.compute("a", {graph::write(p)});
+  toy.compute("b", {graph::write(q)});
+  toy.collective("c", graph::Channel::x, {graph::read_write(r)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"c", "x"}}), "mine");
-  Machine machine;
+  const plan::Plan plan =
+      plan::make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"c", "x"}}), "mine");
+  cost::Machine machine;
   machine.cores = 4;
   machine.shared_cores = true;
-  const TaskCosts costs = costs_of(*graph, {{"a", 10}, {"b", 40}, {"c", 30}}, {{"c", 60}});
+  const cost::TaskCosts costs = costs_of(*graph, {{"a", 10}, {"b", 40}, {"c", 30}}, {{"c", 60}});
   const Simulation result = simulate(plan, costs, machine, options_of());
   // Two cores are left for two streams of two: half of the rate each, until a ends and b has its two to itself.
   EXPECT_EQ(when(plan, result, "a"), "0-20");
@@ -161,7 +162,7 @@ TEST(Simulator, StepsFollowOneAnother) {
   const Simulation result = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}}, {}, options);
   EXPECT_EQ(result.step_ns, 30);
   EXPECT_EQ(result.events, 12);
-  const std::vector<StepTrace>& steps = result.ranks[0].steps;
+  const std::vector<plan::StepTrace>& steps = result.ranks[0].steps;
   ASSERT_EQ(steps.size(), 3U);
   EXPECT_EQ(steps[2].step, 2);
   EXPECT_EQ(steps[2].begin, 60);
@@ -232,17 +233,17 @@ TEST(Simulator, NoiseHasTheMeanAndDeviationAskedFor) {
   std::vector<std::pair<std::string, std::string>> order;
   for (int i = 0; i < 4000; ++i) {
     const std::string name = std::to_string(i);
-    toy.compute("t" + name, {write(toy.tensor("x" + name, 1))});
+    toy.compute("t" + name, {graph::write(toy.tensor("x" + name, 1))});
     order.emplace_back("t" + name, "compute0");
   }
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, order_of(*graph, 1, order), "mine");
-  TaskCosts costs{std::vector<double>(4000, 1e9), std::vector<double>(4000, 0)};
+  const plan::Plan plan = plan::make_plan(graph, order_of(*graph, 1, order), "mine");
+  cost::TaskCosts costs{std::vector<double>(4000, 1e9), std::vector<double>(4000, 0)};
   SimulationOptions options = options_of();
   options.noise = 0.3;
   const Simulation result = simulate(plan, costs, {}, options);
   double squares = 0;
-  for (const TaskTime& time : result.ranks[0].steps[0].times[0]) {
+  for (const plan::TaskTime& time : result.ranks[0].steps[0].times[0]) {
     const double factor = static_cast<double>(time.end - time.begin) * 1e-9;
     squares += (factor - 1) * (factor - 1);
   }
@@ -287,34 +288,34 @@ TEST(Simulator, ItsTracesAreWhatReportsAreMadeOf) {
   SimulationOptions options = options_of();
   options.steps = 2;
   const Simulation result = fan.run({{"a", 1000}, {"b", 500}, {"c", 2000}, {"d", 700}}, {}, options);
-  const OverlapSummary summary = summarize(fan.plan, result.ranks[0].steps[1]);
+  const plan::OverlapSummary summary = plan::summarize(fan.plan, result.ranks[0].steps[1]);
   EXPECT_EQ(summary.compute, 1500);
   EXPECT_EQ(summary.communication, 2000);
   EXPECT_EQ(summary.exposed, 1500);
-  const RankTrace rank{0, result.ranks[0].steps};
-  const auto json = nlohmann::json::parse(chrome_trace_json(record(fan.plan, std::span(&rank, 1), 1)));
+  const plan::RankTrace rank{0, result.ranks[0].steps};
+  const auto json = nlohmann::json::parse(inspect::chrome_trace_json(plan::record(fan.plan, std::span(&rank, 1), 1)));
   int tasks = 0;
   for (const auto& event : json.at("traceEvents")) {
     if (event.at("ph") == "X" && fan.plan.graph->find_task(event.at("name").get<std::string>()).valid()) ++tasks;
   }
   EXPECT_EQ(tasks, 8);
-  const RankTrace traced{0, result.ranks[0].steps};
-  const Recording recording = record(fan.plan, {&traced, 1}, 1);
-  EXPECT_NE(timeline_text(recording, recording.ranks[0].steps[1]).find("compute0 |"), std::string::npos);
+  const plan::RankTrace traced{0, result.ranks[0].steps};
+  const plan::Recording recording = plan::record(fan.plan, {&traced, 1}, 1);
+  EXPECT_NE(inspect::timeline_text(recording, recording.ranks[0].steps[1]).find("compute0 |"), std::string::npos);
 }
 
-TaskCosts random_costs(const Graph& graph, testing::Draws& draws) {
-  TaskCosts costs;
-  for (const Task& task : graph.tasks()) {
+cost::TaskCosts random_costs(const graph::Graph& graph, testing::Draws& draws) {
+  cost::TaskCosts costs;
+  for (const graph::Task& task : graph.tasks()) {
     costs.ns.push_back(draws.chance(15) ? 0 : static_cast<double>(draws.between(1, 1000)));
     costs.cpu_ns.push_back(
-        is_collective(task.operation) ? costs.ns.back() * static_cast<double>(draws.between(0, 4)) / 2 : 0);
+        graph::is_collective(task.operation) ? costs.ns.back() * static_cast<double>(draws.between(0, 4)) / 2 : 0);
   }
   return costs;
 }
 
-Machine random_machine(testing::Draws& draws) {
-  Machine machine;
+cost::Machine random_machine(testing::Draws& draws) {
+  cost::Machine machine;
   machine.cores = static_cast<double>(draws.between(1, 4));
   machine.shared_cores = draws.chance(50);
   if (draws.chance(50)) machine.slowdowns = {{"", "all_reduce", 1 + static_cast<double>(draws.between(0, 10)) / 10}};
@@ -328,10 +329,10 @@ TEST(Simulator, IsNeverFasterThanAnyLowerBound) {
     size.channels = 3;
     const auto graph = testing::random_graph(seed, size);
     const int streams = static_cast<int>(draws.between(1, 3));
-    const Plan plan =
-        make_plan(graph, testing::RandomPolicy(seed, 3).order(*graph, {.compute_streams = streams}), "random");
-    const TaskCosts costs = random_costs(*graph, draws);
-    const Machine machine = random_machine(draws);
+    const plan::Plan plan =
+        plan::make_plan(graph, testing::RandomPolicy(seed, 3).order(*graph, {.compute_streams = streams}), "random");
+    const cost::TaskCosts costs = random_costs(*graph, draws);
+    const cost::Machine machine = random_machine(draws);
     SimulationOptions options = draws.chance(50) ? options_of() : options_of({0, 0, 0, 0, 1, 1});
     const Bounds bounds = lower_bounds(*graph, costs, machine, streams, options.link_of_channel);
     const double step = simulate(plan, costs, machine, options).step_ns;
@@ -352,9 +353,10 @@ TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
     testing::RandomGraphOptions size;
     size.channels = 3;
     const auto graph = testing::random_graph(seed, size);
-    const Plan plan = make_plan(graph, testing::RandomPolicy(seed).order(*graph, {.compute_streams = 2}), "random");
-    const TaskCosts costs = random_costs(*graph, draws);
-    const Machine machine = random_machine(draws);
+    const plan::Plan plan =
+        plan::make_plan(graph, testing::RandomPolicy(seed).order(*graph, {.compute_streams = 2}), "random");
+    const cost::TaskCosts costs = random_costs(*graph, draws);
+    const cost::Machine machine = random_machine(draws);
     SimulationOptions options = options_of({0, 0, 0, 0, 1, 1});
     options.grid.x = options.grid.z = 2;
     options.grid.data = 3;
@@ -368,12 +370,12 @@ TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
     for (const SimulatedRank& rank : all.ranks) {
       for (std::size_t s = 0; s < plan.streams.size(); ++s) {
         for (std::size_t i = 0; i < plan.streams[s].entries.size(); ++i) {
-          const TaskTime time = rank.steps[0].times[s][i];
+          const plan::TaskTime time = rank.steps[0].times[s][i];
           EXPECT_LE(time.begin, time.end);
           if (i > 0) {
             EXPECT_LE(rank.steps[0].times[s][i - 1].end, time.begin);
           }
-          for (const Wait& wait : plan.streams[s].entries[i].waits) {
+          for (const plan::Wait& wait : plan.streams[s].entries[i].waits) {
             if (wait.distance == 0) {
               EXPECT_LE(rank.steps[0].times[wait.stream.index()][wait.entry].end, time.begin);
             }
@@ -385,4 +387,4 @@ TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::simulate

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 class Checkpoints : public ::testing::Test {
@@ -30,7 +30,7 @@ class Checkpoints : public ::testing::Test {
     return steps();
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 using Steps = std::vector<std::int64_t>;
@@ -49,8 +49,10 @@ TEST_F(Checkpoints, TheLatestCompleteOneIsFound) {
 }
 
 TEST_F(Checkpoints, NoneIsRefusedByPath) {
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { find_checkpoint(folder_.path("none")); }), {"doesn't exist"}));
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { find_checkpoint(folder_.path()); }), {"no complete checkpoint"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(folder_.path("none")); }),
+                                 {"doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(folder_.path()); }),
+                                 {"no complete checkpoint"}));
 }
 
 TEST_F(Checkpoints, AreOrderedByStepBeyondTheDigitsOfTheName) {
@@ -84,4 +86,4 @@ TEST_F(Checkpoints, IncompleteOnesAreNotCounted) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -12,16 +12,17 @@
 #include "tests/train/temporary_folder.h"
 #include "train/checkpoint/weights.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
-CheckpointInfo info_of(const ModelConfig& model, DType dtype, std::int64_t step) {
+CheckpointInfo info_of(const ops::ModelConfig& model, DType dtype, std::int64_t step) {
   return {step, 7, 4096, dtype, model, "steps = 9\n# \"quoted\"\n", {{"weft", "0.1.0"}}};
 }
 
-class Checkpoint : public ::testing::TestWithParam<std::pair<Family, DType>> {
+class Checkpoint : public ::testing::TestWithParam<std::pair<ops::Family, DType>> {
  protected:
-  Checkpoint() : model_(small_model(GetParam().first, true)), dtype_(GetParam().second), arrays_(model_, dtype_, 1) {
+  Checkpoint()
+      : model_(testing::small_model(GetParam().first, true)), dtype_(GetParam().second), arrays_(model_, dtype_, 1) {
     model_.rope_scaling_factor = 8.0F;
     model_.norm_eps = 3e-6F;
     model_.name = "small";
@@ -30,24 +31,24 @@ class Checkpoint : public ::testing::TestWithParam<std::pair<Family, DType>> {
     return save_checkpoint(folder_.path(), info_of(model_, dtype_, step), arrays_.states());
   }
   std::string load(const std::filesystem::path& path) const {
-    ModelArrays loaded(model_, dtype_, 0);
-    const std::string refusal = message_of<UserError>([&] { load_checkpoint(path, loaded.mutable_states()); });
-    return refusal.empty() ? first_difference(arrays_, loaded, true) : refusal;
+    testing::ModelArrays loaded(model_, dtype_, 0);
+    const std::string refusal = testing::message_of<UserError>([&] { load_checkpoint(path, loaded.mutable_states()); });
+    return refusal.empty() ? testing::first_difference(arrays_, loaded, true) : refusal;
   }
 
-  TemporaryFolder folder_;
-  ModelConfig model_;
+  testing::TemporaryFolder folder_;
+  ops::ModelConfig model_;
   DType dtype_;
-  ModelArrays arrays_;
+  testing::ModelArrays arrays_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Checkpoint,
-                         ::testing::Values(std::pair(Family::gpt2, DType::f32), std::pair(Family::gpt2, DType::bf16),
-                                           std::pair(Family::llama, DType::f32), std::pair(Family::llama, DType::bf16)),
-                         [](const auto& info) {
-                           return std::string(to_string(info.param.first)) + "_" +
-                                  std::string(to_string(info.param.second));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Checkpoint,
+    ::testing::Values(std::pair(ops::Family::gpt2, DType::f32), std::pair(ops::Family::gpt2, DType::bf16),
+                      std::pair(ops::Family::llama, DType::f32), std::pair(ops::Family::llama, DType::bf16)),
+    [](const auto& info) {
+      return std::string(to_string(info.param.first)) + "_" + std::string(to_string(info.param.second));
+    });
 
 TEST_P(Checkpoint, GivesEveryBitBack) {
   const auto path = save(200);
@@ -74,34 +75,34 @@ TEST_P(Checkpoint, RemembersTheRun) {
 TEST_P(Checkpoint, IsAlsoAFolderOfWeights) {
   const auto path = save(3);
   for (const auto& from : {path, folder_.path(), path / "model.safetensors"}) {
-    ModelArrays loaded(model_, dtype_, 0);
+    testing::ModelArrays loaded(model_, dtype_, 0);
     load_parameters(from, model_, loaded.mutable_states());
-    EXPECT_EQ(first_difference(arrays_, loaded, false), "") << from;
+    EXPECT_EQ(testing::first_difference(arrays_, loaded, false), "") << from;
   }
 }
 
 TEST_P(Checkpoint, AnotherDtypeIsRefused) {
   const auto path = save(3);
-  ModelArrays other(model_, dtype_ == DType::f32 ? DType::bf16 : DType::f32, 0);
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_checkpoint(path, other.mutable_states()); }),
-                        {"was trained in " + std::string(to_string(dtype_)), "--dtype", "--init-from"}));
+  testing::ModelArrays other(model_, dtype_ == DType::f32 ? DType::bf16 : DType::f32, 0);
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_checkpoint(path, other.mutable_states()); }),
+                                 {"was trained in " + std::string(to_string(dtype_)), "--dtype", "--init-from"}));
   load_parameters(path, model_, other.mutable_states());  // weights alone convert
 }
 
 TEST_P(Checkpoint, ASecondOneOfTheSameStepReplacesTheFirst) {
   save(5);
   folder_.write("checkpoints/.writing_step_00000005/junk", "from a run that was killed");
-  arrays_ = ModelArrays(model_, dtype_, 2);
+  arrays_ = testing::ModelArrays(model_, dtype_, 2);
   EXPECT_EQ(load(save(5)), "");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path("checkpoints")), {}), 1);
 }
 
 TEST_P(Checkpoint, TheManifestListsEveryShardAndFile) {
   const auto path = save(1);
-  const Manifest manifest = parse_manifest(TemporaryFolder::read(path / "manifest.json"), "manifest");
+  const Manifest manifest = parse_manifest(testing::TemporaryFolder::read(path / "manifest.json"), "manifest");
   ASSERT_EQ(manifest.files.size(), 3U);
   for (const auto& [name, summary] : manifest.files) {
-    const std::string content = TemporaryFolder::read(path / name);
+    const std::string content = testing::TemporaryFolder::read(path / name);
     EXPECT_EQ(summary.bytes, content.size()) << name;
     EXPECT_EQ(summary.crc32c, Crc32c().add(std::as_bytes(std::span(content))).text()) << name;
   }
@@ -120,7 +121,7 @@ TEST_P(Checkpoint, TheManifestListsEveryShardAndFile) {
     }
   }
   EXPECT_EQ(entries, manifest.shards.size());
-  const bool gpt2 = model_.family == Family::gpt2;
+  const bool gpt2 = model_.family == ops::Family::gpt2;
   const std::string packed = gpt2 ? "h.0.attn.c_attn.weight" : "model.layers.0.self_attn.q_proj.weight";
   const auto shard = std::find_if(manifest.shards.begin(), manifest.shards.end(),
                                   [&](const StoredShard& s) { return s.entry == packed; });
@@ -141,25 +142,27 @@ TEST_P(Checkpoint, TheSpaceItTakesIsKnownBefore) {
 class Damage : public Checkpoint {
  protected:
   void replace(const std::filesystem::path& manifest, const std::string& from, const std::string& to) const {
-    std::string text = TemporaryFolder::read(manifest);
+    std::string text = testing::TemporaryFolder::read(manifest);
     const auto at = text.find(from);
     ASSERT_NE(at, std::string::npos);
     folder_.write(manifest.lexically_relative(folder_.path()).string(), text.replace(at, from.size(), to));
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Gpt2, Damage, ::testing::Values(std::pair(Family::gpt2, DType::f32)));
+INSTANTIATE_TEST_SUITE_P(Gpt2, Damage, ::testing::Values(std::pair(ops::Family::gpt2, DType::f32)));
 
 TEST_P(Damage, ToFilesIsRefused) {
   const auto path = save(1);
   std::filesystem::resize_file(path / "optimizer.safetensors", 100);
-  EXPECT_TRUE(has_parts(load(path), {"optimizer.safetensors' has 100 bytes", "as the manifest says"}));
+  EXPECT_TRUE(testing::has_parts(load(path), {"optimizer.safetensors' has 100 bytes", "as the manifest says"}));
   std::filesystem::remove(path / "optimizer.safetensors");
-  EXPECT_TRUE(has_parts(load(path), {"optimizer.safetensors' is missing"}));
+  EXPECT_TRUE(testing::has_parts(load(path), {"optimizer.safetensors' is missing"}));
   std::filesystem::remove(path / "manifest.json");
-  EXPECT_TRUE(has_parts(load(path), {"manifest.json' doesn't exist"}));
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { find_checkpoint(path); }), {"holds no complete checkpoint"}));
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { find_checkpoint(folder_.path("none")); }), {"doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(load(path), {"manifest.json' doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(path); }),
+                                 {"holds no complete checkpoint"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(folder_.path("none")); }),
+                                 {"doesn't exist"}));
 }
 
 TEST_P(Damage, ToTheManifestIsRefused) {
@@ -167,27 +170,27 @@ TEST_P(Damage, ToTheManifestIsRefused) {
   const auto refusal = [&](const std::string& from, const std::string& to) {
     save(1);
     replace(manifest, from, to);
-    return message_of<UserError>([&] { read_checkpoint_info(manifest.parent_path()); });
+    return testing::message_of<UserError>([&] { read_checkpoint_info(manifest.parent_path()); });
   };
-  EXPECT_TRUE(has_parts(refusal("weft-checkpoint", "other"), {"isn't the manifest of a checkpoint"}));
-  EXPECT_TRUE(has_parts(refusal("\"version\": 2", "\"version\": 1"), {"has version 1", "version 2"}));
-  EXPECT_TRUE(has_parts(refusal("\"step\": 1", "\"step\": \"1\""), {"manifest.json': step is \"1\""}));
-  EXPECT_TRUE(has_parts(refusal("\"seed\"", "\"sead\""), {"has no seed"}));
-  EXPECT_TRUE(has_parts(refusal("\"f32\"", "\"f8\""), {"dtype f8"}));
-  EXPECT_TRUE(has_parts(refusal("\"heads\":4", "\"heads\":3"), {"heads"}));
-  EXPECT_TRUE(has_parts(refusal("{", "["), {"isn't valid JSON"}));
-  EXPECT_TRUE(has_parts(refusal("\"step\": 1", "\"step\": 7"), {"was altered", "use another checkpoint"}));
+  EXPECT_TRUE(testing::has_parts(refusal("weft-checkpoint", "other"), {"isn't the manifest of a checkpoint"}));
+  EXPECT_TRUE(testing::has_parts(refusal("\"version\": 2", "\"version\": 1"), {"has version 1", "version 2"}));
+  EXPECT_TRUE(testing::has_parts(refusal("\"step\": 1", "\"step\": \"1\""), {"manifest.json': step is \"1\""}));
+  EXPECT_TRUE(testing::has_parts(refusal("\"seed\"", "\"sead\""), {"has no seed"}));
+  EXPECT_TRUE(testing::has_parts(refusal("\"f32\"", "\"f8\""), {"dtype f8"}));
+  EXPECT_TRUE(testing::has_parts(refusal("\"heads\":4", "\"heads\":3"), {"heads"}));
+  EXPECT_TRUE(testing::has_parts(refusal("{", "["), {"isn't valid JSON"}));
+  EXPECT_TRUE(testing::has_parts(refusal("\"step\": 1", "\"step\": 7"), {"was altered", "use another checkpoint"}));
 }
 
 TEST_P(Damage, ABitThatFlippedIsRefused) {
   const auto path = save(1);
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json"}) {
-    const std::string good = TemporaryFolder::read(path / name);
+    const std::string good = testing::TemporaryFolder::read(path / name);
     std::string bad = good;
     bad.back() = static_cast<char>(bad.back() ^ 4);
     const std::string inside = (path / name).lexically_relative(folder_.path()).string();
     folder_.write(inside, bad);
-    EXPECT_TRUE(has_parts(load(path), {std::string(name) + "' has the checksum", "it was damaged"}));
+    EXPECT_TRUE(testing::has_parts(load(path), {std::string(name) + "' has the checksum", "it was damaged"}));
     folder_.write(inside, good);
   }
   EXPECT_EQ(load(path), "");
@@ -195,48 +198,49 @@ TEST_P(Damage, ABitThatFlippedIsRefused) {
 
 TEST_P(Damage, OfWeightsIsFoundWhenTheyAloneAreLoaded) {
   const auto path = save(1);
-  std::string bytes = TemporaryFolder::read(path / "model.safetensors");
+  std::string bytes = testing::TemporaryFolder::read(path / "model.safetensors");
   bytes.back() = static_cast<char>(bytes.back() ^ 4);
   folder_.write("checkpoints/step_00000001/model.safetensors", bytes);
-  ModelArrays loaded(model_, dtype_, 0);
-  EXPECT_TRUE(has_parts(
-      message_of<UserError>([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }), {"damaged"}));
+  testing::ModelArrays loaded(model_, dtype_, 0);
+  EXPECT_TRUE(testing::has_parts(
+      testing::message_of<UserError>([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }),
+      {"damaged"}));
 }
 
 TEST_P(Damage, ShardsThatDontMakeUpTheirTensorAreRefused) {
   const auto path = save(1);
-  Manifest manifest = parse_manifest(TemporaryFolder::read(path / "manifest.json"), "manifest");
+  Manifest manifest = parse_manifest(testing::TemporaryFolder::read(path / "manifest.json"), "manifest");
   const StoredShard whole = manifest.shards.front();
   const auto refusal = [&] {
     folder_.write("checkpoints/step_00000001/manifest.json", to_json(manifest));
     return load(path);
   };
   manifest.shards.front().range_end -= 1;
-  EXPECT_TRUE(has_parts(refusal(), {whole.entry, "miss 1 of its "}));
+  EXPECT_TRUE(testing::has_parts(refusal(), {whole.entry, "miss 1 of its "}));
   manifest.shards.front() = whole;
   EXPECT_EQ(refusal(), "");
   manifest.shards.pop_back();
-  EXPECT_TRUE(has_parts(refusal(), {"has no tensor"}));
+  EXPECT_TRUE(testing::has_parts(refusal(), {"has no tensor"}));
 }
 
 TEST_P(Damage, NumbersThatNoRunCouldGoOnFromAreNotSaved) {
   const auto good = save(1);
-  ModelArrays poisoned = arrays_;
+  testing::ModelArrays poisoned = arrays_;
   poisoned.mutable_states()[2].v[3] = std::numeric_limits<float>::infinity();
-  const std::string fault =
-      message_of<RuntimeFault>([&] { save_checkpoint(folder_.path(), info_of(model_, dtype_, 2), poisoned.states()); });
-  EXPECT_TRUE(has_parts(fault, {"after step 2", "v of " + arrays_.specs()[2].name, "[0, 3]", "--check-nan"}));
+  const std::string fault = testing::message_of<RuntimeFault>(
+      [&] { save_checkpoint(folder_.path(), info_of(model_, dtype_, 2), poisoned.states()); });
+  EXPECT_TRUE(testing::has_parts(fault, {"after step 2", "v of " + arrays_.specs()[2].name, "[0, 3]", "--check-nan"}));
   EXPECT_EQ(load(good), "");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path("checkpoints")), {}), 1);
 }
 
 TEST_P(Damage, AnotherModelIsRefusedByTensor) {
   const auto path = save(1);
-  ModelConfig wider = model_;
+  ops::ModelConfig wider = model_;
   wider.ffn = 16;
-  ModelArrays other(wider, DType::f32, 0);
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_checkpoint(path, other.mutable_states()); }),
-                        {"'h.0.mlp.c_fc.weight' has shape [8, 12] (in, out)", "[8, 16]"}));
+  testing::ModelArrays other(wider, DType::f32, 0);
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_checkpoint(path, other.mutable_states()); }),
+                                 {"'h.0.mlp.c_fc.weight' has shape [8, 12] (in, out)", "[8, 16]"}));
 }
 
 TEST_P(Damage, MissingArraysAreABug) {
@@ -252,11 +256,11 @@ TEST_P(Damage, AFaultWhileWritingLeavesTheLastCheckpoint) {
   std::filesystem::permissions(folder_.path("checkpoints"), std::filesystem::perms::all);
   EXPECT_EQ(load(save(2)), "");  // cleared away
   const std::string blocked = folder_.write("blocked", "a file where the run folder must be");
-  EXPECT_TRUE(has_parts(
-      message_of<RuntimeFault>([&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); }),
-      {"step_00000001' can't be written", "Not a directory"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>(
+                                     [&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); }),
+                                 {"step_00000001' can't be written", "Not a directory"}));
   EXPECT_EQ(load(good), "");
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -10,29 +10,29 @@
 #include "tests/train/model_arrays.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 class Writer : public ::testing::TestWithParam<DType> {
  protected:
   CheckpointInfo info(std::int64_t step) const { return {step, 7, 4096, GetParam(), model_, "", {}}; }
-  std::string difference(const std::filesystem::path& path, const ModelArrays& expected) const {
-    ModelArrays loaded(model_, GetParam(), 0);
+  std::string difference(const std::filesystem::path& path, const testing::ModelArrays& expected) const {
+    testing::ModelArrays loaded(model_, GetParam(), 0);
     load_checkpoint(path, loaded.mutable_states());
-    return first_difference(expected, loaded, true);
+    return testing::first_difference(expected, loaded, true);
   }
 
-  const TemporaryFolder folder_;
-  const std::unique_ptr<World> world_ = std::move(make_local_worlds(1).front());
-  const ModelConfig model_ = small_model(Family::gpt2, true);
+  const testing::TemporaryFolder folder_;
+  const std::unique_ptr<comm::World> world_ = std::move(comm::make_local_worlds(1).front());
+  const ops::ModelConfig model_ = testing::small_model(ops::Family::gpt2, true);
 };
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, Writer, ::testing::Values(DType::f32, DType::bf16),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(Writer, HoldsWhatThereWasWhenSaveReturned) {
-  const ModelArrays expected(model_, GetParam(), 1);
-  ModelArrays arrays = expected;
+  const testing::ModelArrays expected(model_, GetParam(), 1);
+  testing::ModelArrays arrays = expected;
   CheckpointWriter writer(*world_, folder_.path(), {});
   writer.save(info(5), arrays.states());
   for (const MutableParameterState& parameter : arrays.mutable_states()) {  // the next step
@@ -50,7 +50,7 @@ TEST_P(Writer, HoldsWhatThereWasWhenSaveReturned) {
 }
 
 TEST_P(Writer, OneIsWrittenAfterTheOther) {
-  std::vector<ModelArrays> states;
+  std::vector<testing::ModelArrays> states;
   CheckpointWriter writer(*world_, folder_.path(), {.keep_last = 3, .keep_every = 0});
   for (int i = 1; i <= 5; ++i) {
     states.emplace_back(model_, GetParam(), static_cast<float>(i));
@@ -65,28 +65,29 @@ TEST_P(Writer, OneIsWrittenAfterTheOther) {
 }
 
 TEST_P(Writer, IsWaitedForWhenItGoes) {
-  const ModelArrays arrays(model_, GetParam(), 1);
+  const testing::ModelArrays arrays(model_, GetParam(), 1);
   CheckpointWriter(*world_, folder_.path(), {}).save(info(1), arrays.states());
   EXPECT_EQ(difference(find_checkpoint(folder_.path()), arrays), "");
 }
 
 TEST_P(Writer, SavesTheEndOfARunWithoutACopy) {
-  const ModelArrays arrays(model_, GetParam(), 1);
+  const testing::ModelArrays arrays(model_, GetParam(), 1);
   CheckpointWriter writer(*world_, folder_.path(), {});
   writer.save_now(info(1), arrays.states());
   EXPECT_EQ(difference(writer.written().value(), arrays), "");
 }
 
 TEST_P(Writer, AFaultReachesWhoeverAsksNext) {
-  const ModelArrays arrays(model_, GetParam(), 1);
+  const testing::ModelArrays arrays(model_, GetParam(), 1);
   const std::string blocked = folder_.write("blocked/checkpoints", "a file where the folder must be");
   const auto run_dir = std::filesystem::path(blocked).parent_path();
   CheckpointWriter writer(*world_, run_dir, {});
   const std::initializer_list<std::string_view> parts = {"step_00000001' can't be written"};
   writer.save(info(1), arrays.states());
-  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { writer.save(info(2), arrays.states()); }), parts));
+  EXPECT_TRUE(
+      testing::has_parts(testing::message_of<RuntimeFault>([&] { writer.save(info(2), arrays.states()); }), parts));
   writer.save(info(1), arrays.states());
-  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { writer.finish(); }), parts));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>([&] { writer.finish(); }), parts));
   writer.finish();  // told once
   EXPECT_FALSE(writer.written().has_value());
 }
@@ -100,7 +101,7 @@ TEST_P(Writer, ClearsAwayWhatAKilledRunLeft) {
 }
 
 TEST_P(Writer, ItsMemoryIsThatOfTheArrays) {
-  const ModelArrays arrays(model_, GetParam(), 1);
+  const testing::ModelArrays arrays(model_, GetParam(), 1);
   const std::int64_t element = GetParam() == DType::bf16 ? 2 + 3 * 4 : 3 * 4;
   const std::int64_t exact = model_.parameters() * element;
   EXPECT_GE(snapshot_bytes(arrays.states()), exact);
@@ -108,4 +109,4 @@ TEST_P(Writer, ItsMemoryIsThatOfTheArrays) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 constexpr const char* kGpt2 = R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_ctx": 1024,
@@ -22,7 +22,7 @@ constexpr const char* kLlama = R"({"model_type": "llama", "vocab_size": 128256, 
   "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                    "original_max_position_embeddings": 8192}})";
 
-ModelConfig read(const std::string& text) {
+ops::ModelConfig read(const std::string& text) {
   return read_hf_config(text, "config.json").model;
 }
 
@@ -34,10 +34,10 @@ std::string with(const char* config, const char* key, const nlohmann::json& valu
 }
 
 std::string refusal(const std::string& text) {
-  return message_of<UserError>([&] { read(text); });
+  return testing::message_of<UserError>([&] { read(text); });
 }
 
-void expect_equal_sizes(const ModelConfig& a, const ModelConfig& b) {
+void expect_equal_sizes(const ops::ModelConfig& a, const ops::ModelConfig& b) {
   EXPECT_EQ(a.family, b.family);
   EXPECT_EQ(a.layers, b.layers);
   EXPECT_EQ(a.hidden, b.hidden);
@@ -57,8 +57,8 @@ void expect_equal_sizes(const ModelConfig& a, const ModelConfig& b) {
 }
 
 TEST(HfConfig, ReadsGpt2) {
-  const ModelConfig model = read(kGpt2);
-  EXPECT_EQ(model.family, Family::gpt2);
+  const ops::ModelConfig model = read(kGpt2);
+  EXPECT_EQ(model.family, ops::Family::gpt2);
   EXPECT_EQ(model.ffn, 3072);
   EXPECT_EQ(model.context, 1024);
   EXPECT_TRUE(model.tied);
@@ -66,8 +66,8 @@ TEST(HfConfig, ReadsGpt2) {
 }
 
 TEST(HfConfig, ReadsLlama) {
-  const ModelConfig model = read(kLlama);
-  EXPECT_EQ(model.family, Family::llama);
+  const ops::ModelConfig model = read(kLlama);
+  EXPECT_EQ(model.family, ops::Family::llama);
   EXPECT_EQ(model.kv_heads, 8);
   EXPECT_EQ(model.norm_eps, 1e-5F);
   EXPECT_EQ(model.rope_theta, 5e5F);
@@ -86,7 +86,7 @@ TEST(HfConfig, ReadsTheRopeParametersOfTransformers5) {
 }
 
 TEST(HfConfig, AbsentKeysHaveTheDefaultsOfTheFamily) {
-  const ModelConfig model = read(R"({"model_type": "llama", "vocab_size": 32000, "hidden_size": 256,
+  const ops::ModelConfig model = read(R"({"model_type": "llama", "vocab_size": 32000, "hidden_size": 256,
     "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8, "head_dim": null})");
   EXPECT_EQ(model.kv_heads, 8);
   EXPECT_FALSE(model.tied);
@@ -96,8 +96,8 @@ TEST(HfConfig, AbsentKeysHaveTheDefaultsOfTheFamily) {
 }
 
 TEST(HfConfig, ReadsBackWhatItWrites) {
-  for (const std::string& name : model_names()) {
-    const ModelConfig model = model_by_name(name);
+  for (const std::string& name : ops::model_names()) {
+    const ops::ModelConfig model = ops::model_by_name(name);
     expect_equal_sizes(read(hf_config_json(model, DType::f32)), model);
   }
 }
@@ -117,51 +117,59 @@ TEST(HfConfig, WritesWhatOthersRead) {
 }
 
 TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "relu")),
-                        {"config.json: activation_function is \"relu\"", "gelu_new"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), {"inverse_layer_idx is true"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "attention_bias", true)), {"attention_bias is true"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "hidden_act", "gelu")), {"hidden_act"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", 128)), {"head_dim is 128", "2048 / 32"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "linear"}, {"factor", 2}})),
-                        {"type is \"linear\"", "llama3"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "gelu")), {"activation_function is \"gelu\""}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}})), {"\"yarn\""}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"rope_type", "llama3"}})), {"has no factor"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "mlp_bias", true)), {"mlp_bias is true"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "activation_function", "relu")),
+                                 {"config.json: activation_function is \"relu\"", "gelu_new"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), {"inverse_layer_idx is true"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "attention_bias", true)), {"attention_bias is true"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "hidden_act", "gelu")), {"hidden_act"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", 128)), {"head_dim is 128", "2048 / 32"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "linear"}, {"factor", 2}})),
+                                 {"type is \"linear\"", "llama3"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kGpt2, "activation_function", "gelu")), {"activation_function is \"gelu\""}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}})), {"\"yarn\""}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"rope_type", "llama3"}})), {"has no factor"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "mlp_bias", true)), {"mlp_bias is true"}));
 }
 
 TEST(HfConfig, RefusesOtherModelTypesByTheirPart) {
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "qwen2")), {"model_type is qwen2", "biases of Q, K and V"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "gemma")), {"model_type is gemma", "1 + weight"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "granite")), {"model_type is granite", "factors"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "phi")), {"model_type is phi", "a part of each head"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "unheard_of")), {"model_type is unheard_of", "mistral"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "qwen2")),
+                                 {"model_type is qwen2", "biases of Q, K and V"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "gemma")), {"model_type is gemma", "1 + weight"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "granite")), {"model_type is granite", "factors"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kLlama, "model_type", "phi")), {"model_type is phi", "a part of each head"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kLlama, "model_type", "unheard_of")), {"model_type is unheard_of", "mistral"}));
 }
 
 TEST(HfConfig, RefusesFactorsOfOtherFamilies) {
   for (const char* key : {"embedding_multiplier", "residual_multiplier", "logits_scaling", "partial_rotary_factor"}) {
-    EXPECT_TRUE(has_parts(refusal(with(kLlama, key, 0.5)), {std::string(key) + " is 0.5"})) << key;
+    EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, key, 0.5)), {std::string(key) + " is 0.5"})) << key;
     expect_equal_sizes(read(with(kLlama, key, 1.0)), read(kLlama));
   }
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "attention_multiplier", 0.1)), {"attention_multiplier is 0.1"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "quantization_config", {{"bits", 4}})), {"quantization_config"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "architectures", {"GPT2ForSequenceClassification"})), {"architectures"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "attention_multiplier", 0.1)), {"attention_multiplier is 0.1"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "quantization_config", {{"bits", 4}})), {"quantization_config"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kGpt2, "architectures", {"GPT2ForSequenceClassification"})), {"architectures"}));
 }
 
 TEST(HfConfig, ReadsMistralAndRefusesWindowsShorterThanTheContext) {
   const std::string mistral = with(kLlama, "model_type", "mistral");
-  EXPECT_TRUE(has_parts(refusal(with(mistral.c_str(), "sliding_window", 16)),
-                        {"sliding_window 16 is shorter than the context 131072"}));
-  EXPECT_TRUE(has_parts(refusal(mistral), {"sliding_window 4096 is shorter"}));  // the class' default
+  EXPECT_TRUE(testing::has_parts(refusal(with(mistral.c_str(), "sliding_window", 16)),
+                                 {"sliding_window 16 is shorter than the context 131072"}));
+  EXPECT_TRUE(testing::has_parts(refusal(mistral), {"sliding_window 4096 is shorter"}));  // the class' default
   expect_equal_sizes(read(with(mistral.c_str(), "sliding_window", nullptr)), read(kLlama));
   expect_equal_sizes(read(with(mistral.c_str(), "sliding_window", 131072)), read(kLlama));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "layer_types", {"sliding_attention"})), {"layer_types"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "layer_types", {"sliding_attention"})), {"layer_types"}));
 }
 
 TEST(HfConfig, RefusesRopeThatIsSaidTwiceInTwoWays) {
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}})),
-                        {"rope_parameters is"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kLlama, "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}})),
+                         {"rope_parameters is"}));
 }
 
 TEST(HfConfig, ReadsTheTypeOfTheWeights) {
@@ -173,28 +181,30 @@ TEST(HfConfig, ReadsTheTypeOfTheWeights) {
 }
 
 TEST(HfConfig, RefusesNumbersOutOfRange) {
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", std::int64_t{1} << 62)),
-                        {"n_embd is 4611686018427387904", "an integer from 0 to 1000000000"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_layer", std::uint64_t{1} << 63)), {"n_layer is 9223372036854775808"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_head", -12)), {"n_head is -12"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", std::int64_t{1} << 62)), {"head_dim is 46"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rms_norm_eps", 1e300)), {"rms_norm_eps is 1e+300", "a float"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_embd", std::int64_t{1} << 62)),
+                                 {"n_embd is 4611686018427387904", "an integer from 0 to 1000000000"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kGpt2, "n_layer", std::uint64_t{1} << 63)), {"n_layer is 9223372036854775808"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_head", -12)), {"n_head is -12"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", std::int64_t{1} << 62)), {"head_dim is 46"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rms_norm_eps", 1e300)), {"rms_norm_eps is 1e+300", "a float"}));
   // The sizes' own ranges, with the file's name.
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_layer", 1'000'000)), {"config.json: model.layers = 1000000"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_layer", 1'000'000)), {"config.json: model.layers = 1000000"}));
 }
 
 TEST(HfConfig, RefusesWhatIsMissingOrMisshapen) {
-  EXPECT_TRUE(has_parts(refusal("{}"), {"model_type is absent"}));
-  EXPECT_TRUE(has_parts(refusal("[]"), {"config.json is []", "an object"}));
-  EXPECT_TRUE(has_parts(refusal("{"), {"config.json isn't valid JSON"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", nullptr)), {"n_embd is null"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", "768")), {"n_embd is \"768\"", "an integer"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "layer_norm_epsilon", "x")), {"layer_norm_epsilon", "a number"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "tie_word_embeddings", 1)), {"tie_word_embeddings", "true or false"}));
-  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", 2)), {"rope_scaling is 2", "an object"}));
+  EXPECT_TRUE(testing::has_parts(refusal("{}"), {"model_type is absent"}));
+  EXPECT_TRUE(testing::has_parts(refusal("[]"), {"config.json is []", "an object"}));
+  EXPECT_TRUE(testing::has_parts(refusal("{"), {"config.json isn't valid JSON"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_embd", nullptr)), {"n_embd is null"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_embd", "768")), {"n_embd is \"768\"", "an integer"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "layer_norm_epsilon", "x")), {"layer_norm_epsilon", "a number"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal(with(kLlama, "tie_word_embeddings", 1)), {"tie_word_embeddings", "true or false"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", 2)), {"rope_scaling is 2", "an object"}));
   EXPECT_NE(refusal(with(kGpt2, "n_head", 7)), "");  // 768 / 7
   EXPECT_NE(refusal(with(kGpt2, "n_head", 0)), "");
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

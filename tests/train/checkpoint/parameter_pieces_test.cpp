@@ -7,7 +7,7 @@
 #include "base/philox.h"
 #include "tests/train/model_arrays.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 TEST(Region, KnowsTheColumnsOfItsRows) {
@@ -83,9 +83,9 @@ TEST(CoverFault, AgreesWithCounting) {
 }
 
 TEST(Pieces, OfAWholeParameterAreItsTensors) {
-  const auto specs = model_parameters(small_model(Family::llama, true));
+  const auto specs = ops::model_parameters(testing::small_model(ops::Family::llama, true));
   const auto found = std::find_if(specs.begin(), specs.end(),
-                                  [](const ParameterSpec& spec) { return spec.name == "L0.attn.qkv.weight"; });
+                                  [](const ops::ParameterSpec& spec) { return spec.name == "L0.attn.qkv.weight"; });
   const auto pieces = pieces_of(*found);
   ASSERT_EQ(pieces.size(), 3U);
   EXPECT_EQ(pieces[1].stored->name, "model.layers.0.self_attn.k_proj.weight");
@@ -95,15 +95,17 @@ TEST(Pieces, OfAWholeParameterAreItsTensors) {
 
 // Every element of every array is in one piece, at its place; nothing else is.
 TEST(Pieces, HoldTheElementsOfTheirRuns) {
-  for (const Family family : {Family::gpt2, Family::llama}) {
-    const ModelConfig model = small_model(family, false);
-    const auto specs = model_parameters(model);
-    for (const Grid& grid : {Grid{}, Grid{2, 1, 1, 1}, Grid{2, 2, 2, 1}, Grid{1, 2, 4, 2}, Grid{4, 1, 1, 1}}) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+    const ops::ModelConfig model = testing::small_model(family, false);
+    const auto specs = ops::model_parameters(model);
+    for (const graph::Grid& grid : {graph::Grid{}, graph::Grid{2, 1, 1, 1}, graph::Grid{2, 2, 2, 1},
+                                    graph::Grid{1, 2, 4, 2}, graph::Grid{4, 1, 1, 1}}) {
       for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
-        for (const ParameterShard& shard : shard_parameters(model, specs, grid, coordinates_of(grid, rank), true)) {
+        for (const ops::ParameterShard& shard :
+             ops::shard_parameters(model, specs, grid, graph::coordinates_of(grid, rank), true)) {
           std::vector<std::int64_t> expected(static_cast<std::size_t>(shard.update_end - shard.update_begin), -1);
           std::vector<std::int64_t> found = expected;
-          for (const ElementRun& run : shard.runs_within(shard.update_begin, shard.update_end)) {
+          for (const ops::ElementRun& run : shard.runs_within(shard.update_begin, shard.update_end)) {
             for (std::int64_t i = 0; run.global >= 0 && i < run.count; ++i) {
               expected.at(static_cast<std::size_t>(run.local + i)) = run.global + i;
             }
@@ -118,7 +120,7 @@ TEST(Pieces, HoldTheElementsOfTheirRuns) {
               }
             }
           }
-          ASSERT_EQ(found, expected) << shard.spec->name << " " << to_string(grid) << " rank " << rank;
+          ASSERT_EQ(found, expected) << shard.spec->name << " " << graph::to_string(grid) << " rank " << rank;
         }
       }
     }
@@ -126,14 +128,14 @@ TEST(Pieces, HoldTheElementsOfTheirRuns) {
 }
 
 TEST(Pieces, AreAsFewAsTheBlockAllows) {
-  const ModelConfig model = small_model(Family::gpt2, true);
-  const auto specs = model_parameters(model);
-  const auto shards = shard_parameters(model, specs, {2, 2, 1, 1}, {.x = 1, .y = 1});
-  for (const ParameterShard& shard : shards) {
+  const ops::ModelConfig model = testing::small_model(ops::Family::gpt2, true);
+  const auto specs = ops::model_parameters(model);
+  const auto shards = ops::shard_parameters(model, specs, {2, 2, 1, 1}, {.x = 1, .y = 1});
+  for (const ops::ParameterShard& shard : shards) {
     const bool qkv = shard.spec->name.find("qkv") != std::string::npos;
     EXPECT_EQ(pieces_of(shard, shard.begin, shard.end).size(), qkv ? 6U : 1U) << shard.spec->name;
   }
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -7,18 +7,18 @@
 #include "runtime/comm/launch.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 TEST(ReadShare, IsAmongRanksThatSeeTheSameFile) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("a/file", "equal");
   folder.write("b/file", "equal");
   std::filesystem::create_symlink("a", folder.path("link"));
   // Rank 3 reaches the folder of ranks 0 and 2 by another name; rank 4 sees none.
   constexpr std::array kFolders = {"a", "b", "a", "link", "none"};
   constexpr std::array<std::array<int, 2>, 5> kExpected = {{{0, 3}, {0, 1}, {1, 3}, {2, 3}, {0, 1}}};
-  const int code = run_ranks(5, [&](World& world) {
+  const int code = comm::run_ranks(5, [&](comm::World& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     const ReadShare share = share_reading(world, folder.path(kFolders[rank]));
     EXPECT_EQ(share.rank, kExpected[rank][0]) << rank;
@@ -29,4 +29,4 @@ TEST(ReadShare, IsAmongRanksThatSeeTheSameFile) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -10,7 +10,7 @@
 #include "tests/train/grid_arrays.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 struct Result {
@@ -19,12 +19,13 @@ struct Result {
 };
 
 /// The arrays of a grid, of which `rank` has changed the first element of `parameter`.
-Result check(const Grid& grid, DType dtype, int rank = -1, const std::string& parameter = "") {
+Result check(const graph::Grid& grid, DType dtype, int rank = -1, const std::string& parameter = "") {
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       static_cast<int>(grid.ranks()),
-      [&](World& world) {
-        const GridArrays arrays(tiny_model(Family::gpt2), grid, world.rank(), dtype, false, GridArrays::Fill::values);
+      [&](comm::World& world) {
+        const testing::GridArrays arrays(testing::tiny_model(ops::Family::gpt2), grid, world.rank(), dtype, false,
+                                         testing::GridArrays::Fill::values);
         for (const MutableParameterState& state : arrays.mutable_states()) {
           if (world.rank() == rank && state.spec->name == parameter) *static_cast<std::uint16_t*>(state.data) ^= 1U;
         }
@@ -35,15 +36,16 @@ Result check(const Grid& grid, DType dtype, int rank = -1, const std::string& pa
   return {code, errors.str()};
 }
 
-Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  Grid grid;
+graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
+  graph::Grid grid;
   grid.x = x, grid.y = y, grid.z = z, grid.data = data;
   return grid;
 }
 
 TEST(Replicas, EqualOnesPassOnAnyGrid) {
-  for (const Grid& grid : {grid_of(1, 1, 1, 1), grid_of(1, 1, 1, 3), grid_of(2, 2, 2, 1), grid_of(2, 1, 2, 2)}) {
-    for (const DType dtype : {DType::f32, DType::bf16}) EXPECT_EQ(check(grid, dtype).exit_code, 0) << to_string(grid);
+  for (const graph::Grid& grid : {grid_of(1, 1, 1, 1), grid_of(1, 1, 1, 3), grid_of(2, 2, 2, 1), grid_of(2, 1, 2, 2)}) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+      EXPECT_EQ(check(grid, dtype).exit_code, 0) << graph::to_string(grid);
   }
 }
 
@@ -51,12 +53,12 @@ TEST(Replicas, OneChangedBitIsNamed) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Result data = check(grid_of(1, 1, 1, 3), dtype, 2, "L0.mlp.up.weight");
     EXPECT_EQ(data.exit_code, 2);
-    EXPECT_TRUE(has_parts(data.errors, {"rank 2 starts with L0.mlp.up.weight", ", rank 0 with "}));
+    EXPECT_TRUE(testing::has_parts(data.errors, {"rank 2 starts with L0.mlp.up.weight", ", rank 0 with "}));
   }
   // A vector beside the residual stream is the same on ranks that differ in y and z.
   const Result grid = check(grid_of(2, 2, 1, 1), DType::f32, 3, "L1.norm1.weight");
   EXPECT_EQ(grid.exit_code, 2);
-  EXPECT_TRUE(has_parts(grid.errors, {"rank 3 starts with L1.norm1.weight", ", rank 1 with "}));
+  EXPECT_TRUE(testing::has_parts(grid.errors, {"rank 3 starts with L1.norm1.weight", ", rank 1 with "}));
 }
 
 TEST(Replicas, PartsThatOneRankHoldsMayDiffer) {
@@ -64,4 +66,4 @@ TEST(Replicas, PartsThatOneRankHoldsMayDiffer) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -9,11 +9,11 @@
 #include "tests/train/temporary_folder.h"
 #include "train/checkpoint/parameter_state.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
-ParameterSpec packed(std::int64_t rows, std::int64_t cols, std::vector<StoredTensor> stored) {
-  ParameterSpec spec;
+ops::ParameterSpec packed(std::int64_t rows, std::int64_t cols, std::vector<ops::StoredTensor> stored) {
+  ops::ParameterSpec spec;
   spec.name = "packed";
   spec.rows = rows;
   spec.cols = cols;
@@ -23,8 +23,8 @@ ParameterSpec packed(std::int64_t rows, std::int64_t cols, std::vector<StoredTen
 }
 
 TEST(TensorSource, UndoesPackInBothTypesAcrossTiles) {
-  const TemporaryFolder folder;
-  const ParameterSpec spec = packed(75, 41, {{"a", 0, 30, false}, {"b", 30, 45, true}});
+  const testing::TemporaryFolder folder;
+  const ops::ParameterSpec spec = packed(75, 41, {{"a", 0, 30, false}, {"b", 30, 45, true}});
   std::vector<float> data(75 * 41);
   std::vector<bf16> half(data.size());
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -33,7 +33,7 @@ TEST(TensorSource, UndoesPackInBothTypesAcrossTiles) {
   }
   const auto check = [&](DType dtype, const void* from, void* to) {
     std::vector<TensorToWrite> tensors;
-    for (const StoredTensor& piece : spec.stored) {
+    for (const ops::StoredTensor& piece : spec.stored) {
       tensors.push_back(
           {piece.name, stored_type(dtype), stored_shape(spec, piece),
            [&, from, dtype](std::vector<std::byte>& scratch) { return pack(spec, piece, dtype, from, scratch); }});
@@ -41,7 +41,7 @@ TEST(TensorSource, UndoesPackInBothTypesAcrossTiles) {
     write_safetensors(folder.path("t"), std::move(tensors));
     const SafetensorsFile file(folder.path("t"));
     const auto pieces = pieces_of(spec);
-    for (const StoredTensor& stored : spec.stored) {
+    for (const ops::StoredTensor& stored : spec.stored) {
       copy(whole_source(file, *file.find(stored.name), spec, stored), stored, pieces, dtype, to);
     }
     EXPECT_EQ(std::memcmp(from, to, data.size() * size_of(dtype)), 0);
@@ -57,20 +57,21 @@ TEST(TensorSource, UndoesPackInBothTypesAcrossTiles) {
 }
 
 TEST(TensorSource, RefusesAnotherShapeByName) {
-  const TemporaryFolder folder;
-  const ParameterSpec spec = packed(2, 3, {{"w", 0, 2, true}});
+  const testing::TemporaryFolder folder;
+  const ops::ParameterSpec spec = packed(2, 3, {{"w", 0, 2, true}});
   std::vector<float> data(6);
   std::vector<TensorToWrite> tensors = {
       {"w", StoredType::f32, {2, 3}, [&](std::vector<std::byte>&) { return std::as_bytes(std::span(data)); }}};
   write_safetensors(folder.path("t"), std::move(tensors));
   const SafetensorsFile file(folder.path("t"));
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { whole_source(file, *file.find("w"), spec, spec.stored[0]); }),
-                        {"t': tensor 'w' has shape [2, 3]", "[3, 2] for this model"}));
+  EXPECT_TRUE(testing::has_parts(
+      testing::message_of<UserError>([&] { whole_source(file, *file.find("w"), spec, spec.stored[0]); }),
+      {"t': tensor 'w' has shape [2, 3]", "[3, 2] for this model"}));
 }
 
 // A piece of a block, from a range of another block, and from a block stored by columns.
 TEST(TensorSource, CopiesWhatRegionsHaveInCommon) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::int64_t rows = 150, cols = 90;
   const auto value = [&](std::int64_t row, std::int64_t col) { return static_cast<float>(row * cols + col); };
   const Region have{10, 140, 5, 80, 20, 130 * 75 - 30};
@@ -89,7 +90,7 @@ TEST(TensorSource, CopiesWhatRegionsHaveInCommon) {
   write_safetensors(folder.path("t"), {{"r", StoredType::f32, {by_row.size()}, bytes(by_row)},
                                        {"c", StoredType::f32, {by_column.size()}, bytes(by_column)}});
   const SafetensorsFile file(folder.path("t"));
-  const StoredTensor stored{"w", 0, rows, false};
+  const ops::StoredTensor stored{"w", 0, rows, false};
   const ParameterPiece piece{&stored, {0, 100, 50, 90, 17, 100 * 40 - 11}, 3};
   for (const bool transposed : {false, true}) {
     const TensorSource source{&file, file.find(transposed ? "c" : "r"), transposed ? columns : have, transposed};
@@ -107,4 +108,4 @@ TEST(TensorSource, CopiesWhatRegionsHaveInCommon) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

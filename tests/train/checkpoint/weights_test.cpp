@@ -10,7 +10,7 @@
 #include "tests/train/model_arrays.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 struct Values {
@@ -40,19 +40,20 @@ void write_all(const std::filesystem::path& path, const Tensors& tensors) {
   write_safetensors(path, std::move(list));
 }
 
-class Weights : public ::testing::TestWithParam<Family> {
+class Weights : public ::testing::TestWithParam<ops::Family> {
  protected:
-  Weights() : model_(small_model(GetParam(), true)), saved_(model_, DType::f32, 1) {
+  Weights() : model_(testing::small_model(GetParam(), true)), saved_(model_, DType::f32, 1) {
     save_weights(folder_.path(), model_, saved_.states());
     tensors_ = read_all(folder_.path("model.safetensors"));
   }
-  bool gpt2() const { return model_.family == Family::gpt2; }
+  bool gpt2() const { return model_.family == ops::Family::gpt2; }
   std::string embedding() const { return gpt2() ? "wte.weight" : "model.embed_tokens.weight"; }
   /// "" if `path` gives the saved parameters; else what load_weights said, or which parameter differs.
   std::string load(const std::filesystem::path& path) const {
-    ModelArrays loaded(model_, DType::f32, 0);
-    const std::string refusal = message_of<UserError>([&] { load_weights(path, model_, loaded.mutable_states()); });
-    return refusal.empty() ? first_difference(saved_, loaded, false) : refusal;
+    testing::ModelArrays loaded(model_, DType::f32, 0);
+    const std::string refusal =
+        testing::message_of<UserError>([&] { load_weights(path, model_, loaded.mutable_states()); });
+    return refusal.empty() ? testing::first_difference(saved_, loaded, false) : refusal;
   }
   std::string load(const Tensors& tensors) const {
     const auto path = folder_.path("other.safetensors");
@@ -60,13 +61,13 @@ class Weights : public ::testing::TestWithParam<Family> {
     return load(path);
   }
 
-  TemporaryFolder folder_;
-  ModelConfig model_;
-  ModelArrays saved_;
+  testing::TemporaryFolder folder_;
+  ops::ModelConfig model_;
+  testing::ModelArrays saved_;
   Tensors tensors_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, Weights, ::testing::Values(Family::gpt2, Family::llama),
+INSTANTIATE_TEST_SUITE_P(Families, Weights, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(Weights, LoadFromFolderAndFile) {
@@ -122,27 +123,27 @@ TEST_P(Weights, AcceptATiedHeadThatEqualsTheEmbedding) {
   tensors_["lm_head.weight"] = tensors_.at(embedding());
   EXPECT_EQ(load(tensors_), "");
   tensors_["lm_head.weight"].values[5] += 1;
-  EXPECT_TRUE(has_parts(load(tensors_), {"'lm_head.weight' differs from '" + embedding(), "model.tied"}));
+  EXPECT_TRUE(testing::has_parts(load(tensors_), {"'lm_head.weight' differs from '" + embedding(), "model.tied"}));
 }
 
 TEST_P(Weights, RefuseMissingSuperfluousAndMisshapenTensorsByName) {
   const std::string name = gpt2() ? "h.1.ln_2.weight" : "model.layers.1.post_attention_layernorm.weight";
   Tensors changed = tensors_;
   changed.erase(name);
-  EXPECT_TRUE(has_parts(load(changed), {"other.safetensors' has no tensor '" + name}));
+  EXPECT_TRUE(testing::has_parts(load(changed), {"other.safetensors' has no tensor '" + name}));
   changed = tensors_;
   changed[name] = {{2, 4}, std::vector<float>(8)};
-  EXPECT_TRUE(has_parts(load(changed), {name + "' has shape [2, 4]", "[8] for this model"}));
+  EXPECT_TRUE(testing::has_parts(load(changed), {name + "' has shape [2, 4]", "[8] for this model"}));
   changed = tensors_;
   changed[gpt2() ? "h.2.ln_1.weight" : "model.layers.2.input_layernorm.weight"] = {{8}, std::vector<float>(8)};
-  EXPECT_TRUE(has_parts(load(changed), {"has a tensor", "2.", "1 such in all"}));
+  EXPECT_TRUE(testing::has_parts(load(changed), {"has a tensor", "2.", "1 such in all"}));
   changed = tensors_;
   changed[gpt2() ? "transformer." + name : name.substr(6)] = changed.at(name);
-  EXPECT_TRUE(has_parts(load(changed), {name + "' a second time"}));
+  EXPECT_TRUE(testing::has_parts(load(changed), {name + "' a second time"}));
 }
 
 TEST_P(Weights, LoadFromShards) {
-  const TemporaryFolder sharded;
+  const testing::TemporaryFolder sharded;
   Tensors half[2];
   std::string map;
   int n = 0;
@@ -153,54 +154,56 @@ TEST_P(Weights, LoadFromShards) {
   }
   sharded.write("model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":{" + map + "}}");
   write_all(sharded.path("part0.safetensors"), half[0]);
-  EXPECT_TRUE(has_parts(load(sharded.path()), {"part1.safetensors' doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(load(sharded.path()), {"part1.safetensors' doesn't exist"}));
   write_all(sharded.path("part1.safetensors"), half[1]);
   EXPECT_EQ(load(sharded.path()), "");
 }
 
 TEST_P(Weights, ReadIntoBf16AndItsMaster) {
-  ModelArrays loaded(model_, DType::bf16, 0);
+  testing::ModelArrays loaded(model_, DType::bf16, 0);
   load_weights(folder_.path(), model_, loaded.mutable_states());
   for (std::size_t i = 0; i < saved_.specs().size(); ++i) EXPECT_EQ(loaded.master(i), saved_.data(i));
-  EXPECT_EQ(first_difference(ModelArrays(model_, DType::bf16, 1), loaded, false), "");
+  EXPECT_EQ(testing::first_difference(testing::ModelArrays(model_, DType::bf16, 1), loaded, false), "");
 }
 
 TEST_P(Weights, AnUntiedHeadIsAParameterOfItsOwn) {
-  const TemporaryFolder folder;
-  const ModelConfig untied = small_model(GetParam(), false);
-  const ModelArrays saved(untied, DType::f32, 1);
+  const testing::TemporaryFolder folder;
+  const ops::ModelConfig untied = testing::small_model(GetParam(), false);
+  const testing::ModelArrays saved(untied, DType::f32, 1);
   save_weights(folder.path(), untied, saved.states());
-  ModelArrays loaded(untied, DType::f32, 0);
+  testing::ModelArrays loaded(untied, DType::f32, 0);
   load_weights(folder.path(), untied, loaded.mutable_states());
-  EXPECT_EQ(first_difference(saved, loaded, false), "");
-  EXPECT_TRUE(has_parts(load(folder.path()), {"lm_head.weight"}));  // into the tied model
+  EXPECT_EQ(testing::first_difference(saved, loaded, false), "");
+  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"lm_head.weight"}));  // into the tied model
 }
 
 TEST(WeightFiles, AnIndexNamesFilesInItsOwnFolderOnly) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   write_safetensors(folder.path("outside.safetensors"), {});
   for (const char* shard : {"../outside.safetensors", "/etc/passwd", "..", ".", "", "sub/x.safetensors", "x\\u0000y"}) {
     folder.write("weights/model.safetensors.index.json", fmt::format(R"({{"weight_map": {{"a": "{}"}}}})", shard));
-    EXPECT_TRUE(has_parts(message_of<UserError>([&] { load_weights(folder.path("weights"), ModelConfig(), {}); }),
-                          {"index.json' names the file '", "files in the folder of the index"}))
+    EXPECT_TRUE(testing::has_parts(
+        testing::message_of<UserError>([&] { load_weights(folder.path("weights"), ops::ModelConfig(), {}); }),
+        {"index.json' names the file '", "files in the folder of the index"}))
         << shard;
   }
 }
 
 TEST(WeightFiles, RefusesFoldersWithoutSafetensors) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const auto load = [&](const std::filesystem::path& path) {
-    return message_of<UserError>([&] { load_weights(path, small_model(Family::gpt2, true), {}); });
+    return testing::message_of<UserError>(
+        [&] { load_weights(path, testing::small_model(ops::Family::gpt2, true), {}); });
   };
-  EXPECT_TRUE(has_parts(load(folder.path("none")), {"none' doesn't exist"}));
-  EXPECT_TRUE(has_parts(load(folder.path()), {"holds no model.safetensors"}));
+  EXPECT_TRUE(testing::has_parts(load(folder.path("none")), {"none' doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"holds no model.safetensors"}));
   folder.write("pytorch_model.bin", "x");
-  EXPECT_TRUE(has_parts(load(folder.path()), {"save_pretrained"}));
+  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"save_pretrained"}));
   folder.write("model.safetensors.index.json", "{\"weight_map\":{}}");
-  EXPECT_TRUE(has_parts(load(folder.path()), {"names no files"}));
+  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"names no files"}));
   folder.write("model.safetensors.index.json", "{}");
-  EXPECT_TRUE(has_parts(load(folder.path()), {"no weight_map"}));
+  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"no weight_map"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 std::string refused(RunConfig config, std::int64_t world_size = 0) {
@@ -28,8 +28,8 @@ TEST(ConfigResolve, FillsInWhatIsOpen) {
   fill_in(config, 0);
   EXPECT_EQ(config.grid.data, 2);
   EXPECT_EQ(config.micro_batch, 4);
-  EXPECT_EQ(config.seq_len, model_by_name("tiny").context);
-  EXPECT_EQ(config.model.hidden, model_by_name("tiny").hidden);
+  EXPECT_EQ(config.seq_len, ops::model_by_name("tiny").context);
+  EXPECT_EQ(config.model.hidden, ops::model_by_name("tiny").hidden);
   EXPECT_GE(config.threads, 1);
   EXPECT_TRUE(std::regex_match(config.run_dir, std::regex("runs/tiny-[0-9]{8}-[0-9]{6}"))) << config.run_dir;
   EXPECT_EQ(accumulation(config), 1);
@@ -129,7 +129,7 @@ TEST(ConfigResolve, BatchesThatDontDivideNameTheNearestThatDo) {
 
 TEST(ConfigResolve, SequencesFitTheContext) {
   RunConfig config;
-  config.seq_len = model_by_name("tiny").context + 1;
+  config.seq_len = ops::model_by_name("tiny").context + 1;
   EXPECT_TRUE(contains(refused(config), "longer than the model's context"));
 }
 
@@ -169,11 +169,11 @@ TEST(ConfigResolve, ContradictionsAreRefused) {
 
 TEST(ConfigResolve, RewritesOfLayersThatTheModelLacksAreRefused) {
   RunConfig config;
-  config.rewrites = parse_rewrites("recompute=0-99");
+  config.rewrites = plan::parse_rewrites("recompute=0-99");
   EXPECT_TRUE(contains(refused(config), "recompute=0-99 names layer 99; expected layers 0 to 3")) << refused(config);
-  config.rewrites = parse_rewrites("reshard=4");
+  config.rewrites = plan::parse_rewrites("reshard=4");
   EXPECT_TRUE(contains(refused(config), "reshard=4 names layer 4"));
-  config.rewrites = parse_rewrites("recompute=0-3;reshard");
+  config.rewrites = plan::parse_rewrites("recompute=0-3;reshard");
   fill_in(config, 0);
 }
 
@@ -203,4 +203,4 @@ TEST(ConfigResolve, ProductsOfSizesAreBounded) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

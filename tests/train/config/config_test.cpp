@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "train/config/config_table.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// The message of the UserError that `run` throws; "" if it throws none.
@@ -153,7 +153,7 @@ TEST(Config, AxisOrderTakesEachAxisOnce) {
   RunConfig config;
   set_key(config, "axis-order", "data,x,z,y", "test");
   set_key(config, "grid", "x=2,data=3", "test");  // keeps the order
-  EXPECT_EQ(coordinates_of(config.grid, 4), (Coordinates{.x = 1, .data = 1}));
+  EXPECT_EQ(graph::coordinates_of(config.grid, 4), (graph::Coordinates{.x = 1, .data = 1}));
   for (const char* wrong :
        {"", "x", "x,y,z", "x,y,z,data,x", "x,x,y,z", "x,y,z,date", "x, y, z, data", "x,y,z,data,"}) {
     EXPECT_TRUE(contains(refused_key("axis-order", wrong), "is no order of the axes")) << wrong;
@@ -176,13 +176,13 @@ TEST(Config, ModelNameLoadsItsSizesWhateverTheOrder) {
   RunConfig config;
   apply_settings(config, {{"model.layers", "2", "test"}, {"model", "gpt2-124m", "test"}});
   EXPECT_EQ(config.model.layers, 2);
-  EXPECT_EQ(config.model.hidden, model_by_name("gpt2-124m").hidden);
+  EXPECT_EQ(config.model.hidden, ops::model_by_name("gpt2-124m").hidden);
   EXPECT_EQ(config.model_name, "custom");
 }
 
 TEST(Config, UnchangedSizesKeepTheModelsName) {
   RunConfig config;
-  const ModelConfig tiny = model_by_name("tiny");
+  const ops::ModelConfig tiny = ops::model_by_name("tiny");
   set_key(config, "model.layers", std::to_string(tiny.layers), "test");
   EXPECT_EQ(config.model_name, "tiny");
   EXPECT_EQ(config.model.context, tiny.context);
@@ -238,9 +238,9 @@ std::string another_value(const ConfigKey& key) {
 TEST(Config, RewritesAreReadWhenTheyAreSet) {
   RunConfig config;
   set_key(config, "rewrites", "bucket=25MB;recompute=2,0-1", "test");
-  EXPECT_EQ(to_string(config.rewrites), "bucket=26214400;recompute=0-2");
+  EXPECT_EQ(plan::to_string(config.rewrites), "bucket=26214400;recompute=0-2");
   EXPECT_THROW(set_key(config, "rewrites", "buckets", "test"), UserError);
-  EXPECT_EQ(to_string(config.rewrites), "bucket=26214400;recompute=0-2");
+  EXPECT_EQ(plan::to_string(config.rewrites), "bucket=26214400;recompute=0-2");
 }
 
 TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
@@ -248,7 +248,7 @@ TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
   config.micro_batch = 4;
   config.global_batch = 8;
   set_key(config, "rewrites", "bucket=64;batch-split=2;reshard", "test");
-  EXPECT_EQ(to_string(config.rewrites), "bucket=64;reshard");
+  EXPECT_EQ(plan::to_string(config.rewrites), "bucket=64;reshard");
   EXPECT_EQ(config.batch_split, 2);
   const auto& table = config_table();
   const auto key = std::ranges::find(table, "rewrites", &ConfigEntry::name);
@@ -303,4 +303,4 @@ TEST(Config, FieldsReadBackBitForBit) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

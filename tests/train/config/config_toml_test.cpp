@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "train/config/config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 std::string refused(std::string_view toml) {
@@ -42,7 +42,7 @@ name = "llama-tiny"
   EXPECT_EQ(config.lr, 1.0);
   EXPECT_EQ(config.data, "a.txt");
   EXPECT_EQ(config.grid.data, 2);
-  EXPECT_EQ(config.model.family, Family::llama);
+  EXPECT_EQ(config.model.family, ops::Family::llama);
   EXPECT_EQ(config.model.layers, 3);
   EXPECT_EQ(config.model.kv_heads, 4);
 }
@@ -156,4 +156,4 @@ TEST(ConfigToml, OfARunsFolderNamesTheFileWithin) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

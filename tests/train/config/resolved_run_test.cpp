@@ -16,25 +16,25 @@
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
 
 RunConfig two_ranks() {
-  return benchmark_config(Family::gpt2, Grid{1, 1, 1, 2});
+  return testing::benchmark_config(ops::Family::gpt2, graph::Grid{1, 1, 1, 2});
 }
 
 /// A plan of the training step by `policy`, in a file.
-std::string write_plan(const TemporaryFolder& folder, const std::string& policy) {
+std::string write_plan(const testing::TemporaryFolder& folder, const std::string& policy) {
   RunConfig config = two_ranks();
   config.policy = policy;
   const ResolvedRun run = resolve(config, 0);
-  const auto graph = lower_train(run.config.model, step_config(run.config));
-  return folder.write("plan.json", to_json(plan_file_of(compile_plan(graph, *run.policy), {})));
+  const auto graph = ops::lower_train(run.config.model, step_config(run.config));
+  return folder.write("plan.json", plan::to_json(plan::plan_file_of(policy::compile_plan(graph, *run.policy), {})));
 }
 
-std::uint64_t fingerprint_of(const PlanReport& report) {
+std::uint64_t fingerprint_of(const simulate::PlanReport& report) {
   return report.planned() ? report.plan->fingerprint : 0;
 }
 
@@ -43,38 +43,38 @@ TEST(ResolvedRun, HoldsThePolicyAsAnObject) {
   config.policy = "axonn:oar=off";
   const ResolvedRun run = resolve(config, 0);
   EXPECT_EQ(run.policy.name, "axonn:oar=off");
-  EXPECT_EQ(run.policy->name(), named_policy("axonn:oar=off")->name());
+  EXPECT_EQ(run.policy->name(), policy::named_policy("axonn:oar=off")->name());
   EXPECT_EQ(run.machine, nullptr);
   EXPECT_EQ(run.profile, nullptr);
 }
 
 TEST(ResolvedRun, APlanFileIsReadOnce) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = write_plan(folder, "serial");
   RunConfig config = two_ranks();
   config.policy = "file:" + path;
   config.pack_weights = WeightPacking::off;
   const ResolvedRun run = resolve(config, 0);
   fs::remove(path);
-  const PlanReport report = report_plan(planning_problem(run), run.policy);
+  const simulate::PlanReport report = simulate::report_plan(planning_problem(run), run.policy);
   EXPECT_TRUE(report.planned()) << report.refusal;
   config.policy = "serial";
   const ResolvedRun serial = resolve(config, 0);
   EXPECT_EQ(report.plan->graph->fingerprint(),
-            report_plan(planning_problem(serial), serial.policy).plan->graph->fingerprint());
+            simulate::report_plan(planning_problem(serial), serial.policy).plan->graph->fingerprint());
   std::set<std::uint64_t> plans;
-  on_ranks(two_ranks(), [&](World& world, const ResolvedRun&) {
-    Program program(world, {{"train", lower_train(run.config.model, step_config(run.config))}},
-                    {.policy = run.policy.policy, .grid = run.config.grid});
+  testing::on_ranks(two_ranks(), [&](comm::World& world, const ResolvedRun&) {
+    execute::Program program(world, {{"train", ops::lower_train(run.config.model, step_config(run.config))}},
+                             {.policy = run.policy.policy, .grid = run.config.grid});
     if (world.rank() == 0) plans.insert(program.plan("train").fingerprint);
   });
   EXPECT_EQ(plans, std::set<std::uint64_t>{fingerprint_of(report)});
 }
 
 TEST(ResolvedRun, AMachineIsReadOnce) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const fs::path path =
-      folder.write("mine.toml", TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml"));
+      folder.write("mine.toml", testing::TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml"));
   RunConfig config = two_ranks();
   config.machine = path.string();
   const ResolvedRun run = resolve(config, 0);
@@ -85,19 +85,21 @@ TEST(ResolvedRun, AMachineIsReadOnce) {
 }
 
 TEST(ResolvedRun, RefusesWhatTheTextsNameBeforeSizes) {
-  const auto message = [](const RunConfig& config) { return message_of<UserError>([&] { resolve(config, 0); }); };
+  const auto message = [](const RunConfig& config) {
+    return testing::message_of<UserError>([&] { resolve(config, 0); });
+  };
   RunConfig config = two_ranks();
   config.global_batch = 7;
-  EXPECT_TRUE(has_parts(message(config), {"global-batch"}));
+  EXPECT_TRUE(testing::has_parts(message(config), {"global-batch"}));
   RunConfig other = config;
   other.policy = "programm";
-  EXPECT_TRUE(has_parts(message(other), {"programm"}));
+  EXPECT_TRUE(testing::has_parts(message(other), {"programm"}));
   other = config;
   other.machine = "nowhere";
-  EXPECT_TRUE(has_parts(message(other), {"nowhere"}));
+  EXPECT_TRUE(testing::has_parts(message(other), {"nowhere"}));
   other = config;
   other.profile = "nowhere.json";
-  EXPECT_TRUE(has_parts(message(other), {"nowhere.json"}));
+  EXPECT_TRUE(testing::has_parts(message(other), {"nowhere.json"}));
 }
 
 TEST(ResolvedRun, TextsAloneLeaveSizesOpen) {
@@ -136,4 +138,4 @@ TEST(TuningSetting, IsAWordOrAFile) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

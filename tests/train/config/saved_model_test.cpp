@@ -13,7 +13,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/weights.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// A folder of Hugging Face and a run with a checkpoint, of one Llama model.
@@ -23,7 +23,7 @@ class SavedModels : public ::testing::Test {
     model_.norm_eps = 1e-6F;
     model_.rope_theta = 5e5F;
     std::filesystem::create_directories(folder_.path("hf"));
-    const ModelArrays arrays(model_, DType::f32, 1);
+    const testing::ModelArrays arrays(model_, DType::f32, 1);
     save_weights(folder_.path("hf"), model_, arrays.states());
     CheckpointInfo info;
     info.step = 3;
@@ -43,9 +43,9 @@ class SavedModels : public ::testing::Test {
     return config;
   }
   static std::string refused(RunConfig config) {
-    return message_of<UserError>([&] { fill_in(config, 0); });
+    return testing::message_of<UserError>([&] { fill_in(config, 0); });
   }
-  static void expect_model(const ModelConfig& found, const ModelConfig& expected) {
+  static void expect_model(const ops::ModelConfig& found, const ops::ModelConfig& expected) {
     EXPECT_EQ(found.family, expected.family);
     EXPECT_EQ(found.layers, expected.layers);
     EXPECT_EQ(found.heads, expected.heads);
@@ -56,8 +56,8 @@ class SavedModels : public ::testing::Test {
     EXPECT_EQ(found.context, expected.context);
   }
 
-  const TemporaryFolder folder_;
-  ModelConfig model_ = small_model(Family::llama, false);
+  const testing::TemporaryFolder folder_;
+  ops::ModelConfig model_ = testing::small_model(ops::Family::llama, false);
 };
 
 TEST_F(SavedModels, AreFoundInEveryKindOfFolder) {
@@ -70,13 +70,15 @@ TEST_F(SavedModels, AreFoundInEveryKindOfFolder) {
 }
 
 TEST_F(SavedModels, OtherPathsAreRefused) {
-  const auto refusal = [](const std::string& path) { return message_of<UserError>([&] { read_saved_model(path); }); };
-  EXPECT_TRUE(has_parts(refusal(folder_.path("none").string()), {"none' doesn't exist"}));
+  const auto refusal = [](const std::string& path) {
+    return testing::message_of<UserError>([&] { read_saved_model(path); });
+  };
+  EXPECT_TRUE(testing::has_parts(refusal(folder_.path("none").string()), {"none' doesn't exist"}));
   std::filesystem::remove(folder_.path("hf") / "config.json");
-  EXPECT_TRUE(has_parts(refusal(hf()), {"no complete checkpoint and no config.json"}));
-  EXPECT_TRUE(has_parts(refusal(hf() + "/model.safetensors"), {"has no config.json beside it"}));
+  EXPECT_TRUE(testing::has_parts(refusal(hf()), {"no complete checkpoint and no config.json"}));
+  EXPECT_TRUE(testing::has_parts(refusal(hf() + "/model.safetensors"), {"has no config.json beside it"}));
   folder_.write("hf/config.json", "not json");
-  EXPECT_TRUE(has_parts(refusal(hf()), {"config.json' isn't valid JSON"}));
+  EXPECT_TRUE(testing::has_parts(refusal(hf()), {"config.json' isn't valid JSON"}));
 }
 
 TEST_F(SavedModels, GiveTheSizesThatAreLeftOut) {
@@ -109,7 +111,7 @@ TEST_F(SavedModels, RefuseEverySizeThatIsGivenOtherwise) {
         Case{"model.rope-high-freq-factor", "8", "4"}, Case{"model.rope-original-context", "64", "8192"}}) {
     for (const auto& [key, path] : {std::pair("init-from", hf()), std::pair("resume", run())}) {
       const std::string message = refused(given({{key, path, ""}, {c.key, c.value, ""}}));
-      EXPECT_TRUE(has_parts(message, {fmt::format("{} = {}", c.key, c.value), fmt::format("has {}", c.saved)}))
+      EXPECT_TRUE(testing::has_parts(message, {fmt::format("{} = {}", c.key, c.value), fmt::format("has {}", c.saved)}))
           << c.key << ": " << message;
     }
   }
@@ -117,20 +119,20 @@ TEST_F(SavedModels, RefuseEverySizeThatIsGivenOtherwise) {
 
 TEST_F(SavedModels, ANamedModelGivesAllItsSizes) {
   const std::string message = refused(given({{"init-from", hf(), ""}, {"model", "tiny", ""}}));
-  EXPECT_TRUE(has_parts(message, {"model.family = gpt2 (model tiny)", "leave model = tiny out"})) << message;
+  EXPECT_TRUE(testing::has_parts(message, {"model.family = gpt2 (model tiny)", "leave model = tiny out"})) << message;
   RunConfig in_code;
   in_code.model_name = "gpt2-124m";
   in_code.init_from = hf();
-  EXPECT_TRUE(has_parts(refused(in_code), {"(model gpt2-124m)"}));
+  EXPECT_TRUE(testing::has_parts(refused(in_code), {"(model gpt2-124m)"}));
   in_code.model_name = kCustomModel;
   in_code.model = model_;
   in_code.model.heads = 2;
-  EXPECT_TRUE(has_parts(refused(in_code), {"model.heads = 2", "has 4"}));
+  EXPECT_TRUE(testing::has_parts(refused(in_code), {"model.heads = 2", "has 4"}));
 }
 
 TEST_F(SavedModels, WeightsWithoutAConfigNeedTheSizes) {
   std::filesystem::remove(folder_.path("hf") / "config.json");
-  EXPECT_TRUE(has_parts(refused(given({{"init-from", hf(), ""}, {"model.heads", "4", ""}})), {"config.json"}));
+  EXPECT_TRUE(testing::has_parts(refused(given({{"init-from", hf(), ""}, {"model.heads", "4", ""}})), {"config.json"}));
   RunConfig named = given({{"init-from", hf(), ""}, {"model", "llama-tiny", ""}});
   fill_in(named, 0);
   EXPECT_EQ(named.model_name, "llama-tiny");
@@ -145,7 +147,7 @@ TEST_F(SavedModels, AResumedRunKeepsItsSeedOrWarns) {
   fill_in(other, 0);
   EXPECT_EQ(other.seed, 8U);
   ASSERT_EQ(other.warnings.size(), 1U);
-  EXPECT_TRUE(has_parts(other.warnings.front(), {"seed = 8", "had 7"}));
+  EXPECT_TRUE(testing::has_parts(other.warnings.front(), {"seed = 8", "had 7"}));
 }
 
 TEST_F(SavedModels, AFolderThatIsGoneLeavesACompleteConfigurationReadable) {
@@ -157,7 +159,7 @@ TEST_F(SavedModels, AFolderThatIsGoneLeavesACompleteConfigurationReadable) {
   fill_in(again, 0);
   expect_model(again.model, model_);
   RunConfig open = given({{"resume", run(), ""}});
-  EXPECT_TRUE(has_parts(refused(open), {"doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(refused(open), {"doesn't exist"}));
 }
 
 TEST_F(SavedModels, TheRunItselfIsTheConfigurationToResume) {
@@ -183,4 +185,4 @@ TEST_F(SavedModels, AMicroBatchThatWasTheWholeShareStaysSo) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -14,13 +14,13 @@
 #include "tests/train/temporary_folder.h"
 #include "tests/train/written_tokens.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// Tokens 0, 1, 2, …, so that a token is its position.
-class Counting : public WrittenTokens {
+class Counting : public testing::WrittenTokens {
  public:
-  explicit Counting(std::size_t count) : WrittenTokens(ids(count)) {}
+  explicit Counting(std::size_t count) : testing::WrittenTokens(ids(count)) {}
 
  private:
   static std::vector<std::uint32_t> ids(std::size_t count) {
@@ -92,7 +92,8 @@ TEST(BatchPlan, StaysInsideTheTokensAtEverySize) {
 }
 
 TEST(BatchPlan, RefusesTooFewTokens) {
-  EXPECT_TRUE(has_parts(message_of<UserError>([] { BatchPlan(64, 64, 1); }), {"64 training tokens", "--seq-len"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([] { BatchPlan(64, 64, 1); }),
+                                 {"64 training tokens", "--seq-len"}));
   EXPECT_EQ(BatchPlan(65, 64, 1).window_begin(12345), 0U);
 }
 
@@ -123,18 +124,18 @@ TEST(BatchLoader, AFileThatLosesItsTokensFailsTheStepThatNeedsThem) {
   const Batch batch = loader.next(1);
   const std::vector<std::int32_t> tokens(batch.tokens.begin(), batch.tokens.end());
   std::filesystem::resize_file(data.path(), 0);
-  const auto fault = [&](std::int64_t step) { return message_of<RuntimeFault>([&] { loader.next(step); }); };
+  const auto fault = [&](std::int64_t step) { return testing::message_of<RuntimeFault>([&] { loader.next(step); }); };
   // Step 2 may have been read before the file was cut.
   std::string message = fault(2);
   if (message.empty()) message = fault(3);
-  EXPECT_TRUE(has_parts(message, {data.path().string(), "has 0 bytes", "had 2000"}));
+  EXPECT_TRUE(testing::has_parts(message, {data.path().string(), "has 0 bytes", "had 2000"}));
   EXPECT_EQ(fault(4), message);
 }
 
 TEST(BatchLoader, GoesOnFromAStepOnceTheTokensAreBack) {
   const Counting data(500);
   const BatchPlan plan(500, 8, 9);
-  const std::string content = TemporaryFolder::read(data.path());
+  const std::string content = testing::TemporaryFolder::read(data.path());
   std::filesystem::resize_file(data.path(), 0);
   BatchLoader loader(data.stream(), plan, {0, 1, 1, 2}, 5);
   EXPECT_THROW(loader.next(5), RuntimeFault);
@@ -259,8 +260,9 @@ TEST(EvalBatches, ALimitTakesTheFirstSequencesHoweverTheyAreCut) {
 
 TEST(EvalBatches, RefusesTooFewTokens) {
   const Counting data(1);
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { EvalBatches(data.stream(), 8, {}, 0); }), {"1 held-out tokens"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { EvalBatches(data.stream(), 8, {}, 0); }),
+                                 {"1 held-out tokens"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

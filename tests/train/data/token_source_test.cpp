@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -39,11 +39,11 @@ std::string llmc_header(std::uint32_t magic, std::uint32_t version, std::uint32_
 }
 
 std::string refusal(const TokenSourceOptions& options) {
-  return message_of<UserError>([&] { TokenSource::open(options); });
+  return testing::message_of<UserError>([&] { TokenSource::open(options); });
 }
 
 TEST(TokenStream, JoinsPartsOfEveryEncoding) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const auto file = [&](std::string_view name, const std::string& content) {
     return std::make_shared<const InputFile>(folder.write(name, content));
   };
@@ -69,27 +69,27 @@ TEST(TokenStream, JoinsPartsOfEveryEncoding) {
 }
 
 TEST(TokenStream, AFileThatChangesIsNamed) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder.write("ids.bin", words(std::vector<std::uint16_t>(10, 1)));
   TokenStream stream(5);
   stream.append({std::make_shared<const InputFile>(path), TokenEncoding::u16, 0, 10, false});
   Ids ids(10);
-  const auto fault = [&] { return message_of<RuntimeFault>([&] { stream.copy(0, 10, ids.data()); }); };
+  const auto fault = [&] { return testing::message_of<RuntimeFault>([&] { stream.copy(0, 10, ids.data()); }); };
   EXPECT_EQ(fault(), "");
   std::vector<std::uint16_t> larger(10, 1);
   larger[9] = 5;
   folder.write("ids.bin", words(larger));
-  EXPECT_TRUE(has_parts(fault(), {"ids.bin' was changed", "the id 5"}));
+  EXPECT_TRUE(testing::has_parts(fault(), {"ids.bin' was changed", "the id 5"}));
   std::filesystem::resize_file(path, 11);
-  EXPECT_TRUE(has_parts(fault(), {"ids.bin' was truncated", "has 11 bytes", "had 20"}));
+  EXPECT_TRUE(testing::has_parts(fault(), {"ids.bin' was truncated", "has 11 bytes", "had 20"}));
   // A new file of that name is another one.
   std::filesystem::remove(path);
   folder.write("ids.bin", words(std::vector<std::uint16_t>(10, 1)));
-  EXPECT_TRUE(has_parts(fault(), {"has 11 bytes"}));
+  EXPECT_TRUE(testing::has_parts(fault(), {"has 11 bytes"}));
 }
 
 TEST(TokenSource, HoldsOutTheLastTenthOfEachTextFile) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("b.txt", "klmnopqrstuvwxyzABCDE");  // 21 bytes: 2 held out
   folder.write("a.txt", "0123456789");             // 10 bytes: 1
   const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
@@ -105,7 +105,7 @@ TEST(TokenSource, HoldsOutTheLastTenthOfEachTextFile) {
 }
 
 TEST(TokenSource, AValidationFileIsHeldOutWholly) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const TokenSource source =
       TokenSource::open({folder.write("t.txt", "0123456789"), folder.write("v.txt", "ab"), 257, 4});
   EXPECT_EQ(source.train().size(), 11U);
@@ -113,7 +113,7 @@ TEST(TokenSource, AValidationFileIsHeldOutWholly) {
 }
 
 TEST(TokenSource, TheDigestIsOfTheTokensAndOfWhatIsHeldOut) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string text = "0123456789", other = "0123456780";
   const std::string a = folder.write("a.txt", text), same = folder.write("b.txt", text);
   const auto digest = [](const std::string& data, const std::string& val_data) {
@@ -128,12 +128,12 @@ TEST(TokenSource, TheDigestIsOfTheTokensAndOfWhatIsHeldOut) {
 }
 
 TEST(TokenSource, BytesAbove127AreIdsAbove127) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   EXPECT_EQ(TokenSource::open({folder.write("t", std::string(20, '\xE9')), "", 257, 4}).train().at(0), 0xE9);
 }
 
 TEST(TokenSource, AFolderLeavesOutLinksCopiesBinariesAndEmptyFiles) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("a.txt", "01234567890123456789");
   folder.write("copy.txt", "01234567890123456789");
   folder.write("empty.txt", "");
@@ -149,7 +149,7 @@ TEST(TokenSource, AFolderLeavesOutLinksCopiesBinariesAndEmptyFiles) {
 }
 
 TEST(TokenSource, ReadsLlmcAndNanoGptFiles) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   std::vector<std::uint16_t> narrow;
   std::vector<std::uint32_t> wide;
   for (std::uint32_t i = 0; i < 20; ++i) {
@@ -172,45 +172,49 @@ TEST(TokenSource, ReadsLlmcAndNanoGptFiles) {
 }
 
 TEST(TokenSource, AFolderOfTokenFiles) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("x_1.bin", words(std::vector<std::uint16_t>(10, 1)));
   folder.write("x_2.bin", words(std::vector<std::uint16_t>(10, 2)));
   EXPECT_EQ(TokenSource::open({folder.path(), "", 257, 4}).description(),
             "2 u16 token files, 18 tokens to train on, 2 held out (the last 10 % of each file)");
   folder.write("readme.txt", "text");
-  EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"2 .bin files among 3 files", "--data"}));
+  EXPECT_TRUE(testing::has_parts(refusal({folder.path(), "", 257, 4}), {"2 .bin files among 3 files", "--data"}));
 }
 
 TEST(TokenSource, RefusesIdsOutsideTheVocabularyByPosition) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   std::vector<std::uint16_t> narrow(30, 5);
   narrow[17] = 257;
-  EXPECT_TRUE(has_parts(refusal({folder.write("raw.bin", words(narrow)), "", 257, 4}),
-                        {"raw.bin': read as 16 bits, token 17 has id 257", "token 0 has id 327685", "below 257"}));
-  EXPECT_TRUE(has_parts(refusal({folder.path("raw.bin"), "", 257, 4, TokenWidth::u16}), {"token 17 has id 257"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal({folder.write("raw.bin", words(narrow)), "", 257, 4}),
+                         {"raw.bin': read as 16 bits, token 17 has id 257", "token 0 has id 327685", "below 257"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal({folder.path("raw.bin"), "", 257, 4, TokenWidth::u16}), {"token 17 has id 257"}));
   std::vector<std::uint32_t> wide(30, 5);
   wide[29] = UINT32_MAX;
-  EXPECT_TRUE(has_parts(refusal({folder.write("7.bin", llmc_header(20240801, 7, 30) + words(wide)), "", 128256, 4}),
-                        {"token 29 has id 4294967295"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal({folder.write("7.bin", llmc_header(20240801, 7, 30) + words(wide)), "", 128256, 4}),
+                         {"token 29 has id 4294967295"}));
 }
 
 TEST(TokenSource, RefusesDamagedAndForeignBinFiles) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string body = words(std::vector<std::uint16_t>(30, 5));
   const auto bin = [&](const std::string& content) { return refusal({folder.write("t.bin", content), "", 257, 4}); };
-  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, 31) + body), {"1084 bytes", "1086 bytes for the 31 tokens"}));
-  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, 29) + body), {"1082 bytes for the 29 tokens"}));
-  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, UINT32_MAX) + body), {"8589935614 bytes"}));
-  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 2, 30) + body), {"version 2", "version 1"}));
-  EXPECT_TRUE(has_parts(bin(llmc_header(20240801, 1, 30) + body), {"version 1", "version 7"}));
-  EXPECT_TRUE(has_parts(bin(llmc_header(20240326, 3, 30) + body), {"is an llm.c model"}));
-  EXPECT_TRUE(has_parts(bin(llmc_header(20240520, 1, 30).substr(0, 500)), {"truncated: 500 bytes"}));
-  EXPECT_TRUE(has_parts(bin(body + "x"), {"61 bytes, an odd number"}));
+  EXPECT_TRUE(
+      testing::has_parts(bin(llmc_header(20240520, 1, 31) + body), {"1084 bytes", "1086 bytes for the 31 tokens"}));
+  EXPECT_TRUE(testing::has_parts(bin(llmc_header(20240520, 1, 29) + body), {"1082 bytes for the 29 tokens"}));
+  EXPECT_TRUE(testing::has_parts(bin(llmc_header(20240520, 1, UINT32_MAX) + body), {"8589935614 bytes"}));
+  EXPECT_TRUE(testing::has_parts(bin(llmc_header(20240520, 2, 30) + body), {"version 2", "version 1"}));
+  EXPECT_TRUE(testing::has_parts(bin(llmc_header(20240801, 1, 30) + body), {"version 1", "version 7"}));
+  EXPECT_TRUE(testing::has_parts(bin(llmc_header(20240326, 3, 30) + body), {"is an llm.c model"}));
+  EXPECT_TRUE(testing::has_parts(bin(llmc_header(20240520, 1, 30).substr(0, 500)), {"truncated: 500 bytes"}));
+  EXPECT_TRUE(testing::has_parts(bin(body + "x"), {"61 bytes, an odd number"}));
 }
 
 // Each case says which width "auto" takes, none where it refuses.
 TEST(TokenSource, TheWidthOfBareIdsIsTheOneAtWhichTheyAreInTheVocabulary) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const auto ids = [](std::uint32_t most, std::size_t count, auto word) {
     std::vector<decltype(word)> values;
     for (std::uint32_t i = 0; i < count; ++i)
@@ -243,7 +247,7 @@ TEST(TokenSource, TheWidthOfBareIdsIsTheOneAtWhichTheyAreInTheVocabulary) {
     const std::string path = folder.write("ids.bin", c.content);
     if (!c.accepted) {
       const std::string message = refusal({path, "", c.vocab, 4});
-      for (const std::string_view part : c.parts) EXPECT_TRUE(has_parts(message, {part}));
+      for (const std::string_view part : c.parts) EXPECT_TRUE(testing::has_parts(message, {part}));
       continue;
     }
     const TokenSource source = TokenSource::open({path, "", c.vocab, 4});
@@ -252,21 +256,22 @@ TEST(TokenSource, TheWidthOfBareIdsIsTheOneAtWhichTheyAreInTheVocabulary) {
 }
 
 TEST(TokenSource, AWidthThatIsToldIsTaken) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string ids = folder.write("ids.bin", words(std::vector<std::uint32_t>(20, 7)));
   EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u32}).held_out()), (Ids{7, 7}));
   EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u16}).held_out()), (Ids{7, 0, 7, 0}));
   const std::string odd = folder.write("odd.bin", words(std::vector<std::uint16_t>(21, 7)));
-  EXPECT_TRUE(has_parts(refusal({odd, "", 257, 4, TokenWidth::u32}), {"42 bytes", "4 bytes an id"}));
+  EXPECT_TRUE(testing::has_parts(refusal({odd, "", 257, 4, TokenWidth::u32}), {"42 bytes", "4 bytes an id"}));
   const std::string header =
       folder.write("header.bin", llmc_header(20240520, 1, 20) + words(std::vector<std::uint16_t>(20, 7)));
   EXPECT_EQ(TokenSource::open({header, "", 257, 4, TokenWidth::u16}).train().size(), 18U);
-  EXPECT_TRUE(has_parts(refusal({header, "", 257, 4, TokenWidth::u32}), {"ids of 16 bits", "--data-dtype auto"}));
-  EXPECT_TRUE(has_parts(refusal({folder.write("t.txt", "text"), "", 257, 4, TokenWidth::u16}), {"is text"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal({header, "", 257, 4, TokenWidth::u32}), {"ids of 16 bits", "--data-dtype auto"}));
+  EXPECT_TRUE(testing::has_parts(refusal({folder.write("t.txt", "text"), "", 257, 4, TokenWidth::u16}), {"is text"}));
 }
 
 TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const auto shard = [&](const std::string& name, std::uint16_t id, std::uint32_t count) {
     folder.write(name, llmc_header(20240520, 1, count) + words(std::vector<std::uint16_t>(count, id)));
   };
@@ -284,7 +289,7 @@ TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
   EXPECT_EQ(source.notes().size(), 0U);
 
   // Other held-out data takes its place; it is trained on no more than before.
-  const TemporaryFolder other;
+  const testing::TemporaryFolder other;
   const std::string val_data = other.write("v.bin", words(std::vector<std::uint16_t>(6, 5)));
   const TokenSource replaced = TokenSource::open({folder.path(), val_data, 257, 4});
   EXPECT_EQ(all(replaced.train()), train);
@@ -296,9 +301,9 @@ TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
   EXPECT_EQ(of_folder.notes().size(), 3U);
 
   EXPECT_EQ(all(TokenSource::open({folder.path("x_val_000000.bin"), "", 257, 4}).train()), Ids(18, 3));
-  const TemporaryFolder alone;
+  const testing::TemporaryFolder alone;
   alone.write("val.bin", words(std::vector<std::uint16_t>(20, 5)));
-  EXPECT_TRUE(has_parts(refusal({alone.path(), "", 257, 4}), {"val files alone"}));
+  EXPECT_TRUE(testing::has_parts(refusal({alone.path(), "", 257, 4}), {"val files alone"}));
 }
 
 TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {
@@ -306,7 +311,7 @@ TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   constexpr rlim_t kFew = 64;
   if (before.rlim_max <= 4 * kFew) GTEST_SKIP() << "at most " << before.rlim_max << " files may be open";
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   for (rlim_t i = 0; i < 2 * kFew; ++i) folder.write(std::to_string(i), "file " + std::to_string(i));
   const rlimit few{kFew, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -315,7 +320,7 @@ TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {
 }
 
 TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string text(4000, 'a'), json = R"({"text": "loom"})";
   struct Case {
     std::string name, content;
@@ -338,21 +343,21 @@ TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
       {"w.bin", std::string("\x10\0\0\0\0\0\0\0", 8) + R"({"a":{"dtype":"F)", "a safetensors file"},
   };
   for (const Case& c : cases) {
-    const TemporaryFolder of_text;
+    const testing::TemporaryFolder of_text;
     of_text.write("a.txt", text);
     const std::string path = of_text.write(c.name, c.content);
     const std::string quoted = "'" + path + "' is ";
-    EXPECT_TRUE(has_parts(refusal({path, "", 257, 4}), {quoted, c.kind}));
-    EXPECT_TRUE(has_parts(refusal({of_text.path(), "", 257, 4}), {quoted, c.kind}));
+    EXPECT_TRUE(testing::has_parts(refusal({path, "", 257, 4}), {quoted, c.kind}));
+    EXPECT_TRUE(testing::has_parts(refusal({of_text.path(), "", 257, 4}), {quoted, c.kind}));
   }
   // A data set of Hugging Face's: a card beside folders of Parquet files.
   folder.write("README.md", text);
   folder.write("data/train-00000-of-00001.parquet", "PAR1");
-  EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"data/train-00000-of-00001.parquet"}));
+  EXPECT_TRUE(testing::has_parts(refusal({folder.path(), "", 257, 4}), {"data/train-00000-of-00001.parquet"}));
 }
 
 TEST(TokenSource, TextMayBeginLikeJson) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string more(60, 'a');
   for (const std::string begin :
        {"[Verse 1]\n", "{\\bf Title}\n", "[1] A footnote.\n", "[1] [2] both\n", "[1, 2", "{ x"}) {
@@ -361,31 +366,33 @@ TEST(TokenSource, TextMayBeginLikeJson) {
 }
 
 TEST(TokenSource, TextNeedsTheVocabularyOfBytes) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string text = folder.write("t.txt", std::string(400, 'a'));
   for (const std::int64_t vocab : {256, 258, 50257}) {
-    EXPECT_TRUE(has_parts(refusal({text, "", vocab, 4}),
-                          {"t.txt' is text", "vocabulary of " + std::to_string(vocab), "--model.vocab 257"}));
+    EXPECT_TRUE(testing::has_parts(refusal({text, "", vocab, 4}),
+                                   {"t.txt' is text", "vocabulary of " + std::to_string(vocab), "--model.vocab 257"}));
   }
 }
 
 TEST(TokenSource, RefusesWhatCannotBeTrainedOn) {
-  const TemporaryFolder folder;
-  EXPECT_TRUE(has_parts(refusal({folder.path("none"), "", 257, 4}), {"none' doesn't exist"}));
-  EXPECT_TRUE(has_parts(refusal({folder.path(), "", 257, 4}), {"holds no text and no tokens"}));
-  EXPECT_TRUE(has_parts(refusal({folder.write("e.txt", ""), "", 257, 4}), {"e.txt' is empty"}));
-  EXPECT_TRUE(has_parts(refusal({folder.write("n.txt", std::string("ab\0", 3)), "", 257, 4}), {"NUL byte at 2"}));
+  const testing::TemporaryFolder folder;
+  EXPECT_TRUE(testing::has_parts(refusal({folder.path("none"), "", 257, 4}), {"none' doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(refusal({folder.path(), "", 257, 4}), {"holds no text and no tokens"}));
+  EXPECT_TRUE(testing::has_parts(refusal({folder.write("e.txt", ""), "", 257, 4}), {"e.txt' is empty"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal({folder.write("n.txt", std::string("ab\0", 3)), "", 257, 4}), {"NUL byte at 2"}));
   const std::string text = folder.write("t.txt", std::string(1099, 'a'));
-  EXPECT_TRUE(has_parts(refusal({text, "", 257, 1024}), {"991 tokens to train on", "1,025 or more", "--seq-len"}));
-  EXPECT_TRUE(has_parts(refusal({folder.write("s.txt", "012345678"), "", 257, 4}), {"0 held-out tokens"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal({text, "", 257, 1024}), {"991 tokens to train on", "1,025 or more", "--seq-len"}));
+  EXPECT_TRUE(testing::has_parts(refusal({folder.write("s.txt", "012345678"), "", 257, 4}), {"0 held-out tokens"}));
   const std::string bin = folder.write("t.bin", words(std::vector<std::uint16_t>(30, 5)));
-  EXPECT_TRUE(has_parts(refusal({text, bin, 257, 4}), {"is text and", "is tokens"}));
-  EXPECT_TRUE(has_parts(refusal({text, folder.path("none"), 257, 4}), {"none' doesn't exist"}));
+  EXPECT_TRUE(testing::has_parts(refusal({text, bin, 257, 4}), {"is text and", "is tokens"}));
+  EXPECT_TRUE(testing::has_parts(refusal({text, folder.path("none"), 257, 4}), {"none' doesn't exist"}));
 }
 
 TEST(TokenSource, TheDefaultIsTheLicencesOfTheSystem) {
   if (!std::filesystem::exists("/usr/share/common-licenses")) {
-    EXPECT_TRUE(has_parts(refusal({"", "", 257, 64}), {"/usr/share/common-licenses", "give --data"}));
+    EXPECT_TRUE(testing::has_parts(refusal({"", "", 257, 64}), {"/usr/share/common-licenses", "give --data"}));
     return;
   }
   const TokenSource source = TokenSource::open({"", "", 257, 64});
@@ -394,4 +401,4 @@ TEST(TokenSource, TheDefaultIsTheLicencesOfTheSystem) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 TEST(ByteTokenizer, OneIdAByte) {
@@ -26,11 +26,11 @@ TEST(ByteTokenizer, EndOfTextIsShown) {
 
 TEST(ByteTokenizer, RefusesIdsOutOfRange) {
   const auto decode = [](std::int32_t id) {
-    return message_of<UserError>([&] { ByteTokenizer().decode(std::vector<std::int32_t>{1, id}); });
+    return testing::message_of<UserError>([&] { ByteTokenizer().decode(std::vector<std::int32_t>{1, id}); });
   };
-  EXPECT_TRUE(has_parts(decode(257), {"token 1 has id 257", "0 to 256"}));
-  EXPECT_TRUE(has_parts(decode(-1), {"token 1 has id -1"}));
+  EXPECT_TRUE(testing::has_parts(decode(257), {"token 1 has id 257", "0 to 256"}));
+  EXPECT_TRUE(testing::has_parts(decode(-1), {"token 1 has id -1"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

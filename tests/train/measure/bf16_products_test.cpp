@@ -15,7 +15,7 @@
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using Source = Bf16Choice::Source;
@@ -50,11 +50,11 @@ TEST(ChooseBf16, AskedBeforeStoredBeforeKeptBeforeMeasured) {
 }
 
 TEST(PairsGainFile, IsOfACpuModel) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const PairsGainFile one(folder.path("runs/one"), "Vendor 6.143.8 CPU @ 2.0GHz"), other(folder.path("runs/two"), "B");
   EXPECT_EQ(one.read(), std::nullopt);
   one.write(0.53);
-  EXPECT_EQ(one.path().parent_path(), tuning_folder(folder.path("runs/one")));
+  EXPECT_EQ(one.path().parent_path(), execute::tuning_folder(folder.path("runs/one")));
   EXPECT_EQ(PairsGainFile(folder.path("runs/three"), "Vendor 6.143.8 CPU @ 2.0GHz").read(), 0.53);
   EXPECT_EQ(other.read(), std::nullopt);
   std::filesystem::copy_file(one.path(), other.path());
@@ -62,7 +62,7 @@ TEST(PairsGainFile, IsOfACpuModel) {
 }
 
 TEST(PairsGainFile, WhatCannotBeBelievedIsNone) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const PairsGainFile file(folder.path("run"), "cpu");
   const std::string name = "gemm_tuning/" + file.path().filename().string();
   for (const std::string text :
@@ -79,7 +79,7 @@ TEST(PairsGainFile, WhatCannotBeBelievedIsNone) {
 
 class Bf16Run : public ::testing::Test {
  protected:
-  Bf16Run() : config_(tiny_run(folder_, Family::llama)) {
+  Bf16Run() : config_(testing::tiny_run(folder_, ops::Family::llama)) {
     config_.dtype = DType::bf16;
     config_.model.hidden = 64;
     config_.model.ffn = 96;
@@ -102,7 +102,7 @@ class Bf16Run : public ::testing::Test {
     return config.bf16_products;
   }
 
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
   RunConfig config_;
 };
 
@@ -110,17 +110,18 @@ TEST_F(Bf16Run, StoresEitherAnswer) {
   RunConfig slow = in("slow/run"), fast = in("fast/run"), asked = in("slow/asked");
   keep(slow, 0.5), keep(fast, 2.0);
   asked.bf16_products = PackedUnit::f32;
-  const RunOutcome converted = train_run(slow), paired = train_run(fast), same = train_run(asked);
+  const testing::RunOutcome converted = testing::train_run(slow), paired = testing::train_run(fast),
+                            same = testing::train_run(asked);
   EXPECT_EQ(recorded(slow.run_dir), PackedUnit::f32);
   EXPECT_EQ(recorded(fast.run_dir), PackedUnit::pairs);
-  EXPECT_EQ(first_difference(converted.state, same.state), "");
-  EXPECT_NE(first_difference(converted.state, paired.state), "") << "both run the same code";
+  EXPECT_EQ(testing::first_difference(converted.state, same.state), "");
+  EXPECT_NE(testing::first_difference(converted.state, paired.state), "") << "both run the same code";
   EXPECT_NEAR(converted.result.last_loss, paired.result.last_loss, 0.02);
 }
 
 TEST_F(Bf16Run, KeepsWhatItMeasured) {
   const RunConfig run = in("new/run");
-  train_run(run);
+  testing::train_run(run);
   const std::optional<double> kept = PairsGainFile(run.run_dir).read();
   ASSERT_EQ(kept, cpu::pairs_gain());
   EXPECT_EQ(recorded(run.run_dir), cpu::fastest_bf16_unit(PackedUnit::pairs, kept));
@@ -133,12 +134,12 @@ TEST_F(Bf16Run, GoesOnBitForBitAsItWasTrained) {
     const std::string folder = gain < 1 ? "slow" : "fast";
     const RunConfig whole = in(folder + "/whole");
     keep(whole, gain);
-    const RunOutcome expected = train_run(whole);
+    const testing::RunOutcome expected = testing::train_run(whole);
     RunConfig rest = in(folder + "_elsewhere/rest");
     keep(rest, 2.5 - gain);
     rest.resume = checkpoint_path(whole.run_dir, 5).string();
     rest.ranks = 2;
-    EXPECT_EQ(first_difference(train_run(rest).state, expected.state), "");
+    EXPECT_EQ(testing::first_difference(testing::train_run(rest).state, expected.state), "");
     EXPECT_EQ(recorded(rest.run_dir), recorded(whole.run_dir));
   }
 }
@@ -151,7 +152,7 @@ TEST_F(Bf16Run, ReadsWhatIsStoredWhateverStandsBesideIt) {
     info.config_toml = stored;
     const std::filesystem::path saved = save_checkpoint(folder_.path(name), info, {});
     std::optional<Bf16Choice> choice;
-    run_ranks(1, [&](World& world) {
+    comm::run_ranks(1, [&](comm::World& world) {
       choice = bf16_of_run(world, config_, saved, [] { return std::optional<double>(2.0); });
       return 0;
     });
@@ -170,7 +171,7 @@ TEST_F(Bf16Run, ReadsWhatIsStoredWhateverStandsBesideIt) {
 TEST_F(Bf16Run, RankZeroDecidesForAll) {
   const RunConfig config = in("run");
   std::atomic<int> measured{0};
-  const int code = run_ranks(3, [&](World& world) {
+  const int code = comm::run_ranks(3, [&](comm::World& world) {
     // Each would say something else.
     const auto measure = [&] { return ++measured, std::optional<double>(world.rank() == 0 ? 0.5 : 2.0); };
     const std::optional<Bf16Choice> choice = bf16_of_run(world, config, std::nullopt, measure);
@@ -185,11 +186,11 @@ TEST_F(Bf16Run, PlansAsItRuns) {
   RunConfig config = in("run");
   for (const PackedUnit unit : {PackedUnit::f32, PackedUnit::pairs}) {
     config.bf16_products = unit;
-    train_run(config);
+    testing::train_run(config);
     const auto run_fingerprint = [&] {
       std::uint64_t fingerprint = 0;
       const ResolvedRun run = resolve(config, 0);
-      run_ranks(1, [&](World& world) {
+      comm::run_ranks(1, [&](comm::World& world) {
         fingerprint = Trainer(world, run, Trainer::Console::silent).program().plan("train").fingerprint;
         return 0;
       });
@@ -218,13 +219,13 @@ TEST(Bf16Products, AUnitThatTheCpuLacksIsRefused) {
   config.bf16_products = cpu::has_unit(PackedUnit::amx) ? PackedUnit::pairs : PackedUnit::amx;
   if (cpu::has_unit(*config.bf16_products)) GTEST_SKIP() << "this CPU has all of them";
   std::ostringstream errors;
-  const auto body = [&](World& world) {
+  const auto body = [&](comm::World& world) {
     bf16_of_run(world, config);
     return 0;
   };
-  EXPECT_EQ(run_ranks(2, body, errors), 2);
-  EXPECT_TRUE(has_parts(errors.str(), {"bf16-products = ", "fix: --bf16-products auto"}));
+  EXPECT_EQ(comm::run_ranks(2, body, errors), 2);
+  EXPECT_TRUE(testing::has_parts(errors.str(), {"bf16-products = ", "fix: --bf16-products auto"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

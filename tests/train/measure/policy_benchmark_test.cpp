@@ -14,7 +14,7 @@
 #include "runtime/policy/policy.h"
 #include "tests/train/benchmark_run.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// What ten steps end with under each policy, on every rank.
@@ -29,7 +29,7 @@ std::vector<std::uint64_t> ends(PolicyBenchmark& benchmark) {
 }
 
 std::vector<std::string> all_policies() {
-  std::vector<std::string> policies = policy_names();
+  std::vector<std::string> policies = policy::policy_names();
   for (const char* oar : {"on", "off"}) {
     for (const char* ors : {"on", "off"}) {
       for (const char* oag : {"on", "off"}) {
@@ -50,27 +50,27 @@ constexpr const char* kRewrites[] = {"bucket=25MB", "split-collective=256",
                                      "ar-to-rs-ag", "reshard",
                                      "recompute",   "recompute;reshard;bucket=2KB;split-collective=1KB;ar-to-rs-ag"};
 
-class PolicyBenchmarkBits : public ::testing::TestWithParam<std::tuple<Family, Grid>> {
+class PolicyBenchmarkBits : public ::testing::TestWithParam<std::tuple<ops::Family, graph::Grid>> {
  protected:
-  RunConfig config() const { return benchmark_config(std::get<0>(GetParam()), std::get<1>(GetParam())); }
+  RunConfig config() const { return testing::benchmark_config(std::get<0>(GetParam()), std::get<1>(GetParam())); }
 };
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<Family, Grid>>& info) {
-  const Grid& grid = std::get<1>(info.param);
-  return std::string(to_string(std::get<0>(info.param))) + "_x" + std::to_string(grid.x) + "y" +
+std::string name_of(const ::testing::TestParamInfo<std::tuple<ops::Family, graph::Grid>>& info) {
+  const graph::Grid& grid = std::get<1>(info.param);
+  return std::string(ops::to_string(std::get<0>(info.param))) + "_x" + std::to_string(grid.x) + "y" +
          std::to_string(grid.y) + "z" + std::to_string(grid.z) + "d" + std::to_string(grid.data);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grids, PolicyBenchmarkBits,
-                         ::testing::Values(std::tuple(Family::gpt2, Grid{2, 1, 1, 1}),
-                                           std::tuple(Family::llama, Grid{1, 1, 2, 2}),
-                                           std::tuple(Family::gpt2, Grid{2, 2, 1, 1})),
+                         ::testing::Values(std::tuple(ops::Family::gpt2, graph::Grid{2, 1, 1, 1}),
+                                           std::tuple(ops::Family::llama, graph::Grid{1, 1, 2, 2}),
+                                           std::tuple(ops::Family::gpt2, graph::Grid{2, 2, 1, 1})),
                          name_of);
 
 // One reference for all: the serial order of the plain graph.
 TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
-  on_ranks(config(), [](World& world, const ResolvedRun& run) {
-    PolicyBenchmark plain(world, run, named_policies({"serial"}));
+  testing::on_ranks(config(), [](comm::World& world, const ResolvedRun& run) {
+    PolicyBenchmark plain(world, run, testing::named_policies({"serial"}));
     const std::uint64_t initial = plain.fingerprint();
     const std::uint64_t expected = ends(plain).front();
     EXPECT_NE(expected, initial);
@@ -78,14 +78,14 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
     EXPECT_EQ(plain.fingerprint(), initial);
     const std::uint64_t graph = plain.plan(0).graph->fingerprint();
     for (const int streams : {1, 2}) {
-      PolicyOptions options;
+      policy::PolicyOptions options;
       options.compute_streams = streams;
       // serial and axonn use one of them in any case.
       std::vector<std::string> policies = all_policies(), some = {"program", "fsdp", "lhs", "random:seed=3"};
       if (streams == 1) some.insert(some.end(), {"serial", "axonn"});
       if (streams > 1) std::erase_if(policies, [](const std::string& name) { return name.starts_with("axonn:"); });
       {
-        PolicyBenchmark benchmark(world, run, named_policies(policies), options);
+        PolicyBenchmark benchmark(world, run, testing::named_policies(policies), options);
         const std::vector<std::uint64_t> found = ends(benchmark);
         std::set<std::uint64_t> plans;
         for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -96,8 +96,8 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
       }
       for (const char* rewrites : kRewrites) {
         ResolvedRun rewritten = run;
-        rewritten.config.rewrites = parse_rewrites(rewrites);
-        PolicyBenchmark benchmark(world, rewritten, named_policies(some), options);
+        rewritten.config.rewrites = plan::parse_rewrites(rewrites);
+        PolicyBenchmark benchmark(world, rewritten, testing::named_policies(some), options);
         const std::vector<std::uint64_t> found = ends(benchmark);
         for (std::size_t i = 0; i < some.size(); ++i) {
           EXPECT_EQ(found[i], expected) << some[i] << ", " << rewrites << " on " << streams << " compute streams";
@@ -112,47 +112,49 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
 
 // Policies take turns on one state: a step of one goes on where the last step of another ended.
 TEST(PolicyBenchmark, PoliciesTakeTurnsOnOneState) {
-  on_ranks(benchmark_config(Family::llama, Grid{1, 1, 2, 1}), [](World& world, const ResolvedRun& run) {
-    PolicyBenchmark alone(world, run, named_policies({"serial"}));
-    PolicyBenchmark mixed(world, run, named_policies({"program", "axonn", "random"}));
-    for (std::size_t step = 0; step < 6; ++step) {
-      EXPECT_GT(alone.run(0), 0);
-      EXPECT_GT(mixed.run(step % 3), 0);
-      EXPECT_EQ(mixed.fingerprint(), alone.fingerprint()) << step;
-    }
-  });
+  testing::on_ranks(testing::benchmark_config(ops::Family::llama, graph::Grid{1, 1, 2, 1}),
+                    [](comm::World& world, const ResolvedRun& run) {
+                      PolicyBenchmark alone(world, run, testing::named_policies({"serial"}));
+                      PolicyBenchmark mixed(world, run, testing::named_policies({"program", "axonn", "random"}));
+                      for (std::size_t step = 0; step < 6; ++step) {
+                        EXPECT_GT(alone.run(0), 0);
+                        EXPECT_GT(mixed.run(step % 3), 0);
+                        EXPECT_EQ(mixed.fingerprint(), alone.fingerprint()) << step;
+                      }
+                    });
 }
 
 TEST(PolicyBenchmark, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
   std::mutex mutex;
   std::set<double> times;
   std::set<std::uint64_t> fingerprints;
-  on_ranks(benchmark_config(Family::gpt2, Grid{1, 2, 1, 2}), [&](World& world, const ResolvedRun& run) {
-    PolicyBenchmark benchmark(world, run, named_policies({"program"}));
-    const double ns = benchmark.run(0);
-    const StepTrace& trace = benchmark.last_trace(0);
-    EXPECT_GE(ns, static_cast<double>(trace.end - trace.begin));
-    const std::uint64_t fingerprint = benchmark.fingerprint();
-    const std::lock_guard lock(mutex);
-    times.insert(ns);
-    fingerprints.insert(fingerprint);
-  });
+  testing::on_ranks(testing::benchmark_config(ops::Family::gpt2, graph::Grid{1, 2, 1, 2}),
+                    [&](comm::World& world, const ResolvedRun& run) {
+                      PolicyBenchmark benchmark(world, run, testing::named_policies({"program"}));
+                      const double ns = benchmark.run(0);
+                      const plan::StepTrace& trace = benchmark.last_trace(0);
+                      EXPECT_GE(ns, static_cast<double>(trace.end - trace.begin));
+                      const std::uint64_t fingerprint = benchmark.fingerprint();
+                      const std::lock_guard lock(mutex);
+                      times.insert(ns);
+                      fingerprints.insert(fingerprint);
+                    });
   EXPECT_EQ(times.size(), 1U);
   EXPECT_EQ(fingerprints.size(), 1U);
 }
 
 // A step so small that bf16 parameters stay where they are moves their fp32 copies, which a step leaves behind too.
 TEST(PolicyBenchmark, TheFingerprintSeesFp32Copies) {
-  RunConfig config = benchmark_config(Family::llama, Grid{1, 1, 1, 2});
+  RunConfig config = testing::benchmark_config(ops::Family::llama, graph::Grid{1, 1, 1, 2});
   config.dtype = config.reduce_dtype = DType::bf16;
   config.zero1 = true;
   config.warmup = 0;
-  on_ranks(config, [](World& world, const ResolvedRun& run) {
+  testing::on_ranks(config, [](comm::World& world, const ResolvedRun& run) {
     std::vector<std::uint64_t> ends;
     for (const double lr : {1e-30, 3e-10}) {
       ResolvedRun changed = run;
       changed.config.lr = lr;
-      PolicyBenchmark benchmark(world, changed, named_policies({"program"}));
+      PolicyBenchmark benchmark(world, changed, testing::named_policies({"program"}));
       benchmark.run(0);
       ends.push_back(benchmark.fingerprint());
     }
@@ -161,4 +163,4 @@ TEST(PolicyBenchmark, TheFingerprintSeesFp32Copies) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -11,82 +11,84 @@
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
-TunedGemms table() {
-  GemmProblem problem;
+execute::TunedGemms table() {
+  execute::GemmProblem problem;
   problem.m = 64, problem.n = 96, problem.k = 32;
   problem.trans_b = true;
   problem.strides = {32, 32, 288};
-  return {this_machine(), 3, GemmTuning({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 96}}})};
+  return {execute::this_machine(), 3,
+          execute::GemmTuning({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 96}}})};
 }
 
 // Rank 0 reads, and what it read is everybody's.
 TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("t.json", to_json(table()));
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.write("t.json", execute::to_json(table()));
   const std::string empty = folder.write("empty.json", "");
-  const int code = run_ranks(3, [&](World& world) {
+  const int code = comm::run_ranks(3, [&](comm::World& world) {
     const TuningSetting setting = tuning_setting(world.rank() == 0 ? path : "nowhere.json");
     const auto tuned = gemm_tuning_of_run(world, setting, std::nullopt, StoredTuning::required);
     EXPECT_NE(tuned, nullptr);
     EXPECT_EQ(tuned->table.fingerprint(), table().table.fingerprint());
-    EXPECT_EQ(table_of(tuned)->fingerprint(), tuned->table.fingerprint());
+    EXPECT_EQ(execute::table_of(tuned)->fingerprint(), tuned->table.fingerprint());
     for (const std::string none : {"", "none"}) {
       EXPECT_EQ(gemm_tuning_of_run(world, tuning_setting(none), std::nullopt, StoredTuning::required), nullptr);
     }
-    EXPECT_EQ(table_of(nullptr), nullptr);
+    EXPECT_EQ(execute::table_of(nullptr), nullptr);
     return 0;
   });
   EXPECT_EQ(code, 0);
   std::ostringstream errors;
-  const auto read_empty = [&](World& world) {
+  const auto read_empty = [&](comm::World& world) {
     gemm_tuning_of_run(world, tuning_setting(empty), std::nullopt, StoredTuning::if_it_fits);
     return 0;
   };
-  EXPECT_EQ(run_ranks(2, read_empty, errors), 2);
-  EXPECT_TRUE(has_parts(errors.str(), {"empty.json"}));
+  EXPECT_EQ(comm::run_ranks(2, read_empty, errors), 2);
+  EXPECT_TRUE(testing::has_parts(errors.str(), {"empty.json"}));
 }
 
 TEST(AutoTuning, OnlyTrainingTunes) {
-  const int code = run_ranks(2, [&](World& world) {
+  const int code = comm::run_ranks(2, [&](comm::World& world) {
     if (world.rank() == 0) {
       EXPECT_THROW(gemm_tuning_of_run(world, tuning_setting("auto"), std::nullopt, StoredTuning::required), UserError);
       throw UserError("done", "", "");
     }
-    EXPECT_THROW(gemm_tuning_of_run(world, tuning_setting("auto"), std::nullopt, StoredTuning::required), PeerLost);
+    EXPECT_THROW(gemm_tuning_of_run(world, tuning_setting("auto"), std::nullopt, StoredTuning::required),
+                 comm::PeerLost);
     return 0;
   });
   EXPECT_NE(code, 0);
 }
 
 TEST(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.ranks = 2;
   config.steps = 4;
   config.run_dir = folder.path("runs/one").string();
   config.gemm_tuning = "auto";
   const ResolvedRun resolved = resolve(config, 0);
-  const GemmTuningCache cache{folder.path("runs/gemm_tuning"), this_machine(),
-                              static_cast<int>(resolved.config.threads)};
+  const execute::GemmTuningCache cache{folder.path("runs/gemm_tuning"), execute::this_machine(),
+                                       static_cast<int>(resolved.config.threads)};
   // So that the run measures nothing: every product gets a method that isn't the default.
   cache.complete(
       products_of_run(resolved),
-      [](const GemmProblem& problem) {
-        GemmTrial trial;
+      [](const execute::GemmProblem& problem) {
+        execute::GemmTrial trial;
         trial.problem = problem;
-        trial.usual = *parse_gemm_method("sgemm 64x64");
-        trial.chosen = *parse_gemm_method("sgemm 64x32");
+        trial.usual = *execute::parse_gemm_method("sgemm 64x64");
+        trial.chosen = *execute::parse_gemm_method("sgemm 64x32");
         return trial;
       },
       [](const Status&) {});
-  const std::string cached = TemporaryFolder::read(cache.file());
-  const RunOutcome tuned = train_run(config);
-  EXPECT_EQ(TemporaryFolder::read(cache.file()), cached);
-  const TunedGemms of_run =
-      parse_gemm_tuning(read_gemm_tuning_text(std::filesystem::path(config.run_dir) / kGemmTuningFile), "run");
+  const std::string cached = testing::TemporaryFolder::read(cache.file());
+  const testing::RunOutcome tuned = testing::train_run(config);
+  EXPECT_EQ(testing::TemporaryFolder::read(cache.file()), cached);
+  const execute::TunedGemms of_run = execute::parse_gemm_tuning(
+      execute::read_gemm_tuning_text(std::filesystem::path(config.run_dir) / execute::kGemmTuningFile), "run");
   EXPECT_EQ(of_run.table.choices().size(), products_of_run(resolved).size());
 
   // Without the cache a resumed run still has its table.
@@ -94,10 +96,11 @@ TEST(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
   config.resume = (std::filesystem::path(config.run_dir) / "checkpoints" / "step_00000004").string();
   config.run_dir = folder.path("runs/two").string();
   config.steps = 6;
-  train_run(config);
+  testing::train_run(config);
   EXPECT_FALSE(std::filesystem::exists(cache.file()));
-  EXPECT_EQ(TemporaryFolder::read(std::filesystem::path(config.run_dir) / kGemmTuningFile), to_json(of_run));
+  EXPECT_EQ(testing::TemporaryFolder::read(std::filesystem::path(config.run_dir) / execute::kGemmTuningFile),
+            execute::to_json(of_run));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 RunConfig three_ranks() {
@@ -24,7 +24,7 @@ TEST(LaunchRun, RunsEveryRankOnTheResolvedConfiguration) {
   std::mutex mutex;
   std::set<int> ranks;
   std::set<std::string> folders;
-  const int code = run_on_ranks(three_ranks(), [&](World& world, const ResolvedRun& run) {
+  const int code = run_on_ranks(three_ranks(), [&](comm::World& world, const ResolvedRun& run) {
     const RunConfig& config = run.config;
     const std::lock_guard lock(mutex);
     EXPECT_EQ(world.size(), 3);
@@ -46,18 +46,18 @@ TEST(LaunchRun, GridAloneSaysHowManyRanks) {
   RunConfig config;
   config.grid.data = 4;
   std::atomic<int> calls = 0;
-  EXPECT_EQ(run_on_ranks(config, [&](World&, const ResolvedRun&) { return ++calls, 0; }), 0);
+  EXPECT_EQ(run_on_ranks(config, [&](comm::World&, const ResolvedRun&) { return ++calls, 0; }), 0);
   EXPECT_EQ(calls, 4);
 }
 
 TEST(LaunchRun, AdjustsBeforeResolving) {
   RunConfig config = three_ranks();
   config.global_batch = 7;  // 3 ranks can't share it
-  EXPECT_THROW(run_on_ranks(config, [](World&, const ResolvedRun&) { return 0; }), UserError);
+  EXPECT_THROW(run_on_ranks(config, [](comm::World&, const ResolvedRun&) { return 0; }), UserError);
   const auto adjust = [](RunConfig& changed, std::int64_t ranks) { changed.global_batch = 5 * ranks; };
   const int code = run_on_ranks(
       config,
-      [](World&, const ResolvedRun& run) {
+      [](comm::World&, const ResolvedRun& run) {
         EXPECT_EQ(run.config.global_batch, 15);
         return 0;
       },
@@ -66,8 +66,8 @@ TEST(LaunchRun, AdjustsBeforeResolving) {
 }
 
 TEST(LaunchRun, TheGreatestExitCodeWins) {
-  EXPECT_EQ(run_on_ranks(three_ranks(), [](World& world, const ResolvedRun&) { return world.rank(); }), 2);
+  EXPECT_EQ(run_on_ranks(three_ranks(), [](comm::World& world, const ResolvedRun&) { return world.rank(); }), 2);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 RunConfig tiny() {
@@ -40,9 +40,10 @@ TEST(MemoryCheck, RefusesWhatCannotFit) {
   const RunConfig config = tiny();
   const double needed = least_training_bytes(config);
   EXPECT_NO_THROW(check_memory(config, 1, needed));
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { check_memory(config, 1, needed - 1); }),
-                        {"1 rank of ", "need at least ", "fix: a smaller model"}));
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { check_memory(config, 2, needed); }), {"2 ranks of "}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { check_memory(config, 1, needed - 1); }),
+                                 {"1 rank of ", "need at least ", "fix: a smaller model"}));
+  EXPECT_TRUE(
+      testing::has_parts(testing::message_of<UserError>([&] { check_memory(config, 2, needed); }), {"2 ranks of "}));
 }
 
 // On a GPU the host keeps no activations, no gradients, and moments only for checkpoints.
@@ -68,8 +69,8 @@ TEST(MemoryCheck, AHostTooSmallForTheCpuMayDoForAGpu) {
   const double needed = least_training_bytes(config);
   config.device = DeviceKind::cuda;
   EXPECT_NO_THROW(check_memory(config, 1, needed - 1));
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { check_memory(config, 2, needed); }),
-                        {"2 ranks of ", "of memory on the host", "and optimizer state", "--save=false"}));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { check_memory(config, 2, needed); }),
+                                 {"2 ranks of ", "of memory on the host", "and optimizer state", "--save=false"}));
 }
 
 TEST(MemoryCheck, KnowsTheMachine) {
@@ -77,4 +78,4 @@ TEST(MemoryCheck, KnowsTheMachine) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 StepMetrics example(std::int64_t step) {
@@ -36,7 +36,7 @@ std::string line(const StepMetrics& metrics) {
 }
 
 std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
-  std::istringstream stream(TemporaryFolder::read(path));
+  std::istringstream stream(testing::TemporaryFolder::read(path));
   std::vector<std::int64_t> steps;
   for (std::string text; std::getline(stream, text);) steps.push_back(nlohmann::json::parse(text)["step"]);
   return steps;
@@ -78,16 +78,16 @@ TEST(AppendJson, NanIsNullWithANote) {
 }
 
 TEST(MetricsFile, EachLineIsThereAtOnce) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   MetricsFile file(folder.path("metrics.jsonl"), 0);
   file.write(example(0));
-  EXPECT_EQ(TemporaryFolder::read(folder.path("metrics.jsonl")), line(example(0)));
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("metrics.jsonl")), line(example(0)));
   file.write(example(1));
   EXPECT_EQ(steps_in(folder.path("metrics.jsonl")), (std::vector<std::int64_t>{0, 1}));
 }
 
 TEST(MetricsFile, ARunThatContinuesDropsWhatItWillRepeat) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path =
       folder.write("metrics.jsonl", line(example(0)) + line(example(1)) + line(example(2)) + "{\"step\":1,\"lo");
   MetricsFile file(path, 2);
@@ -97,12 +97,12 @@ TEST(MetricsFile, ARunThatContinuesDropsWhatItWillRepeat) {
 
 // A run folder may be a stranger's.
 TEST(MetricsFile, ALinkIsNotWrittenThrough) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder.path("metrics.jsonl").string(), victim = folder.write("victim", line(example(0)));
   std::filesystem::create_symlink(victim, path);
   MetricsFile file(path, 1);
   file.write(example(1));
-  EXPECT_EQ(TemporaryFolder::read(victim), line(example(0)));
+  EXPECT_EQ(testing::TemporaryFolder::read(victim), line(example(0)));
   EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{0, 1}));
   const std::string dangling = folder.path("dangling.jsonl").string(), absent = folder.path("absent").string();
   std::filesystem::create_symlink(absent, dangling);
@@ -111,10 +111,11 @@ TEST(MetricsFile, ALinkIsNotWrittenThrough) {
 }
 
 TEST(MetricsFile, AFullDiskIsAFault) {
-  const TemporaryFolder folder;
-  EXPECT_TRUE(has_parts(message_of<RuntimeFault>([&] { MetricsFile(folder.path("none/m.jsonl"), 0); }),
-                        {"m.jsonl' can't be opened"}));
+  const testing::TemporaryFolder folder;
+  EXPECT_TRUE(
+      testing::has_parts(testing::message_of<RuntimeFault>([&] { MetricsFile(folder.path("none/m.jsonl"), 0); }),
+                         {"m.jsonl' can't be opened"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

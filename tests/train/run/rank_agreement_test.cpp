@@ -14,24 +14,25 @@
 #include "runtime/comm/local.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 /// The refusals of three ranks, by rank.
-std::vector<std::string> refusals(const std::function<void(World&)>& check) {
-  const auto worlds = make_local_worlds(3);
+std::vector<std::string> refusals(const std::function<void(comm::World&)>& check) {
+  const auto worlds = comm::make_local_worlds(3);
   std::vector<std::string> messages(worlds.size());
   {
     std::vector<std::jthread> threads;
     for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
-      threads.emplace_back([&, rank] { messages[rank] = message_of<UserError>([&] { check(*worlds[rank]); }); });
+      threads.emplace_back(
+          [&, rank] { messages[rank] = testing::message_of<UserError>([&] { check(*worlds[rank]); }); });
     }
   }
   return messages;
 }
 
 std::vector<std::string> config_refusals(const std::function<void(RunConfig&, int rank)>& change) {
-  return refusals([&](World& world) {
+  return refusals([&](comm::World& world) {
     RunConfig config;
     change(config, world.rank());
     expect_same_config(world, config);
@@ -50,17 +51,17 @@ TEST(RankAgreement, TheFirstDifferenceIsNamedOnEveryRank) {
     config.weight_decay = static_cast<float>(rank);
   });
   for (const std::string& message : messages) {
-    EXPECT_TRUE(has_parts(message, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}));
+    EXPECT_TRUE(testing::has_parts(message, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}));
   }
 }
 
 TEST(RankAgreement, TextsAndSizesOfTheModelCount) {
-  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) { c.data = rank == 1 ? "b" : ""; })[0],
-                        {"rank 1 was started with data = b, rank 0 with data = "}));
-  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) {
-                          set_key(c, "model.hidden", rank == 1 ? "64" : "128", "--model.hidden");
-                        })[0],
-                        {"model.hidden = 64", "model.hidden = 128"}));
+  EXPECT_TRUE(testing::has_parts(config_refusals([](RunConfig& c, int rank) { c.data = rank == 1 ? "b" : ""; })[0],
+                                 {"rank 1 was started with data = b, rank 0 with data = "}));
+  EXPECT_TRUE(testing::has_parts(config_refusals([](RunConfig& c, int rank) {
+                                   set_key(c, "model.hidden", rank == 1 ? "64" : "128", "--model.hidden");
+                                 })[0],
+                                 {"model.hidden = 64", "model.hidden = 128"}));
 }
 
 TEST(RankAgreement, WhatChangesNoResultMayDiffer) {
@@ -72,32 +73,33 @@ TEST(RankAgreement, WhatChangesNoResultMayDiffer) {
 }
 
 TEST(RankAgreement, FactsAreComparedByName) {
-  const auto messages = refusals([](World& world) {
-    expect_same_facts(world, {{"equal", ""}, {"checkpoint step", world.rank() == 1 ? "10" : "20"}, {"rank", ""}});
+  const auto messages = refusals([](comm::World& world) {
+    comm::expect_same_facts(world, {{"equal", ""}, {"checkpoint step", world.rank() == 1 ? "10" : "20"}, {"rank", ""}});
   });
   for (const std::string& message : messages) {
-    EXPECT_TRUE(has_parts(message, {"rank 1 has checkpoint step = 10, rank 0 has checkpoint step = 20", "fix: "}));
+    EXPECT_TRUE(
+        testing::has_parts(message, {"rank 1 has checkpoint step = 10, rank 0 has checkpoint step = 20", "fix: "}));
   }
-  EXPECT_EQ(refusals([](World& world) { expect_same_facts(world, {{"a", "1"}, {"b", ""}}); }), kNone);
+  EXPECT_EQ(refusals([](comm::World& world) { comm::expect_same_facts(world, {{"a", "1"}, {"b", ""}}); }), kNone);
 }
 
 TEST(RankAgreement, WhatOneRankRefusesAllRefuse) {
-  for (const std::string& message : refusals([](World& world) {
-         act_together(world, [&] {
+  for (const std::string& message : refusals([](comm::World& world) {
+         comm::act_together(world, [&] {
            if (world.rank() == 2) throw UserError("no file", "a file", "make one");
          });
        })) {
     EXPECT_EQ(message, "rank 2: no file; expected a file\n  fix: make one");
   }
   for (const std::string& message :
-       refusals([](World& world) { act_together(world, [] { throw UserError("no file", "", ""); }); })) {
+       refusals([](comm::World& world) { comm::act_together(world, [] { throw UserError("no file", "", ""); }); })) {
     EXPECT_EQ(message, "no file");
   }
-  EXPECT_EQ(refusals([](World& world) { act_together(world, [] {}); }), kNone);
+  EXPECT_EQ(refusals([](comm::World& world) { comm::act_together(world, [] {}); }), kNone);
 }
 
 TEST(RankAgreement, OneBuildPasses) {
-  EXPECT_EQ(refusals([](World& world) { expect_same_build(world); }), kNone);
+  EXPECT_EQ(refusals([](comm::World& world) { expect_same_build(world); }), kNone);
 }
 
 TEST(RankAgreement, TheBuildIdIsThatOfTheExecutable) {
@@ -106,9 +108,9 @@ TEST(RankAgreement, TheBuildIdIsThatOfTheExecutable) {
   ASSERT_EQ(id.size() % 2, 0U);
   std::string raw;
   for (std::size_t i = 0; i < id.size(); i += 2) raw += static_cast<char>(std::stoi(id.substr(i, 2), nullptr, 16));
-  const std::string file = TemporaryFolder::read("/proc/self/exe");
+  const std::string file = testing::TemporaryFolder::read("/proc/self/exe");
   EXPECT_NE(file.find(std::string("GNU\0", 4) + raw), std::string::npos);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

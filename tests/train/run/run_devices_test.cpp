@@ -8,19 +8,19 @@
 
 #include "runtime/comm/launch.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 // What three ranks on these places find.
-RunDevices found_by(const std::vector<ExecutorPlace>& places) {
+RunDevices found_by(const std::vector<execute::ExecutorPlace>& places) {
   std::vector<RunDevices> found(places.size());
   std::ostringstream errors;
-  const auto body = [&](World& world) {
+  const auto body = [&](comm::World& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     found[rank] = find_devices(world, places[rank]);
     return 0;
   };
-  EXPECT_EQ(run_ranks(static_cast<int>(places.size()), body, errors), 0) << errors.str();
+  EXPECT_EQ(comm::run_ranks(static_cast<int>(places.size()), body, errors), 0) << errors.str();
   for (const RunDevices& run : found) EXPECT_EQ(to_json(run), to_json(found.front()));
   return found.front();
 }
@@ -45,4 +45,4 @@ TEST(RunDevices, OnCpusThereAreNone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -17,11 +17,11 @@
 #include "tests/runtime/toy_graph.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
-StepConfig two_ranks() {
-  StepConfig step = tiny_step();
+ops::StepConfig two_ranks() {
+  ops::StepConfig step = testing::tiny_step();
   step.grid.data = 2;
   return step;
 }
@@ -31,7 +31,7 @@ void expect_silence(const std::string& line) {
 }
 
 TEST(RunFiles, FolderHoldsTheConfigurationThatRunsTheSame) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   RunConfig config;
   config.steps = 17;
   config.lr = 0.125;
@@ -43,48 +43,50 @@ TEST(RunFiles, FolderHoldsTheConfigurationThatRunsTheSame) {
 }
 
 TEST(RunFiles, AFolderThatCantBeMadeIsNamedWithTheFix) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("file", "in the way");
-  const std::string message = message_of<UserError>([&] { make_run_dir(folder.path("file/run"), RunConfig{}); });
-  EXPECT_TRUE(has_parts(message, {"file/run", "--run-dir"}));
+  const std::string message =
+      testing::message_of<UserError>([&] { make_run_dir(folder.path("file/run"), RunConfig{}); });
+  EXPECT_TRUE(testing::has_parts(message, {"file/run", "--run-dir"}));
 }
 
 TEST(RunFiles, GraphIsDrawn) {
-  const TemporaryFolder folder;
-  const int code = run_ranks(1, [&](World& world) {
-    const Program program(world, {{"train", lower_train(tiny_model(Family::gpt2), tiny_step())}}, {});
+  const testing::TemporaryFolder folder;
+  const int code = comm::run_ranks(1, [&](comm::World& world) {
+    const execute::Program program(
+        world, {{"train", ops::lower_train(testing::tiny_model(ops::Family::gpt2), testing::tiny_step())}}, {});
     const auto files = write_graph_files(folder.path(), program.plan("train"), {}, expect_silence);
     EXPECT_EQ(files, std::vector<std::filesystem::path>{folder.path("graph.svg")});
     return 0;
   });
   EXPECT_EQ(code, 0);
-  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("graph.svg")), {"<svg", "</svg>"}));
-  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
+  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.svg")), {"<svg", "</svg>"}));
+  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
 }
 
 // More tasks outside of layers than Graphviz lays out in a reasonable time.
 TEST(RunFiles, ADrawingThatIsTooLargeIsLeftOutAndSaidSo) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter);
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter);
   std::vector<std::pair<std::string, std::string>> order;
-  for (std::size_t i = 0; i <= kMaxRenderNodes; ++i) {
+  for (std::size_t i = 0; i <= inspect::kMaxRenderNodes; ++i) {
     order.emplace_back("task" + std::to_string(i), "compute0");
-    toy.compute(order.back().first, {read_write(x)});
+    toy.compute(order.back().first, {graph::read_write(x)});
   }
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, testing::order_of(*graph, 1, order), "by-hand");
-  const TemporaryFolder folder;
+  const plan::Plan plan = plan::make_plan(graph, testing::order_of(*graph, 1, order), "by-hand");
+  const testing::TemporaryFolder folder;
   std::vector<std::string> lines;
   EXPECT_TRUE(
       write_graph_files(folder.path(), plan, {}, [&](const std::string& line) { lines.push_back(line); }).empty());
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_TRUE(has_parts(lines[0], {"graph.svg", " nodes", "at most 1000"}));
+  EXPECT_TRUE(testing::has_parts(lines[0], {"graph.svg", " nodes", "at most 1000"}));
   EXPECT_FALSE(std::filesystem::exists(folder.path("graph.svg")));
-  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("graph.dot")), {"task1000"}));
+  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"task1000"}));
 }
 
 TEST(RunFiles, OnlyARunsFilesAreRemoved) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   EXPECT_FALSE(holds_run(folder.path()));
   for (const std::string_view name : {kRunConfigFile, kMetricsFile, kLogFile, kGraphTextFile, kGraphFile, kTraceFile,
                                       kTimelineFile, std::string_view("gemm_tuning.json")}) {
@@ -112,9 +114,10 @@ TEST(RunFiles, OnlyARunsFilesAreRemoved) {
 }
 
 TEST(RunFiles, TraceHoldsAllRanks) {
-  const TemporaryFolder folder;
-  const int code = run_ranks(2, [&](World& world) {
-    Program program(world, {{"train", lower_train(tiny_model(Family::llama), two_ranks())}}, {.kept_steps = 2});
+  const testing::TemporaryFolder folder;
+  const int code = comm::run_ranks(2, [&](comm::World& world) {
+    execute::Program program(world, {{"train", ops::lower_train(testing::tiny_model(ops::Family::llama), two_ranks())}},
+                             {.kept_steps = 2});
     for (std::int64_t step = 0; step < 3; ++step) program.run("train", step);
     const auto files = write_trace_files(folder.path(), world, program.plan("train"), two_ranks().grid,
                                          program.traces("train"), expect_silence);
@@ -122,7 +125,7 @@ TEST(RunFiles, TraceHoldsAllRanks) {
     return 0;
   });
   EXPECT_EQ(code, 0);
-  const auto trace = nlohmann::json::parse(TemporaryFolder::read(folder.path("trace.json")));
+  const auto trace = nlohmann::json::parse(testing::TemporaryFolder::read(folder.path("trace.json")));
   std::set<std::int64_t> processes;
   std::int64_t gemms = 0;
   std::set<std::string> groups;
@@ -137,7 +140,7 @@ TEST(RunFiles, TraceHoldsAllRanks) {
   EXPECT_EQ(processes.size(), 2U);
   EXPECT_EQ(groups, (std::set<std::string>{"data [0, 1]"}));
   EXPECT_EQ(gemms, 4);  // two steps of two ranks
-  EXPECT_TRUE(has_parts(TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
+  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
 }
 
 TEST(RunFiles, VersionsOfWhatComputes) {
@@ -149,4 +152,4 @@ TEST(RunFiles, VersionsOfWhatComputes) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -13,7 +13,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_files.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,11 +22,11 @@ using Name = RunFolder::Name;
 using HeldRun = RunFolder::HeldRun;
 
 std::string refusal(const fs::path& folder, HeldRun held = HeldRun::refused) {
-  return message_of<UserError>([&] { const RunFolder claimed(folder, Name::given, held); });
+  return testing::message_of<UserError>([&] { const RunFolder claimed(folder, Name::given, held); });
 }
 
 TEST(RunFolder, LeavesNothingOfARunThatNeverBegan) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   {
     const RunFolder run(folder.path("runs/mine"), Name::given, HeldRun::refused);
     EXPECT_TRUE(fs::is_directory(folder.path("runs/mine")));
@@ -35,13 +35,13 @@ TEST(RunFolder, LeavesNothingOfARunThatNeverBegan) {
 }
 
 TEST(RunFolder, IsLockedAsLongAsItLives) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   {
     const RunFolder run(folder.path("run"), Name::given, HeldRun::refused);
     folder.write("run/metrics.jsonl", "");
     for (const HeldRun held : {HeldRun::refused, HeldRun::accepted}) {
-      EXPECT_TRUE(has_parts(refusal(folder.path("run"), held),
-                            {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
+      EXPECT_TRUE(testing::has_parts(refusal(folder.path("run"), held),
+                                     {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
     }
   }
   EXPECT_EQ(refusal(folder.path("run"), HeldRun::accepted), "");
@@ -49,26 +49,27 @@ TEST(RunFolder, IsLockedAsLongAsItLives) {
 }
 
 TEST(RunFolder, ALockFileThatWasLeftMeansNothing) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("run/.lock", "1\n");
   EXPECT_EQ(refusal(folder.path("run")), "");
 }
 
 TEST(RunFolder, OneThatHoldsARunIsRefused) {
   for (const std::string_view file : {kRunConfigFile, kMetricsFile, kTraceFile}) {
-    const TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     folder.write(file, "mine");
-    EXPECT_TRUE(has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
+    EXPECT_TRUE(
+        testing::has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
     EXPECT_EQ(refusal(folder.path(), HeldRun::accepted), "");
-    EXPECT_EQ(TemporaryFolder::read(folder.path(file)), "mine");
+    EXPECT_EQ(testing::TemporaryFolder::read(folder.path(file)), "mine");
   }
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   folder.write("notes.txt", "");
   EXPECT_EQ(refusal(folder.path()), "");
 }
 
 TEST(RunFolder, ProposedNamesAreNewOnes) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const RunFolder first(folder.path("runs/a"), Name::proposed, HeldRun::refused);
   const RunFolder second(folder.path("runs/a"), Name::proposed, HeldRun::refused);
   const RunFolder third(folder.path("runs/a"), Name::proposed, HeldRun::refused);
@@ -80,9 +81,9 @@ TEST(RunFolder, ProposedNamesAreNewOnes) {
 /// The exit code of two ranks that claim the folder of `config`, each of which sees its name.
 int claim(RunConfig config, const RunFolderOptions& options = {}) {
   std::ostringstream errors;
-  return run_ranks(
+  return comm::run_ranks(
       2,
-      [&](World& world) {
+      [&](comm::World& world) {
         RunConfig own = config;
         if (world.rank() == 1) own.run_dir = "elsewhere";
         const auto folder = claim_run_folder(world, own, options);
@@ -95,14 +96,14 @@ int claim(RunConfig config, const RunFolderOptions& options = {}) {
 }
 
 TEST(RunFolder, IsForItsOwnRunsCheckpointsAlone) {
-  const TemporaryFolder folder;
-  RunConfig config = tiny_run(folder, Family::gpt2);
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.steps = 1;
-  train_run(config);
+  testing::train_run(config);
   RunConfig other = config;
   other.run_dir = folder.path("other").string();
   EXPECT_EQ(claim(other), 0);
-  train_run(other);
+  testing::train_run(other);
 
   EXPECT_EQ(claim(config), 2);
   EXPECT_EQ(claim(config, {.overwrite = true}), 0);
@@ -122,4 +123,4 @@ TEST(RunFolder, IsForItsOwnRunsCheckpointsAlone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

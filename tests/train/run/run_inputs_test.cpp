@@ -13,17 +13,17 @@
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 class RunInputsOfTwo : public ::testing::Test {
  protected:
   RunInputsOfTwo() {
-    for (const char* rank : {"0", "1"}) folder_.write(std::string(rank) + "/text.txt", tiny_text());
+    for (const char* rank : {"0", "1"}) folder_.write(std::string(rank) + "/text.txt", testing::tiny_text());
   }
   /// A configuration whose paths are in the rank's own folder.
   RunConfig config(int rank) const {
-    RunConfig config = tiny_run(folder_, Family::gpt2);
+    RunConfig config = testing::tiny_run(folder_, ops::Family::gpt2);
     config.data = path(rank, "text.txt");
     config.run_dir = path(rank, "run");
     config.steps = 2;
@@ -38,14 +38,14 @@ class RunInputsOfTwo : public ::testing::Test {
     of.steps = steps;
     of.seed = seed;
     of.save_every = 1;
-    train_run(of);
+    testing::train_run(of);
   }
   struct Found {
     std::string refusal;
     RunInputs inputs;
   };
   std::vector<Found> find(const std::function<void(RunConfig&, int rank)>& change) const {
-    const auto worlds = make_local_worlds(2);
+    const auto worlds = comm::make_local_worlds(2);
     std::vector<Found> found(2);
     {
       std::vector<std::jthread> threads;
@@ -55,7 +55,7 @@ class RunInputsOfTwo : public ::testing::Test {
           change(own, rank);
           fill_in(own, 0);
           Found& result = found[static_cast<std::size_t>(rank)];
-          result.refusal = message_of<UserError>(
+          result.refusal = testing::message_of<UserError>(
               [&] { result.inputs = find_run_inputs(*worlds[static_cast<std::size_t>(rank)], own); });
         });
       }
@@ -65,11 +65,11 @@ class RunInputsOfTwo : public ::testing::Test {
   void expect_refused(const std::function<void(RunConfig&, int rank)>& change,
                       std::initializer_list<std::string_view> parts) const {
     const std::vector<Found> found = find(change);
-    EXPECT_TRUE(has_parts(found[0].refusal, parts));
+    EXPECT_TRUE(testing::has_parts(found[0].refusal, parts));
     EXPECT_EQ(found[0].refusal, found[1].refusal);
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 const auto kAsItIs = [](RunConfig&, int) {};
@@ -85,11 +85,11 @@ TEST_F(RunInputsOfTwo, EqualCopiesPass) {
 }
 
 TEST_F(RunInputsOfTwo, DataMayNotDiffer) {
-  std::string text = tiny_text();
+  std::string text = testing::tiny_text();
   text[text.size() / 2] ^= 1;
   folder_.write("1/text.txt", text);
   expect_refused(kAsItIs, {"rank 1 has data digest = ", ", rank 0 has data digest = "});
-  folder_.write("1/text.txt", tiny_text() + tiny_text());
+  folder_.write("1/text.txt", testing::tiny_text() + testing::tiny_text());
   expect_refused(kAsItIs, {"rank 1 has tokens to train on = ", "rank 0 has tokens to train on = "});
 }
 
@@ -128,7 +128,7 @@ TEST_F(RunInputsOfTwo, WeightsAreTheSame) {
   };
   EXPECT_EQ(find(from("hf"))[1].refusal, "");
   // The last byte of the last tensor.
-  std::string bytes = TemporaryFolder::read(path(1, "hf/model.safetensors"));
+  std::string bytes = testing::TemporaryFolder::read(path(1, "hf/model.safetensors"));
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   folder_.write("1/hf/model.safetensors", bytes);
   expect_refused(from("hf"), {"rank 1 has digest of weights = ", ", rank 0 has digest of weights = "});
@@ -146,4 +146,4 @@ TEST_F(RunInputsOfTwo, TheRunsNewestCheckpointIsLoadedEvenIfANewerOneComes) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

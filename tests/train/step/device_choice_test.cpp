@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 using Kind = CommunicatorKind;
@@ -91,4 +91,4 @@ TEST(DeviceChoice, IsAKey) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

@@ -5,21 +5,21 @@
 #include <cmath>
 #include <vector>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
-ParameterSpec normal(std::int64_t rows, std::int64_t cols, float std, std::uint32_t site) {
-  ParameterSpec spec;
+ops::ParameterSpec normal(std::int64_t rows, std::int64_t cols, float std, std::uint32_t site) {
+  ops::ParameterSpec spec;
   spec.rows = rows;
   spec.cols = cols;
   spec.matrix = true;
-  spec.init = Init::normal;
+  spec.init = ops::Init::normal;
   spec.std = std;
   spec.site = site;
   return spec;
 }
 
-std::vector<float> values_of(const ParameterSpec& spec, std::uint64_t seed) {
+std::vector<float> values_of(const ops::ParameterSpec& spec, std::uint64_t seed) {
   std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
   initialize_parameter(spec, seed, DType::f32, values.data(), nullptr);
   return values;
@@ -61,28 +61,29 @@ TEST(InitialWeights, DependOnSeedSiteAndPlaceOnly) {
 
 // Every shard of a grid holds what one rank would draw, and zeros where the vocabulary is padded.
 TEST(InitialWeights, AreTheSameOnAnyGrid) {
-  ModelConfig model;
+  ops::ModelConfig model;
   model.layers = 1;
   model.hidden = 24;
   model.heads = model.kv_heads = 4;
   model.ffn = 20;
   model.vocab = 23;
   model.context = 6;
-  const std::vector<ParameterSpec> specs = model_parameters(model);
-  const Grid grid{2, 2, 3, 2};
+  const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model);
+  const graph::Grid grid{2, 2, 3, 2};
   for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
-    for (const ParameterShard& shard : shard_parameters(model, specs, grid, coordinates_of(grid, rank), true)) {
+    for (const ops::ParameterShard& shard :
+         ops::shard_parameters(model, specs, grid, graph::coordinates_of(grid, rank), true)) {
       const std::vector<float> whole = values_of(*shard.spec, 42);
       std::vector<bf16> data(static_cast<std::size_t>(shard.end - shard.begin), bf16(7.0F));
       std::vector<float> master(static_cast<std::size_t>(shard.update_end - shard.update_begin), 7.0F);
       initialize_parameter(shard, 42, DType::bf16, data.data(), master.data());
-      for (const ElementRun& run : shard.runs_within(shard.begin, shard.end)) {
+      for (const ops::ElementRun& run : shard.runs_within(shard.begin, shard.end)) {
         for (std::int64_t i = 0; i < run.count; ++i) {
           const float expected = run.global < 0 ? 0.0F : whole.at(static_cast<std::size_t>(run.global + i));
           ASSERT_EQ(data.at(static_cast<std::size_t>(run.local + i)).bits, bf16(expected).bits) << shard.spec->name;
         }
       }
-      for (const ElementRun& run : shard.runs_within(shard.update_begin, shard.update_end)) {
+      for (const ops::ElementRun& run : shard.runs_within(shard.update_begin, shard.update_end)) {
         for (std::int64_t i = 0; i < run.count; ++i) {
           const float expected = run.global < 0 ? 0.0F : whole.at(static_cast<std::size_t>(run.global + i));
           ASSERT_EQ(master.at(static_cast<std::size_t>(run.local + i)), expected) << shard.spec->name;
@@ -93,15 +94,15 @@ TEST(InitialWeights, AreTheSameOnAnyGrid) {
 }
 
 TEST(InitialWeights, VectorsAreOnesOrZeros) {
-  ParameterSpec spec = normal(1, 9, 0, 0);
-  spec.init = Init::ones;
+  ops::ParameterSpec spec = normal(1, 9, 0, 0);
+  spec.init = ops::Init::ones;
   EXPECT_EQ(values_of(spec, 1), std::vector<float>(9, 1.0F));
-  spec.init = Init::zeros;
+  spec.init = ops::Init::zeros;
   EXPECT_EQ(values_of(spec, 1), std::vector<float>(9, 0.0F));
 }
 
 TEST(InitialWeights, Bf16IsTheMasterRounded) {
-  const ParameterSpec spec = normal(5, 7, 0.5F, 2);
+  const ops::ParameterSpec spec = normal(5, 7, 0.5F, 2);
   std::vector<bf16> rounded(35);
   std::vector<float> master(35);
   initialize_parameter(spec, 42, DType::bf16, rounded.data(), master.data());
@@ -110,4 +111,4 @@ TEST(InitialWeights, Bf16IsTheMasterRounded) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

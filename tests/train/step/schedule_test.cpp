@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::train {
 namespace {
 
 LearningRate rate(Schedule schedule, std::int64_t steps, std::int64_t warmup) {
@@ -63,4 +63,4 @@ TEST(LearningRate, NoWarmupAndNothingButWarmup) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::train

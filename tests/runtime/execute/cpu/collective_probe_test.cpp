@@ -10,7 +10,7 @@
 #include "runtime/comm/launch.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using testing::ToyGraph;
@@ -43,15 +43,15 @@ std::vector<CollectiveTimes> probed(const Make& make) {
   std::mutex mutex;
   std::vector<CollectiveTimes> all;
   std::ostringstream errors;
-  const int exit_code = run_ranks(
+  const int exit_code = comm::run_ranks(
       2,
-      [&](World& world) {
+      [&](comm::World& world) {
         ProbeComputation computation = make();
         const auto group = world.split(0);
         constexpr std::int64_t kCount = 1000;
         const Buffer data(kCount * 4), workspace(kCount * 4);
-        const CollectiveCall call{
-            CollectiveKind::all_reduce, DType::f32, kCount, 0, nullptr, data.data(), workspace.data()};
+        const comm::CollectiveCall call{
+            comm::CollectiveKind::all_reduce, DType::f32, kCount, 0, nullptr, data.data(), workspace.data()};
         const CollectiveTimes times = probe_collective(world, *group, call, computation, 2);
         const std::lock_guard lock(mutex);
         all.push_back(times);
@@ -78,8 +78,8 @@ TEST(ProbeCollective, EveryRankHasTheSlowestOnesTimes) {
 
 TEST(ProbeCollective, RunsBesideTasksOfGraphs) {
   ToyGraph toy;
-  const View a = toy.tensor("a", 1 << 16, Role::parameter), b = toy.tensor("b", 1 << 16);
-  toy.add({"gelu", GeluForward{1 << 16}, {read(a), write(b)}});
+  const graph::View a = toy.tensor("a", 1 << 16, graph::Role::parameter), b = toy.tensor("b", 1 << 16);
+  toy.add({"gelu", graph::GeluForward{1 << 16}, {graph::read(a), graph::write(b)}});
   const auto graph = toy.build();
   expect_alike(probed([&] { return ProbeComputation(*graph, graph->task(graph->find_task("gelu")), 1); }));
 }
@@ -93,4 +93,4 @@ TEST(ProbeComputation, LetsATransportGoOnBetweenItsChunks) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

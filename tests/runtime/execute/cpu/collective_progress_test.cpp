@@ -9,23 +9,23 @@
 #include "runtime/comm/launch.h"
 #include "tests/runtime/execute/cpu/loaded_toy.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 /// Calls body(toy, memory) with a toy that is ready to run.
 template <class Body>
 void with_toy(const Body& body) {
-  EXPECT_EQ(run_ranks(1,
-                      [&](World& world) {
-                        const std::vector<Channel> channels = {Channel::data};
-                        const CommunicatorSet communicators(world, channels);
-                        testing::LoadedToy toy(communicators);
-                        CpuMemory memory(toy.state);
-                        memory.allocate(toy.loaded.plan->scratch_bytes);
-                        toy.loaded.prepare(memory, nullptr);
-                        body(toy, memory);
-                        return 0;
-                      }),
+  EXPECT_EQ(comm::run_ranks(1,
+                            [&](comm::World& world) {
+                              const std::vector<graph::Channel> channels = {graph::Channel::data};
+                              const CommunicatorSet communicators(world, channels);
+                              testing::LoadedToy toy(communicators);
+                              CpuMemory memory(toy.state);
+                              memory.allocate(toy.loaded.plan->scratch_bytes);
+                              toy.loaded.prepare(memory, nullptr);
+                              body(toy, memory);
+                              return 0;
+                            }),
             0);
 }
 
@@ -74,4 +74,4 @@ TEST(CollectiveProgress, ResultsAreLookedAt) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

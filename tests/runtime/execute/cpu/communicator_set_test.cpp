@@ -7,37 +7,37 @@
 
 #include "runtime/comm/launch.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 TEST(CommunicatorSet, AChannelJoinsItsGroup) {
-  const std::vector<Channel> channels = {Channel::x, Channel::data, Channel::world};
-  EXPECT_EQ(run_ranks(4,
-                      [&](World& world) {
-                        Grid grid;
-                        grid.x = grid.data = 2;
-                        const CommunicatorSet set(world, channels, grid);
-                        EXPECT_EQ(set.on(Channel::x)->size(), 2);
-                        EXPECT_EQ(set.on(Channel::x)->rank(), world.rank() % 2);
-                        EXPECT_EQ(set.on(Channel::data)->rank(), world.rank() / 2);
-                        EXPECT_EQ(set.on(Channel::world)->size(), 4);
-                        EXPECT_EQ(set.on(Channel::y), nullptr);
-                        return 0;
-                      }),
+  const std::vector<graph::Channel> channels = {graph::Channel::x, graph::Channel::data, graph::Channel::world};
+  EXPECT_EQ(comm::run_ranks(4,
+                            [&](comm::World& world) {
+                              graph::Grid grid;
+                              grid.x = grid.data = 2;
+                              const CommunicatorSet set(world, channels, grid);
+                              EXPECT_EQ(set.on(graph::Channel::x)->size(), 2);
+                              EXPECT_EQ(set.on(graph::Channel::x)->rank(), world.rank() % 2);
+                              EXPECT_EQ(set.on(graph::Channel::data)->rank(), world.rank() / 2);
+                              EXPECT_EQ(set.on(graph::Channel::world)->size(), 4);
+                              EXPECT_EQ(set.on(graph::Channel::y), nullptr);
+                              return 0;
+                            }),
             0);
 }
 
 TEST(CommunicatorSet, WithoutAGridEveryChannelIsTheWorld) {
-  const std::vector<Channel> channels = {Channel::x, Channel::x};
-  EXPECT_EQ(run_ranks(2,
-                      [&](World& world) {
-                        const CommunicatorSet set(world, channels);
-                        EXPECT_EQ(set.on(Channel::x)->size(), 2);
-                        EXPECT_EQ(set.on(Channel::data), nullptr);
-                        return 0;
-                      }),
+  const std::vector<graph::Channel> channels = {graph::Channel::x, graph::Channel::x};
+  EXPECT_EQ(comm::run_ranks(2,
+                            [&](comm::World& world) {
+                              const CommunicatorSet set(world, channels);
+                              EXPECT_EQ(set.on(graph::Channel::x)->size(), 2);
+                              EXPECT_EQ(set.on(graph::Channel::data), nullptr);
+                              return 0;
+                            }),
             0);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -19,7 +19,7 @@
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using testing::executable_graph;
@@ -34,14 +34,14 @@ struct Setting {
   std::uint64_t seed = 0;          // of the random policy and the delays; 0: no delays
 };
 
-std::unique_ptr<Policy> policy_of(const Setting& setting) {
+std::unique_ptr<policy::Policy> policy_of(const Setting& setting) {
   if (setting.policy == "random") return std::make_unique<testing::RandomPolicy>(setting.seed, 3);
-  return make_policy(setting.policy);
+  return policy::make_policy(setting.policy);
 }
 
-std::vector<Channel> channels_of(const Plan& plan) {
-  std::vector<Channel> channels;
-  for (const StreamPlan& stream : plan.streams) {
+std::vector<graph::Channel> channels_of(const plan::Plan& plan) {
+  std::vector<graph::Channel> channels;
+  for (const plan::StreamPlan& stream : plan.streams) {
     if (!stream.stream.compute) channels.push_back(stream.stream.channel);
   }
   return channels;
@@ -49,38 +49,39 @@ std::vector<Channel> channels_of(const Plan& plan) {
 
 // A rank with one plan, ready to run.
 struct Rank {
-  Rank(World& world, const std::shared_ptr<const Graph>& graph, const Setting& setting, std::int64_t kept_steps = 1)
+  Rank(comm::World& world, const std::shared_ptr<const graph::Graph>& graph, const Setting& setting,
+       std::int64_t kept_steps = 1)
       : plan(agree_on_plan(world, graph, *policy_of(setting), {.compute_streams = setting.compute_streams})),
-        state(std::vector<const Graph*>{graph.get()}),
+        state(std::vector<const graph::Graph*>{graph.get()}),
         executor(state, CommunicatorSet(world, channels_of(*plan)),
                  {.rank = world.rank(), .threads = setting.threads, .kept_steps = kept_steps}),
         handle(executor.load(plan)) {
     testing::fill(*graph, state, world.rank());
   }
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const plan::Plan> plan;
   State state;
   CpuExecutor executor;
   CpuExecutor::PlanHandle handle;
 };
 
 // Every edge, those of policy and memory planner included, within a step and from the step before.
-void expect_order_in_time(const Plan& plan, const std::vector<StepTrace>& steps) {
-  const auto time_of = [&](const StepTrace& trace, TaskId task) {
-    const Position at = plan.position[task.index()];
+void expect_order_in_time(const plan::Plan& plan, const std::vector<plan::StepTrace>& steps) {
+  const auto time_of = [&](const plan::StepTrace& trace, graph::TaskId task) {
+    const plan::Position at = plan.position[task.index()];
     return trace.times[at.stream.index()][at.entry];
   };
-  const auto check = [&](const Edge& edge) {
+  const auto check = [&](const graph::Edge& edge) {
     for (std::size_t i = edge.distance; i < steps.size(); ++i) {
       ASSERT_LE(time_of(steps[i - edge.distance], edge.from).end, time_of(steps[i], edge.to).begin)
           << plan.graph->task(edge.from).name << " before " << plan.graph->task(edge.to).name;
     }
   };
-  for (const Edge& edge : plan.graph->edges()) check(edge);
-  for (const Edge& edge : plan.added_edges) check(edge);
-  for (const StepTrace& step : steps) {
+  for (const graph::Edge& edge : plan.graph->edges()) check(edge);
+  for (const graph::Edge& edge : plan.added_edges) check(edge);
+  for (const plan::StepTrace& step : steps) {
     for (const auto& stream : step.times) {
       std::int64_t last = step.begin;
-      for (const TaskTime& time : stream) {
+      for (const plan::TaskTime& time : stream) {
         ASSERT_LE(last, time.begin);
         ASSERT_LE(time.begin, time.end);
         last = time.end;
@@ -91,15 +92,15 @@ void expect_order_in_time(const Plan& plan, const std::vector<StepTrace>& steps)
 }
 
 // Runs three steps on every rank and compares state and times.
-void expect_reference(const std::shared_ptr<const Graph>& graph, const std::vector<StateBytes>& expected,
+void expect_reference(const std::shared_ptr<const graph::Graph>& graph, const std::vector<StateBytes>& expected,
                       const Setting& setting) {
   constexpr int kSteps = 3;
   SCOPED_TRACE(::testing::Message() << setting.policy << ", " << setting.ranks << " ranks, " << setting.compute_streams
                                     << " compute streams, " << setting.threads << " threads, seed " << setting.seed);
   std::vector<StateBytes> actual(static_cast<std::size_t>(setting.ranks));
-  const int code = run_ranks(setting.ranks, [&](World& plain) {
+  const int code = comm::run_ranks(setting.ranks, [&](comm::World& plain) {
     OddWorld hesitant = testing::hesitant_world(plain, setting.seed);
-    World& world = setting.seed == 0 ? plain : static_cast<World&>(hesitant);
+    comm::World& world = setting.seed == 0 ? plain : static_cast<comm::World&>(hesitant);
     Rank rank(world, graph, setting, kSteps);
     for (int step = 0; step < kSteps; ++step) rank.executor.run(rank.handle, step);
     actual[static_cast<std::size_t>(world.rank())] = testing::bytes_of(*graph, rank.state);
@@ -153,10 +154,10 @@ TEST(CpuExecutor, StreamsThreadsAndPoliciesChangeNothing) {
 }
 
 TEST(ExecutableGraph, StaysFiniteAndUsesEveryCollective) {
-  std::array<int, std::variant_size_v<Operation>> uses{};
+  std::array<int, std::variant_size_v<graph::Operation>> uses{};
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const auto graph = executable_graph(seed, 2);
-    for (const Task& task : graph->tasks()) ++uses[task.operation.index()];
+    for (const graph::Task& task : graph->tasks()) ++uses[task.operation.index()];
     const auto states = testing::reference_states(graph, 2, 3);
     for (const auto& [name, bytes] : states[0]) {
       if (graph->tensor(graph->find_tensor(name)).dtype != DType::f32) continue;
@@ -167,27 +168,32 @@ TEST(ExecutableGraph, StaysFiniteAndUsesEveryCollective) {
       }
     }
   }
-  for (const Operation& operation :
-       {Operation(Gemm{}), Operation(Add{}), Operation(RmsNormForward{}), Operation(AllReduce{}),
-        Operation(ReduceScatter{}), Operation(AllGather{}), Operation(Broadcast{})}) {
-    EXPECT_GE(uses[operation.index()], 5) << kind_name(operation);
+  for (const graph::Operation& operation :
+       {graph::Operation(graph::Gemm{}), graph::Operation(graph::Add{}), graph::Operation(graph::RmsNormForward{}),
+        graph::Operation(graph::AllReduce{}), graph::Operation(graph::ReduceScatter{}),
+        graph::Operation(graph::AllGather{}), graph::Operation(graph::Broadcast{})}) {
+    EXPECT_GE(uses[operation.index()], 5) << graph::kind_name(operation);
   }
 }
 
 // One task of each collective, with numbers that can be followed by eye.
 TEST(CpuExecutor, EveryCollectiveGivesTheRightValues) {
   testing::ToyGraph toy;
-  const View sum = toy.tensor("sum", 3, Role::parameter),
-             workspace = toy.tensor("sum.workspace", all_reduce_workspace(3, 3));
-  const View parts = toy.tensor("parts", 6, Role::parameter), own = toy.tensor("own", 2, Role::parameter);
-  const View parts_workspace = toy.tensor("parts.workspace", 4);
-  const View all = toy.tensor("all", 6, Role::parameter), root = toy.tensor("root", 2, Role::parameter);
-  toy.add({"reduce", AllReduce{Channel::data, 3, 3}, {read_write(sum), write(workspace)}});
-  toy.add({"scatter", ReduceScatter{Channel::x, 3, 2}, {read(parts), write(own), write(parts_workspace)}});
-  toy.add({"gather", AllGather{Channel::z_gather, 3, 2}, {read(own), write(all)}});
-  toy.add({"broadcast", Broadcast{Channel::data, 3, 2, 2}, {read_write(root)}});
+  const graph::View sum = toy.tensor("sum", 3, graph::Role::parameter),
+                    workspace = toy.tensor("sum.workspace", graph::all_reduce_workspace(3, 3));
+  const graph::View parts = toy.tensor("parts", 6, graph::Role::parameter),
+                    own = toy.tensor("own", 2, graph::Role::parameter);
+  const graph::View parts_workspace = toy.tensor("parts.workspace", 4);
+  const graph::View all = toy.tensor("all", 6, graph::Role::parameter),
+                    root = toy.tensor("root", 2, graph::Role::parameter);
+  toy.add({"reduce", graph::AllReduce{graph::Channel::data, 3, 3}, {graph::read_write(sum), graph::write(workspace)}});
+  toy.add({"scatter",
+           graph::ReduceScatter{graph::Channel::x, 3, 2},
+           {graph::read(parts), graph::write(own), graph::write(parts_workspace)}});
+  toy.add({"gather", graph::AllGather{graph::Channel::z_gather, 3, 2}, {graph::read(own), graph::write(all)}});
+  toy.add({"broadcast", graph::Broadcast{graph::Channel::data, 3, 2, 2}, {graph::read_write(root)}});
   const auto graph = toy.build();
-  const int code = run_ranks(3, [&](World& world) {
+  const int code = comm::run_ranks(3, [&](comm::World& world) {
     Rank rank(world, graph, {.ranks = 3});
     const auto values = [&](const char* name) { return rank.state.get<float>(name); };
     for (const char* name : {"sum", "parts", "root"}) {
@@ -212,10 +218,10 @@ TEST(CpuExecutor, EveryCollectiveGivesTheRightValues) {
 // Bits may not depend on which thread happens to sum: one that has run no task flushes denormals, too.
 TEST(CpuExecutor, SumsFlushDenormalsOnEveryThread) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter), workspace = toy.tensor("workspace", 4);
-  toy.add({"reduce", AllReduce{Channel::data, 2, 8}, {read_write(x), write(workspace)}});
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter), workspace = toy.tensor("workspace", 4);
+  toy.add({"reduce", graph::AllReduce{graph::Channel::data, 2, 8}, {graph::read_write(x), graph::write(workspace)}});
   const auto graph = toy.build();
-  const int code = run_ranks(2, [&](World& world) {
+  const int code = comm::run_ranks(2, [&](comm::World& world) {
     Rank rank(world, graph, {});
     for (int step = 0; step < 2; ++step) {
       const std::span<float> values = rank.state.get<float>("x");
@@ -231,32 +237,32 @@ TEST(CpuExecutor, SumsFlushDenormalsOnEveryThread) {
 // Plans of different stream counts over one state: a thread that has no stream in a step must not disturb it.
 TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
   constexpr int kRanks = 2;
-  const std::vector<std::shared_ptr<const Graph>> graphs = {executable_graph(5, kRanks),
-                                                            executable_graph(5, kRanks, {.tasks = 50}),
-                                                            executable_graph(5, kRanks, {.channels = 0})};
+  const std::vector<std::shared_ptr<const graph::Graph>> graphs = {executable_graph(5, kRanks),
+                                                                   executable_graph(5, kRanks, {.tasks = 50}),
+                                                                   executable_graph(5, kRanks, {.channels = 0})};
   // The first tensors are equal in all three, as the seed and the number of tensors are.
-  std::vector<const Graph*> pointers;
+  std::vector<const graph::Graph*> pointers;
   for (const auto& graph : graphs) pointers.push_back(graph.get());
   const std::vector<std::vector<std::size_t>> orders = {{0, 1, 2, 0, 1, 2, 2, 1, 0, 0}};
   std::vector<std::vector<StateBytes>> results;
   for (const bool one_stream : {true, false}) {
     std::vector<StateBytes> states(kRanks);
-    const int code = run_ranks(kRanks, [&](World& plain) {
+    const int code = comm::run_ranks(kRanks, [&](comm::World& plain) {
       OddWorld world = testing::hesitant_world(plain, 3);
       const State state(pointers);
-      std::vector<std::shared_ptr<const Plan>> plans;
-      std::vector<Channel> channels;
+      std::vector<std::shared_ptr<const plan::Plan>> plans;
+      std::vector<graph::Channel> channels;
       for (std::size_t i = 0; i < graphs.size(); ++i) {
         const testing::RandomPolicy random(i + 1);
-        const std::unique_ptr<Policy> serial = make_policy("serial");
+        const std::unique_ptr<policy::Policy> serial = policy::make_policy("serial");
         const int streams = i == 0 ? 3 : i == 1 ? 1 : 2;
         plans.push_back(one_stream ? agree_on_plan(world, graphs[i], *serial, {})
                                    : agree_on_plan(world, graphs[i], random, {.compute_streams = streams}));
-        for (const Channel channel : channels_of(*plans.back())) channels.push_back(channel);
+        for (const graph::Channel channel : channels_of(*plans.back())) channels.push_back(channel);
       }
       CpuExecutor executor(state, CommunicatorSet(world, channels), {.rank = world.rank(), .kept_steps = 2});
       for (const auto& plan : plans) executor.load(plan);
-      for (const Graph* graph : pointers) testing::fill(*graph, state, world.rank());
+      for (const graph::Graph* graph : pointers) testing::fill(*graph, state, world.rank());
       std::int64_t step = 0;
       for (int round = 0; round < 3; ++round) {
         for (const std::size_t plan : orders[0]) executor.run(plan, step++);
@@ -265,7 +271,7 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
       EXPECT_EQ(executor.traces(2)[0].step, 25);
       EXPECT_EQ(executor.traces(2)[1].step, 26);
       EXPECT_EQ(executor.last_trace(0).step, 29);
-      for (const Graph* graph : pointers) {
+      for (const graph::Graph* graph : pointers) {
         states[static_cast<std::size_t>(world.rank())].merge(testing::bytes_of(*graph, state));
       }
       return 0;
@@ -281,7 +287,7 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
 // The watchdog's counter moves with every entry, whatever the streams tell each other.
 TEST(CpuExecutor, EveryEntryCountsAsProgress) {
   const auto graph = executable_graph(4, 1);
-  const int code = run_ranks(1, [&](World& world) {
+  const int code = comm::run_ranks(1, [&](comm::World& world) {
     Rank rank(world, graph, {.ranks = 1, .compute_streams = 2, .policy = "random", .seed = 1});
     std::atomic<bool> done{false};
     std::atomic<std::uint64_t> most{0};
@@ -302,7 +308,7 @@ TEST(CpuExecutor, EveryEntryCountsAsProgress) {
 TEST(CpuExecutor, WithoutKeptStepsThereIsNoTrace) {
   const auto graph = executable_graph(99, 2);
   const auto expected = testing::reference_states(graph, 2, 3);
-  const int code = run_ranks(2, [&](World& world) {
+  const int code = comm::run_ranks(2, [&](comm::World& world) {
     Rank rank(world, graph, {.compute_streams = 2}, 0);
     for (int step = 0; step < 3; ++step) rank.executor.run(rank.handle, step);
     EXPECT_TRUE(rank.executor.traces(rank.handle).empty());
@@ -316,7 +322,7 @@ TEST(CpuExecutor, WithoutKeptStepsThereIsNoTrace) {
 
 TEST(CpuExecutor, StatusAndDescriptionMayBeAskedWhileItRuns) {
   const auto graph = executable_graph(4, 2);
-  const int code = run_ranks(2, [&](World& plain) {
+  const int code = comm::run_ranks(2, [&](comm::World& plain) {
     OddWorld world = testing::hesitant_world(plain, 9);
     Rank rank(world, graph, {.compute_streams = 2, .policy = "random", .seed = 1});
     EXPECT_EQ(rank.executor.describe(), "rank " + std::to_string(world.rank()) + ": between steps");
@@ -345,15 +351,15 @@ TEST(CpuExecutorFailure, ARankThatThrowsEndsTheOthers) {
       const auto graph = executable_graph(6, ranks);
       std::atomic<int> lost{0};
       std::ostringstream errors;
-      const int code = run_ranks(
+      const int code = comm::run_ranks(
           ranks,
-          [&](World& world) {
+          [&](comm::World& world) {
             Rank rank(world, graph, {.ranks = ranks, .compute_streams = streams, .policy = "random", .seed = 2});
             try {
               rank.executor.run(rank.handle);
               if (world.rank() == 1) throw RuntimeFault("disk full");
               rank.executor.run(rank.handle);
-            } catch (const PeerLost&) {
+            } catch (const comm::PeerLost&) {
               ++lost;
               EXPECT_FALSE(rank.executor.status().running);
               EXPECT_THROW(rank.executor.run(rank.handle), std::logic_error);
@@ -375,9 +381,9 @@ TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
   for (std::uint64_t breaks_after = 1; breaks_after < 60; breaks_after += 7) {
     std::atomic<int> lost{0}, broken{0};
     std::ostringstream errors;
-    const int code = run_ranks(
+    const int code = comm::run_ranks(
         3,
-        [&](World& plain) {
+        [&](comm::World& plain) {
           const bool fails = plain.rank() == 2;
           const auto make = [&] {
             return [fails, breaks_after, calls = std::uint64_t{0}]() mutable {
@@ -389,7 +395,7 @@ TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
           Rank rank(world, graph, {.ranks = 3, .compute_streams = 3, .threads = 2, .policy = "random", .seed = 5});
           try {
             for (int step = 0; step < 1000; ++step) rank.executor.run(rank.handle, step);
-          } catch (const PeerLost&) {
+          } catch (const comm::PeerLost&) {
             ++lost;
             throw;
           } catch (const RuntimeFault&) {
@@ -409,32 +415,32 @@ TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
 TEST(CpuExecutor, RefusesWhatItCantRun) {
   testing::ToyGraph toy;
   toy.add({"reduce",
-           AllReduce{Channel::data, 1, 4},
-           {read_write(toy.tensor("x", 4, Role::parameter)), write(toy.tensor("w", 0))}});
+           graph::AllReduce{graph::Channel::data, 1, 4},
+           {graph::read_write(toy.tensor("x", 4, graph::Role::parameter)), graph::write(toy.tensor("w", 0))}});
   const auto graph = toy.build();
-  EXPECT_EQ(run_ranks(1,
-                      [&](World& world) {
-                        const auto plan = agree_on_plan(world, graph, *make_policy("program"), {});
-                        const State state(std::vector<const Graph*>{graph.get()});
-                        CpuExecutor without(state, CommunicatorSet(world, {}), {});
-                        EXPECT_THROW(without.load(plan), std::logic_error);
+  EXPECT_EQ(comm::run_ranks(1,
+                            [&](comm::World& world) {
+                              const auto plan = agree_on_plan(world, graph, *policy::make_policy("program"), {});
+                              const State state(std::vector<const graph::Graph*>{graph.get()});
+                              CpuExecutor without(state, CommunicatorSet(world, {}), {});
+                              EXPECT_THROW(without.load(plan), std::logic_error);
 
-                        const std::vector<Channel> channels = {Channel::data};
-                        CpuExecutor executor(state, CommunicatorSet(world, channels), {});
-                        auto backwards = std::make_shared<Plan>(*plan);
-                        std::reverse(backwards->streams.begin(), backwards->streams.end());
-                        EXPECT_THROW(executor.load(backwards), std::logic_error);
-                        const auto handle = executor.load(plan);
-                        EXPECT_THROW(executor.last_trace(handle), std::logic_error);
-                        EXPECT_TRUE(executor.traces(handle).empty());
-                        executor.run(handle);
-                        EXPECT_THROW(executor.load(plan), std::logic_error);
-                        executor.stop();
-                        EXPECT_THROW(executor.run(handle), std::logic_error);
-                        return 0;
-                      }),
+                              const std::vector<graph::Channel> channels = {graph::Channel::data};
+                              CpuExecutor executor(state, CommunicatorSet(world, channels), {});
+                              auto backwards = std::make_shared<plan::Plan>(*plan);
+                              std::reverse(backwards->streams.begin(), backwards->streams.end());
+                              EXPECT_THROW(executor.load(backwards), std::logic_error);
+                              const auto handle = executor.load(plan);
+                              EXPECT_THROW(executor.last_trace(handle), std::logic_error);
+                              EXPECT_TRUE(executor.traces(handle).empty());
+                              executor.run(handle);
+                              EXPECT_THROW(executor.load(plan), std::logic_error);
+                              executor.stop();
+                              EXPECT_THROW(executor.run(handle), std::logic_error);
+                              return 0;
+                            }),
             0);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -6,7 +6,7 @@
 #include "runtime/execute/cpu/cpu_kernels.h"
 #include "tests/kernels/reference.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using cpu::Matrix;
@@ -14,7 +14,7 @@ using cpu::Workers;
 using cpu::testing::Tensor;
 
 /// Runs `operation` as a run with this table of products does.
-void run(const Operation& operation, const std::vector<Matrix>& views, const GemmTuning& tuning) {
+void run(const graph::Operation& operation, const std::vector<Matrix>& views, const GemmTuning& tuning) {
   const PreparedTask task(operation, views, &tuning);
   Workers workers(1);
   workers.reserve(task.scratch());
@@ -27,13 +27,13 @@ TEST(CpuKernelsBf16, ProductsReadWhatWasPackedForTheirUnit) {
   const GemmTuning converting({}, PackedUnit::f32);
   Tensor a = Tensor::random(DType::bf16, m, k, 1), b = Tensor::random(DType::bf16, n, k, 2);
   Tensor zero(DType::bf16, n, k), c(DType::bf16, m, n);
-  run(Gemm{m, n, k, false, true}, {a.view(), b.view(), c.view()}, converting);
+  run(graph::Gemm{m, n, k, false, true}, {a.view(), b.view(), c.view()}, converting);
   const auto expected = c.bytes();
   for (const DType dtype : {DType::f32, DType::bf16}) {
     if (dtype == DType::bf16 && cpu::widest_bf16_unit() == PackedUnit::f32) continue;
     Tensor packed(dtype, 1, cpu::packed_b_elements({m, n, k}));
-    run(PackWeight{n, k, true}, {b.view(), packed.view()}, converting);
-    Gemm gemm{m, n, k, false, true};
+    run(graph::PackWeight{n, k, true}, {b.view(), packed.view()}, converting);
+    graph::Gemm gemm{m, n, k, false, true};
     gemm.packed_b = true;
     Tensor& read_instead = dtype == DType::f32 ? zero : b;
     run(gemm, {a.view(), read_instead.view(), c.view(), packed.view()}, converting);
@@ -51,8 +51,8 @@ TEST(CpuKernelsBf16, AttentionTakesTheRunsUnit) {
     Tensor out(DType::bf16, 70, 32), lse(DType::f32, 1, 140), dq = out, dk = out, dv = out;
     Tensor out2 = out, lse2 = lse, dq2 = out, dk2 = out, dv2 = out;
     const GemmTuning tuning({}, unit);
-    run(AttentionForward{1, 70, 2, 2, 16}, {q.view(), k.view(), v.view(), out.view(), lse.view()}, tuning);
-    run(AttentionBackward{1, 70, 2, 2, 16},
+    run(graph::AttentionForward{1, 70, 2, 2, 16}, {q.view(), k.view(), v.view(), out.view(), lse.view()}, tuning);
+    run(graph::AttentionBackward{1, 70, 2, 2, 16},
         {q.view(), k.view(), v.view(), out.view(), lse.view(), dout.view(), dq.view(), dk.view(), dv.view()}, tuning);
     Workers workers(1);
     workers.reserve(cpu::attention_forward_scratch(shape, DType::bf16, unit));
@@ -68,4 +68,4 @@ TEST(CpuKernelsBf16, AttentionTakesTheRunsUnit) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

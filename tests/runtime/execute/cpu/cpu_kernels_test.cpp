@@ -20,7 +20,7 @@
 #include "kernels/dropout_formula.h"
 #include "tests/kernels/reference.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using cpu::Matrix;
@@ -44,7 +44,7 @@ Tensor tokens(const std::vector<std::int64_t>& values) {
   return Tensor::integers(DType::i32, values);
 }
 
-void run(const Operation& operation, const std::vector<Tensor*>& arguments) {
+void run(const graph::Operation& operation, const std::vector<Tensor*>& arguments) {
   std::vector<Matrix> views;
   for (Tensor* argument : arguments) views.push_back(argument->view());
   const PreparedTask task(operation, views);
@@ -71,7 +71,7 @@ TEST(CpuKernels, Gemm) {
       for (std::size_t k = 0; k < 5; ++k) expected[i * 4 + j] += as[k * 3 + i] * bs[j * 5 + k];
     }
   }
-  run(Gemm{3, 4, 5, true, true, true, true}, {&a, &b, &c, &bias});
+  run(graph::Gemm{3, 4, 5, true, true, true, true}, {&a, &b, &c, &bias});
   expect_close(c.values(), expected, kClose);
 }
 
@@ -87,7 +87,7 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
       Tensor plain(dtype, m, n), packed_c = plain, tuned_c = plain;
       const std::int64_t elements = cpu::packed_b_elements({m, n, k});
       Tensor packed(cpu::packed_b_dtype(cpu::packed_unit(dtype)), 1, elements);
-      Gemm gemm{m, n, k, false, trans_b, false, true};
+      graph::Gemm gemm{m, n, k, false, trans_b, false, true};
       const auto product = [&](Tensor& c, const GemmTuning* tuning) {
         std::vector<Matrix> views = {a.view(), b.view(), c.view(), bias.view()};
         if (gemm.packed_b) views.push_back(packed.view());
@@ -101,7 +101,7 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
       const GemmTuning by_packing({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::packed, 64, 96}}});
       const GemmTuning by_library({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, m, n}}});
       product(plain, &by_packing);
-      run(PackWeight{n, k, trans_b}, {&b, &packed});
+      run(graph::PackWeight{n, k, trans_b}, {&b, &packed});
       gemm.packed_b = true;
       product(packed_c, &by_packing);
       EXPECT_EQ(packed_c.bytes(), plain.bytes());
@@ -116,7 +116,7 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
         }
       }
       Tensor small(packed.dtype(), 1, elements - 1);
-      EXPECT_THROW(run(PackWeight{n, k, trans_b}, {&b, &small}), std::logic_error);
+      EXPECT_THROW(run(graph::PackWeight{n, k, trans_b}, {&b, &small}), std::logic_error);
     }
   }
 }
@@ -133,11 +133,11 @@ TEST(CpuKernels, ProductsWithGelu) {
         std::vector<Tensor*> arguments = {&a, &b, &to};
         if (has_bias) arguments.push_back(&bias);
         if (other != nullptr) arguments.push_back(other);
-        run(Gemm{.m = m, .n = n, .k = k, .has_bias = has_bias, .epilogue = epilogue}, arguments);
+        run(graph::Gemm{.m = m, .n = n, .k = k, .has_bias = has_bias, .epilogue = epilogue}, arguments);
       };
       product(Epilogue::none, sums, nullptr);
-      run(GeluForward{m * n}, {&sums, &gelu});
-      run(GeluBackward{m * n}, {&x, &sums, &gradient});
+      run(graph::GeluForward{m * n}, {&sums, &gelu});
+      run(graph::GeluBackward{m * n}, {&x, &sums, &gradient});
       product(Epilogue::gelu, c, &fused);
       product(Epilogue::gelu_gradient, fused_gradient, &x);
       EXPECT_EQ(c.bytes(), sums.bytes());
@@ -146,16 +146,17 @@ TEST(CpuKernels, ProductsWithGelu) {
     }
   }
   Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), c = a, y = a;
-  EXPECT_THROW(run(Gemm{.m = 2, .n = 2, .k = 2, .accumulate = true, .epilogue = Epilogue::gelu}, {&a, &a, &c, &y}),
-               std::logic_error);
-  EXPECT_THROW(run(Gemm{.m = 2, .n = 2, .k = 2, .epilogue = Epilogue::gelu}, {&a, &a, &c}), std::logic_error);
+  EXPECT_THROW(
+      run(graph::Gemm{.m = 2, .n = 2, .k = 2, .accumulate = true, .epilogue = Epilogue::gelu}, {&a, &a, &c, &y}),
+      std::logic_error);
+  EXPECT_THROW(run(graph::Gemm{.m = 2, .n = 2, .k = 2, .epilogue = Epilogue::gelu}, {&a, &a, &c}), std::logic_error);
 }
 
 TEST(CpuKernels, BiasGradient) {
   Tensor dy(DType::f32, 2, 2, Values{1, 2, 3, 4}), db(DType::f32, 1, 2, Values{10, 20});
-  run(BiasGradient{2, 2, true}, {&dy, &db});
+  run(graph::BiasGradient{2, 2, true}, {&dy, &db});
   EXPECT_EQ(db.values(), (Values{14, 26}));
-  run(BiasGradient{2, 2, false}, {&dy, &db});
+  run(graph::BiasGradient{2, 2, false}, {&dy, &db});
   EXPECT_EQ(db.values(), (Values{4, 6}));
 }
 
@@ -164,8 +165,8 @@ TEST(CpuKernels, LayerNorm) {
   Tensor residual = random(3, 6, 5), y = empty(3, 6), mean = empty(1, 3), rstd = empty(1, 3), dx = empty(3, 6);
   Tensor dweight = random(1, 6, 6), dbias = random(1, 6, 7), y2 = y, mean2 = mean, rstd2 = rstd, dx2 = dx;
   Tensor dweight2 = dweight, dbias2 = dbias;
-  run(LayerNormForward{3, 6, 0.5F}, {&x, &weight, &bias, &y, &mean, &rstd});
-  run(LayerNormBackward{3, 6, true, true}, {&x, &weight, &mean, &rstd, &dy, &dx, &dweight, &dbias, &residual});
+  run(graph::LayerNormForward{3, 6, 0.5F}, {&x, &weight, &bias, &y, &mean, &rstd});
+  run(graph::LayerNormBackward{3, 6, true, true}, {&x, &weight, &mean, &rstd, &dy, &dx, &dweight, &dbias, &residual});
   directly([&](Workers& workers) {
     const Matrix extra = residual.view();
     cpu::layer_norm_forward(workers, 0.5F, x.view(), weight.view(), bias.view(), y2.view(), mean2.view(), rstd2.view());
@@ -182,8 +183,8 @@ TEST(CpuKernels, RmsNorm) {
   Tensor x = random(3, 6, 1), weight = random(1, 6, 2), dy = random(3, 6, 4), residual = random(3, 6, 5);
   Tensor y = empty(3, 6), rstd = empty(1, 3), dx = empty(3, 6), dweight = empty(1, 6);
   Tensor y2 = y, rstd2 = rstd, dx2 = dx, dweight2 = dweight;
-  run(RmsNormForward{3, 6, 0.5F}, {&x, &weight, &y, &rstd});
-  run(RmsNormBackward{3, 6, true, false}, {&x, &weight, &rstd, &dy, &dx, &dweight, &residual});
+  run(graph::RmsNormForward{3, 6, 0.5F}, {&x, &weight, &y, &rstd});
+  run(graph::RmsNormBackward{3, 6, true, false}, {&x, &weight, &rstd, &dy, &dx, &dweight, &residual});
   directly([&](Workers& workers) {
     const Matrix extra = residual.view();
     cpu::rms_norm_forward(workers, 0.5F, x.view(), weight.view(), y2.view(), rstd2.view());
@@ -202,13 +203,13 @@ TEST(CpuKernels, LayerNormOfParts) {
   Tensor rstd = empty(1, rows), sums = empty(rows, 2), dx = empty(rows, cols);
   Tensor dweight = random(1, cols, 6), dbias = random(1, cols, 7);
   Tensor own2 = own, y2 = y, mean2 = mean, rstd2 = rstd, sums2 = sums, dx2 = dx, dweight2 = dweight, dbias2 = dbias;
-  run(NormStatistics{rows, cols, true}, {&x, &own});
+  run(graph::NormStatistics{rows, cols, true}, {&x, &own});
   Values both = own.values();
   for (double value : {0.25, 3.0, -0.5, 4.0, 0.0, 5.0}) both.push_back(value);
   Tensor statistics(DType::f32, parts * rows, 2, both);
-  run(NormForwardOfParts{rows, cols, parts, 0.5F, true}, {&x, &weight, &bias, &statistics, &y, &mean, &rstd});
-  run(NormBackwardSums{rows, cols, true}, {&x, &weight, &mean, &rstd, &dy, &sums});
-  run(NormBackwardOfParts{rows, cols, parts, true, true, true},
+  run(graph::NormForwardOfParts{rows, cols, parts, 0.5F, true}, {&x, &weight, &bias, &statistics, &y, &mean, &rstd});
+  run(graph::NormBackwardSums{rows, cols, true}, {&x, &weight, &mean, &rstd, &dy, &sums});
+  run(graph::NormBackwardOfParts{rows, cols, parts, true, true, true},
       {&x, &weight, &mean, &rstd, &dy, &sums, &dx, &dweight, &dbias, &residual});
   directly([&](Workers& workers) {
     const Matrix shift = bias.view(), m = mean2.view(), db = dbias2.view(), extra = residual.view();
@@ -227,7 +228,8 @@ TEST(CpuKernels, LayerNormOfParts) {
   EXPECT_EQ(dx.bytes(), dx2.bytes());
   EXPECT_EQ(dweight.bytes(), dweight2.bytes());
   EXPECT_EQ(dbias.bytes(), dbias2.bytes());
-  run(NormBackwardOfParts{rows, cols, parts, true}, {&x, &weight, &mean, &rstd, &dy, &sums, &dx, &dweight, &dbias});
+  run(graph::NormBackwardOfParts{rows, cols, parts, true},
+      {&x, &weight, &mean, &rstd, &dy, &sums, &dx, &dweight, &dbias});
   expect_close(cpu::testing::plus(dx.values(), residual.values()), dx2.values(), kClose);
 }
 
@@ -237,13 +239,13 @@ TEST(CpuKernels, RmsNormOfParts) {
   Tensor residual = random(rows, cols, 5), own = empty(rows, 1), y = empty(rows, cols), rstd = empty(1, rows);
   Tensor sums = empty(rows, 1), dx = empty(rows, cols), dweight = empty(1, cols);
   Tensor own2 = own, y2 = y, rstd2 = rstd, sums2 = sums, dx2 = dx, dweight2 = dweight;
-  run(NormStatistics{rows, cols, false}, {&x, &own});
+  run(graph::NormStatistics{rows, cols, false}, {&x, &own});
   Values both = own.values();
   for (double value : {0.25, 3.0, 4.0}) both.push_back(value);
   Tensor statistics(DType::f32, parts * rows, 1, both);
-  run(NormForwardOfParts{rows, cols, parts, 0.5F, false}, {&x, &weight, &statistics, &y, &rstd});
-  run(NormBackwardSums{rows, cols, false}, {&x, &weight, &rstd, &dy, &sums});
-  run(NormBackwardOfParts{rows, cols, parts, false, true, false},
+  run(graph::NormForwardOfParts{rows, cols, parts, 0.5F, false}, {&x, &weight, &statistics, &y, &rstd});
+  run(graph::NormBackwardSums{rows, cols, false}, {&x, &weight, &rstd, &dy, &sums});
+  run(graph::NormBackwardOfParts{rows, cols, parts, false, true, false},
       {&x, &weight, &rstd, &dy, &sums, &dx, &dweight, &residual});
   directly([&](Workers& workers) {
     const Matrix extra = residual.view();
@@ -260,16 +262,16 @@ TEST(CpuKernels, RmsNormOfParts) {
   EXPECT_EQ(sums.bytes(), sums2.bytes());
   EXPECT_EQ(dx.bytes(), dx2.bytes());
   EXPECT_EQ(dweight.bytes(), dweight2.bytes());
-  run(NormBackwardOfParts{rows, cols, parts, false}, {&x, &weight, &rstd, &dy, &sums, &dx, &dweight});
+  run(graph::NormBackwardOfParts{rows, cols, parts, false}, {&x, &weight, &rstd, &dy, &sums, &dx, &dweight});
   expect_close(cpu::testing::plus(dx.values(), residual.values()), dx2.values(), kClose);
 }
 
 TEST(CpuKernels, BiasOfTheFirstRank) {
   Tensor y(DType::f32, 2, 2, Values{1, 2, 3, 4}), bias(DType::f32, 1, 2, Values{10, 20});
   Tensor first = position(0), second = position(1);
-  run(AddBias{2, 2}, {&y, &bias, &second});
+  run(graph::AddBias{2, 2}, {&y, &bias, &second});
   EXPECT_EQ(y.values(), (Values{1, 2, 3, 4}));
-  run(AddBias{2, 2}, {&y, &bias, &first});
+  run(graph::AddBias{2, 2}, {&y, &bias, &first});
   EXPECT_EQ(y.values(), (Values{11, 22, 13, 24}));
 }
 
@@ -277,37 +279,37 @@ TEST(CpuKernels, WindowsOfColumns) {
   Tensor wide(DType::f32, 2, 6, Values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), window = empty(2, 2), put = empty(2, 6);
   for (std::int64_t coordinate : {2, 3}) {  // two ranks a window
     Tensor at = position(coordinate);
-    run(TakeColumns{2, 2, 3, 2}, {&wide, &at, &window});
+    run(graph::TakeColumns{2, 2, 3, 2}, {&wide, &at, &window});
     EXPECT_EQ(window.values(), (Values{3, 4, 9, 10}));
-    run(PutColumns{2, 2, 3, 2}, {&window, &at, &put});
+    run(graph::PutColumns{2, 2, 3, 2}, {&window, &at, &put});
     EXPECT_EQ(put.values(), (Values{0, 0, 3, 4, 0, 0, 0, 0, 9, 10, 0, 0}));
   }
 }
 
 TEST(CpuKernels, Cast) {
   Tensor x(DType::f32, 2, 2, Values{1, -2.5, 1 + 0x1p-9, 3}), narrow(DType::bf16, 1, 4), wide = empty(1, 4);
-  run(Cast{4}, {&x, &narrow});
-  run(Cast{4}, {&narrow, &wide});
+  run(graph::Cast{4}, {&x, &narrow});
+  run(graph::Cast{4}, {&narrow, &wide});
   EXPECT_EQ(wide.values(), (Values{1, -2.5, 1, 3}));
 }
 
 TEST(CpuKernels, Embedding) {
   Tensor ids = tokens({2, 0, 2, 1}), wte(DType::f32, 3, 2, Values{1, 2, 3, 4, 5, 6});
   Tensor wpe(DType::f32, 4, 2, Values{10, 20, 30, 40, 50, 60, 70, 80}), out = empty(4, 2), at = position(1);
-  run(EmbeddingForward{4, 2, 3, 2, true, true}, {&ids, &wte, &wpe, &out, &at});
+  run(graph::EmbeddingForward{4, 2, 3, 2, true, true}, {&ids, &wte, &wpe, &out, &at});
   EXPECT_EQ(out.values(), (Values{35, 46, 51, 62, 35, 46, 53, 64}));
-  run(EmbeddingForward{4, 2, 3, 2, true, false}, {&ids, &wte, &wpe, &out});
+  run(graph::EmbeddingForward{4, 2, 3, 2, true, false}, {&ids, &wte, &wpe, &out});
   EXPECT_EQ(out.values(), (Values{15, 26, 31, 42, 15, 26, 33, 44}));
-  run(EmbeddingForward{4, 2, 3, 2, false, false}, {&ids, &wte, &out});
+  run(graph::EmbeddingForward{4, 2, 3, 2, false, false}, {&ids, &wte, &out});
   EXPECT_EQ(out.values(), (Values{5, 6, 1, 2, 5, 6, 3, 4}));
   Tensor dwte(DType::f32, 3, 2, Values{1, 1, 1, 1, 1, 1}), dwpe(DType::f32, 4, 2, Values(8, 1.0));
-  run(EmbeddingBackward{4, 2, 3, true}, {&ids, &out, &dwte});
+  run(graph::EmbeddingBackward{4, 2, 3, true}, {&ids, &out, &dwte});
   EXPECT_EQ(dwte.values(), (Values{2, 3, 4, 5, 11, 13}));
-  run(EmbeddingBackward{4, 2, 3, false}, {&ids, &out, &dwte});
+  run(graph::EmbeddingBackward{4, 2, 3, false}, {&ids, &out, &dwte});
   EXPECT_EQ(dwte.values(), (Values{1, 2, 3, 4, 10, 12}));
-  run(PositionBackward{4, 2, 2, 4, false}, {&out, &dwpe});
+  run(graph::PositionBackward{4, 2, 2, 4, false}, {&out, &dwpe});
   EXPECT_EQ(dwpe.values(), (Values{10, 12, 4, 6, 0, 0, 0, 0}));
-  run(PositionBackward{4, 2, 2, 4, true}, {&out, &dwpe});
+  run(graph::PositionBackward{4, 2, 2, 4, true}, {&out, &dwpe});
   EXPECT_EQ(dwpe.values(), (Values{20, 24, 8, 12, 0, 0, 0, 0}));
 }
 
@@ -315,30 +317,30 @@ TEST(CpuKernels, EmbeddingShards) {
   Tensor ids = tokens({2, 0, 3, 1}), wte(DType::f32, 2, 2, Values{5, 6, 7, 8});  // tokens 2 and 3
   Tensor wpe(DType::f32, 3, 2, Values{10, 20, 30, 40, 50, 60}), out = empty(4, 2), at = position(1),
                                                                 shard = position(1);
-  run(EmbeddingForward{4, 2, 2, 2, true, true, true}, {&ids, &wte, &wpe, &out, &at, &shard});
+  run(graph::EmbeddingForward{4, 2, 2, 2, true, true, true}, {&ids, &wte, &wpe, &out, &at, &shard});
   EXPECT_EQ(out.values(), (Values{35, 46, 0, 0, 37, 48, 0, 0}));
-  run(EmbeddingForward{4, 2, 2, 2, true, false, true}, {&ids, &wte, &wpe, &out, &shard});
+  run(graph::EmbeddingForward{4, 2, 2, 2, true, false, true}, {&ids, &wte, &wpe, &out, &shard});
   EXPECT_EQ(out.values(), (Values{15, 26, 0, 0, 17, 28, 0, 0}));
-  run(EmbeddingForward{4, 2, 2, 2, false, false, true}, {&ids, &wte, &out, &shard});
+  run(graph::EmbeddingForward{4, 2, 2, 2, false, false, true}, {&ids, &wte, &out, &shard});
   EXPECT_EQ(out.values(), (Values{5, 6, 0, 0, 7, 8, 0, 0}));
   Tensor dout(DType::f32, 4, 2, Values{1, 2, 3, 4, 5, 6, 7, 8}), dwte(DType::f32, 2, 2, Values{1, 1, 1, 1});
-  run(EmbeddingBackward{4, 2, 2, true, true}, {&ids, &dout, &dwte, &shard});
+  run(graph::EmbeddingBackward{4, 2, 2, true, true}, {&ids, &dout, &dwte, &shard});
   EXPECT_EQ(dwte.values(), (Values{2, 3, 6, 7}));
-  run(EmbeddingBackward{4, 2, 2, false, true}, {&ids, &dout, &dwte, &shard});
+  run(graph::EmbeddingBackward{4, 2, 2, false, true}, {&ids, &dout, &dwte, &shard});
   EXPECT_EQ(dwte.values(), (Values{1, 2, 5, 6}));
 }
 
 TEST(CpuKernels, Rope) {
   Tensor x = random(6, 8, 1), expected = x, at = position(5);
   const Values before = x.values();
-  run(Rope{6, 2, 4, 3, 100.0F, 8.0F, 1.0F, 4.0F, 64.0F, false, true}, {&x, &at});
+  run(graph::Rope{6, 2, 4, 3, 100.0F, 8.0F, 1.0F, 4.0F, 64.0F, false, true}, {&x, &at});
   directly([&](Workers& workers) {
     cpu::rope(workers, cpu::rope_frequencies(4, 100.0F, {8.0F, 1.0F, 4.0F, 64.0F}), 2, 3, 5, false, expected.view());
   });
   EXPECT_EQ(x.bytes(), expected.bytes());
-  run(Rope{6, 2, 4, 3, 100.0F, 8.0F, 1.0F, 4.0F, 64.0F, true, true}, {&x, &at});
+  run(graph::Rope{6, 2, 4, 3, 100.0F, 8.0F, 1.0F, 4.0F, 64.0F, true, true}, {&x, &at});
   expect_close(x.values(), before, kClose);
-  run(Rope{6, 2, 4, 3, 100.0F}, {&x});
+  run(graph::Rope{6, 2, 4, 3, 100.0F}, {&x});
   EXPECT_EQ(x.values()[0], before[0] + (x.values()[0] - before[0]));
   expect_close({x.values()[8]}, {before[8] * std::cos(1.0) - before[10] * std::sin(1.0)}, kClose);
 }
@@ -348,8 +350,8 @@ TEST(CpuKernels, Attention) {
   Tensor q = random(10, 12, 1), k = random(10, 6, 2), v = random(10, 6, 3), dout = random(10, 12, 4);
   Tensor out = empty(10, 12), lse = empty(1, 40), dq = empty(10, 12), dk = empty(10, 6), dv = empty(10, 6);
   Tensor out2 = out, lse2 = lse, dq2 = dq, dk2 = dk, dv2 = dv;
-  run(AttentionForward{batch, seq, heads, kv_heads, dim}, {&q, &k, &v, &out, &lse});
-  run(AttentionBackward{batch, seq, heads, kv_heads, dim}, {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv});
+  run(graph::AttentionForward{batch, seq, heads, kv_heads, dim}, {&q, &k, &v, &out, &lse});
+  run(graph::AttentionBackward{batch, seq, heads, kv_heads, dim}, {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv});
   directly([&](Workers& workers) {
     const cpu::AttentionShape shape{batch, seq, heads, kv_heads, dim};
     const cpu::AttentionTensors tensors{q.view(), k.view(), v.view(), out2.view(), lse2.view()};
@@ -368,23 +370,23 @@ TEST(CpuKernels, CacheStoreAndDecode) {
   const std::int64_t seq = 5, context = 7;
   Tensor q = random(seq, 8, 1), k = random(seq, 4, 2), v = random(seq, 4, 3), out = empty(seq, 8);
   Tensor lse = empty(1, 2 * seq), k_cache = empty(context, 4), v_cache = empty(context, 4), decoded = empty(1, 8);
-  run(AttentionForward{1, seq, 2, 1, 4}, {&q, &k, &v, &out, &lse});
+  run(graph::AttentionForward{1, seq, 2, 1, 4}, {&q, &k, &v, &out, &lse});
   const auto rows = [](Tensor& from, std::int64_t cols, std::int64_t first, std::int64_t last) {
     const Values all = from.values();
     return Tensor(DType::f32, last - first, cols, Values(all.begin() + first * cols, all.begin() + last * cols));
   };
   Tensor k_head = rows(k, 4, 0, 4), v_head = rows(v, 4, 0, 4);
-  run(CacheStore{1, 4, 4, context}, {&k_head, &k_cache});
-  run(CacheStore{1, 4, 4, context}, {&v_head, &v_cache});
+  run(graph::CacheStore{1, 4, 4, context}, {&k_head, &k_cache});
+  run(graph::CacheStore{1, 4, 4, context}, {&v_head, &v_cache});
   Tensor q_new = rows(q, 8, 4, 5), k_new = rows(k, 4, 4, 5), v_new = rows(v, 4, 4, 5), at = position(4);
-  run(AttentionDecode{1, 2, 1, 4, context}, {&q_new, &k_new, &v_new, &k_cache, &v_cache, &at, &decoded});
+  run(graph::AttentionDecode{1, 2, 1, 4, context}, {&q_new, &k_new, &v_new, &k_cache, &v_cache, &at, &decoded});
   expect_close(decoded.values(), rows(out, 8, 4, 5).values(), kClose);
 }
 
 TEST(CpuKernels, Activations) {
   Tensor x = random(3, 8, 1), dy = random(3, 8, 2), y = empty(3, 8), dx = empty(3, 8), y2 = y, dx2 = dx;
-  run(GeluForward{24}, {&x, &y});
-  run(GeluBackward{24}, {&x, &dy, &dx});
+  run(graph::GeluForward{24}, {&x, &y});
+  run(graph::GeluBackward{24}, {&x, &dy, &dx});
   directly([&](Workers& workers) {
     cpu::gelu_forward(workers, x.view(), y2.view());
     cpu::gelu_backward(workers, x.view(), dy.view(), dx2.view());
@@ -392,8 +394,8 @@ TEST(CpuKernels, Activations) {
   EXPECT_EQ(y.bytes(), y2.bytes());
   EXPECT_EQ(dx.bytes(), dx2.bytes());
   Tensor half = empty(3, 4), half2 = half, dhalf = random(3, 4, 3);
-  run(SwiGluForward{3, 4}, {&x, &half});
-  run(SwiGluBackward{3, 4}, {&x, &dhalf, &dx});
+  run(graph::SwiGluForward{3, 4}, {&x, &half});
+  run(graph::SwiGluBackward{3, 4}, {&x, &dhalf, &dx});
   directly([&](Workers& workers) {
     cpu::swiglu_forward(workers, x.view(), half2.view());
     cpu::swiglu_backward(workers, x.view(), dhalf.view(), dx2.view());
@@ -404,10 +406,10 @@ TEST(CpuKernels, Activations) {
 
 TEST(CpuKernels, AddAndSelectRow) {
   Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), b(DType::f32, 2, 2, Values{10, 20, 30, 40}), out = empty(2, 2);
-  run(Add{4}, {&a, &b, &out});
+  run(graph::Add{4}, {&a, &b, &out});
   EXPECT_EQ(out.values(), (Values{11, 22, 33, 44}));
   Tensor row = empty(1, 2), at = position(3);
-  run(SelectRow{2, 2}, {&out, &at, &row});
+  run(graph::SelectRow{2, 2}, {&out, &at, &row});
   EXPECT_EQ(row.values(), (Values{33, 44}));
 }
 
@@ -419,7 +421,7 @@ bool dropped_at_one_half(std::size_t element) {
 TEST(CpuKernels, Dropout) {
   Tensor x(DType::f32, 3, 5, Values(15, 1.0)), y = empty(3, 5), residual = random(3, 5, 2);
   Tensor keys = Tensor::integers(DType::i64, {99, 7, 40});
-  run(Dropout{3, 5, 2, 0.5F, 11, true}, {&x, &keys, &y, &residual});
+  run(graph::Dropout{3, 5, 2, 0.5F, 11, true}, {&x, &keys, &y, &residual});
   Values expected = residual.values();
   for (std::size_t i = 0; i < 15; ++i) {
     const std::size_t element = 42 * 5 + i;
@@ -432,8 +434,8 @@ TEST(CpuKernels, Dropout) {
 TEST(CpuKernels, DropoutOfParts) {
   Tensor x(DType::f32, 3, 5, Values(15, 1.0)), y = empty(3, 5), residual = random(3, 5, 2), plain = empty(3, 5);
   Tensor keys = Tensor::integers(DType::i64, {99, 7, 40}), coordinate = position(2);
-  run(Dropout{3, 5, 2, 0.5F, 11, true, 4}, {&x, &keys, &y, &residual, &coordinate});
-  run(Dropout{3, 5, 2, 0.5F, 11, false, 4}, {&x, &keys, &plain, &coordinate});
+  run(graph::Dropout{3, 5, 2, 0.5F, 11, true, 4}, {&x, &keys, &y, &residual, &coordinate});
+  run(graph::Dropout{3, 5, 2, 0.5F, 11, false, 4}, {&x, &keys, &plain, &coordinate});
   Values expected;
   for (std::size_t i = 0; i < 15; ++i) {
     const std::size_t element = (42 + i / 5) * 20 + 10 + i % 5;
@@ -448,14 +450,14 @@ TEST(CpuKernels, VocabularyInParts) {
   Tensor logits = random(rows, cols, 1), ids = tokens({1, -1, 5}), second = position(1), own = empty(rows, 3);
   Tensor losses = empty(1, rows), scale(DType::f32, 1, 1, Values{0.5}), untouched = logits;
   Tensor logits2 = logits, own2 = own, losses2 = losses;
-  run(VocabStatistics{rows, cols, vocab}, {&logits, &ids, &second, &own});
+  run(graph::VocabStatistics{rows, cols, vocab}, {&logits, &ids, &second, &own});
   Values both = {0.5, 2, 0.25, 1, 2, -9, 0.75, 3, -9};
   for (double value : own.values()) both.push_back(value);
   Tensor statistics(DType::f32, parts * rows, 3, both);
-  run(VocabCrossEntropy{rows, cols, vocab, parts, false}, {&logits, &ids, &second, &statistics, &losses});
+  run(graph::VocabCrossEntropy{rows, cols, vocab, parts, false}, {&logits, &ids, &second, &statistics, &losses});
   EXPECT_EQ(logits.bytes(), untouched.bytes());
   const Values plain = losses.values();
-  run(VocabCrossEntropy{rows, cols, vocab, parts, true}, {&logits, &ids, &second, &statistics, &losses, &scale});
+  run(graph::VocabCrossEntropy{rows, cols, vocab, parts, true}, {&logits, &ids, &second, &statistics, &losses, &scale});
   directly([&](Workers& workers) {
     const Matrix factor = scale.view();
     cpu::vocab_statistics(workers, {1, vocab}, logits2.view(), ids.view(), own2.view());
@@ -471,46 +473,46 @@ TEST(CpuKernels, VocabularyInParts) {
 TEST(CpuKernels, SumsThatOneRankOwns) {
   Tensor losses(DType::f32, 1, 2, Values{1, 2}), ids = tokens({1, -1}), x(DType::f32, 1, 2, Values{3, 4});
   Tensor sums(DType::f32, 1, 2, Values{100, 10}), partial = empty(1, 1), owner = position(0), replica = position(3);
-  run(LossSum{2, true, true}, {&losses, &ids, &sums, &replica});
+  run(graph::LossSum{2, true, true}, {&losses, &ids, &sums, &replica});
   EXPECT_EQ(sums.values(), (Values{100, 10}));
-  run(LossSum{2, true, true}, {&losses, &ids, &sums, &owner});
+  run(graph::LossSum{2, true, true}, {&losses, &ids, &sums, &owner});
   EXPECT_EQ(sums.values(), (Values{103, 11}));
-  run(LossSum{2, false, true}, {&losses, &ids, &sums, &replica});
+  run(graph::LossSum{2, false, true}, {&losses, &ids, &sums, &replica});
   EXPECT_EQ(sums.values(), (Values{0, 0}));
-  run(SumSquares{2, true}, {&x, &partial, &owner});
+  run(graph::SumSquares{2, true}, {&x, &partial, &owner});
   EXPECT_EQ(partial.values(), (Values{25}));
-  run(SumSquares{2, true}, {&x, &partial, &replica});
+  run(graph::SumSquares{2, true}, {&x, &partial, &replica});
   EXPECT_EQ(partial.values(), (Values{0}));
 }
 
 TEST(CpuKernels, CrossEntropyAndLossSum) {
   Tensor logits = random(3, 6, 1), logits2 = logits, ids = tokens({1, -1, 3}), scale(DType::f32, 1, 1, Values{0.5});
   Tensor losses = empty(1, 3), losses2 = losses, sums(DType::f32, 1, 2, Values{100, 10});
-  run(CrossEntropy{3, 4, 6, false}, {&logits, &ids, &losses});
+  run(graph::CrossEntropy{3, 4, 6, false}, {&logits, &ids, &losses});
   EXPECT_EQ(logits.bytes(), logits2.bytes());
-  run(CrossEntropy{3, 4, 6, true}, {&logits, &ids, &losses, &scale});
+  run(graph::CrossEntropy{3, 4, 6, true}, {&logits, &ids, &losses, &scale});
   directly([&](Workers& workers) {
     const Matrix factor = scale.view();
     cpu::cross_entropy(workers, 4, logits2.view(), ids.view(), losses2.view(), &factor);
   });
   EXPECT_EQ(logits.bytes(), logits2.bytes());
   EXPECT_EQ(losses.bytes(), losses2.bytes());
-  run(LossSum{3, true}, {&losses, &ids, &sums});
+  run(graph::LossSum{3, true}, {&losses, &ids, &sums});
   expect_close(sums.values(), {100 + losses.values()[0] + losses.values()[2], 12}, kClose);
-  run(LossSum{3, false}, {&losses, &ids, &sums});
+  run(graph::LossSum{3, false}, {&losses, &ids, &sums});
   expect_close(sums.values(), {losses.values()[0] + losses.values()[2], 2}, kClose);
 }
 
 TEST(CpuKernels, ClippingAndAdamW) {
   Tensor grad(DType::f32, 1, 4, Values{3, 4, 0, 0}), partials = empty(1, 1), clip = empty(1, 2);
-  run(SumSquares{4}, {&grad, &partials});
+  run(graph::SumSquares{4}, {&grad, &partials});
   EXPECT_EQ(partials.values(), (Values{25}));
-  run(ClipFactor{1, 2.5F}, {&partials, &clip});
+  run(graph::ClipFactor{1, 2.5F}, {&partials, &clip});
   expect_close(clip.values(), {5, 0.5}, kClose);
   Tensor m = random(1, 4, 1), v(DType::f32, 1, 4, Values(4, 0.25)), scalars(DType::f32, 1, 4, Values{0.1, 2, 3, 9});
   Tensor param(DType::bf16, 1, 4, Values{1, 2, 3, 4}), master(DType::f32, 1, 4, Values{1.001, 2.001, 3.001, 4.001});
   Tensor m2 = m, v2 = v, param2 = param, master2 = master;
-  run(AdamW{4, 0.9F, 0.95F, 1e-8F, 0.1F, true}, {&param, &grad, &m, &v, &scalars, &clip, &master});
+  run(graph::AdamW{4, 0.9F, 0.95F, 1e-8F, 0.1F, true}, {&param, &grad, &m, &v, &scalars, &clip, &master});
   directly([&](Workers& workers) {
     const Matrix exact = master2.view();
     cpu::adamw(workers, {0.9F, 0.95F, 1e-8F, 0.1F}, {scalars.view(), clip.view()}, param2.view(), grad.view(),
@@ -525,26 +527,26 @@ TEST(CpuKernels, ClippingAndAdamW) {
 // Contiguous views come as one row or in the tensor's shape; kernels see the operation's.
 TEST(CpuKernels, ContiguousArgumentsMayComeInAnyShape) {
   Tensor dy(DType::f32, 1, 4, Values{1, 2, 3, 4}), db(DType::f32, 2, 1);
-  run(BiasGradient{2, 2, false}, {&dy, &db});
+  run(graph::BiasGradient{2, 2, false}, {&dy, &db});
   EXPECT_EQ(db.values(), (Values{4, 6}));
 }
 
 TEST(CpuKernels, ArgumentsThatDoNotFitAreRefused) {
   Tensor a = random(2, 3, 1), small = random(1, 4, 2);
-  EXPECT_THROW(run(Add{6}, {&a, &a}), std::logic_error);
-  EXPECT_THROW(run(Add{6}, {&a, &small, &a}), std::logic_error);
-  EXPECT_THROW(run(BiasGradient{2, 3, false}, {&a, &small}), std::logic_error);
+  EXPECT_THROW(run(graph::Add{6}, {&a, &a}), std::logic_error);
+  EXPECT_THROW(run(graph::Add{6}, {&a, &small, &a}), std::logic_error);
+  EXPECT_THROW(run(graph::BiasGradient{2, 3, false}, {&a, &small}), std::logic_error);
   Tensor strided(DType::f32, 2, 3, 1), db = empty(1, 2);
-  EXPECT_THROW(run(BiasGradient{3, 2, false}, {&strided, &db}), std::logic_error);
+  EXPECT_THROW(run(graph::BiasGradient{3, 2, false}, {&strided, &db}), std::logic_error);
 }
 
 TEST(CpuKernels, CollectivesAreNotForThem) {
   Tensor a = random(1, 4, 1);
-  EXPECT_THROW(run(AllReduce{Channel::data, 2, 4}, {&a, &a}), std::logic_error);
-  EXPECT_THROW(run(ReduceScatter{Channel::x, 2, 2}, {&a, &a, &a}), std::logic_error);
-  EXPECT_THROW(run(AllGather{Channel::y, 2, 2}, {&a, &a}), std::logic_error);
-  EXPECT_THROW(run(Broadcast{Channel::world, 2, 4, 0}, {&a}), std::logic_error);
+  EXPECT_THROW(run(graph::AllReduce{graph::Channel::data, 2, 4}, {&a, &a}), std::logic_error);
+  EXPECT_THROW(run(graph::ReduceScatter{graph::Channel::x, 2, 2}, {&a, &a, &a}), std::logic_error);
+  EXPECT_THROW(run(graph::AllGather{graph::Channel::y, 2, 2}, {&a, &a}), std::logic_error);
+  EXPECT_THROW(run(graph::Broadcast{graph::Channel::world, 2, 4, 0}, {&a}), std::logic_error);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -9,37 +9,41 @@
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 /// sum = a + b, twice = b + b, and the sum over two ranks of all that; tensors are [2, 3].
-std::shared_ptr<const Graph> small_graph() {
-  GraphBuilder builder;
-  const auto tensor = [&](std::string name, Role role) {
-    return whole(builder, builder.add_tensor({std::move(name), DType::f32, {2, 3}, role}));
+std::shared_ptr<const graph::Graph> small_graph() {
+  graph::GraphBuilder builder;
+  const auto tensor = [&](std::string name, graph::Role role) {
+    return graph::whole(builder, builder.add_tensor({std::move(name), DType::f32, {2, 3}, role}));
   };
-  const View a = tensor("a", Role::parameter), b = tensor("b", Role::parameter);
-  const View sum = tensor("sum", Role::activation), twice = tensor("twice", Role::activation);
-  const View total = tensor("total", Role::parameter);
-  const View workspace =
-      whole(builder, builder.add_tensor({"workspace", DType::f32, {all_reduce_workspace(6, 2)}, Role::workspace}));
-  builder.add_task({"make_sum", Add{6}, {read(a), read(b), write(sum)}});
-  builder.add_task({"make_twice", Add{6}, {read(b), read(b), write(twice)}});
-  builder.add_task({"make_total", Add{6}, {read(sum), read(twice), write(total)}});
-  builder.add_task({"reduce_total", AllReduce{Channel::data, 2, 6}, {read_write(total), write(workspace)}});
-  return std::make_shared<const Graph>(std::move(builder).build());
+  const graph::View a = tensor("a", graph::Role::parameter), b = tensor("b", graph::Role::parameter);
+  const graph::View sum = tensor("sum", graph::Role::activation), twice = tensor("twice", graph::Role::activation);
+  const graph::View total = tensor("total", graph::Role::parameter);
+  const graph::View workspace = graph::whole(
+      builder,
+      builder.add_tensor({"workspace", DType::f32, {graph::all_reduce_workspace(6, 2)}, graph::Role::workspace}));
+  builder.add_task({"make_sum", graph::Add{6}, {graph::read(a), graph::read(b), graph::write(sum)}});
+  builder.add_task({"make_twice", graph::Add{6}, {graph::read(b), graph::read(b), graph::write(twice)}});
+  builder.add_task({"make_total", graph::Add{6}, {graph::read(sum), graph::read(twice), graph::write(total)}});
+  builder.add_task({"reduce_total",
+                    graph::AllReduce{graph::Channel::data, 2, 6},
+                    {graph::read_write(total), graph::write(workspace)}});
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
 /// What two ranks report when `poison` puts bad numbers into their parameters.
 template <class Poison>
 std::string report(bool check, const std::string& policy, int streams, Poison poison) {
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       2,
-      [&](World& world) {
-        Program program(
-            world, {{"train", small_graph()}},
-            {.policy = make_policy(policy), .policy_options = {.compute_streams = streams}, .check_finite = check});
+      [&](comm::World& world) {
+        Program program(world, {{"train", small_graph()}},
+                        {.policy = policy::make_policy(policy),
+                         .policy_options = {.compute_streams = streams},
+                         .check_finite = check});
         program.run("train", 6);
         poison(program.state(), world.rank());
         program.run("train", 7);
@@ -95,4 +99,4 @@ TEST(CheckFinite, IsSilentOtherwise) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -8,7 +8,7 @@
 
 #include "tests/runtime/trace_sample.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 class KeptTracesTest : public ::testing::Test {
@@ -17,7 +17,7 @@ class KeptTracesTest : public ::testing::Test {
   void run(KeptTraces& traces, std::int64_t run, bool ends_well = true) {
     traces.begin(run, 100 + run, clock_);
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
-      TaskTime* const times = traces.times(s);
+      plan::TaskTime* const times = traces.times(s);
       for (std::size_t e = 0; e < plan_.streams[s].entries.size(); ++e) {
         times[e].begin = clock_.now();
         times[e].end = clock_.now();
@@ -25,20 +25,20 @@ class KeptTracesTest : public ::testing::Test {
     }
     if (ends_well) traces.end(clock_);
   }
-  const Plan plan_ = testing_sample::sample_plan();
+  const plan::Plan plan_ = testing_sample::sample_plan();
   const TickClock clock_;
 };
 
 TEST_F(KeptTracesTest, TimesAreWithinTheirStep) {
   KeptTraces traces(plan_, 1);
   run(traces, 0);
-  const StepTrace& trace = traces.last(1);
+  const plan::StepTrace& trace = traces.last(1);
   EXPECT_EQ(trace.step, 100);
   ASSERT_EQ(trace.times.size(), 3U);
   EXPECT_EQ(trace.times[0].size(), 2U);
   std::int64_t last = trace.begin;
   for (const auto& stream : trace.times) {
-    for (const TaskTime& time : stream) {
+    for (const plan::TaskTime& time : stream) {
       EXPECT_LE(last, time.begin);
       EXPECT_LE(time.begin, time.end);
       last = time.end;
@@ -54,7 +54,7 @@ TEST_F(KeptTracesTest, TheLastStepsAreKept) {
     run(traces, r);
     EXPECT_EQ(traces.last(r + 1).step, 100 + r);
   }
-  const std::vector<StepTrace> all = traces.all(5);
+  const std::vector<plan::StepTrace> all = traces.all(5);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].step, 103);
   EXPECT_EQ(all[1].step, 104);
@@ -83,4 +83,4 @@ TEST_F(KeptTracesTest, NoneAreKeptWhereNoneAreAskedFor) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -15,8 +15,9 @@ namespace weft::testing {
 class LoadedToy {
  public:
   /// The communicators, of channel data, outlive it.
-  explicit LoadedToy(const CommunicatorSet& communicators)
-      : loaded(std::make_shared<const Plan>(compile_plan(graph, *make_policy("program"))), communicators, 1) {}
+  explicit LoadedToy(const execute::CommunicatorSet& communicators)
+      : loaded(std::make_shared<const plan::Plan>(policy::compile_plan(graph, *policy::make_policy("program"))),
+               communicators, 1) {}
 
   /// As if compute0 had ended so many entries.
   void computed(std::int64_t entries) {
@@ -24,18 +25,20 @@ class LoadedToy {
     loaded.streams[0].completed = entries;
   }
 
-  static std::shared_ptr<const Graph> toy() {
+  static std::shared_ptr<const graph::Graph> toy() {
     ToyGraph toy;
-    const View x = toy.tensor("x", 1, Role::parameter), y = toy.tensor("y", 1, Role::parameter);
-    toy.compute("a", {read(x), read(x), write(x)});
-    toy.add({"sum", AllReduce{Channel::data, 1, 1}, {read_write(x), write(toy.tensor("w", 0))}});
-    toy.compute("b", {read(x), read(x), write(y)});
+    const graph::View x = toy.tensor("x", 1, graph::Role::parameter), y = toy.tensor("y", 1, graph::Role::parameter);
+    toy.compute("a", {graph::read(x), graph::read(x), graph::write(x)});
+    toy.add({"sum",
+             graph::AllReduce{graph::Channel::data, 1, 1},
+             {graph::read_write(x), graph::write(toy.tensor("w", 0))}});
+    toy.compute("b", {graph::read(x), graph::read(x), graph::write(y)});
     return toy.build();
   }
 
-  const std::shared_ptr<const Graph> graph = toy();
-  const State state{std::vector<const Graph*>{graph.get()}};
-  CpuPlan loaded;
+  const std::shared_ptr<const graph::Graph> graph = toy();
+  const execute::State state{std::vector<const graph::Graph*>{graph.get()}};
+  execute::CpuPlan loaded;
 };
 
 }  // namespace weft::testing

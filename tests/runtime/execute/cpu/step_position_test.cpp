@@ -8,34 +8,34 @@
 #include "runtime/comm/launch.h"
 #include "tests/runtime/execute/cpu/loaded_toy.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 TEST(StepPosition, TellsWhereStreamsStandAndWhatTheyWaitFor) {
-  EXPECT_EQ(run_ranks(1,
-                      [&](World& world) {
-                        const std::vector<Channel> channels = {Channel::data};
-                        const CommunicatorSet communicators(world, channels);
-                        testing::LoadedToy toy(communicators);
-                        EXPECT_EQ(finished_entries(toy.loaded), 0U);
-                        EXPECT_EQ(describe_position(toy.loaded),
-                                  "\n  stream compute0: 0 of 2 tasks done, at task 'a', running"
-                                  "\n  stream data: 0 of 1 tasks done, at collective 'sum', waits for 'a' on compute0");
-                        toy.computed(1);
-                        EXPECT_EQ(finished_entries(toy.loaded), 1U);
-                        EXPECT_EQ(
-                            describe_position(toy.loaded),
+  EXPECT_EQ(comm::run_ranks(
+                1,
+                [&](comm::World& world) {
+                  const std::vector<graph::Channel> channels = {graph::Channel::data};
+                  const CommunicatorSet communicators(world, channels);
+                  testing::LoadedToy toy(communicators);
+                  EXPECT_EQ(finished_entries(toy.loaded), 0U);
+                  EXPECT_EQ(describe_position(toy.loaded),
+                            "\n  stream compute0: 0 of 2 tasks done, at task 'a', running"
+                            "\n  stream data: 0 of 1 tasks done, at collective 'sum', waits for 'a' on compute0");
+                  toy.computed(1);
+                  EXPECT_EQ(finished_entries(toy.loaded), 1U);
+                  EXPECT_EQ(describe_position(toy.loaded),
                             "\n  stream compute0: 1 of 2 tasks done, at task 'b', waits for 'sum' on data"
                             "\n  stream data: 0 of 1 tasks done, at collective 'sum', posted: waits for its peers");
-                        toy.loaded.streams[1].finished = toy.loaded.streams[1].completed = 1;
-                        toy.computed(2);
-                        EXPECT_EQ(finished_entries(toy.loaded), 3U);
-                        EXPECT_EQ(describe_position(toy.loaded),
-                                  "\n  stream compute0: done, 2 of 2 tasks\n  stream data: done, 1 of 1 tasks");
-                        return 0;
-                      }),
+                  toy.loaded.streams[1].finished = toy.loaded.streams[1].completed = 1;
+                  toy.computed(2);
+                  EXPECT_EQ(finished_entries(toy.loaded), 3U);
+                  EXPECT_EQ(describe_position(toy.loaded),
+                            "\n  stream compute0: done, 2 of 2 tasks\n  stream data: done, 1 of 1 tasks");
+                  return 0;
+                }),
             0);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 class AccessLogTest : public ::testing::Test {
@@ -50,4 +50,4 @@ TEST_F(AccessLogTest, AReadBehindAWriteDoesNotHideIt) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

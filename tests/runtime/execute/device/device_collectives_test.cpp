@@ -7,7 +7,7 @@
 
 #include "tests/runtime/execute/device/fake_device.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 class DeviceCollectives : public ::testing::TestWithParam<int> {
@@ -26,7 +26,7 @@ class DeviceCollectives : public ::testing::TestWithParam<int> {
     }
   }
 
-  void run(CollectiveKind kind, std::int64_t root = 0) {
+  void run(comm::CollectiveKind kind, std::int64_t root = 0) {
     DeviceGroup group(*device_, streams_.size());
     std::vector<GroupMember> members;
     for (std::size_t r = 0; r < streams_.size(); ++r) {
@@ -43,20 +43,20 @@ class DeviceCollectives : public ::testing::TestWithParam<int> {
   }
 
   const int ranks_ = GetParam();
-  std::unique_ptr<FakeDevice> device_ = make_fake_device({.seed = 5});
+  std::unique_ptr<testing::FakeDevice> device_ = testing::make_fake_device({.seed = 5});
   std::vector<DeviceStream> streams_;
   std::vector<float*> in_, out_, workspace_;
 };
 
 TEST_P(DeviceCollectives, AllReduce) {
-  run(CollectiveKind::all_reduce);
+  run(comm::CollectiveKind::all_reduce);
   for (const float* out : out_) {
     for (std::int64_t i = 0; i < kCount; ++i) EXPECT_EQ(out[i], sum_at(i));
   }
 }
 
 TEST_P(DeviceCollectives, ReduceScatter) {
-  run(CollectiveKind::reduce_scatter);
+  run(comm::CollectiveKind::reduce_scatter);
   for (std::size_t r = 0; r < out_.size(); ++r) {
     for (std::int64_t i = 0; i < kCount; ++i) {
       EXPECT_EQ(out_[r][i], sum_at(static_cast<std::int64_t>(r) * kCount + i));
@@ -65,7 +65,7 @@ TEST_P(DeviceCollectives, ReduceScatter) {
 }
 
 TEST_P(DeviceCollectives, AllGather) {
-  run(CollectiveKind::all_gather);
+  run(comm::CollectiveKind::all_gather);
   for (const float* out : out_) {
     for (std::int64_t i = 0; i < kCount * ranks_; ++i) {
       const std::int64_t rank = i / kCount, place = i % kCount;
@@ -76,7 +76,7 @@ TEST_P(DeviceCollectives, AllGather) {
 
 TEST_P(DeviceCollectives, Broadcast) {
   const std::int64_t root = ranks_ - 1;
-  run(CollectiveKind::broadcast, root);
+  run(comm::CollectiveKind::broadcast, root);
   for (const float* out : out_) {
     for (std::int64_t i = 0; i < kCount; ++i) EXPECT_EQ(out[i], static_cast<float>(100 * root + i));
   }
@@ -89,7 +89,7 @@ TEST_P(DeviceCollectives, RefusesMembersThatDiffer) {
   for (std::size_t r = 0; r < streams_.size(); ++r) {
     const auto count = static_cast<std::int64_t>(r) + 1;
     members.push_back(
-        {streams_[r], {CollectiveKind::all_gather, DType::f32, count, 0, in_[r], out_[r], workspace_[r]}});
+        {streams_[r], {comm::CollectiveKind::all_gather, DType::f32, count, 0, in_[r], out_[r], workspace_[r]}});
   }
   EXPECT_THROW(group.enqueue(*device_, members), std::logic_error);
 }
@@ -97,4 +97,4 @@ TEST_P(DeviceCollectives, RefusesMembersThatDiffer) {
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceCollectives, ::testing::Values(1, 2, 3, 4));
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

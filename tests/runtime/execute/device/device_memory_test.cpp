@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "tests/runtime/execute/device/fake_device.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
@@ -30,13 +30,13 @@ TEST(DeviceMemory, IsSharedByTheRanksOfADevice) {
 }
 
 TEST(DeviceMemory, WhatFitsIsTaken) {
-  const auto device = make_fake_device({.memory_bytes = 80 * kGib});
+  const auto device = testing::make_fake_device({.memory_bytes = 80 * kGib});
   EXPECT_EQ(refusal(*device, {30 * kGib, 10 * kGib, 40 * kGib}), "");
   EXPECT_EQ(refusal(*device, {300 * kGib, 10 * kGib, 0}), "") << "no limit";
 }
 
 TEST(DeviceMemory, WhatDoesNotFitIsRefusedWithItsParts) {
-  const auto device = make_fake_device({.memory_bytes = 80 * kGib});
+  const auto device = testing::make_fake_device({.memory_bytes = 80 * kGib});
   const std::string text = refusal(*device, {30 * kGib, 11 * kGib, 40 * kGib});
   for (const std::string part :
        {"needs at least 41.00 GiB of fake: 30.00 GiB of parameters", "11.00 GiB of activations", "at most 40.00 GiB",
@@ -50,7 +50,7 @@ TEST(DeviceMemory, WhatDoesNotFitIsRefusedWithItsParts) {
 }
 
 TEST(DeviceMemory, AFakeHasAnEnd) {
-  const auto device = make_fake_device({.memory_bytes = 8192});
+  const auto device = testing::make_fake_device({.memory_bytes = 8192});
   device->allocate(4096);
   device->allocate_pinned(4096);  // the host's
   EXPECT_EQ(device->memory().free, 4096);
@@ -60,4 +60,4 @@ TEST(DeviceMemory, AFakeHasAnEnd) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -12,7 +12,7 @@
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 /// Three independent tasks of one stream, prepared on a fake device.
@@ -21,27 +21,28 @@ class ThreeTasks : public ::testing::Test {
   ThreeTasks() {
     testing::ToyGraph toy;
     for (const std::string name : {"a", "b", "c"}) {
-      const View from = toy.tensor("from_" + name, 1, Role::parameter),
-                 to = toy.tensor("to_" + name, 1, Role::parameter);
-      toy.compute(name, {read(from), read(from), write(to)});
+      const graph::View from = toy.tensor("from_" + name, 1, graph::Role::parameter),
+                        to = toy.tensor("to_" + name, 1, graph::Role::parameter);
+      toy.compute(name, {graph::read(from), graph::read(from), graph::write(to)});
     }
-    loaded_.plan = std::make_shared<const Plan>(compile_plan(toy.build(), *make_policy("program")));
-    const Graph& graph = *loaded_.plan->graph;
+    loaded_.plan =
+        std::make_shared<const plan::Plan>(policy::compile_plan(toy.build(), *policy::make_policy("program")));
+    const graph::Graph& graph = *loaded_.plan->graph;
     for (std::uint32_t entry = 0; entry < 3; ++entry) {
-      const Task& task = graph.task(loaded_.plan->sequence[entry]);
+      const graph::Task& task = graph.task(loaded_.plan->sequence[entry]);
       std::vector<cpu::Matrix> arguments;
-      for (const Access& access : task.accesses) {
+      for (const graph::Access& access : task.accesses) {
         arguments.push_back({&memory_[access.view.tensor.index()], 1, 1, 1, DType::f32});
       }
       DeviceStep& step = loaded_.steps.emplace_back();
-      step.stream = StreamId(std::size_t{0});
+      step.stream = plan::StreamId(std::size_t{0});
       step.entry = entry;
       step.touches = touches_of(task, arguments);
       step.task = device_->prepare(graph, task, std::move(arguments));
     }
   }
   std::vector<float> memory_ = std::vector<float>(6);
-  std::unique_ptr<FakeDevice> device_ = make_fake_device();
+  std::unique_ptr<testing::FakeDevice> device_ = testing::make_fake_device();
   DevicePlan loaded_;
 };
 
@@ -79,11 +80,11 @@ TEST_F(ThreeTasks, TheLastTracesAreKept) {
   }
   ASSERT_EQ(loaded_.traces.size(), 2U);
   EXPECT_EQ(loaded_.traces[0].step, 2);
-  const StepTrace& last = loaded_.traces[1];
+  const plan::StepTrace& last = loaded_.traces[1];
   EXPECT_EQ(last.step, 3);
   EXPECT_EQ(last.begin, 3000);
   std::int64_t until = last.begin;
-  for (const TaskTime& time : last.times.at(0)) {
+  for (const plan::TaskTime& time : last.times.at(0)) {
     EXPECT_LE(until, time.begin);
     EXPECT_LE(time.begin, time.end);
     until = time.end;
@@ -92,4 +93,4 @@ TEST_F(ThreeTasks, TheLastTracesAreKept) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

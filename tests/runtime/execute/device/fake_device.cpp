@@ -22,35 +22,35 @@
 #include "runtime/execute/cpu/cpu_kernels.h"
 #include "runtime/execute/device/access_log.h"
 
-namespace weft {
+namespace weft::testing {
 namespace {
 
-class FakeTask : public DeviceTask {
+class FakeTask : public execute::DeviceTask {
  public:
   virtual void run(cpu::Workers& workers) const = 0;
 
   std::string name;
-  std::vector<Touch> touches;
+  std::vector<execute::Touch> touches;
 };
 
 class FakePreparedTask final : public FakeTask {
  public:
-  FakePreparedTask(const Task& task, std::vector<cpu::Matrix> arguments) : prepared(task.operation, arguments) {
+  FakePreparedTask(const graph::Task& task, std::vector<cpu::Matrix> arguments) : prepared(task.operation, arguments) {
     name = task.name;
-    touches = touches_of(task, arguments);
+    touches = execute::touches_of(task, arguments);
   }
   std::int64_t scratch_bytes() const override { return 64; }  // any kernel may use its stream's
   void bind(std::byte* scratch) override { touches.push_back({{scratch, 1, 64, 64}, true}); }
 
   void run(cpu::Workers& workers) const override { prepared.run(workers); }
 
-  PreparedTask prepared;
+  execute::PreparedTask prepared;
 };
 
 class FakeFusedTask final : public FakeTask {
  public:
-  explicit FakeFusedTask(std::span<const DeviceTask* const> tasks) {
-    for (const DeviceTask* task : tasks) {
+  explicit FakeFusedTask(std::span<const execute::DeviceTask* const> tasks) {
+    for (const execute::DeviceTask* task : tasks) {
       parts_.push_back(static_cast<const FakeTask*>(task));
       touches.insert(touches.end(), parts_.back()->touches.begin(), parts_.back()->touches.end());
     }
@@ -71,28 +71,28 @@ class FakeFusedTask final : public FakeTask {
 struct Work {
   enum class Kind : std::uint8_t { run, record, wait, wait_value } kind = Kind::run;
   std::string name;
-  std::vector<Touch> touches;
+  std::vector<execute::Touch> touches;
   std::function<void()> body;
   std::size_t event = 0;
   std::uint64_t ticket = 0;  // of a record, and of the record that a wait waits for
   const std::atomic<std::uint32_t>* flag = nullptr;
   std::uint32_t value = 0;
-  VectorClock host = {};  // what the host knew to be over when it enqueued this
+  execute::VectorClock host = {};  // what the host knew to be over when it enqueued this
 };
 
 struct Stream {
   std::string name;
   std::deque<Work> queue;
-  VectorClock clock;
+  execute::VectorClock clock;
   bool capturing = false;
 };
 
 struct Event {
   bool timed = false;
-  std::uint64_t recorded = 0;                       // tickets: the last record enqueued
-  std::uint64_t passed = 0;                         // and the last one that ran
-  std::map<std::uint64_t, VectorClock> clock = {};  // of each record, when it ran
-  bool captured = false;                            // last recorded in a capture
+  std::uint64_t recorded = 0;                                // tickets: the last record enqueued
+  std::uint64_t passed = 0;                                  // and the last one that ran
+  std::map<std::uint64_t, execute::VectorClock> clock = {};  // of each record, when it ran
+  bool captured = false;                                     // last recorded in a capture
   std::int64_t time = 0;
 };
 
@@ -103,7 +103,7 @@ class FakeDeviceImpl final : public FakeDevice {
 
   std::string name() const override { return "fake"; }
   std::uint64_t identity() const override { return reinterpret_cast<std::uintptr_t>(this); }
-  DeviceMemory memory() const override { return {memory_bytes_ - allocated_, memory_bytes_}; }
+  execute::DeviceMemory memory() const override { return {memory_bytes_ - allocated_, memory_bytes_}; }
 
   std::byte* allocate(std::int64_t bytes) override {
     if (bytes > memory().free) {
@@ -115,20 +115,20 @@ class FakeDeviceImpl final : public FakeDevice {
   }
   std::byte* allocate_pinned(std::int64_t bytes) override { return buffer(bytes); }
 
-  DeviceStream add_stream(std::string name, StreamPriority /*priority*/) override {
+  execute::DeviceStream add_stream(std::string name, execute::StreamPriority /*priority*/) override {
     streams_.push_back({std::move(name), {}, {}, false});
     for (Stream& stream : streams_) stream.clock.resize(streams_.size());
-    return DeviceStream(streams_.size() - 1);
+    return execute::DeviceStream(streams_.size() - 1);
   }
 
-  DeviceEvent add_event(bool timed) override {
+  execute::DeviceEvent add_event(bool timed) override {
     ++counts_.events;
     const std::lock_guard lock(events_mutex_);
     events_.push_back({.timed = timed});
-    return DeviceEvent(events_.size() - 1);
+    return execute::DeviceEvent(events_.size() - 1);
   }
 
-  void record(DeviceEvent event, DeviceStream stream) override {
+  void record(execute::DeviceEvent event, execute::DeviceStream stream) override {
     const bool captured = capturing_ && at(stream).capturing;
     enqueue(stream, {Work::Kind::record, "record", {}, {}, event.index(), next_ticket(event.index())});
     if (captured) captured_events_.push_back(event.index());
@@ -136,7 +136,7 @@ class FakeDeviceImpl final : public FakeDevice {
     events_[event.index()].captured = captured;
   }
 
-  void wait(DeviceStream stream, DeviceEvent event) override {
+  void wait(execute::DeviceStream stream, execute::DeviceEvent event) override {
     const Event& awaited = events_[event.index()];
     if (awaited.recorded == 0)
       complain(fmt::format("stream {} waits for an event that was never recorded", at(stream).name));
@@ -149,12 +149,12 @@ class FakeDeviceImpl final : public FakeDevice {
     enqueue(stream, {Work::Kind::wait, "wait", {}, {}, event.index(), awaited.recorded});
   }
 
-  void wait_value(DeviceStream stream, const std::atomic<std::uint32_t>* flag, std::uint32_t value) override {
+  void wait_value(execute::DeviceStream stream, const std::atomic<std::uint32_t>* flag, std::uint32_t value) override {
     if (capturing_ && at(stream).capturing) complain("a wait for a value inside of a capture");
     enqueue(stream, {Work::Kind::wait_value, "wait_value", {}, {}, 0, 0, flag, value});
   }
 
-  void copy(DeviceStream stream, void* to, const void* from, std::int64_t bytes) override {
+  void copy(execute::DeviceStream stream, void* to, const void* from, std::int64_t bytes) override {
     if (bytes == 0) return;
     Work work;
     work.name = "copy";
@@ -164,7 +164,7 @@ class FakeDeviceImpl final : public FakeDevice {
     enqueue(stream, std::move(work));
   }
 
-  void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
+  void sum(execute::DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
            DType dtype) override {
     const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
     Work work;
@@ -179,10 +179,10 @@ class FakeDeviceImpl final : public FakeDevice {
     enqueue(stream, std::move(work));
   }
 
-  std::unique_ptr<DeviceTask> prepare(const Graph& /*graph*/, const Task& task,
-                                      std::vector<cpu::Matrix> arguments) override {
+  std::unique_ptr<execute::DeviceTask> prepare(const graph::Graph& /*graph*/, const graph::Task& task,
+                                               std::vector<cpu::Matrix> arguments) override {
     auto prepared = std::make_unique<FakePreparedTask>(task, std::move(arguments));
-    const KernelScratch scratch = prepared->prepared.scratch();
+    const execute::KernelScratch scratch = prepared->prepared.scratch();
     scratch_.worker_bytes = std::max(scratch_.worker_bytes, scratch.worker_bytes);
     scratch_.shared_bytes = std::max(scratch_.shared_bytes, scratch.shared_bytes);
     reserved_ = false;
@@ -190,7 +190,7 @@ class FakeDeviceImpl final : public FakeDevice {
     return prepared;
   }
 
-  void launch(DeviceStream stream, const DeviceTask& task) override {
+  void launch(execute::DeviceStream stream, const execute::DeviceTask& task) override {
     ++counts_.launches;
     if (!settled_) complain("a task is launched before its tables have arrived");
     const auto& fake = static_cast<const FakeTask&>(task);
@@ -204,49 +204,49 @@ class FakeDeviceImpl final : public FakeDevice {
     enqueue(stream, std::move(work));
   }
 
-  std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) override {
+  std::unique_ptr<execute::DeviceTask> fuse(std::span<const execute::DeviceTask* const> tasks) override {
     settled_ = false;
     return std::make_unique<FakeFusedTask>(tasks);
   }
 
   void settle() override { settled_ = true; }
 
-  void synchronize(DeviceStream stream) override {
+  void synchronize(execute::DeviceStream stream) override {
     run_until([&] { return at(stream).queue.empty(); });
     // What other streams still have to do goes on meanwhile, or not: that is up to the seed.
     end_synchronization(at(stream).clock);
   }
 
-  void synchronize(DeviceEvent event) override {
+  void synchronize(execute::DeviceEvent event) override {
     expect_not_captured(event);
     const Event& awaited = events_[event.index()];
     // A deadlock leaves nothing to be run.
     run_until([&] { return awaited.passed == awaited.recorded || idle(); });
     const auto known = awaited.clock.find(awaited.recorded);
-    end_synchronization(known != awaited.clock.end() ? known->second : VectorClock());
+    end_synchronization(known != awaited.clock.end() ? known->second : execute::VectorClock());
   }
 
-  bool done(DeviceEvent event) override {
+  bool done(execute::DeviceEvent event) override {
     while (!passed(event) && !idle()) {
       if (!run_one()) return false;
     }
     return true;
   }
 
-  bool passed(DeviceEvent event) override {
+  bool passed(execute::DeviceEvent event) override {
     expect_not_captured(event);
     const std::lock_guard lock(events_mutex_);
     return events_[event.index()].passed == events_[event.index()].recorded;
   }
 
-  std::int64_t elapsed_ns(DeviceEvent from, DeviceEvent to) override {
+  std::int64_t elapsed_ns(execute::DeviceEvent from, execute::DeviceEvent to) override {
     const Event &a = events_[from.index()], &b = events_[to.index()];
     if (!a.timed || !b.timed) complain("the time of an event that isn't timed");
     if (a.passed == 0 || b.passed == 0) complain("the time of an event that has not passed");
     return b.time - a.time;
   }
 
-  void begin_capture(DeviceStream origin) override {
+  void begin_capture(execute::DeviceStream origin) override {
     capturing_ = true;
     spoiled_ = false;
     captured_.emplace_back();
@@ -255,19 +255,19 @@ class FakeDeviceImpl final : public FakeDevice {
     captured_events_.clear();
   }
 
-  DeviceGraph end_capture(DeviceStream origin) override {
+  execute::DeviceGraph end_capture(execute::DeviceStream origin) override {
     // Joined: the origin's last works wait, one stream after the other, for what every member did last.
-    std::vector<VectorClock> clock(streams_.size(), VectorClock(streams_.size()));
-    std::vector<std::pair<std::uint64_t, VectorClock>> record_clock(events_.size());
+    std::vector<execute::VectorClock> clock(streams_.size(), execute::VectorClock(streams_.size()));
+    std::vector<std::pair<std::uint64_t, execute::VectorClock>> record_clock(events_.size());
     for (const auto& [stream, work] : captured_.back()) {
-      VectorClock& own = clock[stream.index()];
+      execute::VectorClock& own = clock[stream.index()];
       if (work.kind == Work::Kind::wait && record_clock[work.event].first > 0) {
         join(own, record_clock[work.event].second);
       }
       ++own[stream.index()];
       if (work.kind == Work::Kind::record) record_clock[work.event] = {work.ticket, own};
     }
-    for (const DeviceStream member : capture_members_) {
+    for (const execute::DeviceStream member : capture_members_) {
       // A record is the last thing that a joined stream does.
       if (member != origin && clock[origin.index()][member.index()] < clock[member.index()][member.index()]) {
         complain(fmt::format("stream {} isn't joined to the capture's origin", at(member).name));
@@ -279,16 +279,16 @@ class FakeDeviceImpl final : public FakeDevice {
       captured_.back().clear();
       throw RuntimeFault("the capture was spoiled by a question about one of its events");
     }
-    return DeviceGraph(captured_.size() - 1);
+    return execute::DeviceGraph(captured_.size() - 1);
   }
 
-  void launch(DeviceStream stream, DeviceGraph graph) override {
+  void launch(execute::DeviceStream stream, execute::DeviceGraph graph) override {
     ++counts_.graphs_launched;
     // The graph's streams begin behind the launching one, which goes on behind all of them.
-    const DeviceEvent begin = add_event(false);
+    const execute::DeviceEvent begin = add_event(false);
     counts_.events -= 1;
     record(begin, stream);
-    std::vector<DeviceStream> members;
+    std::vector<execute::DeviceStream> members;
     const auto works = captured_[graph.index()];
     for (const auto& [on, work] : works) {
       if (std::ranges::find(members, on) == members.end()) {
@@ -301,16 +301,16 @@ class FakeDeviceImpl final : public FakeDevice {
       if (work.kind == Work::Kind::wait) again.ticket = events_[work.event].recorded;
       enqueue(on, std::move(again));
     }
-    for (const DeviceStream member : members) {
+    for (const execute::DeviceStream member : members) {
       if (member == stream) continue;
-      const DeviceEvent end = add_event(false);
+      const execute::DeviceEvent end = add_event(false);
       counts_.events -= 1;
       record(end, member);
       wait(stream, end);
     }
   }
 
-  void destroy(DeviceGraph graph) override { captured_[graph.index()].clear(); }
+  void destroy(execute::DeviceGraph graph) override { captured_[graph.index()].clear(); }
 
   void push_range(const std::string& /*name*/) override {}
   void pop_range() override {}
@@ -329,25 +329,25 @@ class FakeDeviceImpl final : public FakeDevice {
 
   static constexpr std::size_t kRememberedRecords = 4096;  // of an event; a wait that is farther behind knows nothing
 
-  static void join(VectorClock& clock, const VectorClock& known) {
+  static void join(execute::VectorClock& clock, const execute::VectorClock& known) {
     for (std::size_t s = 0; s < known.size(); ++s) clock[s] = std::max(clock[s], known[s]);
   }
 
-  Stream& at(DeviceStream stream) { return streams_[stream.index()]; }
+  Stream& at(execute::DeviceStream stream) { return streams_[stream.index()]; }
 
   void complain(std::string what) {
     if (fault_.empty()) fault_ = std::move(what);
   }
 
   // As CUDA: cudaErrorCapturedEvent, and the capture that is under way is of no use any more.
-  void expect_not_captured(DeviceEvent event) {
+  void expect_not_captured(execute::DeviceEvent event) {
     const std::lock_guard lock(events_mutex_);
     if (!events_[event.index()].captured) return;
     if (capturing_) spoiled_ = true;
     throw RuntimeFault("a question about an event that a capture recorded");
   }
 
-  void enqueue(DeviceStream stream, Work work) {
+  void enqueue(execute::DeviceStream stream, Work work) {
     if (capturing_ && at(stream).capturing) {
       captured_.back().emplace_back(stream, std::move(work));
     } else {
@@ -389,12 +389,12 @@ class FakeDeviceImpl final : public FakeDevice {
   void run_until(const Condition& condition) {
     ++counts_.synchronizations;
     if (capturing_) complain("a synchronisation inside of a capture");
-    for (Backoff backoff; !condition();) {
+    for (comm::Backoff backoff; !condition();) {
       if (!run_one()) backoff.pause();  // until the host stores a value
     }
   }
 
-  void end_synchronization(const VectorClock& known) {
+  void end_synchronization(const execute::VectorClock& known) {
     if (idle()) ++counts_.drains;
     host_clock_.resize(streams_.size());
     join(host_clock_, known);
@@ -441,7 +441,7 @@ class FakeDeviceImpl final : public FakeDevice {
       event.time = now_;
       return true;
     }
-    for (const Touch& touch : work.touches) {
+    for (const execute::Touch& touch : work.touches) {
       const auto earlier =
           log_.add(touch.window, touch.writes, {chosen, stream.clock[chosen], work.name}, stream.clock);
       if (earlier) {
@@ -462,20 +462,20 @@ class FakeDeviceImpl final : public FakeDevice {
   std::deque<Stream> streams_;
   std::mutex events_mutex_;  // whoever writes events_, and passed(), which other threads call
   std::vector<Event> events_;
-  AccessLog log_;
+  execute::AccessLog log_;
   cpu::Workers workers_{1};
   cpu::Scratch scratch_;
   bool reserved_ = false, settled_ = true;
   std::string fault_;
   FakeDeviceCounts counts_;
   Fingerprint order_;
-  VectorClock host_clock_;
+  execute::VectorClock host_clock_;
   std::int64_t now_ = 0;
 
   std::atomic<bool> capturing_ = false, spoiled_ = false;  // passed() may come from another thread
-  std::vector<DeviceStream> capture_members_;
+  std::vector<execute::DeviceStream> capture_members_;
   std::vector<std::size_t> captured_events_;
-  std::vector<std::vector<std::pair<DeviceStream, Work>>> captured_;  // by graph
+  std::vector<std::vector<std::pair<execute::DeviceStream, Work>>> captured_;  // by graph
 };
 
 }  // namespace
@@ -484,4 +484,4 @@ std::unique_ptr<FakeDevice> make_fake_device(const FakeDeviceOptions& options) {
   return std::make_unique<FakeDeviceImpl>(options);
 }
 
-}  // namespace weft
+}  // namespace weft::testing

@@ -11,7 +11,7 @@
 
 #include "runtime/execute/device/device.h"
 
-namespace weft {
+namespace weft::testing {
 
 /// What the fake found wrong; the first is thrown from synchronize() as std::logic_error:
 ///  - a wait for an event that was never recorded: on a GPU it orders nothing;
@@ -37,7 +37,7 @@ struct FakeDeviceCounts {
   std::int64_t drains = 0;  // synchronizations that left nothing enqueued: until more is, a device would stand idle
 };
 
-class FakeDevice : public Device {
+class FakeDevice : public execute::Device {
  public:
   virtual FakeDeviceCounts counts() const = 0;
   /// The order in which the work of all streams ran so far, as a hash: different seeds, different orders.
@@ -46,4 +46,4 @@ class FakeDevice : public Device {
 
 std::unique_ptr<FakeDevice> make_fake_device(const FakeDeviceOptions& options = {});
 
-}  // namespace weft
+}  // namespace weft::testing

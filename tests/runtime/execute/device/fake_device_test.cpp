@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 class FakeDeviceTest : public ::testing::Test {
@@ -27,7 +27,7 @@ class FakeDeviceTest : public ::testing::Test {
     return "";
   }
 
-  std::unique_ptr<FakeDevice> device = make_fake_device({.seed = 3});
+  std::unique_ptr<testing::FakeDevice> device = testing::make_fake_device({.seed = 3});
   DeviceStream a = device->add_stream("a", StreamPriority::normal);
   DeviceStream b = device->add_stream("b", StreamPriority::high);
   DeviceEvent event = device->add_event(false);
@@ -154,7 +154,7 @@ TEST_F(FakeDeviceTest, SumsInOrder) {
 TEST(FakeDevice, SeedsGiveDifferentOrders) {
   std::set<std::uint64_t> orders;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const auto device = make_fake_device({.seed = seed});
+    const auto device = testing::make_fake_device({.seed = seed});
     std::vector<DeviceStream> streams;
     for (int s = 0; s < 3; ++s) streams.push_back(device->add_stream("s", StreamPriority::normal));
     std::byte* const memory = device->allocate(3 * 256);
@@ -210,7 +210,7 @@ TEST_F(FakeDeviceTest, TheHostWaitsForAnEventAndNoFurther) {
 
 TEST_F(FakeDeviceTest, AnEventThatNeverPassesIsADeadlock) {
   std::atomic<std::uint32_t> flag = 0;
-  const auto impatient = make_fake_device({.patience = std::chrono::seconds(0)});
+  const auto impatient = testing::make_fake_device({.patience = std::chrono::seconds(0)});
   const DeviceStream stream = impatient->add_stream("a", StreamPriority::normal);
   const DeviceEvent end = impatient->add_event(false);
   impatient->wait_value(stream, &flag, 1);
@@ -236,7 +236,7 @@ TEST_F(FakeDeviceTest, AGraphDoesNotWaitForTheHost) {
 }
 
 TEST(FakeDevice, AValueThatNobodyStoresIsADeadlock) {
-  const auto device = make_fake_device({.seed = 1, .patience = std::chrono::seconds(0)});
+  const auto device = testing::make_fake_device({.seed = 1, .patience = std::chrono::seconds(0)});
   const DeviceStream stream = device->add_stream("s", StreamPriority::normal);
   const std::atomic<std::uint32_t> flag = 0;
   device->wait_value(stream, &flag, 1);
@@ -244,7 +244,7 @@ TEST(FakeDevice, AValueThatNobodyStoresIsADeadlock) {
 }
 
 TEST(FakeDevice, TimesAreOfTimedEventsThatPassed) {
-  const auto device = make_fake_device();
+  const auto device = testing::make_fake_device();
   const DeviceStream stream = device->add_stream("s", StreamPriority::normal);
   const DeviceEvent from = device->add_event(true), to = device->add_event(true);
   device->record(from, stream);
@@ -257,4 +257,4 @@ TEST(FakeDevice, TimesAreOfTimedEventsThatPassed) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

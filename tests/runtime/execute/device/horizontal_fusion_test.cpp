@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 const std::byte kMemory[1000] = {};
@@ -52,4 +52,4 @@ TEST(HorizontalFusion, SharedBytesKeepTheirOrder) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

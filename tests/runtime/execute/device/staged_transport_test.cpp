@@ -14,15 +14,15 @@
 #include "tests/runtime/comm/collectives_check.h"
 #include "tests/runtime/execute/device/fake_device.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
-constexpr Channel kFirst = Channel::data, kSecond = Channel::z_gather;
+constexpr graph::Channel kFirst = graph::Channel::data, kSecond = graph::Channel::z_gather;
 
 // One rank's device, with a stream for each of two channels.
 struct StagedRank {
-  explicit StagedRank(World& world, std::uint64_t seed = 1)
-      : device(make_fake_device({.seed = seed + static_cast<std::uint64_t>(world.rank())})),
+  explicit StagedRank(comm::World& world, std::uint64_t seed = 1)
+      : device(testing::make_fake_device({.seed = seed + static_cast<std::uint64_t>(world.rank())})),
         first(device->add_stream("first", StreamPriority::high)),
         second(device->add_stream("second", StreamPriority::high)),
         transport(world, std::nullopt) {
@@ -30,7 +30,7 @@ struct StagedRank {
     transport.join(kSecond);
   }
 
-  std::unique_ptr<FakeDevice> device;
+  std::unique_ptr<testing::FakeDevice> device;
   DeviceStream first, second;
   StagedTransport transport;
 };
@@ -45,13 +45,13 @@ DeviceEvent end_of(Device& device, DeviceStream stream) {
 // Every kind in and out of place, some counts, all on two channels, at once unless the step `loads`; "" or what is
 // wrong.
 template <class T>
-std::string check_all(World& world, DType dtype, bool loads = false) {
+std::string check_all(comm::World& world, DType dtype, bool loads = false) {
   StagedRank rank(world);
   std::deque<test::Case<T>> cases;
   ChannelCalls first{kFirst, {}}, second{kSecond, {}};
   std::uint64_t salt = 0;
-  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter,
-                                    CollectiveKind::all_gather, CollectiveKind::broadcast}) {
+  for (const comm::CollectiveKind kind : {comm::CollectiveKind::all_reduce, comm::CollectiveKind::reduce_scatter,
+                                          comm::CollectiveKind::all_gather, comm::CollectiveKind::broadcast}) {
     for (const std::int64_t count : {0, 1, 7, 1000, 70000}) {
       for (const bool in_place : {false, true}) {
         const std::int64_t root = count % world.size();
@@ -85,9 +85,9 @@ class StagedRanks : public ::testing::TestWithParam<int> {};
 
 TEST_P(StagedRanks, EveryCollectiveHasThePromisedBits) {
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       GetParam(),
-      [](World& world) {
+      [](comm::World& world) {
         EXPECT_EQ(check_all<float>(world, DType::f32), "");
         EXPECT_EQ(check_all<float>(world, DType::f32, true), "");
         EXPECT_EQ(check_all<bf16>(world, DType::bf16), "");
@@ -102,25 +102,26 @@ TEST_P(StagedRanks, EveryCollectiveHasThePromisedBits) {
 INSTANTIATE_TEST_SUITE_P(Ranks, StagedRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST(StagedTransport, AGridHasAGroupForEachChannel) {
-  Grid grid;
+  graph::Grid grid;
   grid.x = 2, grid.data = 2;
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       4,
-      [&](World& world) {
-        const auto device = make_fake_device();
+      [&](comm::World& world) {
+        const auto device = testing::make_fake_device();
         const DeviceStream stream = device->add_stream("x", StreamPriority::high);
         StagedTransport transport(world, grid);
-        transport.join(Channel::x);
-        transport.join(Channel::data);
+        transport.join(graph::Channel::x);
+        transport.join(graph::Channel::data);
         auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
         value[0] = world.rank() + 1;
-        const CollectiveCall call{CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
-        transport.prepare(*device, std::vector{ChannelCalls{Channel::x, {call}}, ChannelCalls{Channel::data, {call}}});
-        transport.enqueue(*device, Channel::x, stream, call);
+        const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
+        transport.prepare(
+            *device, std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
+        transport.enqueue(*device, graph::Channel::x, stream, call);
         wait_for(*device, end_of(*device, stream), transport);
         EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
-        transport.enqueue(*device, Channel::data, stream, call);
+        transport.enqueue(*device, graph::Channel::data, stream, call);
         wait_for(*device, end_of(*device, stream), transport);
         EXPECT_EQ(value[0], 10);
         return 0;
@@ -132,13 +133,13 @@ TEST(StagedTransport, AGridHasAGroupForEachChannel) {
 TEST(StagedTransport, ALostPeerEndsTheWait) {
   std::ostringstream errors;
   std::atomic<bool> waits{false};
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       2,
-      [&](World& world) -> int {
+      [&](comm::World& world) -> int {
         StagedRank rank(world);
         std::vector<float> values(1000), workspace(1000);
-        const CollectiveCall call{
-            CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+        const comm::CollectiveCall call{
+            comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
         rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
         if (world.rank() == 1) {
           while (!waits) std::this_thread::yield();
@@ -148,8 +149,8 @@ TEST(StagedTransport, ALostPeerEndsTheWait) {
         const DeviceEvent end = end_of(*rank.device, rank.first);
         EXPECT_FALSE(rank.device->done(end));
         waits = true;
-        EXPECT_THROW(wait_for(*rank.device, end, rank.transport), PeerLost);
-        EXPECT_THROW(rank.transport.check(), PeerLost);
+        EXPECT_THROW(wait_for(*rank.device, end, rank.transport), comm::PeerLost);
+        EXPECT_THROW(rank.transport.check(), comm::PeerLost);
         rank.transport.stop();
         rank.device->synchronize(rank.first);  // the stream goes on, for what it's worth
         return 0;
@@ -163,14 +164,14 @@ TEST(StagedTransport, ALostPeerEndsTheWait) {
 TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
   std::ostringstream errors;
   std::atomic<bool> waits{false};
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       2,
-      [&](World& world) -> int {
+      [&](comm::World& world) -> int {
         StagedRank rank(world);
         std::vector<float> values(1000), workspace(1000);
         std::atomic<std::uint32_t> busy{0};
-        const CollectiveCall call{
-            CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+        const comm::CollectiveCall call{
+            comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
         rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
         if (world.rank() == 1) {
           while (!waits) std::this_thread::yield();
@@ -179,7 +180,7 @@ TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
         rank.device->wait_value(rank.first, &busy, 1);
         rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
         waits = true;
-        EXPECT_THROW(wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport), PeerLost);
+        EXPECT_THROW(wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport), comm::PeerLost);
         rank.transport.stop();
         busy = 1;
         rank.device->synchronize(rank.first);
@@ -192,13 +193,13 @@ TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
 
 TEST(StagedTransport, StopsWithACollectiveThatNobodyJoins) {
   std::ostringstream errors;
-  const int code = run_ranks(
+  const int code = comm::run_ranks(
       2,
-      [](World& world) {
+      [](comm::World& world) {
         StagedRank rank(world);
         std::vector<float> values(1000), workspace(1000);
-        const CollectiveCall call{
-            CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+        const comm::CollectiveCall call{
+            comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
         rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
         if (world.rank() == 0) rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
         return 0;
@@ -208,10 +209,10 @@ TEST(StagedTransport, StopsWithACollectiveThatNobodyJoins) {
 }
 
 TEST(StagedTransport, RefusesMoreThanWasPrepared) {
-  run_ranks(1, [](World& world) {
+  comm::run_ranks(1, [](comm::World& world) {
     StagedRank rank(world);
     float value = 1;
-    const CollectiveCall call{CollectiveKind::all_reduce, DType::f32, 1, 0, nullptr, &value, nullptr};
+    const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::f32, 1, 0, nullptr, &value, nullptr};
     rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
     rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
     EXPECT_THROW(rank.transport.enqueue(*rank.device, kFirst, rank.first, call), std::logic_error);
@@ -223,4 +224,4 @@ TEST(StagedTransport, RefusesMoreThanWasPrepared) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

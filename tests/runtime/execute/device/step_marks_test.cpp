@@ -5,7 +5,7 @@
 
 #include "tests/runtime/execute/device/fake_device.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 class StepMarksTest : public ::testing::Test {
@@ -21,7 +21,7 @@ class StepMarksTest : public ::testing::Test {
     marks_.add(stream, event, task);
   }
 
-  std::unique_ptr<FakeDevice> device_ = make_fake_device();
+  std::unique_ptr<testing::FakeDevice> device_ = testing::make_fake_device();
   StepMarks marks_{*device_};
   DeviceStream compute_ = device_->add_stream("compute0", StreamPriority::normal);
   DeviceStream data_ = device_->add_stream("data", StreamPriority::high);
@@ -60,4 +60,4 @@ TEST_F(StepMarksTest, CountOnOverSteps) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

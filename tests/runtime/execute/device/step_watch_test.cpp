@@ -5,7 +5,7 @@
 
 #include "tests/runtime/execute/device/fake_device.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using Marking = StepWatch::Marking;
@@ -18,7 +18,7 @@ class StepWatchTest : public ::testing::Test {
     device_->record(event, stream_);
     watch_.mark(stream_, event, task);
   }
-  std::unique_ptr<FakeDevice> device_ = make_fake_device();
+  std::unique_ptr<testing::FakeDevice> device_ = testing::make_fake_device();
   StepWatch watch_{*device_};
   DeviceStream stream_ = device_->add_stream("compute0", StreamPriority::normal);
 };
@@ -67,4 +67,4 @@ TEST_F(StepWatchTest, AReplayedStepIsGivenTime) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -8,17 +8,18 @@
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 TEST(Transfers, InputsGoThereAndWrittenScalarsComeBack) {
   testing::ToyGraph toy;
-  const View in = toy.tensor("in", 3, Role::input), unused = toy.tensor("unused", 3, Role::input);
-  const View loss = toy.tensor("loss", 1, Role::scalar), weight = toy.tensor("weight", 3, Role::parameter);
-  toy.compute("a", {read(in), read(weight), write(loss)});
+  const graph::View in = toy.tensor("in", 3, graph::Role::input), unused = toy.tensor("unused", 3, graph::Role::input);
+  const graph::View loss = toy.tensor("loss", 1, graph::Role::scalar),
+                    weight = toy.tensor("weight", 3, graph::Role::parameter);
+  toy.compute("a", {graph::read(in), graph::read(weight), graph::write(loss)});
   const auto graph = toy.build();
-  const State state(std::vector<const Graph*>{graph.get()});
-  const auto device = make_fake_device();
+  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const auto device = testing::make_fake_device();
   std::byte* const on_device = device->allocate(state.bytes());
   const Transfers transfers = find_transfers(*graph, state, on_device, *device);
   EXPECT_EQ(graph->tensor(unused.tensor).name, "unused");
@@ -32,11 +33,11 @@ TEST(Transfers, InputsGoThereAndWrittenScalarsComeBack) {
 
 TEST(Transfers, ACopyHoldsWhatTheHostHad) {
   testing::ToyGraph toy;
-  const View in = toy.tensor("in", 2, Role::input), other = toy.tensor("other", 1, Role::input);
-  toy.compute("a", {read(in), read(other), write(in), write(other)});
+  const graph::View in = toy.tensor("in", 2, graph::Role::input), other = toy.tensor("other", 1, graph::Role::input);
+  toy.compute("a", {graph::read(in), graph::read(other), graph::write(in), graph::write(other)});
   const auto graph = toy.build();
-  const State state(std::vector<const Graph*>{graph.get()});
-  const auto device = make_fake_device();
+  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const auto device = testing::make_fake_device();
   const Transfers transfers = find_transfers(*graph, state, device->allocate(state.bytes()), *device);
   const auto write_all = [&](float first) {
     state.get<float>("in")[0] = first;
@@ -57,4 +58,4 @@ TEST(Transfers, ACopyHoldsWhatTheHostHad) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using Layouts = std::vector<cpu::GemmLayout>;
@@ -42,4 +42,4 @@ TEST(DeviceGemmLayouts, AreNotForProductsWithAnEpilogue) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 GemmVerdict choose(const std::vector<double>& seconds, const GemmTrialOptions& options = {}) {
@@ -68,17 +68,17 @@ TEST(ChooseCandidate, ADriftingMachineDoesNotDecide) {
 }
 
 TEST(ProductsOf, CountsEachOnce) {
-  GraphBuilder builder;
+  graph::GraphBuilder builder;
   const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t cols) {
-    return whole(builder, builder.add_tensor({name, DType::f32, {rows, cols}, Role::parameter}));
+    return graph::whole(builder, builder.add_tensor({name, DType::f32, {rows, cols}, graph::Role::parameter}));
   };
-  const View x = matrix("x", 4, 8), w = matrix("w", 8, 8), y = matrix("y", 4, 8), z = matrix("z", 4, 8);
-  builder.add_task({"first", Gemm{4, 8, 8}, {read(x), read(w), write(y)}});
-  builder.add_task({"turned", Gemm{4, 8, 8, false, true}, {read(x), read(w), write(z)}});
-  builder.add_task({"sum", Add{32}, {read(y), read(z), write(x)}});
-  builder.add_task({"again", Gemm{4, 8, 8}, {read(z), read(w), write(y)}});
-  const Graph graph = std::move(builder).build();
-  const std::vector<const Graph*> graphs = {&graph, &graph};
+  const graph::View x = matrix("x", 4, 8), w = matrix("w", 8, 8), y = matrix("y", 4, 8), z = matrix("z", 4, 8);
+  builder.add_task({"first", graph::Gemm{4, 8, 8}, {graph::read(x), graph::read(w), graph::write(y)}});
+  builder.add_task({"turned", graph::Gemm{4, 8, 8, false, true}, {graph::read(x), graph::read(w), graph::write(z)}});
+  builder.add_task({"sum", graph::Add{32}, {graph::read(y), graph::read(z), graph::write(x)}});
+  builder.add_task({"again", graph::Gemm{4, 8, 8}, {graph::read(z), graph::read(w), graph::write(y)}});
+  const graph::Graph graph = std::move(builder).build();
+  const std::vector<const graph::Graph*> graphs = {&graph, &graph};
   const std::vector<GemmUse> uses = products_of(graphs);
   ASSERT_EQ(uses.size(), 2U);
   EXPECT_EQ(uses[0].tasks, 4);
@@ -121,4 +121,4 @@ TEST(GemmTrials, TryTheLayoutsOfALargeProduct) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 GemmUse product(std::int64_t m) {
@@ -30,7 +30,7 @@ class GemmTuningCacheTest : public ::testing::Test {
     return cache_.complete(products, measure, [&](const Status& status) { lines_.push_back(status.text); });
   }
 
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
   GemmTuningCache cache_{folder_.path("runs/gemm_tuning"), this_machine(), 2};
   std::vector<std::int64_t> measured_;
   std::vector<std::string> lines_;
@@ -104,4 +104,4 @@ TEST_F(GemmTuningCacheTest, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

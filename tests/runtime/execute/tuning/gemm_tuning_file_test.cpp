@@ -11,7 +11,7 @@
 #include "runtime/execute/tuning/device_gemm_trials.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using nlohmann::json;
@@ -36,7 +36,7 @@ TunedGemms table() {
 
 /// The message that refuses `text`; "" if it is accepted.
 std::string refusal(const std::string& text) {
-  return message_of<UserError>([&] { parse_gemm_tuning(text, "t.json"); });
+  return testing::message_of<UserError>([&] { parse_gemm_tuning(text, "t.json"); });
 }
 
 /// A file with one change and a checksum that fits it.
@@ -93,15 +93,15 @@ TEST(GemmTuningFile, EveryAlteredByteIsRefused) {
     }
     expect_refused_or_same(text.substr(0, at), at);
   }
-  EXPECT_TRUE(has_parts(refusal(changed([](json&) {}).insert(1, "\"x\": 1,")), {"altered"}));
+  EXPECT_TRUE(testing::has_parts(refusal(changed([](json&) {}).insert(1, "\"x\": 1,")), {"altered"}));
 }
 
 TEST(GemmTuningFile, OtherMachinesAreRefused) {
   const std::string isa = refusal(changed([](json& d) { d["isa"] = "x86-64 avx2, library level 0x7"; }));
-  EXPECT_TRUE(has_parts(isa, {"t.json", "another instruction set: x86-64 avx2, library level 0x7", this_machine().isa,
-                              "weft tune", "--gemm-tuning none"}));
-  EXPECT_TRUE(has_parts(refusal(changed([](json& d) { d["library"] = "oneDNN 0.1.2"; })),
-                        {"another library: oneDNN 0.1.2", this_machine().library}));
+  EXPECT_TRUE(testing::has_parts(isa, {"t.json", "another instruction set: x86-64 avx2, library level 0x7",
+                                       this_machine().isa, "weft tune", "--gemm-tuning none"}));
+  EXPECT_TRUE(testing::has_parts(refusal(changed([](json& d) { d["library"] = "oneDNN 0.1.2"; })),
+                                 {"another library: oneDNN 0.1.2", this_machine().library}));
 }
 
 TEST(GemmTuningFile, ResultsDoNotDependOnThreadsSoNeitherDoesTheTable) {
@@ -152,7 +152,7 @@ TEST(GemmTuningFile, WhatCannotBeIsRefused) {
       {changed([&](json& d) { d["products"].push_back(d["products"][0]); }), "twice"},
   };
   for (const auto& [text, part] : cases) {
-    EXPECT_TRUE(has_parts(refusal(text), {part})) << text.substr(0, 300);
+    EXPECT_TRUE(testing::has_parts(refusal(text), {part})) << text.substr(0, 300);
   }
 }
 
@@ -182,18 +182,20 @@ TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
   });
   for (const std::string& refused :
        {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with_epilogue}) {
-    EXPECT_TRUE(has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));
+    EXPECT_TRUE(
+        testing::has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));
   }
 }
 
 TEST(GemmTuningFile, FilesThatAreNone) {
-  const TemporaryFolder folder;
-  EXPECT_NE(message_of<UserError>([&] { read_gemm_tuning_text(folder.path("none.json")); }), "");
-  EXPECT_NE(message_of<UserError>([&] { read_gemm_tuning_text(folder.path()); }), "");
+  const testing::TemporaryFolder folder;
+  EXPECT_NE(testing::message_of<UserError>([&] { read_gemm_tuning_text(folder.path("none.json")); }), "");
+  EXPECT_NE(testing::message_of<UserError>([&] { read_gemm_tuning_text(folder.path()); }), "");
   const std::string large = folder.write("large.json", "");
   std::filesystem::resize_file(large, std::uintmax_t{1} << 40);
-  EXPECT_TRUE(has_parts(message_of<UserError>([&] { read_gemm_tuning_text(large); }), {"is larger than"}));
+  EXPECT_TRUE(
+      testing::has_parts(testing::message_of<UserError>([&] { read_gemm_tuning_text(large); }), {"is larger than"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -7,7 +7,7 @@
 
 #include "runtime/execute/cpu/cpu_kernels.h"
 
-namespace weft {
+namespace weft::execute {
 namespace {
 
 using cpu::Matrix;
@@ -111,20 +111,21 @@ TEST(GemmProblem, NamesItself) {
 
 // The tuner sees graphs, the executor matrices: both have to mean the same product.
 TEST(GemmProblem, IsTheSameOfAGraphAndOfItsPreparedTask) {
-  const Gemm operation{4, 6, 8, true, false, true, false};
-  GraphBuilder builder;
+  const graph::Gemm operation{4, 6, 8, true, false, true, false};
+  graph::GraphBuilder builder;
   const auto add = [&](const char* name, std::int64_t elements) {
-    return builder.add_tensor({name, DType::f32, {elements}, Role::parameter});
+    return builder.add_tensor({name, DType::f32, {elements}, graph::Role::parameter});
   };
   // A [8, 4] inside rows of 12; B [8, 6] as one row of 48; C [4, 6] in rows of 20.
-  const std::vector<View> views = {
+  const std::vector<graph::View> views = {
       {add("a", 96), 2, 8, 4, 12}, {add("b", 48), 0, 1, 48, 48}, {add("c", 80), 0, 4, 6, 20}};
-  const TaskId task = builder.add_task({"gemm", operation, {read(views[0]), read(views[1]), read_write(views[2])}});
-  const Graph graph = std::move(builder).build();
+  const graph::TaskId task = builder.add_task(
+      {"gemm", operation, {graph::read(views[0]), graph::read(views[1]), graph::read_write(views[2])}});
+  const graph::Graph graph = std::move(builder).build();
 
   std::vector<float> memory(96);
   std::vector<Matrix> matrices;
-  for (const View& view : views) {
+  for (const graph::View& view : views) {
     matrices.push_back({memory.data(), view.rows, view.cols, view.row_stride, DType::f32});
   }
   GemmProblem expected;
@@ -140,7 +141,7 @@ TEST(PreparedTask, TakesTheMethodOfTheTable) {
   std::vector<float> a(100 * 8), b(8 * 100), c(100 * 100);
   const std::vector<Matrix> arguments = {
       {a.data(), 100, 8, 8, DType::f32}, {b.data(), 8, 100, 100, DType::f32}, {c.data(), 100, 100, 100, DType::f32}};
-  const Gemm operation{100, 100, 8};
+  const graph::Gemm operation{100, 100, 8};
   const cpu::GemmMethod impossible{cpu::GemmMethod::Engine::sgemm, 1, 1};
   ASSERT_FALSE(cpu::can_run(impossible, {100, 100, 8}, DType::f32, DType::f32));
   const GemmTuning other({{problem(100, 100, 9), impossible}}), this_one({{problem(100, 100, 8), impossible}});
@@ -150,4 +151,4 @@ TEST(PreparedTask, TakesTheMethodOfTheTable) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::execute

@@ -1,7 +1,7 @@
 // Buckets: what joins, where it stands, and how tensors lie in it.
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -11,26 +11,26 @@ using testing::ReductionToy;
 using testing::rewritten;
 
 // Each gradient is written, reduced and read; 16 floats are 64 bytes.
-std::shared_ptr<const Graph> gradients(const std::vector<std::int64_t>& sizes) {
+std::shared_ptr<const graph::Graph> gradients(const std::vector<std::int64_t>& sizes) {
   ReductionToy toy;
-  std::vector<View> views;
+  std::vector<graph::View> views;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::string name = "g" + std::to_string(i);
-    views.push_back(toy.tensor(name, sizes[i], Role::gradient));
-    toy.compute("make" + std::to_string(i), {write(views.back())});
+    views.push_back(toy.tensor(name, sizes[i], graph::Role::gradient));
+    toy.compute("make" + std::to_string(i), {graph::write(views.back())});
     toy.reduce("reduce" + std::to_string(i), views.back());
   }
-  for (std::size_t i = 0; i < sizes.size(); ++i) toy.compute("use" + std::to_string(i), {read(views[i])});
+  for (std::size_t i = 0; i < sizes.size(); ++i) toy.compute("use" + std::to_string(i), {graph::read(views[i])});
   return toy.build();
 }
 
 TEST(Bucket, TensorsLieSideBySideAndOneMessageReducesThem) {
   const auto graph = rewritten(gradients({16, 32, 16}), "bucket");
   EXPECT_EQ(names_of(*graph), (Names{"make0", "make1", "make2", "reduce2.bucket", "use0", "use1", "use2"}));
-  const Task& reduce = testing::task_of(*graph, "reduce2.bucket");
-  EXPECT_EQ(std::get<AllReduce>(reduce.operation).count, 64);
+  const graph::Task& reduce = testing::task_of(*graph, "reduce2.bucket");
+  EXPECT_EQ(std::get<graph::AllReduce>(reduce.operation).count, 64);
   EXPECT_EQ(reduce.accesses[0].view.elements(), 64);
-  EXPECT_EQ(reduce.accesses[1].view.elements(), all_reduce_workspace(64, 2));
+  EXPECT_EQ(reduce.accesses[1].view.elements(), graph::all_reduce_workspace(64, 2));
   EXPECT_EQ(place_of(*graph, "make0", 0), "g0.bucket+0");
   EXPECT_EQ(place_of(*graph, "make1", 0), "g0.bucket+16");
   EXPECT_EQ(place_of(*graph, "use2", 0), "g0.bucket+48");
@@ -56,12 +56,12 @@ TEST(Bucket, OneTensorOfAnOddSizeJoinsAsTheLast) {
 
 TEST(Bucket, ReadersOfAnEarlierMemberMoveBehindIt) {
   ReductionToy toy;
-  const View a = toy.tensor("a", 16), b = toy.tensor("b", 16), other = toy.tensor("other", 16);
-  toy.compute("make_a", {write(a)});
+  const graph::View a = toy.tensor("a", 16), b = toy.tensor("b", 16), other = toy.tensor("other", 16);
+  toy.compute("make_a", {graph::write(a)});
   toy.reduce("reduce_a", a);
-  toy.compute("use_a", {read(a)});
-  toy.compute("make_other", {write(other)});
-  toy.compute("make_b", {write(b)});
+  toy.compute("use_a", {graph::read(a)});
+  toy.compute("make_other", {graph::write(other)});
+  toy.compute("make_b", {graph::write(b)});
   toy.reduce("reduce_b", b);
   EXPECT_EQ(names_of(*rewritten(toy.build(), "bucket")),
             (Names{"make_a", "make_other", "make_b", "reduce_b.bucket", "use_a"}));
@@ -69,10 +69,10 @@ TEST(Bucket, ReadersOfAnEarlierMemberMoveBehindIt) {
 
 TEST(Bucket, WhatWaitsForAMemberBeginsABucketOfItsOwn) {
   ReductionToy toy;
-  const View a = toy.tensor("a", 16), b = toy.tensor("b", 16);
-  toy.compute("make_a", {write(a)});
+  const graph::View a = toy.tensor("a", 16), b = toy.tensor("b", 16);
+  toy.compute("make_a", {graph::write(a)});
   toy.reduce("reduce_a", a);
-  toy.compute("make_b", {read(a), write(b)});
+  toy.compute("make_b", {graph::read(a), graph::write(b)});
   toy.reduce("reduce_b", b);
   const auto graph = toy.build();
   EXPECT_EQ(names_of(*rewritten(graph, "bucket")), names_of(*graph));
@@ -80,30 +80,31 @@ TEST(Bucket, WhatWaitsForAMemberBeginsABucketOfItsOwn) {
 
 TEST(Bucket, StatePartsAndOtherKindsStayAlone) {
   ReductionToy toy;
-  const View state = toy.tensor("state", 16, Role::parameter), a = toy.tensor("a", 16), b = toy.tensor("b", 16);
-  const View wide = toy.tensor("wide", 32), grad = toy.tensor("grad", 16, Role::gradient);
+  const graph::View state = toy.tensor("state", 16, graph::Role::parameter), a = toy.tensor("a", 16),
+                    b = toy.tensor("b", 16);
+  const graph::View wide = toy.tensor("wide", 32), grad = toy.tensor("grad", 16, graph::Role::gradient);
   for (const auto& [name, view] :
-       std::vector<std::pair<std::string, View>>{{"a", a}, {"b", b}, {"w", wide}, {"g", grad}}) {
-    toy.compute("make_" + name, {write(view)});
+       std::vector<std::pair<std::string, graph::View>>{{"a", a}, {"b", b}, {"w", wide}, {"g", grad}}) {
+    toy.compute("make_" + name, {graph::write(view)});
   }
   toy.reduce("reduce_state", state);
   toy.reduce("reduce_a", a);
   toy.reduce("reduce_part", {wide.tensor, 0, 1, 16, 16});
   toy.reduce("reduce_grad", grad);
-  toy.add({"broadcast", Broadcast{Channel::data, 2, 8, 0}, {read_write(state)}});
-  toy.reduce("reduce_b", b, Channel::x);
+  toy.add({"broadcast", graph::Broadcast{graph::Channel::data, 2, 8, 0}, {graph::read_write(state)}});
+  toy.reduce("reduce_b", b, graph::Channel::x);
   const auto graph = toy.build();
   EXPECT_EQ(rewritten(graph, "bucket")->fingerprint(), graph->fingerprint());
 }
 
 TEST(Bucket, EachChannelHasItsOwn) {
   ReductionToy toy;
-  std::vector<View> views;
+  std::vector<graph::View> views;
   for (int i = 0; i < 3; ++i) {
     const std::string n = std::to_string(i);
-    views.push_back(toy.tensor("g" + n, 16, Role::gradient));
-    toy.compute("make" + n, {write(views.back())});
-    toy.reduce("z" + n, views.back(), Channel::z_scatter);
+    views.push_back(toy.tensor("g" + n, 16, graph::Role::gradient));
+    toy.compute("make" + n, {graph::write(views.back())});
+    toy.reduce("z" + n, views.back(), graph::Channel::z_scatter);
     toy.reduce("data" + n, views.back());
   }
   EXPECT_EQ(names_of(*rewritten(toy.build(), "bucket")),
@@ -111,4 +112,4 @@ TEST(Bucket, EachChannelHasItsOwn) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

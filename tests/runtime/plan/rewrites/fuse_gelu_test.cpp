@@ -4,7 +4,7 @@
 #include "runtime/policy/compile_plan.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -20,39 +20,59 @@ constexpr std::int64_t kRows = 8, kIn = 6, kWide = 10;
 class MlpToy : public testing::ReductionToy {
  public:
   void forward() { up(), gelu(); }
-  void up() { add("up", up_product, {read(x), read(w), write(up_view), read(bias)}, Phase::forward); }
-  void gelu() { add("gelu", GeluForward{gelu_x.elements()}, {read(gelu_x), write(y)}, Phase::forward); }
+  void up() {
+    add("up", up_product, {graph::read(x), graph::read(w), graph::write(up_view), graph::read(bias)},
+        graph::Phase::forward);
+  }
+  void gelu() {
+    add("gelu", graph::GeluForward{gelu_x.elements()}, {graph::read(gelu_x), graph::write(y)}, graph::Phase::forward);
+  }
   void backward() { down_dx(), gelu_dx(); }
   void down_dx() {
-    std::vector<Access> accesses = {read(out), read(down), write(dy)};
-    if (dx_product.has_bias) accesses.push_back(read(bias));
-    add("down_dx", dx_product, std::move(accesses), Phase::backward);
+    std::vector<graph::Access> accesses = {graph::read(out), graph::read(down), graph::write(dy)};
+    if (dx_product.has_bias) accesses.push_back(graph::read(bias));
+    add("down_dx", dx_product, std::move(accesses), graph::Phase::backward);
   }
-  void gelu_dx() { add("gelu_dx", GeluBackward{kRows * kWide}, {read(pre), read(dy), write(dx)}, Phase::backward); }
-  void keep() { add("keep", Add{1}, {read(pre), read(y), read(dx)}, Phase::backward); }
-  void change(const std::string& name, const View& view) { add(name, Add{1}, {read_write(view)}, phase_of_others); }
-  void make(const std::string& name, const View& view) { add(name, Add{1}, {write(view)}, phase_of_others); }
-  void look(const std::string& name, const View& view) { add(name, Add{1}, {read(view)}, phase_of_others); }
+  void gelu_dx() {
+    add("gelu_dx", graph::GeluBackward{kRows * kWide}, {graph::read(pre), graph::read(dy), graph::write(dx)},
+        graph::Phase::backward);
+  }
+  void keep() {
+    add("keep", graph::Add{1}, {graph::read(pre), graph::read(y), graph::read(dx)}, graph::Phase::backward);
+  }
+  void change(const std::string& name, const graph::View& view) {
+    add(name, graph::Add{1}, {graph::read_write(view)}, phase_of_others);
+  }
+  void make(const std::string& name, const graph::View& view) {
+    add(name, graph::Add{1}, {graph::write(view)}, phase_of_others);
+  }
+  void look(const std::string& name, const graph::View& view) {
+    add(name, graph::Add{1}, {graph::read(view)}, phase_of_others);
+  }
 
   using ReductionToy::add;
-  void add(const std::string& name, const Operation& operation, std::vector<Access> accesses, Phase phase) {
-    add(Task{name, operation, std::move(accesses), layer, micro_batch, phase});
+  void add(const std::string& name, const graph::Operation& operation, std::vector<graph::Access> accesses,
+           graph::Phase phase) {
+    add(graph::Task{name, operation, std::move(accesses), layer, micro_batch, phase});
   }
 
-  View matrix(const char* name, std::int64_t rows, std::int64_t cols, Role role = Role::activation) {
-    const View all = tensor(name, rows * cols, role);
+  graph::View matrix(const char* name, std::int64_t rows, std::int64_t cols,
+                     graph::Role role = graph::Role::activation) {
+    const graph::View all = tensor(name, rows * cols, role);
     return {all.tensor, 0, rows, cols, cols};
   }
 
-  View x = matrix("x", kRows, kIn, Role::input), w = matrix("w", kWide, kIn, Role::parameter);
-  View bias = tensor("bias", kWide, Role::parameter), down = matrix("down", kIn, kWide, Role::parameter);
-  View pre = matrix("pre", kRows, kWide), y = matrix("y", kRows, kWide), out = matrix("out", kRows, kIn, Role::input);
-  View dy = matrix("dy", kRows, kWide), dx = matrix("dx", kRows, kWide);
-  View up_view = pre, gelu_x = pre;
-  Gemm up_product{kRows, kWide, kIn, false, true, false, true};
-  Gemm dx_product{kRows, kWide, kIn};
+  graph::View x = matrix("x", kRows, kIn, graph::Role::input), w = matrix("w", kWide, kIn, graph::Role::parameter);
+  graph::View bias = tensor("bias", kWide, graph::Role::parameter),
+              down = matrix("down", kIn, kWide, graph::Role::parameter);
+  graph::View pre = matrix("pre", kRows, kWide), y = matrix("y", kRows, kWide),
+              out = matrix("out", kRows, kIn, graph::Role::input);
+  graph::View dy = matrix("dy", kRows, kWide), dx = matrix("dx", kRows, kWide);
+  graph::View up_view = pre, gelu_x = pre;
+  graph::Gemm up_product{kRows, kWide, kIn, false, true, false, true};
+  graph::Gemm dx_product{kRows, kWide, kIn};
   std::int32_t layer = 2, micro_batch = 1;
-  Phase phase_of_others = Phase::forward;
+  graph::Phase phase_of_others = graph::Phase::forward;
 };
 
 template <class Build>
@@ -65,7 +85,7 @@ void expect_left_alone(const char* what, Build build) {
   EXPECT_EQ(rewritten(graph, "fuse-gelu")->fingerprint(), rewritten(graph, "pack-weights=1000")->fingerprint());
 }
 
-std::shared_ptr<const Graph> both_passes() {
+std::shared_ptr<const graph::Graph> both_passes() {
   MlpToy toy;
   toy.forward();
   toy.backward();
@@ -77,21 +97,21 @@ TEST(FuseGelu, ProductsTakeBothPassesOver) {
   const auto graph = both_passes();
   const auto fused = rewritten(graph, "fuse-gelu");
   EXPECT_EQ(names_of(*fused), (Names{"up", "down_dx", "keep"}));
-  const Task& up = task_of(*fused, "up");
-  EXPECT_EQ(std::get<Gemm>(up.operation).epilogue, Epilogue::gelu);
+  const graph::Task& up = task_of(*fused, "up");
+  EXPECT_EQ(std::get<graph::Gemm>(up.operation).epilogue, Epilogue::gelu);
   ASSERT_EQ(up.accesses.size(), 5U);
   EXPECT_EQ(place_of(*fused, "up", 2), "pre+0");
   EXPECT_EQ(place_of(*fused, "up", 4), "y+0");
-  EXPECT_EQ(up.accesses[4].mode, AccessMode::write);
+  EXPECT_EQ(up.accesses[4].mode, graph::AccessMode::write);
   EXPECT_EQ(up.layer, 2);
   EXPECT_EQ(up.micro_batch, 1);
-  const Task& gradient = task_of(*fused, "down_dx");
-  EXPECT_EQ(std::get<Gemm>(gradient.operation).epilogue, Epilogue::gelu_gradient);
+  const graph::Task& gradient = task_of(*fused, "down_dx");
+  EXPECT_EQ(std::get<graph::Gemm>(gradient.operation).epilogue, Epilogue::gelu_gradient);
   ASSERT_EQ(gradient.accesses.size(), 4U);
   EXPECT_EQ(place_of(*fused, "down_dx", 2), "dx+0");
-  EXPECT_EQ(gradient.accesses[2].mode, AccessMode::write);
+  EXPECT_EQ(gradient.accesses[2].mode, graph::AccessMode::write);
   EXPECT_EQ(place_of(*fused, "down_dx", 3), "pre+0");
-  EXPECT_EQ(gradient.accesses[3].mode, AccessMode::read);
+  EXPECT_EQ(gradient.accesses[3].mode, graph::AccessMode::read);
   EXPECT_EQ(testing::waits_for(*fused, "down_dx"), Names{"up"});
   EXPECT_FALSE(fused->find_tensor("dy").valid());  // nobody writes it now
   EXPECT_NE(fused->fingerprint(), graph->fingerprint());
@@ -168,12 +188,12 @@ TEST(FuseGelu, PartsOfTensorsStay) {
     toy.forward();
   });
   expect_left_alone("the result is a column of blocks", [](MlpToy& toy) {
-    const View wide = toy.matrix("wide", kRows, 2 * kWide);
+    const graph::View wide = toy.matrix("wide", kRows, 2 * kWide);
     toy.y = {wide.tensor, kWide, kRows, kWide, 2 * kWide};
     toy.forward();
   });
   expect_left_alone("the gradient is half of a tensor", [](MlpToy& toy) {
-    const View tall = toy.matrix("tall", 2 * kRows, kWide);
+    const graph::View tall = toy.matrix("tall", 2 * kRows, kWide);
     toy.dx = {tall.tensor, kRows * kWide, kRows, kWide, kWide};
     toy.make("make", toy.pre);
     toy.backward();
@@ -182,13 +202,15 @@ TEST(FuseGelu, PartsOfTensorsStay) {
 
 TEST(FuseGelu, OtherProductsStay) {
   expect_left_alone("no bias", [](MlpToy& toy) {
-    toy.add("up", Gemm{kRows, kWide, kIn, false, true}, {read(toy.x), read(toy.w), write(toy.pre)}, Phase::forward);
+    toy.add("up", graph::Gemm{kRows, kWide, kIn, false, true},
+            {graph::read(toy.x), graph::read(toy.w), graph::write(toy.pre)}, graph::Phase::forward);
     toy.gelu();
   });
   expect_left_alone("a sum of products", [](MlpToy& toy) {
     toy.make("make", toy.pre);
-    toy.add("up", Gemm{kRows, kWide, kIn, false, true, true, true},
-            {read(toy.x), read(toy.w), read_write(toy.pre), read(toy.bias)}, Phase::forward);
+    toy.add("up", graph::Gemm{kRows, kWide, kIn, false, true, true, true},
+            {graph::read(toy.x), graph::read(toy.w), graph::read_write(toy.pre), graph::read(toy.bias)},
+            graph::Phase::forward);
     toy.gelu();
   });
   expect_left_alone("a gradient with a bias", [](MlpToy& toy) {
@@ -208,7 +230,7 @@ TEST(FuseGelu, OtherProductsStay) {
     toy.gelu_dx();
   });
   expect_left_alone("sums that outlive the step", [](MlpToy& toy) {
-    toy.up_view = toy.gelu_x = toy.matrix("state", kRows, kWide, Role::cache);
+    toy.up_view = toy.gelu_x = toy.matrix("state", kRows, kWide, graph::Role::cache);
     toy.forward();
   });
 }
@@ -217,7 +239,8 @@ TEST(FuseGelu, InPlaceGeluStays) {
   expect_left_alone("y is x", [](MlpToy& toy) {
     toy.y = toy.pre;
     toy.up();
-    toy.add("gelu", GeluForward{kRows * kWide}, {read_write(toy.pre), read_write(toy.pre)}, Phase::forward);
+    toy.add("gelu", graph::GeluForward{kRows * kWide}, {graph::read_write(toy.pre), graph::read_write(toy.pre)},
+            graph::Phase::forward);
   });
   expect_left_alone("dx is dy", [](MlpToy& toy) {
     toy.make("make", toy.pre);
@@ -229,7 +252,8 @@ TEST(FuseGelu, InPlaceGeluStays) {
 TEST(FuseGelu, StandsBeforeAllOtherRewrites) {
   const auto graph = both_passes();
   const auto text = [&](const char* chosen) {
-    const std::vector<Rewrite> all = rewrites_of(graph, *make_policy("program"), {}, parse_rewrites(chosen));
+    const std::vector<Rewrite> all =
+        policy::rewrites_of(graph, *policy::make_policy("program"), {}, parse_rewrites(chosen));
     return to_string(std::span<const Rewrite>(all));
   };
   EXPECT_EQ(text("recompute;fuse-gelu;bucket=64;pack-weights;fuse-gelu"),
@@ -248,19 +272,20 @@ TEST(FuseGelu, IsRecomputedAsOneTask) {
 TEST(FuseGelu, PlansAreCheckedAndCostLess) {
   const auto plain = both_passes();
   const std::vector<Rewrite> fuse = {FuseGelu{}};
-  for (const std::string& name : policy_names()) {
+  for (const std::string& name : policy::policy_names()) {
     if (name.starts_with("file")) continue;
     SCOPED_TRACE(name);
-    EXPECT_TRUE(check_plan(compile_plan(plain, *make_policy(name), {.compute_streams = 2}, fuse)).empty());
+    EXPECT_TRUE(
+        check_plan(policy::compile_plan(plain, *policy::make_policy(name), {.compute_streams = 2}, fuse)).empty());
   }
   const auto fused = rewritten(plain, "fuse-gelu");
-  const auto nanoseconds = [](const Graph& graph) {
+  const auto nanoseconds = [](const graph::Graph& graph) {
     double sum = 0;
-    for (const double ns : analytic_costs(Machine(), Grid())->costs(graph).ns) sum += ns;
+    for (const double ns : cost::analytic_costs(cost::Machine(), graph::Grid())->costs(graph).ns) sum += ns;
     return sum;
   };
   EXPECT_LT(nanoseconds(*fused), nanoseconds(*plain));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -8,7 +8,7 @@
 #include "runtime/policy/compile_plan.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -36,34 +36,37 @@ std::size_t packings() {
 /// Passes of one linear layer: y = x·Wᵀ, dx = dy·W, dW = dyᵀ·x.
 class LayerToy : public testing::ToyGraph {
  public:
-  explicit LayerToy(Role role = Role::parameter)
-      : w_(tensor("w", kOut * kIn, role)), x_(tensor("x", kRows * kIn, Role::input)) {}
+  explicit LayerToy(graph::Role role = graph::Role::parameter)
+      : w_(tensor("w", kOut * kIn, role)), x_(tensor("x", kRows * kIn, graph::Role::input)) {}
 
   void forward(std::int32_t micro_batch, std::int64_t rows = kRows) {
-    const View y = tensor("y" + std::to_string(micro_batch), rows * kOut);
-    product("forward", micro_batch, Phase::forward, Gemm{rows, kOut, kIn, false, true},
-            {read({x_.tensor, 0, rows, kIn, kIn}), read(weight()), write(y)});
+    const graph::View y = tensor("y" + std::to_string(micro_batch), rows * kOut);
+    product("forward", micro_batch, graph::Phase::forward, graph::Gemm{rows, kOut, kIn, false, true},
+            {graph::read({x_.tensor, 0, rows, kIn, kIn}), graph::read(weight()), graph::write(y)});
     y_.push_back(y);
   }
   void backward(std::int32_t micro_batch) {
-    const View dy = y_[static_cast<std::size_t>(micro_batch)];
-    const View dx = tensor("dx" + std::to_string(micro_batch), kRows * kIn);
-    const View dw = tensor("dw" + std::to_string(micro_batch), kOut * kIn, Role::gradient);
-    product("dx", micro_batch, Phase::backward, Gemm{kRows, kIn, kOut}, {read(dy), read(weight()), write(dx)});
-    product("dw", micro_batch, Phase::backward, Gemm{kOut, kIn, kRows, true},
-            {read(dy), read({x_.tensor, 0, kRows, kIn, kIn}), write(dw)});
+    const graph::View dy = y_[static_cast<std::size_t>(micro_batch)];
+    const graph::View dx = tensor("dx" + std::to_string(micro_batch), kRows * kIn);
+    const graph::View dw = tensor("dw" + std::to_string(micro_batch), kOut * kIn, graph::Role::gradient);
+    product("dx", micro_batch, graph::Phase::backward, graph::Gemm{kRows, kIn, kOut},
+            {graph::read(dy), graph::read(weight()), graph::write(dx)});
+    product("dw", micro_batch, graph::Phase::backward, graph::Gemm{kOut, kIn, kRows, true},
+            {graph::read(dy), graph::read({x_.tensor, 0, kRows, kIn, kIn}), graph::write(dw)});
   }
-  void update(std::string name) { add({std::move(name), Add{1}, {read_write(weight())}, -1, -1, Phase::update}); }
-  View weight() const { return {w_.tensor, 0, kOut, kIn, kIn}; }
+  void update(std::string name) {
+    add({std::move(name), graph::Add{1}, {graph::read_write(weight())}, -1, -1, graph::Phase::update});
+  }
+  graph::View weight() const { return {w_.tensor, 0, kOut, kIn, kIn}; }
 
  private:
-  void product(const std::string& what, std::int32_t micro_batch, Phase phase, const Gemm& gemm,
-               std::vector<Access> accesses) {
+  void product(const std::string& what, std::int32_t micro_batch, graph::Phase phase, const graph::Gemm& gemm,
+               std::vector<graph::Access> accesses) {
     add({"mb" + std::to_string(micro_batch) + "." + what, gemm, std::move(accesses), 3, micro_batch, phase});
   }
 
-  View w_, x_;
-  std::vector<View> y_;
+  graph::View w_, x_;
+  std::vector<graph::View> y_;
 };
 
 LayerToy passes(int micro_batches) {
@@ -83,30 +86,30 @@ TEST(PackWeights, EachWayRoundIsPackedBeforeItsFirstProduct) {
   Names names = {"mb0.forward.pack", "mb0.forward", "mb0.dx", "mb0.dw", "mb1.forward", "mb1.dx", "mb1.dw", "update"};
   if (packs_backward()) names.insert(names.begin() + 2, "mb0.dx.pack");
   EXPECT_EQ(names_of(*packed), names);
-  const Task& pack = task_of(*packed, "mb0.forward.pack");
+  const graph::Task& pack = task_of(*packed, "mb0.forward.pack");
   EXPECT_EQ(pack.layer, 3);
   EXPECT_EQ(pack.micro_batch, 0);
-  EXPECT_EQ(pack.phase, Phase::forward);
-  const auto& operation = std::get<PackWeight>(pack.operation);
+  EXPECT_EQ(pack.phase, graph::Phase::forward);
+  const auto& operation = std::get<graph::PackWeight>(pack.operation);
   EXPECT_EQ(operation.n, kOut);
   EXPECT_EQ(operation.k, kIn);
   EXPECT_TRUE(operation.trans_b);
   EXPECT_EQ(pack.accesses.front().view, task_of(*packed, "mb1.forward").accesses[1].view);
   if (packs_backward()) {
-    EXPECT_FALSE(std::get<PackWeight>(task_of(*packed, "mb0.dx.pack").operation).trans_b);
+    EXPECT_FALSE(std::get<graph::PackWeight>(task_of(*packed, "mb0.dx.pack").operation).trans_b);
   }
   for (const char* name : {"mb0.forward", "mb1.forward", "mb0.dx", "mb1.dx"}) {
     const bool forward = std::string(name).ends_with("forward");
-    EXPECT_EQ(std::get<Gemm>(task_of(*packed, name).operation).packed_b, forward || packs_backward());
+    EXPECT_EQ(std::get<graph::Gemm>(task_of(*packed, name).operation).packed_b, forward || packs_backward());
     if (!forward && !packs_backward()) continue;
     EXPECT_EQ(place_of(*packed, name, 3), forward ? "w.packed_t+0" : "w.packed+0");
-    EXPECT_EQ(task_of(*packed, name).accesses[3].mode, AccessMode::read);
+    EXPECT_EQ(task_of(*packed, name).accesses[3].mode, graph::AccessMode::read);
   }
-  EXPECT_FALSE(std::get<Gemm>(task_of(*packed, "mb0.dw").operation).packed_b);
+  EXPECT_FALSE(std::get<graph::Gemm>(task_of(*packed, "mb0.dw").operation).packed_b);
   EXPECT_EQ(testing::waits_for(*packed, "mb1.forward"), Names{"mb0.forward.pack"});
-  const Tensor& tensor = packed->tensor(packed->find_tensor("w.packed_t"));
+  const graph::Tensor& tensor = packed->tensor(packed->find_tensor("w.packed_t"));
   EXPECT_EQ(tensor.dtype, DType::f32);
-  EXPECT_EQ(tensor.role, Role::workspace);
+  EXPECT_EQ(tensor.role, graph::Role::workspace);
   EXPECT_EQ(tensor.elements(), cpu::packed_b_elements({kRows, kOut, kIn, false, true}));
   EXPECT_EQ(rewritten(packed, "pack-weights")->fingerprint(), packed->fingerprint());
 }
@@ -135,8 +138,8 @@ TEST(PackWeights, AWeightThatChangesInBetweenIsLeftAlone) {
 }
 
 TEST(PackWeights, ActivationsAreNotWeights) {
-  LayerToy toy(Role::activation);
-  toy.add({"make", Add{1}, {write(toy.weight())}});
+  LayerToy toy(graph::Role::activation);
+  toy.add({"make", graph::Add{1}, {graph::write(toy.weight())}});
   toy.forward(0), toy.forward(1);
   const auto graph = toy.build();
   EXPECT_EQ(rewritten(graph, "pack-weights")->fingerprint(), graph->fingerprint());
@@ -145,14 +148,14 @@ TEST(PackWeights, ActivationsAreNotWeights) {
 // Gathered once for the step, a weight is packed behind its gather; gathered by every pass, it has one product each
 // way.
 TEST(PackWeights, AGatheredWeightIsPackedIfItStays) {
-  LayerToy toy(Role::gathered);
-  const View shard = toy.tensor("shard", kOut * kIn / 2, Role::parameter);
+  LayerToy toy(graph::Role::gathered);
+  const graph::View shard = toy.tensor("shard", kOut * kIn / 2, graph::Role::parameter);
   toy.add({"gather",
-           AllGather{Channel::z_gather, 2, kOut * kIn / 2},
-           {read(shard), write({toy.weight().tensor, 0, 1, kOut * kIn, kOut * kIn})},
+           graph::AllGather{graph::Channel::z_gather, 2, kOut * kIn / 2},
+           {graph::read(shard), graph::write({toy.weight().tensor, 0, 1, kOut * kIn, kOut * kIn})},
            3,
            0,
-           Phase::forward});
+           graph::Phase::forward});
   for (int i = 0; i < 2; ++i) toy.forward(i), toy.backward(i);
   const auto graph = toy.build();
   const auto kept = rewritten(graph, "pack-weights"), again = rewritten(graph, "reshard;pack-weights");
@@ -165,12 +168,13 @@ TEST(PackWeights, AGatheredWeightIsPackedIfItStays) {
 TEST(PackWeights, BlocksOfAWeightAreApart) {
   if (!packs_forward()) GTEST_SKIP() << "no product of this CPU packs by default";
   testing::ToyGraph toy;
-  const View w = toy.tensor("w", 32 * 16, Role::parameter), x = toy.tensor("x", 64 * 8, Role::input);
+  const graph::View w = toy.tensor("w", 32 * 16, graph::Role::parameter),
+                    x = toy.tensor("x", 64 * 8, graph::Role::input);
   for (int i = 0; i < 4; ++i) {
-    const View y = toy.tensor("y" + std::to_string(i), 64 * 32);
+    const graph::View y = toy.tensor("y" + std::to_string(i), 64 * 32);
     toy.add({"p" + std::to_string(i),
-             Gemm{64, 32, 8, false, true},
-             {read({x.tensor, 0, 64, 8, 8}), read({w.tensor, i % 2 * 8, 32, 8, 16}), write(y)}});
+             graph::Gemm{64, 32, 8, false, true},
+             {graph::read({x.tensor, 0, 64, 8, 8}), graph::read({w.tensor, i % 2 * 8, 32, 8, 16}), graph::write(y)}});
   }
   const auto graph = rewritten(toy.build(), "pack-weights");
   EXPECT_EQ(names_of(*graph), (Names{"p0.pack", "p0", "p1.pack", "p1", "p2", "p3"}));
@@ -182,7 +186,8 @@ TEST(PackWeights, BlocksOfAWeightAreApart) {
 TEST(PackWeights, StandsBehindAllOtherRewrites) {
   const auto graph = passes(2).build();
   const auto text = [&](const char* chosen) {
-    const std::vector<Rewrite> all = rewrites_of(graph, *make_policy("program"), {}, parse_rewrites(chosen));
+    const std::vector<Rewrite> all =
+        policy::rewrites_of(graph, *policy::make_policy("program"), {}, parse_rewrites(chosen));
     return to_string(std::span<const Rewrite>(all));
   };
   EXPECT_EQ(text("pack-weights;recompute;bucket=64"), "recompute;bucket=64;pack-weights=2");
@@ -194,16 +199,18 @@ TEST(PackWeights, PlansHoldWhatIsPackedUntilItsLastProduct) {
   if (!packs_forward()) GTEST_SKIP() << "no product of this CPU packs by default";
   const auto plain = passes(3).build();
   const std::vector<Rewrite> pack = {PackWeights{}};
-  for (const std::string& name : policy_names()) {
+  for (const std::string& name : policy::policy_names()) {
     if (name.starts_with("file")) continue;
     SCOPED_TRACE(name);
     const Plan plan =
-        compile_plan(plain, *make_policy(name), {.compute_streams = 2, .weight_layouts = &cpu_weight_layouts()}, pack);
+        policy::compile_plan(plain, *policy::make_policy(name),
+                             {.compute_streams = 2, .weight_layouts = &execute::cpu_weight_layouts()}, pack);
     EXPECT_EQ(plan.graph->tasks().size(), plain->tasks().size() + packings());
     EXPECT_TRUE(check_plan(plan).empty());
   }
-  const Plan plan = compile_plan(plain, *make_policy("serial"), {.weight_layouts = &cpu_weight_layouts()}, pack);
-  const Plan without = compile_plan(plain, *make_policy("serial"));
+  const Plan plan = policy::compile_plan(plain, *policy::make_policy("serial"),
+                                         {.weight_layouts = &execute::cpu_weight_layouts()}, pack);
+  const Plan without = policy::compile_plan(plain, *policy::make_policy("serial"));
   const auto bytes = [&](const char* tensor) { return plan.graph->tensor(plan.graph->find_tensor(tensor)).bytes(); };
   EXPECT_GE(plan.scratch_bytes, without.scratch_bytes + bytes("w.packed_t"));
   // Between its first and its last product nothing else may lie on its bytes.
@@ -218,12 +225,12 @@ TEST(PackWeights, PlansHoldWhatIsPackedUntilItsLastProduct) {
 TEST(PackWeights, CostWhatTheyMove) {
   if (!packs_forward()) GTEST_SKIP() << "no product of this CPU packs by default";
   const auto graph = rewritten(passes(2).build(), "pack-weights");
-  Machine machine;
+  cost::Machine machine;
   machine.task_overhead = 0;
-  const TaskCosts costs = analytic_costs(machine, Grid())->costs(*graph);
+  const cost::TaskCosts costs = cost::analytic_costs(machine, graph::Grid())->costs(*graph);
   EXPECT_DOUBLE_EQ(costs.ns[graph->find_task("mb0.forward.pack").index()],
                    1e9 * 8 * kOut * kIn / machine.memory_bandwidth);
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

@@ -1,7 +1,7 @@
 // All-reduces in pieces and in halves.
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
-namespace weft {
+namespace weft::plan {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -11,13 +11,13 @@ using testing::ReductionToy;
 using testing::rewritten;
 using testing::waits_for;
 
-std::shared_ptr<const Graph> one_reduction(std::int64_t elements, Role role = Role::gradient) {
+std::shared_ptr<const graph::Graph> one_reduction(std::int64_t elements, graph::Role role = graph::Role::gradient) {
   ReductionToy toy;
-  const View x = toy.tensor("x", elements, role);
-  toy.compute("make", {write(x)});
+  const graph::View x = toy.tensor("x", elements, role);
+  toy.compute("make", {graph::write(x)});
   toy.reduce("reduce", x);
-  toy.compute("head", {read({x.tensor, 0, 1, 8, 8})});
-  toy.compute("tail", {read({x.tensor, elements - 8, 1, 8, 8})});
+  toy.compute("head", {graph::read({x.tensor, 0, 1, 8, 8})});
+  toy.compute("tail", {graph::read({x.tensor, elements - 8, 1, 8, 8})});
   return toy.build();
 }
 
@@ -29,10 +29,10 @@ TEST(SplitCollective, ReadersWaitForTheirPieceAlone) {
   EXPECT_EQ(waits_for(*graph, "reduce#3"), Names{"make"});
   EXPECT_EQ(place_of(*graph, "reduce#4", 0), "x+96");
   EXPECT_EQ(place_of(*graph, "reduce#4", 1), "reduce.workspace#4+0");
-  EXPECT_EQ(testing::task_of(*graph, "reduce#4").accesses[1].view.elements(), all_reduce_workspace(4, 2));
+  EXPECT_EQ(testing::task_of(*graph, "reduce#4").accesses[1].view.elements(), graph::all_reduce_workspace(4, 2));
   std::int64_t count = 0;
-  for (const Task& task : graph->tasks()) {
-    if (const auto* reduce = std::get_if<AllReduce>(&task.operation)) count += reduce->count;
+  for (const graph::Task& task : graph->tasks()) {
+    if (const auto* reduce = std::get_if<graph::AllReduce>(&task.operation)) count += reduce->count;
   }
   EXPECT_EQ(count, 100);
 }
@@ -45,18 +45,18 @@ TEST(SplitCollective, WhatFitsStaysAndPiecesAreSplitAgain) {
 }
 
 TEST(ReduceScatterAllGather, TheHalvesPassThroughAShard) {
-  for (const Role role : {Role::gradient, Role::parameter}) {
+  for (const graph::Role role : {graph::Role::gradient, graph::Role::parameter}) {
     const auto graph = rewritten(one_reduction(100, role), "ar-to-rs-ag");
     EXPECT_EQ(names_of(*graph), (Names{"make", "reduce.reduce_scatter", "reduce.all_gather", "head", "tail"}));
-    const Task &scatter = testing::task_of(*graph, "reduce.reduce_scatter"),
-               &gather = testing::task_of(*graph, "reduce.all_gather");
-    EXPECT_EQ(std::get<ReduceScatter>(scatter.operation).count, 50);
-    EXPECT_EQ(std::get<AllGather>(gather.operation).count, 50);
+    const graph::Task &scatter = testing::task_of(*graph, "reduce.reduce_scatter"),
+                      &gather = testing::task_of(*graph, "reduce.all_gather");
+    EXPECT_EQ(std::get<graph::ReduceScatter>(scatter.operation).count, 50);
+    EXPECT_EQ(std::get<graph::AllGather>(gather.operation).count, 50);
     EXPECT_EQ(place_of(*graph, "reduce.reduce_scatter", 1), "reduce.shard+0");
     EXPECT_EQ(scatter.accesses[2].view.elements(), 50);
     EXPECT_EQ(place_of(*graph, "reduce.all_gather", 0), "reduce.shard+0");
     EXPECT_EQ(waits_for(*graph, "head"), Names{"reduce.all_gather"});
-    EXPECT_FALSE(is_state(graph->tensor(graph->find_tensor("reduce.shard")).role));
+    EXPECT_FALSE(graph::is_state(graph->tensor(graph->find_tensor("reduce.shard")).role));
   }
 }
 
@@ -66,4 +66,4 @@ TEST(ReduceScatterAllGather, WhatTheRanksDontDivideStays) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::plan

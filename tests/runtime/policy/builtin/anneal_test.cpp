@@ -7,27 +7,27 @@
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(AnnealPolicy, FindsWhatTheLongestPathDoesNotSee) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
-  toy.collective("ca", Channel::data, {read_write(x)});
-  toy.collective("cb", Channel::data, {read_write(y)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
+  toy.collective("ca", graph::Channel::data, {graph::read_write(x)});
+  toy.collective("cb", graph::Channel::data, {graph::read_write(y)});
   const auto graph = toy.build();
   // Both paths are 4 long. a first: 0-3, 3-5, then 3-4, 5-7; b first: 0-2, 2-5, then 2-4, 5-6 (Johnson's rule).
   const PolicyOptions options{.cost_model = testing::named_costs({{"a", 3}, {"ca", 1}, {"b", 2}, {"cb", 2}})};
   const std::vector<double> cost = costs_of(*graph, options).ns;
   EXPECT_EQ(makespan_of(*graph, CriticalPathPolicy().order(*graph, options), cost), 7);
-  const Order order = make_policy("anneal:iterations=50")->order(*graph, options);
+  const plan::Order order = make_policy("anneal:iterations=50")->order(*graph, options);
   EXPECT_EQ(makespan_of(*graph, order, cost), 6);
   EXPECT_EQ(testing::sequence_of(*graph, order), "b cb a ca");
-  const Reason reason = testing::reason_of(*graph, order, "b");
-  EXPECT_EQ(reason.kind, ReasonKind::best_ready);
-  EXPECT_EQ(reason.priority, Priority::annealed_critical_path);
+  const plan::Reason reason = testing::reason_of(*graph, order, "b");
+  EXPECT_EQ(reason.kind, plan::ReasonKind::best_ready);
+  EXPECT_EQ(reason.priority, plan::Priority::annealed_critical_path);
   EXPECT_EQ(reason.numbers[0], 50U);
   EXPECT_GE(reason.ns[0], reason.ns[1]);
   EXPECT_EQ(reason.ns[1], 6);
@@ -38,23 +38,23 @@ TEST(AnnealPolicy, IsNeverLongerThanWhereItStarts) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
     std::map<std::string, double> ns;
     testing::Draws draws(seed);
-    for (const Task& task : graph->tasks()) ns[task.name] = static_cast<double>(draws.below(20));
+    for (const graph::Task& task : graph->tasks()) ns[task.name] = static_cast<double>(draws.below(20));
     for (const std::int64_t limit : {0, 20000}) {
       const PolicyOptions options{
           .compute_streams = 2, .memory_limit = limit, .seed = seed, .cost_model = testing::named_costs(ns)};
       const std::vector<double> cost = costs_of(*graph, options).ns;
-      const TaskCosts costs = costs_of(*graph, options);
+      const cost::TaskCosts costs = costs_of(*graph, options);
       ListScheduler scheduler(*graph, costs, options);
       const double start = scheduler.run(upward_rank(*graph, cost));
       const Annealed found = anneal(scheduler, upward_rank(*graph, cost), 50, seed);
       EXPECT_EQ(found.first, start);
       EXPECT_LE(found.best, start);
       EXPECT_EQ(scheduler.run(found.priority), found.best);
-      EXPECT_LE(makespan_of(*graph, scheduler.order({.kind = ReasonKind::best_ready}), cost), found.best);
+      EXPECT_LE(makespan_of(*graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), cost), found.best);
       EXPECT_EQ(make_policy("anneal:iterations=0")->order(*graph, options).sequence.size(), graph->tasks().size());
     }
   }
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -7,7 +7,7 @@
 #include "runtime/plan/checker.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -16,8 +16,8 @@ class Axonn : public ::testing::Test {
  protected:
   void make(const std::string& parameters) {
     order_ = make_policy("axonn" + parameters)->order(*graph_, {.compute_streams = 2});
-    plan_ = make_plan(graph_, order_, "axonn");
-    EXPECT_TRUE(check_plan(plan_).empty());
+    plan_ = plan::make_plan(graph_, order_, "axonn");
+    EXPECT_TRUE(plan::check_plan(plan_).empty());
   }
   /// Those within a step.
   Strings waits(const std::string& task) const {
@@ -26,9 +26,9 @@ class Axonn : public ::testing::Test {
     return waits;
   }
 
-  std::shared_ptr<const Graph> graph_ = testing::training_step(2);
-  Order order_;
-  Plan plan_;
+  std::shared_ptr<const graph::Graph> graph_ = testing::training_step(2);
+  plan::Order order_;
+  plan::Plan plan_;
 };
 
 TEST_F(Axonn, WithoutOverlapEachTaskWaitsForTheCollectiveBeforeIt) {
@@ -42,8 +42,8 @@ TEST_F(Axonn, WithoutOverlapEachTaskWaitsForTheCollectiveBeforeIt) {
   EXPECT_EQ(waits("di0"), Strings{"z_scatter:s1"});
   EXPECT_EQ(waits("d1"), Strings{"z_scatter:s0"});
   EXPECT_EQ(waits("u0"), Strings{"data:d0"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), Reason{.kind = ReasonKind::axonn_blocking});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "d1"), Reason{.kind = ReasonKind::axonn_data});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), plan::Reason{.kind = plan::ReasonKind::axonn_blocking});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "d1"), plan::Reason{.kind = plan::ReasonKind::axonn_data});
 }
 
 TEST_F(Axonn, WithAllSwitchesWaitsStandWhereTheSwitchesPutThem) {
@@ -57,9 +57,9 @@ TEST_F(Axonn, WithAllSwitchesWaitsStandWhereTheSwitchesPutThem) {
   EXPECT_EQ(waits("di0"), Strings{"y:i1"});
   EXPECT_EQ(waits("d1"), Strings{"z_scatter:s0"});  // not only for its own s1
   EXPECT_EQ(waits("u0"), (Strings{"y:i0", "data:d0"}));
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), Reason{.kind = ReasonKind::axonn_gathered_next});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), Reason{.kind = ReasonKind::axonn_reduced});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "s1"), Reason{.kind = ReasonKind::axonn_scattered});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), plan::Reason{.kind = plan::ReasonKind::axonn_gathered_next});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), plan::Reason{.kind = plan::ReasonKind::axonn_reduced});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "s1"), plan::Reason{.kind = plan::ReasonKind::axonn_scattered});
 }
 
 TEST_F(Axonn, EachSwitchMovesItsOwnWait) {
@@ -85,12 +85,12 @@ TEST_F(Axonn, LooksAheadAsManyGathersAsItIsTold) {
 TEST_F(Axonn, UsesOneComputeStreamAndGathersOfTheBackwardPassBlock) {
   graph_ = testing::training_step(2, true);
   make("");
-  EXPECT_EQ(std::ranges::count(order_.streams, true, &Stream::compute), 1);
+  EXPECT_EQ(std::ranges::count(order_.streams, true, &plan::Stream::compute), 1);
   EXPECT_EQ(testing::sequence_of(*graph_, order_),
             "g0 g1 f0 r0 f1 r1 loss h1 di1 i1 dw1 s1 h0 di0 i0 dw0 s0 d1 d0 u0 u1");
   EXPECT_EQ(waits("h0"), Strings{"compute0:dw1"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), Reason{.kind = ReasonKind::axonn_blocking});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), plan::Reason{.kind = plan::ReasonKind::axonn_blocking});
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,60 +6,60 @@
 #include "runtime/policy/scheduling/makespan.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
-  toy.compute("b", {write(y)});                         // 5
-  toy.compute("a", {write(x)});                         // 1, and behind it c and d: 12
-  toy.collective("c", Channel::data, {read_write(x)});  // 10
-  toy.compute("d", {read(x), write(z)});                // 1
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
+  toy.compute("b", {graph::write(y)});                                // 5
+  toy.compute("a", {graph::write(x)});                                // 1, and behind it c and d: 12
+  toy.collective("c", graph::Channel::data, {graph::read_write(x)});  // 10
+  toy.compute("d", {graph::read(x), graph::write(z)});                // 1
   const auto graph = toy.build();
   const PolicyOptions options{.cost_model = testing::named_costs({{"b", 5}, {"a", 1}, {"c", 10}, {"d", 1}})};
-  const Order order = CriticalPathPolicy().order(*graph, options);
+  const plan::Order order = CriticalPathPolicy().order(*graph, options);
   EXPECT_EQ(testing::sequence_of(*graph, order), "a c b d");
   EXPECT_EQ(makespan_of(*graph, order, costs_of(*graph, options).ns), 12);
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
-            (Reason{.kind = ReasonKind::best_ready, .priority = Priority::longest_path}));
-  EXPECT_EQ(testing::reason_of(*graph, order, "b"), Reason{.kind = ReasonKind::only_ready});
+            (plan::Reason{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::longest_path}));
+  EXPECT_EQ(testing::reason_of(*graph, order, "b"), plan::Reason{.kind = plan::ReasonKind::only_ready});
 }
 
 TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
-  const Order order = CriticalPathPolicy().order(*graph, {.cost_model = testing::named_costs({})});
+  const plan::Order order = CriticalPathPolicy().order(*graph, {.cost_model = testing::named_costs({})});
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b");
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
-            (Reason{.kind = ReasonKind::tied_ready, .priority = Priority::longest_path}));
+            (plan::Reason{.kind = plan::ReasonKind::tied_ready, .priority = plan::Priority::longest_path}));
 }
 
 // Two weights of 1 KiB, each gathered and used; the second is gathered while the first is used, if memory allows.
 class TwoGathers : public ::testing::Test {
  protected:
   TwoGathers() {
-    const View out = toy_.tensor("out", 8, Role::parameter);
-    const View w0 = toy_.tensor("w0", 256), w1 = toy_.tensor("w1", 256);
-    toy_.collective("g0", Channel::z_gather, {write(w0)});
-    toy_.compute("c0", {read(w0), read_write(out)});
-    toy_.collective("g1", Channel::z_gather, {write(w1)});
-    toy_.compute("c1", {read(w1), read_write(out)});
+    const graph::View out = toy_.tensor("out", 8, graph::Role::parameter);
+    const graph::View w0 = toy_.tensor("w0", 256), w1 = toy_.tensor("w1", 256);
+    toy_.collective("g0", graph::Channel::z_gather, {graph::write(w0)});
+    toy_.compute("c0", {graph::read(w0), graph::read_write(out)});
+    toy_.collective("g1", graph::Channel::z_gather, {graph::write(w1)});
+    toy_.compute("c1", {graph::read(w1), graph::read_write(out)});
     graph_ = toy_.build();
   }
-  Plan plan(std::int64_t limit) {
+  plan::Plan plan(std::int64_t limit) {
     const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
     order_ = CriticalPathPolicy().order(*graph_, {.memory_limit = limit, .cost_model = costs});
-    Plan plan = make_plan(graph_, order_, "critical-path");
-    EXPECT_TRUE(check_plan(plan).empty());
+    plan::Plan plan = plan::make_plan(graph_, order_, "critical-path");
+    EXPECT_TRUE(plan::check_plan(plan).empty());
     return plan;
   }
   testing::ToyGraph toy_;
-  std::shared_ptr<const Graph> graph_;
-  Order order_;
+  std::shared_ptr<const graph::Graph> graph_;
+  plan::Order order_;
 };
 
 TEST_F(TwoGathers, RunAheadWithoutALimit) {
@@ -70,18 +70,18 @@ TEST_F(TwoGathers, RunAheadWithoutALimit) {
 }
 
 TEST_F(TwoGathers, WaitForMemoryUnderALimit) {
-  const Plan limited = plan(2047);
+  const plan::Plan limited = plan(2047);
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
   EXPECT_EQ(limited.scratch_bytes, 1024);
   EXPECT_EQ(testing::waits_of(limited, "g1"), std::vector<std::string>{"compute0:c0"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), Reason{.kind = ReasonKind::held_for_memory});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), plan::Reason{.kind = plan::ReasonKind::held_for_memory});
 }
 
 TEST_F(TwoGathers, FollowTheProgramWhereNothingFits) {
   EXPECT_EQ(plan(512).scratch_bytes, 1024);
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0"), Reason{.kind = ReasonKind::above_memory_limit});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0"), plan::Reason{.kind = plan::ReasonKind::above_memory_limit});
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -5,7 +5,7 @@
 #include "runtime/plan/checker.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -15,44 +15,47 @@ constexpr const char* kPolicy = "ddp-bucket:bucket-mb=0.5,first-mb=0.25";
 
 TEST(DdpBucketPolicy, IssuesABucketWhenItsLastGradientIsReady) {
   const auto graph = testing::training_step(3, false, 65536);
-  const Order order = make_policy(kPolicy)->order(*graph, {});
+  const plan::Order order = make_policy(kPolicy)->order(*graph, {});
   EXPECT_EQ(testing::sequence_of(*graph, order),
             "g0 f0 r0 g1 f1 r1 g2 f2 r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 di0 i0 dw0 s0 d1 d0 u0 u1 u2");
   EXPECT_EQ(testing::reason_of(*graph, order, "d2"),
-            (Reason{.kind = ReasonKind::bucket, .numbers = {1, 2, 1, 1 << 18}}));
+            (plan::Reason{.kind = plan::ReasonKind::bucket, .numbers = {1, 2, 1, 1 << 18}}));
   EXPECT_EQ(testing::reason_of(*graph, order, "d1"),
-            (Reason{.kind = ReasonKind::bucket, .numbers = {2, 2, 2, 1 << 19}}));
-  const Plan plan = make_plan(graph, order, "ddp-bucket");
+            (plan::Reason{.kind = plan::ReasonKind::bucket, .numbers = {2, 2, 2, 1 << 19}}));
+  const plan::Plan plan = plan::make_plan(graph, order, "ddp-bucket");
   EXPECT_EQ(testing::waits_of(plan, "d2"), Strings{"z_scatter:s2"});
   EXPECT_EQ(testing::waits_of(plan, "d1"), Strings{"z_scatter:s0"});
   EXPECT_EQ(testing::waits_of(plan, "d0"), Strings{});
   EXPECT_EQ(testing::waits_of(plan, "u0"), Strings{"data:d0"});
-  EXPECT_TRUE(check_plan(plan).empty());
+  EXPECT_TRUE(plan::check_plan(plan).empty());
 }
 
 TEST(DdpBucketPolicy, TheUpdateWaitsForAllBuckets) {
   testing::ToyGraph toy;
-  const View a = toy.tensor("a", 8, Role::gradient), b = toy.tensor("b", 8, Role::gradient);
-  const View w = toy.tensor("w", 8, Role::parameter);
-  toy.add({"dw", Add{8}, {write(a), write(b)}, 0, 0, Phase::backward});
-  toy.add({"da", AllReduce{Channel::data, 2, 8}, {read_write(a)}, 0, 0, Phase::backward});
-  toy.add({"db", AllReduce{Channel::data, 2, 8}, {read_write(b)}, 0, 0, Phase::backward});
-  toy.add({"ua", Add{8}, {read(a), read_write(w)}, 0, 0, Phase::update});  // reads nothing of b
+  const graph::View a = toy.tensor("a", 8, graph::Role::gradient), b = toy.tensor("b", 8, graph::Role::gradient);
+  const graph::View w = toy.tensor("w", 8, graph::Role::parameter);
+  toy.add({"dw", graph::Add{8}, {graph::write(a), graph::write(b)}, 0, 0, graph::Phase::backward});
+  toy.add({"da", graph::AllReduce{graph::Channel::data, 2, 8}, {graph::read_write(a)}, 0, 0, graph::Phase::backward});
+  toy.add({"db", graph::AllReduce{graph::Channel::data, 2, 8}, {graph::read_write(b)}, 0, 0, graph::Phase::backward});
+  toy.add(
+      {"ua", graph::Add{8}, {graph::read(a), graph::read_write(w)}, 0, 0, graph::Phase::update});  // reads nothing of b
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, make_policy("ddp-bucket")->order(*graph, {}), "ddp-bucket");
+  const plan::Plan plan = plan::make_plan(graph, make_policy("ddp-bucket")->order(*graph, {}), "ddp-bucket");
   EXPECT_EQ(testing::waits_of(plan, "ua"), Strings{"data:db"});
 }
 
 TEST(DdpBucketPolicy, AsksForBucketsWhereThereIsSomethingToJoin) {
   const PolicyOptions options;
-  const auto rewrites = [&](const char* policy, const Graph& graph) {
+  const auto rewrites = [&](const char* policy, const graph::Graph& graph) {
     return make_policy(policy)->rewrites(graph, options);
   };
-  EXPECT_EQ(rewrites(kPolicy, *testing::training_step(2)), (std::vector<Rewrite>{BucketAllReduces{512 << 10}}));
-  EXPECT_EQ(rewrites("ddp-bucket", *testing::training_step(2)), (std::vector<Rewrite>{BucketAllReduces{25 << 20}}));
+  EXPECT_EQ(rewrites(kPolicy, *testing::training_step(2)),
+            (std::vector<plan::Rewrite>{plan::BucketAllReduces{512 << 10}}));
+  EXPECT_EQ(rewrites("ddp-bucket", *testing::training_step(2)),
+            (std::vector<plan::Rewrite>{plan::BucketAllReduces{25 << 20}}));
   EXPECT_TRUE(rewrites("ddp-bucket", *testing::training_step(1)).empty());
   EXPECT_TRUE(rewrites("ddp-bucket:bucket-mb=0", *testing::training_step(2)).empty());
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

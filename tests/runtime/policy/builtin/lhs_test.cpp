@@ -5,19 +5,19 @@
 #include "base/error.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 class Lhs : public ::testing::Test {
  protected:
   Lhs() {
-    const View x = toy_.tensor("x", 8), y = toy_.tensor("y", 8), z = toy_.tensor("z", 1024);
-    toy_.compute("b", {write(y)});                         // 5
-    toy_.compute("e", {write(z)});                         // 4, leads to f and g
-    toy_.compute("a", {write(x)});                         // 1, leads to c
-    toy_.collective("c", Channel::data, {read_write(x)});  // 3
-    toy_.compute("f", {read(z)});                          // 2
-    toy_.compute("g", {read(z)});                          // 2
+    const graph::View x = toy_.tensor("x", 8), y = toy_.tensor("y", 8), z = toy_.tensor("z", 1024);
+    toy_.compute("b", {graph::write(y)});                                // 5
+    toy_.compute("e", {graph::write(z)});                                // 4, leads to f and g
+    toy_.compute("a", {graph::write(x)});                                // 1, leads to c
+    toy_.collective("c", graph::Channel::data, {graph::read_write(x)});  // 3
+    toy_.compute("f", {graph::read(z)});                                 // 2
+    toy_.compute("g", {graph::read(z)});                                 // 2
     graph_ = toy_.build();
   }
   std::string sequence(const std::string& rules) {
@@ -25,46 +25,46 @@ class Lhs : public ::testing::Test {
     order_ = make_policy("lhs:rules=" + rules)->order(*graph_, {.cost_model = costs});
     return testing::sequence_of(*graph_, order_);
   }
-  ReasonKind reason(const std::string& task) { return testing::reason_of(*graph_, order_, task).kind; }
+  plan::ReasonKind reason(const std::string& task) { return testing::reason_of(*graph_, order_, task).kind; }
   testing::ToyGraph toy_;
-  std::shared_ptr<const Graph> graph_;
-  Order order_;
+  std::shared_ptr<const graph::Graph> graph_;
+  plan::Order order_;
 };
 
 TEST_F(Lhs, EachRuleOrdersByWhatItSays) {
   EXPECT_EQ(sequence("program"), "b e a c f g");
-  EXPECT_EQ(reason("b"), ReasonKind::rule_program);
+  EXPECT_EQ(reason("b"), plan::ReasonKind::rule_program);
   EXPECT_EQ(sequence("critical"), "e b a c f g");  // 6, then 5, then 4
-  EXPECT_EQ(reason("e"), ReasonKind::rule_critical);
+  EXPECT_EQ(reason("e"), plan::ReasonKind::rule_critical);
   EXPECT_EQ(sequence("release"), "a c b e f g");
-  EXPECT_EQ(reason("a"), ReasonKind::rule_release);
-  EXPECT_EQ(reason("b"), ReasonKind::rule_program);
+  EXPECT_EQ(reason("a"), plan::ReasonKind::rule_release);
+  EXPECT_EQ(reason("b"), plan::ReasonKind::rule_program);
   EXPECT_EQ(sequence("near"), "a c b e f g");
   EXPECT_EQ(sequence("communication"), "a c b e f g");
   EXPECT_EQ(sequence("unlock"), "e a c b f g");       // 2, 1, 0 tasks
   EXPECT_EQ(sequence("less-memory"), "b a c e f g");  // b's bytes die with it, a adds 128, e 4096
   // c runs for 3 when a is done: e is closest to it; then nothing runs.
   EXPECT_EQ(sequence("release+hide"), "a c e b f g");
-  EXPECT_EQ(reason("e"), ReasonKind::rule_hide);
+  EXPECT_EQ(reason("e"), plan::ReasonKind::rule_hide);
 }
 
 TEST_F(Lhs, TheFirstRuleThatDiffersDecides) {
   EXPECT_EQ(sequence("release+critical"), "a c e b f g");
-  EXPECT_EQ(reason("a"), ReasonKind::rule_release);
-  EXPECT_EQ(reason("e"), ReasonKind::rule_critical);
-  EXPECT_EQ(reason("c"), ReasonKind::only_ready);
+  EXPECT_EQ(reason("a"), plan::ReasonKind::rule_release);
+  EXPECT_EQ(reason("e"), plan::ReasonKind::rule_critical);
+  EXPECT_EQ(reason("c"), plan::ReasonKind::only_ready);
 }
 
 TEST_F(Lhs, CollectivesCanFollowTheirReaders) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
-  toy.collective("gx", Channel::data, {write(x)});
-  toy.collective("gy", Channel::data, {write(y)});
-  toy.compute("fy", {read(y)});
-  toy.compute("fx", {read(x)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.collective("gx", graph::Channel::data, {graph::write(x)});
+  toy.collective("gy", graph::Channel::data, {graph::write(y)});
+  toy.compute("fy", {graph::read(y)});
+  toy.compute("fx", {graph::read(x)});
   graph_ = toy.build();
   EXPECT_EQ(sequence("consumer"), "gy gx fy fx");
-  EXPECT_EQ(reason("gy"), ReasonKind::rule_consumer);
+  EXPECT_EQ(reason("gy"), plan::ReasonKind::rule_consumer);
 }
 
 TEST(LhsRules, AreParsedAndRefused) {
@@ -85,4 +85,4 @@ TEST(LhsRules, AreParsedAndRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -7,7 +7,7 @@
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(PortfolioPolicy, IsNeverLongerThanAnyOfItsMembers) {
@@ -26,36 +26,38 @@ TEST(PortfolioPolicy, IsNeverLongerThanAnyOfItsMembers) {
 // Gathers hide under computations only where two weights fit.
 TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
   testing::ToyGraph toy;
-  const View out = toy.tensor("out", 8, Role::parameter);
-  const View w0 = toy.tensor("w0", 256), w1 = toy.tensor("w1", 256);
-  toy.collective("g0", Channel::z_gather, {write(w0)});
-  toy.compute("c0", {read(w0), read_write(out)});
-  toy.collective("g1", Channel::z_gather, {write(w1)});
-  toy.compute("c1", {read(w1), read_write(out)});
+  const graph::View out = toy.tensor("out", 8, graph::Role::parameter);
+  const graph::View w0 = toy.tensor("w0", 256), w1 = toy.tensor("w1", 256);
+  toy.collective("g0", graph::Channel::z_gather, {graph::write(w0)});
+  toy.compute("c0", {graph::read(w0), graph::read_write(out)});
+  toy.collective("g1", graph::Channel::z_gather, {graph::write(w1)});
+  toy.compute("c1", {graph::read(w1), graph::read_write(out)});
   const auto graph = toy.build();
   const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
   const auto order_under = [&](std::int64_t limit) {
     return make_policy("portfolio:budget=10")->order(*graph, {.memory_limit = limit, .cost_model = costs});
   };
-  const auto scratch = [&](const Order& order) { return make_plan(graph, order, "portfolio").scratch_bytes; };
+  const auto scratch = [&](const plan::Order& order) {
+    return plan::make_plan(graph, order, "portfolio").scratch_bytes;
+  };
   const std::vector<double> cost = costs->costs(*graph).ns;
 
-  const Order free = order_under(0), limited = order_under(2000), none = order_under(1000);
+  const plan::Order free = order_under(0), limited = order_under(2000), none = order_under(1000);
   EXPECT_EQ(makespan_of(*graph, free, cost), 12);
   EXPECT_EQ(scratch(free), 2048);
   EXPECT_EQ(testing::reason_of(*graph, free, "g0"),
-            (Reason{.kind = ReasonKind::best_ready,
-                    .priority = Priority::longest_path,
-                    .selection = Selection{.order = "critical-path", .orders = 13, .makespan_ns = 12}}));
+            (plan::Reason{.kind = plan::ReasonKind::best_ready,
+                          .priority = plan::Priority::longest_path,
+                          .selection = plan::Selection{.order = "critical-path", .orders = 13, .makespan_ns = 12}}));
   EXPECT_EQ(makespan_of(*graph, limited, cost), 16);
   EXPECT_EQ(scratch(limited), 1024);
   EXPECT_EQ(scratch(none), 1024);
   EXPECT_EQ(testing::reason_of(*graph, none, "g0").selection,
-            (Selection{.order = "critical-path",
-                       .orders = 13,
-                       .memory_limit = 1000,
-                       .makespan_ns = makespan_of(*graph, none, cost)}));
+            (plan::Selection{.order = "critical-path",
+                             .orders = 13,
+                             .memory_limit = 1000,
+                             .makespan_ns = makespan_of(*graph, none, cost)}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

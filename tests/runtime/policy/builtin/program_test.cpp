@@ -6,24 +6,24 @@
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 using Strings = std::vector<std::string>;
 
-std::string stream_of(const Plan& plan, const std::string& task) {
+std::string stream_of(const plan::Plan& plan, const std::string& task) {
   return plan.streams[plan.position[plan.graph->find_task(task).index()].stream.index()].stream.name;
 }
 
 TEST(ProgramPolicy, WaitsWhereACollectivesResultIsUsedAndNotBefore) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8, Role::parameter), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
-  toy.compute("a", {read_write(x)});
-  toy.collective("c", Channel::data, {read_write(x)});
-  toy.compute("b", {write(y)});
-  toy.compute("d", {read(y), read(x), write(z)});
+  const graph::View x = toy.tensor("x", 8, graph::Role::parameter), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
+  toy.compute("a", {graph::read_write(x)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(x)});
+  toy.compute("b", {graph::write(y)});
+  toy.compute("d", {graph::read(y), graph::read(x), graph::write(z)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, ProgramPolicy().order(*graph, {}), "program");
+  const plan::Plan plan = plan::make_plan(graph, ProgramPolicy().order(*graph, {}), "program");
   EXPECT_EQ(testing::waits_of(plan, "c"), Strings{"compute0:a"});
   EXPECT_EQ(testing::waits_of(plan, "b"), Strings{});
   EXPECT_EQ(testing::waits_of(plan, "d"), Strings{"data:c"});
@@ -33,39 +33,56 @@ TEST(ProgramPolicy, WaitsWhereACollectivesResultIsUsedAndNotBefore) {
 class TwoMicroBatches : public ::testing::Test {
  protected:
   TwoMicroBatches() {
-    const View dy = toy_.tensor("dy", 64), dw = toy_.tensor("dw", 64, Role::gradient);
-    const View db = toy_.tensor("db", 8, Role::gradient), dx = toy_.tensor("dx", 64);
-    const View wte = toy_.tensor("dwte", 64, Role::gradient);
-    toy_.add({"loss", Add{64}, {write(dy)}});
+    const graph::View dy = toy_.tensor("dy", 64), dw = toy_.tensor("dw", 64, graph::Role::gradient);
+    const graph::View db = toy_.tensor("db", 8, graph::Role::gradient), dx = toy_.tensor("dx", 64);
+    const graph::View wte = toy_.tensor("dwte", 64, graph::Role::gradient);
+    toy_.add({"loss", graph::Add{64}, {graph::write(dy)}});
     for (const int mb : {0, 1}) {
       const std::string suffix = std::to_string(mb);
       const bool accumulate = mb == 1;
-      const auto out = [&](const View& view) { return accumulate ? read_write(view) : write(view); };
+      const auto out = [&](const graph::View& view) {
+        return accumulate ? graph::read_write(view) : graph::write(view);
+      };
       toy_.add({"dw" + suffix,
-                Gemm{8, 8, 8, true, false, accumulate},
-                {read(dy), read(dy), out(dw)},
+                graph::Gemm{8, 8, 8, true, false, accumulate},
+                {graph::read(dy), graph::read(dy), out(dw)},
                 0,
                 mb,
-                Phase::backward});
-      toy_.add({"db" + suffix, BiasGradient{8, 8, accumulate}, {read(dy), out(db)}, 0, mb, Phase::backward});
-      toy_.add({"di" + suffix, Gemm{8, 8, 8}, {read(dy), read(dy), write(dx)}, 0, mb, Phase::backward});
+                graph::Phase::backward});
+      toy_.add({"db" + suffix,
+                graph::BiasGradient{8, 8, accumulate},
+                {graph::read(dy), out(db)},
+                0,
+                mb,
+                graph::Phase::backward});
+      toy_.add({"di" + suffix,
+                graph::Gemm{8, 8, 8},
+                {graph::read(dy), graph::read(dy), graph::write(dx)},
+                0,
+                mb,
+                graph::Phase::backward});
       toy_.add({"dwte" + suffix,
-                EmbeddingBackward{8, 8, 8, accumulate},
-                {read(dx), read(dx), out(wte)},
+                graph::EmbeddingBackward{8, 8, 8, accumulate},
+                {graph::read(dx), graph::read(dx), out(wte)},
                 -1,
                 mb,
-                Phase::backward});
+                graph::Phase::backward});
     }
     // The same operation in the forward pass (a recomputation) stays where it is.
-    toy_.add({"forward", Gemm{8, 8, 8, true}, {read(dy), read(dy), write(dx)}, 0, 0, Phase::forward});
+    toy_.add({"forward",
+              graph::Gemm{8, 8, 8, true},
+              {graph::read(dy), graph::read(dy), graph::write(dx)},
+              0,
+              0,
+              graph::Phase::forward});
     graph_ = toy_.build();
   }
   testing::ToyGraph toy_;
-  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<const graph::Graph> graph_;
 };
 
 TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
-  const Plan plan = make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 2}), "program");
+  const plan::Plan plan = plan::make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 2}), "program");
   for (const std::string mb : {"0", "1"}) {
     EXPECT_EQ(stream_of(plan, "dw" + mb), "compute1");
     EXPECT_EQ(stream_of(plan, "db" + mb), "compute1");
@@ -73,13 +90,15 @@ TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
     EXPECT_EQ(stream_of(plan, "di" + mb), "compute0");
   }
   EXPECT_EQ(stream_of(plan, "forward"), "compute0");
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dw0").reason], Reason{.kind = ReasonKind::weight_gradient});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason], Reason{.kind = ReasonKind::bias_gradient});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dwte1").reason], Reason{.kind = ReasonKind::embedding_gradient});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dw0").reason],
+            plan::Reason{.kind = plan::ReasonKind::weight_gradient});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason], plan::Reason{.kind = plan::ReasonKind::bias_gradient});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dwte1").reason],
+            plan::Reason{.kind = plan::ReasonKind::embedding_gradient});
 }
 
 TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
-  const Plan plan = make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 3}), "program");
+  const plan::Plan plan = plan::make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 3}), "program");
   EXPECT_EQ(stream_of(plan, "dw0"), "compute1");
   EXPECT_EQ(stream_of(plan, "db0"), "compute2");
   EXPECT_EQ(stream_of(plan, "dw1"), "compute1");
@@ -87,12 +106,12 @@ TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
 }
 
 TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
-  const Plan plan = make_plan(graph_, ProgramPolicy().order(*graph_, {}), "program");
+  const plan::Plan plan = plan::make_plan(graph_, ProgramPolicy().order(*graph_, {}), "program");
   ASSERT_EQ(plan.streams.size(), 1U);
   for (std::size_t i = 0; i < graph_->tasks().size(); ++i) {
-    EXPECT_EQ(plan.streams[0].entries[i].task, TaskId(i));
+    EXPECT_EQ(plan.streams[0].entries[i].task, graph::TaskId(i));
     EXPECT_TRUE(plan.streams[0].entries[i].waits.empty());
-    EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason], Reason{.kind = ReasonKind::program_order});
+    EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason], plan::Reason{.kind = plan::ReasonKind::program_order});
   }
 }
 
@@ -101,15 +120,16 @@ TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
   const std::string backward = " r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 d1 di0 i0 dw0 s0 d0 u0 u1 u2";
   const auto order = [&](const char* policy) { return make_policy(policy)->order(*graph, {}); };
 
-  const Order one = order("program:depth=1");
+  const plan::Order one = order("program:depth=1");
   EXPECT_EQ(testing::sequence_of(*graph, one), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
-  EXPECT_EQ(testing::reason_of(*graph, one, "g2"), (Reason{.kind = ReasonKind::gathered_no_earlier, .numbers = {1}}));
-  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), Reason{.kind = ReasonKind::in_place});
-  const Plan plan = make_plan(graph, one, "program");
+  EXPECT_EQ(testing::reason_of(*graph, one, "g2"),
+            (plan::Reason{.kind = plan::ReasonKind::gathered_no_earlier, .numbers = {1}}));
+  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), plan::Reason{.kind = plan::ReasonKind::in_place});
+  const plan::Plan plan = plan::make_plan(graph, one, "program");
   EXPECT_EQ(testing::waits_of(plan, "g0"), Strings{"compute0:u0'"});  // of the step before
   EXPECT_EQ(testing::waits_of(plan, "g1").front(), "compute0:f0");
   EXPECT_EQ(testing::waits_of(plan, "g2").front(), "compute0:f1");
-  EXPECT_TRUE(check_plan(plan).empty());
+  EXPECT_TRUE(plan::check_plan(plan).empty());
 
   // Two layers ahead of g1 nothing has run: it comes first, and doesn't change places with g2.
   EXPECT_EQ(testing::sequence_of(*graph, order("program:depth=2")), "g0 g1 f0 g2 r0 f1 r1 f2" + backward);
@@ -120,4 +140,4 @@ TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -6,19 +6,19 @@
 
 #include "tests/runtime/policy/builtin/training_toy.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(RandomPolicy, DrawsEveryTopologicalOrder) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {read(x)});
-  toy.collective("c", Channel::data, {write(y)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::read(x)});
+  toy.collective("c", graph::Channel::data, {graph::write(y)});
   const auto graph = toy.build();
   std::set<std::string> seen;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
-    seen.insert(testing::sequence_of(*graph, weft::RandomPolicy().order(*graph, {.seed = seed})));
+    seen.insert(testing::sequence_of(*graph, weft::policy::RandomPolicy().order(*graph, {.seed = seed})));
   }
   EXPECT_EQ(seen, (std::set<std::string>{"a b c", "a c b", "c a b"}));
 }
@@ -31,8 +31,8 @@ TEST(RandomPolicy, ItsParameterStandsAboveTheOptionsSeed) {
   EXPECT_EQ(order("random:seed=7", 1), order("random:seed=7", 2));
   EXPECT_EQ(order("random:seed=7", 1), order("random", 7));
   EXPECT_NE(order("random", 1), order("random", 2));
-  EXPECT_EQ(order("random", 7).reasons, (std::vector<Reason>{{.kind = ReasonKind::drawn, .numbers = {7}}}));
+  EXPECT_EQ(order("random", 7).reasons, (std::vector<plan::Reason>{{.kind = plan::ReasonKind::drawn, .numbers = {7}}}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

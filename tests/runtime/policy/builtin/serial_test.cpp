@@ -6,34 +6,35 @@
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(SerialPolicy, BlocksOnEveryCollective) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
-  toy.collective("c", Channel::data, {read_write(x)});
-  toy.compute("d", {read(y)});  // needs nothing of c
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
+  toy.collective("c", graph::Channel::data, {graph::read_write(x)});
+  toy.compute("d", {graph::read(y)});  // needs nothing of c
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, SerialPolicy().order(*graph, {}), "serial");
+  const plan::Plan plan = plan::make_plan(graph, SerialPolicy().order(*graph, {}), "serial");
   EXPECT_EQ(testing::waits_of(plan, "c"), std::vector<std::string>{"compute0:b"});
   EXPECT_EQ(testing::waits_of(plan, "d"), std::vector<std::string>{"data:c"});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], Reason{.kind = ReasonKind::blocking});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason], Reason{.kind = ReasonKind::program_order});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], plan::Reason{.kind = plan::ReasonKind::blocking});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason], plan::Reason{.kind = plan::ReasonKind::program_order});
 }
 
 TEST(SerialPolicy, RunsOneTaskAtATimeAlsoAcrossSteps) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
-    const Plan plan = make_plan(graph, SerialPolicy().order(*graph, {.compute_streams = 3}), "serial");
-    EXPECT_EQ(std::ranges::count_if(plan.streams, [](const StreamPlan& s) { return s.stream.compute; }), 1);
-    const Replay replay(plan, Replay::Issue::by_stream);
-    for (std::size_t i = 1; i < graph->tasks().size(); ++i) EXPECT_TRUE(replay.before(TaskId(i - 1), TaskId(i), 0));
-    EXPECT_TRUE(replay.before(TaskId(graph->tasks().size() - 1), TaskId(std::size_t{0}), 1));
+    const plan::Plan plan = plan::make_plan(graph, SerialPolicy().order(*graph, {.compute_streams = 3}), "serial");
+    EXPECT_EQ(std::ranges::count_if(plan.streams, [](const plan::StreamPlan& s) { return s.stream.compute; }), 1);
+    const plan::Replay replay(plan, plan::Replay::Issue::by_stream);
+    for (std::size_t i = 1; i < graph->tasks().size(); ++i)
+      EXPECT_TRUE(replay.before(graph::TaskId(i - 1), graph::TaskId(i), 0));
+    EXPECT_TRUE(replay.before(graph::TaskId(graph->tasks().size() - 1), graph::TaskId(std::size_t{0}), 1));
   }
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

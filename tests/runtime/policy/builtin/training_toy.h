@@ -13,12 +13,12 @@
 namespace weft::testing {
 
 /// Costs by name of task, in nanoseconds; 1 for others.
-class NamedCosts final : public CostModel {
+class NamedCosts final : public cost::CostModel {
  public:
   explicit NamedCosts(std::map<std::string, double> ns) : ns_(std::move(ns)) {}
-  TaskCosts costs(const Graph& graph) const override {
-    TaskCosts costs;
-    for (const Task& task : graph.tasks()) {
+  cost::TaskCosts costs(const graph::Graph& graph) const override {
+    cost::TaskCosts costs;
+    for (const graph::Task& task : graph.tasks()) {
       const auto found = ns_.find(task.name);
       costs.ns.push_back(found == ns_.end() ? 1 : found->second);
       costs.cpu_ns.push_back(0);
@@ -31,7 +31,7 @@ class NamedCosts final : public CostModel {
   std::map<std::string, double> ns_;
 };
 
-inline std::shared_ptr<const CostModel> named_costs(std::map<std::string, double> ns) {
+inline std::shared_ptr<const cost::CostModel> named_costs(std::map<std::string, double> ns) {
   return std::make_shared<const NamedCosts>(std::move(ns));
 }
 
@@ -42,59 +42,66 @@ inline std::shared_ptr<const CostModel> named_costs(std::map<std::string, double
 /// g: gather of the weight over z; f: product, r: its all-reduce over x; di: input gradient, i: its all-reduce over y;
 /// dw: weight gradient, s: its reduce-scatter over z, d: its all-reduce over data; u: update. With `reshard` the weight
 /// is gathered again, by h, in front of di. Elements are of a shard.
-inline std::shared_ptr<const Graph> training_step(int layers, bool reshard = false, std::int64_t elements = 32) {
+inline std::shared_ptr<const graph::Graph> training_step(int layers, bool reshard = false, std::int64_t elements = 32) {
   ToyGraph toy;
   const std::int64_t n = elements;
   const auto name = [](const char* what, int layer) { return what + std::to_string(layer); };
-  std::vector<View> weight, gathered, activation = {toy.tensor("input", n, Role::input)}, shard;
+  std::vector<graph::View> weight, gathered, activation = {toy.tensor("input", n, graph::Role::input)}, shard;
   for (int l = 0; l < layers; ++l) {
-    weight.push_back(toy.tensor(name("w", l), n, Role::parameter));
-    gathered.push_back(toy.tensor(name("gathered", l), 2 * n, Role::gathered));
+    weight.push_back(toy.tensor(name("w", l), n, graph::Role::parameter));
+    gathered.push_back(toy.tensor(name("gathered", l), 2 * n, graph::Role::gathered));
     activation.push_back(toy.tensor(name("a", l), n));
-    toy.add({name("g", l), AllGather{Channel::z_gather, 2, n}, {read(weight.back()), write(gathered.back())}, l, 0});
-    toy.add({name("f", l),
-             Gemm{1, n, 1, false, true},
-             {read(activation[activation.size() - 2]), read(gathered.back()), write(activation.back())},
+    toy.add({name("g", l),
+             graph::AllGather{graph::Channel::z_gather, 2, n},
+             {graph::read(weight.back()), graph::write(gathered.back())},
              l,
              0});
-    toy.add({name("r", l), AllReduce{Channel::x, 2, n}, {read_write(activation.back())}, l, 0});
+    toy.add({name("f", l),
+             graph::Gemm{1, n, 1, false, true},
+             {graph::read(activation[activation.size() - 2]), graph::read(gathered.back()),
+              graph::write(activation.back())},
+             l,
+             0});
+    toy.add({name("r", l), graph::AllReduce{graph::Channel::x, 2, n}, {graph::read_write(activation.back())}, l, 0});
   }
-  View dy = toy.tensor("dloss", n);
-  toy.add({"loss", Add{n}, {read(activation.back()), write(dy)}, -1, 0});
+  graph::View dy = toy.tensor("dloss", n);
+  toy.add({"loss", graph::Add{n}, {graph::read(activation.back()), graph::write(dy)}, -1, 0});
   for (int l = layers - 1; l >= 0; --l) {
-    const View dx = toy.tensor(name("dx", l), n), dw = toy.tensor(name("grad", l), 2 * n, Role::gradient);
-    shard.push_back(toy.tensor(name("shard", l), n, Role::gradient));
-    const View& input = activation[static_cast<std::size_t>(l)];
-    View w = gathered[static_cast<std::size_t>(l)];
-    const auto add = [&](const char* what, const Operation& operation, std::vector<Access> accesses) {
-      toy.add({name(what, l), operation, std::move(accesses), l, 0, Phase::backward});
+    const graph::View dx = toy.tensor(name("dx", l), n), dw = toy.tensor(name("grad", l), 2 * n, graph::Role::gradient);
+    shard.push_back(toy.tensor(name("shard", l), n, graph::Role::gradient));
+    const graph::View& input = activation[static_cast<std::size_t>(l)];
+    graph::View w = gathered[static_cast<std::size_t>(l)];
+    const auto add = [&](const char* what, const graph::Operation& operation, std::vector<graph::Access> accesses) {
+      toy.add({name(what, l), operation, std::move(accesses), l, 0, graph::Phase::backward});
     };
     if (reshard) {
-      w = toy.tensor(name("again", l), 2 * n, Role::gathered);
-      add("h", AllGather{Channel::z_gather, 2, n}, {read(weight[static_cast<std::size_t>(l)]), write(w)});
+      w = toy.tensor(name("again", l), 2 * n, graph::Role::gathered);
+      add("h", graph::AllGather{graph::Channel::z_gather, 2, n},
+          {graph::read(weight[static_cast<std::size_t>(l)]), graph::write(w)});
     }
-    add("di", Gemm{1, n, 1}, {read(dy), read(w), write(dx)});
-    add("i", AllReduce{Channel::y, 2, n}, {read_write(dx)});
-    add("dw", Gemm{1, n, 1, true}, {read(dy), read(input), write(dw)});
-    add("s", ReduceScatter{Channel::z_scatter, 2, n}, {read(dw), write(shard.back())});
-    add("d", AllReduce{Channel::data, 2, n}, {read_write(shard.back())});
+    add("di", graph::Gemm{1, n, 1}, {graph::read(dy), graph::read(w), graph::write(dx)});
+    add("i", graph::AllReduce{graph::Channel::y, 2, n}, {graph::read_write(dx)});
+    add("dw", graph::Gemm{1, n, 1, true}, {graph::read(dy), graph::read(input), graph::write(dw)});
+    add("s", graph::ReduceScatter{graph::Channel::z_scatter, 2, n}, {graph::read(dw), graph::write(shard.back())});
+    add("d", graph::AllReduce{graph::Channel::data, 2, n}, {graph::read_write(shard.back())});
     dy = dx;
   }
   for (int l = 0; l < layers; ++l) {
     toy.add({name("u", l),
-             Add{n},
-             {read_write(weight[static_cast<std::size_t>(l)]), read(shard[static_cast<std::size_t>(layers - 1 - l)])},
+             graph::Add{n},
+             {graph::read_write(weight[static_cast<std::size_t>(l)]),
+              graph::read(shard[static_cast<std::size_t>(layers - 1 - l)])},
              -1,
              -1,
-             Phase::update});
+             graph::Phase::update});
   }
   return toy.build();
 }
 
 /// The sequence as names, separated by spaces.
-inline std::string sequence_of(const Graph& graph, const Order& order) {
+inline std::string sequence_of(const graph::Graph& graph, const plan::Order& order) {
   std::string names;
-  for (const Placement& placement : order.sequence) {
+  for (const plan::Placement& placement : order.sequence) {
     if (!names.empty()) names += ' ';
     names += graph.task(placement.task).name;
   }
@@ -102,8 +109,8 @@ inline std::string sequence_of(const Graph& graph, const Order& order) {
 }
 
 /// Why the order has the task where it is.
-inline Reason reason_of(const Graph& graph, const Order& order, const std::string& task) {
-  for (const Placement& placement : order.sequence) {
+inline plan::Reason reason_of(const graph::Graph& graph, const plan::Order& order, const std::string& task) {
+  for (const plan::Placement& placement : order.sequence) {
     if (graph.task(placement.task).name == task) return order.reasons[placement.reason];
   }
   throw std::logic_error(task + " is not in the order");

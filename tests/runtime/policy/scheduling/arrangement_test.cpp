@@ -4,7 +4,7 @@
 
 #include "tests/runtime/policy/builtin/training_toy.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 TEST(Visits, AreRunsOfOneLayerInOnePass) {
@@ -22,15 +22,15 @@ TEST(Visits, AreRunsOfOneLayerInOnePass) {
 
 TEST(Arrangement, TakesAlongWhatNeedsAMovedTaskAndStopsAtWhatItNeeds) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {read_write(x)});
-  toy.compute("c", {write(y)});
-  toy.compute("d", {read(x)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::read_write(x)});
+  toy.compute("c", {graph::write(y)});
+  toy.compute("d", {graph::read(x)});
   const auto graph = toy.build();
   const auto names = [&](const Arrangement& arrangement) {
     std::string names;
-    for (const TaskId task : arrangement.sequence()) names += graph->task(task).name;
+    for (const graph::TaskId task : arrangement.sequence()) names += graph->task(task).name;
     return names;
   };
   const auto id = [&](const char* name) { return graph->find_task(name); };
@@ -46,9 +46,9 @@ TEST(Arrangement, TakesAlongWhatNeedsAMovedTaskAndStopsAtWhatItNeeds) {
 
 TEST(EdgeAdder, LeavesOutEdgesAgainstTheSequenceAndWithinAQueue) {
   const auto graph = testing::training_step(1);
-  const Graph& g = *graph;
+  const graph::Graph& g = *graph;
   Arrangement arrangement(g);
-  Order order = program_order(g, {}, arrangement.sequence());
+  plan::Order order = program_order(g, {}, arrangement.sequence());
   EdgeAdder edges(order);
   EXPECT_TRUE(edges.add(g.find_task("f0"), g.find_task("loss")));
   EXPECT_FALSE(edges.add(g.find_task("i0"), g.find_task("r0")));
@@ -58,4 +58,4 @@ TEST(EdgeAdder, LeavesOutEdgesAgainstTheSequenceAndWithinAQueue) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

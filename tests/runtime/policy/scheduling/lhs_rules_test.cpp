@@ -9,16 +9,16 @@
 #include "runtime/policy/policy.h"
 #include "tests/train/temporary_folder.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 using Rules = std::vector<LhsRule>;
 
 std::string refusal_of(const std::string& text) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "mine.toml";
   std::ofstream(file) << text;
-  return message_of<UserError>([&] { read_lhs_rules(file); });
+  return testing::message_of<UserError>([&] { read_lhs_rules(file); });
 }
 
 TEST(LhsRules, AreJoinedByPlus) {
@@ -28,7 +28,7 @@ TEST(LhsRules, AreJoinedByPlus) {
 }
 
 TEST(LhsRules, CanStandInAFile) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "mine.toml";
   std::ofstream(file) << "rules = [\"hide\",  # first\n  \"unlock\"]\n";
   EXPECT_EQ(lhs_rules(file.string()), (Rules{LhsRule::hide, LhsRule::unlock, LhsRule::program}));
@@ -40,22 +40,22 @@ TEST(LhsRules, TheExampleIsTheDefault) {
 }
 
 TEST(LhsRules, RefusesFilesByLine) {
-  EXPECT_TRUE(
-      has_parts(refusal_of("rules = [\n\"memory\",\n\"relase\"]"), {"line 3: unknown rule \"relase\"", "release"}));
-  EXPECT_TRUE(has_parts(refusal_of("rules = [\"near\",\n\"near\"]"), {"line 2: rule near stands twice"}));
-  EXPECT_TRUE(has_parts(refusal_of("rules = [1]"), {"line 1: rules[0] is 1", "a text"}));
-  EXPECT_TRUE(has_parts(refusal_of("rules = \"near\""), {"line 1: rules is \"near\"", "a list"}));
-  EXPECT_TRUE(has_parts(refusal_of(""), {"has no rules"}));
-  EXPECT_TRUE(
-      has_parts(refusal_of("rules = [\"near\"]\nrule = 1"), {"line 2: unknown key rule", "did you mean rules?"}));
-  EXPECT_TRUE(has_parts(refusal_of("rules = ["), {"line 1: "}));
-  EXPECT_TRUE(has_parts(refusal_of(std::string(70'000, '#')), {"larger than"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\n\"memory\",\n\"relase\"]"),
+                                 {"line 3: unknown rule \"relase\"", "release"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\"near\",\n\"near\"]"), {"line 2: rule near stands twice"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [1]"), {"line 1: rules[0] is 1", "a text"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of("rules = \"near\""), {"line 1: rules is \"near\"", "a list"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of(""), {"has no rules"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\"near\"]\nrule = 1"),
+                                 {"line 2: unknown key rule", "did you mean rules?"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of("rules = ["), {"line 1: "}));
+  EXPECT_TRUE(testing::has_parts(refusal_of(std::string(70'000, '#')), {"larger than"}));
 }
 
 TEST(LhsRules, AMissingFileIsNamed) {
-  const std::string message = message_of<UserError>([] { make_policy("lhs:rules=/nowhere/mine.toml"); });
-  EXPECT_TRUE(has_parts(message, {"/nowhere/mine.toml can't be read"}));
+  const std::string message = testing::message_of<UserError>([] { make_policy("lhs:rules=/nowhere/mine.toml"); });
+  EXPECT_TRUE(testing::has_parts(message, {"/nowhere/mine.toml can't be read"}));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -7,12 +7,12 @@
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
-std::vector<TaskId> tasks_of(const Order& order) {
-  std::vector<TaskId> tasks;
-  for (const Placement& placement : order.sequence) tasks.push_back(placement.task);
+std::vector<graph::TaskId> tasks_of(const plan::Order& order) {
+  std::vector<graph::TaskId> tasks;
+  for (const plan::Placement& placement : order.sequence) tasks.push_back(placement.task);
   return tasks;
 }
 
@@ -20,7 +20,7 @@ TEST(ListScheduler, IsTheOrderThatTheEvaluatorSees) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const auto graph = testing::random_graph(seed, {.channels = seed % 4});
     const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 3)};
-    TaskCosts costs = costs_of(*graph, options);
+    cost::TaskCosts costs = costs_of(*graph, options);
     testing::Draws draws(seed);
     for (double& ns : costs.ns) ns = static_cast<double>(draws.below(10));  // some take no time at all
     ListScheduler scheduler(*graph, costs, options);
@@ -28,23 +28,23 @@ TEST(ListScheduler, IsTheOrderThatTheEvaluatorSees) {
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(7)));
     for (const auto& priorities : {priority, upward_rank(*graph, costs.ns)}) {
       const double makespan = scheduler.run(priorities);
-      EXPECT_EQ(makespan, makespan_of(*graph, scheduler.order({.kind = ReasonKind::best_ready}), costs.ns));
+      EXPECT_EQ(makespan, makespan_of(*graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), costs.ns));
     }
   }
 }
 
 TEST(ListScheduler, ComputationsTakeTheFirstIdleStream) {
   testing::ToyGraph toy;
-  const View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
-  toy.compute("a", {write(x)});
-  toy.compute("b", {write(y)});
-  toy.compute("c", {write(z)});
+  const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
+  toy.compute("a", {graph::write(x)});
+  toy.compute("b", {graph::write(y)});
+  toy.compute("c", {graph::write(z)});
   const auto graph = toy.build();
   const PolicyOptions options{.compute_streams = 2, .cost_model = testing::named_costs({{"a", 3}, {"b", 2}, {"c", 1}})};
-  const TaskCosts costs = costs_of(*graph, options);
+  const cost::TaskCosts costs = costs_of(*graph, options);
   ListScheduler scheduler(*graph, costs, options);
   EXPECT_EQ(scheduler.run(costs.ns), 3);
-  const Order order = scheduler.order({.kind = ReasonKind::best_ready});
+  const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b c");
   EXPECT_EQ(order.sequence[0].stream.value, 0U);
   EXPECT_EQ(order.sequence[1].stream.value, 1U);
@@ -58,18 +58,18 @@ TEST(ListScheduler, NeverNeedsMoreMemoryThanTheLimitWhereTheProgramDoesNot) {
     std::int64_t program = 0;
     for (std::size_t i = 0; i < graph->tasks().size(); ++i) program = std::max(program, forecast.peak_with(i));
     const PolicyOptions options{.compute_streams = 2, .memory_limit = program};
-    const TaskCosts costs = costs_of(*graph, options);
+    const cost::TaskCosts costs = costs_of(*graph, options);
     ListScheduler scheduler(*graph, costs, options);
     testing::Draws draws(seed);
     std::vector<double> priority;
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(1000)));
     scheduler.run(priority);
-    const Order order = scheduler.order({.kind = ReasonKind::best_ready});
+    const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
     ASSERT_EQ(order.sequence.size(), graph->tasks().size());
-    EXPECT_EQ(why_not_topological(*graph, tasks_of(order)), "");
-    EXPECT_LE(liveness(*graph, tasks_of(order)).peak_bytes, program);
+    EXPECT_EQ(graph::why_not_topological(*graph, tasks_of(order)), "");
+    EXPECT_LE(graph::liveness(*graph, tasks_of(order)).peak_bytes, program);
   }
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -7,14 +7,14 @@
 #include "runtime/plan/plan_memory.h"
 #include "tests/runtime/random_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 /// The same by its definition: a tensor is alive at a place if an access of it isn't done, it has been started by then,
 /// and its last access in the program isn't before.
 class ByDefinition {
  public:
-  explicit ByDefinition(const Graph& graph)
+  explicit ByDefinition(const graph::Graph& graph)
       : graph_(graph), done_(graph.tasks().size()), begun_(graph.tasks().size()) {}
   void start(std::size_t task) { begun_[task] = true; }
   void finish(std::size_t task) { done_[task] = true; }
@@ -45,14 +45,15 @@ class ByDefinition {
 
  private:
   bool accesses(std::size_t task, std::size_t tensor) const {
-    return !is_state(graph_.tensors()[tensor].role) &&
+    return !graph::is_state(graph_.tensors()[tensor].role) &&
            std::ranges::any_of(graph_.tasks()[task].accesses,
-                               [&](const Access& access) { return access.view.tensor.index() == tensor; });
+                               [&](const graph::Access& access) { return access.view.tensor.index() == tensor; });
   }
   std::int64_t bytes(std::size_t tensor) const {
-    return (graph_.tensors()[tensor].bytes() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    return (graph_.tensors()[tensor].bytes() + plan::kTensorAlignment - 1) / plan::kTensorAlignment *
+           plan::kTensorAlignment;
   }
-  const Graph& graph_;
+  const graph::Graph& graph_;
   std::vector<bool> done_, begun_;
 };
 
@@ -62,7 +63,7 @@ TEST(MemoryForecast, EqualsItsDefinitionWhateverTheOrder) {
     MemoryForecast forecast(*graph);
     for (int round = 0; round < 2; ++round) {  // the second after a reset
       ByDefinition definition(*graph);
-      for (const Placement& placement : testing::RandomPolicy(seed).order(*graph, {}).sequence) {
+      for (const plan::Placement& placement : testing::RandomPolicy(seed).order(*graph, {}).sequence) {
         const std::size_t task = placement.task.index();
         EXPECT_EQ(forecast.front(), definition.front());
         EXPECT_EQ(forecast.peak_with(task), definition.peak_with(task)) << "seed " << seed << " task " << task;
@@ -86,4 +87,4 @@ TEST(MemoryForecast, EqualsItsDefinitionWhateverTheOrder) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

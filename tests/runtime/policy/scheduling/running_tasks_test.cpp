@@ -10,12 +10,12 @@
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
-namespace weft {
+namespace weft::policy {
 namespace {
 
 struct Contending {
-  std::shared_ptr<const Graph> graph;
-  TaskCosts costs;
+  std::shared_ptr<const graph::Graph> graph;
+  cost::TaskCosts costs;
   PolicyOptions options;
 };
 
@@ -23,16 +23,16 @@ Contending contending(std::uint64_t seed) {
   testing::Draws draws(seed);
   Contending result;
   result.graph = testing::random_graph(seed, {.channels = 3, .collective_percent = 45});
-  for (const Task& task : result.graph->tasks()) {
-    const bool collective = is_collective(task.operation);
+  for (const graph::Task& task : result.graph->tasks()) {
+    const bool collective = graph::is_collective(task.operation);
     result.costs.ns.push_back(draws.chance(10) ? 0 : static_cast<double>(draws.between(1000, 50000)));
     result.costs.cpu_ns.push_back(collective ? result.costs.ns.back() * static_cast<double>(draws.below(3)) : 0);
   }
-  Machine machine;
+  cost::Machine machine;
   if (draws.chance(70)) machine.slowdowns = {{"add", "all_reduce", 1.5}};
   machine.shared_cores = draws.chance(50);
   result.options.compute_streams = static_cast<int>(draws.between(1, 3));
-  result.options.machine = std::make_shared<const Machine>(machine);
+  result.options.machine = std::make_shared<const cost::Machine>(machine);
   result.options.link_of_channel = draws.chance(50) ? std::vector<int>(6, 0) : std::vector<int>{0, 1, 2, 3, 4, 5};
   return result;
 }
@@ -43,13 +43,13 @@ TEST(RunningTasks, TimetablesAreTheSimulators) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Contending c = contending(seed);
     for (const char* policy : {"program", "random", "critical-path"}) {
-      const Order order = make_policy(policy)->order(*c.graph, c.options);
-      const Plan plan = make_plan(c.graph, order, policy);
-      Order with_memory = order;
+      const plan::Order order = make_policy(policy)->order(*c.graph, c.options);
+      const plan::Plan plan = plan::make_plan(c.graph, order, policy);
+      plan::Order with_memory = order;
       with_memory.added_edges = plan.added_edges;
-      SimulationOptions options;
+      simulate::SimulationOptions options;
       options.link_of_channel = c.options.link_of_channel;
-      const double step = simulate(plan, c.costs, *c.options.machine, options).step_ns;
+      const double step = simulate::simulate(plan, c.costs, *c.options.machine, options).step_ns;
       EXPECT_NEAR(timetable_of(*c.graph, with_memory, c.costs, c.options).makespan, step, 1e-6 * step) << seed;
       slowed += step > makespan_of(*c.graph, with_memory, c.costs.ns) * 1.01 ? 1 : 0;
     }
@@ -63,7 +63,7 @@ TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
     ListScheduler scheduler(*c.graph, c.costs, c.options);
     const double makespan = scheduler.run(upward_rank(*c.graph, c.costs.ns));
     const double step =
-        timetable_of(*c.graph, scheduler.order({.kind = ReasonKind::best_ready}), c.costs, c.options).makespan;
+        timetable_of(*c.graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), c.costs, c.options).makespan;
     EXPECT_NEAR(makespan, step, 1e-6 * step) << seed;
   }
 }
@@ -71,7 +71,7 @@ TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
 TEST(RunningTasks, WithoutContentionItIsTheOtherTimetable) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Contending c = contending(seed);
-    const Order order = make_policy("random")->order(*c.graph, {.compute_streams = 2, .seed = seed});
+    const plan::Order order = make_policy("random")->order(*c.graph, {.compute_streams = 2, .seed = seed});
     EXPECT_EQ(timetable_of(*c.graph, order, c.costs, {}).makespan, makespan_of(*c.graph, order, c.costs.ns)) << seed;
   }
 }
@@ -96,12 +96,12 @@ TEST(WithinLimit, AsksAgainUntilThePlanKeepsIt) {
   int kept_at_once = 0, kept_later = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const auto graph = testing::random_graph(seed, {.tasks = 60, .tensors = 30});
-    const auto scratch = [&](const Order& order) { return make_plan(graph, order, "tried").scratch_bytes; };
-    const TaskCosts costs = costs_of(*graph, {});
+    const auto scratch = [&](const plan::Order& order) { return plan::make_plan(graph, order, "tried").scratch_bytes; };
+    const cost::TaskCosts costs = costs_of(*graph, {});
     const auto order_under = [&](const PolicyOptions& options) {
       ListScheduler scheduler(*graph, costs, options);
       scheduler.run(upward_rank(*graph, costs.ns));
-      return scheduler.order({.kind = ReasonKind::best_ready});
+      return scheduler.order({.kind = plan::ReasonKind::best_ready});
     };
     const PolicyOptions options{.memory_limit = scratch(order_under({})) * 9 / 10};
     const LimitedOrder found = order_within_limit(*graph, options, order_under);
@@ -115,4 +115,4 @@ TEST(WithinLimit, AsksAgainUntilThePlanKeepsIt) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::policy

@@ -8,136 +8,22 @@
 #include <optional>
 #include <random>
 
-#include "runtime/execute/cpu/cpu_kernels.h"
-#include "tests/gpu/gpu_test.h"
-#include "tests/kernels/reference.h"
+#include "tests/gpu/operation_case.h"
 
 namespace weft {
 namespace {
 
 using cpu::Matrix;
 using cpu::testing::Tensor;
-
-// How an argument begins, and whether the kernel writes it.
-struct Argument {
-  enum class Fill : std::uint8_t { random, positive, small, tokens, targets, integers, poison } fill;
-  DType dtype;
-  std::int64_t rows, cols;
-  bool written = false;
-  std::int64_t padding = 0;
-  std::vector<std::int64_t> integers = {};
-  std::int64_t below = 0;  // tokens and targets
-};
-
-using Fill = Argument::Fill;
-
-struct Case {
-  std::string name;
-  graph::Operation operation;
-  std::vector<Argument> arguments;
-  double relative, absolute;  // of fp32 results; bf16 ones may be two units of their last place away as well
-};
-
-Tensor make(const Argument& a, std::mt19937& random) {
-  if (a.fill == Fill::integers) return Tensor::integers(a.dtype, a.integers);
-  if (a.fill == Fill::tokens || a.fill == Fill::targets) {
-    std::vector<std::int64_t> values;
-    for (std::int64_t i = 0; i < a.rows * a.cols; ++i) {
-      // Few distinct ones among many, so that rows meet.
-      const auto token = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(a.below));
-      values.push_back(a.fill == Fill::targets && i % 5 == 3 ? -1 : random() % 3 == 0 ? 1 % a.below : token);
-    }
-    return Tensor::integers(a.dtype, values);
-  }
-  Tensor tensor(a.dtype, a.rows, a.cols, a.padding);
-  if (a.fill == Fill::poison) return tensor;
-  std::normal_distribution<double> normal(0.0, a.fill == Fill::small ? 0.05 : 1.0);
-  cpu::testing::Values values(static_cast<std::size_t>(a.rows * a.cols));
-  for (double& value : values) value = a.fill == Fill::positive ? std::abs(normal(random)) + 0.1 : normal(random);
-  tensor.assign(values);
-  return tensor;
-}
-
-void check(const Case& c) {
-  SCOPED_TRACE(c.name);
-  std::mt19937 random(std::random_device{}());
-  const auto seed = random();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  random.seed(seed);
-  std::vector<Tensor> host;
-  for (const Argument& a : c.arguments) host.push_back(make(a, random));
-  std::vector<Tensor> expected = host;
-
-  std::vector<Matrix> on_host;
-  for (Tensor& tensor : expected) on_host.push_back(tensor.view());
-  const execute::PreparedTask reference(c.operation, on_host);
-  cpu::Workers workers(2);
-  workers.reserve(reference.scratch());
-  reference.run(workers);
-
-  testing::GpuMemory memory;
-  execute::CudaLibraries libraries;
-  std::vector<Matrix> on_device;
-  std::vector<std::byte*> buffers;
-  for (Tensor& tensor : host) {
-    buffers.push_back(memory.upload(tensor.bytes()));
-    Matrix matrix = tensor.view();
-    matrix.data = buffers.back();
-    on_device.push_back(matrix);
-  }
-  const auto task = execute::prepare_cuda_task(c.operation, on_device, libraries);
-  task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
-  auto* const fault = reinterpret_cast<cuda::Fault*>(memory.zeroed(256));
-  // Twice from the same inputs: the bits must be equal.
-  std::vector<std::vector<std::byte>> first;
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    for (std::size_t i = 0; i < host.size(); ++i) memory.write(buffers[i], host[i].bytes());
-    task->run(nullptr, fault);
-    memory.synchronize();
-    for (std::size_t i = 0; i < host.size(); ++i) {
-      std::vector<std::byte> bytes = memory.download(buffers[i], static_cast<std::int64_t>(host[i].bytes().size()));
-      if (repeat == 0) {
-        first.push_back(std::move(bytes));
-      } else {
-        EXPECT_EQ(first[i], bytes) << "argument " << i << " differs when run again";
-      }
-    }
-  }
-  for (std::size_t i = 0; i < host.size(); ++i) {
-    const std::string what = "argument " + std::to_string(i);
-    if (!c.arguments[i].written) {
-      EXPECT_EQ(first[i], host[i].bytes()) << what << " is read only";
-      continue;
-    }
-    std::copy(first[i].begin(), first[i].end(), host[i].bytes().begin());
-    EXPECT_TRUE(host[i].padding_untouched()) << what;
-    const double relative = c.relative + (host[i].dtype() == DType::bf16 ? 0x1p-7 : 0);
-    // Sums of many roundings differ in bf16 inputs' own precision, relative to the largest.
-    cpu::testing::expect_close(host[i].values(), expected[i].values(), {relative, c.absolute}, what);
-  }
-}
-
-constexpr DType kFloats[] = {DType::f32, DType::bf16};
-
-std::string named(const std::string& name, DType dtype, std::int64_t a, std::int64_t b) {
-  return name + " " + std::string(to_string(dtype)) + " " + std::to_string(a) + "x" + std::to_string(b);
-}
-
-Argument in(DType dtype, std::int64_t rows, std::int64_t cols, Fill fill = Fill::random, std::int64_t padding = 0) {
-  return {fill, dtype, rows, cols, false, padding};
-}
-Argument out(DType dtype, std::int64_t rows, std::int64_t cols, bool accumulate = false, std::int64_t padding = 0) {
-  return {accumulate ? Fill::random : Fill::poison, dtype, rows, cols, true, padding};
-}
-Argument in_out(DType dtype, std::int64_t rows, std::int64_t cols, Fill fill = Fill::random) {
-  return {fill, dtype, rows, cols, true};
-}
-Argument integer(std::int64_t value) {
-  return {Fill::integers, DType::i64, 1, 1, false, 0, {value}};
-}
-Argument tokens(std::int64_t count, std::int64_t below, bool targets = false) {
-  return {targets ? Fill::targets : Fill::tokens, DType::i32, 1, count, false, 0, {}, below};
-}
+using testing::check;
+using testing::Fill;
+using testing::in;
+using testing::in_out;
+using testing::integer;
+using testing::kFloats;
+using testing::named;
+using testing::out;
+using testing::tokens;
 
 class CudaTasks : public testing::GpuTest {};
 
@@ -149,12 +35,13 @@ TEST_F(CudaTasks, Gemm) {
         const graph::Gemm op{m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
         const bool to_f32 = op.accumulate || dtype == DType::f32;
         if (op.has_bias && op.accumulate) continue;
-        Case c{named("gemm", dtype, m, n) + "x" + std::to_string(k) + " flags " + std::to_string(bits),
-               op,
-               {op.trans_a ? in(dtype, k, m) : in(dtype, m, k), op.trans_b ? in(dtype, n, k) : in(dtype, k, n),
-                out(to_f32 ? DType::f32 : dtype, m, n, op.accumulate)},
-               1e-4,
-               1e-4 * std::max(1.0, static_cast<double>(k) / 256)};
+        testing::OperationCase c{
+            named("gemm", dtype, m, n) + "x" + std::to_string(k) + " flags " + std::to_string(bits),
+            op,
+            {op.trans_a ? in(dtype, k, m) : in(dtype, m, k), op.trans_b ? in(dtype, n, k) : in(dtype, k, n),
+             out(to_f32 ? DType::f32 : dtype, m, n, op.accumulate)},
+            1e-4,
+            1e-4 * std::max(1.0, static_cast<double>(k) / 256)};
         if (op.has_bias) c.arguments.push_back(in(dtype, 1, n));
         check(c);
       }
@@ -182,12 +69,13 @@ TEST_F(CudaTasks, GemmWithGelu) {
       for (int bits = 0; bits < 8; ++bits) {
         const bool forward = (bits & 1) != 0, bias = (bits & 2) != 0;
         const std::int64_t padding = (bits & 4) != 0 ? 64 : 0;
-        Case c{named("gemm", dtype, m, n) + "x" + std::to_string(k) + " gelu flags " + std::to_string(bits),
-               graph::Gemm{m, n, k, false, forward, false, bias, false,
-                           forward ? Epilogue::gelu : Epilogue::gelu_gradient},
-               {in(dtype, m, k, Fill::small), forward ? in(dtype, n, k) : in(dtype, k, n), out(dtype, m, n)},
-               tolerance,
-               tolerance};
+        testing::OperationCase c{
+            named("gemm", dtype, m, n) + "x" + std::to_string(k) + " gelu flags " + std::to_string(bits),
+            graph::Gemm{m, n, k, false, forward, false, bias, false,
+                        forward ? Epilogue::gelu : Epilogue::gelu_gradient},
+            {in(dtype, m, k, Fill::small), forward ? in(dtype, n, k) : in(dtype, k, n), out(dtype, m, n)},
+            tolerance,
+            tolerance};
         if (bias) c.arguments.push_back(in(dtype, 1, n));
         c.arguments.push_back(forward ? out(dtype, m, n, false, padding) : in(dtype, m, n, Fill::random, padding));
         check(c);
@@ -224,13 +112,14 @@ TEST_F(CudaTasks, LayerNorm) {
              2e-5,
              2e-5});
       for (const bool residual : {false, true}) {
-        Case c{named("ln.bwd", dtype, rows, cols),
-               graph::LayerNormBackward{rows, cols, residual, residual},
-               {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows),
-                in(DType::f32, 1, rows, Fill::positive), in(dtype, rows, cols), out(dtype, rows, cols),
-                out(DType::f32, 1, cols, residual), out(DType::f32, 1, cols, residual)},
-               1e-4,
-               1e-3};
+        testing::OperationCase c{
+            named("ln.bwd", dtype, rows, cols),
+            graph::LayerNormBackward{rows, cols, residual, residual},
+            {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows),
+             in(DType::f32, 1, rows, Fill::positive), in(dtype, rows, cols), out(dtype, rows, cols),
+             out(DType::f32, 1, cols, residual), out(DType::f32, 1, cols, residual)},
+            1e-4,
+            1e-3};
         if (residual) c.arguments.push_back(in(dtype, rows, cols));
         check(c);
       }
@@ -247,12 +136,12 @@ TEST_F(CudaTasks, RmsNorm) {
              2e-5,
              2e-5});
       for (const bool residual : {false, true}) {
-        Case c{named("rms.bwd", dtype, rows, cols),
-               graph::RmsNormBackward{rows, cols, residual, residual},
-               {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows, Fill::positive),
-                in(dtype, rows, cols), out(dtype, rows, cols), out(DType::f32, 1, cols, residual)},
-               1e-4,
-               1e-3};
+        testing::OperationCase c{named("rms.bwd", dtype, rows, cols),
+                                 graph::RmsNormBackward{rows, cols, residual, residual},
+                                 {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows, Fill::positive),
+                                  in(dtype, rows, cols), out(dtype, rows, cols), out(DType::f32, 1, cols, residual)},
+                                 1e-4,
+                                 1e-3};
         if (residual) c.arguments.push_back(in(dtype, rows, cols));
         check(c);
       }
@@ -270,11 +159,11 @@ TEST_F(CudaTasks, NormsOfParts) {
              {in(dtype, rows, cols), out(DType::f32, 1, rows * per_row)},
              1e-5,
              1e-5});
-      Case forward{named("norm.parts", dtype, rows, cols),
-                   graph::NormForwardOfParts{rows, cols, parts, 1e-5F, centered},
-                   {in(dtype, rows, cols), in(dtype, 1, cols)},
-                   1e-4,
-                   1e-4};
+      testing::OperationCase forward{named("norm.parts", dtype, rows, cols),
+                                     graph::NormForwardOfParts{rows, cols, parts, 1e-5F, centered},
+                                     {in(dtype, rows, cols), in(dtype, 1, cols)},
+                                     1e-4,
+                                     1e-4};
       if (centered) forward.arguments.push_back(in(dtype, 1, cols));
       forward.arguments.push_back(in(DType::f32, 1, parts * rows * per_row, Fill::positive));
       forward.arguments.push_back(out(dtype, rows, cols));
@@ -282,19 +171,20 @@ TEST_F(CudaTasks, NormsOfParts) {
       forward.arguments.push_back(out(DType::f32, 1, rows));
       check(forward);
       const auto saved = [&] {
-        std::vector<Argument> all = {in(dtype, rows, cols), in(dtype, 1, cols)};
+        std::vector<testing::Argument> all = {in(dtype, rows, cols), in(dtype, 1, cols)};
         if (centered) all.push_back(in(DType::f32, 1, rows));
         all.push_back(in(DType::f32, 1, rows, Fill::positive));
         all.push_back(in(dtype, rows, cols));
         return all;
       };
-      Case sums{named("norm.sums", dtype, rows, cols), graph::NormBackwardSums{rows, cols, centered}, saved(), 1e-4,
-                1e-3};
+      testing::OperationCase sums{named("norm.sums", dtype, rows, cols), graph::NormBackwardSums{rows, cols, centered},
+                                  saved(), 1e-4, 1e-3};
       sums.arguments.push_back(out(DType::f32, 1, rows * per_row));
       check(sums);
       for (const bool residual : {false, true}) {
-        Case backward{named("norm.backward", dtype, rows, cols),
-                      graph::NormBackwardOfParts{rows, cols, parts, centered, residual, residual}, saved(), 1e-4, 1e-3};
+        testing::OperationCase backward{named("norm.backward", dtype, rows, cols),
+                                        graph::NormBackwardOfParts{rows, cols, parts, centered, residual, residual},
+                                        saved(), 1e-4, 1e-3};
         backward.arguments.push_back(in(DType::f32, 1, rows * per_row));
         backward.arguments.push_back(out(dtype, rows, cols));
         backward.arguments.push_back(out(DType::f32, 1, cols, residual));
@@ -515,13 +405,13 @@ TEST_F(CudaTasks, Dropout) {
     for (const std::int64_t parts : {1, 3}) {
       for (const bool residual : {false, true}) {
         graph::Dropout op{50, 72, 7, 0.3F, 11, residual, parts};
-        Case c{named("dropout", dtype, 50, 72),
-               op,
-               {in(dtype, 50, 72),
-                {Fill::integers, DType::i64, 1, 3, false, 0, {1234567890123, 5, 17}},
-                out(dtype, 50, 72)},
-               1e-6,
-               1e-6};
+        testing::OperationCase c{named("dropout", dtype, 50, 72),
+                                 op,
+                                 {in(dtype, 50, 72),
+                                  {Fill::integers, DType::i64, 1, 3, false, 0, {1234567890123, 5, 17}},
+                                  out(dtype, 50, 72)},
+                                 1e-6,
+                                 1e-6};
         if (residual) c.arguments.push_back(in(dtype, 50, 72));
         if (parts > 1) c.arguments.push_back(integer(2));
         check(c);
@@ -535,11 +425,11 @@ TEST_F(CudaTasks, CrossEntropy) {
     for (const auto& [rows, vocab] : {std::array<std::int64_t, 2>{33, 257}, {9, 50257}, {64, 64}}) {
       const std::int64_t padded = vocab == 50257 ? 50304 : vocab;
       for (const bool gradient : {true, false}) {
-        Case c{named("cross_entropy", dtype, rows, vocab),
-               graph::CrossEntropy{rows, vocab, padded, gradient},
-               {in_out(dtype, rows, padded), tokens(rows, vocab, true), out(DType::f32, 1, rows)},
-               2e-5,
-               1e-5};
+        testing::OperationCase c{named("cross_entropy", dtype, rows, vocab),
+                                 graph::CrossEntropy{rows, vocab, padded, gradient},
+                                 {in_out(dtype, rows, padded), tokens(rows, vocab, true), out(DType::f32, 1, rows)},
+                                 2e-5,
+                                 1e-5};
         c.arguments[0].written = gradient;
         if (gradient) c.arguments.push_back(in(DType::f32, 1, 1, Fill::positive));
         check(c);
@@ -572,13 +462,13 @@ TEST_F(CudaTasks, Optimizer) {
            1e-6});
     for (const DType dtype : kFloats) {
       const bool master = dtype == DType::bf16;
-      Case c{named("adamw", dtype, 1, n),
-             graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, master},
-             {in_out(dtype, 1, n), in(DType::f32, 1, n, Fill::small), in_out(DType::f32, 1, n, Fill::small),
-              in_out(DType::f32, 1, n, Fill::positive), in(DType::f32, 1, 4, Fill::positive),
-              in(DType::f32, 1, 2, Fill::positive)},
-             1e-5,
-             1e-6};
+      testing::OperationCase c{named("adamw", dtype, 1, n),
+                               graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, master},
+                               {in_out(dtype, 1, n), in(DType::f32, 1, n, Fill::small),
+                                in_out(DType::f32, 1, n, Fill::small), in_out(DType::f32, 1, n, Fill::positive),
+                                in(DType::f32, 1, 4, Fill::positive), in(DType::f32, 1, 2, Fill::positive)},
+                               1e-5,
+                               1e-6};
       if (master) c.arguments.push_back(in_out(DType::f32, 1, n));
       check(c);
     }

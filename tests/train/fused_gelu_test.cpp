@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "tests/train/grid_run.h"
 #include "train/config/config.h"
 #include "train/step/planning.h"
@@ -41,7 +42,8 @@ struct Epilogues {
 
 Epilogues epilogues(const testing::GridRun& run) {
   Epilogues count;
-  const auto graph = plan::rewrite(ops::lower_train(run.model, run.step), plan::parse_rewrites(run.rewrites));
+  const auto graph = plan::rewrite(ops::lower_train(run.model, run.step), plan::parse_rewrites(run.rewrites),
+                                   &execute::cpu_weight_layouts());
   for (const graph::Task& task : graph->tasks()) {
     const auto* gemm = std::get_if<graph::Gemm>(&task.operation);
     if (gemm == nullptr) continue;

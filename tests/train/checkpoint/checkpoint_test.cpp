@@ -176,7 +176,7 @@ TEST_P(Damage, ToTheManifestIsRefused) {
   EXPECT_TRUE(testing::has_parts(refusal("\"version\": 2", "\"version\": 1"), {"has version 1", "version 2"}));
   EXPECT_TRUE(testing::has_parts(refusal("\"step\": 1", "\"step\": \"1\""), {"manifest.json': step is \"1\""}));
   EXPECT_TRUE(testing::has_parts(refusal("\"seed\"", "\"sead\""), {"has no seed"}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"f32\"", "\"f8\""), {"dtype f8"}));
+  EXPECT_TRUE(testing::has_parts(refusal("\"f32\"", "\"f8\""), {"dtype is \"f8\""}));
   EXPECT_TRUE(testing::has_parts(refusal("\"heads\":4", "\"heads\":3"), {"heads"}));
   EXPECT_TRUE(testing::has_parts(refusal("{", "["), {"isn't valid JSON"}));
   EXPECT_TRUE(testing::has_parts(refusal("\"step\": 1", "\"step\": 7"), {"was altered", "use another checkpoint"}));

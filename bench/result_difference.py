@@ -76,7 +76,7 @@ def results_in(folder):
     """The results that a case left in its folder, by path."""
     results = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in NOT_COMPARED:
+        if path.is_file() and path.name not in NOT_COMPARED and not path.match("log.rank*.txt"):
             results[str(path.relative_to(folder))] = content(path.name, path.read_bytes())
     return results
 

@@ -16,7 +16,7 @@
 // Asked by the leak sanitizer. Open MPI leaves memory behind from components that it has unloaded by the end: such a
 // report names no module, so that no suppression could match it.
 extern "C" int __lsan_is_turned_off() {
-  return weft::launched_by_mpi() ? 1 : 0;
+  return weft::comm::launched_by_mpi() ? 1 : 0;
 }
 #endif
 

@@ -17,7 +17,8 @@ Buffer::Buffer(std::int64_t bytes) {
   if (mapped == MAP_FAILED) {
     throw RuntimeFault(fmt::format("no memory for {} bytes: {}", bytes, std::strerror(errno)));
   }
-  // Large pages spare most of the page faults of the first step and TLB misses of all; a refusal costs nothing.
+  // Large pages avoid most page faults of the first step and TLB misses of every step. Nothing is lost if the kernel
+  // refuses.
   madvise(mapped, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   bytes_ = {static_cast<std::byte*>(mapped), Unmap(bytes)};
 }

@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Zeroed bytes, mapped straight from the system; pages that nobody touches take no memory.
-/// Throws RuntimeFault naming the size when the system has no such memory.
+/// Zeroed bytes, mapped from the operating system. A page takes memory only once it is accessed. Throws RuntimeFault,
+/// which names the size, if the system can't provide the memory.
 class Buffer {
  public:
   Buffer() = default;

@@ -1,4 +1,4 @@
-// What a matrix product does with its sums besides writing them.
+// The epilogue of a matrix product: elementwise work on the product before or while it is written.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// gelu: gelu(C) is written too. gelu_gradient: the sums are multiplied by gelu′(x) before they are written as C.
+/// gelu: writes gelu(C) as well as C. gelu_gradient: multiplies the product by gelu′(x) before it is written as C.
 enum class Epilogue : std::uint8_t { none, gelu, gelu_gradient };
 
 constexpr std::string_view to_string(Epilogue epilogue) {

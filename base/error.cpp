@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kLongestPart = 2000, kLongestWord = 64;
 
-/// `text` as a terminal may show it, because messages quote names out of files. A very long text loses its middle.
+/// `text` made safe for a terminal, because messages quote names from files. The middle of a very long text is cut out.
 std::string shown(std::string_view text) {
   if (text.size() <= kLongestPart) return printable(text);
   return printable(text.substr(0, kLongestPart / 2)) + " … (" + std::to_string(text.size()) + " bytes) … " +
@@ -46,7 +46,7 @@ UserError::UserError(std::string_view found, std::string_view expected, std::str
 
 std::string nearest_name(std::string_view word, std::span<const std::string> known) {
   std::string best;
-  if (word.size() > kLongestWord) return best;  // no typo, and the distance takes time
+  if (word.size() > kLongestWord) return best;  // too long for a typo, and the edit distance would take long
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 2) + 1;
   for (const std::string& candidate : known) {
     const std::size_t distance = edit_distance(word, candidate);

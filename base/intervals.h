@@ -1,4 +1,4 @@
-// Sets of time on one clock: what overlap, exposed communication and idle time are computed from.
+// Sets of times on one clock, from which overlap, exposed communication and idle time are computed.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-/// A set of times: intervals that are not empty, don't touch and rise.
+/// A set of times: non-empty intervals in ascending order that neither overlap nor touch.
 using Intervals = std::vector<Interval>;
 
-/// The union of intervals in any order; empty ones are dropped.
+/// The union of intervals in any order; empty intervals are dropped.
 Intervals merged(Intervals intervals);
 
-/// Of two sets: times in both, and times in `a` but not in `b`. Linear in their sizes.
+/// The times in both sets, and the times in `a` but not in `b`. Linear in the sets' sizes.
 Intervals intersection(const Intervals& a, const Intervals& b);
 Intervals difference(const Intervals& a, const Intervals& b);
 

@@ -1,4 +1,4 @@
-// Sinks of spdlog: stderr, and the file of a run, which begins in memory.
+// Sinks of spdlog: stderr, and a run's log file, whose records stay in memory until it is opened.
 #include "base/log.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return kOfSpdlog.at(static_cast<std::size_t>(level));
 }
 
-/// The text of a record on one line, with what would steer a terminal written out: people look at logs on terminals.
+/// The text of a record on one line, with terminal control sequences escaped: people read logs on terminals.
 class OneLine final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& line) override {
@@ -49,7 +49,7 @@ std::unique_ptr<spdlog::formatter> formatter_of(const char* pattern) {
   return formatter;
 }
 
-/// Warnings and errors, as people know them: "weft: warning: …".
+/// Warnings and errors in the form that people know: "weft: warning: …".
 class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   StandardError() {
@@ -90,7 +90,7 @@ class RunLog::File final : public spdlog::sinks::base_sink<std::mutex> {
     warn_if_lost();
   }
 
-  /// Once. Not with the lock held, which the record of the warning takes too.
+  /// Warns once. Call it without the lock, which the record of the warning takes too.
   void warn_if_lost() {
     std::string file;
     int reason = 0;
@@ -130,8 +130,8 @@ class RunLog::File final : public spdlog::sinks::base_sink<std::mutex> {
   };
   using Stream = std::unique_ptr<std::FILE, Close>;
 
-  /// Null and errno where it can't be. A folder may be a stranger's: a link in the file's place makes room for it, and
-  /// a pipe that nobody reads doesn't hold the run up.
+  /// Null, with errno set, if it can't be opened. The folder may belong to somebody else: a link in the file's place is
+  /// replaced, and a pipe without a reader doesn't block the run.
   static Stream opened(const std::filesystem::path& path) {
     const auto open = [&] {
       return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
@@ -144,17 +144,17 @@ class RunLog::File final : public spdlog::sinks::base_sink<std::mutex> {
   std::filesystem::path path_;
   Stream file_;        // null: not yet open, or lost
   std::string early_;  // records from before it was opened
-  int lost_ = 0;       // the error after which no more is written
+  int lost_ = 0;       // the errno that ended writing; 0 while records are written
   bool warned_ = false;
 };
 
 namespace {
 
-/// Where records of this process go.
+/// The destinations of this process's records.
 struct Destination {
   std::mutex mutex;
   std::shared_ptr<RunLog::File> file;
-  std::atomic<LogLevel> level = LogLevel::warning;  // the least that is read
+  std::atomic<LogLevel> level = LogLevel::warning;  // the least severe level that is read
 };
 
 Destination& destination() {
@@ -192,7 +192,7 @@ LogLevel log_level_of(std::string_view name) {
   const auto begun =
       std::ranges::find_if(known, [&](const std::string& level) { return !name.empty() && level.starts_with(name); });
   const std::string nearest = begun != known.end() ? *begun : nearest_name(name, known);
-  throw UserError(fmt::format("\"{}\" is no level of a log", name), "one of " + join(known),
+  throw UserError(fmt::format("\"{}\" isn't a log level", name), "one of " + join(known),
                   "--log-level " + (nearest.empty() ? std::string("info") : nearest));
 }
 

@@ -1,4 +1,4 @@
-// What Weft says of its own doings: warnings and errors to the person at the terminal, everything to the log of a run.
+// Logging: warnings and errors to the person at the terminal, everything to the log of a run.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,24 +17,24 @@ enum class LogLevel : std::uint8_t { error, warning, info, debug, trace };
 
 std::string_view to_string(LogLevel level);
 
-/// Throws UserError, which names the nearest level.
+/// Throws UserError that names the nearest level.
 LogLevel log_level_of(std::string_view name);
 
-/// What a record is about.
+/// The subject of a record.
 enum class LogTopic : std::uint8_t { run, comm, memory, plan, tuning, checkpoint, evaluation, watchdog };
 
-/// Says what happens, for a rank. A value to be made where something is said:
+/// Logs for one rank. A value to be made where a record is logged:
 ///
 ///   const Log log(LogTopic::checkpoint, world.rank());
 ///   log.info("{} written", path);
 ///   log.warning("{} is in the way", name);     // on stderr too: "weft: warning: … is in the way"
 ///
-/// Nothing is made of arguments that nobody wants to read. Not for tasks, and not for steps: a record is formatted,
-/// written and flushed where it is said.
+/// A record that nobody reads isn't formatted. Don't log tasks or steps: a record is formatted, written and flushed by
+/// its caller.
 ///
-/// Where records go belongs to the process and isn't handed on, the one exception from our rule against global state:
-/// stderr is the process's as well, and a communicator or a watchdog thread may have something to say at any depth.
-/// What is global is a pointer to the RunLog that a command or a test holds, and only a RunLog changes it.
+/// The destination belongs to the process and isn't passed as an argument. It is the one exception to our rule against
+/// global state: stderr belongs to the process too, and a communicator or a watchdog thread may log at any depth. The
+/// global is a pointer to the RunLog that a command or a test holds; only a RunLog changes it.
 class Log {
  public:
   explicit Log(LogTopic topic, std::optional<int> rank = std::nullopt) : topic_(topic), rank_(rank) {}
@@ -60,7 +60,7 @@ class Log {
     say(LogLevel::trace, format, std::forward<Arguments>(arguments)...);
   }
 
-  /// A text that stands on stderr as it is, whatever the level, and in the log of the run as a record.
+  /// Writes a text to stderr as it is, whatever the level, and as a record to the log of the run.
   void tell(LogLevel level, std::string_view text) const;
 
   /// Whether anybody reads records of the level.
@@ -78,9 +78,9 @@ class Log {
   std::optional<int> rank_;
 };
 
-/// The log of a run: while one lives, records down to its level are kept in memory, and are in its file from the moment
-/// that there is one; a run that is refused leaves none. A record is a line: time, level, rank, topic, text. Several
-/// ranks of one process share it. The RunLog made last is the process's; when it ends, the one before is so again.
+/// The log of a run. While it exists, it keeps records down to its level in memory; once it is opened, they are in its
+/// file. A refused run leaves no file. A record is one line: time, level, rank, topic, text. Ranks of one process share
+/// the log. The newest RunLog gets the process's records; after it is destroyed, the previous one gets them again.
 class RunLog {
  public:
   explicit RunLog(LogLevel level = LogLevel::info);
@@ -88,8 +88,8 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  /// Adds what was kept to the end of the file, and from now on every record at once, so that it stays whatever the
-  /// process comes to. A file that can't be written costs the run its log and a warning, nothing else.
+  /// Appends the kept records to the file, then every new record at once, so that it survives a crash of the process.
+  /// If the file can't be written, the run loses its log and warns, but goes on.
   void open(const std::filesystem::path& file);
 
   class File;  // in log.cpp
@@ -98,7 +98,7 @@ class RunLog {
   const std::shared_ptr<File> file_, before_;
 };
 
-/// For a person, on stderr and in no log: what isn't a result, a warning or an error.
+/// Writes to stderr, and to no log, a text for a person that is neither a result nor a warning nor an error.
 void tell(std::string_view text);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// The median of measured times, which one slow run in between doesn't move.
+// The median of measured times, which a single slow run hardly changes.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Of an even number of values the upper of the two in the middle; of none 0.
+/// The upper of the two middle values if their number is even; 0 if there are none.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -1,4 +1,4 @@
-// A visitor made of lambdas, one an alternative: std::visit(Overloaded{[](const Gemm&) {…}, …}, operation).
+// A visitor made of one lambda for each alternative: std::visit(Overloaded{[](const Gemm&) {…}, …}, operation).
 #pragma once
 
 namespace weft {

@@ -1,4 +1,4 @@
-// What multiplies bf16 in Weft's own kernels: fp32 vectors after a conversion, or the CPU's instructions for bf16.
+// The unit that multiplies bf16 in Weft's own kernels: fp32 vectors after a conversion, or the CPU's bf16 instructions.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace weft {
 
-/// What an element of a packed operand is, and what multiplies it.
+/// The type of an element of a packed operand, and the unit that multiplies it.
 enum class PackedUnit : std::uint8_t {
   f32,    // a float
-  pairs,  // two bf16 that are neighbours along k, multiplied by vectors (AVX512_BF16)
-  amx,    // the same, multiplied by AMX tiles
+  pairs,  // two bf16 adjacent along k, multiplied by vector instructions (AVX512_BF16)
+  amx,    // the same pairs, multiplied by AMX tiles
 };
 
-/// In the enumeration's order.
+/// In the order of the enumeration.
 inline constexpr std::array<std::pair<std::string_view, PackedUnit>, 3> kPackedUnits = {
     {{"fp32", PackedUnit::f32}, {"pairs", PackedUnit::pairs}, {"amx", PackedUnit::amx}}};
 

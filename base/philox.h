@@ -22,8 +22,8 @@ constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::u
   return counter;
 }
 
-/// Four random words, those of number `quad` of `site` at `step`.
-/// `site` tells apart the places that draw (a dropout of a layer, a parameter's initial value).
+/// The four random words with index `quad` of `site` at `step`. `site` tells consumers apart (a layer's dropout, a
+/// parameter's initial values).
 constexpr PhiloxBlock philox_quad(std::uint64_t seed, std::uint32_t step, std::uint32_t site, std::uint64_t quad) {
   return philox4x32({static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32), step, site},
                     static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));

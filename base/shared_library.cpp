@@ -16,7 +16,7 @@ SharedLibrary::SharedLibrary(std::span<const std::string> places, Code code) {
     const char* const why = dlerror();
     const std::string_view text = why == nullptr ? "?" : why;
     failure_ += failure_.empty() ? "" : "; ";
-    // The loader begins with the file that it failed with, which may be one that the library needs.
+    // The loader's message begins with the file that failed, which may be a dependency of the library.
     if (!text.starts_with(place + ":")) failure_ += place + ": ";
     failure_ += text;
   }

@@ -1,4 +1,4 @@
-// The layout of the line, and who may write to a terminal when.
+// The layout of the line, and the rules for writing to a terminal.
 #include "base/status_line.h"
 
 #include <fmt/format.h>
@@ -17,10 +17,9 @@
 namespace weft {
 namespace {
 
-constexpr const char* kErase = "\r\x1b[K";  // the line that the cursor is in
+constexpr const char* kErase = "\r\x1b[K";  // clears the cursor's line
 
-/// The bottom line of this process's terminal. There is one for all threads, whoever writes: so this is the process's,
-/// as stderr itself is.
+/// The bottom line of this process's terminal. All threads share it, so it belongs to the process, as stderr does.
 struct BottomLine {
   std::mutex mutex;
   const StatusLine* owner = nullptr;  // null: nothing is shown
@@ -33,20 +32,20 @@ BottomLine& bottom_line() {
   return line;
 }
 
-/// Of the terminal now; people resize it.
+/// The current width of the terminal; people resize it.
 std::size_t columns_of(std::FILE* file) {
   constexpr std::size_t kUsual = 80;
   winsize size{};
   return ::ioctl(::fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
-/// One column stays free: many terminals begin a new line behind the last.
+/// One column stays free: many terminals wrap after the last column.
 void draw(const BottomLine& line) {
   fmt::print(line.file, "{}{}", kErase, status_text(line.status, columns_of(line.file) - 1));
   std::fflush(line.file);
 }
 
-/// What the text leaves of a line.
+/// The progress bar, in the columns that the text leaves free.
 std::string bar_of(const Status& status, std::size_t places) {
   const auto filled = static_cast<std::size_t>(std::clamp<std::int64_t>(
       status.done * static_cast<std::int64_t>(places) / status.total, 0, static_cast<std::int64_t>(places)));
@@ -85,7 +84,7 @@ StatusLine::~StatusLine() {
 
 std::string StatusLine::time_left(const Status& status) {
   const auto now = Clock::now();
-  if (status.total != total_ || status.done < done_) begin_ = now;  // of another work
+  if (status.total != total_ || status.done < done_) begin_ = now;  // other work began
   done_ = status.done;
   total_ = status.total;
   const double elapsed = std::chrono::duration<double>(now - begin_).count();

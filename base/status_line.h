@@ -1,5 +1,5 @@
-// What a command says while it works: one line at the bottom of a terminal, which the next one replaces, with a bar and
-// the time that is left.
+// The progress of a command: one line at the bottom of a terminal, replaced at each update, with a bar and the
+// remaining time.
 #pragma once
 
 #include <chrono>
@@ -13,42 +13,42 @@
 
 namespace weft {
 
-/// How far a work is.
+/// The progress of some work.
 struct Status {
   std::string text;
-  std::int64_t done = 0, total = 0;  // a total of 0: nobody knows, and there is no bar
-  std::string time = "";             // at the end of the line; "": the time left, by what was done so far
+  std::int64_t done = 0, total = 0;  // a total of 0: unknown, no bar
+  std::string time = "";  // at the end of the line; "": the remaining time, estimated from the progress so far
 };
 
-/// The line, as wide as so many columns: the bar takes what the rest leaves, and goes where that is too little; then
-/// the text is cut. Without a width, as in a file, the bar has 20 places and nothing is cut.
+/// The line for a terminal of `columns` columns. The bar takes the columns that the text leaves; if they are too few,
+/// the bar is dropped, then the text is cut. Without a width, as in a file, the bar has 20 places and nothing is cut.
 ///   " 42% [========>           ] 84/200  loss 2.3456  ETA 0:32"
 std::string status_text(const Status& status, std::optional<std::size_t> columns = std::nullopt);
 
-/// The latest status stands at the bottom of a terminal until this ends; what say() and the log write to the same
-/// terminal meanwhile comes above it. A pipe or a file gets lines alone, and no control characters.
+/// The latest status stays at the bottom of a terminal until this object is destroyed. Text that say() and the log
+/// write to the same terminal appears above it. A pipe or a file gets plain lines without control characters.
 ///
 ///   StatusLine line;
 ///   for (…) line.tell({"[3/8] planning", 2, 8});
 ///
-/// A terminal has one bottom line, so of several status lines in a process the one that spoke last is seen.
+/// A terminal has one bottom line: of several status lines in a process, the last updated one is visible.
 class StatusLine {
  public:
-  /// `shown` false: it says nothing.
+  /// If `shown` is false, nothing is printed.
   explicit StatusLine(bool shown = true, std::FILE* out = stderr);
-  /// Takes the line away.
+  /// Erases the line.
   ~StatusLine();
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
   bool on_terminal() const { return terminal_; }
-  /// On a terminal alone.
+  /// Updates the line, on a terminal only.
   void show(Status status);
-  /// Elsewhere too: there its text, as a line.
+  /// Like show(); a pipe or a file gets the text as a line.
   void tell(const Status& status);
-  /// What stands on the terminal stays there, uncut, as a line like others.
+  /// Leaves the status on the terminal, uncut, as an ordinary line.
   void keep();
-  /// A line above the status.
+  /// Prints a line above the status.
   void print(std::string_view line) const;
 
  private:
@@ -58,16 +58,16 @@ class StatusLine {
 
   const bool shown_, terminal_;
   std::FILE* const out_;
-  Clock::time_point begin_;            // of the work that is being done
-  std::int64_t done_ = 0, total_ = 0;  // of it, when it was last spoken of
+  Clock::time_point begin_;            // of the current work
+  std::int64_t done_ = 0, total_ = 0;  // of the current work, at the last update
 };
 
-/// Where somebody who works tells how far that is.
+/// A callback that work reports its progress to.
 using TellStatus = std::function<void(const Status& status)>;
 
-/// Writes to a stream; all of Weft's output to people goes through here, by say() and the log. Where a status line
-/// stands on the stream's terminal, it is taken away first and put back after a text that ends its line. In one piece,
-/// as other processes may write to the same terminal.
+/// Writes to a stream; all of Weft's output to people goes through here, by say() and the log. A status line on the
+/// stream's terminal is erased first, and redrawn after a text that ends its line. Everything is written in one piece,
+/// since other processes may write to the same terminal.
 void write_above_status(std::FILE* file, std::string_view text);
 
 }  // namespace weft

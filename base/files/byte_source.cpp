@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-constexpr std::uint64_t kMostUnpacked = 1032;  // times: deflate's best
+constexpr std::uint64_t kMostUnpacked = 1032;  // bytes from one compressed byte: deflate's highest ratio
 constexpr const char* kCopyAgain = "copy or make the file again";
 
 struct CloseFile {
@@ -51,7 +51,7 @@ OpenedFile open_text_file(const std::filesystem::path& path, std::string_view wh
     int problem = Z_OK;
     const char* message = gzerror(file.get(), &problem);
     if (count < 0 || (problem != Z_OK && problem != Z_STREAM_END)) {
-      throw UserError(fmt::format("'{}' breaks off or is damaged: {}", name, message), "a whole file", kCopyAgain);
+      throw UserError(fmt::format("'{}' is truncated or damaged: {}", name, message), "a whole file", kCopyAgain);
     }
     return static_cast<std::size_t>(count);
   };

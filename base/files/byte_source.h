@@ -1,4 +1,4 @@
-// Text that comes piece by piece: from memory, or from a file that may be compressed with gzip; and such files written.
+// Text read piece by piece, from memory or from a file that may be compressed with gzip; and gzip files written.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,23 @@
 
 namespace weft {
 
-/// Fills what it is given from the front and returns how much; 0 at the end.
+/// Fills the given span from its front and returns the number of bytes; 0 at the end of the text.
 using ByteSource = std::function<std::size_t(std::span<char>)>;
 
 /// The text must outlive the source.
 ByteSource text_source(std::string_view text);
 
-/// An open file, unpacked while it is read if it begins as gzip does.
+/// An open file; it is decompressed while it is read if it begins as gzip files do.
 struct OpenedFile {
   ByteSource source;
-  std::uint64_t most_bytes = 0;  // no more text than this can come of it
+  std::uint64_t most_bytes = 0;  // an upper bound of the text's length
 };
 
-/// Throws UserError, the source too, when it can't be read or unpacked. `what` is what messages call it: "the trace".
+/// Throws UserError if the file can't be read or decompressed; so does the source. `what` is the file's name in
+/// messages: "the trace".
 OpenedFile open_text_file(const std::filesystem::path& path, std::string_view what);
 
-/// Compresses text piece by piece; equal text gives equal bytes.
+/// Compresses text piece by piece with gzip; equal text gives equal bytes.
 class GzipPacker {
  public:
   using Sink = std::function<void(std::string_view)>;
@@ -36,7 +37,7 @@ class GzipPacker {
   GzipPacker& operator=(const GzipPacker&) = delete;
 
   void write(std::string_view text);
-  /// Nothing may be written afterwards.
+  /// Ends the stream; nothing may be added after it.
   void finish();
 
  private:

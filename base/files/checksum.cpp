@@ -1,4 +1,4 @@
-// CRC-32C by the processor's instruction where the build has SSE 4.2, else by table.
+// CRC-32C, by the processor's instruction if the build has SSE 4.2, else by table.
 #include "base/files/checksum.h"
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ std::string Crc32c::text() const {
 
 std::string checksum_of_rest(nlohmann::json document) {
   document.erase(kChecksumKey);
-  const std::string text = document.dump();  // keys in their one order, without blanks
+  const std::string text = document.dump();  // keys in sorted order, without blanks
   return Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
 }
 
@@ -76,7 +76,7 @@ void expect_checksum(const DocumentValue& document) {
   const std::string checksum = checksum_of_rest(document.json());
   const DocumentValue said = document[kChecksumKey];
   if (said.json() == checksum) return;
-  document.refuse("has the checksum " + checksum, said.shown() + ", as it says itself: it was altered");
+  document.refuse("has the checksum " + checksum, said.shown() + ", which the file states: it was altered");
 }
 
 }  // namespace weft

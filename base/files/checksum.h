@@ -11,8 +11,8 @@ namespace weft {
 
 class DocumentValue;
 
-/// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4, iSCSI and ext4: "123456789" has e3069283. Finds every error
-/// burst of up to 32 bits; it is no protection against intent.
+/// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4, iSCSI and ext4: "123456789" has e3069283. It detects every error
+/// burst of up to 32 bits; it is no protection against deliberate changes.
 ///
 ///   Crc32c checksum;
 ///   checksum.add(header), checksum.add(data);
@@ -31,10 +31,10 @@ class Crc32c {
 /// The member of a JSON document that holds the checksum of the others.
 inline constexpr const char* kChecksumKey = "crc32c";
 
-/// Of all members but kChecksumKey.
+/// The checksum of all members except kChecksumKey.
 std::string checksum_of_rest(nlohmann::json document);
 
-/// Refuses a document whose checksum is another than it says itself.
+/// Refuses a document whose checksum differs from the one that it states.
 void expect_checksum(const DocumentValue& document);
 
 }  // namespace weft

@@ -27,7 +27,7 @@ std::string longer(const std::string& path, std::string_view key) {
   return fmt::format("{}{}{}", path, path.empty() ? "" : ".", is_plain(key) ? std::string(key) : quoted(key));
 }
 
-/// Where `wanted` stands under `at`; nothing if it doesn't.
+/// The path of `wanted` below `at`; nothing if it isn't there.
 std::optional<std::string> path_to(const json& wanted, const json& at, const std::string& path) {
   if (&wanted == &at) return path;
   if (at.is_array()) {
@@ -75,7 +75,7 @@ bool DocumentValue::boolean() const {
 }
 
 std::int64_t DocumentValue::integer(std::int64_t least, std::int64_t most) const {
-  // nlohmann would take -1 for unsigned and 1.5 for an integer.
+  // nlohmann's get() would accept -1 as unsigned and 1.5 as an integer.
   const bool fits =
       value_->is_number_unsigned() ? value_->get<std::uint64_t>() <= INT64_MAX : value_->is_number_integer();
   const std::int64_t number = fits ? value_->get<std::int64_t>() : 0;

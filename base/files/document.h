@@ -1,4 +1,4 @@
-// Documents of JSON or TOML, read by name, type and range. Whatever isn't so is refused in one form:
+// Documents of JSON or TOML, read by name, type and range. Every refusal has one form:
 //
 //   FILE line 3: streams[1].name is 7; expected a text
 //     fix: …
@@ -33,39 +33,39 @@ std::string expected_integer(std::int64_t least, std::int64_t most);
 /// "one of a, b, c"
 std::string expected_name(std::span<const std::string> known);
 
-/// A value of a document, which has to outlive it. Where it stands is found when it is refused, so that reading pays
-/// nothing for it. What is asked for is returned or refused with a UserError.
+/// A value of a document; the document must outlive it. Its position in the file is looked up only if it is refused, so
+/// that reading costs nothing extra. Each accessor returns the value that it is asked for or throws UserError.
 class DocumentValue {
  public:
   std::string text() const;
   bool boolean() const;
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
-  /// An integer that isn't negative, of 64 bits.
+  /// A non-negative integer of 64 bits.
   std::uint64_t count() const;
   /// A finite number; `noun` is what a refusal calls it: "a time".
   double number(const NumberRange& range = {}, std::string_view noun = "a number") const;
   float float_number() const;
-  /// The value of `known` that to_string() gives this name.
+  /// The element of `known` whose to_string() is this text.
   template <class Named>
   Named one_of(std::initializer_list<Named> known) const {
     std::vector<std::string> names;
     for (const Named& each : known) names.emplace_back(to_string(each));
     return known.begin()[index_of_name(names)];
   }
-  /// The same of texts.
+  /// The element of `known` that equals this text.
   std::string name_of(std::span<const std::string> known) const { return known[index_of_name(known)]; }
 
   bool is_null() const;
   bool is_object() const;
   std::vector<DocumentValue> items(std::string_view expected = "a list") const;
-  /// Of a list of this length.
+  /// The items of a list that must have this length.
   std::vector<DocumentValue> items(std::size_t length, std::string_view expected) const;
   std::vector<std::pair<std::string, DocumentValue>> members() const;
-  /// A member of an object, which has to be there.
+  /// A member of an object; it must exist.
   DocumentValue operator[](std::string_view key) const;
-  /// One that may be absent.
+  /// A member that may be absent.
   std::optional<DocumentValue> find(std::string_view key) const;
-  /// Refuses members of an object that aren't known, with the nearest that is.
+  /// Refuses the members of an object that aren't in `known`, naming the nearest known key.
   void only(const std::vector<std::string>& known) const;
 
   const nlohmann::json& json() const { return *value_; }
@@ -79,7 +79,7 @@ class DocumentValue {
   std::string shown() const;
   /// Refuses the value.
   [[noreturn]] void refuse(std::string_view expected) const;
-  /// Refuses what is said of it: "stands twice".
+  /// Refuses a statement about the value: "is given twice".
   [[noreturn]] void refuse(std::string_view said, std::string_view expected) const;
 
  private:
@@ -95,17 +95,15 @@ class Document {
  public:
   using Lines = std::unordered_map<const nlohmann::json*, std::uint64_t>;
 
-  /// `name` stands for the file in messages, `fix` ends them. `lines` are those of values of `root`, as far as they are
-  /// known.
+  /// `name` is the file's name in messages; `fix` ends them. `lines` are the known line numbers of values of `root`.
   Document(std::shared_ptr<const nlohmann::json> root, std::string name, std::string fix, Lines lines = {});
-  /// Of a copy.
+  /// Copies `root`.
   Document(const nlohmann::json& root, std::string name, std::string fix);
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
 
   DocumentValue root() const { return {*this, *root_}; }
-  /// The root, which has to be an object with this "format" and "version"; `what` is what a document of this format is:
-  /// "a profile".
+  /// The root, which must be an object with this "format" and "version"; `what` is the kind of document: "a profile".
   DocumentValue of_format(std::string_view what, std::string_view format, std::int64_t version) const;
 
  private:

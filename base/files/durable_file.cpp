@@ -1,4 +1,4 @@
-// The write, fsync, rename sequence over POSIX calls, whose errors carry the name of what failed.
+// The sequence write, fsync, rename by POSIX calls; every error names the file.
 #include "base/files/durable_file.h"
 
 #include <fcntl.h>
@@ -30,17 +30,18 @@ namespace fs = std::filesystem;
   throw RuntimeFault(in_quotes(path) + " can't be " + std::string(what) + ": " + reason);
 }
 
-constexpr int kMostLinks = 40;     // as the system follows at most
-constexpr int kMostWriters = 100;  // of one file at a time, and strangers' files under their temporary names
+constexpr int kMostLinks = 40;  // the system's limit
+// Temporary names tried: one for each writer of a file at a time, and for each file of somebody else.
+constexpr int kMostWriters = 100;
 
-/// The n-th name for what is being written of `path`; short enough for the longest names.
+/// The n-th temporary name for `path`, short enough for the longest file names.
 fs::path temporary_name(const fs::path& path, int n) {
   constexpr std::size_t kLongest = 230;
   const std::string name = std::string(kWritingPrefix) + path.filename().string().substr(0, kLongest);
   return path.parent_path() / (n == 0 ? name : name + "." + std::to_string(n));
 }
 
-/// Whether the file that is open still bears the name.
+/// Whether the open file still has this name.
 bool bears(int fd, const fs::path& name) {
   struct stat open_file {};
   struct stat named {};
@@ -48,8 +49,8 @@ bool bears(int fd, const fs::path& name) {
          open_file.st_dev == named.st_dev;
 }
 
-/// Removes what a killed writer left under a temporary name: a file of this user that nobody holds locked. False: it
-/// is something else, or somebody is writing.
+/// Removes the temporary file that a killed writer left: a file of this user that nobody has locked. Returns false if
+/// the name belongs to something else or to an active writer.
 bool remove_abandoned(const fs::path& name) {
   const int fd = ::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT;
@@ -60,29 +61,30 @@ bool remove_abandoned(const fs::path& name) {
   return removed;
 }
 
-/// Opens a new file for what will be `path`, locked as long as it is open. -1: something stands under that name, and
-/// stays untouched.
+/// Creates a temporary file `name` for `path`, locked while it is open. Returns -1 if the name is taken; the existing
+/// file isn't touched.
 int create_exclusively(const fs::path& name, const fs::path& path) {
   const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) {
     if (errno == EEXIST) return -1;
     fail(path, "created");
   }
-  // Where the file system knows no locks, nobody takes another's file for an abandoned one either.
+  // On a file system without locks, flock() fails with another error, and no writer removes another's file as
+  // abandoned.
   const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!taken && bears(fd, name)) return fd;
-  ::close(fd);  // another writer took it for an abandoned one before it was locked
+  ::close(fd);  // before it was locked, another writer removed it as abandoned
   return -1;
 }
 
-/// What a person's path stands for.
+/// The target of a person's path.
 struct Place {
-  fs::path path;                  // behind all links
+  fs::path path;                  // after all links
   std::optional<int> descriptor;  // of this process: /dev/stdout, /dev/fd/3
-  bool special = false;           // no file: a device, a pipe
+  bool special = false;           // not a regular file: a device, a pipe
 };
 
-/// The descriptor of this process that /proc/self/fd/3 names, whatever links lead to that folder.
+/// The descriptor that a path like /proc/self/fd/3 names, through any links to that folder.
 std::optional<int> descriptor_of(const fs::path& path) {
   std::error_code none;
   const fs::path own = fs::canonical("/proc/self/fd", none);
@@ -95,7 +97,7 @@ std::optional<int> descriptor_of(const fs::path& path) {
 
 Place place_of(fs::path path) {
   std::error_code none;
-  // What such a link shows can't be opened by that name: "pipe:[4711]".
+  // The target of such a link, "pipe:[4711]", can't be opened by that name.
   for (int i = 0; i < kMostLinks; ++i) {
     if (const std::optional<int> descriptor = descriptor_of(path)) return {std::move(path), descriptor, false};
     if (!fs::is_symlink(path, none)) break;
@@ -111,7 +113,7 @@ DurableFile::DurableFile(fs::path path, Named named) : path_(std::move(path)) {
   if (named == Named::by_person) {
     Place place = place_of(path_);
     if (place.descriptor || place.special) {
-      std::fflush(stdout);  // what was printed before comes before
+      std::fflush(stdout);  // earlier output comes first
       fd_ = place.descriptor ? ::fcntl(*place.descriptor, F_DUPFD_CLOEXEC, 0)
                              : ::open(place.path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
       if (fd_ < 0) fail(path_, "opened");
@@ -129,7 +131,7 @@ DurableFile::DurableFile(fs::path path, Named named) : path_(std::move(path)) {
 
 DurableFile::~DurableFile() {
   if (fd_ < 0) return;
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());  // before the lock goes
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());  // before the lock is released
   ::close(fd_);
 }
 
@@ -153,7 +155,7 @@ FileSummary DurableFile::commit() {
     return {bytes_, checksum_.text()};
   }
   if (::fsync(fd_) != 0) fail(path_, "synced to disk");
-  // Under its lock, so that nobody takes it for abandoned.
+  // Still locked, so that no other writer takes the file for an abandoned one.
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "put in place");
   if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "put in place");
   sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));

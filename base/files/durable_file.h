@@ -12,29 +12,30 @@
 
 namespace weft {
 
-/// What was written: to be compared with what is read back.
+/// The size and checksum of the bytes written, to be compared with the bytes read back.
 struct FileSummary {
   std::uint64_t bytes = 0;
   std::string crc32c;  // eight hexadecimal digits, see Crc32c
   friend bool operator==(const FileSummary&, const FileSummary&) = default;
 };
 
-/// Whose name a file bears. Files in the folders that Weft fills are Weft's: they take their name, and a link or
-/// whatever else stood there is replaced, never written through. What a person named, with -o say, means what it means
-/// to other tools: links are followed to the file that they stand for, and what is no file (a device, a pipe,
-/// /dev/stdout, /dev/fd/3) is written to as it is.
+/// Who chose a file's name. A file in a folder that Weft fills takes its name: a link or anything else there is
+/// replaced, never written through. A path that a person chose, with -o say, means the same as in other tools: links
+/// are followed to their target, and anything that isn't a regular file (a device, a pipe, /dev/stdout, /dev/fd/3) is
+/// written to directly.
 enum class Named : std::uint8_t { by_weft, by_person };
 
-/// One file being written. Until commit() nothing exists under its name (or the older file is still there), and a
-/// writer that is abandoned, by an exception say, removes its temporary file. What is no file gets the bytes at once.
+/// One file being written. Until commit(), nothing exists under its name, or the older file is still there. A writer
+/// that is destroyed before commit(), by an exception say, removes its temporary file. A device or a pipe gets the
+/// bytes at once.
 ///
 ///   DurableFile file("run/manifest.json");
 ///   file.write(bytes);
 ///   file.commit();
 class DurableFile {
  public:
-  /// Creates a temporary file beside `path` that no other writer uses, and removes one that a killed writer of `path`
-  /// left. Throws RuntimeFault if that fails.
+  /// Creates a temporary file beside `path` that no other writer uses, and removes the one that a killed writer of
+  /// `path` left. Throws RuntimeFault on failure.
   explicit DurableFile(std::filesystem::path path, Named named = Named::by_weft);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
@@ -46,7 +47,7 @@ class DurableFile {
   FileSummary commit();
 
  private:
-  std::filesystem::path path_, temporary_;  // no temporary one: written at once
+  std::filesystem::path path_, temporary_;  // temporary_ is empty if bytes are written at once
   int fd_ = -1;
   std::uint64_t bytes_ = 0;
   Crc32c checksum_;
@@ -55,13 +56,13 @@ class DurableFile {
 /// Writes a whole text file durably.
 FileSummary write_durable(const std::filesystem::path& path, std::string_view text, Named named = Named::by_weft);
 
-/// Whether what a person named is no file, and gets bytes as they come: a device, a pipe, /dev/stdout.
+/// Whether a person's path isn't a regular file, so that it gets bytes as they come: a device, a pipe, /dev/stdout.
 bool written_at_once(const std::filesystem::path& path);
 
 /// Where a chain of links ends: a path that is no link, and need not exist.
 std::filesystem::path behind_links(std::filesystem::path path);
 
-/// Throws UserError unless what a person named can be written: before minutes of work whose result would be lost.
+/// Throws UserError unless a person's path can be written. Call it before minutes of work whose result would be lost.
 void expect_writable(const std::filesystem::path& file, std::string_view fix = "-o with another path");
 
 /// Makes renames inside `folder` survive a power failure.

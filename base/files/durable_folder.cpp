@@ -34,7 +34,7 @@ DurableFolder::DurableFolder(fs::path path) : path_(std::move(path)), temporary_
   const bool cleared = !error || error == std::errc::not_a_directory;
   if (cleared) error.clear();
   if (cleared && path_.has_parent_path()) fs::create_directories(path_.parent_path(), error);
-  // Made here and now: a folder or link that somebody else put there meanwhile isn't filled.
+  // The folder must be new: a folder or link that somebody else put there meanwhile isn't filled.
   const bool made = !error && fs::create_directory(temporary_, error);
   if (!made) fail(path_, "written", error ? error.message() : "its temporary folder appeared meanwhile");
 }
@@ -50,7 +50,7 @@ void DurableFolder::commit() {
     return ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), flags) == 0;
   };
   if (!rename_to_final(RENAME_NOREPLACE)) {
-    // Taken already, or a file system without flags: then the older one has to make room.
+    // The name is taken, or the file system has no rename flags: then the older folder has to make room.
     const bool exchanged = errno == EEXIST && rename_to_final(RENAME_EXCHANGE);
     if (!exchanged) {
       if (fs::exists(path_) && !remove_folder(path_)) fail(path_, "replaced", "the older one can't be removed");
@@ -60,7 +60,7 @@ void DurableFolder::commit() {
   committed_ = true;
   sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
   std::error_code ignored;
-  fs::remove_all(temporary_, ignored);  // the older one, if there was one
+  fs::remove_all(temporary_, ignored);  // the older folder, if there was one
 }
 
 void DurableFolder::move_files_to(const fs::path& folder) {

@@ -6,31 +6,31 @@
 
 namespace weft {
 
-/// Temporary names begin with these; what bears one is left over when no run is writing there.
+/// Temporary names begin with this prefix. While no run is writing in a folder, every such name is a leftover.
 inline constexpr std::string_view kWritingPrefix = ".writing_";
 inline constexpr std::string_view kRemovingPrefix = ".removing_";
 
-/// One folder being filled, with files that are synced to disk themselves (see DurableFile). Until commit() nothing
-/// exists under its name, or the older folder is still there; one that is abandoned, by an exception say, is removed.
+/// One folder being filled; its files are synced to disk themselves (see DurableFile). Until commit(), nothing exists
+/// under its name, or the older folder is still there. Destroying it before commit(), by an exception say, removes it.
 ///
 ///   DurableFolder folder("run/checkpoints/step_00000200");
 ///   write_durable(folder.path() / "manifest.json", text);
 ///   folder.commit();
 class DurableFolder {
  public:
-  /// Makes the folder above and an empty temporary one beside `path`. Throws RuntimeFault.
+  /// Makes the parent folder and an empty temporary folder beside `path`. Throws RuntimeFault.
   explicit DurableFolder(std::filesystem::path path);
   ~DurableFolder();
   DurableFolder(const DurableFolder&) = delete;
   DurableFolder& operator=(const DurableFolder&) = delete;
 
-  /// Where to put the files; other processes may, too, as long as they are told when.
+  /// The folder to put the files into; other processes may do so too, provided that they are told when.
   const std::filesystem::path& path() const { return temporary_; }
-  /// Renames to the final name and syncs the folder above. An older folder of that name is exchanged in one step where
-  /// the file system can (ext4, xfs, btrfs, tmpfs); on others (NFS) a kill between two renames leaves neither.
+  /// Renames to the final name and syncs the parent folder. An older folder of that name is exchanged in one step if
+  /// the file system can (ext4, xfs, btrfs, tmpfs); on others (NFS) a kill between two renames leaves neither folder.
   void commit();
-  /// In place of commit(): moves the files into a folder that is there and may hold others. None of those is replaced;
-  /// on a fault none of the files stays.
+  /// Instead of commit(): moves the files into an existing folder, which may hold other files. It replaces no file;
+  /// after a fault, none of the moved files stays.
   void move_files_to(const std::filesystem::path& folder);
 
  private:
@@ -41,11 +41,11 @@ class DurableFolder {
 /// The temporary name of a DurableFolder for `path`.
 std::filesystem::path writing_path(const std::filesystem::path& path);
 
-/// Removes a folder under a temporary name, so that what a kill leaves of it never looks complete. False if some of it
-/// couldn't be removed: remove_leftovers() will try again.
+/// Removes a folder after renaming it to a temporary name, so that a kill never leaves an incomplete folder that looks
+/// complete. Returns false if a part couldn't be removed: remove_leftovers() will try again.
 bool remove_folder(const std::filesystem::path& path);
 
-/// Removes all that bears a temporary name in `parent`, as far as that is possible. Nobody may be writing there.
+/// Removes everything with a temporary name in `parent`, as far as possible. Nobody may be writing there.
 void remove_leftovers(const std::filesystem::path& parent);
 
 }  // namespace weft

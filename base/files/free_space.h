@@ -1,4 +1,4 @@
-// What a file system has left, asked before a large write is begun.
+// The free space of a file system, checked before a large write.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// Room that is asked for and that there is, in bytes, at `where`, the nearest folder that exists.
+/// Bytes needed and bytes free at `where`, the nearest existing folder.
 struct SpaceCheck {
   std::filesystem::path where;
   std::uint64_t needed = 0, free = 0;
@@ -18,8 +18,9 @@ struct SpaceCheck {
   std::string text() const;
 };
 
-/// Compares what files of these sizes take below `folder`, which need not exist, in whole blocks and with two blocks
-/// for the folder itself, with what this user may still write there. Throws RuntimeFault if the system doesn't say.
+/// Compares the space that files of these sizes (bytes) need below `folder`, which need not exist, with the space that
+/// this user may still write there. Files take whole blocks, and the folder itself two more. Throws RuntimeFault if the
+/// system doesn't tell.
 SpaceCheck check_space(const std::filesystem::path& folder, std::span<const std::uint64_t> file_sizes);
 
 }  // namespace weft

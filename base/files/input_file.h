@@ -1,5 +1,5 @@
-// A file opened once and read at offsets, for data that a run reads for as long as it lasts: what is no longer there
-// is an error that names the file.
+// A file opened once and read at offsets, for data that a run reads as long as it lasts. Reading bytes that are no
+// longer there is an error that names the file.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace weft {
 /// A path as messages show it: in single quotes.
 std::string in_quotes(const std::filesystem::path& path);
 
-/// Owns one descriptor. A file that is renamed or removed stays readable; one that is truncated doesn't.
+/// Owns one descriptor. A file that is renamed or removed stays readable; a truncated file doesn't.
 class InputFile {
  public:
   /// Throws UserError if the path is missing, is a folder, can't be read or isn't a regular file.
@@ -39,7 +39,7 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-/// Calls `look` with the bytes [begin, end) of the file, in order, in pieces of 1 MiB and what remains; it says whether
+/// Calls `look` with the bytes [begin, end) of the file, in order, in pieces of at most 1 MiB. `look` returns whether
 /// to go on.
 void read_in_pieces(const InputFile& file, std::uint64_t begin, std::uint64_t end,
                     const std::function<bool(std::span<const std::byte>)>& look);

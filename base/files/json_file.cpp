@@ -1,4 +1,4 @@
-// Reads JSON in one pass. Each value takes the same work, whatever the size of its object or list.
+// Reads JSON in one pass; the time for a value doesn't depend on the size of its object or list.
 #include "base/files/json_file.h"
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Builds the document as the parser reads it. nlohmann's own builder with a callback looks through all members of an
-/// object whenever a value in it ends, which takes minutes for some ten thousand.
+/// Builds the document while the parser reads. nlohmann's own builder with a callback scans all members of an object
+/// whenever a value in it ends, which takes minutes for ten thousand members.
 class Builder {
  public:
   Builder(const std::string& name, const JsonLimits& limits, json& document)
@@ -82,7 +82,7 @@ class Builder {
   const JsonLimits& limits_;
   json& document_;
   std::vector<json*> open_;  // objects and lists, the outermost first
-  json* member_ = nullptr;   // of the innermost object: the one whose value comes next
+  json* member_ = nullptr;   // of the innermost object: the member whose value comes next
   std::size_t values_ = 0;
 };
 
@@ -113,7 +113,7 @@ std::string json_lines(const nlohmann::ordered_json& document) {
 double shortest_double(float value) {
   const std::string text = fmt::format("{}", value);
   double number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);  // in every locale
+  std::from_chars(text.data(), text.data() + text.size(), number);  // independent of the locale
   return number;
 }
 

@@ -1,4 +1,4 @@
-// Folders that have to be made before it is known whether anything will be put there.
+// Folders that must be made before it is known whether they will hold anything.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Remembers which folders it made; those that are empty when it ends are gone again.
+/// Remembers the folders that it made; its destructor removes the empty ones.
 class MadeFolders {
  public:
   MadeFolders() = default;
@@ -15,8 +15,8 @@ class MadeFolders {
   MadeFolders(const MadeFolders&) = delete;
   MadeFolders& operator=(const MadeFolders&) = delete;
 
-  /// Makes `folder` and those above it, as far as they aren't there. Whether it is new: of several processes that try
-  /// at once, one is told so.
+  /// Makes `folder` and its missing parents. Returns whether `folder` is new; if several processes make it at once,
+  /// exactly one gets true.
   bool make(const std::filesystem::path& folder, std::error_code& error);
 
  private:

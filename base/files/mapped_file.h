@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// For files that are read at once, as checkpoints and profiles are: one that is truncated while it is mapped ends the
-/// process by SIGBUS. What a run reads for as long as it lasts is an InputFile.
+/// For files that are read at once, such as checkpoints and profiles: if a file is truncated while it is mapped, SIGBUS
+/// ends the process. For data that a run reads as long as it lasts, use InputFile.
 ///
 /// Owns one mapping. The bytes stay where they are when the object is moved, so views into them stay valid.
 class MappedFile {

@@ -1,4 +1,4 @@
-// Small files of text as a whole, from a path that somebody gave.
+// Small text files, read whole from a person's path.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace weft {
 
-/// It may be any file, or endless: at most one byte more than `most_bytes` is read. `what` is what messages call it:
-/// "the configuration file". Throws UserError if it can't be read or is larger.
+/// The path may name anything, even an endless device: at most `most_bytes` + 1 bytes are read. `what` is the file's
+/// name in messages: "the configuration file". Throws UserError if the file can't be read or is larger.
 std::string read_text_file(const std::filesystem::path& path, std::string_view what, std::size_t most_bytes,
                            std::string_view expected, std::string_view fix);
 
-/// Whether `name` names a file in a folder that is known: not the folder, and nothing elsewhere.
+/// Whether `name` names a file directly in a known folder: neither the folder itself nor anything elsewhere.
 bool is_plain_file_name(std::string_view name);
 
 }  // namespace weft

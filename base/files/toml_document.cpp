@@ -19,7 +19,7 @@ class Conversion {
  public:
   Conversion(const std::string& name, const std::string& fix, TomlKeys keys) : name_(name), fix_(fix), keys_(keys) {}
 
-  /// Puts `node` where its value stays, since lines are known by address.
+  /// Puts `node` at its final address, since lines are looked up by address.
   void convert(const toml::node& node, json& value, int depth = 0) {
     const std::uint64_t line = node.source().begin.line;
     if (line > 0) lines_.emplace(&value, line);
@@ -70,7 +70,7 @@ class Conversion {
 }  // namespace
 
 Document read_toml(std::string_view text, std::string name, std::string fix, TomlKeys keys) {
-  // It bounds the depth of tables (a.a.a.a…), which toml++ takes down recursively.
+  // This limit bounds the depth of tables (a.a.a.a…), which toml++ destroys recursively.
   if (text.size() > kLargestToml) {
     throw UserError(fmt::format("{} is larger than {} bytes", name, kLargestToml), "a file of TOML", fix);
   }

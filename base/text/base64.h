@@ -1,4 +1,4 @@
-// Bytes as text.
+// Bytes encoded as text.
 #pragma once
 
 #include <string>

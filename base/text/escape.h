@@ -1,4 +1,4 @@
-// Text made part of markup and of scripts, whatever it holds.
+// Escapes for text of any content in markup and scripts.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace weft {
 
-/// For SVG, HTML and Graphviz's HTML-like labels: & < > " become entities, control characters spaces.
+/// For SVG, HTML and Graphviz's HTML-like labels: & < > " become entities, control characters become spaces.
 std::string xml_escaped(std::string_view text);
 
-/// JSON that means the same within a <script>: no `<`, which could end it.
+/// Equivalent JSON for a <script>: without `<`, which could end the script.
 std::string script_escaped(std::string_view json);
 
 }  // namespace weft

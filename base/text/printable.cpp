@@ -10,7 +10,7 @@ bool turns_direction(std::uint32_t code) {
          (code >= 0x2066 && code <= 0x2069);
 }
 
-/// Appends the first character of `text`, or its first byte where that is none, and returns how many bytes it took.
+/// Appends the first character of `text`, or its first byte if that isn't UTF-8; returns the number of bytes taken.
 std::size_t append_first(std::string_view text, std::string& out) {
   const auto [code, length] = first_character(text);
   const bool control = code < 0x20 && code != '\n' && code != '\t';

@@ -1,4 +1,4 @@
-// Text for a terminal: names out of files and texts of models may hold what makes a terminal do things.
+// Text made safe for a terminal: names from files and texts of models may contain terminal control sequences.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,28 +12,28 @@
 
 namespace weft {
 
-/// `text` as a terminal may show it. New lines and tabs stay, since messages have lines. Other control characters
-/// become
-/// "\x1b" (C0) and "\u009b" (DEL and C1), what turns the direction of writing "\u202e", and bytes that are no UTF-8
-/// "\xff". In a JSON or TOML document only what stands in quotes can change, and into escapes that mean the same.
+/// `text` made safe for a terminal. New lines and tabs stay, since messages have lines. Other control characters become
+/// "\x1b" (C0) and "\u009b" (DEL and C1), characters that change the direction of writing become "\u202e", and bytes
+/// that aren't UTF-8 become "\xff". In a JSON or TOML document only quoted text can change, and its escapes mean the
+/// same.
 std::string printable(std::string_view text);
 
-/// The same on one line: new lines and tabs become "\\n" and "\\t" too.
+/// Like printable(), on one line: new lines and tabs become "\\n" and "\\t" too.
 std::string printable_line(std::string_view text);
 
-/// printable() of a text that comes in pieces, which may cut characters.
+/// printable() for a text that comes in pieces; their borders may split characters.
 class PrintableStream {
  public:
-  /// Takes the next bytes and returns the text that is complete by now.
+  /// Takes the next bytes and returns the text that is complete so far.
   std::string add(std::string_view bytes);
-  /// The rest, of a character that broke off.
+  /// The remaining bytes, of an incomplete character.
   std::string finish();
 
  private:
   std::string pending_;
 };
 
-/// Everything that commands tell a person goes through here: fmt::print(), but printable, and above a status line.
+/// All output of commands to a person goes through here: fmt::print() made printable, above a status line.
 template <class... Arguments>
 void say(std::FILE* file, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   write_above_status(file, printable(fmt::format(format, std::forward<Arguments>(arguments)...)));

@@ -13,7 +13,7 @@ struct Range {
   std::uint32_t first, last;
 };
 
-// Combining marks, joiners, and the selectors that choose between a text's and a picture's form.
+// Combining marks, joiners, and the selectors of a character's text or emoji form.
 constexpr std::array kNoColumn = {
     Range{0x0300, 0x036F}, Range{0x0483, 0x0489}, Range{0x0591, 0x05BD},   Range{0x0610, 0x061A},
     Range{0x064B, 0x065F}, Range{0x06D6, 0x06DC}, Range{0x093C, 0x093C},   Range{0x0941, 0x0948},
@@ -41,7 +41,7 @@ std::size_t columns_of(std::uint32_t code) {
   return is_in(kNoColumn, code) ? 0 : is_in(kTwoColumns, code) ? 2 : 1;
 }
 
-/// Takes the first character, or a byte that is none, from `line`; returns its columns.
+/// Removes the first character, or a byte that isn't UTF-8, from `line`; returns its columns.
 std::size_t take_first(std::string_view& line) {
   const Utf8Character character = first_character(line);
   line.remove_prefix(std::max<std::size_t>(1, character.length));

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// With one decimal: 1536 → "1.5 KiB", 2.5e9 → "2.5 Gflop"; below the first unit whole numbers.
+/// With one decimal: 1536 → "1.5 KiB", 2.5e9 → "2.5 Gflop"; whole numbers below the first unit.
 std::string format_bytes(double bytes);
 std::string format_flops(double flops);
 

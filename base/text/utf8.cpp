@@ -9,12 +9,12 @@ unsigned byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-/// Bytes of a character that begins so; 0: none does.
+/// Bytes of a character whose first byte is `first`; 0 if no character begins with it.
 std::size_t length_by(unsigned first) {
   return first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
 }
 
-/// Not written with more bytes than it takes, no half of a surrogate pair, and within Unicode.
+/// Whether the code has its shortest encoding, isn't half of a surrogate pair, and is within Unicode.
 bool is_character(std::uint32_t code, std::size_t length) {
   const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
   return !overlong && (code < 0xD800 || code >= 0xE000) && code <= 0x10FFFF;

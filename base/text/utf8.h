@@ -10,13 +10,13 @@ namespace weft {
 
 struct Utf8Character {
   std::uint32_t code = 0;
-  std::size_t length = 0;  // bytes; 0: there is none
+  std::size_t length = 0;  // in bytes; 0: no character
 };
 
-/// The character that `text` begins with; none where it is empty, or its first bytes are no UTF-8, or break off.
+/// The character that `text` begins with; none if `text` is empty, isn't UTF-8 or breaks off.
 Utf8Character first_character(std::string_view text);
 
-/// Whether `text` begins with bytes that more of them could make a character.
+/// Whether `text` begins with an incomplete character that more bytes could complete.
 bool breaks_off(std::string_view text);
 
 bool is_utf8(std::string_view text);

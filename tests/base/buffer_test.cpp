@@ -1,4 +1,4 @@
-// Buffers: zeroed, aligned, of one owner, and a refusal that names the size.
+// Buffers: zeroed, aligned, with one owner; a refusal names the size.
 #include "base/buffer.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// bfloat16 rounds to nearest even and keeps what isn't finite.
+// bfloat16 rounds to nearest even and keeps infinities and NaN.
 #include "base/dtype.h"
 
 #include <gtest/gtest.h>

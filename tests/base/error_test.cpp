@@ -1,4 +1,4 @@
-// Messages that name the fix.
+// Error messages name the fix.
 #include "base/error.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who reads which record, and what stands in the file.
+// Who reads each record, and the content of the file.
 #include "base/log.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::vector<std::string> lines_of(const std::filesystem::path& file) {
   return lines;
 }
 
-/// What `say` writes to stderr.
+/// The text that `say` writes to stderr.
 template <class Say>
 std::string on_stderr(Say say) {
   ::testing::internal::CaptureStderr();
@@ -35,7 +35,7 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-/// Of a line of a log; its time has to be one.
+/// Parses one line of a log; its time must be valid.
 Record parsed(const std::string& line) {
   static const std::regex form(R"((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) (\w+) +(rank \d+|-) +(\w+) +(.*))");
   std::smatch match;
@@ -194,7 +194,7 @@ TEST_F(LogFile, ThatCantBeWrittenCostsAWarningAndNoMore) {
   EXPECT_EQ(std::count(full.begin(), full.end(), '\n'), 1);
 }
 
-// A run folder may be a stranger's.
+// A run folder may belong to somebody else.
 TEST_F(LogFile, ALinkIsNotWrittenThroughAndAPipeHoldsNobodyUp) {
   const std::filesystem::path victim = folder_.write("victim", "precious");
   std::filesystem::create_symlink(victim, file_);

@@ -1,4 +1,4 @@
-// Philox against the known answers of its authors, and what Weft derives from it.
+// Philox against its authors' known answers, and the values that Weft derives from it.
 #include "base/philox.h"
 
 #include <gtest/gtest.h>

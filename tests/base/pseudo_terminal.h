@@ -1,4 +1,4 @@
-// A terminal that a test looks at from outside.
+// A terminal that a test observes from outside.
 #pragma once
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 namespace weft::testing {
 
-/// What is written to screen() is read by shown(), byte for byte.
+/// shown() returns the bytes that were written to screen().
 ///
 ///   PseudoTerminal terminal(80);
 ///   std::fputs("text", terminal.screen());
@@ -40,7 +40,7 @@ class PseudoTerminal {
   PseudoTerminal& operator=(const PseudoTerminal&) = delete;
 
   std::FILE* screen() const { return screen_; }
-  /// For a process that opens it.
+  /// The path, for a process that opens it.
   const std::string& name() const { return name_; }
 
   void resize(int columns) const {
@@ -50,7 +50,7 @@ class PseudoTerminal {
     EXPECT_EQ(::ioctl(outside_, TIOCSWINSZ, &size), 0);
   }
 
-  /// Since the last call.
+  /// The bytes since the last call.
   std::string shown() const {
     std::fflush(screen_);
     std::string text;

@@ -1,4 +1,4 @@
-// The first place that works is taken, and every other one's reason is told.
+// The first place that works is used; the reasons of all other places are reported.
 #include "base/shared_library.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The status on a terminal: as wide as that is, never mixed with other output, and nothing of it in a pipe.
+// The status on a terminal: as wide as the terminal, never mixed with other output, and absent from a pipe.
 #include "base/status_line.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(StatusLine, OtherOutputStandsAboveIt) {
   EXPECT_EQ(terminal.shown(), fmt::format("{0}a message\n{0}working", kErase));
 }
 
-/// While one lives, stderr is that file.
+/// While this object exists, stderr is that file.
 class StderrIs {
  public:
   explicit StderrIs(std::FILE* file) : before_(::dup(STDERR_FILENO)) { ::dup2(::fileno(file), STDERR_FILENO); }
@@ -127,7 +127,7 @@ TEST(StatusLine, TellsTheTimeLeftOfTheWorkThatIsDone) {
   line.show({"half", 5, 10});
   EXPECT_TRUE(terminal.shown().ends_with("half  ETA 0:00"));
   line.show({"other work", 1, 400'000'000});
-  EXPECT_EQ(terminal.shown().find("ETA"), std::string::npos);  // nothing of it was seen yet
+  EXPECT_EQ(terminal.shown().find("ETA"), std::string::npos);  // no progress was seen yet
   ::usleep(20'000);
   line.show({"other work", 2, 400'000'000});
   const std::string shown = terminal.shown();

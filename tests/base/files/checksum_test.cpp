@@ -1,4 +1,4 @@
-// CRC-32C against published values, and in pieces.
+// CRC-32C against published values, also when computed in pieces.
 #include "base/files/checksum.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Values by name, type and range; where a value stands when it is refused.
+// Values by name, type and range; a refusal names the value's position.
 #include "base/files/document.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A file appears whole or not at all.
+// A file appears complete or not at all.
 #include "base/files/durable_file.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ TEST(DurableFile, AFaultNamesTheFile) {
                                  {"none/a", "can't be created", "No such file"}));
 }
 
-/// Files of this process can't grow beyond so many bytes: writing fails as on a full disk.
+/// Limits the size of this process's files, in bytes: writing beyond it fails as on a full disk.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -102,7 +102,7 @@ TEST(DurableFile, ItsModeIsWhatTheUmaskLeaves) {
   EXPECT_EQ(fs::status(folder.path("a")).permissions(), static_cast<fs::perms>(0640));
 }
 
-// What stands under temporary names, old and new ones, is neither followed nor overwritten.
+// Files and links under temporary names, older and newer, are neither followed nor overwritten.
 TEST(DurableFile, LinksAndFilesBesideItStayAsTheyAre) {
   const testing::TemporaryFolder folder;
   const std::string victim = folder.write("victim", "precious");
@@ -143,7 +143,7 @@ TEST(DurableFile, APersonsLinkStandsForItsTarget) {
   EXPECT_THROW(expect_writable(folder.path("loop")), UserError);
 }
 
-// Devices of its own, so that nothing of the system's is lost if they don't stay: as root one could replace /dev/null.
+// The test makes its own devices: run as root, it could otherwise replace the system's /dev/null if the code is wrong.
 TEST(DurableFile, DevicesStayDevices) {
   const testing::TemporaryFolder folder;
   const std::string null = folder.path("null").string(), full = folder.path("full").string();
@@ -176,7 +176,7 @@ TEST(DurableFile, APipeGetsTheBytes) {
   EXPECT_EQ(entries(folder), 1);
 }
 
-// As bash hands over >(…): a descriptor, here of a file too, which goes on where it is.
+// bash passes >(…) as a descriptor; here the descriptor is a file, which is continued at its current position.
 TEST(DurableFile, AnOpenDescriptorIsWrittenTo) {
   const testing::TemporaryFolder folder;
   const std::string file = folder.path("file").string();
@@ -202,7 +202,7 @@ TEST(DurableFile, WhatAKilledWriterLeftIsRemovedByTheNext) {
   if (child == 0) {
     DurableFile file(folder.path("a"));
     file.write(bytes("half"));
-    ::_exit(0);  // as SIGKILL: without destructors
+    ::_exit(0);  // like SIGKILL: without destructors
   }
   ASSERT_GT(child, 0);
   ::waitpid(child, nullptr, 0);

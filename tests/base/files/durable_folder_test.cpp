@@ -1,4 +1,4 @@
-// A folder appears whole or not at all.
+// A folder appears complete or not at all.
 #include "base/files/durable_folder.h"
 
 #include <gtest/gtest.h>

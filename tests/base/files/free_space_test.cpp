@@ -1,4 +1,4 @@
-// Room asked for and room there is.
+// Space needed against space free.
 #include "base/files/free_space.h"
 
 #include <gtest/gtest.h>

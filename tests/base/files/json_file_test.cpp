@@ -26,7 +26,8 @@ TEST(ParseJson, ReadsWhatWasWritten) {
   }
 }
 
-// As in the header of a file of many tensors. Half an hour, if reading a value looked at all that were read before it.
+// Like the header of a file of many tensors. The test would take half an hour if reading a value scanned all earlier
+// ones.
 TEST(ParseJson, TheWorkForAMemberIsTheSameHoweverManyThereAre) {
   constexpr int kMembers = 400'000;
   std::string text = "{";

@@ -20,7 +20,7 @@ TEST(MadeFolders, AreGoneWhereNothingIsInThem) {
     EXPECT_TRUE(made.make(folder.path("there/a/b"), error));
     EXPECT_FALSE(error);
     EXPECT_TRUE(fs::is_directory(folder.path("there/a/b")));
-    EXPECT_FALSE(made.make(folder.path("there/a/b"), error));  // not a second time
+    EXPECT_FALSE(made.make(folder.path("there/a/b"), error));  // not new the second time
     EXPECT_FALSE(error);
   }
   EXPECT_TRUE(fs::is_directory(folder.path("there")));

@@ -46,7 +46,7 @@ TEST(Printable, PiecesMayCutCharacters) {
   shown += stream.finish();
   EXPECT_EQ(shown, printable(text));
   EXPECT_EQ(stream.finish(), "");
-  EXPECT_EQ(stream.add("\xc3"), "");  // until it is known what becomes of it
+  EXPECT_EQ(stream.add("\xc3"), "");  // until the next byte decides
   EXPECT_EQ(stream.add("\xa9"), "\xc3\xa9");
 }
 

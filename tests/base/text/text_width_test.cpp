@@ -1,4 +1,4 @@
-// Columns of what people write.
+// Columns of text in several scripts.
 #include "base/text/text_width.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(TextWidth, CutsBetweenCharacters) {
   EXPECT_EQ(cut_to_width("weft", 0), "");
   EXPECT_EQ(cut_to_width("織機織", 6), "織機織");
   EXPECT_EQ(cut_to_width("織機織", 5), "織機…");
-  EXPECT_EQ(cut_to_width("織機織", 4), "織…");  // half of a character isn't shown
+  EXPECT_EQ(cut_to_width("織機織", 4), "織…");  // half of a wide character isn't shown
   EXPECT_EQ(cut_to_width("e\xcc\x81t\xc3\xa9", 2), "e\xcc\x81…");
 }
 

@@ -47,9 +47,9 @@ std::string why_not_topological(const Graph& graph, std::span<const TaskId> orde
   const std::size_t count = graph.tasks().size();
   std::vector<std::size_t> position(count, order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (order[i].index() >= count) return fmt::format("position {} names no task of the graph", i);
+    if (order[i].index() >= count) return fmt::format("position {} has a task that isn't in the graph", i);
     std::size_t& known = position[order[i].index()];
-    if (known != order.size()) return fmt::format("'{}' stands in it twice", graph.task(order[i]).name);
+    if (known != order.size()) return fmt::format("'{}' occurs twice", graph.task(order[i]).name);
     known = i;
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ std::string why_not_topological(const Graph& graph, std::span<const TaskId> orde
   }
   for (const Edge& edge : graph.edges()) {
     if (edge.distance != 0 || position[edge.from.index()] < position[edge.to.index()]) continue;
-    return fmt::format("'{}' stands before '{}', but must come after it ({}{})", graph.task(edge.to).name,
+    return fmt::format("'{}' comes before '{}', but must come after it ({}{})", graph.task(edge.to).name,
                        graph.task(edge.from).name, to_string(edge.reason),
                        edge.tensor.valid() ? fmt::format(" of '{}'", graph.tensor(edge.tensor).name) : "");
   }
@@ -70,8 +70,8 @@ CriticalPath critical_path(const Graph& graph, std::span<const double> cost) {
   CriticalPath path;
   path.head.assign(count, 0);
   path.tail.assign(count, 0);
-  // Edges are sorted by target, and go from lower to higher numbers: one sweep up settles the heads, one down the
-  // tails.
+  // Edges are sorted by target and go from lower to higher numbers: one ascending pass computes the heads, one
+  // descending pass the tails.
   const auto counts = [](const Edge& edge) { return edge.distance == 0 && edge.kind == EdgeKind::completes_before; };
   std::vector<TaskId> before(count);
   for (const Edge& edge : graph.edges()) {
@@ -108,7 +108,7 @@ double one_machine_bound(std::span<const TaskId> tasks, std::span<const double> 
   std::sort(waiting.begin(), waiting.end(), [&](TaskId a, TaskId b) {
     return std::tuple(path.head[a.index()], a) < std::tuple(path.head[b.index()], b);
   });
-  // Jackson's preemptive schedule: of the released tasks always run the one with the largest tail.
+  // Jackson's preemptive schedule: it always runs the released task with the largest tail.
   struct Released {
     double tail, remaining;
     bool operator<(const Released& other) const { return tail < other.tail; }
@@ -188,7 +188,7 @@ struct Arc {
   std::uint32_t edge;
 };
 
-// Positions of the tasks in a topological order of the edges of distance 0; nothing if they form a cycle.
+// Positions of the tasks in a topological order of the edges of distance 0; nothing if these edges form a cycle.
 std::optional<std::vector<std::uint32_t>> topological_positions(std::size_t tasks, std::span<const Edge> edges) {
   std::vector<std::uint32_t> missing(tasks, 0), begin(tasks + 1, 0), out;
   for (const Edge& edge : edges) {
@@ -219,13 +219,14 @@ std::optional<std::vector<std::uint32_t>> topological_positions(std::size_t task
   return position;
 }
 
-// Marks the arcs of `candidates` between whose ends a path of two or more `arcs` exists. Both are sorted by target.
+// Marks each arc of `candidates` whose ends are also joined by a path of two or more `arcs`. Both lists are sorted by
+// target.
 void mark_implied(std::size_t tasks, const std::vector<Arc>& arcs, const std::vector<Arc>& candidates,
                   std::vector<bool>& implied) {
   constexpr std::size_t kWindow = 4096, kWords = kWindow / 64;
   if (candidates.empty()) return;
-  std::vector<std::uint64_t> reach;   // by task: sources of the window with a path of one or more arcs
-  std::vector<std::uint64_t> longer;  // of one task: sources with a path of two or more arcs
+  std::vector<std::uint64_t> reach;   // by task: sources of the window that reach it by one or more arcs
+  std::vector<std::uint64_t> longer;  // for one task: sources that reach it by two or more arcs
   for (std::size_t window = 0; window < tasks; window += kWindow) {
     reach.assign(tasks * kWords, 0);
     std::size_t arc = 0, candidate = 0;
@@ -264,7 +265,7 @@ std::vector<bool> implied_edges(std::size_t tasks, std::span<const Edge> edges) 
     if (edges[i].distance != 0) continue;
     all.push_back({position[edges[i].from.index()], position[edges[i].to.index()], i});
   }
-  // Of parallel edges the strongest comes first and stays.
+  // Of parallel edges, the strongest comes first and stays.
   std::sort(all.begin(), all.end(), [&](const Arc& a, const Arc& b) {
     return std::tuple(a.to, a.from, strength_of(edges[b.edge]), a.edge) <
            std::tuple(b.to, b.from, strength_of(edges[a.edge]), b.edge);

@@ -10,7 +10,7 @@ namespace {
 
 using Elements = ArgumentElements;
 
-// One task whose accesses are held to the rows that are present.
+// Checks the accesses of one task against the present rows of its schema.
 class ArgumentCheck {
  public:
   ArgumentCheck(const Task& task, std::span<const Tensor> tensors) : task_(task), tensors_(tensors) {}

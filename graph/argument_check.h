@@ -1,4 +1,4 @@
-// Holds the accesses of a task to the schema of its operation.
+// Checks the accesses of a task against the schema of its operation.
 #pragma once
 
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace weft::graph {
 
-/// Throws std::logic_error with the argument's name, what was found and what the schema expects: a wrong number of
-/// accesses, or one of another mode, shape or dtype. `tensors` are those that the accesses name.
+/// Throws std::logic_error if the number of accesses is wrong, or an access has another mode, shape or dtype than the
+/// schema. The message has the argument's name, what was found and what the schema expects. `tensors` are all tensors
+/// of the graph.
 void check_arguments(const Task& task, std::span<const Tensor> tensors);
 
 }  // namespace weft::graph

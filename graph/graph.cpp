@@ -93,7 +93,7 @@ TaskId GraphBuilder::add_task(Task task) {
 
 namespace {
 
-// What later accesses of a tensor still have to look at: accesses that no later write has covered.
+// An access of a tensor that later accesses must be ordered after: no later write has covered it.
 struct Record {
   View view;
   TaskId task;
@@ -101,12 +101,12 @@ struct Record {
   bool previous_step = false;
 };
 
-// Walks tasks in program order and finds, per tensor, which earlier accesses each access must wait for.
+// Walks the tasks in program order and finds the earlier accesses of a tensor that each access must wait for.
 class HazardFinder {
  public:
   explicit HazardFinder(std::size_t tensors) : records_(tensors) {}
 
-  /// Everything recorded so far belongs to the previous step from now on.
+  /// From now on, everything recorded so far belongs to the previous step.
   void next_step() {
     for (auto& records : records_) {
       for (Record& record : records) record.previous_step = true;
@@ -135,8 +135,9 @@ class HazardFinder {
     auto& records = records_[access.view.tensor.index()];
     const bool writes = access.mode != AccessMode::read;
     if (writes) {
-      // Whoever touches these elements later touches this write too, which is ordered behind them. A previous step's
-      // record of this very task stays out as well: a task is always ordered behind its former self.
+      // A later access of these elements is ordered after this write, and this write after the earlier accesses; so
+      // their records can go. A record of this same task from the previous step goes too: a task is always ordered
+      // after its own previous execution.
       std::erase_if(records, [&](const Record& record) {
         return (record.task != id || record.previous_step) && covers(access.view, record.view);
       });
@@ -184,7 +185,7 @@ Graph GraphBuilder::build() && {
       const Task& task = graph_.tasks_[i];
       for (const Access& access : task.accesses) {
         const Tensor& tensor = graph_.tensor(access.view.tensor);
-        // Scratch bytes begin anew each step; what protects them across steps is the memory planner's business.
+        // Scratch bytes begin anew in each step; the memory planner protects them across steps.
         if (step == 1 && !is_state(tensor.role)) continue;
         if (access.mode != AccessMode::write && !is_state(tensor.role) && access.view.elements() > 0 &&
             !finder.written(access.view)) {
@@ -200,7 +201,8 @@ Graph GraphBuilder::build() && {
     if (step == 0) finder.next_step();
   }
 
-  // The second pass repeats the edges within a step; keep one edge a (to, from, distance), the strongest reason first.
+  // The second pass repeats the edges within a step. Keep one edge for each (to, from, distance): the one with the
+  // strongest reason.
   const auto key = [](const Edge& edge) { return std::tuple(edge.to, edge.from, edge.distance, edge.reason); };
   std::sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return key(a) < key(b); });
   edges.erase(std::unique(edges.begin(), edges.end(),

@@ -26,7 +26,7 @@ enum class Phase : std::uint8_t { forward, backward, update };
 std::string_view to_string(Phase phase);
 
 struct Task {
-  std::string name;  // unique in its rank, the same in every drawing, trace and message
+  std::string name;  // unique on its rank, the same in every drawing, trace and message
   Operation operation;
   std::vector<Access> accesses;  // in the order of the operation's schema
   std::int32_t layer = -1;       // -1: not in a layer
@@ -34,7 +34,7 @@ struct Task {
   Phase phase = Phase::forward;
 };
 
-/// What a collective moves: the first argument of its schema. Null for a task without accesses.
+/// The access that a collective moves, the first argument of its schema. Null for a task without accesses.
 inline const Access* payload_of(const Task& task) {
   return task.accesses.empty() ? nullptr : &task.accesses.front();
 }
@@ -42,7 +42,8 @@ inline const Access* payload_of(const Task& task) {
 /// completes_before: `to` starts after `from` is done. issued_before: only the order of issue is fixed.
 enum class EdgeKind : std::uint8_t { completes_before, issued_before };
 
-/// Why an edge exists: data read after written, an anti-dependency, bytes shared by two tensors, or a policy's wish.
+/// Why an edge exists: data is read after it is written, an anti-dependency, two tensors share bytes, or a policy asked
+/// for it.
 enum class EdgeReason : std::uint8_t { read_after_write, write_after_read, write_after_write, memory, policy };
 
 std::string_view to_string(EdgeReason reason);
@@ -52,12 +53,12 @@ struct Edge {
   EdgeKind kind = EdgeKind::completes_before;
   EdgeReason reason = EdgeReason::read_after_write;
   std::uint8_t distance = 0;  // 1: from the previous step's task to this step's
-  TensorId tensor;            // the first tensor that asked for the edge; invalid for a policy's
+  TensorId tensor;            // the first tensor that caused the edge; invalid for a policy's edge
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
-/// What the builder holds a task's accesses to: the schema of its operation, or, for graphs that are planned, simulated
-/// and drawn but never run, nothing.
+/// Whether the builder checks a task's accesses against its operation's schema. Graphs that are planned, simulated and
+/// drawn but never run need no check.
 enum class Arguments : std::uint8_t { of_schema, of_any_form };
 
 /// Immutable. Tasks are numbered in program order, and every edge of distance 0 goes from a lower to a higher number.
@@ -74,18 +75,18 @@ class Graph {
 
   /// All edges, sorted by (to, from, distance).
   std::span<const Edge> edges() const { return edges_; }
-  /// Edges into / out of a task, distance 0 and 1.
+  /// Edges into and out of a task, of distance 0 and 1.
   std::span<const Edge> in_edges(TaskId id) const;
   std::span<const std::uint32_t> out_edges(TaskId id) const;  // indices into edges()
 
-  /// Invalid when there is no such name.
+  /// Invalid if no task has the name.
   TaskId find_task(std::string_view name) const;
   TensorId find_tensor(std::string_view name) const;
 
-  /// Whether every task was held to its operation's schema.
+  /// Whether every task was checked against its operation's schema.
   Arguments arguments() const { return arguments_; }
 
-  /// Hash of tensors, operations and accesses: equal graphs, equal fingerprints, on every rank.
+  /// A hash of tensors, operations and accesses. Equal graphs have equal fingerprints on every rank.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
@@ -100,9 +101,9 @@ class Graph {
   Arguments arguments_ = Arguments::of_schema;
 };
 
-/// Collects tensors and tasks in program order; build() infers the edges.
-/// Throws std::logic_error on a name used twice, a view outside its tensor, accesses that don't fit the operation's
-/// schema (graph/argument_check.h) or a read of scratch that nobody wrote.
+/// Collects tensors and tasks in program order; build() infers the edges. Throws std::logic_error on a duplicate name,
+/// a view outside its tensor, accesses that don't fit the operation's schema (graph/argument_check.h) or a read of
+/// scratch that no task wrote.
 class GraphBuilder {
  public:
   explicit GraphBuilder(Arguments arguments = Arguments::of_schema) { graph_.arguments_ = arguments; }

@@ -7,7 +7,7 @@
 namespace weft::graph {
 namespace {
 
-// The member of Coordinates or Grid that an axis names.
+// The member of Coordinates or Grid for an axis.
 template <class Axes>
 auto& component(Axes& axes, Axis axis) {
   switch (axis) {

@@ -1,4 +1,4 @@
-// The accesses of a task by the names of its operation's schema.
+// Accesses of a task by the argument names in its operation's schema.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace weft::graph {
 
-/// Where an argument stands among the accesses of a task: rows of the schema that aren't present have none.
+/// The index of an argument among the accesses of a task. Rows of the schema that aren't present have no access.
 template <class Op>
 constexpr std::size_t place_among_accesses(const Op& operation, ArgumentName<Op> argument) {
   const auto rows = operation.arguments();
@@ -23,7 +23,7 @@ constexpr std::size_t place_among_accesses(const Op& operation, ArgumentName<Op>
   return place;
 }
 
-/// Of a task whose operation is an Op. A name that Op has no argument of doesn't compile.
+/// The accesses of a task whose operation is an Op. A name that isn't an argument of Op doesn't compile.
 ///
 ///   const NamedAccesses<Gemm> accesses(task);
 ///   const View& c = accesses["C"].view;
@@ -38,7 +38,7 @@ class NamedAccesses {
     const bool there = operation_.arguments()[argument.index()].present && place < task_.accesses.size();
     return there ? &task_.accesses[place] : nullptr;
   }
-  /// Throws std::logic_error if the task has none.
+  /// Throws std::logic_error if the task doesn't have the argument.
   const Access& operator[](ArgumentName<Op> argument) const {
     if (const Access* access = find(argument)) return *access;
     const auto name = operation_.arguments()[argument.index()].name;
@@ -50,21 +50,21 @@ class NamedAccesses {
   const Op& operation_;
 };
 
-/// An access to make a task of; none for an argument that the task doesn't have.
+/// An access with its argument's name; the access is absent for an argument that the task doesn't have.
 template <class Op>
 struct NamedAccess {
   ArgumentName<Op> argument;
   std::optional<Access> access;
 };
 
-/// What `access` returns, or none.
+/// The result of `access` if the condition holds, else nothing.
 template <class F>
 std::optional<Access> access_if(bool condition, F&& access) {
   return condition ? std::optional<Access>(access()) : std::nullopt;
 }
 
-/// The accesses of a task in the order of its schema, given by name in any order. Throws std::logic_error unless just
-/// those are given that the operation has.
+/// The accesses of a task in the order of its schema, given by name in any order. Throws std::logic_error if a present
+/// argument is missing or an absent one is given.
 ///
 ///   task.accesses = accesses_of(op, {{"x", read(x)}, {"y", write(y)}});
 template <class Op>
@@ -89,8 +89,7 @@ void replace_access(Task& task, ArgumentName<Op> argument, const Access& access)
   task.accesses.at(place_among_accesses(std::get<Op>(task.operation), argument)) = access;
 }
 
-/// Changes the operation of a task so that it has one argument more: `change` sets what the argument's presence
-/// depends on.
+/// Adds an argument to a task: `change` sets the field of the operation on which the argument's presence depends.
 template <class Op, class Change>
 void add_access(Task& task, ArgumentName<Op> argument, const Access& access, const Change& change) {
   auto& operation = std::get<Op>(task.operation);

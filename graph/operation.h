@@ -1,8 +1,8 @@
-// What tasks compute, as plain data: no pointers, no closures, no value that changes from step to step.
+// The computations of tasks as plain data: no pointers, no closures, no value that changes from step to step.
 //
-// Each operation is a struct with its schema (graph/schema.h), by family in graph/operations/; here they become one
-// type. Activations and parameters are fp32 or bf16; statistics, losses, gradients of parameters and optimizer state
-// are fp32 always.
+// Each operation is a struct with its schema (graph/schema.h), in graph/operations/ by family; this header makes them
+// one type. Activations and parameters are fp32 or bf16. Statistics, losses, gradients of parameters and optimizer
+// state are always fp32.
 #pragma once
 
 #include <span>
@@ -29,10 +29,10 @@ using Operation =
                  SwiGluBackward, Add, Cast, Dropout, CrossEntropy, VocabStatistics, VocabCrossEntropy, LossSum,
                  SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter, AllGather, Broadcast>;
 
-/// "gemm", "all_reduce", … : the operation's name in drawings, traces and profiles.
+/// The operation's name in drawings, traces and profiles: "gemm", "all_reduce", …
 std::string_view kind_name(const Operation& operation);
 
-/// What the operation is drawn and counted as.
+/// The class by which drawings colour and statistics count the operation.
 KindClass kind_class(const Operation& operation);
 
 /// The process group of a collective, or null for a computation.
@@ -41,13 +41,13 @@ inline bool is_collective(const Operation& operation) {
   return channel_of(operation) != nullptr;
 }
 
-/// `element_bytes` is the size of the activations' (for collectives: the payload's) dtype.
+/// `element_bytes` is the element size in bytes of the activations (for collectives: of the payload).
 Work work_of(const Operation& operation, double element_bytes);
 
-/// What is wrong with the fields, whatever the arguments are; "" if nothing is.
+/// An error in the fields that no arguments could repair; "" if there is none.
 std::string_view contradiction_in(const Operation& operation);
 
-/// Calls f with the rows of the operation's schema, a std::span<const ArgumentSchema>, present ones and others.
+/// Calls f with all rows of the operation's schema, present or not: a std::span<const ArgumentSchema>.
 template <class F>
 decltype(auto) with_arguments(const Operation& operation, F&& f) {
   return std::visit(

@@ -1,4 +1,4 @@
-// The fields of any operation by name, for fingerprints, dumps and tooltips: what its schema lists.
+// The fields of any operation by the names in its schema, for fingerprints, dumps and tooltips.
 #pragma once
 
 #include <tuple>
@@ -8,8 +8,8 @@
 
 namespace weft::graph {
 
-/// Calls f(row of the schema, value) for each field that is told. Values are integers, floats, bools, a Channel or an
-/// Epilogue.
+/// Calls f(row of the schema, value) for each field, except told_if_set() fields that aren't set. Values are integers,
+/// floats, bools, a Channel or an Epilogue.
 template <class F>
 void for_each_field_schema(const Operation& operation, F&& f) {
   std::visit(
@@ -23,7 +23,7 @@ void for_each_field_schema(const Operation& operation, F&& f) {
       operation);
 }
 
-/// The same as f(name, value).
+/// Like for_each_field_schema(), but calls f(name, value).
 template <class F>
 void for_each_field(const Operation& operation, F&& f) {
   for_each_field_schema(operation, [&](const auto& row, const auto& value) { f(row.name, value); });

@@ -1,4 +1,4 @@
-// The words in which an operation says what it is: its arguments, its fields and its work.
+// The schema of an operation: its arguments, fields and work, in terms that the compiler checks.
 //
 // An operation is a struct of plain data with a schema in it (graph/operations/):
 //
@@ -6,15 +6,15 @@
 //     std::int64_t rows, cols;                                        // plain data
 //
 //     static constexpr std::string_view kind = "select_row";          // its name in files, drawings and fingerprints
-//     static constexpr KindClass kind_class = KindClass::copy;        // what it is drawn and counted as
-//     static constexpr auto fields() {                                // the data, under their names in files
+//     static constexpr KindClass kind_class = KindClass::copy;        // its class in drawings and statistics
+//     static constexpr auto fields() {                                // the data, by their names in files
 //       return std::tuple{field("rows", &SelectRow::rows), field("cols", &SelectRow::cols)};
 //     }
 //     constexpr auto arguments() const {                              // the accesses of its task, in this order
 //       return std::array{reads("x", {rows, cols}, kFloat), reads("index", {1}, DType::i64),
 //                         writes("out", {cols}, kFloat)};
 //     }
-//     constexpr Work work(double element_bytes) const { … }           // what it costs
+//     constexpr Work work(double element_bytes) const { … }           // its cost
 //   };
 #pragma once
 
@@ -44,8 +44,8 @@ constexpr std::string_view to_string(AccessMode mode) {
   return "?";
 }
 
-/// What an operation is drawn and counted as. Norms, activations, embeddings and losses are elementwise; norm and
-/// clipping of gradients belong to the optimizer.
+/// The class by which drawings colour and statistics count an operation. Norms, activations, embeddings and losses are
+/// elementwise; norm and clipping of gradients belong to the optimizer.
 enum class KindClass : std::uint8_t {
   gemm,
   attention,
@@ -57,8 +57,8 @@ enum class KindClass : std::uint8_t {
   optimizer
 };
 
-/// Arithmetic and traffic of a task when nothing is cached: the input of every cost model.
-/// `network_bytes` is what one rank sends for a collective.
+/// Arithmetic (flops) and memory traffic (bytes) of a task if nothing is cached: the input of every cost model.
+/// `network_bytes` are the bytes that one rank sends in a collective.
 struct Work {
   double flops = 0, bytes = 0, network_bytes = 0;
 };
@@ -67,7 +67,7 @@ constexpr double as_double(std::int64_t n) {
   return static_cast<double>(n);
 }
 
-/// {rows, cols}, or {n} for a vector: one row of n. What is contiguous may come in any shape of as many elements.
+/// {rows, cols}, or {n} for a vector: one row of n. A contiguous argument may have any shape with as many elements.
 struct ArgumentShape {
   enum class Form : std::uint8_t { exact, any_rows, any_shape, any_size };
 
@@ -78,15 +78,15 @@ struct ArgumentShape {
   Form form = Form::exact;
 };
 
-/// `n` elements, in rows that need not touch.
+/// `n` elements, in rows that need not be adjacent.
 constexpr ArgumentShape any_shape(std::int64_t n) {
   return {1, n, ArgumentShape::Form::any_shape};
 }
-/// Rows of `cols` elements, however many.
+/// Any number of rows of `cols` elements.
 constexpr ArgumentShape any_rows(std::int64_t cols) {
   return {0, cols, ArgumentShape::Form::any_rows};
 }
-/// A vector whose size only the machine knows that runs the task.
+/// A vector whose size is known only on the machine that runs the task.
 constexpr ArgumentShape any_size() {
   return {1, 0, ArgumentShape::Form::any_size};
 }
@@ -94,7 +94,8 @@ constexpr ArgumentShape any_size() {
 /// "4 x 8", "rows of 8", "32 elements": for messages.
 std::string to_string(const ArgumentShape& shape);
 
-/// An argument of rows × cols elements, seen in the shape that a schema asks for: none if it doesn't fit.
+/// The shape {rows, cols} in which a schema sees an argument of rows × cols elements; nothing if the argument doesn't
+/// fit.
 struct SeenShape {
   std::int64_t rows, cols;
   friend bool operator==(const SeenShape&, const SeenShape&) = default;
@@ -124,7 +125,7 @@ struct ArgumentElements {
 /// Activations and parameters: f32 or bf16.
 inline constexpr ArgumentElements kFloat(ArgumentElements::Rule::floats);
 inline constexpr ArgumentElements kAnyDType(ArgumentElements::Rule::any);
-/// The dtype of another argument of the operation, which always has that one.
+/// The dtype of another argument of the operation, which must be present whenever this one is.
 constexpr ArgumentElements same_as(std::string_view argument) {
   return {ArgumentElements::Rule::same_as, argument};
 }
@@ -138,19 +139,20 @@ struct ArgumentSchema {
   bool present = true;
   bool write_only_too = false;
 
-  /// The task has the argument only then.
+  /// The task has the argument only if the condition holds.
   constexpr ArgumentSchema when(bool condition) const {
     ArgumentSchema row = *this;
     row.present = condition;
     return row;
   }
-  /// Then the result depends on what is there already: what is added to, or changed in place.
+  /// If the condition holds, the argument is read too: the result is added to it, or changes it in place.
   constexpr ArgumentSchema updated_when(bool condition) const {
     ArgumentSchema row = *this;
     if (condition) row.mode = AccessMode::read_write;
     return row;
   }
-  /// Then the task may also say that it only writes, since all of the result comes from other arguments.
+  /// If the condition holds, the task may also declare a pure write, because other arguments determine the whole
+  /// result.
   constexpr ArgumentSchema or_written_when(bool condition) const {
     ArgumentSchema row = *this;
     row.write_only_too = condition;
@@ -172,7 +174,7 @@ constexpr ArgumentSchema updates(std::string_view name, ArgumentShape shape, Arg
   return {name, AccessMode::read_write, shape, elements};
 }
 
-/// A field and its name in files and fingerprints. The name is data: the member may be renamed, it may not.
+/// A field and its name in files and fingerprints. The name is data: renaming the member must not change it.
 template <class Op, class T>
 struct FieldSchema {
   std::string_view name;
@@ -180,13 +182,13 @@ struct FieldSchema {
   bool only_if_set = false;
   bool in_signature = true;
 
-  /// Told only where it isn't false or zero: operations without it keep the fingerprints that plan files have.
+  /// Listed only if it isn't false or zero, so that operations without it keep the fingerprints in existing plan files.
   constexpr FieldSchema told_if_set() const {
     FieldSchema row = *this;
     row.only_if_set = true;
     return row;
   }
-  /// Tasks that differ in it alone cost the same.
+  /// Tasks that differ only in this field cost the same.
   constexpr FieldSchema free_of_cost() const {
     FieldSchema row = *this;
     row.in_signature = false;
@@ -203,11 +205,11 @@ constexpr FieldSchema<Op, T> field(std::string_view name, T Op::*member) {
 template <class Op>
 inline constexpr std::size_t argument_count = std::tuple_size_v<decltype(Op{}.arguments())>;
 
-/// The place of an argument in its operation's schema, found by the compiler: a name that isn't there doesn't compile.
+/// The index of an argument in its operation's schema, found by the compiler: an unknown name doesn't compile.
 template <class Op>
 class ArgumentName {
  public:
-  consteval ArgumentName(const char* name)  // NOLINT(google-explicit-constructor): a literal stands for its place
+  consteval ArgumentName(const char* name)  // NOLINT(google-explicit-constructor): a literal converts to its index
       : index_(place_of(name)) {}
   constexpr std::size_t index() const { return index_; }
 

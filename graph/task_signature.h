@@ -1,4 +1,4 @@
-// What makes two tasks cost the same: the operation with its sizes, and the dtype that it works on.
+// The signature of a task, equal for tasks that cost the same: the operation with its sizes, and its dtype.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace weft::graph {
 
-/// "gemm m=512 n=768 k=768 trans_b f32", "all_reduce channel=data ranks=2 count=65536 f32": one line, by which profiles
-/// know a task. Fields that are false or zero are left out; those of floating point too, since they cost nothing.
+/// One line by which profiles identify a task: "gemm m=512 n=768 k=768 trans_b f32", "all_reduce channel=data ranks=2
+/// count=65536 f32". Fields that are false or zero are left out, and so are floating-point fields, which don't change
+/// the cost.
 std::string task_signature(const Graph& graph, const Task& task);
 
 }  // namespace weft::graph

@@ -39,7 +39,7 @@ std::int64_t Tensor::bytes() const {
 
 namespace {
 
-// Both views are column windows of one matrix with rows `stride` elements apart.
+// Two views as column windows of one matrix whose rows are `stride` elements apart.
 struct Window {
   std::int64_t row_begin, row_end, col_begin, col_end;
 };

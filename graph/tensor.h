@@ -13,8 +13,8 @@ namespace weft::graph {
 
 using TensorId = Id<struct TensorTag>;
 
-/// What a tensor is for. It decides where it lives (state outlives a step, the rest shares the scratch arena) and how
-/// memory is reported. `gathered`: a parameter's block, whole for as long as tasks read it.
+/// The purpose of a tensor. It decides where the tensor is stored (state outlives a step; everything else shares the
+/// scratch arena) and how its memory is reported. `gathered`: a parameter's whole block, while tasks read it.
 enum class Role : std::uint8_t {
   parameter,
   gradient,
@@ -31,7 +31,7 @@ inline constexpr std::size_t kRoles = 9;
 
 std::string_view to_string(Role role);
 
-/// True for tensors whose bytes outlive a step: they have fixed addresses outside every plan.
+/// Whether the tensor's bytes outlive a step: such tensors have fixed addresses outside every plan.
 constexpr bool is_state(Role role) {
   return role == Role::parameter || role == Role::optimizer_state || role == Role::scalar || role == Role::input ||
          role == Role::cache;
@@ -47,8 +47,8 @@ struct Tensor {
   std::int64_t bytes() const;
 };
 
-/// A 2-D window of a tensor's elements: rows × cols, rows `row_stride` elements apart, beginning at `offset`.
-/// A contiguous range of n elements is one row of n.
+/// A 2-D window of a tensor's elements: rows × cols, beginning at `offset`, with rows `row_stride` elements apart. A
+/// contiguous range of n elements is one row of n.
 ///
 ///   QKV output [N, 3C]: K is View{qkv, offset = C, rows = N, cols = C, row_stride = 3C}
 struct View {
@@ -64,11 +64,11 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-/// May the two views share an element? Exact for contiguous views and for column windows of equal stride, else
-/// conservative (true when their ranges intersect).
+/// Whether the two views may share an element. Exact for contiguous views and for column windows of equal stride;
+/// otherwise conservative (true if their ranges intersect).
 bool overlaps(const View& a, const View& b);
 
-/// Does `outer` certainly contain every element of `inner`?
+/// Whether `outer` certainly contains every element of `inner`.
 bool covers(const View& outer, const View& inner);
 
 }  // namespace weft::graph

@@ -1,4 +1,4 @@
-// Causal softmax attention of training, and attention of one new token with a cache of keys and values.
+// Causal softmax attention for training, and attention of one new token to a cache of keys and values.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace weft::graph {
 
-/// The causal half of the score matrix, rows averaged: (seq + 1) / 2 keys a query.
+/// Score elements of causal attention: half of the matrix, (seq + 1) / 2 keys a query on average.
 constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads) {
   return as_double(batch * heads) * as_double(seq) * (as_double(seq) + 1) / 2;
 }
 
-/// Scale 1/√head_dim; query head h reads KV head h / (heads / kv_heads). log_sum_exp [batch·heads·seq] is that of the
-/// scaled scores.
+/// Scores are scaled by 1/√head_dim; query head h reads KV head h / (heads / kv_heads). log_sum_exp [batch·heads·seq]
+/// is that of the scaled scores.
 struct AttentionForward {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
 
@@ -73,7 +73,7 @@ struct AttentionBackward {
   }
 };
 
-/// Copies keys or values of whole sequences to the head of a cache (prefill).
+/// Copies the keys or values of whole sequences to the beginning of a cache (prefill).
 struct CacheStore {
   std::int64_t batch, seq, cols, context;
 
@@ -92,7 +92,7 @@ struct CacheStore {
   constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(batch * seq * cols)}; }
 };
 
-/// One new token a sequence at `position`: stores its key and value, then attends to positions 0..position.
+/// For each sequence, stores the key and value of one new token at `position`, then attends to positions 0..position.
 struct AttentionDecode {
   std::int64_t batch, heads, kv_heads, head_dim, context;
 

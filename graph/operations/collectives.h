@@ -1,4 +1,4 @@
-// What ranks do together. Float sums are added in fp32 in rank order and rounded once, whatever the communicator.
+// Collectives. Float sums are added in fp32 in rank order and rounded once, on every communicator.
 #pragma once
 
 #include <array>
@@ -10,18 +10,18 @@
 
 namespace weft::graph {
 
-/// The process groups of a rank: one communicator and one stream each. z has two, so that gathers and scatters never
-/// queue behind each other; `world` is all ranks.
+/// The process groups of a rank, each with one communicator and one stream. z has two, so that gathers never wait in a
+/// queue after scatters, nor scatters after gathers. `world` is all ranks.
 enum class Channel : std::uint8_t { x, y, z_gather, z_scatter, data, world };
 
 std::string_view to_string(Channel channel);
 
-/// Each rank receives its slice (⌈count/ranks⌉ elements) from every peer.
+/// Elements of workspace: each rank receives its slice (⌈count/ranks⌉ elements) from every peer.
 constexpr std::int64_t all_reduce_workspace(std::int64_t count, std::int64_t ranks) {
   return ranks <= 1 ? 0 : (count + ranks - 1) / ranks * (ranks - 1);
 }
 
-/// Bytes that one of `ranks` sends when `elements` have to reach or leave everybody once.
+/// Bytes that each of `ranks` ranks sends when `elements` elements have to reach or leave every rank once.
 constexpr double ring_bytes(std::int64_t ranks, double elements, double element_bytes) {
   return elements * element_bytes * as_double(ranks - 1) / as_double(ranks);
 }
@@ -48,7 +48,7 @@ struct AllReduce {
   }
 };
 
-/// Rank r keeps the sum of elements [r·count, (r+1)·count) of everybody's input.
+/// Rank r gets the sum of elements [r·count, (r+1)·count) of all ranks' inputs.
 struct ReduceScatter {
   Channel channel;
   std::int64_t ranks, count;

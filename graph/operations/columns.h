@@ -1,4 +1,4 @@
-// Parts of a matrix: windows of its columns, and one of its rows.
+// Parts of a matrix: a window of columns, or a row.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::graph {
 
-/// Window ⌊coordinate / ranks_per_window⌋ of x, which is `windows` windows of `cols` columns.
+/// Takes window ⌊coordinate / ranks_per_window⌋ of x, which consists of `windows` windows of `cols` columns.
 struct TakeColumns {
   std::int64_t rows, cols, windows, ranks_per_window;
 
@@ -31,7 +31,7 @@ struct TakeColumns {
   constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(rows * cols)}; }
 };
 
-/// The adjoint: x in its window of out, zero in the others.
+/// The adjoint of TakeColumns: x in its window of out, zero in the other windows.
 struct PutColumns {
   std::int64_t rows, cols, windows, ranks_per_window;
 
@@ -53,7 +53,7 @@ struct PutColumns {
   }
 };
 
-/// Row `index mod rows` of x.
+/// Takes row `index mod rows` of x.
 struct SelectRow {
   std::int64_t rows, cols;
 

@@ -1,4 +1,4 @@
-// Activations, sums, dropout and casts: element by element.
+// Elementwise operations: activations, sums, dropout and casts.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::graph {
 
-inline constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;  // an element
+inline constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;  // for each element
 
 /// tanh-approximated GELU.
 struct GeluForward {
@@ -45,7 +45,7 @@ struct GeluBackward {
   }
 };
 
-/// y = silu(gate)·up, where the input's row is [gate | up].
+/// y = silu(gate)·up; a row of the input is [gate | up].
 struct SwiGluForward {
   std::int64_t rows, cols;
 
@@ -99,7 +99,7 @@ struct Add {
   constexpr Work work(double element_bytes) const { return {as_double(n), 3 * element_bytes * as_double(n)}; }
 };
 
-/// out = x in the other dtype, rounded to nearest even.
+/// out = x converted to the other dtype, rounded to nearest even.
 struct Cast {
   std::int64_t n;
 
@@ -112,9 +112,9 @@ struct Cast {
   constexpr Work work(double /*element_bytes*/) const { return {as_double(n), 6 * as_double(n)}; }
 };
 
-/// y = x·mask/(1−p) (+ residual). The mask is Philox(seed, step, site, global element), so forward and backward are
-/// the same operation; global element = (row_base + row_offset + row)·cols·parts + coordinate·cols + col, where the
-/// coordinate of rows in one part is 0. random = {seed, step, row_base}.
+/// y = x·mask/(1−p) (+ residual). The mask is Philox(seed, step, site, global element), so forward and backward are the
+/// same operation. The global element is (row_base + row_offset + row)·cols·parts + coordinate·cols + col; the
+/// coordinate is 0 if rows aren't divided. random = {seed, step, row_base}.
 struct Dropout {
   std::int64_t rows, cols, row_offset;
   float p;

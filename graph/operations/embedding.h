@@ -1,4 +1,4 @@
-// Tokens and positions: embeddings, learned positions and rotary ones.
+// Embeddings of tokens, learned positions and rotary positions.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 namespace weft::graph {
 
 /// Row r of out = wte[token r] (+ wpe[position + r mod seq_len]; position is 0 without an offset). Sharded: wte holds
-/// tokens [c·vocab, (c+1)·vocab) of coordinate c; the rows of other tokens become zero, positions not added, so that a
-/// sum over ranks is the embedding.
+/// tokens [c·vocab, (c+1)·vocab) of coordinate c. Rows of other tokens become zero, and positions aren't added, so that
+/// the sum over ranks is the embedding.
 struct EmbeddingForward {
   std::int64_t rows, cols, vocab, seq_len;
   bool positions = false, has_offset = false, sharded = false;
@@ -41,8 +41,8 @@ struct EmbeddingForward {
   }
 };
 
-/// dwte[token r] += dout[r], in row order. Without accumulate every other row is set to zero. Sharded: of the rank's
-/// tokens, as forward.
+/// dwte[token r] += dout[r], in row order. Without accumulate, the rows of absent tokens are set to zero. Sharded: only
+/// the rank's own tokens, as in EmbeddingForward.
 struct EmbeddingBackward {
   std::int64_t rows, cols, vocab;
   bool accumulate = false, sharded = false;
@@ -68,7 +68,7 @@ struct EmbeddingBackward {
   }
 };
 
-/// dwpe[p] (+)= sum over sequences of dout[sequence, p]; rows beyond seq_len are set to zero without accumulate.
+/// dwpe[p] (+)= sum over sequences of dout[sequence, p]. Without accumulate, rows from seq_len on are set to zero.
 struct PositionBackward {
   std::int64_t rows, cols, seq_len, context;
   bool accumulate = false;
@@ -91,8 +91,8 @@ struct PositionBackward {
   }
 };
 
-/// Rotary embedding, Hugging Face's half-split layout, in place; `inverse` rotates back (the adjoint).
-/// Row r is at position offset + r mod seq_len. llama3 scaling applies when scaling_factor != 1.
+/// Rotary embedding in place, in Hugging Face's half-split layout; `inverse` rotates back (the adjoint). Row r is at
+/// position offset + r mod seq_len. llama3 scaling applies if scaling_factor != 1.
 struct Rope {
   std::int64_t rows, heads, head_dim, seq_len;
   float theta = 10000.0F;

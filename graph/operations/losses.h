@@ -1,4 +1,4 @@
-// Softmax cross-entropy, of whole rows of logits and of rows that lie on several ranks, and the sum of losses.
+// Softmax cross-entropy, of whole rows of logits or of rows divided over several ranks, and the sum of losses.
 #pragma once
 
 #include <array>
@@ -10,8 +10,9 @@
 
 namespace weft::graph {
 
-/// Against targets (negative = ignored: loss 0, gradient 0). Columns from `vocab` on, if any, are padding: they take no
-/// part and get gradient 0. With `gradient`, logits become d(sum of losses)·grad_scale in place.
+/// Cross-entropy with the targets; a negative target is ignored: loss 0, gradient 0. Columns from `vocab` on are
+/// padding: they don't take part and get gradient 0. With `gradient`, logits are replaced by d(sum of
+/// losses)·grad_scale.
 struct CrossEntropy {
   std::int64_t rows, vocab, padded;
   bool gradient = true;
@@ -35,9 +36,9 @@ struct CrossEntropy {
   }
 };
 
-/// What the loss has to know of a row of logits whose columns lie on several ranks: the largest, the sum of
-/// exp(logit − largest), and the target's logit (−∞ where another rank has it). The rank's columns are those of tokens
-/// [c·cols, (c+1)·cols) of coordinate c; those from `vocab` on are padding.
+/// Statistics of a row of logits whose columns are divided over several ranks: the largest logit, the sum of exp(logit
+/// − largest), and the target's logit (−∞ if another rank has it). The rank's columns are tokens [c·cols, (c+1)·cols)
+/// of coordinate c; columns from `vocab` on are padding.
 struct VocabStatistics {
   std::int64_t rows, cols, vocab;
 
@@ -61,7 +62,7 @@ struct VocabStatistics {
   }
 };
 
-/// CrossEntropy of such rows with every part's statistics, combined in their order.
+/// CrossEntropy of rows divided over several ranks: combines the statistics of all parts in their order.
 struct VocabCrossEntropy {
   std::int64_t rows, cols, vocab, parts;
   bool gradient = true;
@@ -89,8 +90,8 @@ struct VocabCrossEntropy {
   }
 };
 
-/// sums[0] (+)= sum of losses, sums[1] (+)= count of targets ≥ 0. If owned: only where `replica` is 0, else (+)= 0, so
-/// that a sum over ranks counts no replica.
+/// sums[0] (+)= sum of losses, sums[1] (+)= count of targets ≥ 0. If owned: only where `replica` is 0; other replicas
+/// add 0, so that a sum over ranks counts each row once.
 struct LossSum {
   std::int64_t rows;
   bool accumulate = false, owned = false;

@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm: of whole rows, and of rows whose columns lie on several ranks.
+// LayerNorm and RMSNorm, of whole rows or of rows whose columns are divided over several ranks.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::graph {
 
-/// y = (x − mean)·rstd·weight + bias per row, biased variance.
+/// For each row: y = (x − mean)·rstd·weight + bias, with the biased variance.
 struct LayerNormForward {
   std::int64_t rows, cols;
   float eps;
@@ -27,7 +27,7 @@ struct LayerNormForward {
         reads("weight", {cols}, same_as("x")),
         reads("bias", {cols}, same_as("x")),
         writes("y", {rows, cols}, same_as("x")),
-        // Of each row:
+        // For each row:
         writes("mean", {rows}, DType::f32),
         writes("rstd", {rows}, DType::f32),
     };
@@ -37,7 +37,7 @@ struct LayerNormForward {
   }
 };
 
-/// `residual`: dresidual is added to dx. `accumulate` concerns dweight and dbias.
+/// `residual`: dresidual is added to dx. `accumulate` applies to dweight and dbias.
 struct LayerNormBackward {
   std::int64_t rows, cols;
   bool residual = false, accumulate = false;
@@ -67,7 +67,7 @@ struct LayerNormBackward {
   }
 };
 
-/// y = x·rsqrt(mean x² + eps)·weight per row.
+/// For each row: y = x·rsqrt(mean x² + eps)·weight.
 struct RmsNormForward {
   std::int64_t rows, cols;
   float eps;
@@ -118,7 +118,7 @@ struct RmsNormBackward {
   }
 };
 
-/// What norms know of a row whose columns lie on several ranks. Centered (LayerNorm): mean and sum of (x − mean)²;
+/// Statistics of a row whose columns are divided over several ranks. Centered (LayerNorm): mean and sum of (x − mean)²;
 /// else (RMSNorm): sum of x².
 struct NormStatistics {
   std::int64_t rows, cols;
@@ -141,8 +141,8 @@ struct NormStatistics {
   }
 };
 
-/// LayerNorm (centered) or RMSNorm of rows that are cut into `parts` pieces of `cols` columns, with every part's
-/// statistics; parts are combined in their order (Chan, Golub and LeVeque 1979).
+/// LayerNorm (centered) or RMSNorm of rows divided into `parts` pieces of `cols` columns. Combines the statistics of
+/// all parts in their order (Chan, Golub and LeVeque 1979).
 struct NormForwardOfParts {
   std::int64_t rows, cols, parts;
   float eps;
@@ -171,7 +171,7 @@ struct NormForwardOfParts {
   }
 };
 
-/// What the backward pass has to sum over a row: of g = dy·weight, Σ g·x̂ and, if centered, before it Σ g.
+/// Sums over a row that the backward pass needs: of g = dy·weight, Σ g·x̂; if centered, preceded by Σ g.
 struct NormBackwardSums {
   std::int64_t rows, cols;
   bool centered;
@@ -197,7 +197,8 @@ struct NormBackwardSums {
   }
 };
 
-/// With the sums of all parts. `residual` and `accumulate` as in LayerNormBackward.
+/// The backward pass of NormForwardOfParts, given the sums of all parts. `residual` and `accumulate` as in
+/// LayerNormBackward.
 struct NormBackwardOfParts {
   std::int64_t rows, cols, parts;
   bool centered, residual = false, accumulate = false;

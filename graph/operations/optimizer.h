@@ -1,4 +1,4 @@
-// Norms and clipping of gradients, and the update.
+// Norms and clipping of gradients, and the optimizer's update.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::graph {
 
-/// partial = sum of x² (double inside); if owned: 0 unless `replica` is 0.
+/// partial = sum of x² (accumulated in double). If owned: 0 unless `replica` is 0.
 struct SumSquares {
   std::int64_t n;
   bool owned = false;
@@ -44,9 +44,9 @@ struct ClipFactor {
   constexpr Work work(double /*element_bytes*/) const { return {2 * as_double(count), 4 * as_double(count)}; }
 };
 
-/// Decoupled weight decay Adam: g = grad·factor; m, v updated; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).
-/// scalars = {lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale}. With a master copy, the fp32 weights of a narrower or a shared
-/// param, the update is done on it, and param is what it rounds to.
+/// Adam with decoupled weight decay: g = grad·factor; m and v are updated; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).
+/// scalars = {lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale}. A master copy holds the fp32 weights of a narrower or a shared
+/// param: the update is done on the master copy, and param gets its rounded value.
 struct AdamW {
   std::int64_t n;
   float beta1, beta2, eps, weight_decay;

@@ -1,4 +1,4 @@
-// Matrix products, and what stands beside them: weights in another order, biases and their gradients.
+// Matrix products and their companions: packed weights, biases and their gradients.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace weft::graph {
 
-inline constexpr double kPackedElementBytes = 4;  // where packed weights are fp32; in pairs it is half
+inline constexpr double kPackedElementBytes = 4;  // for fp32; the packed bf16 pairs take half
 
-/// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row). With an epilogue, which a product that is added to another can't
-/// have: gelu: gelu(C) is written too; gelu_gradient: C is (op(A)·op(B) (+ bias))·gelu′(x). The packed B is the same B
-/// as PackWeight writes it; the bits are those without it.
+/// C[m,n] (+)= op(A)·op(B) (+ bias[n] on every row). Epilogues (not with accumulate): gelu: writes gelu(C) as well;
+/// gelu_gradient: C is (op(A)·op(B) (+ bias))·gelu′(x). The packed B is the same B in the order that PackWeight writes;
+/// it doesn't change the bits of the result.
 struct Gemm {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false, accumulate = false, has_bias = false, packed_b = false;
@@ -61,8 +61,8 @@ struct Gemm {
   }
 };
 
-/// B of a Gemm in the order in which the CPU's own matrix product reads it (kernels/cpu/gemm/packed_gemm.h): made once
-/// for all the products of a step. No device but the CPU has it.
+/// B of a Gemm, in the order in which the CPU's own matrix product reads it (kernels/cpu/gemm/packed_gemm.h). It is
+/// packed once for all products of a step. Only the CPU has this operation.
 struct PackWeight {
   std::int64_t n, k;
   bool trans_b = false;
@@ -83,7 +83,7 @@ struct PackWeight {
   }
 };
 
-/// db[cols] (+)= sum over rows of dy.
+/// db[cols] (+)= the sum of dy's rows.
 struct BiasGradient {
   std::int64_t rows, cols;
   bool accumulate = false;
@@ -105,7 +105,7 @@ struct BiasGradient {
   }
 };
 
-/// y += bias on every row, on the rank whose coordinate is 0: the other parts of a sum over ranks have none.
+/// y += bias on every row, only on the rank with coordinate 0: the sum over ranks must have the bias once.
 struct AddBias {
   std::int64_t rows, cols;
 

@@ -52,10 +52,10 @@ TEST_F(Diamond, PriorityChoosesAmongReadyTasksOnly) {
 
 TEST_F(Diamond, WrongOrdersAreNamed) {
   EXPECT_EQ(why_not_topological(graph_, Tasks{b_, a_, c_, d_}),
-            "'b' stands before 'a', but must come after it (read after write of 'x')");
+            "'b' comes before 'a', but must come after it (read after write of 'x')");
   EXPECT_EQ(why_not_topological(graph_, Tasks{a_, b_, d_}), "'c' is missing");
-  EXPECT_EQ(why_not_topological(graph_, Tasks{a_, b_, b_, d_}), "'b' stands in it twice");
-  EXPECT_EQ(why_not_topological(graph_, Tasks{a_, TaskId(9), c_, d_}), "position 1 names no task of the graph");
+  EXPECT_EQ(why_not_topological(graph_, Tasks{a_, b_, b_, d_}), "'b' occurs twice");
+  EXPECT_EQ(why_not_topological(graph_, Tasks{a_, TaskId(9), c_, d_}), "position 1 has a task that isn't in the graph");
 }
 
 TEST_F(Diamond, CriticalPathTakesTheLongerBranch) {
@@ -79,7 +79,7 @@ TEST_F(Diamond, OneMachineBoundOfEverythingIsTheWorkWhereThatIsMore) {
   EXPECT_EQ(one_machine_bound({}, cost, path), 0);
 }
 
-// Carlier: the preemptive optimum equals the maximum over all subsets of min head + sum of costs + min tail.
+// Carlier: the preemptive optimum equals the maximum of min head + sum of costs + min tail over all subsets.
 TEST(OneMachineBound, EqualsBruteForceOverSubsets) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
@@ -199,7 +199,7 @@ TEST(ImpliedEdges, EqualsSearchOnRandomGraphs) {
       }
     }
     const std::vector<bool> implied = implied_edges(tasks, edges);
-    // Searching from every edge is slow: look at some of them in the large graph.
+    // Searching from every edge is slow: in the large graph, test only some.
     for (std::size_t i = 0; i<edges.size(); i += tasks> 1000 ? 37 : 1) {
       const auto [from, to] = ends[i];
       std::vector<bool> seen(tasks, false);

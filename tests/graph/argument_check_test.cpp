@@ -1,4 +1,4 @@
-// What the builder refuses in a task's accesses.
+// Errors in a task's accesses that the builder refuses.
 #include "graph/argument_check.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::TaskOfSchema;
 
-/// What the builder says of a task; "" if it takes it.
+/// The builder's message about a task; "" if it accepts the task.
 std::string refusal(const TaskOfSchema& made, Arguments arguments = Arguments::of_schema) {
   GraphBuilder builder(arguments);
   try {
@@ -30,7 +30,7 @@ bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Spoils each argument of every operation in turn; `spoil` says whether it could.
+/// Spoils each argument of every operation in turn; `spoil` returns whether it could.
 void expect_each_is_refused(const std::function<bool(TaskOfSchema&, std::size_t argument)>& spoil) {
   int spoiled_arguments = 0;
   for (const Operation& operation : testing::every_operation()) {
@@ -93,7 +93,7 @@ TEST(ArgumentCheck, SaysWhatWasFoundAndWhatIsExpected) {
   EXPECT_EQ(refusal(made), "task 'L0.up' (gemm): argument B is 5 x 4, expected 5 x 3");
 }
 
-// gradients of bf16 products are fp32, and a product of fp32 matrices isn't rounded to bf16.
+// Gradients of bf16 products are fp32, while a product of fp32 matrices isn't rounded to bf16.
 TEST(ArgumentCheck, AProductMayWriteF32) {
   TaskOfSchema made = testing::task_of_schema("made", Gemm{2, 3, 5}, DType::bf16);
   made.tensors[2].dtype = DType::f32;
@@ -103,7 +103,7 @@ TEST(ArgumentCheck, AProductMayWriteF32) {
   EXPECT_NE(refusal(made), "");
 }
 
-// A weight that comes whole from its master copy may be declared as written; others are updated in place.
+// A weight that is written whole from its master copy may be declared as written; other weights are updated in place.
 TEST(ArgumentCheck, AMasterCopyMayOverwriteTheWeight) {
   for (const bool has_master : {false, true}) {
     TaskOfSchema made = testing::task_of_schema("made", AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F, has_master}, DType::f32);
@@ -118,7 +118,7 @@ TEST(ArgumentCheck, RefusesAnEpilogueOfAProductThatIsAdded) {
   EXPECT_TRUE(says(refusal(testing::task_of_schema("made", gemm, DType::f32)), "epilogue"));
 }
 
-// A window whose rows lie apart can't be taken for a matrix of another shape.
+// A view whose rows aren't adjacent can't be seen as a matrix of another shape.
 TEST(ArgumentCheck, RefusesRowsApartInAnotherShape) {
   GraphBuilder builder;
   const TensorId x = builder.add_tensor({"x", DType::f32, {4, 8}, Role::parameter});

@@ -1,4 +1,4 @@
-// Every operation, plainly and with all that is optional, and a graph of them made from their schemas.
+// Every operation, once plain and once with all optional arguments, and a graph of them made from their schemas.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Edge inference: which accesses order which tasks, within a step and across two.
+// Edge inference: which accesses order which tasks, within a step and across two steps.
 #include "graph/graph.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using Reason = EdgeReason;
 
-// Tasks are Adds with any accesses: inference looks at accesses alone.
+// Tasks are Adds with arbitrary accesses: inference looks only at the accesses.
 class Sketch {
  public:
   TensorId tensor(const std::string& name, Role role = Role::activation, std::int64_t n = 16) {
@@ -74,7 +74,7 @@ TEST(Graph, AccumulationKeepsProgramOrder) {
 }
 
 TEST(Graph, DisjointColumnsOfAMatrixAreIndependent) {
-  // x is 4 × 6: two windows of columns and one that meets the second.
+  // x is 4 × 6: two windows of columns, and one that overlaps the second.
   Sketch sketch;
   const TensorId x = sketch.tensor("x", Role::activation, 24);
   const View left{x, 0, 4, 2, 6}, middle{x, 2, 4, 2, 6}, right{x, 3, 4, 3, 6};
@@ -85,7 +85,7 @@ TEST(Graph, DisjointColumnsOfAMatrixAreIndependent) {
 }
 
 TEST(Graph, StateCarriesEdgesIntoTheNextStep) {
-  // use reads the weights, update writes them: next step's use follows this step's update.
+  // "use" reads the weights, "update" writes them: the next step's "use" follows this step's "update".
   Sketch sketch;
   const TensorId w = sketch.tensor("w", Role::parameter);
   const TensorId y = sketch.tensor("y");
@@ -125,7 +125,7 @@ TEST(Graph, RefusesMistakesOfTheBuilder) {
   EXPECT_THROW(sketch.task("none", {write({TensorId(7), 0, 1, 1, 1})}), std::logic_error);
   sketch.task("r", {read(sketch.all(x))});
   EXPECT_THROW(sketch.task("r", {}), std::logic_error);
-  EXPECT_THROW(sketch.build(), std::logic_error) << "x is read before anybody wrote it";
+  EXPECT_THROW(sketch.build(), std::logic_error) << "x is read before any task writes it";
 }
 
 TEST(Graph, FingerprintTellsGraphsApart) {

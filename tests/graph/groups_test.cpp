@@ -21,7 +21,7 @@ TEST(Groups, NeighboursOnXComeFirst) {
   EXPECT_EQ(groups_of(grid, Channel::world).size(), 1U);
 }
 
-// In any order of axes: a group's ranks have one colour, stand by their coordinate, and every rank is in one group.
+// For any order of axes: a group's ranks have one colour and are ordered by coordinate, and every rank is in one group.
 TEST(Groups, AgreeWithTheColoursThatMakeCommunicators) {
   Grid grid{2, 3, 2, 2};
   std::sort(grid.order.begin(), grid.order.end());

@@ -1,4 +1,4 @@
-// Accesses by name: found in their places, whatever else the task has.
+// Accesses by name are found at their index, whatever other arguments the task has.
 #include "graph/named_accesses.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Names, groups and arithmetic of operations.
+// Names, groups and work of operations.
 #include "graph/operation.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(Operation, WorkOfAnEpilogue) {
 }
 
 TEST(Operation, CollectivesSendTheBytesOfARing) {
-  // 4 ranks, 100 fp32 elements in full: 3/4 of them once for a gather or scatter, twice for an all-reduce.
+  // 4 ranks, 100 fp32 elements in total: 3/4 of them are sent once for a gather or scatter, twice for an all-reduce.
   EXPECT_EQ(work_of(AllReduce{Channel::data, 4, 100}, 4).network_bytes, 600);
   EXPECT_EQ(work_of(AllGather{Channel::data, 4, 25}, 4).network_bytes, 300);
   EXPECT_EQ(work_of(ReduceScatter{Channel::data, 4, 25}, 4).network_bytes, 300);

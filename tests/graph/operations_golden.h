@@ -1,6 +1,6 @@
-// What files know of operations: kinds, fields, signatures and work of tests/graph/every_operation.h, and the
-// fingerprint of a graph of them, which a build wrote whose operations had no schemas. Whoever
-// adds an operation adds its lines and takes the new fingerprint; of the lines that are here none changes.
+// Kinds, fields, signatures and work of the operations in tests/graph/every_operation.h, and the fingerprint of a graph
+// of them, as existing files have them. Whoever adds an operation adds its lines and takes the new fingerprint;
+// existing lines must not change.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Tasks made from nothing but the schemas of their operations.
+// Tasks made only from the schemas of their operations.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace weft::testing {
 
-/// Its operation and a state tensor of its own for each argument that the schema says is there.
+/// An operation, and its own state tensor for each argument that is present.
 struct TaskOfSchema {
   std::string name;
   graph::Operation operation;
@@ -26,7 +26,7 @@ struct TaskOfSchema {
   }
 };
 
-/// `dtype` is that of arguments that may have several.
+/// `dtype` is the dtype of arguments that may have several.
 inline TaskOfSchema task_of_schema(std::string name, const graph::Operation& operation, DType dtype) {
   TaskOfSchema made{std::move(name), operation, {}, {}, {}};
   graph::with_arguments(operation, [&](std::span<const graph::ArgumentSchema> schema) {

@@ -1,4 +1,4 @@
-// For a schema all that is derived from it exists, and its names stay what files and fingerprints know.
+// Everything derived from a schema exists, and the names in files and fingerprints don't change.
 #include "graph/schema.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ std::set<std::string_view> present_names(const Operation& operation) {
   });
 }
 
-/// What the second operation has more arguments than the first.
+/// The arguments that the second operation has in addition to those of the first.
 std::set<std::string_view> added(const Operation& plain, const Operation& full) {
   const auto before = present_names(plain), after = present_names(full);
   EXPECT_TRUE(std::ranges::includes(after, before));
@@ -77,8 +77,8 @@ std::set<std::string_view> added(const Operation& plain, const Operation& full) 
 
 using Names = std::set<std::string_view>;
 
-// Kinds, fields, signatures and fingerprints are in plan files, profiles and machine files. Whoever renames something
-// in C++ doesn't rename these.
+// Kinds, fields, signatures and fingerprints are in plan files, profiles and machine files. Renaming something in C++
+// must not rename them.
 TEST(Schema, WhatFilesKnowStaysAsItIs) {
   const Graph graph = graph_of_every_operation();
   std::string text;
@@ -108,7 +108,7 @@ TEST(Schema, NamesAreUniqueWithinAnOperation) {
   });
 }
 
-// A dtype that follows another argument's can be told whenever the argument is there.
+// The dtype of an argument that follows another argument is known whenever the argument is present.
 TEST(Schema, DtypesFollowArgumentsThatAreThere) {
   for (const Operation& operation : every_operation()) {
     const auto names = present_names(operation);
@@ -184,7 +184,8 @@ TEST(Schema, OptionalArgumentsAreThereUnderTheirCondition) {
   EXPECT_EQ(added(AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F}, AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F, true}), (Names{"master"}));
 }
 
-// Of operations whose fields have their first values; that of the losses is a gradient, which asks for all.
+// For operations with default fields, only the listed ones lack an argument. The default loss computes a gradient,
+// which needs every argument.
 TEST(Schema, OtherOperationsHaveNoOptionalArguments) {
   Names with_optional;
   for_each_operation([&](const auto& op) {

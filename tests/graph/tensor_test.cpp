@@ -1,4 +1,4 @@
-// Overlap and cover of views, against marking every element.
+// Overlap and cover of views, compared with marking every element.
 #include "graph/tensor.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(View, AgreesWithElementByElementComparison) {
                   stride};
     };
     const View a = view(), b = view();
-    // Column windows of one matrix: exact both ways.
+    // Column windows of one matrix: exact in both directions.
     EXPECT_EQ(overlaps(a, b), truly_overlap(a, b));
     EXPECT_TRUE(!covers(a, b) || truly_covers(a, b));
     overlapping += overlaps(a, b) ? 1 : 0;

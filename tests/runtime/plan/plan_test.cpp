@@ -62,14 +62,14 @@ TEST_F(Diamond, HasEntriesWaitsAndSignals) {
 TEST_F(Diamond, RefusesOrdersThatAreNone) {
   EXPECT_NE(
       message_of(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"b", "compute0"}, {"d", "compute0"}, {"c", "data"}}))
-          .find("'d' stands before 'c'"),
+          .find("'d' comes before 'c'"),
       std::string::npos);
   EXPECT_NE(message_of(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}}))
                 .find("'d' is missing"),
             std::string::npos);
   EXPECT_NE(
       message_of(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"b", "compute0"}}))
-          .find("'b' stands in it twice"),
+          .find("'b' occurs twice"),
       std::string::npos);
   EXPECT_EQ(message_of(graph_, order_of(*graph_, 1,
                                         {{"a", "compute0"}, {"c", "compute0"}, {"b", "compute0"}, {"d", "compute0"}})),

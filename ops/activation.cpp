@@ -10,8 +10,8 @@ graph::TensorId random_state(Lowering& low) {
   return low.named(names::kRandom, DType::i64, {3}, graph::Role::scalar);
 }
 
-// y = x with elements dropped (+ residual). Values beside the residual stream are cut over x, so the mask's place is
-// too.
+// y = x with elements dropped (+ residual). Values beside the residual stream are sharded over x, and so is the mask's
+// coordinate.
 void emit_dropout(Lowering& low, std::string_view what, const Value& x, graph::TensorId y, const DropoutSite& where,
                   std::optional<graph::TensorId> residual) {
   const std::int64_t parts = low.grid().x;
@@ -24,7 +24,7 @@ void emit_dropout(Lowering& low, std::string_view what, const Value& x, graph::T
             {"coordinate", graph::access_if(parts > 1, [&] { return coordinate(low, graph::Axis::x); })}});
 }
 
-// dy with the elements dropped that were dropped in the forward pass.
+// dy with the same elements dropped as in the forward pass.
 graph::TensorId dropped_gradient(Lowering& low, graph::TensorId dy, std::int64_t rows, std::int64_t cols,
                                  const DropoutSite& where) {
   const graph::TensorId dx = low.activation("dropout_dx", rows, cols);

@@ -11,7 +11,8 @@
 namespace weft::ops {
 namespace {
 
-// Queries, keys and values of the rank's own heads: windows of one tensor, or of one for q and one for k | v.
+// Queries, keys and values of the rank's own heads: windows of one tensor, or of one tensor for q and another for k |
+// v.
 struct Heads {
   graph::TensorId q_tensor, kv_tensor;
   graph::View q, k, v;
@@ -46,7 +47,7 @@ void rotate(Lowering& low, std::string_view what, graph::TensorId tensor, std::i
             {"position", graph::access_if(has_offset, [&] { return low.read(position_state(low)); })}});
 }
 
-// Queries and keys side by side are turned by one task.
+// One task rotates queries and keys if they are adjacent columns.
 void rotate(Lowering& low, const std::string& what, const Heads& heads, const Sequences& sequences, bool inverse) {
   const LocalHeads local = local_heads(low.model(), low.grid());
   if (heads.q_tensor == heads.kv_tensor) {
@@ -57,8 +58,8 @@ void rotate(Lowering& low, const std::string& what, const Heads& heads, const Se
   rotate(low, what + ".k", heads.kv_tensor, local.kv_heads, sequences, inverse);
 }
 
-// Key and value heads that several ranks of x share: this rank's copies k | v of one head out of those of the y block.
-// The adjoint puts its gradients in their place and sums over x.
+// For key and value heads that several ranks of x share: this rank's copy k | v of its head, taken from the heads of
+// the y block. The adjoint puts the head's gradients at the same columns and sums over x.
 Value take_shared_head(Lowering& low, const Value& all) {
   const LocalHeads local = local_heads(low.model(), low.grid());
   const std::int64_t size = low.model().head_dim(), rows = all.rows, windows = local.y_kv_heads;

@@ -6,22 +6,22 @@
 
 namespace weft::ops {
 
-/// What a sequence's tokens look at.
+/// The length of sequences, and the tokens that a token attends to.
 struct Sequences {
   std::int64_t batch = 1, seq_len = 1;
   enum class Mode : std::uint8_t {
     training,  // causal within the sequence, differentiable
-    prefill,   // the same, and keys and values go to the layer's caches
-    decode     // one new token a sequence, behind what the caches hold at `position`
+    prefill,   // causal too; keys and values are stored in the layer's caches
+    decode     // one new token for each sequence, at `position`, after the cached tokens
   } mode = Mode::training;
 };
 
-/// The outputs of the QKV layer on this grid: one, q | k | v by columns; or, where the ranks of x share key and value
-/// heads (see LocalHeads), q and then k | v of all heads of the y block.
+/// The outputs of the QKV layer on this grid. Normally one output with columns q | k | v; if the ranks of x share key
+/// and value heads (see LocalHeads), q, then k | v of all heads of the y block.
 std::vector<LinearOutput> qkv_outputs(const ModelConfig& model, const graph::Grid& grid);
 
-/// What linear() makes with qkv_outputs() → [batch·seq_len, heads·head_dim] of the heads that the rank attends with.
-/// Rotary embeddings (llama) turn queries and keys in place first. The caches belong to `layer`.
+/// `qkv` is the result of linear() with qkv_outputs(). Returns [batch·seq_len, heads·head_dim] for the rank's heads.
+/// Rotary embeddings (llama) first rotate queries and keys in place. The caches belong to `layer`.
 Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& sequences, std::int64_t layer);
 
 }  // namespace weft::ops

@@ -1,5 +1,5 @@
-// Collectives of the lowering: each is a task on its channel with the workspace that it needs. With one rank in the
-// group nothing is emitted.
+// Collectives of the lowering: each becomes a task on its channel, with its workspace. A group of one rank needs no
+// task.
 #pragma once
 
 #include <string_view>
@@ -9,24 +9,24 @@
 
 namespace weft::ops {
 
-/// x for the axis x, … ; z's gathers and scatters have channels of their own, so: z_scatter.
+/// The channel x for the axis x, and so on. z has separate channels for gathers and scatters; its result is z_scatter.
 graph::Channel channel_of(graph::Axis axis);
 
-/// The element of "coordinates" that `index` names.
+/// The element of "coordinates" with this index.
 graph::Access coordinate(Lowering& low, CoordinateIndex index);
-/// The rank's place on x or y.
+/// The rank's coordinate on x or y.
 graph::Access coordinate(Lowering& low, graph::Axis axis);
 
 /// Sums the first `count` elements of `tensor` over the group, in place.
 void all_reduce(Lowering& low, std::string_view what, graph::TensorId tensor, std::int64_t count,
                 graph::Channel channel);
 
-/// Of in, ranks·count elements, the rank's sum of `count`, in a new tensor of the given shape and role; `in` itself
-/// with one rank.
+/// Sums `in`, ranks·count elements, over the group and returns the rank's `count` elements of the sum, in a new tensor
+/// of the given shape and role; with one rank, returns `in` itself.
 graph::TensorId reduce_scatter(Lowering& low, std::string_view what, graph::TensorId in,
                                std::vector<std::int64_t> shape, graph::Role role, graph::Channel channel);
 
-/// Every rank's `in`, one behind the other, in a new tensor [ranks·rows, cols]; `in` itself with one rank.
+/// Concatenates `in` of all ranks in a new tensor [ranks·rows, cols]; with one rank, returns `in` itself.
 graph::TensorId all_gather(Lowering& low, std::string_view what, graph::TensorId in, graph::Channel channel);
 
 }  // namespace weft::ops

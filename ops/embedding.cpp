@@ -23,7 +23,7 @@ Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64
             {"out", low.write(out.tensor)},
             {"position", graph::access_if(has_offset, position)},
             {"coordinate", graph::access_if(sharded, [&] { return coordinate(low, graph::Axis::y); })}});
-  // One rank of y holds a token's row, the others add zero.
+  // One rank of y has the row of a token; the others add zero.
   all_reduce(low, "all_reduce", out.tensor, rows * cols, graph::Channel::y);
 
   std::vector<Parameter*> parameters = {&wte};

@@ -10,23 +10,23 @@
 namespace weft::ops {
 namespace {
 
-// Output features [row, row + cols) of W, which one task computes, and where they stand: in block `index` of the output
-// `output`, which is [blocks·rows, cols].
+// Output features [row, row + cols) of W, which one task computes, and their location: block `index` of the output
+// `output`, whose shape is [blocks·rows, cols].
 struct OutputBlock {
   std::size_t output;
   std::int64_t index, row, cols;
 };
 
-// The layer cut into products: output blocks times input blocks.
+// The layer divided into products: one for each pair of an output block and an input block.
 struct LinearLayout {
   graph::Axis in_axis, out_axis;
   std::int64_t rows = 0, in_cols = 0;    // of an input block
-  std::int64_t in_blocks = 1;            // the ranks of out_axis where the input is gathered
-  std::vector<std::int64_t> out_blocks;  // by output: the ranks of in_axis where it is scattered
+  std::int64_t in_blocks = 1;            // the number of ranks of out_axis if the input is gathered
+  std::vector<std::int64_t> out_blocks;  // by output: the number of ranks of in_axis if it is scattered
   std::vector<OutputBlock> blocks;
 
   bool single() const { return in_blocks == 1 && blocks.size() == 1; }
-  // "" for a product that is alone, else ".o0.i1".
+  // "" if the layer is one product, else ".o0.i1".
   std::string name(std::size_t block, std::int64_t in) const {
     return single() ? "" : fmt::format(".o{}.i{}", block, in);
   }
@@ -53,12 +53,12 @@ LinearLayout layout_of(const Lowering& low, const Value& x, const Parameter& wei
   return layout;
 }
 
-// Block `index` of a tensor of blocks [rows, cols].
+// Block `index` of a tensor that consists of blocks [rows, cols].
 graph::View block_view(graph::TensorId tensor, std::int64_t index, std::int64_t rows, std::int64_t cols) {
   return {tensor, index * rows * cols, rows, cols, cols};
 }
 
-// The part of a matrix like W that an output block and an input block share.
+// The part of a matrix shaped like W for an output block and an input block.
 graph::View weight_view(const LinearLayout& layout, graph::TensorId matrix, const OutputBlock& block, std::int64_t in) {
   const std::int64_t stride = layout.in_blocks * layout.in_cols;
   return {matrix, block.row * stride + in * layout.in_cols, block.cols, layout.in_cols, stride};
@@ -68,7 +68,7 @@ graph::Access add_or_write(const graph::View& view, bool accumulate) {
   return accumulate ? graph::read_write(view) : graph::write(view);
 }
 
-// The input's gradient: for each input block the sum over output blocks; then over the ranks of out_axis.
+// The input's gradient: for each input block, the sum over output blocks, then over the ranks of out_axis.
 graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::vector<graph::TensorId>& dy,
                                Parameter& weight, bool gathered_input) {
   const std::int64_t rows = layout.rows, cols = layout.in_cols;

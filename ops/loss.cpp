@@ -33,7 +33,7 @@ void cross_entropy(Lowering& low, Value logits, graph::View targets, graph::View
               {"losses", low.write(losses)},
               {"grad_scale", scale}});
   }
-  // The ranks of x and y have the same rows: one of them counts.
+  // The ranks of x and y have the same rows, so only one of them counts its rows.
   const bool owned = grid.x * grid.y > 1;
   low.emit("loss_sum", graph::LossSum{rows, !first, owned},
            {{"losses", low.read(losses)},

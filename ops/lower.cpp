@@ -12,7 +12,7 @@
 namespace weft::ops {
 namespace {
 
-// Rows of the hidden states → fp32 logits of one row, the one at "position".
+// Hidden states → fp32 logits of the row at "position".
 void logits_of_position(Lowering& low, Value hidden) {
   auto scope = low.enter("head");
   graph::TensorId row = hidden.tensor;
@@ -35,7 +35,7 @@ void logits_of_position(Lowering& low, Value hidden) {
   }
 }
 
-// Sums that every rank has counted its own share of.
+// Sums over ranks; each rank counted only its own share.
 void all_reduce_metrics(Lowering& low, graph::TensorId metrics, std::int64_t count) {
   all_reduce(low, "all_reduce", metrics, count,
              low.grid().model_ranks() > 1 ? graph::Channel::world : graph::Channel::data);

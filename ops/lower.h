@@ -1,4 +1,4 @@
-// From a model's sizes to the graphs of one rank: a training step, an evaluation step, prefill and decode.
+// Lowers a model to the graphs of one rank: a training step, an evaluation step, prefill and decode.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 
 namespace weft::ops {
 
-/// Names of the state tensors that the training loop writes before a step and reads after it. Of the metrics, the first
-/// three are summed over ranks: a rank that wants to stop (a signal, a time limit) writes 1 to its vote, and all ranks
-/// read the same sum behind the step. So it is with the sums of an evaluation.
+/// Names of the state tensors that the training loop writes before a step and reads after it. The first three metrics
+/// are summed over ranks. A rank that wants to stop (a signal, a time limit) writes 1 to its stop vote, and all ranks
+/// read the same sum after the step. The sums of an evaluation work the same way.
 namespace names {
-// i64 [10], written once: the rank's x, y, z and data; then numbers that are 0 on one of the ranks that hold equal
-// values (see CoordinateIndex). Only where x·y·z > 1 or ZeRO-1 is on.
+// i64 [10], written once: the rank's x, y, z and data, then the replica indices (see CoordinateIndex). Exists only if
+// x·y·z > 1 or ZeRO-1 is on.
 inline constexpr const char* kCoordinates = "coordinates";
 inline constexpr const char* kScalars = "scalars";  // f32 [4]: lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale
 inline constexpr const char* kRandom = "random";    // i64 [3]: seed, step, row_base
@@ -29,43 +29,46 @@ inline constexpr const char* kEvalTargets = "eval_targets";      // i32 [B·T]
 inline constexpr const char* kEvalSums = "eval_sums";            // f32 [3]: loss sum, tokens, stop votes
 inline constexpr const char* kPrefillTokens = "prefill_tokens";  // i32 [T]
 inline constexpr const char* kDecodeToken = "decode_token";      // i32 [1]
-inline constexpr const char* kPosition = "position";  // i64 [1]: of the last token of a prefill, of the decoded one
+inline constexpr const char* kPosition = "position";  // i64 [1]: of a prefill's last token, or of the decoded token
 inline constexpr const char* kLogits = "logits";  // f32 [vocab, padded to a multiple of y]: of the token at "position"
 }  // namespace names
 
 struct StepConfig {
-  std::int64_t micro_batch = 1, seq_len = 1, micro_batches = 1;  // sequences, tokens, count a step
-  graph::Grid grid;                                              // micro_batch is what each of z·data ranks runs
+  std::int64_t micro_batch = 1;    // sequences that each of the z·data batch ranks runs at a time
+  std::int64_t seq_len = 1;        // tokens in a sequence
+  std::int64_t micro_batches = 1;  // in a step
+  graph::Grid grid;
   DType dtype = DType::f32;
-  DType reduce_dtype = DType::f32;  // of gradients on the wire
+  DType reduce_dtype = DType::f32;  // of gradients in collectives
   bool recompute_blocks = false;
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
-  bool zero1 = false;                  // optimizer state is cut over data too
+  bool zero1 = false;                  // optimizer state is sharded over data too
   float dropout = 0.0F;
   float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
 };
 
-/// Where "coordinates" says what. The first four are the rank's; the others are 0 on exactly one of the ranks that
-/// differ in the axes that they name.
+/// Indices of "coordinates". The first four are the rank's coordinates. Each of the others is 0 on exactly one of the
+/// ranks that differ only in the axes of its name.
 enum class CoordinateIndex : std::uint8_t { x, y, z, data, xy, y_data, yz_data, xz_data, yz, xz };
-/// What a rank writes into "coordinates", where a program has that state: if x·y·z > 1 or with ZeRO-1.
+/// The values of "coordinates" for a rank. A program has that state if x·y·z > 1 or with ZeRO-1.
 std::array<std::int64_t, 10> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at);
 
-/// Forward, backward and update of one step of any rank: ranks differ in their state alone. State: parameters (dtype),
-/// each the rank's block, or over z the kept range of it (see ops/sharding.h); "<name>.m" and "<name>.v" of the
-/// elements that the rank updates, and "<name>.master" (fp32) of those where parameters are bf16 or ZeRO-1 cuts them.
+/// Forward, backward and update of one step. All ranks have the same graph and differ only in their state. State:
+/// parameters (dtype), each the rank's block, or with z > 1 the kept range of it (see ops/sharding.h); "<name>.m" and
+/// "<name>.v" for the elements that the rank updates; "<name>.master" (fp32) for the same elements if parameters are
+/// bf16 or ZeRO-1 shards them.
 std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step);
 
-/// Sum of losses and count of targets of one micro-batch over all ranks, into "eval_sums", and of the votes that are
-/// there.
+/// Writes to "eval_sums" the sum of losses, the count of targets and the stop votes of one micro-batch, summed over all
+/// ranks.
 std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step);
 
-/// One sequence of seq_len tokens: fills the caches, and "logits" of the token at "position". On a grid every rank runs
-/// the same sequence and gets all logits.
+/// One sequence of seq_len tokens: fills the caches and computes "logits" of the token at "position". On a grid, every
+/// rank runs the same sequence and gets all logits.
 std::shared_ptr<const graph::Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
                                                   const graph::Grid& grid = {});
 
-/// One token at "position" behind the cached ones; its logits.
+/// One new token at "position", after the cached tokens, and its logits.
 std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid = {});
 
 }  // namespace weft::ops

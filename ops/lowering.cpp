@@ -191,7 +191,7 @@ graph::TensorId Lowering::weight(Parameter& parameter) {
   const std::string& name = parameter.spec->name;
   parameter.gathered = add_tensor({name + ".gathered" + use, dtype_, {shard.rows, shard.cols}, graph::Role::gathered});
   parameter.gathered_for = use;
-  // Within a layer the scope already says which matrix.
+  // Within a layer the scope already names the matrix.
   const std::string what = name.starts_with('L') ? "all_gather_w" : "all_gather_" + name.substr(0, name.find('.'));
   emit(what, graph::AllGather{graph::Channel::z_gather, grid_.z, shard.end - shard.begin},
        {{"in", weft::graph::read(elements(parameter.tensor, 0, shard.end - shard.begin))},
@@ -217,8 +217,8 @@ void Lowering::on_gradient_complete(std::function<void(Lowering&, Parameter&)> c
 }
 
 std::shared_ptr<const graph::Graph> Lowering::finish() && {
-  // Backwards: a task stays if it writes state, or writes what a task that stays reads. So do collectives: every rank's
-  // graph is the same, so all members of a group drop the same ones.
+  // In reverse order: a task stays if it writes state or writes a tensor that a kept task reads. This holds for
+  // collectives too: every rank has the same graph, so all members of a group drop the same collectives.
   std::unordered_set<graph::TensorId> needed;
   std::vector<bool> stays(tasks_.size(), false);
   for (std::size_t i = tasks_.size(); i-- > 0;) {

@@ -1,5 +1,5 @@
-// The workbench on which a model becomes a graph: names and tensors, tasks in program order, parameters, and the tape
-// of adjoints from which the backward pass is made.
+// Lowering turns a model into a graph. It has names and tensors, tasks in program order, parameters, and the tape of
+// adjoints from which the backward pass is made.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ struct Value {
   std::int64_t rows = 0, cols = 0;
 };
 
-/// A parameter of the model in this graph: the state tensor with what the rank keeps of it, and, in training, the fp32
+/// A parameter of the model in this graph: the state tensor, the shard that the rank keeps, and, in training, the fp32
 /// gradient of the rank's whole block.
 struct Parameter {
   const ParameterSpec* spec = nullptr;
-  const ParameterShard* shard = nullptr;  // its sizes are those of every rank
+  const ParameterShard* shard = nullptr;  // with the same sizes on every rank
   graph::TensorId tensor;
-  graph::TensorId gradient;  // valid from the first contribution on
-  int pending = 0;           // adjoints on the tape that have yet to add to the gradient
-  graph::TensorId gathered;  // the block, gathered over z
+  graph::TensorId gradient;  // valid after the first contribution
+  int pending = 0;           // adjoints on the tape that haven't yet added to the gradient
+  graph::TensorId gathered;  // the whole block, gathered over z
   std::string gathered_for;
 };
 
-/// Emits tasks under a hierarchical name and remembers how to differentiate them.
+/// Emits tasks under a hierarchical name and records their adjoints.
 ///
 ///   auto scope = low.enter("mlp");                    // names: mb0.L3.mlp.…
 ///   TensorId y = low.activation("gelu", rows, cols);
@@ -60,7 +60,7 @@ class Lowering {
   const graph::Grid& grid() const { return grid_; }
 
   // -- names ----------------------------------------------------------------------------------------------------------
-  /// Leaves the scope that it stands for when destroyed.
+  /// Destroying it leaves the scope.
   class Scope {
    public:
     explicit Scope(Lowering* lowering) : lowering_(lowering) {}
@@ -82,7 +82,7 @@ class Lowering {
   /// A scratch tensor [rows, cols] of the activations' dtype, named after the scope.
   graph::TensorId activation(std::string_view name, std::int64_t rows, std::int64_t cols);
   graph::TensorId scratch(std::string_view name, DType dtype, std::vector<std::int64_t> shape, graph::Role role);
-  /// A tensor known by its full name, made at the first call: parameters, optimizer state, scalars, inputs, caches.
+  /// A tensor with this full name, made at the first call: parameters, optimizer state, scalars, inputs, caches.
   graph::TensorId named(std::string_view name, DType dtype, std::vector<std::int64_t> shape, graph::Role role);
   const graph::Tensor& tensor(graph::TensorId id) const { return tensors_[id.index()]; }
 
@@ -94,12 +94,13 @@ class Lowering {
   graph::Access read_write(graph::TensorId id) const { return {view(id), graph::AccessMode::read_write}; }
 
   // -- tasks ----------------------------------------------------------------------------------------------------------
-  /// The accesses by the names of the operation's schema, in any order; none for those that it doesn't have.
+  /// Emits a task; the accesses are given by the names of the operation's schema, in any order, without absent
+  /// arguments.
   template <class Op>
   void emit(std::string_view what, const Op& operation, std::initializer_list<graph::NamedAccess<Op>> accesses) {
     emit_task(what, operation, graph::accesses_of(operation, accesses));
   }
-  /// Remembers how to differentiate what was just emitted; `parameters` are those whose gradients it adds to.
+  /// Records the adjoint of the tasks just emitted; it adds to the gradients of `parameters`.
   void record(const std::vector<Parameter*>& parameters, Adjoint adjoint);
   /// Runs `segment` without recording; its backward pass begins by running it again.
   Value checkpoint(Value input, const std::function<Value(Lowering&, Value)>& segment);
@@ -109,28 +110,29 @@ class Lowering {
   // -- gradients ------------------------------------------------------------------------------------------------------
   /// The gradient of a value; it must have one.
   graph::TensorId gradient(const Value& value) const;
-  /// The sum of contributions so far, if any, for adjoints that add it in themselves.
+  /// The sum of contributions so far, if any, for adjoints that include it in their own sum.
   std::optional<graph::TensorId> partial_gradient(const Value& value) const;
-  /// `gradient` becomes (replaces) the value's whole gradient so far.
+  /// `gradient` replaces the value's gradient; it includes all contributions so far.
   void set_gradient(const Value& value, graph::TensorId gradient);
-  /// Adds a contribution: the first is taken as it is, later ones cost a task.
+  /// Adds a contribution: the first is used as it is, each later one costs a task.
   void add_gradient(const Value& value, graph::TensorId contribution);
 
   // -- parameters -----------------------------------------------------------------------------------------------------
   Parameter& parameter(std::string_view name);
-  /// The rank's block of a parameter: its own tensor, or what an all-gather over z makes of it.
+  /// The rank's block of a parameter: its own tensor, or the result of an all-gather over z.
   graph::TensorId weight(Parameter& parameter);
   std::vector<std::unique_ptr<Parameter>>& parameters() { return parameters_; }
-  /// The gradient tensor to add to, and whether something is in it already.
+  /// The gradient tensor to add to, and whether it already holds a contribution.
   struct GradientSlot {
     graph::TensorId tensor;
     bool accumulate;
   };
   GradientSlot gradient_slot(Parameter& parameter);
-  /// Called behind the adjoint that makes a parameter's gradient complete, in the last micro-batch.
+  /// Sets a callback for complete gradients. It is called after the adjoint that completes a parameter's gradient, in
+  /// the last micro-batch.
   void on_gradient_complete(std::function<void(Lowering&, Parameter&)> callback, std::int64_t last_micro_batch);
 
-  /// Drops tasks whose results nobody reads (the end of a recomputed segment), and infers the edges.
+  /// Drops tasks whose results no task reads (the end of a recomputed segment), and infers the edges.
   std::shared_ptr<const graph::Graph> finish() &&;
 
  private:

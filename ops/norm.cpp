@@ -64,7 +64,7 @@ Value rms_norm(Lowering& low, Value x, Parameter& weight) {
   return y;
 }
 
-// Rows whose columns lie on the ranks of x: they exchange each row's statistics, forward and backward.
+// Norm of rows whose columns are sharded over x: the ranks exchange each row's statistics, forward and backward.
 Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) {
   const bool centered = bias != nullptr;
   const std::int64_t parts = low.grid().x, width = centered ? 2 : 1;

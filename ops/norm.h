@@ -6,7 +6,7 @@
 namespace weft::ops {
 
 /// The model family's norm of x [rows, cols], with the parameters "<name>.weight" and, for LayerNorm, "<name>.bias".
-/// The adjoint adds the gradient that x already has (its residual branch) within the same task.
+/// The adjoint's task also adds the gradient that x already has from its residual branch.
 Value norm(Lowering& low, Value x, const std::string& name);
 
 }  // namespace weft::ops

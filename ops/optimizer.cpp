@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kNormPartials = "norm_partials";
 
-// One slot a parameter; scratch, so written anew each step.
+// One slot for each parameter; scratch, so written anew in each step.
 graph::TensorId norm_partials(Lowering& low) {
   return low.named(kNormPartials, DType::f32, {static_cast<std::int64_t>(low.parameters().size())},
                    graph::Role::workspace);
@@ -51,7 +51,8 @@ ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& paramet
   return {&parameter, sum, cut_by_data};
 }
 
-// The number that is 0 on one of the ranks that hold the same elements of a reduced gradient; none: nobody else does.
+// The coordinate that is 0 on exactly one of the ranks that hold the same elements of a reduced gradient; nothing if no
+// other rank holds them.
 std::optional<CoordinateIndex> replicas_of(Sharding sharding, bool zero1) {
   switch (sharding) {
     case Sharding::normal:
@@ -73,7 +74,7 @@ std::optional<CoordinateIndex> replicas_of(Sharding sharding, bool zero1) {
 void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<ReducedGradient>& reduced) {
   low.on_gradient_complete(
       [step, &reduced](Lowering& l, Parameter& parameter) {
-        // Within a layer the scope already says which matrix; elsewhere (embeddings) several share one.
+        // Within a layer the scope already names the matrix; elsewhere (embeddings) several parameters share a scope.
         const std::string& name = parameter.spec->name;
         auto scope = l.enter(name.starts_with('L') ? name.substr(name.rfind('.') + 1) : name);
         reduced.push_back(reduce(l, step, parameter));
@@ -85,7 +86,8 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
                      graph::TensorId metrics) {
   low.set_phase(graph::Phase::update);
   const auto count = static_cast<std::int64_t>(low.parameters().size());
-  // Ranks hold different elements: each counts those of which it is the first owner, and the partial sums are added.
+  // Ranks hold different elements: each element is counted by its first owner only, and the partial sums are added over
+  // ranks.
   const bool summed = low.grid().model_ranks() > 1 || step.zero1;
   for (const ReducedGradient& gradient : reduced) {
     const ParameterSpec& spec = *gradient.parameter->spec;
@@ -115,7 +117,7 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
           low.elements(low.named(spec.name + suffix, DType::f32, shape, graph::Role::optimizer_state), 0, n));
     };
     auto scope = low.enter(spec.name);
-    // With ZeRO-1 the rank's part of the weights comes from its master copy, and everybody gets it.
+    // With ZeRO-1 the rank's part of the weights comes from its master copy, and every rank gathers all parts.
     const graph::TensorId updated =
         gradient.zero1 ? low.scratch("own", low.dtype(), {n}, graph::Role::workspace) : parameter->tensor;
     const bool has_master = low.dtype() == DType::bf16 || gradient.zero1;

@@ -20,14 +20,14 @@ struct RowRange {
   std::int64_t begin, end;
 };
 
-// [0, total) cut into equal parts; the part of a coordinate.
+// The part of [0, total) that belongs to a coordinate; all parts are equal.
 RowRange part(std::int64_t total, std::int64_t parts, std::int64_t coordinate) {
   const std::int64_t size = total / parts;
   return {coordinate * size, (coordinate + 1) * size};
 }
 
-// Rows of the packed QKV matrix [Q | K | V] that a y block holds, in the order in which it holds them: for each x rank
-// that attends to its own heads, Q, K and V of these; where key and value heads are shared over x, all Q, all K, all V.
+// Rows of the packed QKV matrix [Q | K | V] in a y block, in the block's order. For each x rank that attends with its
+// own heads: its Q, K and V. If ranks of x share key and value heads: all Q, all K, all V.
 std::vector<RowRange> qkv_rows(const ModelConfig& model, const graph::Grid& grid, std::int64_t y) {
   const LocalHeads local = local_heads(model, grid);
   const std::int64_t size = model.head_dim(), q_rows = model.heads * size, kv_rows = model.kv_heads * size;
@@ -48,7 +48,7 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
   return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return name.ends_with(end); });
 }
 
-// Output rows that a y block of a normal layer holds.
+// Output rows in a y block of a normal layer.
 std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid,
                                   std::int64_t y) {
   const std::string_view name = spec.name;
@@ -62,7 +62,7 @@ std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec&
   return {{y * vocab, (y + 1) * vocab}};
 }
 
-// Runs of the block made of these rows and columns [col_begin, col_begin + cols) of a parameter total_rows ×
+// Runs of a block that consists of these rows and of columns [col_begin, col_begin + cols) of a parameter total_rows ×
 // total_cols.
 std::vector<ElementRun> runs_of(const std::vector<RowRange>& rows, std::int64_t total_rows, std::int64_t total_cols,
                                 std::int64_t col_begin, std::int64_t cols) {
@@ -93,7 +93,7 @@ std::int64_t rows_in(const std::vector<RowRange>& ranges) {
                          [](std::int64_t sum, const RowRange& range) { return sum + range.end - range.begin; });
 }
 
-// What keeps a grid from fitting, if anything.
+// The axis and the dimension because of which a grid doesn't fit a model.
 struct Misfit {
   graph::Axis axis;
   std::string dimension;  // "model.hidden = 384"
@@ -125,7 +125,8 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   return std::nullopt;
 }
 
-// Of the grids of as many ranks that fit, the one whose axes are nearest. Data parallelism alone always fits.
+// The fitting grid of as many ranks whose axes are nearest. There is always one: pure data parallelism fits every
+// model.
 graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& grid) {
   const std::vector<graph::Grid> grids = fitting_grids(model, grid.ranks());
   const auto distance = [&](const graph::Grid& other) {
@@ -189,7 +190,7 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
     ParameterShard shard;
     shard.spec = &spec;
     shard.sharding = sharding_of(spec);
-    // A vector is a column of elements here: [n, 1].
+    // A vector counts as a column of elements here: [n, 1].
     const std::int64_t total_rows = spec.matrix ? spec.rows : spec.cols, total_cols = spec.matrix ? spec.cols : 1;
     std::vector<RowRange> rows;
     RowRange cols{0, total_cols};

@@ -31,7 +31,7 @@ ModelConfig byte_gpt2(std::string name, std::int64_t layers, std::int64_t heads,
   return model;
 }
 
-// Of the AxoNN paper's scaling study (Singh et al., SC '24).
+// Models of the AxoNN paper's scaling study (Singh et al., SC '24).
 ModelConfig axonn(std::string name, std::int64_t layers, std::int64_t heads, std::int64_t hidden) {
   ModelConfig model = gpt2(std::move(name), layers, heads, hidden);
   model.vocab = 51200;
@@ -62,8 +62,8 @@ ModelConfig llama(std::string name, const LlamaSizes& sizes) {
   return model;
 }
 
-// Sizes: reference tables of GPT-2 (Radford et al. 2019), of AxoNN's benchmark and of the Llama releases' config.json
-// files. The byte-level ones are ours.
+// Sizes from the tables of GPT-2 (Radford et al. 2019), AxoNN's benchmark and the config.json files of the Llama
+// releases. The byte-level models are ours.
 const std::vector<ModelConfig>& table() {
   static const std::vector<ModelConfig> models = {
       byte_gpt2("tiny", 4, 8, 256, 128),
@@ -238,10 +238,10 @@ void validate(const ModelConfig& model) {
   }
   if (model.family == Family::llama && model.head_dim() % 2 != 0) {
     throw UserError(fmt::format("head size {} (model.hidden / model.heads) in family llama", model.head_dim()),
-                    "an even head size, because rotary embeddings turn pairs",
+                    "an even head size, because rotary embeddings rotate pairs of elements",
                     "choose other model.hidden or model.heads");
   }
-  // No machine holds these, and what is made of them would overflow.
+  // No machine holds such models, and sizes computed from them would overflow.
   constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
   if (model.parameters() > kMostElements || model.layers * model.context > kMostElements / model.hidden) {
     throw UserError(fmt::format("a model of {} parameters, and {} blocks of {} positions by {}", model.parameters(),
@@ -251,7 +251,7 @@ void validate(const ModelConfig& model) {
   }
   const auto require_positive = [](float value, std::string_view key) {
     if (!(value > 0) || !std::isfinite(value)) {
-      throw UserError(fmt::format("model.{} = {}", key, value), "a positive number",
+      throw UserError(fmt::format("model.{} = {}", key, value), "a number above 0",
                       fmt::format("set model.{} above 0", key));
     }
   };

@@ -12,7 +12,7 @@
 namespace weft::ops {
 namespace {
 
-// Dropout sites are numbered: 0 the embedding, then two a layer.
+// Dropout sites: 0 is the embedding, followed by two for each layer.
 DropoutSite site(const ForwardOptions& options, std::int64_t number) {
   return {options.dropout, static_cast<std::uint32_t>(number), options.row_offset};
 }

@@ -1,4 +1,4 @@
-// The two model families as functions from tokens to logits, made of the ops.
+// The two model families as functions from tokens to logits, composed of the ops.
 #pragma once
 
 #include "ops/attention.h"
@@ -6,11 +6,11 @@
 
 namespace weft::ops {
 
-/// What the forward pass needs besides the model.
+/// Options of the forward pass besides the model.
 struct ForwardOptions {
   Sequences sequences;
   float dropout = 0.0F;
-  std::int64_t row_offset = 0;  // of this micro-batch's rows within the rank's rows of the step
+  std::int64_t row_offset = 0;  // first row of this micro-batch among the rank's rows of the step
   bool recompute_blocks = false;
 };
 
@@ -20,7 +20,7 @@ struct ForwardOptions {
 ///   llama  the same with RMSNorm, RoPE, grouped-query attention and swiglu(gate | up) for gelu
 Value transformer(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options);
 
-/// Logits [rows, vocab] of hidden states, by the token embedding when the model ties it.
+/// Logits [rows, vocab] of hidden states; a tied model multiplies by the token embedding.
 Value language_model_head(Lowering& low, Value hidden);
 
 /// The matrix that the head multiplies by.

@@ -45,7 +45,7 @@ std::map<graph::Channel, double> measured(const graph::Graph& graph) {
   return bytes;
 }
 
-// Per layer of in → out features, m rows a rank, (a, b) = (x, y), or (y, x) when transposed:
+// For each layer with in → out features, m rows on a rank, (a, b) = (x, y), or (y, x) if transposed:
 //   AG_z  gathers·(Gz−1)/Gz·in·out/(Gx·Gy)·e       AR_a(O)   2(Ga−1)/Ga·m·out/Gb·e
 //   RS_z          (Gz−1)/Gz·in·out/(Gx·Gy)·4       AR_b(dI)  2(Gb−1)/Gb·m·in/Ga·e
 //   AR_data  2(Gdata−1)/Gdata·in·out/(Gx·Gy·Gz)·4
@@ -125,7 +125,7 @@ TEST(Communication, OtherPartsAreListedApart) {
   for (const Communication& row : communication_of(*lower_train(wide_model(Family::gpt2), step))) {
     counts[row.part] += row.count;
   }
-  // Two norms a layer and one at the end: statistics forward, sums backward; weights and biases over z and data.
+  // Two norms in a layer and one at the end: statistics forward, sums backward; weights and biases over z and data.
   EXPECT_EQ(counts[ModelPart::norms], 5 * 2 + 5 * 2 * 2);
   EXPECT_EQ(counts[ModelPart::biases], 2 * 4 * 2);
   EXPECT_EQ(counts[ModelPart::attention], 0);

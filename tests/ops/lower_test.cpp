@@ -42,7 +42,7 @@ TEST_P(LowerFamilies, TasksOfAStep) {
   EXPECT_EQ(testing::count_of<graph::ClipFactor>(*graph), 1);
   EXPECT_EQ(testing::count_of<graph::Dropout>(*graph), 0);
   EXPECT_EQ(testing::count_of<graph::AllReduce>(*graph), 0);
-  // Residual gradients are added by the norms' adjoints: no sum costs a task of its own.
+  // The norms' adjoints add residual gradients: no sum costs a task of its own.
   EXPECT_EQ(testing::count_of<graph::Add>(*graph), step_.micro_batches * 2 * model_.layers);
 }
 
@@ -100,7 +100,7 @@ TEST_P(LowerFamilies, GradientsBeginWithTheFirstMicroBatchAndGrowInTheOthers) {
     if (t.phase != graph::Phase::backward) continue;
     for (const graph::Access& access : t.accesses) {
       if (graph->tensor(access.view.tensor).role != graph::Role::gradient) continue;
-      // The tied embedding's gradient begins with the head's.
+      // The tied embedding's gradient begins with the head's contribution.
       const bool begins = t.micro_batch == 0 && !(gpt2() && t.name == "mb0.embed.bwd.embedding_dw");
       EXPECT_EQ(access.mode, begins ? graph::AccessMode::write : graph::AccessMode::read_write) << t.name;
     }
@@ -122,7 +122,7 @@ TEST_P(LowerFamilies, EveryMicroBatchReadsItsOwnTokens) {
   EXPECT_TRUE(testing::operation<graph::LossSum>(*graph, "mb1.loss.fwd.loss_sum").accumulate);
 }
 
-// Activations and parameters take the run's dtype; what is summed up stays fp32, and master weights appear.
+// Activations and parameters take the run's dtype; sums stay fp32, and master weights appear.
 TEST_P(LowerFamilies, Bf16KeepsSumsInFp32) {
   step_.dtype = DType::bf16;
   const auto graph = lower_train(model_, step_);
@@ -182,7 +182,7 @@ TEST_P(LowerFamilies, PrefillFillsTheCachesAndLooksAtOneRow) {
   EXPECT_EQ(testing::count_of<graph::CacheStore>(*graph), 2 * model_.layers);
   EXPECT_EQ(testing::count_of<graph::AttentionForward>(*graph), model_.layers);
   EXPECT_EQ(testing::count_of<graph::SelectRow>(*graph), 1);
-  // Keys are turned before they are stored.
+  // Keys are rotated before they are stored.
   if (!gpt2()) {
     EXPECT_LT(graph->find_task("prefill.L0.attn.fwd.rope"), graph->find_task("prefill.L0.attn.fwd.cache_k"));
     EXPECT_FALSE(testing::operation<graph::Rope>(*graph, "prefill.L0.attn.fwd.rope").has_offset);
@@ -193,7 +193,7 @@ TEST_P(LowerFamilies, PrefillFillsTheCachesAndLooksAtOneRow) {
   EXPECT_EQ(testing::tensor_of(*graph, "prefill.head.fwd.gemm", 1), gpt2() ? "wte.weight" : "head.weight");
   EXPECT_EQ(graph->tensor(graph->find_tensor("L1.k_cache")).shape,
             (std::vector<std::int64_t>{model_.context, model_.kv_heads * model_.head_dim()}));
-  // One token has no row to choose.
+  // With one token there is no row to select.
   EXPECT_EQ(testing::count_of<graph::SelectRow>(*lower_prefill(model_, DType::f32, 1)), 0);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kRows = 2, kCols = 3;
 
-// A bench with one input, and operations whose adjoints scale nothing: what matters here are names, order and edges.
+// A lowering with one input, and operations whose adjoints scale nothing: these tests look at names, order and edges.
 class LoweringBench : public ::testing::Test {
  protected:
   Value input(const std::string& name = "in") {
@@ -32,7 +32,7 @@ class LoweringBench : public ::testing::Test {
     });
     return y;
   }
-  // Writes state, so what leads to it stays.
+  // Writes state, so that the tasks leading to it stay.
   void keep(graph::TensorId tensor, const std::string& as) {
     const graph::TensorId state = low_.named(as, DType::f32, {kRows, kCols}, graph::Role::scalar);
     low_.emit("keep_" + as, graph::GeluForward{kRows * kCols}, {{"x", low_.read(tensor)}, {"y", low_.write(state)}});
@@ -90,7 +90,7 @@ TEST_F(LoweringBench, ContributionsToAGradientAreSummed) {
   keep(low_.gradient(x), "gradient");
   finish();
   ASSERT_EQ(testing::count_of<graph::Add>(*graph_), 1);
-  // The sum stands between both contributions and its reader.
+  // The sum comes after both contributions and before its reader.
   const auto names = testing::tasks_with(*graph_, "bwd.");
   ASSERT_EQ(names.size(), 4U);
   EXPECT_EQ(names[0], "b.bwd.gelu_dx");
@@ -107,7 +107,7 @@ TEST_F(LoweringBench, ACheckpointIsRunAgainAndItsDeadTailIsNot) {
   low_.set_gradient(y, y.tensor);
   low_.backward();
   keep(low_.gradient(x), "gradient");
-  // b's adjoint reads b's input, made by the second a; nobody reads a second b.
+  // b's adjoint reads b's input, made by the second a; no task reads a second b, so it is dropped.
   EXPECT_EQ(finish(),
             (std::vector<std::string>{"a.fwd.gelu", "b.fwd.gelu", "c.fwd.gelu", "c.bwd.gelu_dx", "a.recompute.gelu",
                                       "b.bwd.gelu_dx", "a.bwd.gelu_dx", "bwd.keep_gradient"}));

@@ -37,11 +37,11 @@ TEST_P(OptimizerGraph, EveryGradientAndTheLossAreReducedOnce) {
     }
   }
   EXPECT_EQ(reduced.size(), model_parameters(model_).size() + 1);
-  // Loss sum, tokens and votes; not the norm and the factor that this rank computes itself.
+  // Loss sum, tokens and votes; the rank itself computes the norm and the factor.
   EXPECT_EQ(testing::operation<graph::AllReduce>(*graph, "mb1.loss.fwd.all_reduce").count, 3);
 }
 
-// Behind the adjoint that adds the last contribution come the reductions of its parameters, and nothing between.
+// The reductions of a parameter come directly after the adjoint that adds its last contribution, with no task between.
 TEST_P(OptimizerGraph, AGradientIsReducedRightBehindTheAdjointThatCompletesIt) {
   step_.grid.data = 2;
   for (const bool recompute : {false, true}) {
@@ -63,7 +63,7 @@ TEST_P(OptimizerGraph, AGradientIsReducedRightBehindTheAdjointThatCompletesIt) {
       const std::string scope = writer.name.substr(0, writer.name.find("bwd."));
       while (behind-- > last_writer) {
         EXPECT_TRUE(graph->task(graph::TaskId(behind)).name.starts_with(scope))
-            << graph->task(graph::TaskId(behind)).name << " stands between " << writer.name << " and " << t.name;
+            << graph->task(graph::TaskId(behind)).name << " comes between " << writer.name << " and " << t.name;
       }
     }
   }

@@ -1,4 +1,4 @@
-// How grids cut parameters: nothing is lost, nothing is counted twice, and grids that don't fit are refused by name.
+// Sharding of parameters: no element is lost or counted twice, and grids that don't fit are refused by name.
 #include "ops/sharding.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace weft::ops {
 namespace {
 
-/// Sizes that x, y and z of 1, 2, 3 and 4 divide, but for the vocabulary.
+/// Sizes that x, y and z of 1, 2, 3 and 4 divide, except the vocabulary.
 ModelConfig model_of(Family family, std::int64_t kv_heads, std::int64_t vocab, bool tied) {
   ModelConfig model;
   model.family = family;
@@ -77,7 +77,7 @@ std::vector<std::int64_t> elements_of(const std::vector<ElementRun>& runs) {
   return elements;
 }
 
-/// What every pair of a model and a grid has to keep; `zero1` as shard_parameters() takes it.
+/// Properties of every pair of a model and a grid; `zero1` as in shard_parameters().
 class EveryGrid : public ::testing::TestWithParam<bool> {
  protected:
   template <class Check>
@@ -161,7 +161,7 @@ TEST_P(EveryGrid, ReplicasAreNumberedFromZero) {
       }
       for (const auto* holders : {&replicas, &update_replicas}) {
         for (const auto& [elements, numbers] : *holders) {
-          // Blocks of padding alone are equal elements to this test, and no replicas.
+          // Blocks that are all padding look like equal elements to this test, but are no replicas.
           if (std::count(elements.begin(), elements.end(), -1) == std::ssize(elements)) continue;
           std::vector<std::int64_t> sorted = numbers;
           std::sort(sorted.begin(), sorted.end());
@@ -201,7 +201,7 @@ ParameterShard shard_of(const ModelConfig& model, const graph::Grid& grid, const
   return {};
 }
 
-/// Rows of the whole matrix that the block holds, in the block's order.
+/// Rows of the whole matrix in the block, in the block's order.
 std::vector<std::int64_t> rows_of(const ParameterShard& shard) {
   const std::vector<std::int64_t> elements = elements_of(shard.runs);
   std::vector<std::int64_t> rows;
@@ -212,7 +212,7 @@ std::vector<std::int64_t> rows_of(const ParameterShard& shard) {
   return rows;
 }
 
-// 4 query heads of 2 elements; [Q 0-7 | K | V].
+// 4 query heads of 2 elements each; [Q 0-7 | K | V].
 TEST(QkvRows, AreGroupedByTheRanksThatAttendToThem) {
   ModelConfig model = model_of(Family::llama, 4, 9, true);
   model.hidden = 8;

@@ -1,4 +1,4 @@
-// Models and steps small enough to look at task by task, and the questions that tests ask of their graphs.
+// Models and steps small enough to examine task by task, and queries on their graphs for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ inline ops::StepConfig tiny_step() {
   return step;
 }
 
-/// The task of that name; a failed expectation and the first task if there is none.
+/// The task with this name; if there is none, a failed expectation and the first task.
 inline const graph::Task& task(const graph::Graph& graph, std::string_view name) {
   const graph::TaskId id = graph.find_task(name);
   EXPECT_TRUE(id.valid()) << "no task " << name;
@@ -53,7 +53,7 @@ inline bool has_task(const graph::Graph& graph, std::string_view name) {
   return graph.find_task(name).valid();
 }
 
-/// Names of the tasks whose name holds `part`, in program order.
+/// Names of the tasks whose names contain `part`, in program order.
 inline std::vector<std::string> tasks_with(const graph::Graph& graph, std::string_view part) {
   std::vector<std::string> names;
   for (const graph::Task& t : graph.tasks()) {
@@ -69,7 +69,7 @@ std::int64_t count_of(const graph::Graph& graph) {
   return count;
 }
 
-/// The tensor that access number `index` of a task touches.
+/// The name of the tensor of a task's access number `index`.
 inline const std::string& tensor_of(const graph::Graph& graph, std::string_view name, std::size_t index) {
   return graph.tensor(task(graph, name).accesses.at(index).view.tensor).name;
 }

@@ -25,20 +25,20 @@ std::int64_t elements(const ModelConfig& model) {
 std::vector<ModelConfig> all_models() {
   std::vector<ModelConfig> models;
   for (const std::string& name : model_names()) models.push_back(model_by_name(name));
-  // What no name stands for: gpt2 with a head of its own.
+  // A model that has no name: gpt2 with an untied head.
   models.push_back(model_by_name("tiny"));
   models.back().tied = false;
   return models;
 }
 
-// The counts that the releases' own tables and checkpoints give.
+// The counts in the releases' own tables and checkpoints.
 TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
   const std::map<std::string, std::int64_t> published = {
       {"gpt2-124m", 124'439'808},        {"gpt2-350m", 354'823'168},  {"gpt2-774m", 774'030'080},
       {"gpt2-1558m", 1'557'611'200},     {"llama-1b", 1'235'814'400}, {"llama-3b", 3'212'749'824},
       {"tinyllama-1.1b", 1'100'048'384}, {"llama-7b", 6'738'415'616}, {"llama-8b", 8'030'261'248}};
   for (const auto& [name, count] : published) EXPECT_EQ(model_by_name(name).parameters(), count) << name;
-  // AxoNN's are published in billions, rounded.
+  // AxoNN publishes rounded sizes in billions.
   EXPECT_NEAR(static_cast<double>(model_by_name("gpt-20b").parameters()), 20.1e9, 0.05e9);
   EXPECT_NEAR(static_cast<double>(model_by_name("gpt-40b").parameters()), 39.2e9, 0.05e9);
   EXPECT_NEAR(static_cast<double>(model_by_name("gpt-80b").parameters()), 76.8e9, 0.05e9);

@@ -32,7 +32,8 @@ TEST_P(TransformerGraph, TheHeadIsTheEmbeddingWhenTied) {
   }
 }
 
-// A block again, but for what only its output needs: the last residual sum and the product before it.
+// Recomputation emits a block again, except the tasks that only its output needs: the last residual sum and the product
+// before it.
 TEST_P(TransformerGraph, RecomputeRepeatsABlockWithoutItsDeadTail) {
   const auto plain = lower_train(model_, step_);
   EXPECT_TRUE(testing::tasks_with(*plain, "recompute").empty());
@@ -51,15 +52,15 @@ TEST_P(TransformerGraph, RecomputeRepeatsABlockWithoutItsDeadTail) {
       if (name.starts_with(block)) found.push_back(name);
     }
     EXPECT_EQ(found, expected);
-    // Right before the block's backward pass, and behind the one of the block after it.
+    // Right before the block's backward pass, and after the backward pass of the following block.
     EXPECT_LT(graph->find_task(found.back()), graph->find_task(std::string(block) + "mlp.down.bwd.gemm_dx"));
   }
   EXPECT_LT(graph->find_task("mb0.L1.norm1.bwd.norm_dx"), graph->find_task("mb0.L0.norm1.recompute.norm"));
-  // Outside of blocks nothing is repeated, and nothing else differs.
+  // Outside blocks no task is repeated, and nothing else differs.
   EXPECT_EQ(graph->tasks().size(), plain->tasks().size() + testing::tasks_with(*graph, "recompute").size());
 }
 
-// Then what a block computed needn't outlive its forward pass: its adjoints read the second computation.
+// With recomputation, a block's activations needn't outlive its forward pass: the adjoints read the recomputed tensors.
 TEST_P(TransformerGraph, WithRecomputeTheBackwardPassReadsNoActivationOfABlocksForwardPass) {
   step_.recompute_blocks = true;
   step_.dropout = 0.1F;
@@ -75,7 +76,7 @@ TEST_P(TransformerGraph, WithRecomputeTheBackwardPassReadsNoActivationOfABlocksF
     if (t.phase != graph::Phase::backward) continue;
     for (const graph::Access& access : t.accesses) {
       const graph::Tensor& tensor = graph->tensor(access.view.tensor);
-      // A block's own output is the next one's input, which is kept.
+      // A block's own output is the next block's input, which is kept.
       const bool boundary = tensor.name.ends_with("mlp.fwd.residual");
       EXPECT_TRUE(boundary || !of_forward.contains(access.view.tensor)) << t.name << " reads " << tensor.name;
     }
@@ -150,7 +151,7 @@ TEST_P(TransformerGraph, AttentionTakesColumnsOfThePackedProjection) {
   EXPECT_EQ(attention.accesses[1].view, (graph::View{qkv, q, 8, kv, stride}));
   EXPECT_EQ(attention.accesses[2].view, (graph::View{qkv, q + kv, 8, kv, stride}));
   if (gpt2()) return;
-  // Queries and keys are turned together, values aren't; the adjoint turns their gradients back.
+  // Queries and keys are rotated together, values aren't; the adjoint rotates their gradients back.
   EXPECT_EQ(testing::task(*graph, "mb0.L0.attn.fwd.rope").accesses[0].view, (graph::View{qkv, 0, 8, q + kv, stride}));
   EXPECT_FALSE(testing::operation<graph::Rope>(*graph, "mb0.L0.attn.fwd.rope").inverse);
   EXPECT_TRUE(testing::operation<graph::Rope>(*graph, "mb0.L0.attn.bwd.rope_dqkv").inverse);

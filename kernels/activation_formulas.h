@@ -1,5 +1,5 @@
-// GELU (tanh approximation) and SiLU of one number, with their derivatives, for CUDA kernels and for their fused
-// neighbours; fp32 to a few ulp. The same formulas as kernels/cpu/elementwise/activation.cpp has for vectors.
+// GELU (tanh approximation) and SiLU of one number, with their derivatives, for CUDA kernels; fp32 to a few ulp.
+// kernels/cpu/elementwise/activation.cpp has the same formulas for vectors.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace weft::kernels {
 
-/// 1/(1 + exponential): on a GPU without the slow path of a correctly rounded division; 0 from 2¹²⁶ on.
+/// 1/(1 + exponential). On a GPU it avoids the slow path of a correctly rounded division; 0 from 2¹²⁶ on.
 WEFT_HOST_DEVICE inline float reciprocal_of_one_plus(float exponential) {
 #ifdef __CUDA_ARCH__
   return __fdividef(1.0F, 1.0F + exponential);
@@ -34,8 +34,8 @@ WEFT_HOST_DEVICE inline float gelu_tanh(float x) {
   return x * gelu_gate(x);
 }
 
-/// Its derivative: 0 and 1 to fp32's last bit beyond ±12. Clamping there keeps x³ from overflowing into inf·0; NaN
-/// passes through.
+/// The derivative of gelu_tanh(). Beyond ±12 it equals 0 or 1 to fp32's last bit; clamping there keeps x³ from
+/// overflowing into inf·0. NaN passes through.
 WEFT_HOST_DEVICE inline float gelu_tanh_gradient(float x) {
   x = x > 12.0F ? 12.0F : x;
   x = x < -12.0F ? -12.0F : x;

@@ -1,5 +1,5 @@
-// The AdamW update of one element (Loshchilov and Hutter 2019, arXiv:1711.05101), for kernels that have no vector
-// formula of their own.
+// The AdamW update of one element (Loshchilov and Hutter 2019, arXiv:1711.05101), for kernels without their own vector
+// formula.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace weft::kernels {
 
-/// correct1, correct2: 1/(1−β1^t), 1/(1−β2^t); factor: of gradient clipping.
+/// correct1, correct2: 1/(1−β1^t), 1/(1−β2^t); factor: the clip factor of gradients.
 struct AdamWNumbers {
   float beta1, beta2, eps, weight_decay, lr, correct1, correct2, factor;
 };

@@ -1,4 +1,4 @@
-// How kernels cut their work: rules that turn shapes into chunks, and views that several arguments share.
+// How kernels divide their work: rules from shapes to chunks, and views shared by several arguments.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@ constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
   return ceil_div(a, b) * b;
 }
 
-/// About what one chunk of an elementwise kernel touches: tens of microseconds, so that starting a chunk costs nothing
-/// and communication progresses often.
+/// The approximate number of elements that one chunk of an elementwise kernel touches: tens of microseconds of work, so
+/// that starting a chunk costs little and communication progresses often.
 inline constexpr std::int64_t kChunkElements = 32768;
 
-/// First element of a row. T is the matrix' element type: float, bf16 or an integer.
+/// First element of a row. T is the matrix's element type: float, bf16 or an integer.
 template <class T>
 T* elements(const Matrix& matrix, std::int64_t row = 0) {
   return static_cast<T*>(matrix.data) + row * matrix.row_stride;
@@ -36,8 +36,8 @@ inline bool contiguous(const Matrix& matrix) {
   return matrix.rows == 1 || matrix.row_stride == matrix.cols;
 }
 
-/// Calls visit(std::type_identity<T>{}) with float or bf16 for the dtype that all matrices have in common.
-/// Throws std::logic_error on integers and mixtures: the builder never makes them.
+/// Calls visit(std::type_identity<T>{}) with float or bf16, the common dtype of all matrices. Throws std::logic_error
+/// on integers and mixtures: the builder never makes them.
 template <class Visit, class... Others>
 void with_element_type(Visit&& visit, const Matrix& first, const Others&... others) {
   if (((others.dtype != first.dtype) || ...)) throw std::logic_error("a kernel's arguments differ in dtype");
@@ -56,7 +56,7 @@ void with_element_type(Visit&& visit, const Matrix& first, const Others&... othe
 /// Calls row(r) for every row of a rows × cols kernel; rows are grouped into chunks.
 template <class Row>
 void for_rows(Workers& workers, std::int64_t rows, std::int64_t cols, const Row& row) {
-  if (rows > 0 && rows * std::max<std::int64_t>(1, cols) <= kChunkElements) {  // the rule's one chunk, undivided
+  if (rows > 0 && rows * std::max<std::int64_t>(1, cols) <= kChunkElements) {  // a single chunk by this rule
     workers.run(1, [&](std::int64_t) {
       for (std::int64_t r = 0; r < rows; ++r) row(r);
     });
@@ -69,7 +69,7 @@ void for_rows(Workers& workers, std::int64_t rows, std::int64_t cols, const Row&
   });
 }
 
-/// Calls piece(row, first column, columns) so that the pieces cover rows × cols; long rows are cut.
+/// Calls piece(row, first column, columns) so that the pieces cover rows × cols; long rows are divided.
 template <class Piece>
 void for_pieces(Workers& workers, std::int64_t rows, std::int64_t cols, const Piece& piece) {
   if (rows == 0 || cols == 0) return;
@@ -84,8 +84,8 @@ void for_pieces(Workers& workers, std::int64_t rows, std::int64_t cols, const Pi
   });
 }
 
-/// The same matrices seen with one common shape, for elementwise kernels: one row if all are contiguous, else the shape
-/// of the first one that isn't. Throws std::logic_error if their element counts differ.
+/// The same matrices with one common shape, for elementwise kernels: one row if all are contiguous, else the shape of
+/// the first matrix that isn't. Throws std::logic_error if their element counts differ.
 template <class... Matrices>
 std::array<Matrix, sizeof...(Matrices)> common_shape(const Matrices&... matrices) {
   std::array<Matrix, sizeof...(Matrices)> views = {matrices...};
@@ -104,7 +104,8 @@ std::array<Matrix, sizeof...(Matrices)> common_shape(const Matrices&... matrices
   return views;
 }
 
-/// Hands out 64-byte aligned parts of a scratch area. `bytes` gives the size of a part, to add up what to reserve.
+/// Hands out 64-byte aligned parts of a scratch area. `bytes` returns the size of a part, for adding up the bytes to
+/// reserve.
 class ScratchParts {
  public:
   explicit ScratchParts(std::byte* begin) : next_(begin) {}

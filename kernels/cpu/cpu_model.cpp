@@ -1,4 +1,4 @@
-// What CPUID says; see cpu_model.h.
+// The processor's name from CPUID; see cpu_model.h.
 #include "kernels/cpu/cpu_model.h"
 
 #include <array>

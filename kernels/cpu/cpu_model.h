@@ -1,12 +1,12 @@
-// Which processor this is, to keep under its name what was measured on it.
+// The name of this processor, under which measurements are kept.
 #pragma once
 
 #include <string>
 
 namespace weft::cpu {
 
-/// "AuthenticAMD 26.2.1 AMD EPYC": vendor, family, model, stepping and the name that the processor gives itself. "" on
-/// processors without CPUID.
+/// Vendor, family, model, stepping and the processor's own name: "AuthenticAMD 26.2.1 AMD EPYC". "" on processors
+/// without CPUID.
 std::string cpu_model();
 
 }  // namespace weft::cpu

@@ -27,7 +27,7 @@ namespace weft::cpu {
 namespace {
 
 // Allocates once and grows only before the first step; chunks see a plain pointer. From 2 MiB on it asks for large
-// pages, which spare most TLB misses: kernels walk through scratch in long strides.
+// pages, which avoid most TLB misses: kernels walk through scratch in long strides.
 class AlignedBytes {
  public:
   void reserve(std::size_t bytes) {
@@ -53,9 +53,9 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
-// A second stack of this thread for signal handlers that ask for it (SA_ONSTACK). oneDNN's sgemm of small matrices
-// (2.6) computes with the stack pointer in a heap block of a few pages: the frame of a handler on the ordinary stack,
-// some KiB with AVX-512, would be written over the heap below it.
+// A second stack of this thread, for signal handlers that ask for it (SA_ONSTACK). oneDNN's sgemm of small matrices
+// (2.6) computes with the stack pointer in a heap block of a few pages. A handler on the ordinary stack would write its
+// frame, some KiB with AVX-512, over the heap below that block.
 class SignalStack {
  public:
   SignalStack() {
@@ -75,15 +75,15 @@ class SignalStack {
   SignalStack& operator=(const SignalStack&) = delete;
 
  private:
-  std::array<std::byte, std::size_t{64} << 10> bytes_;  // part of the thread's own memory: nothing is allocated
+  std::array<std::byte, std::size_t{64} << 10> bytes_;  // part of the thread's own memory, without an allocation
   bool set_ = false;
 };
 
 }  // namespace
 
 void prepare_thread() {
-  // Called before every kernel, and nobody but us sets the number of threads; the mode of denormals comes and goes with
-  // oneTBB's tasks. Reading it is cheap, writing it isn't.
+  // Called before every kernel; only our code sets the number of threads, while the denormal mode changes with oneTBB's
+  // tasks. Reading the mode is cheap, writing it isn't.
   static thread_local bool prepared = false;
   if (!prepared) {
     static thread_local SignalStack signal_stack;
@@ -105,7 +105,7 @@ struct Workers::Impl {
   int threads = 1;
   std::function<void()> progress_hook;
   AlignedBytes shared;
-  std::vector<AlignedBytes> scratch;  // by slot of the arena
+  std::vector<AlignedBytes> scratch;  // by arena slot
   std::optional<tbb::global_control> more_threads;
   std::optional<tbb::task_arena> arena;
 
@@ -116,10 +116,10 @@ struct Workers::Impl {
     }
   }
 
-  // Each participant takes the next chunk from a counter: cheaper than one TBB task a chunk, and balanced. Only the
-  // participant on the calling thread makes communication progress. Participants prepare their thread themselves, since
-  // oneTBB gives each task the floating-point mode that its arena was made with. `next` and `finished` also order the
-  // chunks' writes where a race detector sees it: oneTBB's own synchronisation is hidden from it.
+  // Each participant takes the next chunk from a counter: this is cheaper than one TBB task for each chunk, and
+  // balanced. Only the participant on the calling thread makes communication progress. Each participant prepares its
+  // own thread, since oneTBB gives each task the floating-point mode in which its arena was made. `next` and `finished`
+  // also order the chunks' writes for race detectors, which can't see oneTBB's own synchronisation.
   void run_in_arena(std::int64_t chunks, const ChunkFunction& chunk) {
     const auto participants = static_cast<int>(std::min<std::int64_t>(threads, chunks));
     arena->execute([&] {
@@ -147,7 +147,7 @@ Workers::Workers(int threads) : impl_(std::make_unique<Impl>()) {
   impl_->threads = threads;
   impl_->scratch.resize(static_cast<std::size_t>(threads));
   if (threads > 1) {
-    // oneTBB starts no more threads than cores unless told to.
+    // oneTBB starts no more threads than cores unless asked to.
     if (threads > tbb::info::default_concurrency()) {
       impl_->more_threads.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
     }

@@ -1,7 +1,7 @@
-// The threads of a compute stream: a oneTBB arena that runs numbered chunks of a kernel.
+// The threads of a compute stream: a oneTBB arena that runs the numbered chunks of a kernel.
 //
-// Kernels split their work into chunks that depend on shapes only, never on the number of threads, so that results
-// are the same bits on one thread and on many. Scratch memory is reserved before the first step.
+// Kernels divide their work into chunks that depend only on shapes, never on the number of threads, so that one thread
+// and many give the same bits. Scratch memory is reserved before the first step.
 #pragma once
 
 #include <concepts>
@@ -13,19 +13,19 @@
 
 namespace weft::cpu {
 
-/// Denormals are flushed on this thread (FTZ and DAZ where the CPU has them), and OpenMP regions inside libraries run
-/// on one thread. Handlers of signals that arrive while this thread computes have to be installed with SA_ONSTACK: a
-/// library may have moved the stack pointer, and this gives the thread a stack for them. Workers call it on every
-/// thread that runs chunks, the calling one included.
+/// Flushes denormals on this thread (FTZ and DAZ if the CPU has them), and makes OpenMP regions inside libraries run on
+/// one thread. Signal handlers that may run while this thread computes must be installed with SA_ONSTACK: a library may
+/// have moved the stack pointer, and this function gives the thread a stack for handlers. Workers call it on every
+/// thread that runs chunks, including the calling thread.
 void prepare_thread();
 
-/// Bytes that a kernel needs: per worker, and shared by its chunks.
+/// Scratch bytes that a kernel needs: private to each worker, and shared by its chunks.
 struct Scratch {
   std::size_t worker_bytes = 0, shared_bytes = 0;
 };
 
-/// Refers to a callable that takes a chunk's number. It owns nothing and allocates nothing (a std::function would, for
-/// most lambdas), so the callable must outlive it.
+/// Refers to a callable that takes a chunk's number. It owns and allocates nothing (for most lambdas a std::function
+/// would), so the callable must outlive it.
 class ChunkFunction {
  public:
   template <class Callable>
@@ -44,7 +44,7 @@ class ChunkFunction {
   void (*call_)(void*, std::int64_t);
 };
 
-/// One compute stream's workers. Not thread-safe: one caller at a time.
+/// The workers of one compute stream. Not thread-safe: one caller at a time.
 ///
 ///   Workers workers(2);
 ///   workers.run(blocks, [&](std::int64_t block) { … });   // returns when all blocks are done
@@ -58,15 +58,15 @@ class Workers {
 
   int threads() const;
 
-  /// Calls chunk(i) once for each i in [0, chunks), in any order and on any worker. The first exception of a chunk
-  /// ends the run and is thrown here. Chunks don't call run().
+  /// Calls chunk(i) once for each i in [0, chunks), in any order and on any worker. The first exception of a chunk ends
+  /// the run and is rethrown here. Chunks must not call run().
   void run(std::int64_t chunks, ChunkFunction chunk);
 
-  /// A function that the calling thread invokes between its chunks, so that communication progresses inside long
-  /// tasks. Empty: none.
+  /// Sets a function that the calling thread invokes between its chunks, so that communication progresses inside long
+  /// tasks. An empty function removes it.
   void set_progress_hook(std::function<void()> hook);
 
-  /// Makes sure that worker_scratch() and shared_scratch() give at least so many bytes. Call before the first step.
+  /// Ensures that worker_scratch() and shared_scratch() have at least this many bytes. Call it before the first step.
   void reserve(std::size_t worker_bytes, std::size_t shared_bytes);
   void reserve(Scratch scratch) { reserve(scratch.worker_bytes, scratch.shared_bytes); }
   /// 64-byte aligned bytes private to the running worker, valid within one chunk.

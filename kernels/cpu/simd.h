@@ -1,8 +1,8 @@
 // Vectors of kLanes fp32 lanes over GCC's and Clang's vector extensions, with loads and stores of float and bf16.
 //
-// Why not leave it to the auto-vectoriser: it may peel loops by address or sum in another order. Here the order of
-// every reduction is written down (lane l takes elements l, l + kLanes, …), so results depend on shapes and the
-// instruction set only, and the last, partial vector goes through the same arithmetic as the others.
+// They are explicit because an auto-vectoriser may peel loops by address or sum in another order. Here the code states
+// the order of every reduction (lane l takes elements l, l + kLanes, …), so results depend only on shapes and the
+// instruction set. The last, partial vector goes through the same arithmetic as the others.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace weft::cpu {
 
-// As many as a register holds: GCC 12 compares, selects and converts longer vectors lane by lane.
+// As many lanes as a register holds: GCC 12 compares, selects and converts longer vectors lane by lane.
 #if defined(__AVX512F__)
 inline constexpr std::int64_t kLanes = 16;
 #else
@@ -48,8 +48,8 @@ To lanes_cast(From from) {
   return to;
 }
 
-/// A value that a register is to hold: GCC would rather fold its load or broadcast into every instruction that uses it,
-/// which reads memory as often.
+/// Forces a value into a register: otherwise GCC folds its load or broadcast into every instruction that uses it, which
+/// reads memory each time.
 template <class Value>
 [[gnu::always_inline]] inline Value kept_in_register(Value value) {
 #if defined(__AVX512F__)
@@ -67,7 +67,7 @@ inline Ints lane_numbers() {
 #endif
 }
 
-/// The lanes of both, alternately: {first of a, first of b, second of a, …}, cut in two.
+/// The lanes of both, alternately, in two vectors: {first of a, first of b, second of a, …}.
 struct Pair {
   Floats first, second;
 };
@@ -96,7 +96,7 @@ inline HalfFloats upper_half(Floats value) {
 #endif
 }
 
-// GCC 12 splits the conversions between 16 and 32 bits into halves; the intrinsics are one instruction each.
+// GCC 12 splits conversions between 16 and 32 bits into halves; the intrinsics are one instruction each.
 inline Words widen_words(Halves halves) {
 #if defined(__AVX512F__)
   return lanes_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, lanes_cast<__m256i>(halves)));
@@ -106,7 +106,7 @@ inline Words widen_words(Halves halves) {
   return __builtin_convertvector(halves, Words);
 #endif
 }
-/// Of words below 2¹⁶.
+/// For words below 2¹⁶.
 inline Halves narrow_words(Words words) {
 #if defined(__AVX512F__)
   return lanes_cast<Halves>(_mm512_maskz_cvtepi32_epi16(0xffff, lanes_cast<__m512i>(words)));
@@ -122,13 +122,13 @@ inline Floats widen(Halves halves) {
   return lanes_cast<Floats>(widen_words(halves) << 16);
 }
 
-/// Nearest bf16, ties to even, in the upper halves; NaN stays a (quiet) NaN. The lower halves are rubbish.
+/// Nearest bf16, ties to even, in the upper halves; NaN stays a (quiet) NaN. The lower halves are undefined.
 inline Words round_to_upper(Floats value) {
   const Words bits = lanes_cast<Words>(value);
   return value != value ? bits | 0x00400000U : bits + 0x7fffU + ((bits >> 16) & 1U);
 }
 
-/// The same bits as bf16(float), but that subnormal numbers may become zero.
+/// The same bits as bf16(float), except that subnormal numbers may become zero.
 inline Halves narrow(Floats value) {
 #if defined(__AVX512BF16__)
   return lanes_cast<Halves>(_mm512_cvtneps_pbh(lanes_cast<__m512>(value)));
@@ -174,12 +174,13 @@ inline void store_partial(bf16* to, Floats value, std::int64_t count) {
   std::memcpy(static_cast<void*>(to), &halves, static_cast<std::size_t>(count) * sizeof(bf16));
 }
 
-/// 2·kLanes consecutive elements, in whichever order costs least: bf16 as its even and its odd elements, which takes
-/// one instruction a vector where element order takes three. Enough for elementwise arithmetic and for sums.
+/// 2·kLanes consecutive elements, in the cheapest order: for bf16, its even and its odd elements, which take one
+/// instruction a vector instead of three. This suffices for elementwise arithmetic and for sums.
 inline Pair load_pair(const float* from) {
   return {load(from), load(from + kLanes)};
 }
-/// 2·kLanes bf16s, two in a word; read once, since in a row of any length every read may touch two lines of the cache.
+/// 2·kLanes bf16, two in each word. They are read once, since in a row of any length each read may touch two cache
+/// lines.
 inline Words load_words(const bf16* from) {
   Words words;
   std::memcpy(&words, from, sizeof words);
@@ -194,7 +195,7 @@ inline Pair load_pair(const bf16* from) {
 inline void store_pair(float* to, const Pair& pair) {
   store(to, pair.first), store(to + kLanes, pair.second);
 }
-/// A NaN has to be quiet, as arithmetic makes them: others may become infinite.
+/// A NaN must be quiet, as arithmetic makes it: a signalling NaN may become infinite.
 inline void store_pair(bf16* to, const Pair& pair) {
 #if defined(__AVX512BF16__)
   const __m512i in_order =
@@ -203,15 +204,15 @@ inline void store_pair(bf16* to, const Pair& pair) {
                                                6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   const __m512i words = _mm512_maskz_permutexvar_epi16(0xffffffff, alternately, in_order);
 #elif defined(__AVX2__) && !defined(__AVX512F__)
-  // All sixteen are rounded at once, in 16-bit lanes: up if what is cut off is above a half, or a half and the rest
-  // odd.
+  // Rounds all sixteen at once, in 16-bit lanes: up if the discarded part is above a half, or if it is a half and the
+  // rest is odd.
   const __m256i first = lanes_cast<__m256i>(pair.first), second = lanes_cast<__m256i>(pair.second);
   const __m256i upper = _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, 0xaa);
   const __m256i lower = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xaa);
   const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi16(1));
   const __m256i above_half = _mm256_xor_si256(lower, _mm256_set1_epi16(-0x8000));  // lower − 2¹⁵, signed
   const __m256i up = _mm256_cmpgt_epi16(_mm256_adds_epi16(above_half, odd), _mm256_setzero_si256());
-  // Only NaNs are so large that they would overflow: the positive one saturates, the negative one is kept by max.
+  // Only NaNs are large enough to overflow: the positive NaN saturates, max keeps the negative NaN.
   const __m256i words = _mm256_max_epu16(_mm256_subs_epi16(upper, up), upper);
 #else
   const Words words = (round_to_upper(pair.first) >> 16) | (round_to_upper(pair.second) & 0xffff0000U);
@@ -219,7 +220,7 @@ inline void store_pair(bf16* to, const Pair& pair) {
   std::memcpy(static_cast<void*>(to), &words, sizeof words);
 }
 
-/// The pair that load_pair of floats would give, from one that load_pair of T gave.
+/// The pair that load_pair of floats would return, from a pair that load_pair of T returned.
 inline Pair in_element_order(const Pair& pair, const float* /*type*/) {
   return pair;
 }
@@ -227,7 +228,7 @@ inline Pair in_element_order(const Pair& pair, const bf16* /*type*/) {
   return interleave(pair.first, pair.second);
 }
 
-/// kHalf floats as doubles: GCC 12 makes more than one instruction of __builtin_convertvector.
+/// kHalf floats as doubles: GCC 12 compiles __builtin_convertvector to more than one instruction.
 inline HalfDoubles load_doubles(const float* from) {
 #if defined(__AVX512F__)
   return lanes_cast<HalfDoubles>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
@@ -240,8 +241,8 @@ inline HalfDoubles load_doubles(const float* from) {
 #endif
 }
 
-/// By lane a < b ? a : b, and a > b ? a : b: the second where either is NaN. GCC 12 doesn't find these instructions by
-/// itself when one operand is constant.
+/// In each lane a < b ? a : b, and a > b ? a : b: the second operand if either is NaN. GCC 12 doesn't find these
+/// instructions itself if one operand is constant.
 inline Floats min(Floats a, Floats b) {
 #if defined(__AVX512F__)
   return lanes_cast<Floats>(_mm512_maskz_min_ps(0xffff, lanes_cast<__m512>(a), lanes_cast<__m512>(b)));
@@ -261,7 +262,7 @@ inline Floats max(Floats a, Floats b) {
 #endif
 }
 
-/// a·b + c, rounded once where the CPU can: for sums that cancel. Elsewhere the compiler contracts what it likes.
+/// a·b + c, rounded once if the CPU can: for sums that cancel. Other expressions the compiler may contract or not.
 inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return lanes_cast<Floats>(_mm512_fmadd_ps(lanes_cast<__m512>(a), lanes_cast<__m512>(b), lanes_cast<__m512>(c)));
@@ -272,7 +273,7 @@ inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #endif
 }
 
-/// a·b, not yet multiplied: a sum takes it in one multiply-add, whether or not its value is kept, too.
+/// a·b as two factors: a sum takes it in one multiply-add, whether or not its value is also kept.
 struct Product {
   Floats a, b;
 
@@ -292,22 +293,22 @@ inline void add_to(Floats& sum, const Product& x) {
 }
 
 #if defined(__AVX512F__)
-/// By lane the entry of a table of 32 that the last five bits of `index` say.
+/// In each lane, the entry of a table of 32 that the last five bits of `index` select.
 inline Words look_up(Words first, Words last, Words index) {
   return lanes_cast<Words>(
       _mm512_permutex2var_epi32(lanes_cast<__m512i>(first), lanes_cast<__m512i>(index), lanes_cast<__m512i>(last)));
 }
 #endif
 
-/// Whether vectors of pairs of bf16 can be multiplied and summed, as floats: AVX512_BF16.
+/// Whether vectors of pairs of bf16 can be multiplied and summed like floats: AVX512_BF16.
 #if defined(__AVX512BF16__)
 inline constexpr bool kHasPairs = true;
 #else
 inline constexpr bool kHasPairs = false;
 #endif
 
-/// a₀·b₀ + a₁·b₁ + c in each lane of 32 bits, which holds a pair of bf16 in a and b and a float in c. Subnormal numbers
-/// count as zero. Only where kHasPairs.
+/// a₀·b₀ + a₁·b₁ + c in each 32-bit lane, where a and b hold a pair of bf16 and c a float. Subnormal numbers count as
+/// zero. Only if kHasPairs.
 inline Floats multiply_add_pairs([[maybe_unused]] Floats a, [[maybe_unused]] Floats b, Floats c) {
 #if defined(__AVX512BF16__)
   return lanes_cast<Floats>(_mm512_dpbf16_ps(lanes_cast<__m512>(c), lanes_cast<__m512bh>(a), lanes_cast<__m512bh>(b)));
@@ -327,7 +328,7 @@ inline Floats sqrt(Floats value) {
 #endif
 }
 
-/// All lanes combined as a balanced tree, by a function of two vectors of any length or of two floats.
+/// Combines all lanes as a balanced tree, by a function of two vectors of any length or of two floats.
 template <class Combine>
 float combine_lanes(Floats value, const Combine& combine) {
   using Four = float __attribute__((vector_size(16)));
@@ -347,16 +348,16 @@ inline float largest(Floats value) {
   return combine_lanes(value, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-/// Fetches a line of the cache to read it: into the second level, from where the CPU brings it nearer by itself, while
-/// the first level keeps what is needed now.
+/// Prefetches a cache line for reading, into the second level: the CPU brings it nearer by itself, and the first level
+/// keeps the data in use.
 [[gnu::always_inline]] inline void fetch_line(const void* line) {
   constexpr int kReading = 0, kSecondLevel = 2;
   __builtin_prefetch(line, kReading, kSecondLevel);
 }
 
-/// Elements at `now`, for transform() and sum_of(): while they are read, as many bytes at `ahead` are fetched. For
-/// kernels that pass over a row several times: memory would else rest during all passes but the first. `ahead` may lie
-/// beyond the end of an array.
+/// Elements at `now`, for transform() and sum_of(): while they are read, as many bytes at `ahead` are prefetched. For
+/// kernels that pass over a row several times: otherwise memory would be idle during all passes but the first. `ahead`
+/// may be beyond the end of an array.
 template <class T>
 struct Fetching {
   const T* now;
@@ -366,7 +367,7 @@ struct Fetching {
     return {now + i, reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(ahead) + i * sizeof(T))};
   }
 };
-/// Elements of a line of the cache.
+/// Elements in a cache line.
 template <class T>
 inline constexpr std::int64_t kLine = 64 / sizeof(T);
 template <class T>
@@ -387,14 +388,14 @@ inline Floats load_partial(const Fetching<T>& from, std::int64_t count) {
   return load_partial(from.now, count);
 }
 
-/// For members that are called load themselves: finds the overloads of inputs that are declared later, too.
+/// For members that are themselves called load: also finds overloads for inputs that are declared later.
 template <class From>
 inline Floats load_from(const From& from) {
   return load(from);
 }
 
 /// Calls piece(i, whole) for i = 0, kLanes, … below n, where `whole` is an object that loads and stores kLanes lanes at
-/// i, and once more with one that loads and stores the remaining n mod kLanes.
+/// i; then once more with an object that loads and stores the remaining n mod kLanes.
 ///
 ///   for_vectors(n, [&](std::int64_t i, auto lanes) { lanes.store(y + i, lanes.load(x + i) * 2.0F); });
 struct WholeVector {
@@ -450,8 +451,8 @@ inline float sum_vectors(std::int64_t n, Term&& term) {
   return sum((a + b) + (c + d));
 }
 
-/// f of each element's values in `in…`, into the outputs: f takes Floats and returns one Floats an output, or a single
-/// Floats for a single output. An output may be one of the inputs. Inputs are pointers or Fetching.
+/// Stores f of each element's values in `in…` to the outputs. f takes Floats and returns one Floats for each output, or
+/// a single Floats for a single output. An output may be one of the inputs. Inputs are pointers or Fetching.
 template <std::size_t kOutputs, class T, class Function, class... In>
 inline void transform(std::int64_t n, const std::array<T*, kOutputs>& outputs, const Function& f, const In&... in) {
   const auto at = [&](std::size_t output, auto result) {
@@ -479,8 +480,8 @@ inline void transform(std::int64_t n, T* output, const Function& f, const In&...
   transform<1, T>(n, {output}, f, in...);
 }
 
-/// Σ f(values of `in…`), f from Floats to Floats or a Product, with four independent accumulators, added in a fixed
-/// order.
+/// Σ f(values of `in…`), where f maps Floats to Floats or a Product, with four independent accumulators, added in a
+/// fixed order.
 template <class Function, class... In>
 inline float sum_of(std::int64_t n, const Function& f, const In&... in) {
   Floats a{}, b{}, c{}, d{};
@@ -498,7 +499,7 @@ inline float sum_of(std::int64_t n, const Function& f, const In&... in) {
   return sum((a + b) + (c + d));
 }
 
-/// y = f(x) and Σ f(x), with sum_of's bits; y in load_pair's order of x.
+/// y = f(x) and Σ f(x), with the bits of sum_of(); y is in load_pair's order of x.
 template <class Function, class In>
 inline float transform_and_sum(std::int64_t n, float* y, const Function& f, const In& x) {
   Floats a{}, b{}, c{}, d{};
@@ -520,7 +521,7 @@ inline float transform_and_sum(std::int64_t n, float* y, const Function& f, cons
   return sum((a + b) + (c + d));
 }
 
-/// The largest of n ≥ 1 elements; −inf when all are −inf. NaNs may be passed over.
+/// The largest of n ≥ 1 elements; −inf if all are −inf. NaNs may be ignored.
 template <class In>
 inline float max_of(const In& values, std::int64_t n) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();

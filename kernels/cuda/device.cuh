@@ -1,5 +1,5 @@
-// What the CUDA kernels share: 16-byte loads and stores of eight numbers as fp32, sums over warps and blocks in a fixed
-// order, and the choice of an element type.
+// Shared by the CUDA kernels: 16-byte loads and stores of eight numbers as fp32, sums over warps and blocks in a fixed
+// order, and dispatch on the element type.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -31,7 +31,7 @@ __device__ inline T from_float(float x) {
   }
 }
 
-/// Eight neighbouring elements; `from` must be 16-byte aligned.
+/// Loads eight adjacent elements; `from` must be 16-byte aligned.
 __device__ inline void load8(const float* from, float (&to)[8]) {
   const float4 low = reinterpret_cast<const float4*>(from)[0], high = reinterpret_cast<const float4*>(from)[1];
   to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
@@ -60,7 +60,7 @@ __device__ inline void store8(__nv_bfloat16* to, const float (&from)[8]) {
   *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-/// Every lane gets the sum of all 32: a butterfly, so the order of additions is fixed.
+/// Every lane gets the sum of all 32 lanes: a butterfly, so that the order of additions is fixed.
 __device__ inline float warp_sum(float x) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffU, x, offset);
@@ -77,8 +77,8 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-/// Every thread of a block (a multiple of 32 of them, all must call) gets the sum over the block.
-/// `shared` holds 32 numbers and may be used again at once.
+/// Every thread of the block gets the sum over the block. All threads must call; their number is a multiple of 32.
+/// `shared` holds 32 numbers and may be reused at once.
 template <class Number>
 __device__ inline Number block_sum(Number x, Number* shared) {
   x = warp_sum(x);
@@ -97,13 +97,13 @@ __device__ inline float block_max(float x, float* shared) {
   return warp_max(lane < warps ? shared[lane] : -INFINITY);
 }
 
-/// May rows of `matrix` be read and written eight elements at once?
+/// Whether rows of `matrix` can be read and written eight elements at a time.
 inline bool vectorizable(const Matrix& matrix) {
   return matrix.cols % kVector == 0 && matrix.row_stride % kVector == 0 &&
          reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0;
 }
 
-/// Calls `body` with a null pointer of the element type that `dtype` names; std::logic_error unless it is a float's.
+/// Calls `body` with a null pointer of the element type for `dtype`; std::logic_error unless it is a float dtype.
 template <class Body>
 void with_float_type(DType dtype, const Body& body) {
   if (dtype == DType::f32) {

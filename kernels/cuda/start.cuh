@@ -1,5 +1,5 @@
-// How kernels are started and find their shared memory, apart from them so that tests can stand in for it: under
-// tests/gpu/emulator kernels are C++ that runs on a CPU.
+// How kernels are started and get their shared memory. This is separate from the kernels so that tests can replace it:
+// under tests/gpu/emulator, kernels are C++ that runs on a CPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,11 +10,11 @@
 
 namespace weft::cuda {
 
-/// Launches `kernel`, with more shared memory than kernels have without asking if it takes so much.
+/// Launches `kernel`; requests more than the default shared memory if needed.
 template <class... Parameters, class... Arguments>
 void start(const char* name, const Launch& launch, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
            std::size_t shared_bytes, const Arguments&... arguments) {
-  constexpr std::size_t kWithoutAsking = 40 * 1024;  // beside 8 KiB of static memory
+  constexpr std::size_t kWithoutAsking = 40 * 1024;  // in addition to 8 KiB of static memory
   if (shared_bytes > kWithoutAsking) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
           name);

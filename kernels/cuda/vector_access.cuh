@@ -1,5 +1,5 @@
-// Loads and stores of as many elements as a kernel's code path takes at once, and the cut of a matrix into such pieces
-// for elementwise kernels.
+// Loads and stores of the elements that a code path of a kernel processes at once, and the division of a matrix into
+// such pieces for elementwise kernels.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace weft::cuda {
 
-/// kWidth neighbouring elements as fp32; `from` must be aligned to all of them, at most to 16 bytes.
+/// Loads kWidth adjacent elements as fp32; `from` must be aligned to their total size, at most 16 bytes.
 template <class T>
 __device__ inline void load(const T* from, float (&to)[1]) {
   to[0] = to_float(from[0]);
@@ -46,21 +46,21 @@ __device__ inline void store(T* to, const float (&from)[8]) {
   store8(to, from);
 }
 
-/// rows × cols elements as items: `vectors` whole vectors of each row, then the row's other elements one by one.
+/// rows × cols elements as items: in each row, `vectors` whole vectors, then the other elements one by one.
 struct Items {
   std::int64_t rows, cols, vectors, per_row;
 
   std::int64_t count() const { return rows * per_row; }
 };
 
-/// May vectors of `width` elements be loaded from every row of `matrix`, from its first column on?
+/// Whether vectors of `width` elements can be loaded from every row of `matrix`, beginning at its first column.
 inline bool loads_vectors(const Matrix& matrix, int width) {
   const std::size_t alignment = std::min<std::size_t>(16, static_cast<std::size_t>(width) * size_of(matrix.dtype));
   return (matrix.rows <= 1 || matrix.row_stride % width == 0) &&
          reinterpret_cast<std::uintptr_t>(matrix.data) % alignment == 0;
 }
 
-/// `wide`: may vectors of `width` elements be used?
+/// `wide`: whether vectors of `width` elements can be used.
 inline Items items_of(std::int64_t rows, std::int64_t cols, int width, bool wide) {
   const std::int64_t vectors = wide ? cols / width : 0;
   return {rows, cols, vectors, vectors + cols - vectors * width};

@@ -1,5 +1,5 @@
-// What a thread of an elementwise kernel takes at once: 16 bytes, or one element where rows aren't aligned. Kernels
-// fetch several pieces before they store any, so that loads that might alias the stores are in flight together.
+// The pieces that a thread of an elementwise kernel processes: 16 bytes, or one element if rows aren't aligned. Kernels
+// load several pieces before they store any, so that loads that might alias the stores are in flight together.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,11 +14,11 @@
 
 namespace weft::cuda {
 
-/// Elements of 16 bytes.
+/// Number of elements in 16 bytes.
 template <class T>
 inline constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
-/// kWidth = 1 or kWide<T> neighbouring elements as they lie in memory; the latter must be 16-byte aligned.
+/// kWidth = 1 or kWide<T> adjacent elements in their memory format; kWide<T> elements must be 16-byte aligned.
 template <class T, int kWidth>
 using Raw = std::conditional_t<kWidth == 1, T, uint4>;
 
@@ -45,7 +45,7 @@ __device__ inline void unpack(const Raw<T, kWidth>& raw, float (&to)[kWidth]) {
   }
 }
 
-/// Rounds and stores.
+/// Rounds and stores a piece.
 template <class T, int kWidth>
 __device__ inline void put(T* to, const float (&from)[kWidth]) {
   if constexpr (kWidth == 1) {
@@ -57,13 +57,13 @@ __device__ inline void put(T* to, const float (&from)[kWidth]) {
   }
 }
 
-/// The row and the piece in it of piece `item` of a matrix with `per_row` pieces a row.
+/// Row and piece within the row, for piece `item` of a matrix with `per_row` pieces a row.
 struct Place {
   std::int64_t row, piece;
 };
 __device__ inline Place place_of(std::int64_t item, std::int64_t per_row) {
   if (item < per_row) return {0, item};
-  if (((item | per_row) >> 32) == 0) {  // a division of 64 bits costs as much as a piece's arithmetic
+  if (((item | per_row) >> 32) == 0) {  // a 64-bit division costs as much as a piece's arithmetic
     const auto small = static_cast<std::uint32_t>(item), divisor = static_cast<std::uint32_t>(per_row);
     const std::uint32_t row = small / divisor;
     return {row, small - row * divisor};
@@ -75,7 +75,7 @@ __device__ inline void report(Fault* fault, Fault what) {
   if (fault != nullptr) *fault = what;
 }
 
-/// Calls `body` with std::integral_constant of the width of T's pieces.
+/// Calls `body` with a std::integral_constant of the width of T's pieces.
 template <class T, class Body>
 void with_width(bool vectors, const Body& body) {
   if (vectors) {
@@ -87,7 +87,7 @@ void with_width(bool vectors, const Body& body) {
 
 inline constexpr int kElementwiseThreads = 256;
 
-/// Rows that an elementwise kernel reads or writes.
+/// The rows that an elementwise kernel reads or writes.
 template <class T>
 struct Stream {
   T* data;
@@ -142,7 +142,8 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-/// Launches it on rows × cols elements. F has operator()(const float (&in)[kIn], float (&out)[kOut]) on the device.
+/// Launches the kernel on rows × cols elements. F has operator()(const float (&in)[kIn], float (&out)[kOut]) on the
+/// device.
 template <class T, int kIn, int kOut, class F>
 void transform(const Launch& launch, const char* name, std::int64_t rows, std::int64_t cols,
                const Streams<T, kIn, kOut>& streams, const F& f) {
@@ -161,19 +162,19 @@ void transform(const Launch& launch, const char* name, std::int64_t rows, std::i
   });
 }
 
-/// Throws std::logic_error unless all have the first's dtype: the builder never mixes them.
+/// Throws std::logic_error unless all matrices have the first one's dtype: the builder never mixes dtypes.
 template <class... Others>
 void require_one_type(const Matrix& first, const Others&... others) {
   if (((others.dtype != first.dtype) || ...)) throw std::logic_error("a CUDA kernel's arguments differ in dtype");
 }
 
-/// First element of a matrix of T.
+/// The first element of a matrix of T.
 template <class T>
 T* data_of(const Matrix& matrix) {
   return static_cast<T*>(matrix.data);
 }
 
-/// All of a matrix as a stream.
+/// A whole matrix as a stream.
 template <class T>
 Stream<T> stream_of(const Matrix& matrix) {
   return {static_cast<T*>(matrix.data), matrix.row_stride};

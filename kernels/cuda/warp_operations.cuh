@@ -1,5 +1,5 @@
-// The PTX instructions behind attention_mma.cuh, apart from it so that a test can stand in for them: tensor-core
-// products, loads of 8 × 8 matrices, and asynchronous copies to shared memory.
+// The PTX instructions used by attention_mma.cuh: tensor-core products, loads of 8 × 8 matrices, and asynchronous
+// copies to shared memory. They are in a file of their own so that a test can replace them.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,8 +20,8 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Four 8 × 8 matrices: lane l names row l mod 8 of matrix l / 8, and gets of matrix i in to[i] the columns 2·(l mod 4)
-/// and the next of row l / 4; transposed, the rows 2·(l mod 4) and the next of column l / 4.
+/// Loads four 8 × 8 matrices. Lane l addresses row l mod 8 of matrix l / 8. It gets, in to[i], the columns 2·(l mod 4)
+/// and the next of row l / 4 of matrix i; transposed, the rows 2·(l mod 4) and the next of column l / 4.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], const __nv_bfloat16* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -35,8 +35,8 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], const __
                : "memory");
 }
 
-/// Begins to copy kBytes (4 or 16, both addresses so aligned) to shared memory; zeros unless `there`, and then `from`
-/// isn't read but must still be an address.
+/// Begins to copy kBytes (4 or 16; both addresses are aligned to it) to shared memory. Unless `there`, copies zeros;
+/// `from` isn't read then but must still be a valid address.
 template <int kBytes>
 __device__ inline void copy_async(void* to, const void* from, bool there) {
   static_assert(kBytes == 4 || kBytes == 16);
@@ -49,11 +49,11 @@ __device__ inline void copy_async(void* to, const void* from, bool there) {
                  : "memory");
   }
 }
-/// Makes one group of the copies this thread began since the last.
+/// Makes one group of the copies that this thread began since the last group.
 __device__ inline void commit_copies() {
   asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
-/// Waits for this thread's groups but the last kLeft.
+/// Waits for all groups of this thread except the last kLeft.
 template <int kLeft>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kLeft) : "memory");

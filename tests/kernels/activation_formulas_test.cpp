@@ -1,4 +1,4 @@
-// The formulas that GPU kernels compute, on the CPU against double precision.
+// The formulas of GPU kernels, computed on the CPU and compared with double precision.
 #include "kernels/activation_formulas.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// AMX on CPUs that lack it, for tests: instructions that end in SIGILL are carried out in software.
+// AMX on CPUs without it, for tests: AMX instructions raise SIGILL, and its handler executes them in software.
 #pragma once
 
 #include <signal.h>
@@ -14,12 +14,12 @@ namespace weft::testing {
 
 #if defined(__x86_64__)
 
-/// The tile registers of a thread and what the instructions do to them (Intel, Architecture Instruction Set Extensions
-/// Programming Reference, chapter on AMX): LDTILECFG, TILERELEASE, TILELOADD, TILESTORED and TDPBF16PS; no others.
-/// Harsher than a CPU: a tile that wasn't written since its configuration can't be read.
+/// The tile registers of a thread, and the effect of these instructions on them (Intel, Architecture Instruction Set
+/// Extensions Programming Reference, chapter on AMX): LDTILECFG, TILERELEASE, TILELOADD, TILESTORED and TDPBF16PS; no
+/// others. Stricter than a CPU: a tile that wasn't written since its configuration can't be read.
 class AmxState {
  public:
-  /// Whether the instruction at `rip` was one of these, could be carried out, and rip moved on behind it.
+  /// Whether the instruction at `rip` is one of these and was executed; rip then points after it.
   bool step(gregset_t& registers) {
     const auto* code = std::bit_cast<const std::uint8_t*>(registers[REG_RIP]);
     if (code[0] != 0xc4 || (code[1] & 0x1f) != 2 || (code[2] & 0x84) != 0) return false;  // VEX.128.0F38.W0
@@ -63,7 +63,7 @@ class AmxState {
     int instruction_bytes;
   };
 
-  // Memory operands by register, displacement, and base plus index; not relative to rip but for LDTILECFG's.
+  // Memory operands by register, displacement, and base plus index. Only LDTILECFG's may be relative to rip.
   static std::optional<Address> address(const std::uint8_t* code, const gregset_t& registers) {
     constexpr int kNumbered[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                  REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
@@ -128,7 +128,7 @@ class AmxState {
     return true;
   }
 
-  // sums[m][n] += Σ a[m][k]·b[k][n] over pairs: first elements and second ones summed apart, then joined.
+  // sums[m][n] += Σ a[m][k]·b[k][n] over pairs: the first and the second elements are summed separately, then added.
   bool multiply(int sums, int a, int b) {
     Tile& to = tiles_[sums];
     const Tile &left = tiles_[a], &right = tiles_[b];
@@ -168,8 +168,8 @@ class AmxState {
   Tile tiles_[kTiles];
 };
 
-/// While one lives, every thread of the process has AMX tiles. What isn't such an instruction, or can't be carried out,
-/// ends the process as it would have without. One at a time.
+/// While this object exists, every thread of the process has AMX tiles. Any other illegal instruction, or one that
+/// can't be executed, ends the process as it would without the emulator. Only one may exist at a time.
 class AmxEmulator {
  public:
   AmxEmulator() {

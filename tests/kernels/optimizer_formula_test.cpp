@@ -1,4 +1,4 @@
-// One element's AdamW, as GPU kernels compute it, on the CPU against double precision.
+// AdamW of one element with the formula of GPU kernels, computed on the CPU and compared with double precision.
 #include "kernels/optimizer_formula.h"
 
 #include <gtest/gtest.h>

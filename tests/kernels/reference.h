@@ -1,5 +1,5 @@
-// What the kernel tests share: typed matrices that notice stray writes, comparison with double-precision references,
-// central differences, and the check that results are the same bits on one thread and on many.
+// Shared by the kernel tests: typed matrices that detect stray writes, comparison with double-precision references,
+// central differences, and the check that one thread and many give the same bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ inline Values normal_values(std::int64_t n, std::uint32_t seed, double scale = 1
   return values;
 }
 
-/// A rows × cols matrix that owns its memory. Every byte begins as 0xff, a NaN in both float types: a kernel that reads
-/// what it should only write shows, and so does a write into the `padding` elements behind each row.
+/// A rows × cols matrix that owns its memory. Every byte begins as 0xff, which is NaN in both float types. This shows a
+/// kernel that reads memory which it should only write, and a write into the `padding` elements after each row.
 class Tensor {
  public:
   Tensor(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t padding = 0)
@@ -78,7 +78,7 @@ class Tensor {
     }
   }
 
-  /// The elements as they are stored, rounded to the dtype.
+  /// The elements as stored, rounded to the dtype.
   Values values() {
     Values values;
     for (std::int64_t row = 0; row < rows_; ++row) {
@@ -107,8 +107,8 @@ class Tensor {
   std::vector<std::byte> bytes_;
 };
 
-/// Runs kernel(workers) on one thread and on three, each from the same contents of `outputs`; the bits must be equal
-/// and paddings untouched. The result stays in `outputs`.
+/// Runs kernel(workers) on one thread and on three, each time from the same contents of `outputs`. The bits must be
+/// equal and the padding untouched. The result stays in `outputs`.
 template <class Kernel>
 void run_on_one_and_three_threads(const Scratch& scratch, const std::vector<Tensor*>& outputs, const Kernel& kernel) {
   std::vector<std::vector<std::byte>> before, first;
@@ -132,12 +132,12 @@ struct Tolerance {
   double relative, absolute;
 };
 
-/// fp32: some rounding errors of sums. bf16: one unit in the last place (half of one is the rounding itself).
+/// fp32: a few rounding errors of sums. bf16: one unit in the last place (rounding itself takes half of it).
 inline Tolerance tolerance_of(DType dtype, double absolute = 1e-5) {
   return dtype == DType::bf16 ? Tolerance{0x1p-8, absolute} : Tolerance{1e-5, absolute};
 }
 
-/// Of attention's output. Where pairs of bf16 are multiplied, probabilities are rounded, too: 2⁻⁹ of Σ p|v|.
+/// For attention's output. With pairs of bf16, probabilities are rounded too: 2⁻⁹ of Σ p|v|.
 inline Tolerance attention_tolerance(DType dtype, PackedUnit bf16 = widest_bf16_unit()) {
   return tolerance_of(dtype, dtype == DType::bf16 && bf16 == PackedUnit::pairs ? 0x1p-9 : 1e-5);
 }
@@ -154,7 +154,7 @@ inline void expect_close(const Values& actual, const Values& expected, const Tol
   }
 }
 
-/// Gradient of a scalar function by central differences, in double.
+/// The gradient of a scalar function by central differences, in double.
 inline Values numeric_gradient(const std::function<double(const Values&)>& function, Values at, double step = 1e-5) {
   Values gradient(at.size());
   for (std::size_t i = 0; i < at.size(); ++i) {

@@ -1,4 +1,4 @@
-// Signals that arrive in the middle of a product of small matrices leave the heap alone.
+// Signals that arrive during a product of small matrices don't damage the heap.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -21,7 +21,7 @@ extern "C" void count_signal(int) {
   ++signals;
 }
 
-/// SIGALRM again and again while it lives.
+/// Raises SIGALRM repeatedly while it exists.
 class SignalStorm {
  public:
   SignalStorm() {

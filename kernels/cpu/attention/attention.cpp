@@ -1,12 +1,13 @@
 // Tiled causal attention; see attention.h.
 //
-// A tile is 64 keys by 64 queries, with the queries in the lanes of vectors: maxima and sums over keys are then sums of
-// vectors, each key and value is a scalar that multiplies a vector of queries, and only the blocks of queries (and of
-// dout) need to be transposed. On the diagonal, groups of kLanes keys skip the queries that don't see them.
+// A tile is 64 keys by 64 queries, with the queries in the lanes of vectors. Maxima and sums over keys are then sums of
+// vectors, and each element of a key or value is a scalar that multiplies a vector of queries. Only the blocks of
+// queries (and of dout) need to be transposed. On the diagonal, groups of kLanes keys skip the queries that don't see
+// them.
 //
-// Tiles are made of words of 32 bits: floats or, where the CPU multiplies them, pairs of bf16. A pair holds two
-// neighbours of the dimension that a product sums over: of a row ("along"), or of two rows that follow each other
-// ("across"). Floats stand alone, and both are the same.
+// Tiles consist of 32-bit words: floats or, if the CPU multiplies them, pairs of bf16. A pair holds two neighbours
+// along the dimension that a product sums over: elements of one row ("along"), or of two consecutive rows ("across").
+// For floats, "along" and "across" are the same.
 #include "kernels/cpu/attention/attention.h"
 
 #include <algorithm>
@@ -28,23 +29,23 @@ namespace {
 constexpr std::int64_t kTile = 64;  // queries of a block, keys of a tile
 constexpr std::int64_t kVectors = kTile / kLanes;
 
-// Elements of bf16 whose tiles are made of pairs; those of bf16 itself become floats.
+// bf16 elements whose tiles consist of pairs; with plain bf16 as the type, tiles consist of floats.
 struct PairedBf16 : bf16 {};
 static_assert(sizeof(PairedBf16) == sizeof(bf16));
 
-// Whether T's tiles are made of pairs, and how many elements a word holds.
+// Whether T's tiles consist of pairs, and the number of elements in a word.
 template <class T>
 inline constexpr bool kPaired = std::is_same_v<T, PairedBf16>;
 template <class T>
 inline constexpr std::int64_t kPerWord = kPaired<T> ? 2 : 1;
 
-// Head dimension in whole vectors of words.
+// The head dimension, padded to whole vectors of words.
 template <class T>
 std::int64_t padded(const AttentionShape& shape) {
   return round_up(shape.head_dim, kLanes * kPerWord<T>);
 }
 
-// Words of a row along the head dimension, and of so many rows across.
+// Words of a row along the head dimension, and words of `rows` rows across.
 template <class T>
 std::int64_t row_words(const AttentionShape& shape) {
   return padded<T>(shape) / kPerWord<T>;
@@ -58,7 +59,7 @@ float scale_of(const AttentionShape& shape) {
   return 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
-// One head's rows beginning at `row`.
+// Rows of one head, beginning at `row`.
 template <class T>
 struct HeadRows {
   T* data;
@@ -68,15 +69,15 @@ struct HeadRows {
       : data(elements<T>(matrix, row) + head * head_dim), stride(matrix.row_stride) {}
 };
 
-// A head's row is a few lines out of a row of all heads: too short for the prefetchers of the hardware.
+// A head's part of a row is only a few cache lines of a row of all heads: too short for the hardware's prefetchers.
 template <int kWrite, class T>
 void prefetch_row(const HeadRows<T>& head, std::int64_t row, std::int64_t dim) {
   for (std::int64_t i = 0; i < dim; i += kLine<T>) __builtin_prefetch(head.data + row * head.stride + i, kWrite);
 }
 constexpr std::int64_t kRowsAhead = 8;
 
-// to[rows, words] = scale·from as words along rows, with zeros behind the head dimension: contiguous rows don't compete
-// for cache sets. Pairs are copied as they are: their products are scaled.
+// to[rows, words] = scale·from as words along rows, with zeros after the head dimension. The rows are contiguous, so
+// they don't compete for cache sets. Pairs are copied unscaled: their products are scaled.
 template <class T>
 void copy_rows(const HeadRows<T>& from, std::int64_t rows, std::int64_t dim, float scale, float* to) {
   const std::int64_t words = round_up(ceil_div(dim, kPerWord<T>), kLanes);
@@ -100,13 +101,13 @@ void copy_rows(const HeadRows<T>& from, std::int64_t rows, std::int64_t dim, flo
   }
 }
 
-// to[⌈rows/2⌉, 2·words]: pairs across rows, of rows[rows, words] along; a row that isn't there counts as zero.
+// to[⌈rows/2⌉, 2·words]: pairs across rows, from rows[rows, words] along; a missing last row counts as zero.
 [[maybe_unused]] void pair_rows(const float* rows, std::int64_t count, std::int64_t words, float* to) {
   for (std::int64_t row = 0; row < count; row += 2, to += 2 * words) {
     for (std::int64_t i = 0; i < words; i += kLanes) {
       const Words first = lanes_cast<Words>(load(rows + row * words + i));
       const Words second = row + 1 < count ? lanes_cast<Words>(load(rows + (row + 1) * words + i)) : Words{};
-      // Columns 2i and 2i + 1, of which each is a pair.
+      // Columns 2i and 2i + 1; each is a pair.
       const Words even = (first & 0xffffU) | (second << 16), odd = (first >> 16) | (second & 0xffff0000U);
       const Pair in_order = interleave(lanes_cast<Floats>(even), lanes_cast<Floats>(odd));
       store(to + 2 * i, in_order.first), store(to + 2 * i + kLanes, in_order.second);
@@ -114,7 +115,7 @@ void copy_rows(const HeadRows<T>& from, std::int64_t rows, std::int64_t dim, flo
   }
 }
 
-// The other way, from floats: to[rows, dim] = scale·from[rows, padded], rounded to T.
+// The inverse copy, from floats: to[rows, dim] = scale·from[rows, padded], rounded to T.
 template <class T>
 void write_rows(const float* from, std::int64_t rows, std::int64_t dim, float scale, const HeadRows<T>& to) {
   const std::int64_t from_stride = round_up(dim, kLanes * kPerWord<T>);
@@ -126,7 +127,7 @@ void write_rows(const float* from, std::int64_t rows, std::int64_t dim, float sc
   }
 }
 
-// to[cols, kTile] = transpose of from[rows, cols], of words; columns up to the next whole vector become zero.
+// to[cols, kTile] = transpose of from[rows, cols], in words; columns up to the next whole vector become zero.
 void transpose_rows(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
   for (std::int64_t row = 0; row < rows; row += kLanes) {
     for (std::int64_t col = 0; col < cols; col += kLanes) {
@@ -147,21 +148,21 @@ struct Block {
 
   Block(std::int64_t seq, std::int64_t index) : first(index * kTile), queries(std::min(kTile, seq - first)) {}
   std::int64_t vectors() const { return ceil_div(queries, kLanes); }
-  std::int64_t keys() const { return first + queries; }  // that its last query sees
+  std::int64_t keys() const { return first + queries; }  // keys that its last query sees
 };
 
-// Keys first … first + keys − 1 against a block of queries.
+// Keys first … first + keys − 1, for a block of queries.
 struct KeyTile {
   std::int64_t first, keys;
   bool diagonal;
 
   KeyTile(const Block& block, std::int64_t first_key)
       : first(first_key), keys(std::min(kTile, block.keys() - first)), diagonal(first == block.first) {}
-  // Keys that some query of vector `v` sees.
+  // Number of keys that some query of vector `v` sees.
   std::int64_t visible(std::int64_t v) const { return diagonal ? std::min(keys, (v + 1) * kLanes) : keys; }
 };
 
-// Lanes of vector `v` whose query stands before the diagonal tile's key `key`.
+// Lanes of vector `v` whose query comes before the diagonal tile's key `key`.
 Ints hidden_lanes(std::int64_t key, std::int64_t v) {
   return lane_numbers() < static_cast<std::int32_t>(key - v * kLanes);
 }
@@ -182,7 +183,7 @@ void key_query_products(const KeyTile& tile, const Block& block, const float* ro
 
 // --- forward
 
-// Keys and queries stand along their rows, values across.
+// Keys and queries are stored along rows, values across.
 template <class T>
 struct ForwardScratch {
   float *k, *v, *queries, *transposed, *tile, *sums;
@@ -202,8 +203,8 @@ struct ForwardScratch {
   }
 };
 
-// The running softmax of a block of queries (Milakov and Gimelshein 2018, arXiv:1805.02867). Pairs come with scores
-// that are not yet scaled, and leave as probabilities in pairs across keys.
+// The running softmax of a block of queries (Milakov and Gimelshein 2018, arXiv:1805.02867). With pairs, the input
+// scores aren't yet scaled, and the output is probabilities in pairs across keys.
 template <class T>
 struct Softmax {
   Floats largest[kVectors], total[kVectors];
@@ -219,7 +220,7 @@ struct Softmax {
     return x;
   }
 
-  // Scores of vector `v` become exp(score − largest). Returns what earlier sums have to be multiplied by.
+  // Replaces the scores of vector `v` by exp(score − largest). Returns the factor for earlier sums.
   Floats add(const KeyTile& tile, std::int64_t v, float* scores) {
     const std::int64_t visible = tile.visible(v);
     float* column = scores + v * kLanes;
@@ -254,7 +255,8 @@ struct Softmax {
     return correction;
   }
 
-  // Probabilities of keys `key` and `key` + 1. Pairs take half the rows: what they overwrite has been read.
+  // Stores the probabilities of keys `key` and `key` + 1. Pairs take half the rows; the rows that they overwrite have
+  // been read.
   static void put(float* column, std::int64_t key, Floats first, Floats second) {
     if constexpr (kPaired<T>) {
       store_pair(reinterpret_cast<bf16*>(column + key / 2 * kTile), {first, second});
@@ -264,7 +266,7 @@ struct Softmax {
   }
 };
 
-// One block of one query head, over copies of its keys and values.
+// One block of one query head; reads copies of the head's keys and values.
 template <class T>
 void forward_block(const AttentionShape& shape, const Block& block, const HeadRows<T>& q, const HeadRows<T>& out,
                    float* log_sum_exp, const ForwardScratch<T>& scratch) {
@@ -333,8 +335,8 @@ void forward_block(const AttentionShape& shape, const Block& block, const HeadRo
   }
 }
 
-// Chunks are KV heads, cut further where heads are few: each part takes every so-many'th block of queries and makes
-// its own copy of keys and values.
+// Number of parts of a KV head. A chunk is a KV head or, if there are few heads, a part of one: with n parts, each part
+// takes every n-th block of queries and makes its own copy of keys and values.
 std::int64_t forward_parts(const AttentionShape& shape) {
   constexpr std::int64_t kChunks = 32;
   return std::clamp<std::int64_t>(ceil_div(kChunks, shape.batch * shape.kv_heads), 1, ceil_div(shape.seq, kTile));
@@ -347,11 +349,11 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
   const std::int64_t sequence = chunk % heads / shape.kv_heads, kv_head = chunk % shape.kv_heads;
   const std::int64_t first_row = sequence * shape.seq, dim = shape.head_dim;
   const ForwardScratch<T> scratch(shape, scratch_bytes);
-  // The last blocks are the longest: their parts go first, so that workers end together.
+  // The last blocks are the longest: their parts come first, so that workers finish together.
   const std::int64_t last = ceil_div(shape.seq, kTile) - 1 - chunk / heads;
   const std::int64_t keys = Block(shape.seq, last).keys();
   const HeadRows<T> k(tensors.k, first_row, kv_head, dim), v(tensors.v, first_row, kv_head, dim);
-  if constexpr (kPaired<T>) {  // values pass through where keys will stand
+  if constexpr (kPaired<T>) {  // values pass through the memory of the keys
     copy_rows(v, keys, dim, 1.0F, scratch.k);
     pair_rows(scratch.k, keys, row_words<T>(shape), scratch.v);
   } else {
@@ -370,7 +372,7 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
 
 // --- backward
 
-// Where pairs stand across rows, too, the names say so: for floats, these are the rows themselves.
+// The suffix "_across" is for pairs across rows; for floats, it is the same memory as without the suffix.
 template <class T>
 struct BackwardScratch {
   float *k, *v, *dk, *dv, *q, *dout, *q_transposed, *dout_transposed, *dq, *p, *ds, *log_sum_exp, *delta;
@@ -408,8 +410,8 @@ struct ScoreGradient {
   Floats p, ds;
 };
 
-// p: scores S → P = exp(scale·S − log_sum_exp); ds: dP → P·(dP − delta), both zero where a query doesn't see the key.
-// Pairs leave along rows, which keep their distance, and ds across keys, too.
+// p: scores S → P = exp(scale·S − log_sum_exp); ds: dP → P·(dP − delta). Both are zero where a query doesn't see the
+// key. Pairs are written along rows, whose distance doesn't change; ds also across keys.
 template <class T>
 void score_gradients(const KeyTile& tile, const Block& block, float scale, const BackwardScratch<T>& scratch) {
   for (std::int64_t v = 0; v < block.vectors(); ++v) {
@@ -474,7 +476,7 @@ void add_to_queries(const KeyTile& tile, const Block& block, const float* scores
   }
 }
 
-// All query blocks and heads of one KV head of one sequence.
+// All query blocks and heads for one KV head of one sequence.
 template <class T>
 void backward_head(const AttentionShape& shape, const AttentionTensors& tensors, const AttentionGradients& gradients,
                    std::int64_t sequence, std::int64_t kv_head, std::byte* scratch_bytes) {
@@ -486,7 +488,7 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
   copy_rows(HeadRows<T>(tensors.k, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.k);
   copy_rows(HeadRows<T>(tensors.v, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.v);
   if constexpr (kTwo) pair_rows(scratch.k, seq, words, scratch.k_across);
-  // The last block sees all keys: going backwards, the first products write every row and the others add.
+  // The last block sees all keys. Going backwards, the first products therefore write every row, and the others add.
   bool accumulate = false;
   for (std::int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
     for (std::int64_t index = ceil_div(seq, kTile) - 1; index >= 0; --index, accumulate = true) {
@@ -523,13 +525,13 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
       write_rows(scratch.dq, block.queries, head_dim, scale, HeadRows<T>(gradients.dq, row, head, head_dim));
     }
   }
-  // Queries in pairs weren't scaled.
+  // Queries in pairs aren't scaled, so dk is.
   const float scale_of_keys = kTwo ? scale : 1.0F;
   write_rows(scratch.dk, seq, head_dim, scale_of_keys, HeadRows<T>(gradients.dk, first_row, kv_head, head_dim));
   write_rows(scratch.dv, seq, head_dim, 1.0F, HeadRows<T>(gradients.dv, first_row, kv_head, head_dim));
 }
 
-// Calls visit with the type of elements that attention over these matrices has where `unit` multiplies bf16.
+// Calls visit with the element type that attention uses for these matrices, given the unit that multiplies bf16.
 template <class Visit, class... Matrices>
 void with_tiles_of(PackedUnit unit, const Visit& visit, const Matrices&... matrices) {
   const auto choose = [&]<class T>(std::type_identity<T> type) {

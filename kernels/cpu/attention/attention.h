@@ -1,7 +1,7 @@
-// Causal softmax attention, tiled over query blocks: the scores of one block of one head live in worker scratch, never
-// a seq × seq matrix for a whole batch. The backward pass recomputes the probabilities from the stored log-sum-exp (Dao
-// et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). In bf16, where its pairs are multiplied,
-// probabilities and the scores' gradients are rounded to it before they are multiplied, as GPUs do; all sums are fp32.
+// Causal softmax attention, tiled over query blocks: the scores of one block of one head are in worker scratch; no seq
+// × seq matrix exists. The backward pass recomputes the probabilities from the stored log-sum-exp (Dao et al. 2022,
+// arXiv:2205.14135, section 3.1 and appendix B). If pairs of bf16 are multiplied, probabilities and gradients of scores
+// are rounded to bf16 before they are multiplied, as on GPUs. All sums are fp32.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,19 @@ struct AttentionTensors {
   Matrix q, k, v, out, log_sum_exp;
 };
 
-/// Writes out and log_sum_exp. `bf16`: what multiplies bf16, pairs or fp32; AMX has no tiles here and counts as fp32.
+/// Writes out and log_sum_exp. `bf16`: the unit that multiplies bf16, pairs or fp32; amx has no tiles here and counts
+/// as fp32.
 void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
                        PackedUnit bf16 = widest_bf16_unit());
 Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16 = widest_bf16_unit());
 
-/// Shapes and dtype of out, q, k and v.
+/// With the shapes and the dtype of out, q, k and v.
 struct AttentionGradients {
   Matrix dout, dq, dk, dv;
 };
 
-/// Reads all tensors and dout, writes dq, dk and dv. Keys' gradients are summed over query heads and blocks in a fixed
-/// order, one worker a KV head.
+/// Reads all tensors and dout; writes dq, dk and dv. The gradients of keys are summed over query heads and blocks in a
+/// fixed order, by one worker for each KV head.
 void attention_backward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
                         const AttentionGradients& gradients, PackedUnit bf16 = widest_bf16_unit());
 Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16 = widest_bf16_unit());

@@ -12,8 +12,8 @@
 namespace weft::cpu {
 namespace {
 
-// A head's part of a token is a few cache lines, far from that of the next token: what is needed so many tokens later
-// is fetched, since prefetchers don't see that pattern.
+// A head's part of a token is a few cache lines, far from the next token's part. Hardware prefetchers don't recognise
+// this pattern, so the data needed this many tokens later is fetched.
 constexpr std::int64_t kTokensAhead = 8;
 
 template <class T>
@@ -40,7 +40,7 @@ float weigh_keys(const T* q, const T* keys, std::int64_t stride, std::int64_t vi
   });
 }
 
-// out = Σ weights[p]·v_p / total over p < visible, with as many sums at a time as registers hold.
+// out = Σ weights[p]·v_p / total over p < visible, with as many concurrent sums as registers hold.
 template <class T>
 void average_values(const float* weights, float total, const T* values, std::int64_t stride, std::int64_t visible,
                     std::int64_t dim, T* out) {

@@ -7,8 +7,8 @@
 namespace weft::cpu {
 namespace {
 
-// Of 32 registers 24 hold sums, of 16 twelve: enough chains to hide the latency of multiply-adds, and few loads for
-// each.
+// Sums occupy 24 of 32 registers, or 12 of 16: enough independent chains to hide the latency of multiply-adds, with few
+// loads for each.
 #if defined(__AVX512F__)
 constexpr std::int64_t kMostVectors = 4;
 template <std::int64_t kVectors>
@@ -21,7 +21,7 @@ template <std::int64_t kVectors>
 constexpr std::int64_t kMostRows = 6;
 #endif
 
-// Calls body(0), …, body(n − 1) with constants, so that arrays indexed by them become registers.
+// Calls body(0), …, body(n − 1) with constants, so that arrays indexed by them are kept in registers.
 template <std::int64_t n, class Body>
 [[gnu::always_inline]] inline void unrolled(const Body& body) {
   [&]<std::int64_t... i>(std::integer_sequence<std::int64_t, i...>) __attribute__((always_inline)) {
@@ -61,7 +61,7 @@ void multiply_block(const TileProduct& t, std::int64_t row, std::int64_t vector)
   });
 }
 
-// As many blocks of the largest height as fit, then what remains as 4, 2 and 1.
+// As many blocks of the largest height as fit, then blocks of 4, 2 and 1 rows.
 template <bool kPairs, std::int64_t kVectors>
 void multiply_columns(const TileProduct& t, std::int64_t rows, std::int64_t vector) {
   std::int64_t row = 0;

@@ -1,5 +1,5 @@
-// The inner part of attention: products of tiles, of fp32 or of pairs of bf16, whose sums stay in registers. Tiles this
-// small gain nothing from a BLAS, which packs its operands anew in every call.
+// The inner part of attention: products of tiles of fp32 or of pairs of bf16, with sums in registers. Such small tiles
+// gain nothing from a BLAS, which packs its operands anew in every call.
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 
 namespace weft::cpu {
 
-/// C[rows, kLanes·vectors] (+)= A[rows, depth]·B[depth, kLanes·vectors], where element (r, p) of A stands at
-/// a[r·a_row + p·a_step]: rows and columns of A may be exchanged. Sums run over p in order, whatever rows and vectors.
-/// Elements of A and B are floats or, where kHasPairs, words that hold two bf16 each, whose products are both summed.
+/// C[rows, kLanes·vectors] (+)= A[rows, depth]·B[depth, kLanes·vectors]. Element (r, p) of A is a[r·a_row + p·a_step],
+/// so A may be transposed. Sums run over p in order, for any rows and vectors. Elements of A and B are floats or, if
+/// kHasPairs, words of two bf16 each, whose products are both summed.
 struct TileProduct {
   const float* a;
   std::int64_t a_row, a_step;

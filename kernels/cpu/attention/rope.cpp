@@ -33,7 +33,7 @@ void rope(Workers& workers, std::span<const float> frequencies, std::int64_t hea
   const auto half = static_cast<std::int64_t>(frequencies.size());
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_rows(workers, x.rows, x.cols, [&](std::int64_t row) {
-      // One row's angles serve all its heads. Angles are products in fp32, as in the reference implementation.
+      // One row's angles serve all its heads. As in the reference implementation, angles are products in fp32.
       ScratchParts scratch(workers.worker_scratch());
       float* cosine = scratch.floats(half);
       float* sine = scratch.floats(half);

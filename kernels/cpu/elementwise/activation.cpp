@@ -12,13 +12,13 @@ constexpr float kCubic = 0.044715F;
 constexpr float kTwoRootTwoOverPi = 1.5957691216F;  // 2·√(2/π)
 constexpr float kScale = -kTwoRootTwoOverPi * kLog2e;
 
-// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one exponential, no cancellation. This is −2u·log₂e over x.
+// ½(1 + tanh u) is 1/(1 + e⁻²ᵘ): one exponential, no cancellation. This function returns −2u·log₂e divided by x.
 [[gnu::always_inline]] inline Floats gelu_slope(Floats x_squared) {
   return kScale + (kScale * kCubic) * x_squared;
 }
 
-// Beyond these bounds the gate is 0 and 1 to fp32's last bit. The lower one's exponent counts as 128, where the gate is
-// 0; the upper one's is above −126. This also keeps x³ from overflowing into inf·0.
+// Beyond these bounds the gate is 0 or 1 to fp32's last bit. At the lower bound the exponent is 128, where the gate is
+// 0; at the upper bound it is above −126. The bounds also keep x³ from overflowing into inf·0.
 [[gnu::always_inline]] inline Floats gelu_bounded(Floats x) {
   return at_least(at_most(x, 9.9F), -10.0607F);
 }
@@ -36,7 +36,7 @@ constexpr float kScale = -kTwoRootTwoOverPi * kLog2e;
   return gate + multiply_add(-gated, gate, gated) * of_exponent;
 }
 
-// So far ahead what is only written is fetched while arguments are looked up: the CPU foresees reads better.
+// Output elements are fetched this far ahead while arguments are looked up: the CPU predicts reads better than writes.
 constexpr std::int64_t kAhead = 512;
 
 }  // namespace

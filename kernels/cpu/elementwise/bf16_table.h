@@ -1,6 +1,6 @@
-// Functions of one bf16 by table: bf16 has 65536 values, of which data touch some thousand, so that what is looked up
-// stands in the first-level cache. For kernels that arithmetic would bound: eight lanes are half the bytes of fp32 and
-// as many operations.
+// Functions of one bf16 by table lookup. bf16 has 65536 values, of which data use some thousands, so the entries in use
+// are in the first-level cache. For kernels bound by arithmetic: with eight lanes, bf16 needs half the bytes of fp32
+// but as many operations.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace weft::cpu {
 
-/// With sixteen lanes the formulas take about as few instructions an element as looking up.
+/// With sixteen lanes, the formulas take about as few instructions an element as a lookup.
 inline constexpr bool kTables = kLanes == 8;
 
-/// f of every bf16, computed at the first call with the bits of the vector formula. Called inside chunks, where
-/// denormals are flushed as they are when f is computed.
+/// f of every bf16, computed at the first call with the bits of the vector formula. Call it inside chunks, where
+/// denormals are flushed in the same way as when f is computed.
 template <Floats (*f)(Floats)>
 const float* bf16_table() {
   struct Table {
@@ -55,7 +55,7 @@ const T* without_fetching(const Fetching<T>& x) {
   return x.now;
 }
 
-/// f of what In, a pointer or Fetching, gives, as an input of transform() and its like; see mapped().
+/// f of the elements of `in`, a pointer or a Fetching, as an input of transform() and similar functions; see mapped().
 template <Floats (*f)(Floats), class In>
 class Mapped {
  public:
@@ -88,8 +88,8 @@ class Mapped {
   const float* table_ = nullptr;
 };
 
-/// f of each element, looked up where that is faster; only then Fetching fetches, since the CPU has less time to see by
-/// itself what is needed next.
+/// f of each element, by lookup if that is faster. Only a lookup makes Fetching fetch, since it leaves the CPU less
+/// time to predict reads.
 ///
 ///   transform(n, dx, [](Floats slope, Floats d) { return d * slope; }, mapped<gelu_derivative>(x), dy);
 template <Floats (*f)(Floats), class T>

@@ -6,8 +6,8 @@
 
 namespace weft::cpu {
 
-/// out = x, rounded to nearest even where out's dtype is the narrower; NaN stays NaN. Float dtypes and equal element
-/// counts; they don't overlap unless the dtypes are equal.
+/// out = x, rounded to nearest even if out's dtype is narrower; NaN stays NaN. Float dtypes, equal element counts; x
+/// and out don't overlap unless their dtypes are equal.
 void cast(Workers& workers, const Matrix& x, const Matrix& out);
 
 }  // namespace weft::cpu

@@ -1,5 +1,5 @@
-// Sums over rows (gradients of biases and norm weights): row chunks make partial sums, which are then added in chunk
-// order. The chunks depend on the number of rows only.
+// Sums over rows (gradients of biases and norm weights). Each chunk of rows makes partial sums, which are then added in
+// chunk order. The chunks depend only on the number of rows.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace weft::cpu {
 inline std::int64_t column_sum_rows(std::int64_t rows) {
   return std::max<std::int64_t>(16, ceil_div(rows, 32));
 }
-/// One chunk's partial sums: `sums` vectors, each in whole pairs of vectors.
+/// The distance between two vectors of partial sums: `cols` rounded up to whole pairs of vectors.
 inline std::int64_t column_sum_stride(std::int64_t cols) {
   return round_up(cols, 2 * kLanes);
 }
@@ -30,7 +30,7 @@ inline Scratch column_sums_scratch(std::int64_t rows, std::int64_t cols, std::in
 ///   });
 ///   sums.combine(0, dweight, accumulate);  sums.combine(1, dbias, accumulate);
 ///
-/// Partial sums stand in load_pair's order of elements, which combine() undoes; columns past the end are never read.
+/// Partial sums are in load_pair's order of elements, which combine() undoes; columns past the end are never read.
 template <class T>
 class ColumnSums {
  public:
@@ -41,10 +41,10 @@ class ColumnSums {
         stride_(sums * column_sum_stride(cols)),
         partials_(ScratchParts(workers.shared_scratch()).floats(0)) {}
 
-  /// From one vector of a chunk to the next.
+  /// The distance from one vector of a chunk to the next.
   std::int64_t stride() const { return column_sum_stride(cols_); }
 
-  /// Calls add(first row, end row, partial) for each chunk of rows, with all its partial sums zero.
+  /// Calls add(first row, end row, partial) for each chunk of rows; its partial sums begin as zero.
   template <class Add>
   void accumulate(const Add& add) {
     const std::int64_t per_chunk = column_sum_rows(rows_);
@@ -78,7 +78,7 @@ class ColumnSums {
     });
   }
 
-  /// partial[j] += f(values of column j in `rows…`), f from Floats to Floats.
+  /// partial[j] += f(values of column j in `rows…`); f maps Floats to Floats.
   template <class Function>
   void add_to(float* partial, const Function& f, const auto*... rows) const {
     std::int64_t i = 0;

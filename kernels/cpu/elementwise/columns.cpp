@@ -9,7 +9,7 @@
 namespace weft::cpu {
 namespace {
 
-// The window's first column.
+// The first column of the window.
 std::int64_t window_begin(std::int64_t window, std::int64_t cols, std::int64_t wide) {
   if (window < 0 || (window + 1) * cols > wide) {
     throw std::logic_error(fmt::format("window {} of {} columns is outside {} columns", window, cols, wide));

@@ -1,4 +1,4 @@
-// Kernels of ranks that share rows: a bias that only one of them adds, and windows of columns.
+// Kernels for ranks that share rows: a bias that only one rank adds, and windows of columns.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ void add_bias(Workers& workers, const Matrix& y, const Matrix& bias);
 /// x has no such window.
 void take_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out);
 
-/// The adjoint: x [rows, cols] becomes columns [window·cols, (window+1)·cols) of out, whose others become 0. Throws
-/// std::logic_error if out has no such window.
+/// The adjoint of take_columns(): columns [window·cols, (window+1)·cols) of out become x [rows, cols], the other
+/// columns become 0. Throws std::logic_error if out has no such window.
 void put_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out);
 
 }  // namespace weft::cpu

@@ -32,10 +32,10 @@ Wide multiply_lower(Wide a, Wide b) {
 #endif
 }
 
-using Drawn = std::array<std::uint16_t, kBlock + kLanes>;  // a vector may be read from any of the block's bits
+using Drawn = std::array<std::uint16_t, kBlock + kLanes>;  // a vector may be read from any bit of the block on
 
-// The bits of eight consecutive quads, in element order. Same function as philox_quad in base/philox.h: each lane
-// carries one word in its lower half; what gathers in the upper half is never looked at.
+// The bits of eight consecutive quads, in element order. Same function as philox_quad in base/philox.h. Each lane holds
+// one word in its lower half; the upper half is never read.
 void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& bits) {
   const Wide lane = {0, 1, 2, 3, 4, 5, 6, 7}, left = Wide{} + 0xD2511F53U, right = Wide{} + 0xCD9E8D57U;
   Wide c0 = lane + first_quad, c1 = c0 >> 32, c2 = Wide{} + mask.step, c3 = Wide{} + mask.site;
@@ -54,7 +54,7 @@ void draw(const DropoutMask& mask, std::uint64_t first_quad, Drawn& bits) {
   const Wide first = (c0 & kLow) | (c1 << 32), second = (c2 & kLow) | (c3 << 32);
   const std::array<Wide, 2> ordered = {__builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11),
                                        __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15)};
-  // Of a word the lower half lies first, as its element does.
+  // The lower half of a word comes first in memory, and so does its element.
   static_assert(std::endian::native == std::endian::little && sizeof ordered == kBlock * sizeof bits[0]);
   std::memcpy(bits.data(), ordered.data(), sizeof ordered);
 }
@@ -66,7 +66,7 @@ void drop(std::int64_t n, const std::uint16_t* bits, const kernels::DropoutChanc
   for_vectors(n, [&](std::int64_t i, auto lanes) {
     Halves own;
     std::memcpy(&own, bits + i, sizeof own);
-    // Signed, which AVX2 can compare.
+    // As signed numbers, which AVX2 can compare.
     const auto dropped = lanes_cast<Ints>(widen_words(own)) < static_cast<std::int32_t>(chance.threshold);
     Floats result = dropped ? Floats{} : lanes.load(x + i) * chance.scale;
     if constexpr (kResidual) result += lanes.load(residual + i);

@@ -22,7 +22,7 @@ void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) 
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {
   const auto run = [&]<class T>(std::type_identity<T>) {
     ColumnSums<T> sums(workers, dy.rows, dy.cols, 1);
-    // Four rows at a time: one load and store of the partial sums for them all.
+    // Four rows at a time share one load and one store of the partial sums.
     sums.accumulate([&](std::int64_t first, std::int64_t end, float* partial) {
       std::int64_t row = first;
       for (; row + 4 <= end; row += 4) {

@@ -1,4 +1,4 @@
-// Small kernels: sums of two tensors, gradients of biases, the choice of one row.
+// Small kernels: the sum of two tensors, the gradient of a bias, the selection of a row.
 #pragma once
 
 #include <cstdint>

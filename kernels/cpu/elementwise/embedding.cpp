@@ -10,14 +10,14 @@
 namespace weft::cpu {
 namespace {
 
-// Data are checked where they are read; this is the last line, since a bad index would read foreign memory.
+// Data is checked when it is read; this is the last check, since a bad index would read foreign memory.
 void check_index(const char* what, std::int64_t index, std::int64_t size) {
   if (index < 0 || index >= size) {
     throw RuntimeFault(fmt::format("{} {} is outside its embedding table of {} rows", what, index, size));
   }
 }
 
-// The row of a token in its table; none if another shard has it.
+// The row of a token in its table; nothing if another shard has it.
 std::optional<std::int64_t> row_of(std::int64_t token, const Matrix& table, std::optional<std::int64_t> first_token) {
   if (!first_token.has_value()) {
     check_index("token", token, table.rows);
@@ -67,7 +67,7 @@ void embedding_forward(Workers& workers, const Matrix& tokens, const Matrix& wte
 void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& dout, const Matrix& dwte, bool accumulate,
                         std::optional<std::int64_t> first_token) {
   const auto run = [&]<class T>(std::type_identity<T>) {
-    // A chunk owns a range of the vocabulary and looks at every token: rows are added in order, without atomics.
+    // A chunk owns a range of the vocabulary and examines every token: rows are added in order, without atomics.
     const std::int64_t vocab = dwte.rows, per_chunk = std::max<std::int64_t>(16, ceil_div(vocab, 32));
     for (std::int64_t row = 0; row < dout.rows; ++row) row_of(tokens.i32()[row], dwte, first_token);
     workers.run(ceil_div(vocab, per_chunk), [&](std::int64_t chunk) {
@@ -87,7 +87,7 @@ void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& do
 void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
                        bool accumulate) {
   const auto run = [&]<class T>(std::type_identity<T>) {
-    // A chunk owns some places and walks over them sequence by sequence, so that it reads long runs of rows.
+    // A chunk owns some positions and walks over them sequence by sequence, so that it reads long runs of rows.
     constexpr std::int64_t kPlaces = 16;
     workers.run(ceil_div(dwpe.rows, kPlaces), [&](std::int64_t chunk) {
       const std::int64_t begin = chunk * kPlaces, end = std::min(dwpe.rows, begin + kPlaces);

@@ -8,8 +8,8 @@
 
 namespace weft::cpu {
 
-/// partial[0] = Σ x², squared and added in double; 0 on a rank that isn't the `owner` of x: another one counts it.
-/// x, partial f32.
+/// partial[0] = Σ x², squared and added in double; 0 on a rank that isn't the `owner` of x, because another rank counts
+/// x. x, partial f32.
 void sum_squares(Workers& workers, const Matrix& x, const Matrix& partial, bool owner = true);
 Scratch sum_squares_scratch(const Matrix& x);
 
@@ -20,14 +20,14 @@ struct AdamWSettings {
   float beta1, beta2, eps, weight_decay;
 };
 
-/// The step's numbers: `scalars` f32 {lr, 1/(1−β1^t), 1/(1−β2^t), …}, `norm_and_factor` f32 {…, clip factor}.
+/// The values of a step: `scalars` f32 {lr, 1/(1−β1^t), 1/(1−β2^t), …}, `norm_and_factor` f32 {…, clip factor}.
 struct AdamWStep {
   Matrix scalars, norm_and_factor;
 };
 
 /// g = grad·factor; m = β1·m + (1−β1)·g; v = β2·v + (1−β2)·g²; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).
-/// param of a float dtype; grad, m, v f32 of equal element counts. With `master` (f32, else null) the update is done on
-/// the master weights, and param is their rounding.
+/// param has a float dtype; grad, m, v are f32 with equal element counts. With `master` (f32, else null) the update is
+/// done on the master weights, and param gets their rounded values.
 void adamw(Workers& workers, const AdamWSettings& settings, const AdamWStep& step, const Matrix& param,
            const Matrix& grad, const Matrix& m, const Matrix& v, const Matrix* master);
 

@@ -1,4 +1,4 @@
-// The sum that communicators make of their ranks' messages: always in rank order, in fp32, rounded once.
+// The sum of messages from the ranks of a communicator: always in rank order, in fp32, rounded once.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace weft::cpu {
 
-/// out[i] = sources[0][i] + sources[1][i] + …, for i < count; floats are added in fp32 and rounded to dtype once,
-/// integers wrap. At least one source, whose sum is itself bit for bit; `out` may be one of them. However a message is
-/// cut, the bits are the same.
+/// out[i] = sources[0][i] + sources[1][i] + …, for i < count. Floats are added in fp32 and rounded to dtype once;
+/// integers wrap. There is at least one source; the sum of a single source equals it bit for bit. `out` may be one of
+/// the sources. Dividing a message doesn't change the bits.
 void sum_in_rank_order(std::span<const void* const> sources, void* out, std::int64_t count, DType dtype);
 
 }  // namespace weft::cpu

@@ -1,4 +1,4 @@
-// The transpose of a square block that stays in registers.
+// Transposes a square block that stays in registers.
 #pragma once
 
 #include <array>

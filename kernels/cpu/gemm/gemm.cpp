@@ -17,7 +17,7 @@ namespace {
 // Converted slices are multiplied in steps of this many columns of A, so that scratch stays in the cache.
 constexpr std::int64_t kConvertDepth = 512;
 
-// Up to so many rows, x·Wᵀ in bf16 reads each weight once, at the speed of memory, rather than copying it first.
+// Up to this many rows, x·Wᵀ in bf16 reads each weight once, at memory speed, instead of copying it first.
 constexpr std::int64_t kDotRows = 4;
 
 struct Slice {
@@ -50,8 +50,8 @@ void copy_rows(const T* from, std::int64_t from_stride, std::int64_t rows, std::
   }
 }
 
-// Gives C's slice its first value, in fp32: what stands in `c` and the bias, as asked. Returns beta: 0 if there is
-// nothing to add to.
+// Initialises C's slice in fp32: with the values in `c` if it accumulates, plus the bias if there is one. Returns beta:
+// 0 if there is nothing to add to.
 template <class C, class Bias>
 float start_slice(const Slice& slice, const C* c, std::int64_t stride, bool accumulate, const Bias* bias, float* to,
                   std::int64_t to_stride) {
@@ -77,7 +77,7 @@ std::byte* address(const Matrix& matrix, std::int64_t offset) {
   return static_cast<std::byte*>(matrix.data) + offset * static_cast<std::int64_t>(size_of(matrix.dtype));
 }
 
-// Where a slice's rows of op(A) begin, and its columns of op(B).
+// The addresses of a slice's rows of op(A) and of its columns of op(B).
 std::byte* address_of_rows(const GemmShape& shape, const Matrix& a, const Slice& slice) {
   return address(a, offset_of(a, shape.trans_a, slice.row, 0));
 }
@@ -85,7 +85,7 @@ std::byte* address_of_cols(const GemmShape& shape, const Matrix& b, const Slice&
   return address(b, offset_of(b, shape.trans_b, 0, slice.col));
 }
 
-// oneDNN matmul primitives for the slices: one a distinct slice shape, and memory handles for each slice.
+// oneDNN matmul primitives for the slices: one for each distinct slice shape, and memory handles for each slice.
 class NativeSlices {
  public:
   NativeSlices(const GemmShape& shape, const GemmArguments& arguments, const GemmSlices& slices)
@@ -117,7 +117,7 @@ class NativeSlices {
 
   std::size_t worker_bytes() const { return scratchpad_.get_size(); }
 
-  // Of slice `index`, with operands that lie in scratch and got no address before.
+  // For slice `index`: sets the address of an operand that is in scratch and had none before.
   void move_a(std::int64_t index, std::byte* to) const { move(index, 0, to); }
   void move_b(std::int64_t index, std::byte* to) const { move(index, 1, to); }
 
@@ -137,7 +137,7 @@ class NativeSlices {
     std::vector<dnnl_exec_arg_t> arguments;
   };
 
-  // The C interface, because the C++ one builds a container for every call.
+  // The C interface is used because the C++ interface builds a container in every call.
   void move(std::int64_t index, std::size_t memory, std::byte* to) const {
     const Call& call = calls_[static_cast<std::size_t>(index)];
     dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(call.memories[memory].get(), to),
@@ -165,23 +165,23 @@ class NativeSlices {
   }
 
   dnnl::engine engine_;
-  dnnl::memory::desc scratchpad_;  // the largest of the slices'
+  dnnl::memory::desc scratchpad_;  // the largest of all slices
   std::vector<Call> calls_;
 };
 
 }  // namespace
 
 struct PreparedGemm::Impl {
-  GemmShape shape;          // as the engine is shown it
-  GemmArguments arguments;  // as they are given
-  GemmCopies copies;        // what the engine reads in their place
+  GemmShape shape;          // in the layout that the engine reads
+  GemmArguments arguments;  // as given by the caller
+  GemmCopies copies;        // that the engine reads instead
   GemmSlices slices;
   std::optional<NativeSlices> native;
   std::optional<PackedGemm> packed;
 
   std::int64_t convert_depth() const { return std::min(shape.k, kConvertDepth); }
 
-  // The arguments with their copies, which begin at `scratch`.
+  // The arguments with their copies; the copies begin at `scratch`.
   GemmArguments shown(std::byte* scratch) const {
     GemmArguments as = arguments;
     const auto show = [&](const std::optional<GemmCopy>& copy, Matrix& matrix) {
@@ -210,7 +210,7 @@ struct PreparedGemm::Impl {
     native->run(index, scratch);
   }
 
-  // Straight from and into the caller's memory, but for copies.
+  // Reads and writes the caller's memory directly, except for copies.
   void run_f32(const Slice& slice, const GemmArguments& as) const {
     const Matrix &a = as.a, &b = as.b, &c = as.c;
     const std::optional<Matrix>& bias = as.bias;
@@ -229,7 +229,7 @@ struct PreparedGemm::Impl {
                    b.f32() + offset_of(b, shape.trans_b, 0, slice.col), b.row_stride, beta, out, c.row_stride);
   }
 
-  // out = beta·out + A·Bᵀ of the slice, rows of A with rows of B.
+  // out = beta·out + A·Bᵀ for the slice: dot products of rows of A with rows of B.
   void add_dots(const Slice& slice, const GemmArguments& as, float beta, float* out, std::int64_t stride) const {
     for (std::int64_t col = 0; col < slice.cols; ++col) {
       const bf16* b = as.b.b16(slice.col + col);
@@ -243,7 +243,7 @@ struct PreparedGemm::Impl {
     }
   }
 
-  // bf16 A and B: fp32 copies of the slice's parts, step by step along k; one rounding at the end.
+  // bf16 A and B: fp32 copies of the slice's parts, step by step along k; rounded once at the end.
   void run_converting(const Slice& slice, const GemmArguments& as, std::byte* scratch) const {
     const Matrix &a = as.a, &b = as.b, &c = as.c;
     const std::optional<Matrix>& bias = as.bias;
@@ -306,7 +306,7 @@ PreparedGemm::PreparedGemm(const GemmShape& shape, const GemmArguments& argument
   impl_->shape = shown_as(method.layout, shape);
   impl_->copies = copies_for(method.layout, shape, inputs);
   impl_->slices = slices_of(shape, method);
-  // oneDNN fixes a primitive's number of threads when it is created: one, since a slice is one worker's.
+  // oneDNN fixes a primitive's number of threads when it is created: one thread, since one worker computes a slice.
   prepare_thread();
   if (method.engine != GemmMethod::Engine::matmul) return;
   impl_->native.emplace(impl_->shape, impl_->shown(nullptr), impl_->slices);
@@ -342,7 +342,7 @@ void PreparedGemm::run(Workers& workers) const {
 void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
                     const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                     std::int64_t ldc) {
-  // A view of one row may carry any stride; the library wants a valid one.
+  // A view of one row may have any stride; the library requires a valid stride.
   lda = std::max(lda, trans_a ? m : k), ldb = std::max(ldb, trans_b ? k : n), ldc = std::max(ldc, n);
   const dnnl_status_t status =
       dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);

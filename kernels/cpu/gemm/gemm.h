@@ -1,4 +1,4 @@
-// Matrix products: C (+)= op(A)·op(B) (+ bias), cut into slices by shape and prepared before the first step.
+// Matrix products: C (+)= op(A)·op(B) (+ bias), divided into slices by shape and prepared before the first step.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct GemmArguments {
   std::byte* packed_b = nullptr;  // from pack_gemm_b(): read instead of b, by the packed engine only
 };
 
-/// A product with its buffers and its library handles: run() allocates nothing of ours.
-/// A and B are both f32 (then C is f32) or both bf16 (then C is f32 or bf16); sums are fp32, rounded once.
-/// C overlaps neither A nor B. Throws std::logic_error for other dtypes, and for a method that can_run() refuses.
+/// A product with its buffers and library handles; run() makes no allocation of ours. A and B are both f32 (then C is
+/// f32) or both bf16 (then C is f32 or bf16). Sums are fp32, rounded once. C overlaps neither A nor B. Throws
+/// std::logic_error for other dtypes, and for a method that can_run() refuses.
 class PreparedGemm {
  public:
-  /// By the default method.
+  /// Uses the default method.
   PreparedGemm(const GemmShape& shape, const GemmArguments& arguments);
-  /// `bf16`: what the packed engine multiplies bf16 by.
+  /// `bf16`: the unit by which the packed engine multiplies bf16.
   PreparedGemm(const GemmShape& shape, const GemmArguments& arguments, const GemmMethod& method,
                PackedUnit bf16 = widest_bf16_unit());
   ~PreparedGemm();
@@ -39,8 +39,8 @@ class PreparedGemm {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One fp32 product on the calling thread, for kernels made of small tiles: C = alpha·op(A)·op(B) + beta·C, row-major
-/// with the given row strides. With beta = 0, C is written only.
+/// One fp32 product on the calling thread, for kernels that consist of small tiles: C = alpha·op(A)·op(B) + beta·C,
+/// row-major with the given row strides. With beta = 0, C isn't read.
 void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
                     const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                     std::int64_t ldc);

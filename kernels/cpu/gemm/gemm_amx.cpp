@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kTiles = 8, kRows = 16, kRowBytes = 64;
 
-// What LDTILECFG reads (Intel, Architecture Instruction Set Extensions, "Intel AMX Palettes").
+// The operand of LDTILECFG (Intel, Architecture Instruction Set Extensions, "Intel AMX Palettes").
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0;
   std::uint8_t reserved[14] = {};
@@ -44,7 +44,7 @@ constexpr TileConfig whole_tiles() {
 }
 constinit const TileConfig kWholeTiles = whole_tiles();
 
-// Not in the constructor itself: GCC 12 passes over a constructor's target.
+// Not in the constructor itself: GCC 12 ignores the target attribute of a constructor.
 [[gnu::target("amx-tile")]] void configure() {
   _tile_loadconfig(&kWholeTiles);
 }
@@ -52,13 +52,13 @@ constinit const TileConfig kWholeTiles = whole_tiles();
   _tile_release();
 }
 
-// The compiler doesn't know that tiles are loaded from memory: what was stored has to be there before, what they store
-// isn't to be read before.
+// The compiler doesn't know that tile instructions access memory. Earlier stores must be done before tiles are loaded,
+// and memory must not be read before tiles are stored to it.
 void keep_order() {
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Rows of floats, so many apart: none if all are the same row.
+// Rows of floats, `stride` apart; 0 if all are the same row.
 template <class T>
 struct Rows {
   T* first;
@@ -68,7 +68,8 @@ struct Rows {
 template <int kRowTiles, int kColTiles>
 constexpr bool kAll = kRowTiles == 2 && kColTiles == 2;
 
-// Sums start from `start` and end in `end`. They stay in tiles 0 … 3, row by row; 4 and 5 are A's, 6 and 7 B's.
+// Sums begin with `start` and are written to `end`. Tiles 0 … 3 hold the sums, row by row; 4 and 5 hold A, 6 and 7 hold
+// B.
 template <int kRowTiles, int kColTiles>
 [[gnu::target("amx-tile,amx-bf16")]] void multiply(const TileArguments& tile, const Rows<const float>& start,
                                                    const Rows<float>& end) {

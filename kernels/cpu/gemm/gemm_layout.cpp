@@ -1,4 +1,4 @@
-// Names of layouts, and the copies that they take; see gemm_layout.h.
+// Names of layouts, and the copies that they need; see gemm_layout.h.
 #include "kernels/cpu/gemm/gemm_layout.h"
 
 #include <array>
@@ -25,7 +25,7 @@ Copied copied(GemmLayout layout, const GemmShape& shape) {
   return {shown.trans_a != shape.trans_a, shown.trans_b != shape.trans_b};
 }
 
-// Rows of a power of two would all compete for a few places of a cache.
+// Rows whose length is a power of two would all compete for few cache sets.
 std::int64_t copied_stride(std::int64_t cols, std::int64_t element) {
   constexpr std::int64_t kLine = 128, kSets = 1024;  // bytes
   const std::int64_t bytes = round_up(cols * element, kLine);
@@ -79,8 +79,8 @@ bool layout_fits(GemmLayout layout, const GemmShape& shape, DType inputs) {
   if (layout == GemmLayout::own) return true;
   const auto [a, b] = copied(layout, shape);
   if (!a && !b) return false;
-  // In floating point: a file may hold sizes whose product is no integer. Rows are padded to a multiple of 128 bytes,
-  // and by one more.
+  // In floating point, since a file may hold sizes whose product overflows an integer. Rows are padded to a multiple of
+  // 128 bytes, plus 128 bytes more.
   const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
   const auto element = static_cast<double>(size_of(inputs));
   const auto bytes = [&](bool transposed, double rows, double cols) {

@@ -1,4 +1,4 @@
-// A product's shape and how its operands lie: as it is, or as a library is to see it, with operands copied transposed.
+// The shape of a product and the layout of its operands: as they are, or with operands copied transposed for a library.
 // Libraries can be several times slower in one layout than in another.
 #pragma once
 
@@ -18,26 +18,26 @@ namespace weft::cpu {
 struct GemmShape {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false;
-  bool accumulate = false;  // add to what C holds
+  bool accumulate = false;  // add to the values in C
 
   bool operator==(const GemmShape&) const = default;
 };
 
-/// What a library is shown: the operands as they are, or A and B each as it is named (n: as op() has it, t:
-/// transposed). An operand that lies otherwise is copied first. Both transposed is no choice: libraries do it least
-/// well.
+/// The layout in which a library reads the operands: `own` as they are; otherwise A and B as named (n: as in op(), t:
+/// transposed), after copying an operand whose layout differs. There is no "tt": libraries are slowest with both
+/// transposed.
 enum class GemmLayout : std::uint8_t { own, nn, nt, tn };
 
-/// What the name of a method ends with: " nn", " nt", " tn", nothing for a product's own layout.
+/// The suffix of a method's name: " nn", " nt", " tn", or nothing for a product's own layout.
 std::string_view layout_suffix(GemmLayout layout);
-/// Removes such a suffix; own if there is none.
+/// Removes the layout suffix from `name`; own if there is none.
 GemmLayout take_layout_suffix(std::string_view& name);
 
-/// The product that a library is shown.
+/// The product in the layout that a library reads.
 GemmShape shown_as(GemmLayout layout, GemmShape shape);
 
-/// Where copies lie in scratch memory, as the library is shown them: `matrix` without its data, `offset` bytes from the
-/// start, a multiple of 256. Rows are a multiple of 128 bytes apart, but not all in the same set of a cache.
+/// A copy in scratch memory: `matrix` as the library reads it, without data, and `offset` in bytes from the start, a
+/// multiple of 256. Rows are a multiple of 128 bytes apart, but don't all fall into the same cache set.
 struct GemmCopy {
   std::int64_t offset;
   Matrix matrix;
@@ -48,16 +48,16 @@ struct GemmCopies {
 };
 GemmCopies copies_for(GemmLayout layout, const GemmShape& shape, DType inputs);
 
-/// Whether a product can be shown so: its own layout by its name "own" alone, another if the copies take at most
-/// 256 MiB, since they are reserved for the whole run.
+/// Whether a product may use this layout. Its own layout must be called "own"; another layout fits if its copies take
+/// at most 256 MiB, since they are reserved for the whole run.
 bool layout_fits(GemmLayout layout, const GemmShape& shape, DType inputs);
 
-/// From when on copies can be worth their time.
+/// The limits above which copies can be worth their time.
 struct CopyRule {
-  std::int64_t least_uses;  // of each copied element: n for A's, m for B's
+  std::int64_t least_uses;  // of each copied element: n for an element of A, m for B
   double least_flops;       // of the product
 };
-/// The layouts besides its own that a product may be tried in.
+/// The other layouts in which a product may be tried.
 std::vector<GemmLayout> other_layouts(const GemmShape& shape, DType inputs, const CopyRule& rule);
 
 }  // namespace weft::cpu

@@ -24,8 +24,8 @@ using Engine = GemmMethod::Engine;
 
 constexpr std::int64_t kMostSlices = 4096;
 
-// To copy an element takes a core up to 2 ns, 200 flops of a fast product: with so many uses of each, the other layout
-// has to be almost twice as fast.
+// Copying an element takes a core up to 2 ns, the time of 200 flops of a fast product. With this many uses of each
+// element, another layout must be almost twice as fast to win.
 constexpr CopyRule kCopyRule{.least_uses = 128, .least_flops = 16e6};
 
 constexpr std::array<std::pair<Engine, std::string_view>, 3> kEngines = {{
@@ -34,7 +34,7 @@ constexpr std::array<std::pair<Engine, std::string_view>, 3> kEngines = {{
     {Engine::packed, "packed"},
 }};
 
-// A decimal number ≥ 1 as to_string writes it, from the front of `text`; 0 if there is none.
+// Takes a decimal number ≥ 1, as to_string writes it, from the front of `text`; 0 if there is none.
 std::int64_t take_number(std::string_view& text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -74,7 +74,7 @@ void add_slices_of(std::vector<GemmMethod>& methods, Engine engine, const GemmSh
   if (shape.n >= 48 * count) add_slices(shape.m, ceil_div(shape.n, count));
 }
 
-// All slices in the product's own layout, and the usual ones in the others.
+// All slices in the product's own layout, and the usual slices in the other layouts.
 void add_library_methods(std::vector<GemmMethod>& methods, Engine engine, const GemmShape& shape, DType inputs) {
   add_slices_of(methods, engine, shape);
   const GemmSlices usual = gemm_slices(shape.m, shape.n, shape.k);
@@ -83,7 +83,7 @@ void add_library_methods(std::vector<GemmMethod>& methods, Engine engine, const 
   }
 }
 
-// oneDNN has bf16 products from AVX-512 on, with instructions for them or emulated.
+// oneDNN has bf16 products if the CPU has AVX-512, by bf16 instructions or by emulation.
 bool library_takes_bf16() {
   const auto known = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
@@ -102,7 +102,7 @@ bool has_amx() {
 #endif
 }
 
-// Slices as multiples of the register tile; B's part of a slice stays in the second-level cache.
+// Slices are multiples of the register tile; B's part of a slice stays in the second-level cache.
 void add_packed_methods(std::vector<GemmMethod>& methods, const GemmShape& shape) {
   if (shape.m <= kPackedRowsAtOnce) {
     for (const std::int64_t cols : {96, 192, 384}) add(methods, {Engine::packed, shape.m, cols});
@@ -112,18 +112,18 @@ void add_packed_methods(std::vector<GemmMethod>& methods, const GemmShape& shape
   }
 }
 
-// From so many rows on the packed engine is the default: where it wins almost every product whose rows make up for the
-// packing (bench_gemm).
+// The number of rows from which the packed engine is the default. From there on it wins almost every product, because
+// the rows amortise the packing (bench_gemm).
 std::int64_t rows_worth_packing(const GemmShape& shape, DType inputs, PackedUnit bf16) {
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   const PackedUnit unit = packed_unit(inputs, bf16);
-  // In AMX tiles it hasn't been measured yet: docs/design.md tells what speaks for it.
+  // AMX tiles haven't been measured yet; docs/design.md gives the reasons for this value.
   if (unit == PackedUnit::amx) return 64;
   // The library would convert a slice's operands and then pack them.
   if (unit == PackedUnit::pairs || (inputs == DType::bf16 && kLanes == 16)) return 8;
   if (bf16_in_pairs()) {
-    // There the library's fp32 lags where B is transposed, where its rows lie a multiple of 8 KB apart and so compete
-    // for the same lines of the cache, and where it has very many.
+    // On these CPUs the library's fp32 product is slow if B is transposed, if B's rows are a multiple of 8 KB apart and
+    // so compete for the same cache lines, or if B has very many rows.
     constexpr std::int64_t kCompeting = 8192 / sizeof(float), kManyRows = 16384;
     if (shape.trans_b) return 16;
     if (!shape.trans_a && (shape.n % kCompeting == 0 || shape.k >= kManyRows)) return 256;
@@ -185,7 +185,7 @@ std::optional<GemmMethod> parse_gemm_method(std::string_view text) {
 
 GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*output*/, PackedUnit bf16) {
   const bool amx = packed_unit(inputs, bf16) == PackedUnit::amx;
-  // AMX multiplies so fast that reading A again for every slice would take as long, so slices are wide.
+  // AMX multiplies so fast that reading A again for every slice would take as long as the product, so slices are wide.
   if (shape.m >= rows_worth_packing(shape, inputs, bf16)) {
     return {Engine::packed, shape.m <= kPackedRowsAtOnce ? shape.m : 64, amx ? 384 : 192};
   }
@@ -197,7 +197,7 @@ GemmMethod default_gemm_method(const GemmShape& shape, DType inputs, DType /*out
 std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType output, PackedUnit bf16) {
   std::vector<GemmMethod> methods = {default_gemm_method(shape, inputs, output, bf16)};
   add_library_methods(methods, Engine::sgemm, shape, inputs);
-  // Without such instructions bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
+  // Without bf16 instructions, bf16 matmul is several times slower than fp32, emulated or missing: not worth a trial.
   const bool native = inputs == DType::f32 || bf16_in_amx() || bf16_in_pairs();
   if (native) add_library_methods(methods, Engine::matmul, shape, inputs);
   add_packed_methods(methods, shape);

@@ -13,11 +13,11 @@
 namespace weft::cpu {
 namespace {
 
-// So many rows of a matrix are read side by side.
+// The number of rows of a matrix that are read together.
 constexpr std::int64_t kRowsTogether = 8;
 
-// Where lane `lane` of a pair's new first (or second) vector comes from when blocks of kBlock × kBlock swap places
-// across the diagonal: below kLanes from the first, else from the second.
+// For exchanging blocks of kBlock × kBlock across the diagonal: the source of lane `lane` of a pair's new first (or
+// second) vector. Below kLanes it is a lane of the old first vector, else of the old second.
 template <int kBlock, bool kSecond>
 constexpr int source_lane(int lane) {
   const bool upper = (lane & kBlock) != 0;
@@ -49,7 +49,7 @@ template <int kBlock>
   swap_blocks<1>(rows);
 }
 
-// Where kLanes rows of op(A) from i go: into two strips, or one if the second has no rows.
+// Writes kLanes rows of op(A), beginning at row i, into two strips, or into one if the second has no rows.
 class TwoStrips {
   static_assert(kLanes == 2 * kTileRows);
 
@@ -63,7 +63,7 @@ class TwoStrips {
     std::memcpy(to_ + k * kTileRows, &first, sizeof first);
     if (second_ != 0) std::memcpy(to_ + second_ + k * kTileRows, &second, sizeof second);
   }
-  // Has what put(k … k + kRowsTogether) writes fetched.
+  // Prefetches the memory that put(k … k + kRowsTogether) writes.
   void prefetch(std::int64_t k) const {
     for (std::int64_t i = 0; i < kRowsTogether * kTileRows; i += kLanes) {
       __builtin_prefetch(to_ + k * kTileRows + i, 1);
@@ -76,7 +76,7 @@ class TwoStrips {
   std::int64_t second_;  // distance of the second strip, 0 if there is none
 };
 
-// Where kLanes columns of op(B) go: a part of a strip of kCols, or the whole of a narrower one at the end.
+// Writes kLanes columns of op(B): a part of a strip of kCols, or the whole of a narrower last strip.
 template <std::int64_t kCols>
 class PartOfStrip {
  public:
@@ -96,27 +96,27 @@ class PartOfStrip {
   std::int64_t cols_;
 };
 
-// Which element is fetched while one is read: of wide parts the same row's, of narrow ones the next rows', which
-// prefetchers don't expect.
+// Distance from the element being read to the element being fetched. In wide parts it is in the same row; in narrow
+// parts it is in the next rows, which prefetchers don't predict.
 std::int64_t elements_ahead(const PackSource& source) {
   constexpr std::int64_t kCols = 128, kNarrow = 512;
   if (source.count > kNarrow) return kCols;
   return (source.unit == PackedUnit::f32 ? 1 : 2) * kRowsTogether * source.matrix.row_stride;
 }
 
-// What lies at position k of a strip: an element of a matrix as a float, …
+// The values at position k of a strip: either an element of a matrix as a float, …
 template <class T>
 class Singles {
  public:
   explicit Singles(const PackSource& source)
       : data_(elements<T>(source.matrix)), stride_(source.matrix.row_stride), ahead_(elements_ahead(source)) {}
 
-  // Whether all of a row's positions below k are as they lie in memory.
+  // Whether all of a row's positions below k are stored in memory.
   bool reaches(std::int64_t /*k*/) const { return true; }
-  // kLanes positions of a row along which k runs, and one.
+  // kLanes positions of a row along which k runs, and a single position.
   Floats along(std::int64_t row, std::int64_t k) const { return load(data_ + row * stride_ + k); }
   float at(std::int64_t row, std::int64_t k) const { return static_cast<float>(data_[row * stride_ + k]); }
-  // Position k of `count` columns from `col`, k being a row.
+  // Position k of `count` columns from `col`, where k is a row.
   Floats across(std::int64_t k, std::int64_t col, std::int64_t count) const {
     const T* from = data_ + k * stride_ + col;
     __builtin_prefetch(from + ahead_);
@@ -128,7 +128,7 @@ class Singles {
   std::int64_t stride_, ahead_;
 };
 
-// … or two bf16 in the bits of one.
+// … or two bf16 in the bits of a float.
 class Pairs {
  public:
   explicit Pairs(const PackSource& source)
@@ -168,7 +168,7 @@ class Pairs {
   std::int64_t stride_, rows_, cols_, ahead_;
 };
 
-// `count` rows of op(A) (columns of op(B)) from `row`, contiguous along k; up to kLanes the others are zero.
+// `count` rows of op(A) (columns of op(B)) from `row`, contiguous along k; rows from `count` to kLanes are zero.
 template <class Values, class Strips>
 void pack_transposed(const Values& values, std::int64_t row, std::int64_t count, std::int64_t k, std::int64_t depth,
                      const Strips& strips) {
@@ -198,8 +198,8 @@ void pack(const PackSource& source, const PackTarget& target, const Values& valu
     }
     return;
   }
-  // Rows of the matrix are read from one end to the other, as prefetchers like it, and where the next columns go is
-  // fetched meanwhile: strips lie too far apart for prefetchers to notice.
+  // Rows of the matrix are read from beginning to end, as prefetchers expect. Meanwhile the target of the next columns
+  // is fetched: strips are too far apart for prefetchers.
   for (std::int64_t k = 0; k < source.depth; k += kRowsTogether) {
     const std::int64_t end = std::min(k + kRowsTogether, source.depth);
     for (std::int64_t i = 0; i < source.count; i += kLanes) {
@@ -219,7 +219,7 @@ void pack(const PackSource& source, const PackTarget& target) {
                     source.matrix);
 }
 
-// Rows of op(A) as AMX reads them.
+// Rows of op(A) in the order in which AMX reads them.
 void pack_amx_rows(const PackSource& source, const PackTarget& target) {
   const Pairs values(source);
   const auto pack_tile = [&](std::int64_t i, std::int64_t k) {
@@ -240,7 +240,7 @@ void pack_amx_rows(const PackSource& source, const PackTarget& target) {
     to += i % kAmxRows * kAmxDepth;
     for (const Floats& of_row : rows) store(to, of_row), to += kAmxDepth;
   };
-  // In the order in which the matrix lies in memory.
+  // In the order of the matrix in memory.
   if (source.k_contiguous) {
     for (std::int64_t i = 0; i < source.count; i += kLanes) {
       for (std::int64_t k = 0; k < source.depth; k += kAmxDepth) pack_tile(i, k);

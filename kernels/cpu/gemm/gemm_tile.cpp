@@ -9,14 +9,14 @@
 namespace weft::cpu {
 namespace {
 
-// B is fetched so many rows ahead into the first-level cache, if it isn't there anyway.
+// Rows of B are prefetched into the first-level cache this many rows ahead, unless they are there anyway.
 #if defined(__AVX512F__)
 constexpr std::int64_t kAhead = 8;
 #else
 constexpr std::int64_t kAhead = 0;
 #endif
 
-// An element of A in all lanes, for several multiplications: read for each, two loads a cycle would bound the loop.
+// Broadcasts an element of A for several multiplications: if each read it, two loads a cycle would bound the loop.
 inline Floats element(const float* from) {
   return kept_in_register(broadcast(*from));
 }

@@ -13,9 +13,9 @@
 namespace weft::cpu {
 namespace {
 
-// k is summed in blocks of about so many: long enough that loading and storing a tile of C is cheap beside it, short
-// enough that one matrix's strip of a block stays in the first-level cache while the other's pass by. That is A's for
-// the wide tile, and B's for the narrow one, whose few rows use each row of B seldom.
+// k is summed in blocks of about this length. They are long enough that loading and storing a tile of C costs little,
+// and short enough that a strip of one matrix stays in the first-level cache while the other's strips pass. The strip
+// that stays is A's for the wide tile, and B's for the narrow tile, whose few rows use each row of B seldom.
 #if defined(__AVX512F__)
 constexpr std::int64_t kBlock = 384;
 constexpr bool kStripOfAStays = true;
@@ -25,15 +25,15 @@ constexpr bool kStripOfAStays = false;
 #endif
 constexpr std::int64_t kAmxBlock = 256;  // a strip of A takes 32 of 48 KiB
 
-// What is packed at a time: 4.5 MiB of A and 5 of B at most.
+// The size of a panel: at most 4.5 MiB of A and 5 MiB of B are packed at a time.
 constexpr std::int64_t kPanelBlocks = 3, kPanelRows = kPackedRowsAtOnce, kPanelCols = 1152;
 
-// Slices of all rows have at most so many columns, and their columns of B, packed, stay in the second-level cache.
-// Where a panel has fewer than two slices a thread, they are halved down to the least.
+// Slices with all rows have at most this many columns, and their packed columns of B stay in the second-level cache. If
+// a panel has fewer than two slices a thread, slices are halved, down to the least size.
 constexpr std::int64_t kMostColsAtOnce = 384, kLeastCols = 96, kLeastRows = 64;
 
-// What a worker packs at a time: so many rows of op(A) or columns of op(B) of a panel, where these are contiguous along
-// k, else so much of all along k.
+// The part of a panel that a worker packs at a time: kPackWidth rows of op(A) or columns of op(B) if these are
+// contiguous along k, else kPackDepth positions of k for all rows or columns.
 constexpr std::int64_t kPackWidth = 96, kPackDepth = 48;
 static_assert(kPackWidth % kTileRows == 0 && kPackWidth % kTileCols == 0 && kPackDepth % kAmxDepth == 0);
 static_assert(kPackWidth % kAmxRows == 0 && kPackWidth % kAmxCols == 0);
@@ -47,18 +47,18 @@ std::int64_t block_of(std::int64_t depth, PackedUnit unit) {
   return unit == PackedUnit::amx ? equal_parts(depth, kAmxBlock, kAmxDepth) : equal_parts(depth, kBlock, 8);
 }
 
-// What is counted along k.
+// The depth along k, counted in the unit's elements.
 std::int64_t depth_of(std::int64_t k, PackedUnit unit) {
   return round_up(unit == PackedUnit::f32 ? k : ceil_div(k, 2), tile_shape(unit).depth);
 }
 
-// A panel to be packed, in parts that workers take.
+// A panel to be packed, divided into parts for workers.
 struct PackJob {
   Matrix matrix;
   bool k_contiguous;
   PackedUnit unit;
   std::int64_t first, count, k, depth;
-  std::int64_t padded;  // count, filled up to what is packed
+  std::int64_t padded;  // count, rounded up to whole packed rows or columns
   std::int64_t block;
   float* to;
 
@@ -88,23 +88,23 @@ float* floats(std::byte* bytes) {
 
 }  // namespace
 
-// Where packed panels lie. Within a panel, blocks of k follow each other; within a block, strips.
+// The addresses of packed panels. A panel consists of blocks of k, a block of strips.
 struct PackedGemm::Buffers {
   float* a;
-  float* b;     // this panel's, or all of B
-  float* sums;  // fp32 sums of the panel of C, if neither C nor slices can hold them
+  float* b;     // of this panel, or all of B
+  float* sums;  // fp32 sums of the panel of C, if neither C nor the slices can hold them
 };
 
 struct PackedGemm::Panel {
   std::int64_t row, rows, col, cols, k, depth;
-  bool last;                                    // along k
-  std::int64_t slice_rows = 0, slice_cols = 0;  // that a worker takes at a time
+  bool last;                                    // of the panels along k
+  std::int64_t slice_rows = 0, slice_cols = 0;  // taken by a worker at a time
 };
 
-// Rows and columns of a panel, or a part of its rows.
+// The rows and columns of a slice of a panel, or of some of the slice's rows.
 struct PackedGemm::Slice {
   std::int64_t row, rows, col, cols;
-  const float* bias;  // of its columns; null if none is to be added
+  const float* bias;  // of its columns; null if none is added
   float* sums;        // if sums_in_slices()
   float* own_b;       // if the worker packs its columns of B
 };
@@ -124,7 +124,7 @@ PackedGemm::PackedGemm(const GemmShape& shape, const GemmArguments& arguments, s
   rows_at_once_ = slice_rows >= shape.m && shape.m <= kPackedRowsAtOnce && arguments.packed_b == nullptr;
   slice_rows_ = round_up(std::min(slice_rows, panel_rows_), tile_.rows);
   slice_cols_ = round_up(std::min(slice_cols, rows_at_once_ ? kMostColsAtOnce : panel_cols_), tile_.cols);
-  // No other worker waits for the columns of a panel then.
+  // If so, no other worker waits for the columns of a panel.
   if (rows_at_once_ && (sums_in_c() || sums_in_slices())) panel_cols_ = round_up(shape.n, tile_.cols);
 }
 
@@ -213,7 +213,7 @@ void PackedGemm::multiply(Workers& workers, const Panel& panel, const Buffers& b
 
 void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std::int64_t index,
                                 std::byte* scratch) const {
-  // Neighbours in number share columns: B's strips stay in the cache.
+  // Consecutive slices share columns, so that B's strips stay in the cache.
   const std::int64_t row_slices = ceil_div(panel.rows, panel.slice_rows);
   Slice slice{};
   slice.row = index % row_slices * panel.slice_rows, slice.col = index / row_slices * panel.slice_cols;
@@ -248,7 +248,7 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
   }
 }
 
-// The slice's columns of B in the block at k, for the worker itself; returns where they lie.
+// Packs the slice's columns of B in the block at k, for this worker only; returns their address.
 const float* PackedGemm::pack_own_b(const Panel& panel, const Slice& slice, std::int64_t k) const {
   const std::int64_t depth = std::min(block_, panel.depth - k);
   float* const to = slice.own_b + (by_strips_ ? round_up(slice.cols, kLanes) * k : 0);
@@ -279,7 +279,7 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
 
   const std::int64_t a_rows = round_up(panel.rows, tile_.rows);
   const bool given_b = arguments_.packed_b != nullptr;
-  // The packed columns that hold the slice's, of which they begin at b_col.
+  // The packed columns that contain the slice's; the slice begins at column b_col.
   const std::int64_t b_cols = round_up(own_b != nullptr ? cols : given_b ? shape_.n : panel.cols, kLanes);
   const std::int64_t b_col = own_b != nullptr ? 0 : given_b ? c_col : col;
   const float* const b_floats = own_b != nullptr ? own_b

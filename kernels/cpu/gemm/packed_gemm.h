@@ -1,6 +1,6 @@
-// Weft's own matrix product: all workers pack panels of A and B once into shared scratch, then compute slices of C from
-// them by register tiles. bf16 becomes fp32 while it is packed, or stays what it is in pairs where the CPU multiplies
-// them faster, by vectors or in AMX tiles (PackedUnit); sums are fp32, rounded to C's dtype once.
+// Weft's own matrix product. All workers pack panels of A and B once into shared scratch, then compute slices of C from
+// them by register tiles. bf16 becomes fp32 while it is packed. If the CPU multiplies pairs of bf16 faster, by vectors
+// or in AMX tiles (PackedUnit), it is packed in pairs. Sums are fp32, rounded to C's dtype once.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace weft::cpu {
 
-/// What B becomes when it is packed whole: packed_b_elements() of packed_b_dtype(), 4 bytes each for f32 and else 2.
+/// The dtype and the number of elements of a B that is packed whole: 4 bytes each for f32, else 2.
 DType packed_b_dtype(PackedUnit unit);
 std::int64_t packed_b_elements(const GemmShape& shape);
 
-/// Packs all of B (see GemmShape) into such a vector at `to`, 64-byte aligned. The result depends on shape.n, shape.k
-/// and B's values: products of other m, and of transposed A, may read it.
+/// Packs all of B (see GemmShape) into a vector of that size at `to`, 64-byte aligned. The result depends only on
+/// shape.n, shape.k and B's values, so products with another m, or with transposed A, may read it.
 void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to, PackedUnit unit);
 
-/// The most rows that a worker can take at once.
+/// The most rows that a worker can take at a time.
 constexpr std::int64_t kPackedRowsAtOnce = 1024;
 
-/// A product by the packed engine. `slice_rows` and `slice_cols` are what a worker takes at a time, or less where
-/// threads are many: bits don't depend on them. Where slices have all rows, up to kPackedRowsAtOnce, a worker packs the
-/// columns of B that it multiplies itself, block by block; else B is packed by all for all.
+/// A product by the packed engine. A worker takes `slice_rows` × `slice_cols` elements at a time, or less if there are
+/// many threads; the bits don't depend on them. If slices have all rows, up to kPackedRowsAtOnce, a worker packs the
+/// columns of B that it multiplies itself, block by block. Otherwise all workers pack B for all.
 class PackedGemm {
  public:
-  /// By a unit that this CPU has and that takes the inputs' dtype.
+  /// Uses a unit that this CPU has and that accepts the inputs' dtype.
   PackedGemm(const GemmShape& shape, const GemmArguments& arguments, std::int64_t slice_rows, std::int64_t slice_cols,
              PackedUnit unit);
 
@@ -52,14 +52,14 @@ class PackedGemm {
   GemmArguments arguments_;
   PackedUnit unit_;
   TileShape tile_;
-  // Whether a strip of A sees all of a panel's k before the next one does: AMX multiplies so fast that sums of more
-  // rows would have to be fetched from beyond the second-level cache for every block.
+  // Whether a strip of A is multiplied along all of a panel's k before the next strip begins. AMX multiplies so fast
+  // that, otherwise, the sums of the other rows would have to come from beyond the second-level cache for every block.
   bool by_strips_;
-  bool rows_at_once_;   // B is packed by those who multiply it
-  std::int64_t depth_;  // k, or the pairs in it, as all that is counted along k below
+  bool rows_at_once_;   // each worker packs the columns of B that it multiplies
+  std::int64_t depth_;  // k, or the number of pairs in it; everything below counts along k in the same unit
   std::int64_t slice_rows_, slice_cols_;
-  std::int64_t block_;                                  // whose sum stays in registers
-  std::int64_t panel_rows_, panel_cols_, panel_depth_;  // what is packed at a time
+  std::int64_t block_;                                  // the length along k whose sum stays in registers
+  std::int64_t panel_rows_, panel_cols_, panel_depth_;  // the size of a panel
 };
 
 }  // namespace weft::cpu

@@ -1,4 +1,4 @@
-// Which units this build and CPU have; see packed_unit.h.
+// The units of this build and CPU; see packed_unit.h.
 #include "kernels/cpu/gemm/packed_unit.h"
 
 #include "kernels/cpu/gemm/gemm_amx.h"

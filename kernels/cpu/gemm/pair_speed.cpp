@@ -1,4 +1,4 @@
-// The speed of pairs of bf16 beside that of floats; see pair_speed.h.
+// Compares the speed of pairs of bf16 with that of floats; see pair_speed.h.
 #include "kernels/cpu/gemm/pair_speed.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace {
 #if defined(__AVX512BF16__)
 using Clock = std::chrono::steady_clock;
 
-// So many sums hide the latency of either instruction; a loop takes some microseconds.
+// This many independent sums hide the latency of either instruction; a loop takes some microseconds.
 constexpr int kSums = 20, kRepeats = 1000, kTurns = 60;
 
-// Of kRepeats · kSums instructions on operands in registers.
+// The time of kRepeats · kSums instructions on operands in registers.
 template <bool kPairs>
 double seconds_of_loop() {
   Floats sums[kSums] = {};
@@ -26,7 +26,7 @@ double seconds_of_loop() {
 #pragma GCC unroll 20
     for (Floats& sum : sums) {
       sum = kPairs ? multiply_add_pairs(a, b, sum) : multiply_add(a, b, sum);
-      asm volatile("" : "+v"(sum), "+v"(a), "+v"(b));  // NOLINT(hicpp-no-assembler): or else nothing is computed
+      asm volatile("" : "+v"(sum), "+v"(a), "+v"(b));  // NOLINT(hicpp-no-assembler): otherwise nothing is computed
     }
   }
   return std::chrono::duration<double>(Clock::now() - begin).count();

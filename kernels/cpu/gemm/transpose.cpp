@@ -13,10 +13,11 @@
 namespace weft::cpu {
 namespace {
 
-// What a worker takes at a time, and the part of it that is read in columns while the first-level cache holds it.
+// The part that a worker takes at a time, and the tile of it that is read in columns while the first-level cache holds
+// it.
 constexpr std::int64_t kChunkRows = 128, kChunkCols = kChunkElements / kChunkRows, kTile = 64;
 
-// Of vectors that load() has made, so that no bit is lost: bf16 are the upper halves.
+// For vectors made by load(), so that no bit is lost: a bf16 is the upper half of a lane.
 void store_bits(float* to, Floats value, std::int64_t count) {
   std::memcpy(to, &value, static_cast<std::size_t>(count) * sizeof(float));
 }
@@ -57,7 +58,7 @@ void copy_tile(const T* from, std::int64_t from_stride, std::int64_t rows, std::
 }  // namespace
 
 void transpose(Workers& workers, const Matrix& from, const Matrix& to) {
-  if (to.rows != from.cols || to.cols != from.rows) throw std::logic_error("transpose: shapes that don't fit");
+  if (to.rows != from.cols || to.cols != from.rows) throw std::logic_error("transpose: the shapes don't fit");
   const std::int64_t col_chunks = ceil_div(from.cols, kChunkCols);
   const auto copy = [&]<class T>(std::type_identity<T>) {
     workers.run(ceil_div(from.rows, kChunkRows) * col_chunks, [&](std::int64_t chunk) {

@@ -7,7 +7,7 @@
 namespace weft::cpu {
 
 /// to[cols, rows] = from[rows, cols], bit for bit; both f32 or both bf16. They don't overlap. Throws std::logic_error
-/// for other dtypes and where the shapes don't fit.
+/// for other dtypes and if the shapes don't fit.
 void transpose(Workers& workers, const Matrix& from, const Matrix& to);
 
 }  // namespace weft::cpu

@@ -15,9 +15,9 @@
 namespace weft::cpu {
 namespace {
 
-// x becomes factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. Until the sum is known,
-// `exponentials` holds n floats in load_pair's order, each part's exponentials relative to its reference, so that each
-// is computed once; it may be x. The sum has the same bits as exponential_sum's.
+// Replaces x by factor·eˣ⁻ʳ, where Σ eˣ = total·eʳ; `factor` is a function of the sum. Until the sum is known,
+// `exponentials` holds n floats in load_pair's order: the exponentials of each part relative to its own reference, so
+// that each exponential is computed once. `exponentials` may be x. The sum has the same bits as exponential_sum's.
 template <class T, class Factor>
 ExponentialSum replace_by_exponentials(T* x, float* exponentials, std::int64_t n, const Factor& factor) {
   constexpr bool kInPlace = std::is_same_v<T, float>;
@@ -38,7 +38,7 @@ ExponentialSum replace_by_exponentials(T* x, float* exponentials, std::int64_t n
   return sum;
 }
 
-// Where a row's exponentials stand until their sum is known.
+// Memory for a row's exponentials until their sum is known.
 float* exponentials_of(float* x, Workers& /*workers*/) {
   return x;
 }
@@ -71,7 +71,7 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
                                         [&](const ExponentialSum& whole) { return scale / whole.total; });
       losses.f32()[row] = static_cast<float>(sum.log_sum_exp() - picked);
       if (grad_scale == nullptr) return;
-      // p − 1 is taken in fp32, before the rounding to T.
+      // p − 1 is computed in fp32, before it is rounded to T.
       const float probability = exponential(broadcast(picked), sum.reference)[0] / sum.total;
       x[target] = T((probability - 1.0F) * scale);
       std::fill(x + vocab, x + logits.cols, T(0.0F));

@@ -14,18 +14,18 @@
 
 namespace weft::cpu {
 
-/// So many logits at a time: when one pass doesn't do, they stand in the first-level cache for the next.
+/// Logits in a part: few enough that a second pass, if needed, finds them in the first-level cache.
 template <class T>
 inline constexpr std::int64_t kExponentialPart = 8192 / sizeof(T);
 inline constexpr std::int64_t kMostExponentialParts = 256;
 
-/// Logits at x, while those half a part further on are fetched.
+/// Logits at x; meanwhile the logits half a part further on are fetched.
 template <class T>
 Fetching<T> fetching_logits(const T* x) {
   return {x, x + kExponentialPart<T> / 2};
 }
 
-/// The parts of n logits, in order: whole ones, what remains in whole pairs of vectors, and the rest.
+/// The parts of n logits, in order: whole parts, then a part of whole pairs of vectors, then the rest.
 template <class T>
 class ExponentialParts {
  public:
@@ -54,18 +54,18 @@ class ExponentialParts {
   return softmax_exp(x - reference);
 }
 
-/// Σ eˣ as total·e^reference. The reference is a logit, and subtracted before anything is rounded: logits may be
-/// thousands, and their differences small. It needn't be the largest: it moves only to logits so far above it that the
-/// sum might overflow.
+/// Σ eˣ as total·e^reference. The reference is a logit; it is subtracted before anything is rounded, since logits may
+/// be thousands while their differences are small. It need not be the largest logit: it moves only to logits so far
+/// above it that the sum might overflow.
 struct ExponentialSum {
   float reference = std::numeric_limits<float>::lowest(), total = 0.0F;
   float largest = -std::numeric_limits<float>::infinity();
 
-  /// Whether the reference had to move for logits up to `most`.
+  /// Takes logits up to `most` into account; returns whether the reference had to move.
   bool make_room_for(float most) {
     constexpr float kFarAbove = 40.0F;
     largest = std::max(largest, most);
-    if (!(most > reference + kFarAbove)) return false;  // nor if all are −inf
+    if (!(most > reference + kFarAbove)) return false;  // nor does it move if all are −inf
     total *= exponential(broadcast(reference), most)[0];
     reference = most;
     return true;
@@ -73,7 +73,7 @@ struct ExponentialSum {
   double log_sum_exp() const { return std::log(total) + static_cast<double>(reference); }
 };
 
-/// A sum before anything is added, whose reference is near that of the whole row: the largest of its first logits.
+/// An empty sum whose reference, the largest of the row's first logits, is near that of the whole row.
 template <class T>
 ExponentialSum begin_exponential_sum(const T* x, std::int64_t n) {
   constexpr std::int64_t kFirst = 256;
@@ -102,9 +102,9 @@ bool add_near_exponentials(ExponentialSum& sum, const Fetching<bf16>& x, const P
 }
 #endif
 
-/// Adds n elements of x to a sum; `pass(f, x)` gives Σ f(x). `optimistic`: their exponentials are taken before it is
-/// seen whether the reference has to move, and once more if so. Then x must outlive a pass, and n be a multiple of
-/// 2·kLanes.
+/// Adds n elements of x to a sum; `pass(f, x)` returns Σ f(x). `optimistic`: exponentials are computed before it is
+/// known whether the reference has to move, and again if it has. Then x must not change during a pass, and n must be a
+/// multiple of 2·kLanes.
 template <class T, class Pass>
 void add_exponentials(ExponentialSum& sum, const Fetching<T>& x, std::int64_t n, bool optimistic, const Pass& pass) {
 #if defined(__AVX512BW__)

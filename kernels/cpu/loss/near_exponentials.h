@@ -1,6 +1,6 @@
-// Σ eˣ over bf16 logits near a reference in fewer instructions than softmax_exp_factors takes: neither is the reference
-// subtracted, nor are logits bounded; instead it is seen afterwards whether they were near, by comparing bf16s as
-// integers, 32 at a time.
+// Σ eˣ over bf16 logits near a reference, in fewer instructions than softmax_exp_factors. The reference isn't
+// subtracted and the logits aren't bounded; instead, a check after the sum tells whether all logits were near, by
+// comparing bf16 values as integers, 32 at a time.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class NearExponentials {
   static constexpr float kMost = 40000.0F, kFarthest = 87.0F;
 
   explicit NearExponentials(float reference) {
-    // r·log₂e in 32nds is part of what rounds, the rest is a factor: eʸ for |y| ≤ ln 2/64.
+    // r·log₂e, rounded to 32nds, joins the number that rounds; the remainder is a factor eʸ with |y| ≤ ln 2/64.
     const double exponent = static_cast<double>(reference) * kLog2e, rounded = std::nearbyint(exponent * 32) / 32;
     const double y = (rounded - exponent) * 0.69314718056;
     offset_ = static_cast<float>(kRoundExponent - rounded);
@@ -37,9 +37,10 @@ class NearExponentials {
   float offset_, factor_;
 };
 
-/// The largest and the smallest of some bf16s and of `first`, which is one of the largest so far. As integers positive
-/// numbers are ordered, and negative ones the other way round; without a sign those are above all positive ones.
-/// `kNegative` says that `first` is negative: then all are hoped to be.
+/// The largest and the smallest of some bf16 values and of `first`, which is one of the largest so far. As integers,
+/// positive values are in order and negative values in reverse order; as unsigned integers, negative values are above
+/// all positive ones. `kNegative` tells that `first` is negative; then all values are assumed to be negative, and
+/// largest() checks it.
 template <bool kNegative>
 class Bf16Extremes {
  public:
@@ -50,7 +51,7 @@ class Bf16Extremes {
         kNegative ? _mm512_maskz_min_epu16(kAll, values, largest_) : _mm512_maskz_max_epi16(kAll, values, largest_);
     smallest_ = _mm512_maskz_max_epu16(kAll, values, smallest_);
   }
-  /// Nothing where one of them isn't negative in spite of the hope.
+  /// Nothing if a value isn't negative although kNegative is set.
   std::optional<float> largest() const {
     bf16 result(kNegative ? -std::numeric_limits<float>::infinity() : 0.0F);
     for (const std::uint16_t lane : lanes_cast<Lanes>(largest_)) {
@@ -59,7 +60,7 @@ class Bf16Extremes {
     if (kNegative && result.bits < kMinusZero) return std::nullopt;
     return static_cast<float>(result);
   }
-  /// Whether one may lie below `bound`, or be a NaN with a sign: always if the bound isn't negative.
+  /// Whether a value may be below `bound`, or a negative NaN. True if the bound isn't negative.
   bool may_be_below(float bound) const {
     if (!(bound < 0.0F)) return true;
     std::uint16_t most = kMinusZero;
@@ -77,7 +78,8 @@ class Bf16Extremes {
   __m512i largest_, smallest_;
 };
 
-/// What Fetching gives, as an input of sum_of() and its like, whose extremes are kept: of whole pairs of vectors.
+/// The elements of a Fetching as an input of sum_of() and similar functions; keeps the extremes of whole pairs of
+/// vectors.
 template <bool kNegative>
 struct Watching {
   Fetching<bf16> in;

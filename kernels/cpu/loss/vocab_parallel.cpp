@@ -1,4 +1,4 @@
-// Cross-entropy over a vocabulary in parts; see vocab_parallel.h.
+// Cross-entropy over a vocabulary divided into parts; see vocab_parallel.h.
 #include "kernels/cpu/loss/vocab_parallel.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// The columns of a part that are tokens: [0, tokens) are those from `first` on.
+// The columns of a part that are tokens: columns [0, tokens) are the tokens from `first` on.
 struct Columns {
   std::int64_t first, tokens;
 
@@ -47,7 +47,7 @@ void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& log
       const ExponentialSum sum = exponential_sum(x, columns.tokens);
       float* out = statistics.f32() + row * 3;
       out[0] = sum.largest;
-      // The reference is the larger where all are −∞: then the total is 0.
+      // If all logits are −∞, the reference is larger than they are, and the total is 0.
       out[1] = sum.total * scalar_exp(sum.reference - std::max(sum.largest, sum.reference));
       out[2] = columns.has(target) ? static_cast<float>(x[target - columns.first]) : kNone;
     });
@@ -85,7 +85,7 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
           columns.tokens, x, [&](Floats v) { return exponential(v, top) * factor; },
           Fetching<T>{x, x + logits.row_stride});
       if (columns.has(target)) {
-        // p − 1 is taken in fp32, before the rounding to T.
+        // p − 1 is computed in fp32, before it is rounded to T.
         const float probability = scalar_exp(picked - top) / total;
         x[target - columns.first] = T((probability - 1.0F) * scale);
       }

@@ -1,4 +1,4 @@
-// Softmax cross-entropy of logits whose vocabulary lies on several ranks: part c has the columns of tokens
+// Softmax cross-entropy of logits whose vocabulary is divided over several ranks: part c has the columns of tokens
 // [c·cols, (c+1)·cols). Columns from `vocab` on are padding, which may fill whole parts.
 #pragma once
 
@@ -14,16 +14,17 @@ struct VocabPart {
   std::int64_t coordinate, vocab;
 };
 
-/// Of each row of logits [rows, cols], a part: the largest logit (−∞ if there is none), Σ exp(logit − largest), and the
-/// target's logit, −∞ if the target is in another part or negative. logits of a float dtype; targets i32 [rows];
-/// statistics f32, contiguous, [rows, 3]. Throws RuntimeFault for a target outside the vocabulary.
+/// Statistics of each row of a part logits [rows, cols]: the largest logit (−∞ if there is none), Σ exp(logit −
+/// largest), and the target's logit (−∞ if the target is in another part or negative). logits of a float dtype; targets
+/// i32 [rows]; statistics f32, contiguous, [rows, 3]. Throws RuntimeFault for a target outside the vocabulary.
 void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& logits, const Matrix& targets,
                       const Matrix& statistics);
 
 /// losses[r] = log Σ_j exp(logits[r, j]) − logits[r, targets[r]] over the whole vocabulary, 0 for a negative target.
-/// `statistics` f32, contiguous, [parts, rows, 3] are those of all parts, combined in their order, so that every rank
-/// gets the same losses. With grad_scale (f32 [1], else null) logits become (softmax − onehot)·grad_scale, 0 in ignored
-/// rows and in the padding; without it they aren't read. Throws RuntimeFault for a target outside the vocabulary.
+/// `statistics`, f32, contiguous, [parts, rows, 3], holds the statistics of all parts. They are combined in order, so
+/// that every rank gets the same losses. With grad_scale (f32 [1], else null), logits become (softmax −
+/// onehot)·grad_scale, and 0 in ignored rows and in the padding; without it they aren't read. Throws RuntimeFault for a
+/// target outside the vocabulary.
 void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t parts, const Matrix& logits,
                          const Matrix& targets, const Matrix& statistics, const Matrix& losses,
                          const Matrix* grad_scale);

@@ -37,7 +37,7 @@ void layer_norm_forward(Workers& workers, float eps, const Matrix& x, const Matr
 
 namespace {
 
-// One row's part of both column sums; returns Σ g and Σ g·x̂.
+// Adds one row to both column sums; returns Σ g and Σ g·x̂.
 template <class T>
 std::pair<float, float> accumulate_row(std::int64_t cols, const T* x, const T* dy, const T* weight, float mean,
                                        float rstd, float* dweight, float* dbias) {

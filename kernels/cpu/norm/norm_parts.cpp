@@ -1,4 +1,4 @@
-// Normalisation of rows that are cut into parts; see norm_parts.h.
+// Normalisation of rows divided into parts; see norm_parts.h.
 #include "kernels/cpu/norm/norm_parts.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Moments {
   float mean, squares;  // squares: Σ (x − mean)²
 };
 
-// All parts have as many columns, so that the p-th joins p others of its size.
+// All parts have the same number of columns, so the p-th part joins p others of its size.
 Moments combined(const float* statistics, std::int64_t parts, std::int64_t rows, std::int64_t row, std::int64_t cols) {
   Moments all{statistics[row * 2], statistics[row * 2 + 1]};
   for (std::int64_t p = 1; p < parts; ++p) {
@@ -33,8 +33,8 @@ Moments combined(const float* statistics, std::int64_t parts, std::int64_t rows,
   return all;
 }
 
-// Elements from a row to the one that is fetched meanwhile: parts of rows are short, and memory takes longer to answer
-// than one of them takes to compute.
+// Distance in elements from a row to the row that is fetched meanwhile: parts of rows are short, and a memory access
+// takes longer than computing one part.
 template <class T>
 std::int64_t fetched_distance(std::int64_t row_stride) {
   constexpr std::int64_t kBytes = 3072;
@@ -138,7 +138,7 @@ void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormPart
         const float* of_row = sums.f32() + row * (centered ? 2 : 1);
         const float m = mean_of(norm, row), s = norm.rstd.f32()[row];
         const float g_mean = centered ? of_row[0] / total_cols : 0.0F, gx_mean = of_row[centered ? 1 : 0] / total_cols;
-        // Before dx, which may stand where dy does.
+        // Before dx is written, which may be in dy's memory.
         column_sums.add_to(
             partial, [&](Floats d, Floats v) { return d * ((v - m) * s); }, dout, in);
         if (centered) {

@@ -29,7 +29,7 @@ void rms_norm_forward(Workers& workers, float eps, const Matrix& x, const Matrix
 
 namespace {
 
-// One row's part of the column sums; returns Σ g·x̂.
+// Adds one row to the column sums; returns Σ g·x̂.
 template <class T>
 float accumulate_row(std::int64_t cols, const T* x, const T* dy, const T* weight, float rstd, float* dweight) {
   Floats totals[2] = {};

@@ -1,5 +1,5 @@
-// Causal attention: checks the shape, chooses between the tensor-core kernels and the fp32 ones, and sums dout·out for
-// the backward passes of both. See attention.h.
+// Causal attention: checks the shape, chooses between the tensor-core and the fp32 kernels, and sums dout·out for the
+// backward passes of both. See attention.h.
 #include <limits>
 #include <stdexcept>
 
@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// delta = rowsum(dout·out): one warp a row of one head. Heads are neighbours in memory, so they are in warps too.
+// delta = rowsum(dout·out): one warp for each row of one head. Heads are adjacent in memory, so consecutive warps take
+// consecutive heads.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     delta_kernel(AttentionProblem problem, HeadRows<const T> dout, HeadRows<const T> out, float* delta) {
@@ -33,14 +34,14 @@ bool any_work(const AttentionShape& shape) {
   if (shape.head_dim < 1 || shape.head_dim > kLargestHeadDim) {
     throw std::logic_error("attention on CUDA takes head dimensions from 1 to 256");
   }
-  // Kernels count rows, and blocks of a row each at most, in 32 bits.
+  // Kernels count rows, and blocks of at least one row each, in 32 bits.
   if (shape.batch * shape.heads * shape.seq > std::numeric_limits<int>::max()) {
     throw std::logic_error("attention on CUDA takes fewer than 2^31 rows of heads");
   }
   return shape.batch * shape.heads * shape.seq > 0;
 }
 
-// Do tensor cores serve these? Everything else is the fp32 kernels'.
+// Whether the tensor-core kernels can compute these; otherwise the fp32 kernels do.
 bool suits_mma(const AttentionShape& shape, const AttentionTensors& tensors) {
   return tensors.q.dtype == DType::bf16 && (shape.head_dim == 64 || shape.head_dim == 128) && vectorizable(tensors.q) &&
          vectorizable(tensors.k) && vectorizable(tensors.v) && vectorizable(tensors.out);

@@ -1,5 +1,6 @@
-// Causal softmax attention on the GPU without cuDNN: the fallback where that can't serve a shape, and what it is
-// compared with. f32 is exact fp32 arithmetic. See kernels/cpu/attention/attention.h for the meaning of the arguments.
+// Causal softmax attention on the GPU without cuDNN: the fallback for shapes that cuDNN can't compute, and the
+// reference for it. f32 is exact fp32 arithmetic. See kernels/cpu/attention/attention.h for the meaning of the
+// arguments.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,14 @@ using cpu::AttentionGradients;
 using cpu::AttentionShape;
 using cpu::AttentionTensors;
 
-/// Head dimensions beyond are refused (std::logic_error).
+/// Larger head dimensions are refused (std::logic_error).
 inline constexpr std::int64_t kLargestHeadDim = 256;
 
 /// Writes out and log_sum_exp.
 void attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
 std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape);
 
-/// Reads all tensors and dout, writes dq, dk and dv. No atomics: sums are taken in an order that only the shape
-/// decides.
+/// Reads all tensors and dout; writes dq, dk and dv. No atomics: the order of sums depends only on the shape.
 void attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                         const AttentionGradients& gradients);
 std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape);

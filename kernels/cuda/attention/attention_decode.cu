@@ -1,5 +1,5 @@
-// Attention over a cache; see attention_decode.h. A block takes one head of one sequence and goes over the positions in
-// tiles, with a running maximum (Milakov and Gimelshein 2018, arXiv:1805.02867).
+// Attention over a cache; see attention_decode.h. A block processes one head of one sequence and iterates over the
+// positions in tiles, with a running maximum (Milakov and Gimelshein 2018, arXiv:1805.02867).
 #include <cmath>
 
 #include "kernels/cuda/attention/attention_decode.h"
@@ -9,7 +9,7 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 256;  // also the positions of a tile: each thread weighs one
+constexpr int kThreads = 256;  // also the number of positions in a tile: each thread computes one weight
 constexpr int kWarps = kThreads / kWarp;
 
 template <class T, int kWidth>
@@ -29,7 +29,8 @@ struct DecodeStreams {
   Stream<T> k_cache, v_cache, out;
 };
 
-// `groups` groups of threads share a tile's positions when they are weighed: each adds up its own output, sums[group].
+// `groups` groups of threads share the tile's positions for the weighted sum: each group sums its own output,
+// sums[group].
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     attention_decode_kernel(DecodeShape shape, const std::int64_t* position_at, DecodeStreams<T> tensors, float scale,
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
   const T* new_value = tensors.v.data + sequence * tensors.v.stride + kv_head * dim;
   T* keys = tensors.k_cache.data + sequence * shape.context * tensors.k_cache.stride + kv_head * dim;
   T* values = tensors.v_cache.data + sequence * shape.context * tensors.v_cache.stride + kv_head * dim;
-  // One of the heads that share a key stores it; none reads it from the cache, where it may not be yet.
+  // One of the heads that share a key stores it. No head reads it from the cache, where it may not be stored yet.
   if (head % group_size == 0) {
     for (std::int64_t i = thread; i < dim; i += kThreads) {
       keys[position * tensors.k_cache.stride + i] = new_key[i];
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   float top = -INFINITY, total = 0.0F;
   for (std::int64_t first = 0; first <= position; first += kThreads) {
     const int count = static_cast<int>(min(static_cast<std::int64_t>(kThreads), position + 1 - first));
-    __syncthreads();  // the query is there; the last tile's scores are done with
+    __syncthreads();  // the query is in shared memory; the last tile's scores are no longer read
     for (int i = warp; i < count; i += kWarps) {
       const T* key = first + i == position ? new_key : keys + (first + i) * tensors.k_cache.stride;
       float product = 0.0F;
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
     const float weight = thread < count ? expf(score - new_top) : 0.0F;
     const float keep = first == 0 ? 0.0F : expf(top - new_top);
     scores[thread] = weight;
-    total = total * keep + block_sum(weight, shared);  // its barriers also show every weight to all
+    total = total * keep + block_sum(weight, shared);  // its barriers also make every weight visible to all threads
     top = new_top;
     for (std::int64_t d = thread - group * per_group; d < dim; d += per_group) {
       float sum = sums[group * dim + d] * keep;
@@ -122,7 +123,7 @@ void attention_decode(const Launch& launch, const DecodeShape& shape, const std:
     const DecodeStreams<T> streams{stream_of<const T>(tensors.q), stream_of<const T>(tensors.k),
                                    stream_of<const T>(tensors.v), stream_of<T>(tensors.k_cache),
                                    stream_of<T>(tensors.v_cache), stream_of<T>(tensors.out)};
-    int groups = 1;  // a power of two, so that groups are of equal size
+    int groups = 1;  // a power of two, so that groups have equal sizes
     while (groups < kWarps && 2 * groups * shape.head_dim <= kThreads) groups *= 2;
     const auto bytes = static_cast<std::size_t>((groups + 1) * shape.head_dim) * sizeof(float);
     const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));

@@ -17,7 +17,7 @@ void cache_store(const Launch& launch, std::int64_t batch, std::int64_t seq, std
                  const Matrix& cache);
 
 /// Stores k and v at *position of every sequence, then out = softmax(q·kᵀ/√head_dim)·v over positions 0 … *position.
-/// `position` is device memory; one outside the caches is a fault, and nothing is stored.
+/// `position` is device memory. A position outside the caches is a fault, and nothing is stored.
 void attention_decode(const Launch& launch, const DecodeShape& shape, const std::int64_t* position,
                       const DecodeTensors& tensors);
 

@@ -1,5 +1,6 @@
-// Attention in bf16 on tensor cores, for head dimensions 64 and 128: the tiles of FlashAttention-2 (Dao 2023,
-// arXiv:2307.08691), a warp a few rows of 16. Probabilities never leave a warp's registers. Row statistics are fp32.
+// Attention in bf16 on tensor cores, for head dimensions 64 and 128, with the tiles of FlashAttention-2 (Dao 2023,
+// arXiv:2307.08691): each warp has a few 16-row tiles. Probabilities never leave a warp's registers. Row statistics are
+// fp32.
 #include <cmath>
 
 #include "kernels/cuda/attention/attention_mma.cuh"
@@ -14,7 +15,7 @@ constexpr float kLog2E = 1.4426950408889634F;
 
 using Element = __nv_bfloat16;
 
-// Rows that a block owns, 16·kM a warp, and rows that it goes through: as many as registers hold.
+// Rows that a block owns, 16·kM for each warp, and rows that it iterates over: as many as registers hold.
 template <int kMTiles, int kOtherRows>
 struct Sizes {
   static constexpr int kM = kMTiles, kWarpRows = 16 * kM, kOwned = kWarps * kWarpRows, kOther = kOtherRows;
@@ -29,16 +30,16 @@ using KeySizes = Sizes<kDim == 64 ? 2 : 1, 32>;
 __device__ inline int warp_number() {
   return static_cast<int>(threadIdx.x) / kWarp;
 }
-// Of the warp's row tiles this thread has rows row_of(m, 0) and row_of(m, 1).
+// In row tile m of the warp, this thread has rows row_of(m, 0) and row_of(m, 1).
 __device__ inline int row_of(int m, int half) {
   return 16 * m + 8 * half + static_cast<int>(threadIdx.x) % kWarp / 4;
 }
-// Of column tile n it has this column and the next.
+// In column tile n, this thread has this column and the next.
 __device__ inline int column_of(int n) {
   return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
-// Over the four threads that share rows.
+// The maximum over the four threads that share rows.
 __device__ inline float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 2));
@@ -50,7 +51,7 @@ __device__ inline float row_sum(float x) {
 
 template <int kM>
 struct Softmax {
-  float largest[kM][2], total[kM][2];  // of unscaled scores; the thread's part of the sum
+  float largest[kM][2], total[kM][2];  // of unscaled scores; this thread's part of the sum
 
   __device__ Softmax() {
 #pragma unroll
@@ -60,7 +61,7 @@ struct Softmax {
     }
   }
 
-  // Scores become exp(scale·(score − largest)); earlier sums are corrected. `scale` counts in log2.
+  // Replaces scores by exp(scale·(score − largest)) and corrects earlier sums. `scale` includes the factor log₂e.
   template <int kTiles, int kOutTiles>
   __device__ void add(float (&scores)[kM][kTiles][4], float scale, float (&sums)[kM][kOutTiles][4]) {
 #pragma unroll
@@ -102,7 +103,7 @@ constexpr int forward_elements() {
   return (ForwardSizes<kDim>::kOwned + 4 * ForwardSizes<kDim>::kOther) * kTileStride<kDim>;
 }
 
-// One tile of queries of one head, over the tiles of keys that it sees; the next tile is copied meanwhile.
+// One tile of queries of one head, over the tiles of keys that it sees; meanwhile the next tile is copied.
 template <int kDim>
 __global__ void __launch_bounds__(kThreads)
     forward_kernel(AttentionProblem problem, ForwardArguments<Element> arguments) {
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
   Element* values = keys + 2 * kTile;                          // two tiles
 
   const TileOfHead index(problem.batch, problem.heads);
-  // The last tile sees the most keys and goes first, so that the blocks end together.
+  // The last tile sees the most keys and goes first, so that all blocks end together.
   const int block_query = (tiles_of(problem.seq, Size::kOwned) - 1 - index.tile) * Size::kOwned;
   const int present = min(Size::kOwned, problem.seq - block_query), kv_head = index.head / problem.group();
   const auto copy_tile = [&](int tile) {
@@ -137,11 +138,11 @@ __global__ void __launch_bounds__(kThreads)
   const int tiles = tiles_of(block_query + present, kKeys);
   for (int tile = 0; tile < tiles; ++tile) {
     if (tile + 1 < tiles) copy_tile(tile + 1);
-    commit_copies();  // of nothing behind the last tile: the count below holds all the same
+    commit_copies();  // an empty group after the last tile, so that the wait below counts groups correctly
     wait_for_copies<1>();
     __syncthreads();
     const int first_key = tile * kKeys;
-    if (first_key < first_query + Size::kWarpRows) {  // some query of this warp sees some key
+    if (first_key < first_query + Size::kWarpRows) {  // a query of this warp sees a key
       Accumulators<kM, kKeys> scores;
       multiply<kDim>(queries + warp_row * kTileStride<kDim>, keys + tile % 2 * kTile, scores);
       if (first_key + kKeys - 1 > first_query) {
@@ -159,7 +160,7 @@ __global__ void __launch_bounds__(kThreads)
       softmax.add(scores, scale, sums);
       add_products<kDim>(scores, values + tile % 2 * kTile, sums);
     }
-    __syncthreads();  // before the next copies overwrite what this tile was
+    __syncthreads();  // before the next copies overwrite this tile
   }
 
   float factors[kM][2];
@@ -224,7 +225,7 @@ __global__ void __launch_bounds__(kThreads)
 
   const int warp_row = warp_number() * Size::kWarpRows, first_query = block_query + warp_row;
   const float scale = problem.scale * kLog2E;
-  float log_sum_exp[kM][2], delta[kM][2];  // log_sum_exp in log2
+  float log_sum_exp[kM][2], delta[kM][2];  // log_sum_exp is multiplied by log₂e
   const std::int64_t statistics = problem.statistics(index.sequence, index.head);
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
@@ -276,8 +277,9 @@ __global__ void __launch_bounds__(kThreads)
                    arguments.dq.stride);
 }
 
-// dk and dv of one tile of keys of one KV head: rows of its products are keys, columns queries, so that both gradients'
-// sums stay with a warp. Goes through the query heads of the group, and their queries from the diagonal on, in order.
+// dk and dv of one tile of keys of one KV head. Rows of its products are keys and columns are queries, so that a warp
+// keeps the sums of both gradients. Iterates over the query heads of the group, and over each head's queries from the
+// diagonal on, in order.
 template <int kDim>
 __global__ void __launch_bounds__(kThreads)
     key_gradients_kernel(AttentionProblem problem, BackwardArguments<Element> arguments) {
@@ -289,7 +291,7 @@ __global__ void __launch_bounds__(kThreads)
   Element* v = k + Size::kOwned * kTileStride<kDim>;
   Element* queries = v + Size::kOwned * kTileStride<kDim>;          // two tiles
   Element* douts = queries + 2 * kTile;                             // two tiles
-  float* statistics = reinterpret_cast<float*>(douts + 2 * kTile);  // twice log_sum_exp and delta
+  float* statistics = reinterpret_cast<float*>(douts + 2 * kTile);  // two buffers of log_sum_exp and delta
 
   const TileOfHead index(problem.batch, problem.kv_heads);
   const int block_key = index.tile * Size::kOwned, present = min(Size::kOwned, problem.seq - block_key);
@@ -327,7 +329,7 @@ __global__ void __launch_bounds__(kThreads)
     wait_for_copies<1>();
     __syncthreads();
     const int first_query = block_key + step % tiles * kQueries;
-    if (first_key < first_query + kQueries) {  // some query sees some key of this warp
+    if (first_key < first_query + kQueries) {  // a query sees a key of this warp
       const Element* q = queries + step % 2 * kTile;
       const Element* dout = douts + step % 2 * kTile;
       const float* log_sum_exp = statistics + step % 2 * 2 * kQueries;

@@ -1,5 +1,5 @@
-// What a warp does on tensor cores for attention in bf16: products of 16-row tiles that lie in shared memory or in
-// registers, and copies to shared memory that run beside them. Fragment layouts: PTX ISA, mma.m16n8k16 and ldmatrix.
+// A warp's operations on tensor cores for bf16 attention: products of 16-row tiles in shared memory or in registers,
+// and concurrent copies to shared memory. Fragment layouts: PTX ISA, mma.m16n8k16 and ldmatrix.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,12 +10,13 @@
 
 namespace weft::cuda {
 
-/// Elements from one row of a tile in shared memory to the next: eight rows' same 16 bytes then lie in different banks.
+/// Elements from one row of a tile in shared memory to the next. The same 16 bytes of eight rows are then in different
+/// banks.
 template <int kDim>
 inline constexpr int kTileStride = kDim + 8;
 
-/// A warp's 16·kM × kN numbers as m16n8k16 has them: lane l has of row tile m and columns 8·n … the columns 2·(l mod 4)
-/// and the next, of row l / 4 in [0] and [1], of row l / 4 + 8 in [2] and [3].
+/// A warp's 16·kM × kN numbers in the layout of m16n8k16. In row tile m and columns 8·n …, lane l has columns 2·(l mod
+/// 4) and the next: of row l / 4 in [0] and [1], of row l / 4 + 8 in [2] and [3].
 template <int kM, int kN>
 using Accumulators = float[kM][kN / 8][4];
 
@@ -37,8 +38,8 @@ __device__ inline void multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, 
   static_assert(kTiles % 2 == 0 && kDim % 16 == 0);
   constexpr int kStride = kTileStride<kDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // Lane l names row l mod 8 of 8 × 8 matrix l / 8. Of a: rows 0-7, rows 8-15, then both for columns 8-15. Of b, two
-  // column tiles of the product: its rows 0-7 for columns 0-7 and 8-15, then its rows 8-15.
+  // Lane l addresses row l mod 8 of the 8 × 8 matrix l / 8. Of a: rows 0-7, rows 8-15, then both for columns 8-15. Of
+  // b, two column tiles of the product: its rows 0-7 for columns 0-7 and 8-15, then its rows 8-15.
   const __nv_bfloat16* a_lane = a + lane % 16 * kStride + lane / 16 * 8;
   const __nv_bfloat16* b_lane = b + (lane % 8 + lane / 16 * 8) * kStride + lane / 8 % 2 * 8;
   clear(products);
@@ -65,7 +66,7 @@ __device__ inline std::uint32_t packed(float low, float high) {
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 
-/// sums[16·kM, kDim] += weights[16·kM, 8·kTiles]·rows[8·kTiles, kDim]: the weights, rounded to bf16, come from the
+/// sums[16·kM, kDim] += weights[16·kM, 8·kTiles]·rows[8·kTiles, kDim]. The weights, rounded to bf16, come from the
 /// accumulators of an earlier product, whose layout is also that of a left operand.
 template <int kDim, int kM, int kTiles>
 __device__ inline void add_products(const float (&weights)[kM][kTiles][4], const __nv_bfloat16* rows,
@@ -73,7 +74,8 @@ __device__ inline void add_products(const float (&weights)[kM][kTiles][4], const
   static_assert(kTiles % 2 == 0 && kDim % 16 == 0);
   constexpr int kStride = kTileStride<kDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // Matrices: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15; transposed, since operands want neighbours in k.
+  // Matrices: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15; transposed, since operands need neighbours along
+  // k.
   const __nv_bfloat16* rows_lane = rows + lane % 16 * kStride + lane / 16 * 8;
 #pragma unroll
   for (int k = 0; k < kTiles; k += 2) {
@@ -98,7 +100,7 @@ __device__ inline void add_products(const float (&weights)[kM][kTiles][4], const
   }
 }
 
-/// Begins to copy kRows rows to shared memory, zeros for those beyond the `present`, by all kThreads threads.
+/// Begins to copy kRows rows to shared memory, with zeros for rows from `present` on, by all kThreads threads.
 template <int kRows, int kDim, int kThreads>
 __device__ inline void copy_rows(const __nv_bfloat16* from, std::int64_t stride, int present, __nv_bfloat16* to) {
   constexpr int kChunks = kDim / 8;
@@ -110,7 +112,7 @@ __device__ inline void copy_rows(const __nv_bfloat16* from, std::int64_t stride,
   }
 }
 
-/// Writes a warp's sums, row l / 4 (+ 8) of tile m times factors[m][0] ([1]), to those of the rows that are present.
+/// Writes a warp's sums to the rows that are present: row l / 4 (+ 8) of tile m times factors[m][0] ([1]).
 template <int kDim, int kM>
 __device__ inline void write_rows(const float (&sums)[kM][kDim / 8][4], const float (&factors)[kM][2], int present,
                                   __nv_bfloat16* to, std::int64_t stride) {

@@ -1,5 +1,5 @@
-// What the two implementations of attention share: their common view of a problem, and how heads' rows are found.
-// attention.cu chooses between them.
+// Shared by the two implementations of attention: their common description of a problem, and the addresses of heads'
+// rows. attention.cu chooses between the implementations.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace weft::cuda {
 
-/// A shape as kernels take it: fewer registers than 64-bit numbers.
+/// A shape for kernels: it takes fewer registers than 64-bit numbers.
 struct AttentionProblem {
   int batch, seq, heads, kv_heads, head_dim;
   float scale;
@@ -24,7 +24,7 @@ struct AttentionProblem {
         scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {}
 
   __host__ __device__ int group() const { return heads / kv_heads; }
-  /// Where log_sum_exp and delta of a head begin.
+  /// Index of the first log_sum_exp and delta of a head.
   __device__ std::int64_t statistics(int sequence, int head) const {
     return (static_cast<std::int64_t>(sequence) * heads + head) * seq;
   }
@@ -44,8 +44,8 @@ struct HeadRows {
   }
 };
 
-/// Forward: q, k, v and out, log_sum_exp. Backward also: dout, delta = rowsum(dout·out) laid out as log_sum_exp is, and
-/// dq, dk, dv.
+/// Forward: q, k, v and out, log_sum_exp. The backward pass also uses dout, delta = rowsum(dout·out) in the layout of
+/// log_sum_exp, and dq, dk, dv.
 template <class T>
 struct ForwardArguments {
   HeadRows<T> q, k, v, out;
@@ -71,7 +71,7 @@ struct BackwardArguments {
         delta(row_sums) {}
 };
 
-/// The tile, sequence and head that a block works on: blocks of one tile of all heads are neighbours.
+/// The tile, sequence and head that a block works on; blocks of one tile of all heads are consecutive.
 struct TileOfHead {
   int tile, sequence, head;
 

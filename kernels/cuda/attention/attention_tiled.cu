@@ -1,5 +1,5 @@
-// Attention in fp32 arithmetic for any head dimension to 256, f32 or bf16 in memory: tiles of rows in shared memory,
-// 4 × 4 products (or fewer) a thread. The oracle of the tensor-core kernels, so it stays as simple as that allows.
+// Attention in fp32 arithmetic for any head dimension up to 256, f32 or bf16 in memory: tiles of rows in shared memory,
+// at most 4 × 4 products a thread. It is the reference for the tensor-core kernels, so it is kept simple.
 #include <cmath>
 
 #include "kernels/cuda/attention/attention_parts.cuh"
@@ -7,11 +7,11 @@
 namespace weft::cuda {
 namespace {
 
-// A block is 16 × 16 threads. Of a tile's products thread (y, x) has rows y + 16·i and columns x + 16·j; of rows of the
-// head dimension it has rows y + 16·i and runs of kRun neighbouring columns.
+// A block is 16 × 16 threads. In a tile of products, thread (y, x) has rows y + 16·i and columns x + 16·j. In rows of
+// the head dimension, it has rows y + 16·i and runs of kRun adjacent columns.
 constexpr int kSide = 16;
 constexpr int kThreads = kSide * kSide;
-constexpr int kPad = 4;  // floats behind each row: sixteen rows' same column then lie in different banks
+constexpr int kPad = 4;  // floats after each row: the same column of sixteen rows is then in different banks
 
 __device__ inline int thread_x() {
   return static_cast<int>(threadIdx.x) % kSide;
@@ -23,12 +23,12 @@ __device__ inline int thread_y() {
 template <int kDim>
 struct Columns {
   static constexpr int kRun = kDim / kSide < 4 ? kDim / kSide : 4;
-  static constexpr int kCount = kDim / kSide;  // a thread
+  static constexpr int kCount = kDim / kSide;  // for each thread
 
   __device__ static int of(int i) { return i / kRun * (kSide * kRun) + thread_x() * kRun + i % kRun; }
 };
 
-// Tiles of the kernels: rows that a block owns, and rows that it goes through.
+// Tiles of the kernels: rows that a block owns, and rows that it iterates over.
 template <int kDim>
 struct Tiles {
   static constexpr int kForward = 64;
@@ -36,7 +36,7 @@ struct Tiles {
   static constexpr int kOther = kDim <= 64 ? 64 : 32;
 };
 
-// to[kRows, kDim] = scale·from, zeros behind the head dimension and the rows there are.
+// to[kRows, kDim] = scale·from, with zeros after the head dimension and after the last row.
 template <int kRows, int kDim, class T>
 __device__ void load_rows(const T* from, std::int64_t stride, int present, int head_dim, float scale, float* to) {
 #pragma unroll 4
@@ -58,7 +58,7 @@ __device__ void multiply(const float* a, const float* b, float (&products)[kM][k
   }
   const float* a_row = a + thread_y() * (kDim + kPad);
   const float* b_row = b + thread_x() * (kDim + kPad);
-#pragma unroll 1  // else it spills at the 128 registers that two blocks have
+#pragma unroll 1  // unrolled, it spills at the 128 registers that allow two blocks
   for (int d = 0; d < kDim; d += 4) {
     float4 left[kM], right[kN];
 #pragma unroll
@@ -135,7 +135,7 @@ __device__ void clear(float (&sums)[kM][kCount]) {
   }
 }
 
-// Row i of the thread's sums, times its factor, to rows of the head.
+// Writes row i of the thread's sums, times its factor, to rows of the head.
 template <int kDim, class T, int kM>
 __device__ void write_rows(const float (&sums)[kM][Columns<kDim>::kCount], const float (&factors)[kM], int present,
                            int head_dim, T* to, std::int64_t stride) {
@@ -150,7 +150,7 @@ __device__ void write_rows(const float (&sums)[kM][Columns<kDim>::kCount], const
   }
 }
 
-// Over the sixteen threads that share rows, which are half a warp.
+// The maximum over the sixteen threads that share rows; they are half a warp.
 __device__ inline float row_max(float x) {
 #pragma unroll
   for (int offset = kSide / 2; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, offset));
@@ -170,7 +170,7 @@ constexpr int forward_floats() {
   return 2 * kTile * (kDim + kPad) + kTile * (kTile + kPad);
 }
 
-// One tile of queries of one head, over the tiles of keys that it sees. Keys and values take turns in one buffer.
+// One tile of queries of one head, over the tiles of keys that it sees. Keys and values share one buffer alternately.
 template <class T, int kDim>
 __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem problem, ForwardArguments<T> arguments) {
   constexpr int kTile = Tiles<kDim>::kForward, kM = kTile / kSide;
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
   float* tile = rows + kTile * (kDim + kPad);
 
   const TileOfHead index(problem.batch, problem.heads);
-  // The last tile sees the most keys and goes first, so that the blocks end together.
+  // The last tile sees the most keys and goes first, so that all blocks end together.
   const int first_query = (tiles_of(problem.seq, kTile) - 1 - index.tile) * kTile;
   const int present = min(kTile, problem.seq - first_query), kv_head = index.head / problem.group();
   load_rows<kTile, kDim>(arguments.q.at(problem, index.sequence, index.head, first_query), arguments.q.stride, present,
@@ -316,8 +316,8 @@ __global__ void __launch_bounds__(kThreads)
                    arguments.dq.at(problem, index.sequence, index.head, first_query), arguments.dq.stride);
 }
 
-// dk and dv of one tile of keys of one KV head: the rows of its tiles are keys, the columns queries. Goes through the
-// query heads of the group, and their queries from the diagonal on, in order.
+// dk and dv of one tile of keys of one KV head. The rows of its tiles are keys, the columns queries. Iterates over the
+// query heads of the group, and over each head's queries from the diagonal on, in order.
 template <class T, int kDim>
 __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
     key_gradients_kernel(AttentionProblem problem, BackwardArguments<T> arguments) {
@@ -371,7 +371,7 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
       store_tile(ds, ds_tile);
       __syncthreads();
       add_products<kM, kQueries, kDim>(p_tile, dout, dv);
-      add_products<kM, kQueries, kDim>(ds_tile, q, dk);  // these queries are scaled
+      add_products<kM, kQueries, kDim>(ds_tile, q, dk);  // the queries are scaled
     }
   }
 
@@ -405,7 +405,7 @@ void backward(const Launch& launch, const AttentionProblem& problem, const Backw
 template <int kDim>
 struct Dim {};
 
-// Calls `body` with the smallest dimension there are kernels for that holds the head's.
+// Calls `body` with the smallest supported dimension that is at least the head's.
 template <class Body>
 void with_dim(std::int64_t head_dim, const Body& body) {
   if (head_dim <= 16) {

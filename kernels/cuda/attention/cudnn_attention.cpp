@@ -1,5 +1,5 @@
-// The graphs of operations that cuDNN's engines for flash attention recognise, and their plans; see cudnn_attention.h.
-// The engines match the graph as a pattern: which operations, in which order, with which types inside.
+// The operation graphs that cuDNN's flash-attention engines recognise, and their plans; see cudnn_attention.h. The
+// engines match a graph as a pattern: its operations, their order, and the types inside.
 #include "kernels/cuda/attention/cudnn_attention.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 using Dims = CudnnGraph::Dims;
 using Tensor = CudnnGraph::Tensor;
 
-// Ids of what the caller gives at each run.
+// Ids of the arguments that the caller gives at each run.
 enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLogSumExp, kDout, kDq, kDk, kDv, kDelta, kScale, kMinusInfinity, kOne };
 
 // [batch, heads, seq, head_dim] in rows of `stride` elements.
@@ -40,7 +40,7 @@ Dims row_dims(const AttentionLayout& layout) {
   return {layout.batch, layout.heads, layout.seq, 1};
 }
 
-// The same elements with rows for columns.
+// The same elements with rows and columns exchanged.
 Dims transposed(const Dims& dims) {
   return {dims[0], dims[1], dims[3], dims[2]};
 }
@@ -60,7 +60,7 @@ const Tensor& rows_in_memory(CudnnGraph& graph, const AttentionLayout& layout, I
   return graph.memory(id, CUDNN_DATA_FLOAT, dims, CudnnGraph::packed(dims));
 }
 
-// −∞ for the scores of keys that come after the query.
+// Replaces the scores of keys after the query by −∞.
 const Tensor& causal(CudnnGraph& graph, const AttentionLayout& layout, const Tensor& scores) {
   const Dims dims = score_dims(layout);
   const Tensor& row = graph.index(scores, 2, graph.inner(CUDNN_DATA_INT32, dims));
@@ -93,11 +93,11 @@ CudnnGraph forward_graph(const AttentionLayout& layout) {
   return graph;
 }
 
-// Writes aᵀ·b, where a is scores, to a matrix of the keys. Where several query heads share a key/value head, each has
-// its own product first, and these are added.
+// Writes aᵀ·b, where a holds scores, to a matrix of the keys' shape. If several query heads share a key/value head,
+// each query head first has its own product, and the products are added.
 void multiply_to_keys(CudnnGraph& graph, const AttentionLayout& layout, const Tensor& a, const Tensor& b, Id id,
                       std::int64_t stride) {
-  // The reshape transposes by strides only and, as the products want their inputs, rounds to bf16.
+  // The reshape transposes only by strides, and rounds to bf16, as the products require.
   const Dims shape = score_dims(layout);
   const Tensor& at =
       graph.reshape(a, graph.inner(CUDNN_DATA_BFLOAT16, transposed(shape), transposed(CudnnGraph::packed(shape))));
@@ -123,14 +123,14 @@ CudnnGraph backward_graph(const AttentionLayout& layout) {
   const Tensor& log_sum_exp = rows_in_memory(graph, layout, kLogSumExp);
   const Tensor& scale = graph.scalar(kScale);
 
-  // delta = Σ dout·out of every row. The pattern has a factor here, for dropout.
+  // delta = Σ dout·out of every row. The pattern requires a factor here, which is meant for dropout.
   const Tensor& products =
       graph.pointwise(CUDNN_POINTWISE_MUL, dout, out, graph.inner(CUDNN_DATA_FLOAT, matrix_dims(layout, layout.heads)));
   const Tensor& sums = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, products, rows());
   const Tensor& delta =
       graph.pointwise(CUDNN_POINTWISE_MUL, sums, graph.scalar(kOne), rows_in_memory(graph, layout, kDelta));
 
-  // The probabilities again, and dV = Pᵀ·dout.
+  // The probabilities, recomputed, and dV = Pᵀ·dout.
   const Tensor& scaled = graph.pointwise(CUDNN_POINTWISE_MUL, graph.matmul(q, kt, scores()), scale, scores());
   const Tensor& less = graph.pointwise(CUDNN_POINTWISE_SUB, scaled, log_sum_exp, scores());
   const Tensor& p = graph.pointwise(CUDNN_POINTWISE_EXP, causal(graph, layout, less), scores());
@@ -144,7 +144,7 @@ CudnnGraph backward_graph(const AttentionLayout& layout) {
       graph.pointwise(CUDNN_POINTWISE_MUL, weighted, scale, graph.inner(CUDNN_DATA_BFLOAT16, scores_shape));
   multiply_to_keys(graph, layout, ds, q, kDk, layout.dk_stride);
 
-  // dQ = dS·K, where K is Kᵀ seen the other way round.
+  // dQ = dS·K, where K is the transpose of Kᵀ.
   const Tensor& k = graph.reshape(kt, graph.inner(CUDNN_DATA_BFLOAT16, transposed(kt.dims), transposed(kt.strides)));
   graph.matmul(ds, k, matrix(graph, layout, kDq, layout.heads, layout.dq_stride));
   return graph;
@@ -180,7 +180,7 @@ std::optional<Choice> choose(std::vector<CudnnEngine> engines, const CudnnTarget
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
 
-// What the graphs promise of every address (CudnnGraph::memory).
+// Alignment in bytes that the graphs promise for every address (CudnnGraph::memory).
 constexpr std::int64_t kAlignment = 16;
 
 bool is_aligned(const AttentionLayout& layout) {
@@ -249,7 +249,7 @@ CudnnAttention::Bound CudnnAttention::bind(const AttentionPointers& pointers) co
   };
   const auto give = [&](Id id, const void* value) {
     if (reinterpret_cast<std::uintptr_t>(value) % kAlignment != 0) {
-      throw std::logic_error("cuda::CudnnAttention: a buffer that isn't 16-byte aligned");
+      throw std::logic_error("cuda::CudnnAttention: a buffer isn't 16-byte aligned");
     }
     ids.push_back(id);
     values.push_back(value);

@@ -1,5 +1,5 @@
-// Causal bf16 attention by cuDNN's fused kernels: one compiled plan a layout and direction. Both directions repeat bit
-// for bit. The fallback and the oracle are our own kernels.
+// Causal bf16 attention by cuDNN's fused kernels: one compiled plan for each layout and direction. Both directions are
+// reproducible bit for bit. Our own kernels are the fallback and the reference.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,10 +16,10 @@
 
 namespace weft::cuda {
 
-/// Query head h reads key/value head h / (heads / kv_heads); scores are scaled by 1/√head_dim. Strides are those of
-/// rows, in elements: q, out, dout and dq are windows of [batch·seq, heads·head_dim], k, v, dk and dv of
-/// [batch·seq, kv_heads·head_dim], and a window of a wider matrix (Q|K|V) has that matrix's stride. The forward pass
-/// ignores the gradients' strides. Rows must begin at multiples of 16 bytes.
+/// Query head h reads key/value head h / (heads / kv_heads); scores are scaled by 1/√head_dim. Strides are row strides
+/// in elements. q, out, dout and dq are windows of [batch·seq, heads·head_dim]; k, v, dk and dv of [batch·seq,
+/// kv_heads·head_dim]. A window of a wider matrix (Q|K|V) has that matrix's stride. The forward pass ignores the
+/// gradients' strides. Rows must begin at multiples of 16 bytes.
 struct AttentionLayout {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
   std::int64_t q_stride, k_stride, v_stride, out_stride;
@@ -28,9 +28,9 @@ struct AttentionLayout {
   auto operator<=>(const AttentionLayout&) const = default;
 };
 
-/// Device memory, 16-byte aligned (`workspace`: 256). The forward pass reads q, k and v and writes out and log_sum_exp,
-/// the backward pass reads those five and dout and writes dq, dk and dv. log_sum_exp: f32 [batch·heads·seq], log Σ exp
-/// of the scaled scores, as AttentionForward's.
+/// Device memory, 16-byte aligned (`workspace`: 256). The forward pass reads q, k and v and writes out and log_sum_exp.
+/// The backward pass reads these five and dout, and writes dq, dk and dv. log_sum_exp: f32 [batch·heads·seq], log Σ exp
+/// of the scaled scores, as in AttentionForward.
 struct AttentionPointers {
   std::byte* workspace = nullptr;
   const void *q = nullptr, *k = nullptr, *v = nullptr;
@@ -42,7 +42,7 @@ struct AttentionPointers {
 
 class CudnnAttention {
  public:
-  /// The plan with a set of buffers: run() allocates nothing. Must not outlive the CudnnAttention that made it.
+  /// The plan bound to a set of buffers: run() allocates nothing. It must not outlive its CudnnAttention.
   class Bound {
    public:
     void run(cudaStream_t stream) const;
@@ -54,8 +54,8 @@ class CudnnAttention {
     CudnnDescriptor pack_;
   };
 
-  /// Null if cuDNN has no deterministic engine for the layout on the handle's device; then `why`, if given, says what
-  /// it objected to. Takes a second or so of CPU time. The handle must outlive what is made.
+  /// Null if cuDNN has no deterministic engine for the layout on the handle's device; `why`, if given, then gets
+  /// cuDNN's reason. Takes about a second of CPU time. The handle must outlive the result.
   static std::unique_ptr<CudnnAttention> forward(CudnnHandle& handle, const AttentionLayout& layout,
                                                  std::string* why = nullptr);
   static std::unique_ptr<CudnnAttention> backward(CudnnHandle& handle, const AttentionLayout& layout,
@@ -64,14 +64,14 @@ class CudnnAttention {
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  /// For the backward pass: Σ dout·out of every row (f32 [batch·heads·seq]) at the beginning, then cuDNN's own, which
-  /// grows with batch·heads·seq² in its deterministic engines of Hopper (2 bytes each).
+  /// For the backward pass, the workspace begins with Σ dout·out of every row (f32 [batch·heads·seq]); cuDNN's own
+  /// workspace follows. In its deterministic engines for Hopper it grows with batch·heads·seq² (2 bytes each).
   std::int64_t workspace_bytes() const { return delta_bytes_ + plan_bytes_; }
 
-  /// Throws std::logic_error for a buffer that isn't aligned as AttentionPointers says.
+  /// Throws std::logic_error for a buffer that isn't aligned as AttentionPointers requires.
   Bound bind(const AttentionPointers& pointers) const;
 
-  /// The same once, for tests: bind() and run().
+  /// bind() and run() once, for tests.
   void run(cudaStream_t stream, const AttentionPointers& pointers) const { bind(pointers).run(stream); }
 
  private:
@@ -82,28 +82,28 @@ class CudnnAttention {
 
   CudnnHandle* handle_;
   bool backward_;
-  // What the graph's scalars are; cuDNN keeps pointers to them.
+  // The values of the graph's scalars; cuDNN keeps pointers to them.
   float scale_, minus_infinity_, one_ = 1.0F;
   std::int64_t delta_bytes_, plan_bytes_;
-  // A plan refers to what it was made of.
+  // A plan refers to its graph and engine.
   CudnnGraph graph_;
   CudnnEngine engine_;
   CudnnDescriptor plan_;
 };
 
-/// What cuDNN would offer on a device that isn't there, for tests without a GPU.
+/// The engines that cuDNN would offer on a device that isn't present, for tests without a GPU.
 struct EngineCount {
   std::size_t engines = 0, deterministic = 0;
   std::size_t operations = 0;        // of the graph
   std::int64_t workspace_bytes = 0;  // of the first deterministic engine
 };
 
-/// `device_properties_json`: h100_properties(), or another text with the same fields. Throws CudnnError if cuDNN
-/// refuses the graph itself. An engine counts only if cuDNN can load libcuda.so.1 and libnvrtc: without a driver, load
-/// the toolkit's lib64/stubs/libcuda.so by dlopen(…, RTLD_NOW | RTLD_GLOBAL) before; its name inside is libcuda.so.1.
+/// `device_properties_json`: h100_properties(), or a text with the same fields. Throws CudnnError if cuDNN refuses the
+/// graph itself. An engine counts only if cuDNN can load libcuda.so.1 and libnvrtc. Without a driver, first load the
+/// toolkit's lib64/stubs/libcuda.so, whose internal name is libcuda.so.1, by dlopen(…, RTLD_NOW | RTLD_GLOBAL).
 EngineCount cudnn_engines(const AttentionLayout& layout, bool backward, std::string_view device_properties_json);
 
-/// A description of an H100 SXM as cuDNN 9 reads it.
+/// The description of an H100 SXM in the format of cuDNN 9.
 std::string_view h100_properties();
 
 }  // namespace weft::cuda

@@ -38,7 +38,7 @@ std::vector<CudnnDescriptor> proposals(const CudnnGraph& graph, const CudnnTarge
     raw.push_back(configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
   }
   if (raw.empty()) return configs;
-  // The count above is of what may come; fewer may.
+  // The count above is an upper bound; fewer values may be returned.
   const auto written =
       heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(raw), raw.data());
   configs.erase(configs.begin() + std::min(written, std::ssize(configs)), configs.end());

@@ -1,5 +1,5 @@
-// cuDNN's backend API with owners and exceptions: handles, descriptors, and graphs of operations on 4-D tensors from
-// which cuDNN compiles one kernel or a few. See "Graph API" in cuDNN's documentation for what an operation means.
+// cuDNN's backend API with owners and exceptions: handles, descriptors, and graphs of operations on 4-D tensors, which
+// cuDNN compiles to one or a few kernels. "Graph API" in cuDNN's documentation explains the operations.
 #pragma once
 
 #include <cudnn.h>
@@ -17,12 +17,12 @@
 
 namespace weft::cuda {
 
-/// What a call of cuDNN failed with.
+/// The failure of a call to cuDNN.
 class CudnnError : public RuntimeFault {
  public:
   CudnnError(cudnnStatus_t status, std::string_view what);
 
-  /// The call was right, but this cuDNN, device or driver can't do it.
+  /// Whether the call was valid but this cuDNN, device or driver doesn't support it.
   bool unsupported() const;
 
  private:
@@ -32,7 +32,7 @@ class CudnnError : public RuntimeFault {
 /// Throws CudnnError naming `what` unless `status` is success.
 void check_cudnn(cudnnStatus_t status, std::string_view what);
 
-/// cuDNN on the device that was current when it was made. Of one thread: work goes to the stream set last.
+/// cuDNN on the device that was current at construction. For one thread only; work goes to the stream set last.
 class CudnnHandle {
  public:
   CudnnHandle();
@@ -48,7 +48,7 @@ class CudnnHandle {
   std::optional<cudaStream_t> stream_;
 };
 
-/// Owns a backend descriptor: attributes are set, then it is finalized, and from then on it is only read.
+/// Owns a backend descriptor: first its attributes are set, then it is finalized; after that it is only read.
 class CudnnDescriptor {
  public:
   explicit CudnnDescriptor(cudnnBackendDescriptorType_t type);
@@ -70,7 +70,7 @@ class CudnnDescriptor {
   void set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
   void finalize(std::string_view what);
 
-  /// How many values the attribute has, and up to as many of them as asked for, written to `values`.
+  /// Returns the number of the attribute's values, and writes at most `most` of them to `values`.
   std::int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most,
                    void* values) const;
 
@@ -78,8 +78,8 @@ class CudnnDescriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-/// The device that a plan is for: the handle's or, for tests without a GPU, one described in JSON with the fields that
-/// cuDNN itself writes (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); the error for a missing field names it.
+/// The device that a plan is for: the handle's or, for tests without a GPU, one described in JSON. The JSON has the
+/// fields that cuDNN itself writes (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); the error for a missing field names it.
 class CudnnTarget {
  public:
   explicit CudnnTarget(const CudnnHandle& handle) : handle_(handle.get()) {}
@@ -93,7 +93,7 @@ class CudnnTarget {
   std::optional<CudnnDescriptor> properties_;
 };
 
-/// A graph under construction. Tensors and operations live as long as it does; references to tensors stay valid.
+/// A graph under construction. Tensors and operations live as long as the graph; references to tensors stay valid.
 /// Operations compute in fp32, comparisons in bool and indices in int32.
 class CudnnGraph {
  public:
@@ -107,26 +107,26 @@ class CudnnGraph {
 
   static Dims packed(const Dims& dims);
 
-  /// Memory that the caller gives at each run under the id `uid`, 16-byte aligned. Ids are below kFirstInner.
+  /// Memory that the caller passes at each run under the id `uid`, 16-byte aligned. Ids are below kFirstInner.
   const Tensor& memory(std::int64_t uid, cudnnDataType_t type, const Dims& dims, const Dims& strides);
-  /// One fp32 number that the caller gives at each run, by a pointer to host memory.
+  /// One fp32 number that the caller passes at each run, by a pointer to host memory.
   const Tensor& scalar(std::int64_t uid);
-  /// A value inside the graph, which need never be written to memory.
+  /// A value inside the graph, which need not be written to memory.
   const Tensor& inner(cudnnDataType_t type, const Dims& dims, const Dims& strides);
   const Tensor& inner(cudnnDataType_t type, const Dims& dims) { return inner(type, dims, packed(dims)); }
 
   /// y = f(x) or f(x, b), element by element; b is broadcast along its dimensions of size 1.
   const Tensor& pointwise(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor& y);
   const Tensor& pointwise(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor& b, const Tensor& y);
-  /// Each element's own index along `axis`.
+  /// The index of each element along `axis`.
   const Tensor& index(const Tensor& x, std::int64_t axis, const Tensor& y);
   /// y = mask ? x : b.
   const Tensor& select(const Tensor& mask, const Tensor& x, const Tensor& b, const Tensor& y);
-  /// Over the dimensions that y has of size 1 and x has not, or in groups where y's size divides x's.
+  /// Reduces over the dimensions whose size is 1 in y but not in x, or over groups if y's size divides x's.
   const Tensor& reduce(cudnnReduceTensorOp_t op, const Tensor& x, const Tensor& y);
-  /// The last two dimensions are matrices; where b has fewer heads than a, each serves a group.
+  /// The last two dimensions are matrices. If b has fewer heads than a, each head of b serves a group.
   const Tensor& matmul(const Tensor& a, const Tensor& b, const Tensor& c);
-  /// The same elements in other dimensions and strides: a transposition.
+  /// The same elements with other dimensions and strides: a transposition.
   const Tensor& reshape(const Tensor& x, const Tensor& y);
 
   /// Ends construction.
@@ -147,27 +147,27 @@ class CudnnGraph {
                               const Tensor* mask, const Tensor& y);
 
   std::list<Tensor> tensors_;
-  std::list<CudnnDescriptor> settings_;  // what kind of pointwise, reduction or product an operation is
+  std::list<CudnnDescriptor> settings_;  // the kind of each pointwise operation, reduction or product
   std::vector<CudnnDescriptor> operations_;
   std::optional<CudnnDescriptor> graph_;
   std::int64_t next_inner_ = kFirstInner;
 };
 
-/// One way of cuDNN to run a graph.
+/// One of cuDNN's ways to run a graph.
 struct CudnnEngine {
   CudnnDescriptor config;
   bool deterministic;  // the same inputs give the same bits
 };
 
-/// The engines that cuDNN's heuristic proposes for a finalized graph, best guess first; then those of last resort.
-/// None where the graph is not supported.
+/// The engines that cuDNN's heuristic proposes for a finalized graph, best guess first, then its fallback engines.
+/// Empty if the graph isn't supported.
 std::vector<CudnnEngine> propose_engines(const CudnnGraph& graph, const CudnnTarget& target);
 
-/// Compiles the graph for an engine: a second or so. Throws CudnnError, often only because an engine proposed doesn't
-/// fit after all.
+/// Compiles the graph for an engine, in about a second. Throws CudnnError; often this only means that a proposed engine
+/// doesn't fit after all.
 CudnnDescriptor make_cudnn_plan(const CudnnEngine& engine, const CudnnTarget& target);
 
-/// Bytes of device memory that a run of the plan needs, and of a plan for the engine.
+/// Bytes of device memory that a run of the plan, or of a plan for the engine, needs.
 std::int64_t workspace_bytes_of(const CudnnDescriptor& plan);
 std::int64_t workspace_bytes_of(const CudnnEngine& engine);
 

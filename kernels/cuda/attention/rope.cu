@@ -1,5 +1,5 @@
 // Rotary position embedding; see rope.h. A block first computes the sines and cosines of its rows' angles, which all
-// heads share, while the first pairs that it turns are on their way.
+// heads share. Meanwhile the first pairs are loaded.
 #include <algorithm>
 
 #include "kernels/cuda/attention/rope.h"
@@ -10,22 +10,22 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kAngles = 1024;   // at most so many a block
-constexpr int kRopeUnroll = 2;  // pieces of a thread, all fetched before any is stored
+constexpr int kAngles = 1024;   // the most in a block
+constexpr int kRopeUnroll = 2;  // pieces of a thread, all loaded before any is stored
 
 struct SineCosine {
   float sine, cosine;
 };
 
-// As the CPU's sine_cosine: reduction by multiples of π/2 in double, so that positions of hundreds of thousands keep
-// their accuracy without the library's slow path, then Taylor polynomials on |r| ≤ π/4.
+// Like the CPU's sine_cosine: reduction by multiples of π/2 in double, so that positions in the hundreds of thousands
+// keep their accuracy without the library's slow path, then Taylor polynomials on |r| ≤ π/4.
 __device__ SineCosine sine_cosine(float x) {
   constexpr double kTwoOverPi = 0.63661977236758134308, kHalfPi = 1.57079632679489661923;
   constexpr double kRound = 6755399441055744.0;  // 1.5·2⁵²
   const auto wide = static_cast<double>(x);
   const double shifted = fma(wide, kTwoOverPi, kRound), n = shifted - kRound;
   const auto r = static_cast<float>(fma(-n, kHalfPi, wide));
-  const int quadrant = __double2loint(shifted);  // n's last bits stand in the mantissa's
+  const int quadrant = __double2loint(shifted);  // the last bits of n are in the mantissa's last bits
   const float r2 = r * r;
   float s = 2.7557319e-6F;
   s = s * r2 - 1.9841270e-4F;
@@ -43,7 +43,7 @@ __device__ SineCosine sine_cosine(float x) {
   return {(quadrant & 2) != 0 ? -sine : sine, ((quadrant + 1) & 2) != 0 ? -cosine : cosine};
 }
 
-// What a block has: of `rows` rows, all heads' pairs [blockIdx.y·pairs, (blockIdx.y + 1)·pairs).
+// The part of one block: for `rows` rows, pairs [blockIdx.y·pairs, (blockIdx.y + 1)·pairs) of all heads.
 struct Tile {
   std::int64_t rows;
   int pairs;

@@ -1,4 +1,4 @@
-// Rotary position embedding on a GPU; see kernels/cpu/attention/rope.h, which also has the table of frequencies.
+// Rotary position embedding on a GPU; see kernels/cpu/attention/rope.h, which also computes the table of frequencies.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 namespace weft::cuda {
 
 /// Rotates x [rows, heads·head_dim] in place by position·frequency[j], position = *offset + row mod seq_len (`offset`
-/// null: 0); `inverse` turns the other way. `frequencies` are head_dim/2 numbers; they and `offset` are device memory.
+/// null: 0); `inverse` rotates back. `frequencies` has head_dim/2 numbers; `frequencies` and `offset` are device
+/// memory.
 void rope(const Launch& launch, const float* frequencies, std::int64_t heads, std::int64_t seq_len,
           const std::int64_t* offset, bool inverse, const Matrix& x);
 

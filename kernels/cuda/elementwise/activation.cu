@@ -21,7 +21,7 @@ struct SwiGlu {
   __device__ void operator()(const float (&in)[2], float (&out)[1]) const { out[0] = kernels::silu(in[0]) * in[1]; }
 };
 
-// Of gate, up and dy.
+// The gradient for gate, up and dy.
 struct SwiGluGradient {
   __device__ void operator()(const float (&in)[3], float (&out)[2]) const {
     out[0] = in[2] * in[1] * kernels::silu_gradient(in[0]);

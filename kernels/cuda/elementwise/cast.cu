@@ -33,7 +33,7 @@ void cast(const Launch& launch, const Matrix& x, const Matrix& out) {
     with_float_type(out.dtype, [&](auto* to_type) {
       using From = std::remove_pointer_t<decltype(from_type)>;
       using To = std::remove_pointer_t<decltype(to_type)>;
-      constexpr int kWidth = 16 / sizeof(To);  // stores of neighbouring threads are neighbours
+      constexpr int kWidth = 16 / sizeof(To);  // consecutive threads store to adjacent addresses
       const bool wide = loads_vectors(views[0], kWidth) && loads_vectors(views[1], kWidth);
       const Items items = items_of(views[0].rows, views[0].cols, kWidth, wide);
       start("cast", launch, cast_kernel<kWidth, From, To>, blocks_for(items.count(), kThreads), kThreads, 0,

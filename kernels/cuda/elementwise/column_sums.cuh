@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix (gradients of biases and norm weights): blocks sum chunks of rows into partial sums,
-// which a second kernel adds in order. The chunks depend on the shape only.
+// Sums over the rows of a matrix (gradients of biases and norm weights). Blocks sum chunks of rows into partial sums,
+// which a second kernel adds in order. The chunks depend only on the shape.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace weft::cuda {
 
 struct RowChunks {
-  std::int64_t rows, count;  // rows of one chunk, and how many chunks there are
+  std::int64_t rows, count;  // rows of a chunk, and the number of chunks
 };
 
 inline constexpr int kColumnLanes = 32, kColumnTeams = 8, kCombineTeams = 32;
 
-/// About four blocks for each of an H100's multiprocessors, each thread with at least four rows.
+/// About four blocks for each multiprocessor of an H100; each thread has at least four rows.
 inline RowChunks column_sum_chunks(std::int64_t rows, std::int64_t cols) {
   constexpr std::int64_t kBlocks = 528;
   if (rows == 0) return {0, 0};
@@ -31,8 +31,8 @@ inline std::int64_t partial_bytes(std::int64_t chunks, std::int64_t sums, std::i
   return chunks * sums * cols * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// partials[chunk][sum][column] = what `terms` adds to totals[sum] over the chunk's rows. terms(row, column, totals)
-/// concerns kWidth columns.
+/// partials[chunk][sum][column] = the terms that `terms` adds to totals[sum] over the chunk's rows. terms(row, column,
+/// totals) handles kWidth columns.
 template <int kWidth, int kSums, class Terms>
 __global__ void __launch_bounds__(kColumnLanes* kColumnTeams)
     column_sums_kernel(const Terms terms, std::int64_t rows, int cols, std::int64_t rows_per_chunk, float* partials) {
@@ -94,7 +94,7 @@ void combine_column_sums(const Launch& launch, const float* partials, std::int64
         threads, 0, partials, static_cast<int>(chunks), static_cast<int>(cols), out0, out1, accumulate);
 }
 
-/// Both steps; `partials` has partial_bytes(column_sum_chunks(rows, cols).count, kSums, cols) bytes. Sums over no rows
+/// Both steps. `partials` has partial_bytes(column_sum_chunks(rows, cols).count, kSums, cols) bytes. Sums over no rows
 /// are zero.
 template <int kWidth, int kSums, class Terms>
 void column_sums(const Launch& launch, const Terms& terms, std::int64_t rows, std::int64_t cols, float* partials,

@@ -5,7 +5,7 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kUnroll = 2;  // pieces of a thread, all fetched before any is stored
+constexpr int kUnroll = 2;  // pieces of a thread, all loaded before any is stored
 
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kElementwiseThreads)
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-// Copies bits; `narrow` and `wide` are columns of the window's matrix and of the one that it is a window of.
+// Copies bits. `narrow` and `wide` are the column counts of the window and of the whole matrix.
 template <class T, int kWidth, bool kTake>
 __global__ void __launch_bounds__(kElementwiseThreads)
     window_kernel(Stream<const T> x, Stream<T> out, const std::int64_t* coordinate, std::int64_t ranks_per_window,

@@ -1,5 +1,5 @@
 // Dropout; see dropout.h. A piece of 16 bytes begins at a multiple of its number of elements, so that it draws one quad
-// of random words; where rows aren't aligned, each element draws its whole quad.
+// of random words. If rows aren't aligned, each element draws its whole quad.
 #include "kernels/cuda/elementwise/dropout.h"
 #include "kernels/cuda/vectorized_elementwise.cuh"
 #include "kernels/dropout_formula.h"
@@ -7,7 +7,7 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kUnroll = 2;  // pieces of a thread, all fetched before any is stored
+constexpr int kUnroll = 2;  // pieces of a thread, all loaded before any is stored
 
 template <class T, int kWidth, bool kResidual>
 __global__ void __launch_bounds__(kElementwiseThreads)
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
       raw_residual[u] = fetch<T, kWidth>(residual.data + places[u].row * residual.stride + places[u].piece * kWidth);
     }
   }
-  // Which elements are kept, a bit each: drawn while the pieces are on their way.
+  // One bit for each element that is kept; drawn while the pieces are loaded.
   std::uint32_t kept[kUnroll];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {

@@ -1,4 +1,4 @@
-// Dropout on a GPU, with the mask of kernels/cpu/elementwise/dropout.h to the bit.
+// Dropout on a GPU, with exactly the mask of kernels/cpu/elementwise/dropout.h.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace weft::cuda {
 
 struct DropoutMask {
   std::uint32_t site;
-  std::int64_t row_offset;         // the matrix' first row is global row row_base + row_offset
-  float p;                         // in [0, 1): the chance that an element is dropped
-  std::int64_t parts;              // the matrix is one of so many windows of columns of a global one
+  std::int64_t row_offset;         // the matrix's first row is global row row_base + row_offset
+  float p;                         // in [0, 1): the probability that an element is dropped
+  std::int64_t parts;              // the matrix is one of `parts` windows of columns of a global matrix
   const std::int64_t* random;      // device: {seed, step, row_base}
-  const std::int64_t* coordinate;  // device: which window it is; null: the first
+  const std::int64_t* coordinate;  // device: the index of the window; null: the first
 };
 
 /// y = x·mask/(1−p) (+ residual), all of one float dtype [rows, cols]; y may be x or residual; residual may be null.

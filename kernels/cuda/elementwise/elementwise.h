@@ -1,4 +1,4 @@
-// Sums of two tensors and the choice of one row, on a GPU; see kernels/cpu/elementwise/elementwise.h.
+// The sum of two tensors and the selection of a row, on a GPU; see kernels/cpu/elementwise/elementwise.h.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Embedding look-ups and their gradients; see embedding.h. For a gradient without atomics the rows are sorted by token,
-// which keeps their order within a token. A token's rows then are a range of the sorted rows: a thread adds a range's
-// column from its first row to its last. Where a token covers whole blocks of kRun sorted rows, these are added up
-// first, side by side.
+// Embedding look-ups and their gradients; see embedding.h. To compute a gradient without atomics, the rows are sorted
+// by token, which keeps their order within a token. A token's rows are then a range of the sorted rows: a thread adds
+// one column of a range from its first row to its last. If a token covers whole blocks of kRun sorted rows, these
+// blocks are first summed in parallel.
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 #include <stdexcept>
@@ -15,12 +15,12 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kUnroll = 4;  // pieces of a thread, all fetched before any is stored
+constexpr int kUnroll = 4;  // pieces of a thread, all loaded before any is stored
 constexpr int kRun = 32;
 constexpr int kColumnThreads = 256;
-constexpr int kColumns = 4;  // of a thread where rows are aligned: neighbours' fp32 numbers are neighbours
+constexpr int kColumns = 4;  // for each thread if rows are aligned: adjacent fp32 numbers
 
-// The row of a token in its table; -1 if another shard has it, or if there is a fault, which is reported.
+// The row of a token in its table; -1 if another shard has it, or after reporting a fault.
 __device__ std::int64_t row_of(std::int64_t token, std::int64_t table_rows, const std::int64_t* coordinate,
                                Fault* fault, bool& ok) {
   const std::int64_t row = coordinate != nullptr ? token - *coordinate * table_rows : token;
@@ -90,9 +90,9 @@ __global__ void __launch_bounds__(kElementwiseThreads)
 struct Sorting {
   static constexpr std::int64_t kAlignment = 256;
 
-  std::uint32_t *tokens, *sorted_tokens;  // rows of the table; one past its end: of no row
+  std::uint32_t *tokens, *sorted_tokens;  // rows of the table; the index after the last means no row
   std::int32_t *rows, *sorted_rows;
-  std::int32_t* begins;  // [vocab + 1]: where each token's sorted rows begin
+  std::int32_t* begins;  // [vocab + 1]: index of each token's first sorted row
   float* runs;           // sums of whole runs, [⌊rows/kRun⌋, cols]
   std::byte* temporary;
   std::size_t temporary_bytes;
@@ -156,7 +156,7 @@ __device__ void add_to(float (&sums)[kWidth], const float (&more)[kWidth]) {
   for (int i = 0; i < kWidth; ++i) sums[i] += more[i];
 }
 
-// sums += from(first), ..., from(count - 1), in this order: kBatch of them are on their way at once, of the last ones
+// sums += from(first), ..., from(count - 1), in this order. kBatch of them are loaded concurrently; for the remainder,
 // half as many, and so on.
 template <int kBatch, class T, int kWidth, class From>
 __device__ void add_all(std::int64_t first, std::int64_t count, const From& from, float (&sums)[kWidth]) {
@@ -171,7 +171,7 @@ __device__ void add_all(std::int64_t first, std::int64_t count, const From& from
   if constexpr (kBatch > 1) add_all<kBatch / 2, T>(first, count, from, sums);
 }
 
-// sums += the column of sorted rows [begin, end), in their order.
+// sums += one column of sorted rows [begin, end), in order.
 template <class T, int kWidth>
 __device__ void add_rows(const Stream<const T>& dout, const std::int32_t* rows, std::int64_t begin, std::int64_t end,
                          std::int64_t col, float (&sums)[kWidth]) {
@@ -179,7 +179,7 @@ __device__ void add_rows(const Stream<const T>& dout, const std::int32_t* rows, 
       begin, end, [&](std::int64_t i) { return dout.data + rows[i] * dout.stride + col; }, sums);
 }
 
-// Block (r, c): part c of the columns of run r's sum, if one token has the whole run.
+// Block (r, c): part c of the columns of run r's sum, if the whole run belongs to one token.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kColumnThreads)
     add_runs_kernel(Stream<const T> dout, std::int64_t cols, std::int64_t vocab, const std::uint32_t* sorted_tokens,
@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   store(to, sums);
 }
 
-// Blocks of columns for `rows` rows of `pieces` pieces each, cut into equal parts.
+// Blocks of columns for `rows` rows of `pieces` pieces each, in equal parts.
 struct ColumnGrid {
   dim3 blocks;
   unsigned threads;
@@ -248,7 +248,7 @@ struct ColumnGrid {
   }
 };
 
-// Calls body(integral_constant of the columns of a thread).
+// Calls body(integral_constant of a thread's number of columns).
 template <class Body>
 void with_columns(bool wide, const Body& body) {
   if (wide) {

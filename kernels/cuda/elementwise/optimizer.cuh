@@ -1,4 +1,4 @@
-// The work of one block of the optimizer's kernels, shared by those of one tensor and those of many.
+// The work of one block of the optimizer's kernels, for kernels over one tensor and over many.
 #pragma once
 
 #include <algorithm>
@@ -12,28 +12,28 @@
 
 namespace weft::cuda {
 
-// fp32 elements of one 16-byte access.
+// Number of fp32 elements in a 16-byte access.
 inline constexpr int kWidth = 4;
 inline constexpr int kThreads = 256;
 
-// How many partial sums x is cut into: a function of its size alone, at most eight blocks for each of an H100's
-// multiprocessors.
+// The number of partial sums of x. It depends only on x's size; at most eight blocks for each multiprocessor of an
+// H100.
 inline std::int64_t sum_blocks(std::int64_t n) {
   return std::min<std::int64_t>(1056, blocks_for(n, kThreads * kWidth * 4));
 }
 
-/// What one tensor's sum of squares reads and writes.
+/// Inputs and outputs of one tensor's sum of squares.
 struct SumSquaresOf {
   const float* x;
   std::int64_t row_stride;
   Items items;
-  const std::int64_t* replica;  // null, or a sum that counts only where it is 0
-  double* sums;                 // of each of `blocks`
+  const std::int64_t* replica;  // null, or x counts only if its value is 0
+  double* sums;                 // one for each of `blocks`
   float* partial;
   int blocks;
 };
 
-/// Block `block` of the tensor's.
+/// Block `block` of the tensor.
 __device__ inline void sum_squares_block(const SumSquaresOf& of, int block, double* shared) {
   const float* const x = of.x;
   const std::int64_t row_stride = of.row_stride;
@@ -50,7 +50,7 @@ __device__ inline void sum_squares_block(const SumSquaresOf& of, int block, doub
     load(x + row * row_stride + (i - row * items.vectors) * kWidth, v);
     total += static_cast<double>((v[0] * v[0] + v[1] * v[1]) + (v[2] * v[2] + v[3] * v[3]));
   }
-  // What vectors leave of each row: everything if there are none.
+  // The elements of each row that vectors don't cover: all of them if there are no vectors.
   const std::int64_t singles = items.per_row - items.vectors, begin = items.vectors * kWidth;
 #pragma unroll 4
   for (std::int64_t i = first; i < items.rows * singles; i += step) {
@@ -62,7 +62,7 @@ __device__ inline void sum_squares_block(const SumSquaresOf& of, int block, doub
   if (threadIdx.x == 0) of.sums[block] = total;
 }
 
-/// One block, behind all of sum_squares_block().
+/// One block, after all of sum_squares_block().
 __device__ inline void finish_sum_squares(const SumSquaresOf& of, double* shared) {
   double total = 0.0;
   if (of.replica == nullptr || *of.replica == 0) {
@@ -72,12 +72,12 @@ __device__ inline void finish_sum_squares(const SumSquaresOf& of, double* shared
   if (threadIdx.x == 0) *of.partial = static_cast<float>(total);
 }
 
-/// What one tensor's update reads and writes.
+/// Inputs and outputs of one tensor's update.
 template <class T>
 struct AdamWOf {
   T* param;
   const float* grad;
-  float *m, *v, *master;  // master: or null
+  float *m, *v, *master;  // master may be null
   std::int64_t param_stride, grad_stride, m_stride, v_stride, master_stride;
   Items items;
   std::int64_t count;
@@ -85,7 +85,7 @@ struct AdamWOf {
   const float *scalars, *norm_and_factor;
 };
 
-/// Block `block` of the tensor's, a thread an item.
+/// Block `block` of the tensor, one item for each thread.
 template <class T>
 __device__ inline void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
   const std::int64_t item = block * kThreads + threadIdx.x;
@@ -122,7 +122,8 @@ __device__ inline void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
   });
 }
 
-/// The arguments of the functions of optimizer.h, as kernels take them. `sums`: scratch of the tensor's blocks.
+/// The arguments of the functions in optimizer.h, in the form that kernels take. `sums`: scratch for the tensor's
+/// blocks.
 inline SumSquaresOf sum_squares_of(const Matrix& x, const Matrix& partial, const std::int64_t* replica, double* sums) {
   const Matrix view = cpu::common_shape(x)[0];
   return {view.f32(),

@@ -11,8 +11,8 @@ namespace weft::cuda {
 using cpu::AdamWSettings;
 using cpu::AdamWStep;
 
-/// partial[0] = Σ x², added in double; 0 on a rank that doesn't own x: where `replica` isn't null and *replica isn't 0.
-/// x, partial f32; `replica` in device memory.
+/// partial[0] = Σ x², added in double; 0 on a rank that doesn't own x: if `replica` isn't null and *replica isn't 0. x,
+/// partial f32; `replica` in device memory.
 void sum_squares(const Launch& launch, const Matrix& x, const Matrix& partial, const std::int64_t* replica);
 std::int64_t sum_squares_scratch_bytes(const Matrix& x);
 
@@ -20,8 +20,9 @@ std::int64_t sum_squares_scratch_bytes(const Matrix& x);
 void clip_factor(const Launch& launch, const Matrix& partials, float max_norm, const Matrix& norm_and_factor);
 
 /// g = grad·factor; m = β1·m + (1−β1)·g; v = β2·v + (1−β2)·g²; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).
-/// param of a float dtype; grad, m, v f32 of equal element counts. With `master` (f32, else null) the update is done on
-/// the master weights, and param is their rounding. The step's numbers are read by the kernel.
+/// param has a float dtype; grad, m, v are f32 with equal element counts. With `master` (f32, else null) the update is
+/// done on the master weights, and param gets their rounded values. The kernel reads the step's values from device
+/// memory.
 void adamw(const Launch& launch, const AdamWSettings& settings, const AdamWStep& step, const Matrix& param,
            const Matrix& grad, const Matrix& m, const Matrix& v, const Matrix* master);
 

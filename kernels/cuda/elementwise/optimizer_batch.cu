@@ -10,12 +10,12 @@
 namespace weft::cuda {
 namespace {
 
-// Which block of which tensor a block of the launch is.
+// The tensor, and the block of it, for a block of the launch.
 struct BlockOf {
   std::uint32_t tensor, block;
 };
 
-// Bytes on the device, copied there once.
+// A table on the device, copied there once.
 class DeviceTable {
  public:
   template <class T>
@@ -41,7 +41,7 @@ class DeviceTable {
   void* memory_ = nullptr;
 };
 
-// Every block of every tensor, one tensor after the other.
+// All blocks of all tensors, one tensor after the other.
 class BlockTable {
  public:
   void add(std::int64_t blocks) {
@@ -121,7 +121,7 @@ AdamWBatch::AdamWBatch(std::span<const AdamWArguments> tensors) : impl_(std::mak
     using T = std::remove_pointer_t<decltype(type)>;
     std::vector<AdamWOf<T>> list;
     for (const AdamWArguments& of : tensors) {
-      if (of.param.dtype != impl_->dtype) throw std::logic_error("a batch of parameters of different dtypes");
+      if (of.param.dtype != impl_->dtype) throw std::logic_error("the parameters of a batch differ in dtype");
       list.push_back(adamw_of<T>(of.settings, of.step, of.param, of.grad, of.m, of.v, of.master));
       impl_->table.add(blocks_for(list.back().count, kThreads));
     }

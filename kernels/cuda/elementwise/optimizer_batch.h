@@ -1,5 +1,5 @@
-// The optimizer's kernels over many tensors at once: one launch where one a tensor would take longer to start than to
-// run. The bits are those of the single kernels.
+// The optimizer's kernels over many tensors at once: a single launch, since a launch for each small tensor would take
+// longer to start than to run. The bits are those of the single kernels.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct SumSquaresArguments {
   const std::int64_t* replica;
 };
 
-/// sum_squares() of many tensors. Its table lies on the device, so that run() copies nothing.
+/// sum_squares() of many tensors. The table of tensors is on the device, so that run() copies nothing.
 class SumSquaresBatch {
  public:
   explicit SumSquaresBatch(std::span<const SumSquaresArguments> tensors);
@@ -38,7 +38,7 @@ struct AdamWArguments {
   const Matrix* master;
 };
 
-/// adamw() of many tensors, whose parameters are of one dtype (else std::logic_error).
+/// adamw() of many tensors. Throws std::logic_error unless all parameters have one dtype.
 class AdamWBatch {
  public:
   explicit AdamWBatch(std::span<const AdamWArguments> tensors);

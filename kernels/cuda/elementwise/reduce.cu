@@ -69,7 +69,7 @@ void sum_floats(const Launch& launch, const Sources& sources, void* out, std::in
 void sum_in_rank_order(const Launch& launch, std::span<const void* const> sources, void* out, std::int64_t count,
                        DType dtype) {
   if (sources.empty() || sources.size() > kMostSources) {
-    throw std::logic_error("a sum in rank order is of 1 to 64 messages");
+    throw std::logic_error("a sum in rank order takes 1 to 64 messages");
   }
   if (count == 0) return;
   Sources all{};

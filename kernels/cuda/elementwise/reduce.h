@@ -1,4 +1,4 @@
-// The sum that communicators make of their ranks' messages: always in rank order, in fp32, rounded once.
+// The sum of messages from the ranks of a communicator: always in rank order, in fp32, rounded once.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace weft::cuda {
 
 inline constexpr std::size_t kMostSources = 64;
 
-/// out[i] = sources[0][i] + sources[1][i] + …, for i < count; floats are added in fp32 and rounded to dtype once,
-/// integers wrap. One to kMostSources sources in device memory (`sources` itself is the host's), else std::logic_error;
-/// `out` may be one of them. However a message is cut, the bits are the same.
+/// out[i] = sources[0][i] + sources[1][i] + …, for i < count. Floats are added in fp32 and rounded to dtype once;
+/// integers wrap. Takes one to kMostSources sources in device memory (`sources` itself is in host memory), else throws
+/// std::logic_error; `out` may be one of the sources. Dividing a message doesn't change the bits.
 void sum_in_rank_order(const Launch& launch, std::span<const void* const> sources, void* out, std::int64_t count,
                        DType dtype);
 

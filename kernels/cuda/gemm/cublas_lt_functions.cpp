@@ -9,7 +9,7 @@
 namespace weft::cuda {
 namespace {
 
-// The name that programs linked with the header's version would load.
+// The library's name, as programs linked with the header's version would load it.
 std::string library_name() {
   return fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
 }

@@ -1,5 +1,5 @@
-// cuBLASLt's functions, of a library that is loaded when the first is asked for: it takes a tenth of a second, which
-// programs that multiply nothing on a GPU do without.
+// cuBLASLt's functions, from a library that is loaded at their first use. Loading takes 0.1 s, which programs without
+// GPU products avoid.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,8 +11,8 @@
 
 namespace weft::cuda {
 
-/// Those that Weft calls. Types are the header's, so that a call is checked as one of the function itself would be;
-/// where the header has a wrapper, the function is the one that the wrapper calls.
+/// The functions that Weft calls. Their types are those of the header, so calls are checked like direct calls. If the
+/// header has a wrapper, the function is the one that the wrapper calls.
 struct CublasLtFunctions {
   decltype(&cublasLtCreate) create = nullptr;
   decltype(&cublasLtDestroy) destroy = nullptr;
@@ -29,16 +29,16 @@ struct CublasLtFunctions {
   decltype(&cublasLtMatmul) matmul = nullptr;
 };
 
-/// Throws RuntimeFault naming the function that the library, which is open, doesn't have.
+/// Throws RuntimeFault that names the function missing from the library, which is open.
 CublasLtFunctions find_cublas_lt_functions(const SharedLibrary& library);
 
-/// The functions of the first of `places` that opens. Throws UserError saying where it was looked for, what the loader
-/// said and how to fix it. The code stays: CUDA's libraries may be busy until the process ends.
+/// The functions of the first of `places` that opens. Throws UserError with the places tried, the loader's messages and
+/// the fix. The code stays loaded: CUDA's libraries may be busy until the process ends.
 CublasLtFunctions load_cublas_lt(std::span<const std::string> places);
 
-/// The process' functions, loaded by the first call that succeeds: by the library's name, as the loader finds it
-/// (LD_LIBRARY_PATH, the program's own search path, the system's folders), else from where it lay when Weft was built.
-/// Any thread may call. Throws as load_cublas_lt() does.
+/// The process's functions, loaded by the first call that succeeds: by the library's name, as the loader finds it
+/// (LD_LIBRARY_PATH, the program's own search path, the system's folders), else from its folder when Weft was built.
+/// Thread-safe. Throws like load_cublas_lt().
 const CublasLtFunctions& cublas_lt();
 
 }  // namespace weft::cuda

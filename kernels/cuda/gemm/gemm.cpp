@@ -1,6 +1,6 @@
 // Matrix products by cuBLASLt; see gemm.h.
-// cuBLASLt's matrices are column-major, so ours are, unmoved, the transposed ones: it is told to compute
-// Cᵀ = op(B)ᵀ·op(A)ᵀ, with n rows and m columns, and its "A" is our B.
+// cuBLASLt's matrices are column-major, so to cuBLASLt our matrices in place are the transposed ones. It is told to
+// compute Cᵀ = op(B)ᵀ·op(A)ᵀ, with n rows and m columns, and its "A" is our B.
 #include "kernels/cuda/gemm/gemm.h"
 
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::logic_error(fmt::format("cuda::PreparedGemm: {}", what));
 }
 
-// The largest power of two up to 256, cuBLASLt's default, that divides the address and the distance of rows.
+// The largest power of two up to 256, cuBLASLt's default, that divides the address and the row stride in bytes.
 std::uint32_t alignment_of(const Matrix& matrix) {
   const auto row_bytes = static_cast<std::uintptr_t>(matrix.row_stride) * size_of(matrix.dtype);
   const auto bits = reinterpret_cast<std::uintptr_t>(matrix.data) | (matrix.rows > 1 ? row_bytes : 0) | 256U;
@@ -68,7 +68,7 @@ std::uint32_t alignment_of(const Matrix& matrix) {
 }
 
 cublasLtMatrixLayoutOpaque_t layout_of(const Matrix& matrix) {
-  // A single row may have any stride; cuBLASLt wants it to be a row's length at least.
+  // A single row may have any stride; cuBLASLt requires at least the row's length.
   const std::int64_t stride = std::max(matrix.row_stride, matrix.cols);
   cublasLtMatrixLayoutOpaque_t layout{};
   check_cublas(
@@ -95,7 +95,7 @@ cpu::GemmShape shape_of(const GemmKey& key) {
   return {key.m, key.n, key.k, key.trans_a, key.trans_b, key.accumulate};
 }
 
-// The matrix as the key has it: rows × cols, whatever window of the same memory the caller calls it.
+// The matrix in the key's shape, rows × cols, whatever shape the caller gave the same memory.
 Matrix shaped(const Matrix& matrix, bool transposed, std::int64_t rows, std::int64_t cols) {
   Matrix as = matrix;
   as.rows = transposed ? cols : rows;
@@ -158,9 +158,9 @@ struct PreparedGemm::Impl {
   GemmKey key;
   Matrix a, b, c;
   cpu::GemmCopies copies;
-  Matrix a_shown, b_shown;  // to cuBLASLt: a and b, or without data the copies
+  Matrix a_shown, b_shown;  // in cuBLASLt's layout: a and b, or the copies without data
   cublasLtHandle_t handle;
-  bool empty;  // nothing to multiply: the rest is unused
+  bool empty;  // nothing to multiply: the other members are unused
   cublasLtMatmulDescOpaque_t descriptor{};
   cublasLtMatrixLayoutOpaque_t a_layout{}, b_layout{}, c_layout{};
   cublasLtMatmulAlgo_t algorithm{};
@@ -188,7 +188,7 @@ struct PreparedGemm::Impl {
       set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(bias->dtype));
     }
     if (second != nullptr) {
-      // Transposed like C, so its rows are the library's columns. Its dtype is by default C's.
+      // Transposed like C, so that its rows are the library's columns. By default its dtype is C's.
       const void* pointer = second->data;
       set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointer);
       set<std::int64_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::max(second->row_stride, second->cols));
@@ -205,8 +205,8 @@ struct PreparedGemm::Impl {
     cublasLtMatmulPreferenceOpaque_t preference{};
     check_cublas(cublas_lt().init_preference(&preference, sizeof(preference)), "cublasLtMatmulPreferenceInit");
     set<std::uint64_t>(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspace);
-    // Pieces of k are added out of place, never by whoever comes first. With a bias or an epilogue k stays whole: some
-    // of the library's ways to split it round the product before they add the bias.
+    // Parts of a split k are added out of place in a fixed order, never in order of arrival. With a bias or an epilogue
+    // k isn't split: some of the library's split algorithms round the product before they add the bias.
     const bool whole = key.has_bias || key.epilogue != Epilogue::none;
     set<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                        whole ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
@@ -220,7 +220,7 @@ struct PreparedGemm::Impl {
     const cublasStatus_t status = cublas_lt().heuristic(handle, &descriptor, &b_layout, &a_layout, &c_layout, &c_layout,
                                                         &preference, most, results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return found;
-    // What some versions say of dtypes that an epilogue isn't made for.
+    // Some versions return this status for dtypes that an epilogue doesn't support.
     if (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != Epilogue::none) return found;
     check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     results.resize(static_cast<std::size_t>(count));
@@ -230,7 +230,7 @@ struct PreparedGemm::Impl {
     return found;
   }
 
-  // cublasLtMatmulAlgoCheck knows no addresses. No algorithm needs more than the 16 bytes of the widest access.
+  // cublasLtMatmulAlgoCheck doesn't know addresses. No algorithm needs more than 16 bytes, the widest access.
   bool alignment_suffices(const cublasLtMatmulAlgo_t& wanted) const {
     constexpr std::uint32_t kWidest = 16;
     const auto suffices = [&](cublasLtMatmulAlgoCapAttributes_t attribute, const Matrix& matrix) {
@@ -245,7 +245,7 @@ struct PreparedGemm::Impl {
            suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES, c) && suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES, c);
   }
 
-  // The operand, or its copy, made behind the library's part of the scratch memory.
+  // The operand, or its copy, made after the library's part of the scratch memory.
   static const void* show(const Launch& launch, const Matrix& operand, const std::optional<cpu::GemmCopy>& copy) {
     if (!copy) return operand.data;
     Matrix to = copy->matrix;
@@ -254,7 +254,7 @@ struct PreparedGemm::Impl {
     return to.data;
   }
 
-  // The library's functions take descriptors that aren't const, and leave them as they are.
+  // The library's functions take non-const descriptors, but don't change them.
   cublasStatus_t multiply(const Launch& launch) {
     static constexpr float kOne = 1.0F, kZero = 0.0F;
     const void* const left = show(launch, a, copies.a);
@@ -268,8 +268,9 @@ struct PreparedGemm::Impl {
 PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b,
                            const Matrix& c, const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout) {
   check_arguments(key, a, b, c, bias);
-  require(key.epilogue == Epilogue::none, "an epilogue: see with_epilogue()");
-  require(cpu::layout_fits(layout, shape_of(key), key.inputs), "a layout that needs no copies, or too large ones");
+  require(key.epilogue == Epilogue::none, "the key has an epilogue: use with_epilogue()");
+  require(cpu::layout_fits(layout, shape_of(key), key.inputs),
+          "the layout needs no copies, or copies that are too large");
   impl_ = std::make_unique<Impl>(library, key, a, b, c, bias, layout, nullptr);
   if (impl_->empty) return;
   if (algorithm != nullptr) {
@@ -291,12 +292,12 @@ std::optional<PreparedGemm> PreparedGemm::with_epilogue(const CublasLt& library,
                                                         const Matrix& b, const Matrix& c, const Matrix* bias,
                                                         const Matrix& second, const GemmAlgorithm* algorithm) {
   check_arguments(key, a, b, c, bias);
-  require(key.epilogue != Epilogue::none && !key.accumulate, "no epilogue, or one of an added product");
-  require(bias == nullptr || key.epilogue == Epilogue::gelu, "a bias before GELU's gradient");
-  require(second.dtype == c.dtype && second.rows == key.m && second.cols == key.n, "a second matrix that isn't like C");
+  require(key.epilogue != Epilogue::none && !key.accumulate, "the key has no epilogue, or accumulates");
+  require(bias == nullptr || key.epilogue == Epilogue::gelu, "GELU's gradient takes no bias");
+  require(second.dtype == c.dtype && second.rows == key.m && second.cols == key.n, "the second matrix differs from C");
   auto impl = std::make_unique<Impl>(library, key, a, b, c, bias, GemmLayout::own, &second);
-  require(!impl->empty, "an epilogue of an empty product");
-  // Asked even if there is an algorithm: whether the epilogue is the library's isn't the table's choice.
+  require(!impl->empty, "an empty product takes no epilogue");
+  // Queried even if an algorithm is given: whether the library has the epilogue must not depend on the table.
   const auto found = impl->candidates(1);
   if (found.empty()) return std::nullopt;
   impl->algorithm = found.front();

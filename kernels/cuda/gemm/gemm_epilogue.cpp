@@ -10,8 +10,8 @@
 namespace weft::cuda {
 namespace {
 
-// What cuBLASLt asks of its second matrix (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), and one stride for both: tuned
-// algorithms are kept by C's. It has no epilogue that adds a bias before GELU's gradient.
+// cuBLASLt's requirements for its second matrix (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), and equal strides for both:
+// tuned algorithms are kept by C's stride. cuBLASLt has no epilogue that adds a bias before GELU's gradient.
 bool can_fuse(const GemmKey& key, const Matrix& c, const Matrix& other) {
   constexpr std::int64_t kStrideUnit = 8;
   constexpr std::uintptr_t kAlignment = 16;
@@ -30,10 +30,10 @@ GemmWithEpilogue::GemmWithEpilogue(const CublasLt& library, const GemmKey& key, 
                                    const Matrix& c, const Matrix* bias, const Matrix* other,
                                    const GemmAlgorithm* algorithm, GemmLayout layout) {
   if (other != nullptr && layout != GemmLayout::own) {
-    throw std::logic_error("cuda::GemmWithEpilogue: an epilogue in another layout");
+    throw std::logic_error("cuda::GemmWithEpilogue: an epilogue needs the product's own layout");
   }
   if ((other != nullptr) != (key.epilogue != Epilogue::none)) {
-    throw std::logic_error("cuda::GemmWithEpilogue: an epilogue without its matrix, or a matrix without epilogue");
+    throw std::logic_error("cuda::GemmWithEpilogue: an epilogue and its matrix come together");
   }
   if (other != nullptr && can_fuse(key, c, *other)) {
     // The library's C is the epilogue's result, and its second matrix the epilogue's input.

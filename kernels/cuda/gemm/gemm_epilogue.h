@@ -1,5 +1,5 @@
-// Matrix products with an epilogue (GELU, or its gradient): within cuBLASLt's product where it has one, else as a
-// kernel behind the product.
+// Matrix products with an epilogue (GELU, or its gradient): fused into cuBLASLt's product if it can, else by a kernel
+// after the product.
 #pragma once
 
 #include <optional>
@@ -9,25 +9,25 @@
 
 namespace weft::cuda {
 
-/// A product of any key with its buffers. Which of the two ways it goes is decided when it is made, from the key, the
+/// A product of any key with its buffers. Whether its epilogue is fused is decided at construction, from the key, the
 /// buffers' alignment and the library's version: the same on every rank.
 class GemmWithEpilogue {
  public:
-  /// As PreparedGemm, but C is always the sums' matrix as graph/operation.h has it. `other` is what the epilogue writes
-  /// (gelu) or reads (gelu_gradient), of C's shape and dtype; null unless key.epilogue. Products with an epilogue have
-  /// no layout but their own.
+  /// Like PreparedGemm, but C is always the matrix of sums, as in graph/operation.h. `other` is the matrix that the
+  /// epilogue writes (gelu) or reads (gelu_gradient), of C's shape and dtype; null without an epilogue. Products with
+  /// an epilogue have only their own layout.
   GemmWithEpilogue(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
                    const Matrix* bias, const Matrix* other, const GemmAlgorithm* algorithm,
                    GemmLayout layout = GemmLayout::own);
 
   void run(const Launch& launch) const;
-  /// Of the library's product, which has the epilogue if fused().
+  /// Algorithms of the library's product, which includes the epilogue if fused().
   std::vector<GemmAlgorithm> candidates(int most) const { return product_->candidates(most); }
   std::int64_t scratch_bytes() const { return product_->scratch_bytes(); }
   bool fused() const { return !behind_; }
 
  private:
-  /// The kernel behind a product.
+  /// The kernel after a product.
   struct Behind {
     Epilogue epilogue;
     Matrix c, other;

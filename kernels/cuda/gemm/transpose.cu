@@ -1,8 +1,8 @@
-// Transposed copies by way of square tiles in shared memory; see transpose.h.
-// A tile is 32 words wide, of one f32 or two bf16 each: a warp reads and writes 128 neighbouring bytes. Its rows are 33
-// words apart, so that the words of a column lie in different banks, as those of a row do. Of bf16 the even rows stand
-// before the odd ones: word w of two neighbouring rows, which lane l takes from places l and l + 32, holds what two
-// rows of the result have at columns 2l and 2l + 1.
+// Transposed copies by square tiles in shared memory; see transpose.h. A tile is 32 words wide; a word holds one f32 or
+// two bf16, so a warp reads and writes 128 adjacent bytes. Rows are 33 words apart, so that the words of a column are
+// in different banks, like the words of a row. With bf16, the even rows come before the odd rows. Lane l takes word w
+// of two consecutive rows from places l and l + 32; these words hold the elements that two rows of the result have at
+// columns 2l and 2l + 1.
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 
-// Elements as bits: copies change none.
+// Elements as bits: copies don't change them.
 template <class Bits>
 constexpr int kPerWord = 4 / static_cast<int>(sizeof(Bits));
 template <class Bits>
@@ -25,10 +25,10 @@ template <class Bits>
 struct Rows {
   Bits* data;
   std::int64_t stride, rows, cols;
-  bool words;  // every row begins on a word's boundary
+  bool words;  // every row begins at a word boundary
 };
 
-/// Of row `row`, from column `col` on; 0 where there is nothing.
+/// The word of row `row` from column `col` on; 0 outside the matrix.
 template <class Bits>
 __device__ std::uint32_t load_word(const Rows<const Bits>& from, std::int64_t row, std::int64_t col) {
   if (row >= from.rows || col >= from.cols) return 0;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x / tiles_a_row) * kTileSide;
   const std::int64_t first_col = static_cast<std::int64_t>(blockIdx.x % tiles_a_row) * kTileSide;
-  // All fetched before any is put down, so that the loads are in flight together.
+  // All are loaded before any is stored, so that the loads are in flight together.
   std::uint32_t words[kReads];
 #pragma unroll
   for (int i = 0; i < kReads; ++i) {
@@ -114,7 +114,7 @@ void launch_kernel(const Launch& launch, const Matrix& from, const Matrix& to) {
 
 void transpose(const Launch& launch, const Matrix& from, const Matrix& to) {
   if (to.rows != from.cols || to.cols != from.rows || to.dtype != from.dtype) {
-    throw std::logic_error("cuda::transpose: shapes or dtypes that don't fit");
+    throw std::logic_error("cuda::transpose: the shapes or dtypes don't fit");
   }
   if (from.rows == 0 || from.cols == 0) return;
   if (from.dtype == DType::f32) {

@@ -1,5 +1,5 @@
-// Softmax cross-entropy; see cross_entropy.h. A block takes a row. It keeps the row in shared memory between the sum
-// and the gradient if it fits there, else it reads the row again, mostly from the L2 cache.
+// Softmax cross-entropy; see cross_entropy.h. A block takes a row. Between the sum and the gradient it keeps the row in
+// shared memory if it fits; otherwise it reads the row again, mostly from the L2 cache.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/loss/cross_entropy.h"
 #include "kernels/cuda/loss/exponential_sum.cuh"
@@ -10,7 +10,7 @@ namespace weft::cuda {
 namespace {
 
 constexpr int kMostThreads = 1024, kSumThreads = 1024;
-constexpr std::int64_t kShareable = 110 * 1024;  // two such rows stand in an H100's shared memory at once
+constexpr std::int64_t kShareable = 110 * 1024;  // two such rows fit into an H100's shared memory at once
 
 template <class T, int kWidth, bool kStaged>
 __global__ void __launch_bounds__(kMostThreads)
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kMostThreads)
   }
   if (grad_scale == nullptr) return;
   const float scale = *grad_scale, factor = scale / sum.total;
-  // p − 1 is taken in fp32, before the rounding to T.
+  // p − 1 is computed in fp32, before it is rounded to T.
   const float at_target = (exponential(picked, reference) / sum.total - 1.0F) * scale;
   write_softmax_gradient<T, kWidth, kStaged>(x, stage, cols, vocab, {reference, factor, target, at_target});
 }
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-// What a block may have on the current device beside its static shared memory.
+// The most dynamic shared memory that a block can have on the current device.
 std::int64_t dynamic_shared_bytes() {
   int device = 0, bytes = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");

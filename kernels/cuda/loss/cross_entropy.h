@@ -8,13 +8,13 @@
 namespace weft::cuda {
 
 /// losses[r] = log Σ_j exp(logits[r, j]) − logits[r, targets[r]] over the first `vocab` columns; 0 for a negative
-/// target. With grad_scale (f32 [1], else null) logits become (softmax − onehot)·grad_scale, 0 in ignored rows and in
-/// the padding. A target outside the vocabulary is a fault.
+/// target. With grad_scale (f32 [1], else null), logits become (softmax − onehot)·grad_scale, and 0 in ignored rows and
+/// in the padding. A target outside the vocabulary is a fault.
 void cross_entropy(const Launch& launch, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
                    const Matrix& losses, const Matrix* grad_scale);
 
 /// sums[0] (+)= Σ losses, sums[1] (+)= number of targets ≥ 0, added in double in a fixed order. sums f32 [2].
-/// `replica` is device memory or null: where it is there and not 0, 0 is added instead.
+/// `replica` is device memory or null. If it isn't null and its value isn't 0, adds 0 instead.
 void loss_sum(const Launch& launch, const Matrix& losses, const Matrix& targets, const Matrix& sums, bool accumulate,
               const std::int64_t* replica);
 

@@ -1,5 +1,5 @@
-// Σ eˣ of a row by one block, reading the row once: each thread moves its reference as it finds larger numbers, then
-// the block combines them. For softmax losses over a vocabulary.
+// Σ eˣ of a row by one block, which reads the row once: each thread moves its reference when it finds larger numbers,
+// then the block combines the threads' sums. For softmax losses over a vocabulary.
 #pragma once
 
 #include <cfloat>
@@ -15,22 +15,22 @@ struct ExponentialSum {
   float top, total;
 };
 
-/// Finite where all numbers are −inf, so that differences from it are no NaNs.
+/// Finite even if all numbers are −inf, so that differences from it aren't NaN.
 __device__ inline float reference_of(float top) {
   return fmaxf(top, -FLT_MAX);
 }
 
-/// e^(x − reference). The difference is taken before anything is rounded: logits may be thousands, and their
-/// differences small.
+/// e^(x − reference). The difference is computed before anything is rounded, since logits may be thousands while their
+/// differences are small.
 __device__ inline float exponential(float x, float reference) {
   return exp2f((x - reference) * 1.44269504F);
 }
 
-inline constexpr int kRowBatch = 4;  // pieces that a thread fetches before it uses them
+inline constexpr int kRowBatch = 4;  // pieces that a thread loads before it uses them
 
-/// Of the first n elements of a row whose length is a whole number of pieces. All threads of the block must call, and
-/// all get the sum. With kStaged, stage[i] becomes piece i as it was read, written by the thread i mod blockDim.x.
-/// The order of additions depends on n and blockDim.x alone.
+/// The sum over the first n elements of a row whose length is a whole number of pieces. All threads of the block must
+/// call, and all get the sum. With kStaged, stage[i] becomes piece i as it was read, written by thread i mod
+/// blockDim.x. The order of additions depends only on n and blockDim.x.
 template <class T, int kWidth, bool kStaged>
 __device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWidth>* stage, float* shared) {
   const std::int64_t pieces = (n + kWidth - 1) / kWidth;
@@ -73,7 +73,7 @@ __device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWi
   return {whole, block_sum(total * exponential(reference_of(top), reference_of(whole)), shared)};
 }
 
-/// As many threads as a row of `pieces` pieces keeps busy.
+/// The number of threads that a row of `pieces` pieces keeps busy.
 inline int row_threads(std::int64_t pieces, int most) {
   return pieces >= most ? most : static_cast<int>((pieces + kWarp - 1) / kWarp * kWarp);
 }

@@ -1,5 +1,5 @@
-// The gradient of a softmax loss over a row of logits, written in their place by one block: of a whole vocabulary and
-// of a part of one.
+// The gradient of a softmax loss over a row of logits, written in place by one block: for a whole vocabulary or a part
+// of one.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace weft::cuda {
 
-/// What a row's gradient of cross-entropy is made of: exp(x − reference)·factor, but at_target in the column of the
-/// target (−1: in none).
+/// The gradient of a row of cross-entropy: exp(x − reference)·factor, except at_target in the target's column (−1: no
+/// column).
 struct SoftmaxGradient {
   float reference, factor;
   std::int64_t target;
   float at_target;
 };
 
-/// Writes it over the row's logits, from the first `tokens` of them (in shared memory `stage` if kStaged, as
-/// exponential_sum() left them), and zeros behind them up to `cols`. All of the block's threads take part.
+/// Overwrites the row's logits with the gradient. Reads the first `tokens` logits (from shared memory `stage`, as
+/// exponential_sum() left them, if kStaged) and writes zeros after them up to `cols`. All threads of the block must
+/// call.
 template <class T, int kWidth, bool kStaged>
 __device__ inline void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::int64_t cols, std::int64_t tokens,
                                               const SoftmaxGradient& of) {

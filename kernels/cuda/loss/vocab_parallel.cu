@@ -1,4 +1,4 @@
-// Cross-entropy over a vocabulary in parts; see vocab_parallel.h. A block takes a row.
+// Cross-entropy over a vocabulary divided into parts; see vocab_parallel.h. A block takes a row.
 #include <stdexcept>
 
 #include "kernels/cuda/device.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostThreads = 512;
 
-// The columns of a part that are tokens: [0, tokens) are those from `first` on.
+// The columns of a part that are tokens: columns [0, tokens) are the tokens from `first` on.
 struct Columns {
   std::int64_t first, tokens;
 
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kMostThreads)
   }
   const Columns columns(part, cols);
   const T* x = logits.data + row * logits.stride;
-  // Nothing but −∞ adds up to 0; a NaN that the largest passes over is found by the sum.
+  // If all logits are −∞, the sum is 0. The sum also shows a NaN, which the maximum ignores.
   const ExponentialSum sum = exponential_sum<T, kWidth, false>(x, columns.tokens, nullptr, shared);
   if (threadIdx.x == 0) {
     float* out = statistics + row * 3;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kMostThreads)
     write_zeros<T, kWidth>(x, cols);
     return;
   }
-  // Every thread combines the parts: in their order, so that all ranks get the same bits.
+  // Every thread combines the parts in their order, so that all ranks get the same bits.
   float top = -INFINITY, total = 0.0F;
   for (std::int64_t p = 0; p < parts; ++p) top = fmaxf(top, statistics[(p * rows + row) * 3]);
   for (std::int64_t p = 0; p < parts; ++p) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kMostThreads)
   if (grad_scale == nullptr) return;
   const Columns columns(part, cols);
   const float scale = *grad_scale, factor = scale / total;
-  // p − 1 is taken in fp32, before the rounding to T.
+  // p − 1 is computed in fp32, before it is rounded to T.
   const float at_target = (expf(picked - top) / total - 1.0F) * scale;
   const std::int64_t target_col = columns.has(target) ? target - columns.first : -1;
   write_softmax_gradient<T, kWidth, false>(x, nullptr, cols, columns.tokens, {top, factor, target_col, at_target});
@@ -98,7 +98,7 @@ void vocab_statistics(const Launch& launch, const VocabPart& part, const Matrix&
 void vocab_cross_entropy(const Launch& launch, const VocabPart& part, std::int64_t parts, const Matrix& logits,
                          const Matrix& targets, const Matrix& statistics, const Matrix& losses,
                          const Matrix* grad_scale) {
-  if (part.vocab > parts * logits.cols) throw std::logic_error("parts are too few for the vocabulary");
+  if (part.vocab > parts * logits.cols) throw std::logic_error("there are too few parts for the vocabulary");
   if (logits.rows == 0 || logits.cols == 0) return;
   with_float_type(logits.dtype, [&]<class T>(T*) {
     with_width<T>(vectorizable(logits), [&](auto width) {

@@ -1,4 +1,4 @@
-// Softmax cross-entropy of logits whose vocabulary lies on several ranks, on a GPU; see
+// Softmax cross-entropy of logits whose vocabulary is divided over several ranks, on a GPU; see
 // kernels/cpu/loss/vocab_parallel.h.
 #pragma once
 
@@ -14,16 +14,16 @@ struct VocabPart {
   std::int64_t vocab;
 };
 
-/// Of each row of logits [rows, cols], a part: the largest logit (−∞ if there is none), Σ exp(logit − largest), and the
-/// target's logit, −∞ if the target is in another part or negative. statistics f32, contiguous, [rows, 3]. A target
-/// outside the vocabulary is a fault.
+/// Statistics of each row of a part logits [rows, cols]: the largest logit (−∞ if there is none), Σ exp(logit −
+/// largest), and the target's logit (−∞ if the target is in another part or negative). statistics f32, contiguous,
+/// [rows, 3]. A target outside the vocabulary is a fault.
 void vocab_statistics(const Launch& launch, const VocabPart& part, const Matrix& logits, const Matrix& targets,
                       const Matrix& statistics);
 
-/// losses[r] = log Σ_j exp(logits[r, j]) − logits[r, targets[r]] over the whole vocabulary, 0 for a negative target,
-/// from every part's statistics f32, contiguous, [parts, rows, 3]. With grad_scale (f32 [1], else null) logits become
-/// (softmax − onehot)·grad_scale, 0 in ignored rows and in the padding; without it they aren't read. A target outside
-/// the vocabulary is a fault.
+/// losses[r] = log Σ_j exp(logits[r, j]) − logits[r, targets[r]] over the whole vocabulary, 0 for a negative target.
+/// `statistics`, f32, contiguous, [parts, rows, 3], holds the statistics of all parts. With grad_scale (f32 [1], else
+/// null), logits become (softmax − onehot)·grad_scale, and 0 in ignored rows and in the padding; without it they aren't
+/// read. A target outside the vocabulary is a fault.
 void vocab_cross_entropy(const Launch& launch, const VocabPart& part, std::int64_t parts, const Matrix& logits,
                          const Matrix& targets, const Matrix& statistics, const Matrix& losses,
                          const Matrix* grad_scale);

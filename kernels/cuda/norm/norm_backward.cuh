@@ -1,4 +1,4 @@
-// The kernels of the gradients of layer and RMS normalisation, of whole rows and of parts of rows; see norm_rows.cuh.
+// The gradient kernels of layer and RMS normalisation, for whole rows and for parts of rows; see norm_rows.cuh.
 #pragma once
 
 #include <algorithm>
@@ -21,20 +21,20 @@ struct Backward {
   std::int64_t dy_stride;
   T* dx;
   std::int64_t dx_stride;
-  const T* dresidual;  // or null
+  const T* dresidual;  // may be null
   std::int64_t dresidual_stride;
-  const float* sums;  // of whole rows, {Σ g, Σ g·x̂} or {Σ g·x̂}; or null: those of the row itself
-  float* sums_out;    // row_sums_kernel's
+  const float* sums;  // given sums of whole rows, {Σ g, Σ g·x̂} or {Σ g·x̂}; null: computed from the row itself
+  float* sums_out;    // written by row_sums_kernel
   std::int64_t rows;
   int cols;
-  float share;  // of a column in the whole row's means
+  float share;  // of a column in the means over the whole row
 
   template <bool kCentered>
   __device__ float mean_of(std::int64_t row) const {
     if constexpr (kCentered) return mean[row];
     return 0.0F;
   }
-  // The means over whole rows, of their sums.
+  // Means over whole rows, from the rows' sums.
   template <bool kCentered>
   __device__ float2 given_means(std::int64_t row) const {
     if constexpr (kCentered) return {sums[row * 2] * share, sums[row * 2 + 1] * share};
@@ -42,10 +42,9 @@ struct Backward {
   }
 };
 
-/// How blocks of the backward pass share the rows: a team takes every row that is a whole number of `blocks`·`down`
-/// after its first.
+/// How blocks of the backward pass share the rows: after its first row, a team takes every (`blocks`·`down`)-th row.
 struct BackwardPlan {
-  int vectors;  // a thread's
+  int vectors;  // for each thread
   Teams teams;
   std::int64_t blocks;
 };
@@ -53,21 +52,20 @@ struct BackwardPlan {
 inline constexpr int kMostBackwardVectors = 5;
 inline constexpr std::int64_t kStreams = 3;  // x, dy and dresidual
 
-/// Shared memory of a team: the row that it works on and the next.
+/// Bytes of a team's shared memory: for the row in progress and the next row.
 inline std::int64_t backward_team_bytes(std::int64_t cols, std::int64_t element_bytes) {
   return 2 * kStreams * cols * element_bytes;
 }
 
-/// A block's threads of `vectors` each: their rows take at most 96 KiB. Two blocks of an H100's multiprocessor have so
-/// much; some GPUs' blocks have no more.
+/// A block's threads, each with `vectors` vectors: their rows take at most 96 KiB. An H100 multiprocessor has that much
+/// for each of two blocks; on some GPUs it is a block's limit.
 constexpr int backward_threads(int vectors, int element_bytes) {
   const int warp_bytes = 2 * static_cast<int>(kStreams) * vectors * kWarp * kVector * element_bytes;
   return std::min(256, 96 * 1024 / warp_bytes * kWarp);
 }
 
-/// A function of the shape alone. Its `vectors` are 0 if rows are too long. Two blocks for each of an H100's
-/// multiprocessors: each keeps its columns' sums in registers over all of its rows, and more blocks would write more
-/// partial sums.
+/// Depends only on the shape. `vectors` is 0 if rows are too long. There are two blocks for each multiprocessor of an
+/// H100: each keeps its columns' sums in registers over all of its rows, and more blocks would write more partial sums.
 inline BackwardPlan backward_plan(std::int64_t rows, std::int64_t cols, int element_bytes) {
   constexpr std::int64_t kMostBlocks = 264;
   const std::int64_t pieces = (cols + kVector - 1) / kVector, of_warp = (pieces + kWarp - 1) / kWarp;
@@ -80,7 +78,7 @@ inline BackwardPlan backward_plan(std::int64_t rows, std::int64_t cols, int elem
           std::clamp<std::int64_t>(rows / down, 1, kMostBlocks)};
 }
 
-/// All threads of a team wait for each other.
+/// A barrier of all threads of a team.
 template <int kVectors>
 __device__ inline void team_barrier() {
   if (!kOneWarp<kVectors> && blockDim.x > kWarp) {
@@ -90,22 +88,22 @@ __device__ inline void team_barrier() {
   }
 }
 
-/// Loads on either side of it stay there: the compiler would begin them all at once, for which there aren't enough
-/// registers.
+/// Loads aren't moved across this call. Otherwise the compiler would begin all loads at once, for which there aren't
+/// enough registers.
 __device__ inline void keep_order_of_loads() {
   asm volatile("" ::: "memory");
 }
 
 // dx of rows, and the block's partial sums of dweight and dbias: partials[block][sum][column]. While a team works on a
-// row, its next one is on its way to shared memory, where each thread only reads what it has copied.
-// dx may be dy or dresidual: a row's loads precede its stores, and rows are stored by who loaded them.
+// row, its next row is copied to shared memory; each thread reads only the elements that it copied. dx may be dy or
+// dresidual: a row's loads precede its stores, and the thread that loaded an element stores it.
 template <class T, bool kCentered, bool kGiven, int kVectors>
 __global__ void __launch_bounds__(backward_threads(kVectors, sizeof(T)), 2)
     backward_kernel(const Backward<T> b, float* partials) {
   constexpr int kSums = kCentered ? 2 : 1, kPiece = 16 / static_cast<int>(sizeof(T));
-  // Two of them in turn, so that one barrier a row is enough.
+  // Two buffers, used alternately, so that one barrier a row is enough.
   __shared__ float2 shared[2][kMostWarps];
-  // From here on, a thread's k-th vector is `place(k)` after its first.
+  // From here on, a thread's k-th vector is at `place(k)` after its first.
   const int first = column_of<kVectors>(0), row_size = static_cast<int>(kStreams) * b.cols;
   const auto place = [&](int k) { return column_of<kVectors>(k) - first; };
   T* const of_team = dynamic_shared<T>() + static_cast<int>(threadIdx.y) * 2 * row_size;
@@ -197,7 +195,7 @@ __global__ void __launch_bounds__(backward_threads(kVectors, sizeof(T)), 2)
     }
   }
 
-  // Each team's sums take the place of its rows; then every thread adds some columns of all teams, in their order.
+  // Each team's sums overwrite its rows; then every thread adds some columns of all teams, in the order of teams.
   wait_for_copies<0>();
   team_barrier<kVectors>();
   auto* const sums_of_team = reinterpret_cast<float*>(of_team);
@@ -209,7 +207,7 @@ __global__ void __launch_bounds__(backward_threads(kVectors, sizeof(T)), 2)
     }
   }
   __syncthreads();
-  const int between = 2 * static_cast<int>(kStreams) * b.cols * static_cast<int>(sizeof(T)) / 4;  // teams' sums
+  const int between = 2 * static_cast<int>(kStreams) * b.cols * static_cast<int>(sizeof(T)) / 4;  // two teams' sums
   const int threads = static_cast<int>(blockDim.x * blockDim.y);
   float* const of_block = partials + static_cast<std::int64_t>(blockIdx.x) * kSums * b.cols;
   for (int i = (static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x)) * 4; i < kSums * b.cols; i += threads * 4) {
@@ -225,7 +223,7 @@ __global__ void __launch_bounds__(backward_threads(kVectors, sizeof(T)), 2)
   }
 }
 
-// What a team's row of dy has in its columns: {Σ g, Σ g·x̂}.
+// {Σ g, Σ g·x̂} over a team's row.
 template <class T, bool kCentered, int kWidth>
 __device__ inline float2 row_sums(const Backward<T>& b, std::int64_t index, float m, float s, bool present,
                                   float* shared) {
@@ -260,8 +258,8 @@ __global__ void __launch_bounds__(kMostThreads) row_sums_kernel(const Backward<T
   *out = sums.y;
 }
 
-// dx of rows that are read from memory for every pass. dx may be dy or dresidual: in both passes a thread reads the
-// columns that it writes, and no others.
+// dx of rows that are read from memory in every pass. dx may be dy or dresidual: in both passes a thread reads exactly
+// the columns that it writes.
 template <class T, bool kCentered, bool kGiven, int kWidth>
 __global__ void __launch_bounds__(kMostThreads) dx_kernel(const Backward<T> b) {
   __shared__ float shared[kMostWarps];
@@ -310,11 +308,11 @@ struct WeightTerms {
 
 struct BackwardTensors {
   const Matrix &x, &weight;
-  const Matrix* mean;  // null: not centered
+  const Matrix* mean;  // null if not centered
   const Matrix &rstd, &dy;
-  const Matrix* dx;  // null: sums only
+  const Matrix* dx;  // null: only the sums are computed
   const Matrix* dresidual;
-  const Matrix* sums;  // of whole rows, given; null: made
+  const Matrix* sums;  // given sums of whole rows; null: computed
   std::int64_t parts;
 };
 
@@ -337,7 +335,7 @@ Backward<T> arguments_of(const BackwardTensors& t) {
 }
 
 inline std::int64_t backward_scratch_bytes(bool centered, std::int64_t rows, std::int64_t cols) {
-  // Which of them is needed depends on the arguments' type and alignment too.
+  // Enough for each kernel: the choice between them also depends on the arguments' type and alignment.
   const std::int64_t blocks = std::max(
       {backward_plan(rows, cols, 2).blocks, backward_plan(rows, cols, 4).blocks, column_sum_chunks(rows, cols).count});
   return partial_bytes(blocks, centered ? 2 : 1, cols);
@@ -387,7 +385,7 @@ void backward(const Launch& launch, const BackwardTensors& t, float* dweight, fl
       combine_column_sums<kSums>(launch, partials, plan.blocks, b.cols, dweight, dbias, accumulate);
       return;
     }
-    // The column sums first: dx may stand where dy does.
+    // The column sums come first, because dx may overwrite dy.
     const auto run = [&](auto, auto width, const Teams& teams) {
       constexpr int kWidth = decltype(width)::value;
       column_sums<kWidth, kSums>(launch, WeightTerms<T, kCentered>{b}, b.rows, b.cols, partials, dweight, dbias,

@@ -1,4 +1,4 @@
-// The kernels of layer and RMS normalisation, of whole rows and of parts of rows; see norm_rows.cuh.
+// The forward kernels of layer and RMS normalisation, for whole rows and for parts of rows; see norm_rows.cuh.
 #pragma once
 
 #include <cmath>
@@ -34,8 +34,8 @@ __device__ inline Moments moments_of(Row<T, kVectors, kWidth>& row, float share,
   return moments;
 }
 
-/// Statistics of parts of rows of `cols` columns, in the order of parts. All parts have as many columns, so that the
-/// p-th joins p others of its size.
+/// Statistics of a whole row from its parts of `cols` columns, in the order of parts. All parts have the same number of
+/// columns, so the p-th part joins p others of its size.
 template <bool kCentered>
 __device__ inline Moments combined(const float* statistics, std::int64_t parts, std::int64_t rows, std::int64_t row,
                                    int cols) {
@@ -63,15 +63,15 @@ struct Forward {
   T* y;
   std::int64_t y_stride;
   float *mean, *rstd;       // mean: null if not centered
-  const float* statistics;  // of the parts, or null: those of the row itself
+  const float* statistics;  // of the parts; null: computed from the row itself
   std::int64_t parts, rows;
   int cols;
   float share, eps;  // share: of a column in the whole row's mean
 };
 
-/// A block's threads, and how many blocks a multiprocessor's registers should have room for: beside what it holds of
-/// its row, a thread needs nearly forty. Left alone, the compiler would take many more, and too few rows would be on
-/// their way from memory.
+/// A block's threads, and the number of blocks that a multiprocessor's registers must have room for. A thread needs
+/// nearly forty registers besides its elements of the row. Without the limit the compiler would take many more, and too
+/// few rows would be loaded concurrently.
 inline constexpr unsigned kForwardThreads = 256;
 template <int kVectors>
 inline constexpr int forward_threads = kOneWarp<kVectors> ? static_cast<int>(kForwardThreads) : kMostThreads;
@@ -80,7 +80,7 @@ inline constexpr int forward_blocks = kOneWarp<kVectors> ? 65536 / static_cast<i
                                                                (38 + kVectors * 4 * Packed<T>::kWords)
                                                          : 1;
 
-// y may be x: a thread writes a piece after the last time that anybody reads it.
+// y may be x: a thread writes a piece after its last read.
 template <class T, bool kCentered, bool kOfParts, int kVectors, int kWidth>
 __global__ void __launch_bounds__(forward_threads<kVectors>, forward_blocks<T, kVectors>)
     forward_kernel(const Forward<T> f) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(forward_threads<kVectors>, forward_blocks<T, k
   if (!present) return;
   const float m = moments.mean;
   const float s = rsqrtf(moments.squares * f.share + f.eps);
-  // Before the row: no load of a weight may be moved up past these stores, to where registers are short.
+  // Before the row is loaded: no load of a weight can then be moved above these stores, where registers are short.
   if (threadIdx.x == 0) {
     if constexpr (kCentered) f.mean[index] = m;
     f.rstd[index] = s;
@@ -132,7 +132,8 @@ __global__ void __launch_bounds__(forward_threads<kVectors>, forward_blocks<T, k
   *out = moments.squares;
 }
 
-/// Calls body(Number<vectors a thread>{}, Number<width>{}, teams) with how teams hold rows of `cols` columns, once.
+/// Calls body(Number<vectors a thread>{}, Number<width>{}, teams) once, with the way in which teams hold rows of `cols`
+/// columns.
 template <class Body>
 void with_held_rows(std::int64_t cols, bool wide, const Body& body) {
   if (!wide) return body(Number<0>{}, Number<1>{}, teams_for((cols + 3) / 4, kForwardThreads));
@@ -167,11 +168,11 @@ void with_held_rows(std::int64_t cols, bool wide, const Body& body) {
 
 struct ForwardTensors {
   const Matrix &x, &weight;
-  const Matrix* bias;  // null: not centered
+  const Matrix* bias;  // null if not centered
   const Matrix& y;
-  const Matrix* mean;  // null: not centered
+  const Matrix* mean;  // null if not centered
   const Matrix& rstd;
-  const Matrix* statistics;  // of `parts` parts; null: of whole rows
+  const Matrix* statistics;  // of `parts` parts; null: whole rows
   std::int64_t parts;
 };
 

@@ -1,4 +1,4 @@
-// Normalisation of rows that are cut into parts; see norm_parts.h.
+// Normalisation of rows divided into parts; see norm_parts.h.
 #include <type_traits>
 
 #include "kernels/cuda/norm/norm_backward.cuh"

@@ -1,8 +1,8 @@
-// What the kernels of layer and RMS normalisation share: which threads work on a row, and how they hold it. LayerNorm
-// is "centered": it has a bias and a mean; RMSNorm has neither, its mean is 0.
+// Shared by the kernels of layer and RMS normalisation: which threads work on a row, and how they hold it. LayerNorm is
+// "centered": it has a bias and a mean; RMSNorm has neither, its mean is 0.
 //
-// Each row belongs to one team of threads. Where rows allow 16-byte accesses and aren't too long, the team holds its
-// row; other rows are read from memory again for every pass.
+// Each row belongs to one team of threads. If rows allow 16-byte accesses and aren't too long, the team holds its row
+// in registers; other rows are read from memory in every pass.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace weft::cuda::norm {
 
 inline constexpr int kMostThreads = 512, kMostWarps = kMostThreads / kWarp;
 
-/// A block's threads: `across` of them (whole warps) work on one row, `down` rows at a time.
+/// A block's threads: `across` threads (whole warps) work on one row, `down` rows at a time.
 struct Teams {
   unsigned across, down;
 
@@ -32,26 +32,26 @@ inline Teams teams_for(std::int64_t items, unsigned threads) {
   return {across, std::max(1U, threads / across)};
 }
 
-/// Threads of teams of several warps hold so many vectors of a row. Teams whose threads hold another number, but not 0,
-/// are one warp, which needn't wait for others; their rows have as many vectors as only such threads can hold.
+/// In teams of several warps, each thread holds this many vectors of a row. If threads hold another number of vectors,
+/// except 0, a team is one warp, which needn't wait for others; the number is then the least that holds the row.
 inline constexpr int kTeamVectors = 4;
 template <int kVectors>
 inline constexpr bool kOneWarp = kVectors != 0 && kVectors != kTeamVectors;
 
-/// Where in its row the k-th vector of a thread is.
+/// The column of a thread's k-th vector in its row.
 template <int kVectors>
 __device__ inline int column_of(int k) {
   const int across = kOneWarp<kVectors> ? kWarp : static_cast<int>(blockDim.x);
   return (k * across + static_cast<int>(threadIdx.x)) * kVector;
 }
-/// Is it in a row of `cols` columns? One warp's last vectors alone may not be.
+/// Whether the k-th vector is within a row of `cols` columns. In a one-warp team, only the last vector may be outside.
 template <int kVectors>
 __device__ inline bool is_held(int k, int cols) {
   return (kOneWarp<kVectors> && k + 1 < kVectors) || column_of<kVectors>(k) < cols;
 }
 
-/// Every thread of a team gets the sum over the team; all threads of the block must call unless teams are one warp.
-/// `shared` holds kMostWarps numbers and may be used again at once.
+/// Every thread of a team gets the sum over the team. All threads of the block must call, unless teams are one warp.
+/// `shared` holds kMostWarps numbers and may be reused at once.
 template <bool kWarps>
 __device__ inline float team_sum(float x, float* shared) {
   x = warp_sum(x);
@@ -67,7 +67,7 @@ __device__ inline float team_sum(float x, float* shared) {
   return total;
 }
 
-/// Eight elements as they lie in memory.
+/// Eight elements in their memory format.
 template <class T>
 struct Packed {
   static constexpr int kWords = kVector * static_cast<int>(sizeof(T)) / 16;
@@ -81,7 +81,7 @@ __device__ inline Packed<T> fetch(const T* from) {
   for (int i = 0; i < Packed<T>::kWords; ++i) packed.words[i] = reinterpret_cast<const uint4*>(from)[i];
   return packed;
 }
-/// For the compiler these are new numbers, which it has here.
+/// Makes the compiler treat the values as new numbers that are available here.
 template <class T>
 __device__ inline void renew(Packed<T>& packed) {
 #pragma unroll
@@ -92,8 +92,8 @@ __device__ inline void unpack(const Packed<T>& packed, float (&to)[kVector]) {
   load(reinterpret_cast<const T*>(packed.words), to);
 }
 
-/// The team's row, of which this thread has some pieces of kWidth elements: kVectors of them in registers, or, if
-/// kVectors is 0, as many as there are, in memory.
+/// The team's row. This thread has some pieces of kWidth elements: kVectors pieces in registers or, if kVectors is 0,
+/// any number of pieces in memory.
 template <class T, int kVectors, int kWidth>
 class Row {
  public:
@@ -103,7 +103,7 @@ class Row {
     for (int k = 0; k < kVectors; ++k) {
       const int column = column_of<kVectors>(k);
       if constexpr (kOneWarp<kVectors>) {
-        // Without a condition: what isn't held is loaded, but not visited.
+        // Unconditional: an absent vector is loaded, but not visited.
         values_[k] = fetch(from + (k + 1 < kVectors ? column : min(column, cols - kVector)));
       } else if (column < cols) {
         values_[k] = fetch(from + column);
@@ -113,17 +113,17 @@ class Row {
   /// Calls body(first column, float[kWidth]) for the thread's pieces.
   template <class Body>
   __device__ void visit(const Body& body) {
-    // The last first: it alone may not be held, and after that branch the compiler delays no load.
+    // The last vector comes first: only it may be absent, and after its branch the compiler delays no load.
 #pragma unroll
     for (int k = kVectors - 1; k >= 0; --k) {
       if (!is_held<kVectors>(k, cols_)) continue;
       float values[kWidth];
-      renew(values_[k]);  // else it would keep all of them unpacked, for which there aren't enough registers
+      renew(values_[k]);  // otherwise the compiler keeps all of them unpacked, for which there aren't enough registers
       unpack(values_[k], values);
       body(column_of<kVectors>(k), values);
     }
   }
-  /// The same; what `body` leaves in the numbers is written to `to`.
+  /// Like the function above; then writes the numbers, as `body` left them, to `to`.
   template <class Body>
   __device__ void visit_and_store(T* to, const Body& body) {
     visit([&](int column, auto& values) {
@@ -163,7 +163,7 @@ class Row<T, 0, kWidth> {
   int cols_;
 };
 
-/// std::logic_error unless all matrices are of one dtype: the builder never makes such.
+/// Throws std::logic_error unless all matrices have one dtype: the builder never mixes dtypes.
 template <class... Others>
 void require_same_dtype(const Matrix& first, const Others&... others) {
   if (((others.dtype != first.dtype) || ...)) throw std::logic_error("a kernel's arguments differ in dtype");
@@ -172,7 +172,7 @@ void require_same_dtype(const Matrix& first, const Others&... others) {
 template <int kNumber>
 using Number = std::integral_constant<int, kNumber>;
 
-/// Calls body(Number<0>, Number<width>, teams) with teams for kernels that go over their rows once.
+/// Calls body(Number<0>, Number<width>, teams), with teams for kernels that pass over their rows once.
 template <class Body>
 void with_passing_rows(std::int64_t cols, bool wide, const Body& body) {
   constexpr unsigned kThreads = 256;

@@ -78,7 +78,7 @@ TEST(Workers, ScratchIsAlignedAndPrivateToAWorker) {
   workers.run(64, [&](std::int64_t i) {
     std::byte* scratch = workers.worker_scratch();
     if (!aligned(scratch)) ++clashes;
-    // Another worker on the same bytes would overwrite them while this one waits.
+    // Another worker with the same bytes would overwrite them while this worker waits.
     std::memset(scratch, static_cast<int>(i), kBytes);
     std::this_thread::yield();
     for (std::size_t b = 0; b < kBytes; ++b) clashes += scratch[b] == static_cast<std::byte>(i) ? 0 : 1;
@@ -103,8 +103,8 @@ TEST(Workers, FlushDenormalsOnEveryThread) {
     std::atomic<int> kept{0};
     volatile float tiny = 2e-38F;
     std::thread caller([&] {
-      std::fesetenv(FE_DFL_ENV);              // denormals are kept again, as on a thread that nothing has prepared
-      if (tiny * 0.1F == 0.0F) kept = -1000;  // or else the test shows nothing
+      std::fesetenv(FE_DFL_ENV);              // denormals are kept again, as on an unprepared thread
+      if (tiny * 0.1F == 0.0F) kept = -1000;  // otherwise the test would show nothing
       Workers workers(threads);
       workers.run(200, [&](std::int64_t) {
         if (tiny * 0.1F != 0.0F) ++kept;

@@ -11,7 +11,7 @@
 namespace weft::cpu {
 namespace {
 
-// The bits of the scalar conversion; a subnormal number may also be taken for zero, of its sign.
+// The bits of the scalar conversion. A subnormal number may also become zero with its sign.
 void expect_narrowed(float value, std::uint16_t bits) {
   const auto word = std::bit_cast<std::uint32_t>(value);
   const bool subnormal = (word & 0x7f800000U) == 0;
@@ -77,7 +77,7 @@ TEST(Simd, SumsAndMaximaOfAnyLength) {
   }
 }
 
-// Each element through its own lane, whatever order pairs have; elements past the end stay.
+// Each element passes through its own lane, in any order of pairs; elements past the end don't change.
 template <class T>
 void check_transform() {
   for (std::int64_t n = 0; n < 140; ++n) {
@@ -97,7 +97,7 @@ void check_transform() {
     }
     EXPECT_EQ(static_cast<float>(sum[size]), -1.0F);
     EXPECT_EQ(static_cast<float>(product[size]), -1.0F);
-    // Lanes past the end add nothing, though f(0, 0) is 1; small integers are exact in any order.
+    // Lanes past the end add nothing, although f(0, 0) is 1; sums of small integers are exact in any order.
     EXPECT_EQ(sum_of(
                   n, [](Floats x, Floats y) { return x * y + 1.0F; }, a.data(), b.data()),
               dot);
@@ -121,7 +121,7 @@ TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
   for (std::size_t i = 0; i < kPair; ++i)
     values[i] = std::bit_cast<float>(0x3f800000U + static_cast<std::uint32_t>(i) * 0x4001U);
   values[5] = std::numeric_limits<float>::quiet_NaN(), values[6] = -std::numeric_limits<float>::infinity();
-  // NaNs that rounding up would turn into zeros, and numbers that become infinite.
+  // NaNs that rounding up would turn into zeros, and numbers that round to infinity.
   values[7] = std::bit_cast<float>(0x7fffffffU), values[8] = std::bit_cast<float>(0xffffffffU);
   values[9] = std::bit_cast<float>(0x7f7fffffU), values[10] = std::bit_cast<float>(0xff7fffffU);
   for (std::size_t i = 0; i < kPair; ++i) expected[i] = bf16(values[i]);
@@ -139,7 +139,7 @@ TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
   }
 }
 
-// All exponents, both signs, and what is cut off on either side of a half; a NaN has only to stay one.
+// All exponents, both signs, and discarded parts below and above a half. A NaN only has to stay a NaN.
 TEST(Simd, PairsOfBf16RoundLikeTheScalarConversion) {
   constexpr std::uint32_t kPair = 2 * kLanes, kStep = 32749;
   for (std::uint64_t first = 0; first < (std::uint64_t{1} << 32); first += std::uint64_t{kStep} * kPair) {

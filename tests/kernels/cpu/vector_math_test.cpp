@@ -1,4 +1,4 @@
-// Exponentials, logistics and sine/cosine against double precision over their range, and at its ends.
+// Exponentials, logistic functions and sine/cosine, compared with double precision over their range and at its ends.
 #include "kernels/cpu/vector_math.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Decoding token by token gives what attention over whole sequences gives.
+// Decoding token by token gives the same results as attention over whole sequences.
 #include "kernels/cpu/attention/attention_decode.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using testing::Values;
 
 class AttentionDecode : public testing::ForFloatTypes {};
 
-// Rows of token t of every sequence: batch rows, seq·stride apart.
+// The rows of token t of every sequence: `batch` rows, seq·stride apart.
 Matrix token_rows(Tensor& tensor, std::int64_t batch, std::int64_t seq, std::int64_t t) {
   Matrix rows = tensor.view();
   rows.data = static_cast<std::byte*>(rows.data) + static_cast<std::size_t>(t * rows.row_stride) * size_of(rows.dtype);
@@ -38,7 +38,7 @@ TEST_P(AttentionDecode, ContinuesAPrefill) {
     workers.reserve(attention_forward_scratch(shape, dtype));
     attention_forward(workers, shape, {q.view(), k.view(), v.view(), whole.view(), log_sum_exp.view()});
 
-    // The first tokens' keys and values as matrices of their own, as a prefill graph has them.
+    // The first tokens' keys and values as separate matrices, as in a prefill graph.
     const auto head_of = [&](Tensor& from) {
       const Values all = from.values();
       Values first;

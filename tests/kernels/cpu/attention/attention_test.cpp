@@ -24,7 +24,7 @@ struct Reference {
     return static_cast<std::size_t>((b * s.heads + h) * s.seq + t);
   }
 
-  // Probabilities of one query row, and its log-sum-exp.
+  // Probabilities of one query row, and their log-sum-exp.
   std::pair<Values, double> row(const Values& q, const Values& k, std::int64_t b, std::int64_t h,
                                 std::int64_t t) const {
     Values p(static_cast<std::size_t>(t + 1));
@@ -133,12 +133,12 @@ void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double sca
     expected.insert(expected.end(), dk.begin() + r * kv_cols, dk.begin() + (r + 1) * kv_cols);
     expected.insert(expected.end(), dv.begin() + r * kv_cols, dv.begin() + (r + 1) * kv_cols);
   }
-  // bf16: delta comes from the rounded output, an error of 2⁻⁹ of |dout||out| that the other rows don't have.
+  // bf16: delta is computed from the rounded output, which adds an error of 2⁻⁹ of |dout||out|.
   const double absolute = dtype == DType::bf16 ? 2e-2 * scale : 5e-5;
   testing::expect_close(dqkv.values(), expected, testing::tolerance_of(dtype, absolute), "dqkv");
 }
 
-// By fp32, and in bf16 by the CPU's pairs too.
+// In fp32, and in bf16 also by the CPU's pairs.
 void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
   check(dtype, PackedUnit::f32, shape, scale);
   if (dtype == DType::bf16 && has_unit(PackedUnit::pairs)) check(dtype, PackedUnit::pairs, shape, scale);
@@ -164,7 +164,7 @@ TEST_P(Attention, OddHeadDimension) {
 }
 TEST_P(Attention, ManyTilesOfKeys) {
   check(GetParam(), {1, 257, 2, 1, 16});
-  check(GetParam(), {40, 17, 1, 1, 16});  // one part a head
+  check(GetParam(), {40, 17, 1, 1, 16});  // one part for each head
 }
 TEST_P(Attention, HeadsWiderThanATile) {
   check(GetParam(), {1, 81, 1, 1, 80});

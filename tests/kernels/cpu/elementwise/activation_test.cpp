@@ -84,8 +84,8 @@ TEST_P(Activation, GeluSaturatesAndPassesNanOn) {
   EXPECT_TRUE(std::isnan(dx.values()[7]));
 }
 
-// bf16 results are those of fp32, rounded once: for each of the 65536 arguments, whatever way they are computed. A NaN
-// may have other bits.
+// For each of the 65536 arguments, the bf16 result is the fp32 result rounded once, however it is computed. A NaN may
+// have other bits.
 void expect_rounded(Tensor& narrow, Tensor& wide) {
   int failures = 0;
   for (std::int64_t i = 0; i < narrow.view().cols && failures < 5; ++i) {
@@ -96,7 +96,7 @@ void expect_rounded(Tensor& narrow, Tensor& wide) {
   }
 }
 
-// Every bf16, then as many random numbers, in both types.
+// Every bf16, then the same number of random values, in both types.
 struct EveryArgument {
   static constexpr std::int64_t kCount = 65536;
   Tensor narrow{DType::bf16, 1, 2 * kCount}, wide{DType::f32, 1, 2 * kCount};

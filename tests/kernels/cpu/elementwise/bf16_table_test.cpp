@@ -1,4 +1,4 @@
-// What tables give against the formulas that they are made of.
+// Tables compared with the formulas from which they are computed.
 #include "kernels/cpu/elementwise/bf16_table.h"
 
 #include <gtest/gtest.h>
@@ -15,12 +15,13 @@
 namespace weft::cpu {
 namespace {
 
-// The table's entries are computed by this very function, but elsewhere: the compiler mustn't contract it otherwise.
+// The table's entries are computed by this function too, but in another place, where the compiler must not contract it
+// differently.
 std::uint32_t bits_of_formula(bf16 x) {
   return std::bit_cast<std::uint32_t>(logistic(broadcast(static_cast<float>(x)))[0]);
 }
 
-// As kernels call it: on a thread of Workers, which flushes denormals.
+// As kernels run: on a thread of Workers, which flushes denormals.
 void on_worker(const auto& check) {
   Workers workers(1);
   workers.run(1, [&](std::int64_t) { check(); });
@@ -41,7 +42,7 @@ void expect_equal(float actual, bf16 x) {
   }
 }
 
-// Infinities, NaNs, both zeros and denormals are among them.
+// Includes infinities, NaNs, both zeros and denormals.
 template <class Make>
 void check_every_value(const Make& make) {
   const std::vector<bf16> all = every_bf16();

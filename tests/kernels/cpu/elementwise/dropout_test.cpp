@@ -51,7 +51,7 @@ TEST_P(Dropout, DrawsThePhiloxOfEachGlobalElement) {
   }
 }
 
-// Rows computed apart, as on another grid, draw what they draw together.
+// Rows computed separately, as on another grid, draw the same bits as in the whole matrix.
 TEST_P(Dropout, RowsAreIndependentOfTheirMatrix) {
   const DType dtype = GetParam();
   Tensor x = Tensor::random(dtype, 8, 37, 1), whole(dtype, 8, 37), part(dtype, 8, 37);
@@ -69,7 +69,7 @@ TEST_P(Dropout, RowsAreIndependentOfTheirMatrix) {
   EXPECT_EQ(whole.bytes(), part.bytes());
 }
 
-// So do columns computed apart.
+// Columns computed separately also draw the same bits.
 TEST_P(Dropout, PartsOfColumnsDrawWhatTheWholeDraws) {
   const DType dtype = GetParam();
   for (const std::int64_t parts : {1, 2, 3}) {
@@ -103,7 +103,7 @@ TEST(DropoutChance, ComesInStepsThatKeepTheMean) {
   EXPECT_EQ(kernels::dropout_chance(0.5F).scale, 2.0F);
   EXPECT_EQ(kernels::dropout_chance(0.1F).threshold, 6554U);
   EXPECT_FLOAT_EQ(kernels::dropout_chance(0.1F).scale, 65536.0F / (65536 - 6554));
-  EXPECT_EQ(kernels::dropout_chance(0.9999999F).threshold, 65535U);  // something is always kept
+  EXPECT_EQ(kernels::dropout_chance(0.9999999F).threshold, 65535U);  // some elements are always kept
   EXPECT_EQ(kernels::dropout_chance(0.9999999F).scale, 65536.0F);
 }
 

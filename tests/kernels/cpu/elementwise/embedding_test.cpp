@@ -85,7 +85,8 @@ TEST_P(Embedding, PositionGradientSumsSequences) {
   }
 }
 
-// A vocabulary in shards, the last of them partly or wholly unused: their sum is the embedding, bit for bit.
+// Divides a vocabulary into shards; the last shards are partly or wholly unused. Their sum equals the embedding bit for
+// bit.
 TEST_P(Embedding, ShardsAddUpToTheWhole) {
   const DType dtype = GetParam();
   const std::int64_t seq = 5, rows = 15, cols = 37, vocab = 11, context = 9;

@@ -89,7 +89,7 @@ TEST_P(AdamW, FollowsTheReferenceOverSteps) {
         adamw(workers, settings, {scalars.view(), norm_and_factor.view()}, param.view(), grad.view(), m.view(),
               v.view(), has_master ? &exact : nullptr);
       });
-      // Without master weights each step starts from the rounded parameter.
+      // Without master weights, each step begins with the rounded parameter.
       if (dtype == DType::bf16 && !has_master && t > 1) {
         for (double& p : expected.p) p = static_cast<float>(bf16(static_cast<float>(p)));
       }
@@ -98,7 +98,7 @@ TEST_P(AdamW, FollowsTheReferenceOverSteps) {
       testing::expect_close(v.values(), expected.v, {1e-5, 1e-6}, "v");
       if (has_master) testing::expect_close(master.values(), expected.p, {1e-5, 1e-6}, "master");
       if (dtype == DType::bf16 && !has_master) {
-        // A tie may round either way; continue from what the kernel stored.
+        // A tie may round either way, so continue with the kernel's result.
         testing::expect_close(param.values(), expected.p, {0x1p-8, 1e-6}, "param");
         expected.p = param.values();
       } else {

@@ -1,4 +1,4 @@
-// Sums in rank order: order, single rounding, aliasing, cutting.
+// Sums in rank order: order, single rounding, aliasing, divided messages.
 #include "kernels/cpu/elementwise/reduce.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::vector<const void*> addresses(std::vector<Tensor>& tensors, std::size_t off
   return result;
 }
 
-// What the definition says, one element at a time.
+// The sum by its definition, one element at a time.
 Values in_order(std::vector<Tensor>& tensors) {
   Values totals;
   for (std::size_t i = 0; i < tensors[0].values().size(); ++i) {
@@ -41,7 +41,7 @@ TEST_P(RankOrderSum, IsExactlyTheSequentialSumRoundedOnce) {
     Tensor out(dtype, 1, 101);
     sum_in_rank_order(addresses(sources), out.bytes().data(), 101, dtype);
     EXPECT_EQ(out.values(), expected);
-    // Cut in two, at an odd place, into one of the sources.
+    // Divided in two at an odd position, with one of the sources as the output.
     const std::size_t cut = 37 * size_of(dtype);
     std::vector<std::byte>& last = sources.back().bytes();
     sum_in_rank_order(addresses(sources), last.data(), 37, dtype);
@@ -53,7 +53,7 @@ TEST_P(RankOrderSum, IsExactlyTheSequentialSumRoundedOnce) {
 INSTANTIATE_TEST_SUITE_P(Types, RankOrderSum, testing::both_float_types(), testing::type_name);
 
 TEST(RankOrderSumBf16, RoundsOnceAndNotAtEachStep) {
-  // 1 + 2⁻⁸ + 2⁻⁸: each step alone would round back to 1.
+  // 1 + 2⁻⁸ + 2⁻⁸: rounding after each addition would give 1.
   const std::vector<bf16> one = {bf16(1.0F)}, small = {bf16(0x1p-8F)};
   const std::vector<const void*> sources = {one.data(), small.data(), small.data()};
   bf16 out;
@@ -61,7 +61,7 @@ TEST(RankOrderSumBf16, RoundsOnceAndNotAtEachStep) {
   EXPECT_EQ(static_cast<float>(out), 1.0F + 0x1p-7F);
 }
 
-// Subnormal numbers and signalling NaNs, which arithmetic would change, as well.
+// This includes subnormal numbers and signalling NaNs, which arithmetic would change.
 TEST(RankOrderSumBf16, OfOneRankIsItsCopy) {
   const std::vector<std::uint16_t> one = {0x0001, 0x807f, 0x7f81, 0x3f80};
   std::vector<std::uint16_t> out(one.size());

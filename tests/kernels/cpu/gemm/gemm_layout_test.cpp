@@ -1,4 +1,4 @@
-// Layouts of products: their names, the copies that they take, and where these lie.
+// Layouts of products: their names, the copies that they need, and the copies' positions in scratch.
 #include "kernels/cpu/gemm/gemm_layout.h"
 
 #include <gtest/gtest.h>
@@ -71,11 +71,11 @@ TEST(GemmLayout, FitsWhereCopiesAreNeededAndSmall) {
   const GemmShape large{1024, 50257, 1600, false, true};
   EXPECT_TRUE(layout_fits(GemmLayout::nn, large, DType::bf16));
   EXPECT_FALSE(layout_fits(GemmLayout::nn, large, DType::f32));
-  // Sizes that a file may hold, and whose product is no 64-bit integer.
+  // Sizes that a file may hold and whose product overflows 64 bits.
   constexpr std::int64_t kHuge = std::int64_t{1} << 40;
   EXPECT_FALSE(layout_fits(GemmLayout::nn, {kHuge, kHuge, kHuge, false, true}, DType::f32));
   EXPECT_TRUE(layout_fits(GemmLayout::own, {kHuge, kHuge, kHuge, false, true}, DType::f32));
-  // What fits, fits with its padding.
+  // Layouts that fit also fit with padding.
   for (std::int64_t rows = 1; rows < 2000000; rows = rows * 3 + 1) {
     for (const std::int64_t cols : {1, 33, 256, 1000}) {
       const GemmShape shape{8, rows, cols, false, true};
@@ -89,7 +89,7 @@ TEST(GemmLayout, RulesAskForUsesOfEachCopiedElement) {
   const CopyRule rule{.least_uses = 100, .least_flops = 1e6};
   using Layouts = std::vector<GemmLayout>;
   EXPECT_EQ(other_layouts({200, 200, 200}, DType::f32, rule), (Layouts{GemmLayout::nt, GemmLayout::tn}));
-  // B is used once a row, A once a column.
+  // B is used once for each row, A once for each column.
   EXPECT_EQ(other_layouts({50, 200, 200}, DType::f32, rule), (Layouts{GemmLayout::tn}));
   EXPECT_EQ(other_layouts({200, 50, 200}, DType::f32, rule), (Layouts{GemmLayout::nt}));
   EXPECT_EQ(other_layouts({200, 200, 2}, DType::f32, rule), Layouts{});

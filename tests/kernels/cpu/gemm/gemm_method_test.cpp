@@ -1,4 +1,4 @@
-// Names of methods, which of them a product can run by, and their slices.
+// Names of methods, the methods by which a product can run, and their slices.
 #include "kernels/cpu/gemm/gemm_method.h"
 
 #include <gtest/gtest.h>
@@ -93,13 +93,13 @@ TEST(GemmMethod, WhereTheLibraryLagsThePackedEngineIsTheDefault) {
   const auto engine = [](const GemmShape& shape) { return default_gemm_method(shape, DType::f32, DType::f32).engine; };
   EXPECT_EQ(engine({256, 768, 3072}), Engine::sgemm);
   EXPECT_EQ(engine({256, 2048, 3072}), Engine::packed) << "rows of B 8 KB apart";
-  EXPECT_EQ(engine({255, 2048, 3072}), Engine::sgemm) << "too few rows to make up for the packing";
+  EXPECT_EQ(engine({255, 2048, 3072}), Engine::sgemm) << "too few rows to amortise the packing";
   EXPECT_EQ(engine({256, 768, 50257}), Engine::packed) << "many rows of B";
   EXPECT_EQ(engine({256, 2048, 50257, true}), Engine::sgemm);
   EXPECT_EQ(engine({16, 768, 768, false, true}), Engine::packed) << "B transposed";
 }
 
-// The library would convert a slice's operands first and then pack them.
+// The library would first convert a slice's operands and then pack them.
 TEST(GemmMethod, WhatIsConvertedIsPackedOnce) {
   for (const GemmShape& shape : {GemmShape{64, 768, 768, false, true}, GemmShape{1024, 768, 3072},
                                  GemmShape{3072, 768, 1024, true}, GemmShape{50257, 768, 64, true}}) {
@@ -109,7 +109,7 @@ TEST(GemmMethod, WhatIsConvertedIsPackedOnce) {
             Engine::sgemm);
 }
 
-// How fp32 is multiplied doesn't depend on what multiplies bf16.
+// fp32 products don't depend on the unit for bf16.
 TEST(GemmMethod, Fp32StaysWhatItIs) {
   for (const GemmShape& shape :
        {GemmShape{256, 768, 3072}, GemmShape{256, 2048, 3072}, GemmShape{16, 8, 8, false, true}}) {
@@ -138,7 +138,7 @@ TEST(GemmMethod, OtherLayoutsOfLargeProductsAreTried) {
   EXPECT_EQ(layouts_of({768, 3072, 1024, true}, DType::f32, Engine::sgemm), (Names{"nn", "nt"}));
   EXPECT_EQ(layouts_of({768, 3072, 1024, true, true}, DType::bf16, Engine::sgemm), (Names{"nn", "nt", "tn"}));
   EXPECT_EQ(layouts_of({1024, 768, 3072, false, true}, DType::f32, Engine::packed), Names{});
-  // B would be copied for eight rows.
+  // B would be copied for only eight rows.
   EXPECT_EQ(layouts_of({8, 50257, 768, false, true}, DType::f32, Engine::sgemm), Names{});
   EXPECT_EQ(layouts_of({64, 64, 64, false, true}, DType::f32, Engine::sgemm), Names{});
 }
@@ -147,7 +147,8 @@ TEST(GemmMethod, LayoutsThatCannotRun) {
   const GemmShape nt{256, 768, 768, false, true};
   EXPECT_TRUE(can_run({Engine::sgemm, 64, 96, GemmLayout::nn}, nt, DType::f32, DType::f32));
   EXPECT_TRUE(can_run({Engine::sgemm, 64, 96, GemmLayout::tn}, nt, DType::bf16, DType::f32));
-  EXPECT_FALSE(can_run({Engine::sgemm, 64, 96, GemmLayout::nt}, nt, DType::f32, DType::f32)) << "two names for one";
+  EXPECT_FALSE(can_run({Engine::sgemm, 64, 96, GemmLayout::nt}, nt, DType::f32, DType::f32))
+      << "two names for one layout";
   EXPECT_FALSE(can_run({Engine::packed, 64, 96, GemmLayout::nn}, nt, DType::f32, DType::f32));
   EXPECT_FALSE(can_run({Engine::sgemm, 1 << 20, 1 << 20, GemmLayout::nn}, {4, 1 << 20, 1 << 20, false, true},
                        DType::f32, DType::f32));

@@ -17,7 +17,7 @@ using Engine = GemmMethod::Engine;
 
 constexpr std::array kEngines = {Engine::sgemm, Engine::matmul, Engine::packed};
 
-// The engine with the usual slices.
+// The engine's method with the usual slices.
 GemmMethod usual_method(Engine engine, const GemmShape& shape, GemmLayout layout = GemmLayout::own) {
   const GemmSlices slices = gemm_slices(shape.m, shape.n, shape.k);
   return {engine, slices.rows, slices.cols, layout};
@@ -34,7 +34,7 @@ struct Case {
   GemmMethod method() const { return usual_method(engine, shape, layout); }
 };
 
-// C in double; `before` is what C held.
+// C in double precision; `before` holds C's previous values.
 Values reference(const GemmShape& s, const Values& a, const Values& b, const Values* bias, const Values& before) {
   Values c(static_cast<std::size_t>(s.m * s.n));
   for (std::int64_t i = 0; i < s.m; ++i) {
@@ -51,7 +51,7 @@ Values reference(const GemmShape& s, const Values& a, const Values& b, const Val
   return c;
 }
 
-/// Does nothing for what this CPU has no method for.
+/// Does nothing if this CPU has no method for the case.
 void check(const Case& test) {
   const GemmShape& s = test.shape;
   if (!can_run(test.method(), s, test.inputs, test.output)) return;
@@ -100,7 +100,7 @@ TEST(Gemm, SeveralSlicesInBothDirections) {
   }
 }
 
-// Every engine, shown every layout of every product, in one slice and in several.
+// Every engine with every layout of every product, in one slice and in several.
 TEST(Gemm, OperandsCopiedTransposed) {
   for (GemmLayout layout : {GemmLayout::nn, GemmLayout::nt, GemmLayout::tn}) {
     for (int bits = 0; bits < 8; ++bits) {
@@ -120,7 +120,7 @@ TEST(Gemm, OperandsCopiedTransposed) {
   check({{1, 1, 1}, DType::f32, DType::f32, false, 0, Engine::matmul, GemmLayout::nt});
 }
 
-// The copies are the only scratch of fp32 products, and read anew in every run.
+// fp32 products use scratch only for the copies, which are made again in every run.
 TEST(Gemm, CopiesAreMadeInEveryRun) {
   const GemmShape shape{100, 90, 80, false, true};
   Tensor a = Tensor::random(DType::f32, 100, 80, 1), b = Tensor::random(DType::f32, 90, 80, 2);
@@ -173,7 +173,7 @@ TEST(Gemm, DecodeReadsAWideMatrixInSeveralSlices) {
   check({{1, 5000, 96, false, true, false}, DType::f32, DType::f32, false});
 }
 
-// Slices cover C exactly once, are few when small, about eight when big enough, and bounded when huge.
+// Slices cover C exactly once. A small product has few, a large one about eight, and their number is bounded.
 TEST(Gemm, SlicesFollowTheShape) {
   for (std::int64_t m : {1, 8, 63, 64, 65, 256, 1000, 4096}) {
     for (std::int64_t n : {1, 7, 100, 768, 3072, 50257}) {

@@ -1,6 +1,6 @@
-// The packed engine against double precision, by every unit that this build has: every layout, ragged sizes, several
-// panels and blocks, any slices and number of threads with the same bits, and B packed beforehand. AMX is emulated on
-// CPUs without it.
+// The packed engine compared with double precision, by every unit of this build: every layout, ragged sizes, several
+// panels and blocks, arbitrary slices and numbers of threads with equal bits, and B packed in advance. AMX is emulated
+// on CPUs without it.
 #include "kernels/cpu/gemm/packed_gemm.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Types {
   PackedUnit unit = PackedUnit::f32;
 };
 
-// Whatever this build can multiply: bf16 becomes fp32, or stays what it is.
+// Everything that this build can multiply: bf16 is converted to fp32, or multiplied as bf16.
 std::vector<Types> all_types() {
   std::vector<Types> types = {{DType::f32, DType::f32}};
   for (const PackedUnit unit : {PackedUnit::f32, PackedUnit::pairs, PackedUnit::amx}) {
@@ -38,7 +38,7 @@ std::vector<Types> all_types() {
   return types;
 }
 
-// Rows and columns of slices.
+// Rows and columns of a slice.
 struct Slices {
   std::int64_t rows, cols;
 };
@@ -75,7 +75,7 @@ struct Product {
     return arguments;
   }
 
-  // In double, with rows and columns of A and B laid out so that the inner loop is contiguous.
+  // In double precision, with rows of A and columns of B copied so that the inner loop is contiguous.
   Values expected() {
     const Values left = a.values(), right = b.values(), before = c.values(), bias_values = added.values();
     const auto at = [](const Values& v, std::int64_t i) { return v[static_cast<std::size_t>(i)]; };
@@ -115,7 +115,7 @@ void check(const GemmShape& shape, const Types& types, bool bias, DType bias_dty
   const Values expected = product.expected();
   const PackedGemm gemm(shape, product.arguments(), slices.rows, slices.cols, types.unit);
   testing::run_on_one_and_three_threads(gemm.scratch(), {&product.c}, [&](Workers& workers) { gemm.run(workers); });
-  // Sums of k normal products are of size √k, and so is the number of roundings that add up.
+  // A sum of k normal products has size √k, and rounding errors grow in the same way.
   const double rounding = 4e-6 * std::sqrt(static_cast<double>(shape.k)) + 1e-5;
   testing::expect_close(product.c.values(), expected, testing::tolerance_of(types.output, rounding));
 }
@@ -143,7 +143,7 @@ TEST_F(PackedProducts, LayoutsTypesAndRaggedSizes) {
   }
 }
 
-// More than one panel in each direction; bf16 sums then live in scratch that all workers share.
+// More than one panel in each direction; bf16 sums are then in scratch that all workers share.
 TEST_F(PackedProducts, SeveralPanels) {
   for (int layout = 0; layout < 4; ++layout) {
     for (const Types& types : all_types()) {
@@ -179,8 +179,7 @@ TEST_F(PackedProducts, BitsDependOnNeitherSlicesNorThreads) {
   }
 }
 
-// A product's numbers don't change with the rows or columns around them: what a slice of a batch gives is what it gives
-// alone.
+// An element's bits don't depend on the rows or columns around it: a slice of a batch gives the same bits alone.
 TEST_F(PackedProducts, AnElementDependsOnItsRowAndColumnOnly) {
   const GemmShape whole{40, 60, 500}, part{40, 60 - 48, 500};
   for (const Types& types : all_types()) {
@@ -213,7 +212,7 @@ TEST_F(PackedProducts, BPackedBeforehandGivesTheSameBits) {
         SCOPED_TRACE(trace_of(shape, types, true));
         Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
         const PackedGemm usual(shape, product.arguments(), 8, 96, types.unit);
-        // Guarded on both sides by what the packing must not touch.
+        // The memory before and after must not be touched by packing.
         const DType packed_dtype = packed_b_dtype(types.unit);
         const auto bytes = static_cast<std::size_t>(packed_b_elements(shape)) * size_of(packed_dtype);
         std::vector<float> packed(bytes / sizeof(float) + 32, -7.0F);
@@ -242,7 +241,7 @@ TEST_F(PackedProducts, BPackedBeforehandGivesTheSameBits) {
   EXPECT_THROW(PreparedGemm(product.shape, arguments, {Engine::sgemm, 8, 8}), std::logic_error);
 }
 
-// Scratch is bounded whatever the product's size.
+// Scratch is bounded for any size of product.
 TEST_F(PackedProducts, ScratchStaysSmall) {
   Tensor one(DType::f32, 1, 1), half(DType::bf16, 1, 1);
   for (const GemmShape& shape : {GemmShape{1024, 50257, 768, false, true}, GemmShape{1024, 768, 50257},
@@ -259,7 +258,7 @@ TEST_F(PackedProducts, ScratchStaysSmall) {
   }
 }
 
-// The packed method of a product takes the unit that it is told, whatever is the CPU's widest.
+// The packed method of a product uses the given unit, whatever the CPU's widest unit is.
 TEST_F(PackedProducts, AreThoseOfTheUnitThatIsAskedFor) {
   const GemmShape shape{70, 50, 90, false, true};
   for (const Types& types : all_types()) {

@@ -1,4 +1,4 @@
-// What multiplies bf16: which units a CPU has, which of them is taken, and that the measurement is one.
+// The unit that multiplies bf16: the units of a CPU, the choice among them, and a plausible measurement.
 #include "kernels/cpu/gemm/pair_speed.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(PackedUnits, FollowTheCpu) {
   }
 }
 
-// AMD's Zen 4 and 5 gain 2; Intel's Sapphire Rapids a half.
+// AMD's Zen 4 and 5 have a gain of 2, Intel's Sapphire Rapids ½.
 TEST(FastestBf16Unit, PairsWhereTheyGainBeyondDoubt) {
   for (const double gain : {2.0, 1.9, kLeastPairsGain}) {
     EXPECT_EQ(fastest_bf16_unit(PackedUnit::pairs, gain), PackedUnit::pairs) << gain;

@@ -1,4 +1,4 @@
-// Transposed copies: every bit, ragged sizes, windows, several chunks, any number of threads.
+// Transposed copies: all bits, ragged sizes, windows, several chunks, any number of threads.
 #include "kernels/cpu/gemm/transpose.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST_P(Transpose, MovesEveryBit) {
                                    {300, 530}}) {
     SCOPED_TRACE(::testing::Message() << rows << "x" << cols);
     Tensor from(GetParam(), rows, cols, 3), to(GetParam(), cols, rows, 5);
-    // All bits there are, NaNs and denormals among them.
+    // All bit patterns, including NaNs and denormals.
     std::mt19937 random(7);
     for (std::byte& byte : from.bytes()) byte = static_cast<std::byte>(random());
     testing::run_on_one_and_three_threads({}, {&to},

@@ -84,8 +84,7 @@ TEST_P(CrossEntropy, LargeLogitsStayFinite) {
   testing::expect_close(logits.values(), gradient_of(4, 4, before, {2}, 1.0), testing::tolerance_of(dtype, 1e-7));
 }
 
-// A row is added up part by part (2048 or 4096 columns): the maximum moves from part to part, or a part holds nothing
-// but −inf.
+// A row is summed in parts (2048 or 4096 columns). The maximum moves from part to part, or a part contains only −inf.
 TEST_P(CrossEntropy, PartsOfOneRowDifferInMagnitude) {
   const DType dtype = GetParam();
   const std::int64_t vocab = 6001;

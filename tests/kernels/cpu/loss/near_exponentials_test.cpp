@@ -1,4 +1,4 @@
-// Exponentials of bf16 logits near a reference, and what is seen of logits afterwards.
+// Exponentials of bf16 logits near a reference, and the check that all logits were near.
 #include "kernels/cpu/loss/near_exponentials.h"
 
 #include <gtest/gtest.h>
@@ -74,12 +74,12 @@ TEST(NearExponentials, WhatLiesBelowABoundIsFound) {
   EXPECT_FALSE(below(-8.0F, bf16(-80.0F), -80.0F));
   EXPECT_TRUE(below(-8.0F, bf16(-80.0F), -79.9F));
   EXPECT_TRUE(below(-8.0F, bf16(-kInfinity), -1e38F));
-  EXPECT_TRUE(below(-8.0F, of_bits(0xffc0), -1e38F));  // NaN with a sign
+  EXPECT_TRUE(below(-8.0F, of_bits(0xffc0), -1e38F));  // a negative NaN
   EXPECT_FALSE(below(3.0F, bf16(4.0F), -0.1F));
-  EXPECT_TRUE(below(3.0F, bf16(4.0F), 1.0F));  // can't be told
+  EXPECT_TRUE(below(3.0F, bf16(4.0F), 1.0F));  // a bound above 0 can't be checked
 }
 
-// One logit of a row is far away, above or below, is infinite or NaN: sums are those of double precision.
+// One logit of a row is far above or below the others, infinite or NaN: sums equal those in double precision.
 TEST(NearExponentials, SumsOfRowsWithALogitFarAway) {
   constexpr std::int64_t kLogits = 3 * kExponentialPart<bf16> + 77;
   for (const float middle : {-300.0F, -30.0F, 0.0F, 30.0F, 300.0F, 50000.0F, -200000.0F}) {

@@ -1,4 +1,4 @@
-// Cross-entropy over a vocabulary in parts: against double precision, and against the kernel of the whole vocabulary.
+// Cross-entropy over a vocabulary in parts, compared with double precision and with the kernel for a whole vocabulary.
 #include "kernels/cpu/loss/vocab_parallel.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ struct Result {
   Values losses, gradient;
 };
 
-// What the ranks of a vocabulary do, one after the other. logits [rows, parts·cols]; gradients replace them.
+// The work of all ranks that share a vocabulary, one rank after the other. logits [rows, parts·cols]; gradients replace
+// them.
 class Parts {
  public:
   Parts(std::int64_t vocab, std::int64_t parts, Tensor logits, const std::vector<std::int64_t>& targets)
@@ -47,7 +48,7 @@ class Parts {
     }
   }
 
-  // The losses of one rank; all have the same.
+  // The losses of one rank; all ranks have the same losses.
   Values losses() {
     const Values all = losses_.values();
     const auto rows = static_cast<std::size_t>(rows_);
@@ -122,7 +123,7 @@ TEST_P(VocabParallel, AgreesWithDoublePrecisionAndWithTheWholeVocabulary) {
     workers.reserve(cross_entropy_scratch(shape.vocab, dtype, true));
     cross_entropy(workers, shape.vocab, whole.view(), ids.view(), losses.view(), &grad_scale);
     testing::expect_close(parts.losses(), losses.values(), {1e-6, 1e-6}, "losses of the whole");
-    // Where the target has nearly all of the probability, p − 1 is a difference of nearly equal numbers.
+    // If the target has nearly all of the probability, p − 1 is a difference of nearly equal numbers.
     testing::expect_close(parts.logits().values(), whole.values(), {dtype == DType::bf16 ? 0x1p-7 : 2e-6, 3e-8},
                           "gradient of the whole");
   }
@@ -162,7 +163,7 @@ TEST_P(VocabParallel, LargeAndMaskedLogitsStayFinite) {
   testing::expect_close(parts.logits().values(), expected.gradient, testing::tolerance_of(dtype, 1e-7));
 }
 
-// Also where a part has no other number that could tell: its largest logit is −∞ then.
+// A NaN must show even in a part whose largest logit would otherwise be −∞.
 TEST_P(VocabParallel, NanShowsInTheLoss) {
   const DType dtype = GetParam();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

@@ -1,4 +1,4 @@
-// Norms of rows in parts: against double precision, and against the norms of whole rows.
+// Norms of rows in parts, compared with double precision and with norms of whole rows.
 #include "kernels/cpu/norm/norm_parts.h"
 
 #include <gtest/gtest.h>
@@ -26,10 +26,10 @@ Matrix rows_of(Matrix matrix, std::int64_t first, std::int64_t rows) {
 }
 
 struct Shape {
-  std::int64_t rows, cols, parts, padding;  // cols: of the whole row
+  std::int64_t rows, cols, parts, padding;  // cols: in the whole row
 };
 
-// Every argument of a norm and its gradient; whole, and cut into parts by columns.
+// All arguments of a norm and its gradient, whole and divided by columns into parts.
 struct Norm {
   bool centered;
   Shape shape;
@@ -57,7 +57,7 @@ struct Norm {
   std::int64_t part_cols() const { return shape.cols / shape.parts; }
   Scratch scratch() const { return norm_backward_of_parts_scratch(centered, shape.rows, part_cols()); }
 
-  // What the ranks of a row do, one after the other.
+  // The work of all ranks that share rows, one rank after the other.
   void run_in_parts(Workers& workers, bool residual, bool accumulate) {
     const std::int64_t rows = shape.rows, parts = shape.parts, cols = part_cols(), numbers = centered ? 2 : 1;
     Tensor statistics(DType::f32, parts * rows, numbers), sums(DType::f32, rows, numbers);
@@ -170,12 +170,12 @@ TEST_P(NormParts, AgreeWithDoublePrecisionAndWithWholeRows) {
       testing::expect_close(norm.rstd.values(), whole.rstd.values(), {1e-6, 1e-6}, "rstd of whole rows");
       testing::expect_close(norm.dx.values(), whole.dx.values(), close, "dx of whole rows");
       testing::expect_close(norm.dweight.values(), whole.dweight.values(), {1e-6, 1e-5}, "dweight of whole rows");
-      EXPECT_EQ(norm.dbias.bytes(), whole.dbias.bytes());  // rows are added in the same order, whatever the columns
+      EXPECT_EQ(norm.dbias.bytes(), whole.dbias.bytes());  // rows are added in the same order for any number of columns
     }
   }
 }
 
-// Sums of squares of the whole row would cancel: the parts' own means and the distances between them must not.
+// Sums of squares of the whole row would cancel. Means of the parts and the distances between them must not cancel.
 TEST_P(NormParts, KeepAccuracyFarFromZeroAndFromEachOther) {
   const std::int64_t cols = 192;
   Values values = testing::normal_values(2 * cols, 1);

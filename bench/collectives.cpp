@@ -1,14 +1,16 @@
-// How fast collectives are, over message sizes: Weft's against the faster of MPI's blocking and non-blocking ones.
+// The speed of Weft's collectives over message sizes, compared with the faster of MPI's blocking and non-blocking
+// collectives.
 //
 //   tools/netlab 1gbit 2 build/bench/bench_collectives --rate 1      two hosts; shares of the wire's speed
 //   mpirun -np 2 build/bench/bench_collectives                       shared memory
 //   build/bench/bench_collectives --ranks 4                          local ranks (threads); no competitor
-//   … --kind all_reduce --first 4 --last 1048576                     less of it
+//   … --kind all_reduce --first 4 --last 1048576                     fewer lines
 //
-// Bytes are those of the full vector, each line four times the last. A time is the slowest rank's, from a barrier; the
-// competitors take turns, each time in another order, because what a link still holds back of the last message costs
-// the next one; medians. Messages up to 1 MB go back to back: the barrier of small ones costs more than they do, and a
-// limited link saves up a burst (256 KB with tools/netlab) while nothing is sent, which isn't speed.
+// Bytes are those of the full vector; each line has four times the bytes of the previous line. A time is that of the
+// slowest rank, from a barrier; the table shows medians. The competitors take turns in varying order, because data of
+// the last message that a link still holds costs the next competitor time. Messages up to 1 MB are sent back to back,
+// for two reasons: the barrier takes longer than a small message, and while nothing is sent, a limited link saves up a
+// burst (256 KB with tools/netlab), which isn't speed.
 #define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>
@@ -35,16 +37,17 @@ constexpr std::array kKinds = {comm::CollectiveKind::all_reduce, comm::Collectiv
 
 struct Options {
   std::int64_t first = 4, last = std::int64_t{64} << 20;
-  double gbit = 0;                           // of the wire in one direction; 0: not known
-  int ranks = 2;                             // local ones
-  double seconds = 3;                        // spent on a line, about
-  std::optional<comm::CollectiveKind> kind;  // all, if none is said
+  double gbit = 0;                           // of the wire in one direction; 0: unknown
+  int ranks = 2;                             // local ranks
+  double seconds = 3;                        // spent on a line, approximately
+  std::optional<comm::CollectiveKind> kind;  // all kinds if absent
 };
 
 enum class Competitor : std::uint8_t { weft, blocking, nonblocking };
 constexpr std::size_t kCompetitors = 3;
 
-/// The buffers of one collective of `full` elements: reduce_scatter goes from `data` to `part`, all_gather back.
+/// The buffers of one collective of `full` elements: reduce_scatter reads `data` and writes `part`; all_gather the
+/// reverse.
 struct Buffers {
   comm::CollectiveKind kind;
   std::int64_t full, part_count;
@@ -117,19 +120,19 @@ double slowest(comm::World& world, double value) {
 void measure(comm::World& world, comm::Communicator& group, const Options& options, comm::CollectiveKind kind,
              std::int64_t bytes) {
   const std::int64_t ranks = world.size();
-  // Whole slices, where a rank has one of its own.
+  // Whole slices, if each rank has a slice of its own.
   const std::int64_t count =
       kind == comm::CollectiveKind::all_reduce ? bytes / 4 : std::max<std::int64_t>(1, bytes / 4 / ranks) * ranks;
   Buffers buffers(kind, count, ranks);
   const std::size_t competitors = world.name() == "mpi" ? kCompetitors : 1;
   const auto inner = static_cast<int>(std::clamp<std::int64_t>((2 << 20) / bytes, 1, 20));
   std::array<std::vector<double>, kCompetitors> times;
-  double round = 0;  // seconds of a turn of all competitors, the same on all ranks
+  double round = 0;  // seconds of one turn of all competitors, equal on all ranks
   int repetitions = 1;
   for (int repetition = -2; repetition < repetitions; ++repetition) {
     double sum = 0;
     for (std::size_t turn = 0; turn < competitors; ++turn) {
-      // All six orders, so that each follows each.
+      // All six orders, so that each competitor follows each other one equally often.
       std::array<std::size_t, 3> order = {0, 1, 2};
       for (int i = (repetition + 2) % 6; i > 0; --i) std::ranges::next_permutation(order);
       const std::size_t c = competitors == 1 ? 0 : order[turn];

@@ -1,9 +1,10 @@
-// How long large graphs take to draw, on one core.
+// The time to draw large graphs, on one core.
 //
-//   bench_draw [MICRO_BATCHES [LAYERS]]     13 micro-batches and 16667 layers if not said
+//   bench_draw [MICRO_BATCHES [LAYERS]]     default: 13 micro-batches, 16667 layers
 //
-// First a training step of gpt-80b on y=8, z=128 with every task a box of its own, laid out in blocks and written as
-// SVG (inspect/drawing/block_layout.h) and as DOT; then a chain of layers of six tasks each, 100 000 in all, as DOT.
+// First a training step of gpt-80b on y=8, z=128 with a box for every task: laid out in blocks and written as SVG
+// (inspect/drawing/block_layout.h), and written as DOT. Then a chain of layers of six tasks each, 100 000 tasks in all,
+// as DOT.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,13 +1,14 @@
-// What a task costs in a replay of a random graph (three predecessors among the last 1000): CpuExecutor with two
-// compute streams against a replay executor over oneTBB's task_group and against oneTBB's flow graph.
+// The cost of a task in a replay of a random graph, in which each task has three predecessors among the last 1000.
+// Compares CpuExecutor with two compute streams, a replay executor over oneTBB's task_group, and oneTBB's flow graph.
 //
-//   bench_executor [TASKS [REPLAYS]]     100000 tasks and 60 replays if not said
+//   bench_executor [TASKS [REPLAYS]]     default: 100000 tasks, 60 replays
 //
-// Empty bodies: Weft's tasks are additions of no elements, planned, prepared and run like any other; their order is
-// given by edges of the order, as they have no data. The competitors' bodies are nothing at all. Then with bodies: each
-// task adds two of its predecessors' floats, everywhere by the same prepared task; Weft infers these edges, plans the
-// memory, and the third edge is one of the order. Resetting the competitors' counters isn't timed. Contestants take
-// turns; minimum and median over the replays, and each minimum by Weft's without a trace (above 1: Weft is faster).
+// First with empty bodies: Weft's tasks are additions of no elements, planned, prepared and run like any others; they
+// have no data, so their order comes from added edges. The competitors' bodies are empty functions. Then with bodies:
+// each task adds the floats of two predecessors, by the same prepared task in each contestant. Weft infers these two
+// edges and plans the memory; the third edge is an added edge. Resetting the competitors' counters isn't timed.
+// Contestants take turns. The table shows minimum and median over the replays, and each minimum divided by that of Weft
+// without a trace (above 1: Weft is faster).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ namespace {
 
 enum class Bodies : std::uint8_t { empty, add_floats };
 
-/// How many of a task's edges are by data: the others are given by the order.
+/// The number of a task's edges that are inferred from data; the others are added.
 constexpr std::size_t data_edges(Bodies bodies) {
   return bodies == Bodies::empty ? 0 : 2;
 }
@@ -52,16 +53,16 @@ std::shared_ptr<const graph::Graph> graph_of(const TaskDag& dag, Bodies bodies) 
   return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
-/// Program order. A task joins the stream of the predecessor that comes last, for which it would wait longest
-/// elsewhere, unless that stream is ahead of the other.
+/// Program order. A task joins the stream of its last predecessor, because on another stream it would wait longest for
+/// that predecessor; unless that stream is ahead of the other.
 plan::Order follow(const graph::Graph& graph, const TaskDag& dag, std::size_t inferred) {
   constexpr std::int64_t kMostAhead = 32;
   plan::Order order;
   order.streams = plan::streams_of(graph, 2);
-  order.reasons = {plan::parse_reason("behind its last predecessor"),
-                   plan::parse_reason("on the stream that has less to do")};
+  order.reasons = {plan::parse_reason("after its last predecessor"),
+                   plan::parse_reason("on the stream with less work")};
   std::vector<std::size_t> stream_of;
-  std::int64_t ahead = 0;  // tasks that stream 0 has more than stream 1
+  std::int64_t ahead = 0;  // tasks that stream 0 has in addition to those of stream 1
   for (std::size_t task = 0; task < dag.size(); ++task) {
     const auto from = dag.predecessors_of(task);
     std::size_t stream = from.empty() ? 0 : stream_of[std::ranges::max(from)];
@@ -113,7 +114,7 @@ void expect_each_once(const TaskDag& dag) {
   if (std::ranges::any_of(runs, [](const auto& n) { return n != 1; })) throw std::logic_error("a competitor is wrong");
 }
 
-/// The trace proves that each task ran, after its predecessors.
+/// The trace proves that each task ran, and ran after its predecessors.
 void expect_order(const TaskDag& dag, const plan::Plan& plan, const plan::StepTrace& trace) {
   const auto time_of = [&](std::size_t task) {
     const plan::Position at = plan.position[task];
@@ -159,8 +160,8 @@ void print(std::vector<Contestant>& contestants) {
   }
 }
 
-/// The same additions as the plan's, in memory of their own: other orders than the plan's may not share bytes as it
-/// does.
+/// The same additions as in the plan, in separate memory: under an order other than the plan's, tensors can't share
+/// bytes as in the plan.
 class Additions {
  public:
   explicit Additions(const TaskDag& dag) : floats_(dag.size() * kApart) {
@@ -173,13 +174,13 @@ class Additions {
   void run(std::size_t task) { tasks_[task].run(workers_); }
 
  private:
-  static constexpr std::size_t kApart = 32;  // floats: like Weft's, no two on a pair of cache lines
+  static constexpr std::size_t kApart = 32;  // floats: as in Weft, no two additions share a pair of cache lines
 
   cpu::Matrix matrix(std::size_t task) { return {&floats_[task * kApart], 1, 1, 1, DType::f32}; }
 
   std::vector<float> floats_;
   std::vector<execute::PreparedTask> tasks_;
-  cpu::Workers workers_{1};  // with one thread it holds no state of a run
+  cpu::Workers workers_{1};  // with one thread it keeps no state between runs
 };
 
 void compare(const TaskDag& dag, Bodies bodies, int replays) {

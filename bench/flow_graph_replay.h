@@ -1,4 +1,4 @@
-// A competitor: oneTBB's flow graph, one continue_node a task, built once and run again and again.
+// A competitor: oneTBB's flow graph with a continue_node for each task, built once and run repeatedly.
 #pragma once
 
 #include <tbb/flow_graph.h>

@@ -1,5 +1,5 @@
-// What the machine gives at this moment: fp32 multiply-adds in registers and a triad through memory, on N threads.
-// Beside every timing on a shared machine stands this, taken right before it. Prints one JSON line. Needs no library:
+// The machine's speed at this moment: fp32 multiply-adds in registers, and a triad through memory, on N threads. On a
+// shared machine it is measured right before every timing. Prints one JSON line. Needs no library:
 //   c++ -std=c++20 -O3 -march=native -pthread bench/fma_peak.cpp -o fma_peak && ./fma_peak --threads 2
 #include <chrono>
 #include <cstddef>
@@ -26,7 +26,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The compiler has to assume that `value` changes here, and may not drop what made it.
+// The compiler must assume that `value` changes here, so it can't drop the computation of `value`.
 void keep(Floats& value) {
 #if defined(__x86_64__)
   asm volatile("" : "+x"(value));
@@ -35,7 +35,7 @@ void keep(Floats& value) {
 #endif
 }
 
-// Floating-point operations a second of one thread, in chains that don't wait for each other.
+// Floating-point operations per second of one thread, in independent chains.
 double multiply_adds(double seconds) {
   constexpr int kChains = 12, kRepeats = 20000;
   constexpr double kFlops = 2.0 * kRepeats * kChains * (kVectorBytes / sizeof(float));
@@ -55,7 +55,7 @@ double multiply_adds(double seconds) {
   return flops / seconds_since(begin);
 }
 
-// Bytes a second of one thread: a = b + s·c counts two reads and one write.
+// Bytes per second of one thread: a = b + s·c counts two reads and one write.
 double triad(std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& c, double seconds) {
   double bytes = 0;
   const Clock::time_point begin = Clock::now();
@@ -67,7 +67,7 @@ double triad(std::vector<float>& a, const std::vector<float>& b, const std::vect
   return bytes / seconds_since(begin);
 }
 
-// The sum of what `work` returns on each of `threads` threads.
+// The sum of the results of `work` on `threads` threads.
 double on_threads(int threads, const std::function<double()>& work) {
   std::vector<double> results(static_cast<std::size_t>(threads));
   std::vector<std::thread> running;
@@ -82,7 +82,7 @@ double on_threads(int threads, const std::function<double()>& work) {
 
 int main(int argc, char** argv) {
   int threads = 1;
-  double seconds = 0.3;  // each of the two
+  double seconds = 0.3;  // for each of the two measurements
   for (int i = 1; i < argc; i += 2) {
     const bool has_value = i + 1 < argc;
     if (has_value && std::strcmp(argv[i], "--threads") == 0) {
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   }
   const double flops = on_threads(threads, [&] { return multiply_adds(seconds); });
   const double bytes = on_threads(threads, [&] {
-    constexpr std::size_t kElements = std::size_t{16} << 20;  // 64 MiB an array: more than caches hold
+    constexpr std::size_t kElements = std::size_t{16} << 20;  // 64 MiB for each array: more than caches hold
     std::vector<float> a(kElements), b(kElements, 1.0F), c(kElements, 2.0F);
     return triad(a, b, c, seconds);
   });

@@ -1,8 +1,8 @@
-// How fast matrix products are: every method's GFLOP/s, and its share of what multiply-adds in registers reach on the
-// same threads at the same time. See usage().
+// The speed of matrix products: GFLOP/s of every method, and its share of the rate of multiply-adds in registers,
+// measured on the same threads at the same time. See usage().
 //
-// All methods of a product and the peak take turns, so that a machine whose speed changes by the minute treats them
-// alike: `of peak` is the median of the ratios of each turn to the peaks right before and after it.
+// All methods of a product and the peak take turns, so that changes of the machine's speed affect them alike: `of peak`
+// is the median, over the turns, of the ratio to the peaks measured right before and after.
 #include "kernels/cpu/gemm/gemm.h"
 
 #include <fmt/format.h>
@@ -30,17 +30,17 @@ namespace {
 
 constexpr std::string_view kUsage = R"(usage: bench_gemm [options] [SHAPE...]
 
-GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the fp32 FMA peak (bf16 may
-reach twice as much with AVX512_BF16, and more with AMX).
-SHAPE is MxNxK:LAYOUT, LAYOUT one of NN NT TN TT (T: stored transposed); without one, those of GPT-2 124M with 1024
-rows, then 256.
+GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the fp32 FMA peak (bf16
+may reach twice the peak with AVX512_BF16, and more with AMX).
+SHAPE is MxNxK:LAYOUT, LAYOUT one of NN NT TN TT (T: stored transposed). Default: the products of GPT-2 124M with 1024
+rows, then with 256.
 
-  --threads LIST      1,2 if not said
-  --dtype LIST        f32,bf16 if not said (bf16: all of A, B and C)
-  --bf16 UNIT         what multiplies bf16 in Weft's own products: fp32, or the CPU's pairs or amx (the default)
+  --threads LIST      default: 1,2
+  --dtype LIST        default: f32,bf16 (bf16: A, B and C are bf16)
+  --bf16 UNIT         the unit for bf16 in Weft's own products: fp32, pairs or amx; default: the CPU's widest
   --methods WHICH     all, engines (one of each; the default), or a list: "sgemm 128x768 nn,packed 128x192"
-  --turns N           5 if not said
-  --json              one object a line instead of a table
+  --turns N           default: 5
+  --json              print one JSON object on each line instead of a table
 )";
 
 using Clock = std::chrono::steady_clock;
@@ -49,7 +49,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Twelve chains of multiply-adds, which the compiler may neither drop nor reorder.
+// Twelve chains of multiply-adds that the compiler may neither drop nor reorder.
 void multiply_add(std::int64_t repeats) {
   Floats chains[12];
   for (Floats& chain : chains) chain = broadcast(1.0F);
@@ -71,7 +71,7 @@ void multiply_add(std::int64_t repeats) {
   static_cast<void>(kept);
 }
 
-// GFLOP/s of multiply-adds in registers on all workers, over about 4 ms.
+// GFLOP/s of multiply-adds in registers on all workers, measured for about 4 ms.
 double fma_peak(Workers& workers) {
   constexpr std::int64_t kRepeats = 100000;
   const std::int64_t chunks = std::int64_t{16} * workers.threads();
@@ -114,7 +114,7 @@ std::vector<Product> usual_products() {
   return products;
 }
 
-// A matrix of small numbers, in large pages as a program's tensors are.
+// A matrix of small numbers in large pages, like a program's tensors.
 class Data {
  public:
   Data(DType dtype, std::int64_t rows, std::int64_t cols) : dtype_(dtype), rows_(rows), cols_(cols) {
@@ -215,7 +215,7 @@ void measure(const Options& options, const Product& product, DType dtype, int th
   }
 }
 
-// Calls part(text) for what stands between commas; false as soon as one of them says so.
+// Calls part(text) for each comma-separated text; returns false as soon as a call does.
 bool each_part(std::string_view list, const std::function<bool(std::string_view)>& part) {
   while (true) {
     const std::size_t comma = list.find(',');

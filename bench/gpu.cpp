@@ -1,5 +1,5 @@
-// How near the CUDA kernels come to what the GPU can do: bytes over time beside a copy, matrix products and attention
-// beside the peak, each at the sizes of a training step.
+// Compares the CUDA kernels with the GPU's limits: bytes over time with a copy, matrix products and attention with the
+// peak, at the sizes of a training step.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -27,11 +27,11 @@ constexpr std::string_view kUsage =
     "usage: bench_gpu [--filter TEXT] [--tokens N] [--hidden N] [--quick]\n"
     "\n"
     "  --filter TEXT  only lines whose name contains TEXT\n"
-    "  --tokens N     rows of the activations; 32768 if not said\n"
-    "  --hidden N     their width; 768 if not said\n"
-    "  --quick        every kernel once, with nothing to fill the cache: whether it runs, not how fast\n"
+    "  --tokens N     rows of the activations; default: 32768\n"
+    "  --hidden N     width of the activations; default: 768\n"
+    "  --quick        run every kernel once, without filling the cache: tests that it runs, not its speed\n"
     "\n"
-    "columns: time (median of 20 runs, over buffers larger than the cache), what moves in that time, and that over "
+    "columns: time (median of 20 runs, over buffers larger than the cache), bytes moved over that time, and that over "
     "the\n"
     "rate of a device-to-device copy of 1 GiB, counted the same way: bytes read and written, each once.\n";
 
@@ -103,8 +103,8 @@ class Timer {
     for (int i = 0; i < first_runs_; ++i) run();
     std::vector<double> times;
     for (int i = 0; i < runs_; ++i) {
-      // Fills the cache with what nobody needs, and keeps the GPU busy until the launches behind it have been made. It
-      // reads: what it wrote would still be on its way to memory while the kernel is timed.
+      // Fills the cache with other data, and keeps the GPU busy until the following launches are made. It only reads:
+      // written data would still be on its way to memory while the kernel is timed.
       cuda::sum_squares(launch_, busy_, partial_, nullptr);
       cuda::check(cudaEventRecord(begin_, nullptr), "cudaEventRecord");
       run();
@@ -144,7 +144,7 @@ struct Bench {
   Timer timer{quick};
   execute::CudaLibraries libraries{};
   std::unique_ptr<execute::DeviceGemmTrials> trials = execute::make_device_gemm_trials({.rounds = quick ? 1 : 7});
-  double copy = 0;  // bytes a millisecond
+  double copy = 0;  // bytes per millisecond
 
   bool wanted(const std::string& name) const { return name.find(filter) != std::string::npos; }
 
@@ -164,7 +164,7 @@ struct Bench {
     return timer([&] { task->run(nullptr, nullptr); });
   }
 
-  /// Bytes are those of the arguments, each as often as said.
+  /// Bytes are the arguments' bytes, each argument counted as often as stated.
   void memory_bound(const std::string& name, const graph::Operation& operation,
                     const std::function<std::vector<cpu::Matrix>()>& make, double bytes) {
     if (!wanted(name)) return;
@@ -175,7 +175,7 @@ struct Bench {
     pool.clear();
   }
 
-  /// By the library's first guess, and as `weft tune` would have it.
+  /// With the library's first guess, and with the algorithm that `weft tune` would choose.
   void gemm(const std::string& name, const graph::Gemm& op, DType output) {
     if (!wanted("gemm " + name)) return;
     const auto matrix = [](std::int64_t rows, std::int64_t cols, DType dtype) {
@@ -202,7 +202,7 @@ struct Bench {
                                               pool.matrix(DType::f32, 1, batch * heads * seq)};
     std::vector<cpu::Matrix> backward = forward;
     for (const std::int64_t cols : {q, q, kv, kv}) backward.push_back(matrix(cols));
-    // The causal half, two products forward and five backward.
+    // Two products forward and five backward, over the causal half.
     const double flops = 2.0 * static_cast<double>(batch * heads * seq * seq * dim);
     const double f = time_of(graph::AttentionForward{batch, seq, heads, kv_heads, dim}, forward);
     const double b = time_of(graph::AttentionBackward{batch, seq, heads, kv_heads, dim}, backward);
@@ -354,7 +354,7 @@ void run_all(Bench& bench) {
     bench.gemm(fmt::format("{} dw", name), {out, in, t, true, false}, DType::f32);
     bench.gemm(fmt::format("{} dw added", name), {out, in, t, true, false, true}, DType::f32);
   }
-  // Against "mlp up forward" and "gelu forward", "mlp down dx" and "gelu backward".
+  // To be compared with "mlp up forward" and "gelu forward", and with "mlp down dx" and "gelu backward".
   graph::Gemm fused{t, f, h, false, true, false, true};
   fused.epilogue = Epilogue::gelu;
   bench.gemm("mlp up forward, gelu", fused, DType::bf16);

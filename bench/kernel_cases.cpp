@@ -35,7 +35,7 @@ std::int64_t bytes_of(const Matrix& matrix) {
   return count(matrix) * static_cast<std::int64_t>(size_of(matrix.dtype));
 }
 
-// Makes the cases of one dtype. Case bodies hold views into the pool, which is cleared before each case.
+// Makes the cases of one dtype. The body of a case holds views into the pool, which is cleared before each case.
 class Cases {
  public:
   using Visit = std::function<void(const KernelCase&)>;
@@ -70,7 +70,7 @@ class Cases {
     visit_(made);
   }
 
-  // Rows of a width of GPT-2: some 64 MB or more a tensor in fp32, and as many as one batch of 4 × 256 tokens has.
+  // Rows of GPT-2's width: enough for 64 MB or more in each fp32 tensor, and as many as in a batch of 4 × 256 tokens.
   void shapes(const std::string& kernel, std::int64_t cols,
               const std::function<KernelCase(std::int64_t rows, std::int64_t cols)>& make) {
     for (std::int64_t rows :
@@ -137,7 +137,7 @@ class Cases {
     shapes("rank_sum_of_2", 768, [this](auto rows, auto cols) {
       const Matrix a = tensor(rows, cols), b = tensor(rows, cols), out = tensor(rows, cols);
       return KernelCase{{}, {2 * bytes_of(a), bytes_of(out), bytes_of(out)}, {}, [=, dtype = dtype_](Workers& w) {
-                          // Communicators cut messages themselves: here one slice a thread.
+                          // Communicators divide messages themselves: here into one slice for each thread.
                           const std::int64_t slice = round_up(ceil_div(count(a), w.threads()), 64);
                           const auto bytes = static_cast<std::int64_t>(size_of(dtype));
                           w.run(w.threads(), [&](std::int64_t i) {
@@ -150,7 +150,7 @@ class Cases {
     });
   }
 
-  // What grids add: windows of columns, biases of one rank, the other order of a matrix, and the packing of weights.
+  // Kernels that grids add: windows of columns, the bias of one rank, a reordered matrix, and packed weights.
   void copies() {
     shapes("cast", 768, [this](auto rows, auto cols) {
       const Matrix x = tensor(rows, cols);
@@ -223,7 +223,7 @@ class Cases {
     });
   }
 
-  // Halves of rows.
+  // Norms of half rows.
   void norms_of_parts() {
     for (bool centered : {true, false}) {
       const std::string norm = centered ? "layer_norm" : "rms_norm";
@@ -271,7 +271,7 @@ class Cases {
   }
 
   void losses() {
-    // A row of logits stays in the cache between the passes over it: it is read and written once.
+    // A row of logits stays in the cache between passes: it is read and written once.
     for (bool gradient : {true, false}) {
       add_case(gradient ? "cross_entropy" : "cross_entropy_loss", "1024x50257", [this, gradient] {
         const Matrix logits = tensor(1024, 50257), targets = pool_.integers(1024, 50257), losses = single(1, 1024);
@@ -285,7 +285,7 @@ class Cases {
     }
   }
 
-  // Half a vocabulary.
+  // Losses of half a vocabulary.
   void losses_of_parts() {
     constexpr std::int64_t kRows = 2048, kCols = 25152, kVocab = 50257;
     const std::string shape = fmt::format("{}x{}", kRows, kCols);
@@ -310,7 +310,7 @@ class Cases {
     });
   }
 
-  // What one thread does in passing.
+  // Kernels so small that one thread runs them.
   void small() {
     if (dtype_ == DType::f32) {
       add_case("loss_sum", "1024", [this] {
@@ -438,7 +438,8 @@ class Cases {
 
 std::byte* CasePool::take(std::int64_t bytes) {
   std::byte* part = memory_.data() + used_;
-  used_ += static_cast<std::size_t>(round_up(bytes, 4096) + 2112);  // rows of two arguments don't meet in one set
+  // The offset keeps rows of two arguments out of the same cache sets.
+  used_ += static_cast<std::size_t>(round_up(bytes, 4096) + 2112);
   if (used_ > static_cast<std::size_t>(memory_.size())) throw std::bad_alloc();
   return part;
 }

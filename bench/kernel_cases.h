@@ -1,5 +1,5 @@
-// Every CPU kernel as bench_kernels runs it: its arguments at one size beyond the cache and one inside it, and what it
-// has to move and compute.
+// The cases of bench_kernels: every CPU kernel with arguments larger than the cache and with arguments inside it, and
+// the bytes and operations that it needs.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace weft::cpu {
 
-/// What one run of a kernel moves and computes. Bytes count once each, whatever the kernel reads again; `allocated` are
-/// those of stores to memory that it doesn't read.
+/// Bytes moved and operations computed by one run of a kernel. Each byte counts once, even if the kernel reads it
+/// again; `allocated` are bytes of stores to memory that it doesn't read.
 struct KernelCost {
   std::int64_t read = 0, written = 0, allocated = 0, flops = 0;
 };
@@ -25,7 +25,7 @@ struct KernelCase {
   std::function<void(Workers&)> run;
 };
 
-/// Memory for the arguments of one case after another, in large pages as a program's tensors are.
+/// Memory for the arguments of one case at a time, in large pages like a program's tensors.
 class CasePool {
  public:
   explicit CasePool(std::int64_t bytes) : memory_(bytes) {}
@@ -34,7 +34,7 @@ class CasePool {
   void release(std::size_t used) { used_ = used; }
   std::byte* take(std::int64_t bytes);
 
-  /// Numbers between −3 and 3, or between 0 and 3.
+  /// Random numbers between −3 and 3, or between 0 and 3 if `positive`.
   Matrix floats(DType dtype, std::int64_t rows, std::int64_t cols, bool positive = false);
   Matrix integers(std::int64_t count, std::int64_t below);
 
@@ -43,8 +43,8 @@ class CasePool {
   std::size_t used_ = 0;
 };
 
-/// Calls visit(case) for the kernels of one element type whose names contain `filter`; a case's arguments live in the
-/// pool until the next is made.
+/// Calls visit(case) for the kernels of one element type whose names contain `filter`. A case's arguments are in the
+/// pool until the next case is made.
 void visit_kernel_cases(CasePool& pool, DType dtype, const std::string& filter,
                         const std::function<void(const KernelCase&)>& visit);
 

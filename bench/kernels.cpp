@@ -1,8 +1,8 @@
-// How near the CPU kernels come to what the machine can do, over sizes beyond and inside the cache.
+// Compares the CPU kernels with the machine's limits, over sizes beyond the cache and inside it.
 //
-// Each line sets a kernel's time against its floor: the larger of the time in which its bytes can move and of the time
-// in which its floating-point operations can be done. Both rates are measured in turn with the kernel, on the same
-// threads: a triad a = b + s·c over as many bytes as the kernel touches, and independent chains of fused multiply-adds.
+// Each line compares a kernel's time with its floor: the larger of the time to move its bytes and the time to do its
+// floating-point operations. Both rates are measured alternately with the kernel, on the same threads: a triad a = b +
+// s·c over as many bytes as the kernel touches, and independent chains of fused multiply-adds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,19 +26,19 @@ constexpr std::string_view kUsage =
     "usage: bench_kernels [--filter TEXT] [--dtype f32|bf16] [--threads N] [--repetitions N] [--json]\n"
     "\n"
     "  --filter TEXT    only lines whose name, e.g. \"gelu_backward bf16 1024x3072\", contains TEXT\n"
-    "  --dtype          one of both element types; both if not said\n"
-    "  --threads N      a number of threads; 1 and 2 if not said\n"
-    "  --repetitions N  runs of a kernel, of which the median counts; 9 if not said\n"
-    "  --json           one JSON object a line in place of the table\n"
+    "  --dtype          one element type; default: both\n"
+    "  --threads N      number of threads; default: 1 and 2\n"
+    "  --repetitions N  runs of a kernel; the median counts; default: 9\n"
+    "  --json           print one JSON object on each line instead of a table\n"
     "\n"
     "columns:\n"
-    "  r+w MB    what the kernel has to read and write once, in 10^6 bytes\n"
-    "  alloc     what its stores to memory that it doesn't read make the cache read besides (write-allocate)\n"
-    "  GB/s      r+w over the kernel's time; `triad` beside it counts the same way: two reads and a write\n"
-    "  % triad   the first of the two over the second\n"
-    "  % bus     the same with write-allocate counted on both sides, so that kernels with few stores gain nothing\n"
-    "  GFLOP/s   floating-point operations over time, and `peak` of fused multiply-adds, where arithmetic counts\n"
-    "  % floor   time of the floor (the larger of bus and peak) over the kernel's time\n";
+    "  r+w MB    bytes that the kernel must read and write once, in 10^6 bytes\n"
+    "  alloc     bytes that the cache reads in addition, for stores to memory that isn't read (write-allocate)\n"
+    "  GB/s      r+w over the kernel's time; `triad` counts in the same way: two reads and a write\n"
+    "  % triad   GB/s over triad\n"
+    "  % bus     GB/s over triad, both with write-allocate, so that kernels with few stores gain nothing\n"
+    "  GFLOP/s   floating-point operations over time, and the `peak` of fused multiply-adds, where it counts\n"
+    "  % floor   the floor's time (the larger of bus and peak) over the kernel's time\n";
 
 struct Options {
   std::string filter;
@@ -62,9 +62,9 @@ struct Triad {
   }
 };
 
-constexpr std::int64_t kPeakRounds = 1 << 16, kChains = 12;  // few enough for the compiler to keep them in registers
+constexpr std::int64_t kPeakRounds = 1 << 16, kChains = 12;  // few enough to stay in registers
 
-// Chains long enough to hide the latency; `sink` keeps them alive.
+// Chains long enough to hide the latency; storing to `sink` keeps the compiler from dropping them.
 // NOLINTNEXTLINE(clang-diagnostic-unknown-attributes)
 [[gnu::noipa]] void multiply_adds(float* sink) {
   Floats chains[kChains];
@@ -86,7 +86,7 @@ double seconds(const std::function<void()>& work) {
 
 // --- measuring
 
-// Runs of a few milliseconds: what is shorter is repeated within one.
+// A run takes a few milliseconds: a shorter kernel is repeated within a run.
 std::int64_t inner_runs(double estimate) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(2e-3 / std::max(estimate, 1e-7)), 1, 1000);
 }
@@ -113,7 +113,7 @@ void measure(const KernelCase& one, int threads, const Options& options, CasePoo
   const std::int64_t kernel_runs = inner_runs(seconds(kernel)), triad_runs = inner_runs(seconds(stream));
   std::vector<double> kernel_times, triad_times, peak_times;
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
-    // Once outside of the clock: the triad's data have pushed the kernel's out of the cache, and the other way round.
+    // Once untimed: the triad's data has pushed the kernel's data out of the cache, and vice versa.
     if (kernel_runs > 1) kernel();
     kernel_times.push_back(seconds([&] {
                              for (std::int64_t i = 0; i < kernel_runs; ++i) kernel();

@@ -1,13 +1,13 @@
-// The smallest task that keeps two cores half busy: METG(50 %) of a one-dimensional three-point stencil, for
-// CpuExecutor with two compute streams, a replay executor over oneTBB's task_group and oneTBB's flow graph.
+// METG(50 %), the smallest task size that keeps two cores half busy, of a one-dimensional three-point stencil. Compares
+// CpuExecutor with two compute streams, a replay executor over oneTBB's task_group, and oneTBB's flow graph.
 //
-//   bench_metg [TASKS [REPLAYS]]     20000 tasks, 12 replays a point if not said
+//   bench_metg [TASKS [REPLAYS]]     default: 20000 tasks, 12 replays a point
 //
-// A task adds its neighbours' floats of the step before and writes its own; that it waits for its own former self, too,
-// is an edge of the order. All contestants run the same prepared tasks, the competitors in memory of their own. The
-// grain of a task is measured by running them all on one thread in a plain loop, in the same turn. Efficiency = tasks ·
-// grain / (2 · wall), medians; METG is the grain at which it reaches ½, between the two nearest sizes (each twice the
-// last), or below the first.
+// A task adds its neighbours' floats of the previous step and writes its own; an added edge makes it wait for its own
+// task of the previous step too. All contestants run the same prepared tasks, the competitors in separate memory. The
+// grain is a task's time when all tasks run on one thread in a plain loop, measured in the same turn. Efficiency =
+// tasks · grain / (2 · wall), from medians. METG is the grain with efficiency ½, interpolated between the two nearest
+// sizes (each twice the previous size), or below the first size.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kThreads = 2;
 
-/// Two rows of columns, which take turns as the step before. A column is of `n` floats.
+/// Two rows of columns, which alternate as the previous step. A column has `n` floats.
 struct Stencil {
   std::uint32_t width, steps;
   std::int64_t n;
@@ -38,7 +38,8 @@ struct Stencil {
   std::size_t tasks() const { return std::size_t{width} * steps; }
   std::size_t columns() const { return 2 * std::size_t{width}; }
 
-  /// The columns that a task reads, twice, and writes. At the edges the task's own column stands for the missing one.
+  /// The two columns that a task reads, and the column that it writes. At the edges, the task's own column replaces the
+  /// missing one.
   std::array<std::size_t, 3> columns_of(std::size_t task) const {
     const std::size_t column = task % width, row = task / width % 2 * width, other = width - row;
     return {other + (column == 0 ? 0 : column - 1), other + std::min<std::size_t>(column + 1, width - 1), row + column};
@@ -61,8 +62,8 @@ std::shared_ptr<const graph::Graph> graph_of(const Stencil& stencil) {
   return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
-/// The left half of the columns on one stream, the right half on the other; the column that the other stream waits for
-/// comes first.
+/// The left half of the columns is on one stream, the right half on the other. The column that the other stream waits
+/// for comes first.
 plan::Order split_in_the_middle(const graph::Graph& graph, const Stencil& stencil) {
   plan::Order order;
   order.streams = plan::streams_of(graph, kThreads);
@@ -87,7 +88,7 @@ plan::Order split_in_the_middle(const graph::Graph& graph, const Stencil& stenci
   return order;
 }
 
-/// The plan's tasks in memory of their own.
+/// The plan's tasks in separate memory.
 class Additions {
  public:
   explicit Additions(const Stencil& stencil)
@@ -107,16 +108,16 @@ class Additions {
   }
 
  private:
-  static constexpr std::int64_t kApart = 32;  // floats: no two columns on a pair of cache lines
+  static constexpr std::int64_t kApart = 32;  // floats: no two columns share a pair of cache lines
 
   std::int64_t stride_;
   std::vector<float> floats_;
   std::vector<execute::PreparedTask> tasks_;
-  cpu::Workers workers_{1};  // with one thread it holds no state of a run
+  cpu::Workers workers_{1};  // with one thread it keeps no state between runs
 };
 
 struct Point {
-  double grain = 0;                       // seconds a task
+  double grain = 0;                       // seconds for a task
   std::array<double, 3> efficiency = {};  // by contestant
 };
 
@@ -150,7 +151,7 @@ Point measure(const Stencil& stencil, int replays) {
   return point;
 }
 
-/// The grain at which a contestant's efficiency crosses one half, on a line between two points in log(grain).
+/// The grain at which a contestant's efficiency crosses one half, interpolated between two points in log(grain).
 std::string metg(const std::vector<Point>& points, std::size_t contestant) {
   const auto efficiency = [&](const Point& point) { return point.efficiency[contestant]; };
   const auto enough = std::ranges::find_if(

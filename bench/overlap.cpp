@@ -1,14 +1,14 @@
-// How much of an all-reduce hides behind computation on the same core, when progress() is called between its pieces.
+// Measures how much of an all-reduce is hidden by computation on the same core that calls progress() at intervals.
 //
 //   tools/netlab --pin 1gbit 2 build/bench/bench_overlap                    16 MB, 1.5 times as much computation
 //   tools/netlab --pin 2gbit 2 build/bench/bench_overlap --megabytes 64     … --factor 1 --repetitions 3 --interval 0.5
 //
-// The computation touches registers only, so nothing but the core is contended for. For each interval between calls:
-// overlap = (communication + computation − both together) / the smaller of the first two. Times are the slowest rank's,
-// from a barrier; the kinds of run take turns; medians. As the speed of a shared machine drifts, the computation runs
-// alone right before each run beside communication, and only their difference counts. MPI_Iallreduce with MPI_Test in
-// the place of progress(), and MPI_Allreduce before the computation, are what it has to beat. Bare TCP sockets that
-// exchange as many bytes and sum nothing are the floor.
+// The computation touches only registers, so nothing but the core is contended. For each interval between calls:
+// overlap = (communication + computation − both together) / the smaller of the first two. Times are those of the
+// slowest rank, from a barrier; the kinds of run take turns; the table shows medians. The speed of a shared machine
+// drifts, so the computation runs alone right before each run with communication, and only the difference counts. The
+// competitors are MPI_Iallreduce with MPI_Test in place of progress(), and MPI_Allreduce before the computation. The
+// floor is bare TCP sockets that exchange as many bytes and sum nothing.
 #define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>
@@ -43,7 +43,7 @@ double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Multiplies and adds in registers; its result has to be used.
+/// Multiplies and adds in registers; the caller must use its result.
 // NOLINTNEXTLINE(clang-diagnostic-unknown-attributes)
 [[gnu::noipa]] float compute(std::int64_t iterations) {
   using Vector [[gnu::vector_size(32)]] = float;
@@ -72,12 +72,12 @@ class Bench {
     const Clock::time_point calibration = Clock::now();
     consume(compute(20'000'000));
     iterations_per_second_ = 20e6 / since(calibration);
-    from_barrier([&] { communicate_only(); });  // the first one opens connections
+    from_barrier([&] { communicate_only(); });  // the first call opens connections
     computation_ = options_.factor * from_barrier([&] { communicate_only(); });
 
-    std::array<std::vector<double>, kContestants> alone_times;  // and of MPI_Allreduce in the floor's place
+    std::array<std::vector<double>, kContestants> alone_times;  // and those of MPI_Allreduce instead of the floor's
     std::vector<std::vector<double>> computing(kContestants * options_.intervals.size()),
-        costs(computing.size());  // what communicating beside it adds
+        costs(computing.size());  // the time that concurrent communication adds
     for (int repetition = -1; repetition < options_.repetitions; ++repetition) {
       const auto keep = [&](std::vector<double>& list, double value) {
         if (repetition >= 0) list.push_back(value);
@@ -100,7 +100,7 @@ class Bench {
  private:
   static constexpr std::size_t kContestants = 3;
 
-  // All of the computation, with `progress` called after each `interval` of it; then waits for what is left.
+  // Runs the whole computation, calling `progress` after each `interval`; then waits for the remaining communication.
   template <class Progress>
   void compute_with(double interval, const Progress& progress) {
     const auto pieces = static_cast<std::int64_t>(computation_ / interval);
@@ -113,7 +113,7 @@ class Bench {
     for (comm::Backoff backoff; !done; backoff.pause()) done = progress();
   }
 
-  // Contestant 0 is Weft, 1 MPI, 2 the sockets.
+  // Contestant 0 is Weft, 1 is MPI, 2 is the sockets.
   void beside(std::size_t contestant, double interval) {
     if (contestant == 0) {
       group_->start(call());

@@ -1,4 +1,5 @@
-"""What bench/same_results runs: short runs on the tests' models and commands that plan, each a case with its commands."""
+"""The cases of bench/same_results: short runs on the tests' models, and planning commands, with each case's
+commands."""
 
 import os
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 import weft_runs
 from weft_runs import ROOT, fail
 
-# Names that files made before the cases have, seen from a case's folder.
+# Names of files that are made before the cases, relative to a case's folder.
 INPUTS = "../../inputs"
 
 POLICIES = [
@@ -78,7 +79,7 @@ MODELS = {
     "llama all kv heads": [*_LLAMA, "--model.kv-heads", "4", "--model.tied", "false"],
 }
 
-# What chooses by measuring would choose differently from one run to the next: here nothing does.
+# Options that choose by measuring could choose differently in each run: here nothing is measured.
 STEP = ["--threads", "1", "--global-batch", "4", "--bf16-products", "fp32"]
 DATA = ["--data", f"{INPUTS}/text.txt"]
 TRAIN = ["train", *STEP, *DATA, "--steps", "3", "--warmup", "1", "--eval-sequences", "8", "--json"]
@@ -86,7 +87,7 @@ TRAIN = ["train", *STEP, *DATA, "--steps", "3", "--warmup", "1", "--eval-sequenc
 
 @dataclass
 class Command:
-    """One call of weft: with `mpi`, as so many processes."""
+    """One call of weft; with `mpi`, by that many processes."""
 
     words: list
     mpi: int = 0
@@ -105,7 +106,7 @@ class Case:
 
 
 def _train(name, *words, grid="x=1", model="gpt", run="run", quick=False, then=(), mpi=0):
-    """A run into the folder `run`, and commands after it."""
+    """A run into the folder `run`, followed by commands on it."""
     words = [*TRAIN, *MODELS[model], "--grid", grid, "--run-dir", run, *words]
     return Case(name, [Command(words, mpi), *(Command(list(more)) for more in then)], quick)
 
@@ -115,7 +116,7 @@ def _models_on_grids():
         for dtype in ("fp32", "bf16"):
             for grid in GRIDS:
                 if model == "llama one kv head" and "y=" in grid:
-                    continue  # y cuts the heads of keys and values
+                    continue  # y divides the heads of keys and values
                 quick = (model, grid) in {("gpt", "x=1"), ("gpt", "x=2,z=2"), ("llama", "y=2,data=2")}
                 yield _train(f"{model}, {dtype}, {grid}", "--dtype", dtype, grid=grid, model=model, quick=quick)
 
@@ -173,7 +174,7 @@ def _options():
 
 
 def _orders():
-    """Policies and rewrites that run, dropout and clipping on."""
+    """Policies and rewrites that run, with dropout and clipping on."""
     both = ["--dropout", "0.1", "--micro-batch", "1"]
     for policy in POLICIES:
         quick = policy in {"serial", "axonn", "fsdp", "critical-path", "portfolio"}
@@ -189,7 +190,7 @@ def _orders():
 
 
 def _after_training():
-    """What comes after a run: going on, evaluating, generating, exporting."""
+    """Commands after a run: resuming, evaluating, generating, exporting."""
     generate = ["generate", "run", "--threads", "1", "--json", "--max-tokens", "24", "--prompt", "warp and"]
     chakra = ["export", "run", "--format", "chakra", "-o", "chakra"]
     checks = [["trace", "check", "run"], chakra, ["graph", "run/config.toml", "-o", "drawn.json"]]
@@ -240,7 +241,7 @@ def _processes():
 
 
 def _plans():
-    """Every policy's plan file, and what training would compile, without training."""
+    """Every policy's plan file, and the plans that training would make, without training."""
     for model in ("gpt", "llama"):
         for grid in ("x=1", "data=2", "x=2,z=2", "z=2,data=2", "x=2,y=2,z=2"):
             step = [*STEP, *MODELS[model], "--grid", grid, "--micro-batch", "1"]
@@ -274,7 +275,7 @@ def _plans():
 
 
 def _looking():
-    """Commands that tell about a step without running it."""
+    """Commands that describe a step without running it."""
     for model, grid in (("gpt", "data=2"), ("llama", "x=2,z=2"), ("gpt untied", "x=2,y=2,z=2")):
         step = [*STEP, *MODELS[model], "--grid", grid, "--micro-batch", "1"]
         noise = ["--noise", "0.2", "--simulated-steps", "3", "--slow-rank", "1.3"]
@@ -327,7 +328,7 @@ def _looking():
 
 
 def _refusals():
-    """Exit codes of what can't be, and that nothing is written. Wording may change."""
+    """Exit codes of refused input, and that nothing is written. Wording may change."""
     for name, words in {
         "a grid that doesn't divide": ["--grid", "x=3"],
         "an unknown policy": ["--policy", "fastest"],
@@ -350,7 +351,7 @@ def all_cases():
 
 
 def write_inputs(weft, folder):
-    """Files that both programs read. What measuring makes, and what an older run leaves, is made by `weft` once."""
+    """Files that both programs read. `weft` makes files once that come from measuring or from an older run."""
     folder.mkdir(parents=True)
     words = ["warp", "and", "weft", "of", "a", "loom", "hold", "the", "yarn", "that", "threads", "cross"]
     (folder / "text.txt").write_text("".join(words[i * i * 7 % 12] + (" " if i % 9 else ".\n") for i in range(2000)))
@@ -397,7 +398,7 @@ def write_inputs(weft, folder):
 
 
 def mpirun(ranks):
-    """The words before a program's that start it as `ranks` processes of this machine."""
+    """The words before a program's words that start it as `ranks` processes on this machine."""
     if not shutil.which("mpirun"):
         fail("mpirun isn't installed; leave its cases out with --only, or install openmpi-bin")
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []

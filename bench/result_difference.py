@@ -1,14 +1,14 @@
-"""What a command of weft left behind, without what it measured, and how two such results differ."""
+"""The results that a command of weft leaves, without measured values, and the differences between two such results."""
 
 import hashlib
 import json
 import struct
 
-# Files that tell of a run's times, or of this run alone; and graph.svg, whose sections Graphviz numbers by addresses: what
-# is drawn stands in graph.dot.
+# Files that hold a run's times or belong to one run only; and graph.svg, because Graphviz numbers its sections by
+# address: its content is in graph.dot.
 NOT_COMPARED = {"timeline.svg", "report.html", "log.txt", ".lock", "graph.svg"}
 
-# Fields that are measured, by the file or the command whose JSON they stand in.
+# Measured fields, by the file or the command whose JSON they are in.
 MEASURED = {
     "metrics.jsonl": {"step_ms", "tokens_per_s", "model_tflops", "exposed_comm_ms", "peak_memory_bytes"},
     "manifest.json": {"versions"},  # of the compiler, the libraries and weft
@@ -28,12 +28,12 @@ MEASURED = {
     },
 }
 
-# How figures are counted; the first that fits a field's name.
+# How values are counted: by the first entry that matches a field's name.
 FIGURES = (("losses", ("loss",)), ("gradient norms", ("grad_norm",)), ("plan fingerprints", ("fingerprint",)))
 
 
 def without(value, names):
-    """JSON without the fields `names`, however deep."""
+    """JSON without the fields `names` at any depth."""
     if isinstance(value, dict):
         return {key: without(item, names) for key, item in value.items() if key not in names}
     if isinstance(value, list):
@@ -42,17 +42,17 @@ def without(value, names):
 
 
 def _trace(document):
-    """The plan that a trace carries, and its events without times, in an order that times don't decide."""
+    """The plan in a trace, and its events without times, in an order that doesn't depend on times."""
     plan = without(document["weft"], {"origin_ns"})
     for rank in plan["ranks"]:
         rank["steps"] = [number for number, _begin, _end in rank["steps"]]
-    # How many bytes are in flight when depends on times, and so do the arrows that bind to them.
+    # The bytes in flight at a moment depend on times, and so do the flow events that bind to them.
     events = [without(event, {"ts", "dur", "grown_ns"}) for event in document["traceEvents"] if event["ph"] in "XM"]
     return {"weft": plan, "traceEvents": sorted(json.dumps(event, ensure_ascii=False) for event in events)}
 
 
 def content(name, data):
-    """A file's bytes, or its JSON where fields of it are measured or tell of times."""
+    """A file's bytes; or its JSON, if some of its fields are measured or times."""
     measured = MEASURED.get(name)
     if name == "trace.json":
         return _trace(json.loads(data))
@@ -65,7 +65,7 @@ def content(name, data):
 
 
 def printed(command, text):
-    """What a command printed: JSON without what it measured, or text."""
+    """The output of a command: JSON without measured fields, or text."""
     try:
         return without(json.loads(text), MEASURED.get(command, set()))
     except ValueError:
@@ -73,7 +73,7 @@ def printed(command, text):
 
 
 def results_in(folder):
-    """The results that a case left in its folder, by path."""
+    """The results in a case's folder, by path."""
     results = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in NOT_COMPARED and not path.match("log.rank*.txt"):
@@ -82,7 +82,7 @@ def results_in(folder):
 
 
 def count(results):
-    """How much of what kind was compared."""
+    """How many values of each kind were compared."""
     counts = {}
 
     def add(kind):
@@ -121,7 +121,7 @@ def first_difference(one, other):
 
 
 def from_difference(one, other):
-    """The parts of two texts in which they begin to differ."""
+    """The parts of two texts from their first difference on."""
     begin = max(0, first_difference(one, other) - 20)
     return short(one[begin:]), short(other[begin:])
 
@@ -149,7 +149,7 @@ def _json_differences(place, before, after, found):
 
 
 def _tensor_at(data, offset):
-    """The entry of a safetensors file that a byte belongs to; "" elsewhere."""
+    """The entry of a safetensors file that contains a byte; "" in other files."""
     try:
         (length,) = struct.unpack_from("<Q", data)
         for name, entry in json.loads(data[8 : 8 + length]).items():
@@ -176,7 +176,7 @@ def _byte_difference(before, after):
 
 
 def differences(before, after):
-    """(file, place, before, after) for everything in which two results differ."""
+    """(file, place, before, after) for every difference between two results."""
     rows = []
     for path in sorted(before.keys() | after.keys()):
         one, other = before.get(path), after.get(path)

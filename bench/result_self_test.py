@@ -1,4 +1,4 @@
-"""Shows that bench/same_results can fail: a program that changes one result of weft's is compared with weft itself."""
+"""Shows that bench/same_results can fail: compares weft with a program that changes one of weft's results."""
 
 import json
 import tempfile
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import result_cases
 
-# It stands for a weft whose results differ in one place, after the first command that can change it. Without a pattern the
-# file's last bit changes.
+# A program that replaces a weft whose results differ in one place. It changes the result after the first command that
+# can change it. Without a pattern, it changes the file's last bit.
 CHANGING_PROGRAM = """#!/usr/bin/env python3
 import json, pathlib, re, subprocess, sys
 change = json.loads(pathlib.Path(__file__).with_suffix(".json").read_text())
@@ -49,10 +49,10 @@ class Change:
     place: str  # a file, "printed" or "exit code"
     pattern: str | None = None
     replacement: str = ""
-    found: tuple = ()  # what is named as different; (): what is measured, which may differ
+    found: tuple = ()  # the places reported as different; (): a measured value, which may differ
 
 
-# What is changed, by which command of which case.
+# The command of the case whose result is changed.
 _TRAINED = ("gpt, fp32, x=2,z=2", "train")
 _DRY_RUN = ("dry run: llama, bf16, z=2", "train")
 _PLANNED = ("plans after every rewrite: gpt, data=2", "plan")
@@ -110,7 +110,7 @@ CHANGES = [
 
 
 def judged(weft, change, case, folder, compare_case):
-    """What differs where one result is changed, by file or command."""
+    """The places of differences after one result is changed, by file or command."""
     changing = folder / "weft"
     folder.mkdir()
     changing.write_text(CHANGING_PROGRAM)
@@ -122,7 +122,7 @@ def judged(weft, change, case, folder, compare_case):
 
 
 def self_test(weft, compare_case, jobs):
-    """Exit code 0 if every change is found where it is, and nothing else is."""
+    """Exit code 0 if each change is found in its place, and no other difference is found."""
     cases = {case.name: case for case in result_cases.all_cases()}
     failed = 0
     with tempfile.TemporaryDirectory(prefix="weft-same-test-") as name, ThreadPoolExecutor(jobs) as pool:

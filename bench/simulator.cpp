@@ -1,11 +1,12 @@
-// How many tasks a second the simulator takes through a step, on one core.
+// The number of tasks a second that the simulator processes, on one core.
 //
-//   bench_simulator [LAYERS [REPEATS]]     4000 layers and 20 repeats if not said
+//   bench_simulator [LAYERS [REPEATS]]     default: 4000 layers, 20 repeats
 //
-// A chain of layers as a training step has it: gathered weights, a product, a sum over x, an activation, and a sum of a
-// gradient over data that nobody waits for, in program order on one compute stream and three channels. First one rank
-// for all, links apart; then with links shared, a slowdown and shared cores, so that rates change with every event;
-// then all 64 ranks of a grid with noise. An event is a task's end on one rank.
+// The step is a chain of layers like a training step: gathered weights, a product, a sum over x, an activation, and a
+// sum of a gradient over data that no task waits for. It is in program order on one compute stream and three channels.
+// First one rank represents all ranks, with separate links. Then links are shared, with a slowdown and shared cores, so
+// that rates change at every event. Then all 64 ranks of a grid run, with noise. An event is the end of a task on one
+// rank.
 #include "runtime/simulate/simulator.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Two ranks send each other as many bytes over a bare TCP connection: what any transport over TCP costs at least.
+// Two ranks send each other the same number of bytes over a bare TCP connection: the least cost of any transport over
+// TCP.
 #pragma once
 
 #include <arpa/inet.h>
@@ -31,7 +32,7 @@ namespace weft {
 ///   while (!exchange.progress()) compute();
 class SocketExchange {
  public:
-  /// Throws std::runtime_error if a call of the system fails.
+  /// Throws std::runtime_error if a system call fails.
   SocketExchange(comm::World& world, std::size_t bytes) : outgoing_(bytes, std::byte{1}), incoming_(bytes) {
     const bool listens = world.rank() == 0;
     Socket listener;
@@ -59,7 +60,7 @@ class SocketExchange {
 
   void start() { sent_ = received_ = 0; }
 
-  /// Moves what the connection takes and has; true when all is sent and received.
+  /// Sends and receives as much as the connection allows now; returns true once everything is sent and received.
   bool progress() {
     const int socket = connection_.get();
     move(received_, [&](std::size_t at, std::size_t n) { return ::recv(socket, incoming_.data() + at, n, 0); });
@@ -90,7 +91,7 @@ class SocketExchange {
     if (result < 0) throw std::runtime_error(std::string(call) + ": " + std::strerror(errno));
   }
 
-  // Of the first interface that isn't the loopback's.
+  // The address of the first interface that isn't the loopback.
   static sockaddr_in own_address() {
     ifaddrs* list = nullptr;
     check(::getifaddrs(&list), "getifaddrs");

@@ -1,4 +1,4 @@
-// Plain task graphs for the benchmarks of executors: tasks numbered in program order, predecessors before successors.
+// Plain task graphs for benchmarks of executors: tasks are numbered in program order, predecessors before successors.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class TaskDag {
   std::vector<std::uint32_t> before_begin_, after_begin_, before_, after_;
 };
 
-/// Each task waits for three different ones among the last 1000.
+/// Each task waits for three different tasks among the last 1000.
 inline TaskDag random_dag(std::uint32_t tasks) {
   std::mt19937 random(1);
   std::vector<std::vector<std::uint32_t>> predecessors(tasks);
@@ -55,7 +55,7 @@ inline TaskDag random_dag(std::uint32_t tasks) {
   return TaskDag(predecessors);
 }
 
-/// One dimension, three points: task (step, column) waits for its column and both neighbours in the step before.
+/// One dimension, three points: task (step, column) waits for its own column and both neighbours in the previous step.
 inline TaskDag stencil_dag(std::uint32_t width, std::uint32_t steps) {
   std::vector<std::vector<std::uint32_t>> predecessors(std::size_t{width} * steps);
   for (std::uint32_t task = width; task < predecessors.size(); ++task) {

@@ -1,4 +1,4 @@
-// The competitor to beat: a replay executor of forty lines over oneTBB's task_group, one atomic counter a task.
+// A competitor: a replay executor of forty lines over oneTBB's task_group, with an atomic counter for each task.
 #pragma once
 
 #include <tbb/task_arena.h>
@@ -12,8 +12,8 @@
 
 namespace weft::bench {
 
-/// A task that ends counts its successors down, runs the first that became ready itself and hands the others to
-/// task_group::run. Call reset() before each run().
+/// A task that ends decrements its successors' counters, runs the first successor that became ready itself, and passes
+/// the others to task_group::run. Call reset() before each run().
 template <class Body>
 class TaskGroupReplay {
  public:

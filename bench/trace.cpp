@@ -1,11 +1,10 @@
-// How long writing and reading a trace takes, and the memory that it needs.
+// The time to write and to read a trace, and the memory needed.
 //
-//   bench_trace write FILE [EVENTS [TASKS]]   writes a trace; 1000000 events of 20000 tasks on 2 ranks if not said
-//   bench_trace read FILE                     reads it, in a process of its own, so that its peak memory is the
-//   reader's
+//   bench_trace write FILE [EVENTS [TASKS]]   writes a trace; default: 1000000 events of 20000 tasks on 2 ranks
+//   bench_trace read FILE                     reads it in a process of its own, to measure the reader's peak memory
 //
-// The trace is made by hand: layers of four computations and two collectives, three edges a task. A FILE that ends in
-// .gz is packed.
+// The trace is synthetic: layers of four computations and two collectives, three edges a task. A FILE whose name ends
+// in .gz is compressed.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -42,7 +41,7 @@ plan::Recording made_by_hand(std::int64_t events, std::uint32_t tasks) {
                                        : stream == 1 ? "x"
                                                      : "data",
                             .group_size = stream == 0 ? 0 : 2,
-                            .reason = "program order: computations as they stand, collectives as soon as their inputs"};
+                            .reason = "program order: computations in turn, collectives right after their inputs"};
     recording.tasks.push_back(std::move(task));
     for (const std::uint32_t back : {1U, 4U, 7U}) {
       if (back <= i) recording.edges.push_back({.from = i - back, .to = i});
@@ -71,7 +70,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// "2.10 s (1.95 s of a core); peak memory 28 MiB": the core's time counts where others use the machine.
+/// "2.10 s (1.95 s of a core); peak memory 28 MiB". If others use the machine, the core's time is the relevant one.
 std::string used(const Stopwatch& watch) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -1,4 +1,4 @@
-"""Builds of a commit, runs of `weft train` for measuring, and what their traces say by kind of task. For the scripts of
+"""Builds of a commit, measured runs of `weft train`, and the times in their traces by kind of task. For the scripts in
 this folder."""
 
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What a measured run doesn't need: checkpoints on the way. Tokens come from a short file, so that evaluations are short
-# and the run ends without writing a sample.
+# Turns off everything that a measured run doesn't need, such as checkpoints during the run. Tokens come from a short
+# file, so that evaluations are short and the run ends without writing a sample.
 QUIET_RUN = ["--save-every", "0", "--warmup", "0", "--quiet"]
 
 
@@ -36,7 +36,7 @@ def git(*words):
 
 
 def exported(commit, folder):
-    """The commit's files below `folder`, by its hash: those of an earlier call stay, with what was built from them."""
+    """The commit's files below `folder`, by its hash. Files of an earlier call stay, with the builds made from them."""
     source = folder / git("rev-parse", "--verify", commit + "^{commit}")[:16] / "source"
     if source.exists():
         return source
@@ -53,14 +53,15 @@ def exported(commit, folder):
 
 
 def built(commit, folder, jobs, cpu_only=False):
-    """The path of a weft built from `commit`, or from the working tree as it stands for "."; builds are below `folder`."""
+    """The path of a weft built from `commit`, or, for ".", from the working tree as it is; builds are below
+    `folder`."""
     source = ROOT if commit == "." else exported(commit, folder)
     build = (folder / "working-tree" if commit == "." else source.parent) / ("build-cpu" if cpu_only else "build")
     print(f"building {commit} in {build}", file=sys.stderr)
     flags = (["-G", "Ninja"] if shutil.which("ninja") else []) + (["-DGPU=OFF"] if cpu_only else [])
     if shutil.which("ccache"):
         flags.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
-    # Paths below the source count as relative, so that ccache knows a file again in another folder.
+    # Paths below the source count as relative, so that ccache recognises a file in another folder.
     environment = {**os.environ, "CCACHE_BASEDIR": str(source), "CCACHE_NOHASHDIR": "1"}
     configure = ["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DWEFT_TESTS=OFF", *flags]
     run(configure, env=environment)
@@ -69,7 +70,7 @@ def built(commit, folder, jobs, cpu_only=False):
 
 
 def write_tokens(path, vocab, count):
-    """A token file in llm.c's format with ids that look random, the same on every call."""
+    """A token file in llm.c's format with pseudo-random ids, the same on every call."""
     ids, state = [], 1
     for _ in range(count):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -81,18 +82,19 @@ def write_tokens(path, vocab, count):
 
 
 class TrainRun:
-    """What one `weft train` measured: times of its steps in ms, its memory, and a step's time by kind of task."""
+    """Measurements of one `weft train`: times of its steps in ms, its memory, and a step's time by kind of task."""
 
     def __init__(self, metrics, events):
         self.step_ms = [line["step_ms"] for line in metrics]
         self.peak_memory_bytes = metrics[-1]["peak_memory_bytes"]
         last = metrics[-1]
-        self.model_flops = last["model_tflops"] * last["step_ms"] * 1e9  # of a step, recomputation not counted
+        self.model_flops = last["model_tflops"] * last["step_ms"] * 1e9  # of a step, without recomputation
         self.kinds = kinds_of(events)
 
 
 def train(weft, words, under=(), folder=None):
-    """One run of `weft train` with `words`; its files are removed again. `folder`: where they stand meanwhile."""
+    """One run of `weft train` with `words`; its files are removed afterwards. `folder`: the parent of the run
+    folder."""
     run_dir = Path(tempfile.mkdtemp(prefix="weft-bench-", dir=folder))
     try:
         run([weft, "train", *words, *QUIET_RUN, "--run-dir", run_dir], under)
@@ -104,7 +106,8 @@ def train(weft, words, under=(), folder=None):
 
 
 def kind_of(event):
-    """ "gemm mlp.up dx" for matrix products, which differ by where they stand, "adamw" for others."""
+    """The kind of a task: "gemm mlp.up dx" for matrix products, which differ by their place in the model; else
+    "adamw"."""
     category = event["cat"]
     if category != "gemm":
         return category

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Times training steps of a GPT-2 in PyTorch on a GPU; prints one JSON line.
 
-The peer of tools/gpu-check's training steps: bf16 by autocast, torch.compile, PyTorch's own choice of fused attention, fused AdamW, no
-clipping. Step times are wall-clock time between synchronisations, several steps apart.
+The peer of tools/gpu-check's training steps: bf16 by autocast, torch.compile, PyTorch's own choice of fused attention,
+fused AdamW, no clipping. A step's time is the wall-clock time between synchronisations that are several steps apart,
+divided by the steps.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times training steps of GPT-2 124M, or of a Llama of that size, in PyTorch on the CPU; prints one JSON line.
 
-The peer of bench/train_step: the same sizes, tokens a step and AdamW, written as one would in PyTorch: fused attention
-and a fused optimizer where this version has them, autocast for bf16. No clipping: Weft's is switched off beside it.
+The peer of bench/train_step: the same sizes, tokens a step and AdamW, in idiomatic PyTorch: fused attention and a fused
+optimizer if this version has them, autocast for bf16. No clipping: Weft runs without it too.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def make_model(sizes):
 
 
 def make_optimizer(parameters):
-    """AdamW, fused where this version has it for the CPU; and whether it is."""
+    """AdamW, fused if this version supports it on the CPU; and whether it is fused."""
     options = {"lr": 1e-4, "betas": (0.9, 0.95), "weight_decay": 0.1}
     try:
         return torch.optim.AdamW(parameters, fused=True, **options), True
@@ -156,7 +156,7 @@ def main():
         ("warmup", 2, "steps before them"),
     ):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{help_text} (default: {default})")
-    parser.add_argument("--untied", dest="tied", action="store_false", help="a head of its own")
+    parser.add_argument("--untied", dest="tied", action="store_false", help="an untied LM head")
     parser.add_argument("--bf16", action="store_true", help="autocast to bf16")
     options = parser.parse_args()
     if options.ffn == 0:

@@ -1,4 +1,4 @@
-// Where cuBLASLt is looked for and what is said when it isn't there. Needs the library, but no GPU.
+// The places where cuBLASLt is searched, and the error if it isn't there. Needs the library, but no GPU.
 #include "kernels/cuda/gemm/cublas_lt_functions.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ TEST(CublasLtFunctions, AreTheLibrarysOwn) {
   EXPECT_EQ(&functions, &cublas_lt());
 }
 
-// What is not called on a GPU, called through the table: arguments arrive where they belong.
+// Functions that need no GPU, called through the table: each argument arrives at its parameter.
 TEST(CublasLtFunctions, DescribeWithoutAGpu) {
   const CublasLtFunctions& functions = cublas_lt();
   cublasLtMatmulDescOpaque_t descriptor{};

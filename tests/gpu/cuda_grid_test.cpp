@@ -1,5 +1,5 @@
-// Training steps on the GPU: against the CPU's, on several grids of ranks that share the GPU, under other policies, and
-// as one replayed graph.
+// Training steps on the GPU compared with the CPU's: on several grids of ranks that share the GPU, with other policies,
+// and as one replayed CUDA graph.
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_run.h"
@@ -19,7 +19,7 @@ TEST_F(CudaGrid, LossesAreTheCpus) {
       const testing::GridOutcome cpu = testing::run_grid(run), gpu = testing::run_grid(testing::on_gpu(run));
       testing::expect_near(gpu, cpu, dtype == DType::bf16 ? 3e-3 : 1e-5);
       for (const auto& [name, values] : cpu.arrays) {
-        // A key's bias has no gradient but rounding errors, which AdamW makes as large as any other.
+        // The gradient of a key's bias consists only of rounding errors, which AdamW scales up like any gradient.
         if (dtype == DType::bf16 && name.find("qkv.bias") != std::string::npos) continue;
         EXPECT_LT(testing::relative_difference(gpu.arrays.at(name), values), dtype == DType::bf16 ? 0.2 : 2e-3) << name;
       }
@@ -57,8 +57,7 @@ TEST_F(CudaGrid, SchedulesDontChangeBits) {
   }
 }
 
-// Which products have an epilogue is the graph's business: the bits are those of every other schedule and rewrite of
-// it.
+// The graph decides which products have an epilogue, so the bits are equal for all its schedules and rewrites.
 TEST_F(CudaGrid, GeluInProducts) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const graph::Grid& grid : {testing::grid_of(1, 1, 1, 1), testing::grid_of(1, 2, 1, 1)}) {

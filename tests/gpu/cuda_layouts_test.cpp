@@ -1,5 +1,5 @@
-// Products that cuBLASLt is shown in another layout: the transposed copies bit for bit, and what comes out against the
-// product in its own layout.
+// Products that cuBLASLt computes in another layout: the transposed copies are compared bit for bit, the results with
+// those in the product's own layout.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -40,7 +40,7 @@ class CudaLayouts : public testing::GpuTest {
   testing::GpuMemory memory_;
 };
 
-// Whole tiles and ragged ones, rows on words' boundaries and off them.
+// Whole and ragged tiles, with rows that begin at word boundaries and rows that don't.
 TEST_F(CudaLayouts, TransposeMovesEveryBit) {
   for (const DType dtype : kFloats) {
     const std::size_t element = size_of(dtype);
@@ -79,8 +79,8 @@ TEST_F(CudaLayouts, TransposeMovesEveryBit) {
   }
 }
 
-// Each product in each layout that isn't its own, in poisoned scratch and twice: equal bits, and about those of its
-// own.
+// Each product in each layout except its own, twice, in poisoned scratch: both runs give equal bits, close to the
+// result in its own layout.
 TEST_F(CudaLayouts, ProductsAreTheSame) {
   const cuda::CublasLt library;
   constexpr std::int64_t kScratch = cuda::kGemmWorkspace + (std::int64_t{8} << 20);
@@ -128,7 +128,7 @@ TEST_F(CudaLayouts, ProductsAreTheSame) {
   }
 }
 
-// What a table says of a layout is what a task does, and the algorithms of a layout are its own.
+// A task uses the layout in the table, with an algorithm for that layout.
 TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
   constexpr std::int64_t m = 256, n = 384, k = 512;
   Tensor a = Tensor::random(DType::bf16, m, k, 1), b = Tensor::random(DType::bf16, n, k, 2), c(DType::f32, m, n);
@@ -161,10 +161,10 @@ TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
   }
 }
 
-// A product that is large enough for trials in all layouts.
+// A product large enough for trials in all layouts.
 TEST_F(CudaLayouts, TrialsRunThem) {
   execute::GemmProblem problem;
-  // Smaller ones aren't shown in other layouts.
+  // Smaller products aren't tried in other layouts.
   problem.m = 1024, problem.n = 1024, problem.k = 512;
   problem.trans_a = true;
   problem.strides = {1024, 1024, 1024};

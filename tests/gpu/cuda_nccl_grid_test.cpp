@@ -1,4 +1,4 @@
-// Grids of ranks with a GPU each, in one process, whose collectives are NCCL's. Skipped where there are too few GPUs.
+// Grids of ranks in one process, each with its own GPU and NCCL collectives. Skipped if there are too few GPUs.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class CudaNcclGrid : public testing::GpuTest {
   }
 };
 
-// Every kind of collective among the ranks that a channel joins, with numbers that tell where they came from.
+// Every kind of collective among the ranks of a channel, with numbers that show their origin.
 TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
   constexpr std::int64_t kCount = 5;
   const graph::Grid grid = testing::grid_of(2, 1, 2, 2);
@@ -62,7 +62,8 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
       }
       EXPECT_EQ(group.size(), 2U);
       const int first = group.front(), second = group.back(), own = world.rank() == second ? 1 : 0;
-      // A collective of all ranks' numbers: `expected` is element i of what this rank gets, of the first `count`.
+      // A collective of all ranks' numbers: `expected` returns element i of this rank's result; the first `count` are
+      // checked.
       const auto expect = [&](comm::CollectiveKind kind, std::int64_t count, const auto& expected) {
         SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " on rank " + std::to_string(world.rank()));
         for (std::int64_t i = 0; i < 2 * kCount; ++i) host[i] = value(world.rank(), i);
@@ -88,7 +89,7 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
   EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
 }
 
-// What fits but for the buffers of its communicators is refused before the first step.
+// A run that doesn't fit because of its communicators' buffers is refused before the first step.
 TEST_F(CudaNcclGrid, BuffersCountAsMemory) {
   const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2));
   const auto exit_code_with = [&](std::int64_t memory_bytes) {
@@ -108,7 +109,7 @@ TEST_F(CudaNcclGrid, BuffersCountAsMemory) {
   EXPECT_EQ(exit_code_with(3 * execute::kNcclCommunicatorBytes + kRest), 0);
 }
 
-// Sums go around rings, so they are the local ones but for rounding.
+// Sums go around rings, so they equal the local sums up to rounding.
 TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -130,7 +131,7 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
   testing::expect_equal(testing::run_grid(on_gpus(run, true)), first);
 }
 
-// Collectives on two channels wait for a peer that never comes, and neither may keep the other from being given up.
+// Collectives on two channels wait for a peer that never arrives. Each must be abortable while the other waits.
 TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
   const graph::Grid grid = testing::grid_of(2, 1, 1, 2);
   std::ostringstream errors;

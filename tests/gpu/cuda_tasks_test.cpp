@@ -1,4 +1,4 @@
-// Every operation on the GPU against the CPU's kernel: fresh random inputs, poisoned outputs, several shapes and both
+// Every operation on the GPU compared with the CPU's kernel: random inputs, poisoned outputs, several shapes and both
 // float types.
 #include "runtime/execute/cuda/cuda_tasks.h"
 
@@ -59,8 +59,8 @@ TEST_F(CudaTasks, GemmOnWindows) {
   }
 }
 
-// Shapes that the library's epilogues take, and such that run as a product and a kernel: rows that no 8 divides, other
-// strides, a bias before the gradient. Few columns of small numbers: GELU is no straight line there.
+// Shapes that the library's epilogues support, and shapes that need a product and a separate kernel: row lengths that 8
+// doesn't divide, other strides, a bias before the gradient. Small numbers in few columns, where GELU isn't linear.
 TEST_F(CudaTasks, GemmWithGelu) {
   for (const DType dtype : kFloats) {
     for (const auto& [m, n, k] :
@@ -104,7 +104,7 @@ constexpr std::array<std::int64_t, 2> kNormShapes[] = {{70, 768},  {5, 1},     {
 TEST_F(CudaTasks, LayerNorm) {
   for (const DType dtype : kFloats) {
     for (const auto& [rows, cols] : kNormShapes) {
-      if (cols == 1) continue;  // all is 0/0 but for eps
+      if (cols == 1) continue;  // everything is 0/0 except for eps
       check({named("ln", dtype, rows, cols),
              graph::LayerNormForward{rows, cols, 1e-5F},
              {in(dtype, rows, cols), in(dtype, 1, cols), in(dtype, 1, cols), out(dtype, rows, cols),
@@ -295,7 +295,7 @@ TEST_F(CudaTasks, Attention) {
   }
 }
 
-// The backward pass needs an out and a log-sum-exp that belong together: those of the CPU's forward pass.
+// The backward pass needs a matching out and log-sum-exp: those of the CPU's forward pass.
 TEST_F(CudaTasks, AttentionBackward) {
   struct Shape {
     std::int64_t batch, seq, heads, kv_heads, head_dim;

@@ -1,5 +1,5 @@
-// What carries collectives from one executor's GPU to another's: through the host, where the ranks know nothing of
-// each other's streams on the one GPU, and NCCL, of which one GPU shows that its calls are legal.
+// The transports that carry collectives between executors' GPUs: through the host, where ranks on one GPU know nothing
+// of each other's streams; and NCCL, of which one GPU can only show that the calls are legal.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -40,7 +40,7 @@ TEST_F(CudaStaged, ALostRankEndsTheRun) {
       on_gpu_staged(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 1, 1, 2))));
 }
 
-// One rank alone: a sum is its own, a gather a copy.
+// A single rank: its sum is its own data, a gather is a copy.
 class CudaNccl : public testing::GpuTest {
  protected:
   static constexpr std::int64_t kCount = 1000;
@@ -96,7 +96,7 @@ class CudaNccl : public testing::GpuTest {
   execute::DeviceEvent end_;
   std::int32_t* host_ = nullptr;
   std::byte* buffers_[3] = {};
-  std::unique_ptr<execute::NcclTransport> transport_;  // goes before the device
+  std::unique_ptr<execute::NcclTransport> transport_;  // destroyed before the device
 };
 
 TEST_F(CudaNccl, EveryKindOnChannelsOfTheirOwn) {
@@ -132,7 +132,7 @@ TEST_F(CudaNccl, NothingFollowsAStop) {
   EXPECT_NO_THROW(device_->synchronize(stream_));
 }
 
-// The whole executor with its collectives in NCCL's hands, eager and replayed.
+// The whole executor with NCCL's collectives, eager and replayed.
 TEST_F(CudaNccl, ATrainingStep) {
   testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, {});
   const testing::GridOutcome local = testing::run_grid(testing::on_gpu(run));

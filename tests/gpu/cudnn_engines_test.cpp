@@ -1,4 +1,4 @@
-// What cuDNN says of our attention graphs for a Hopper GPU, which it can be asked without one.
+// cuDNN's answers about our attention graphs for a Hopper GPU, which it gives without a GPU.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@ namespace weft::cuda {
 namespace {
 
 struct Engines : ::testing::TestWithParam<AttentionLayout> {
-  // cuDNN wants a driver's library to be there, though nothing of it is called: the toolkit's stub will do.
+  // cuDNN requires a driver library, although it calls nothing in it: the toolkit's stub is enough.
   void SetUp() override {
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
     if (dlopen(WEFT_CUDA_STUBS "/libcuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << dlerror();

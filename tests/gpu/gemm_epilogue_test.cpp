@@ -1,4 +1,4 @@
-// Which products have their epilogue in the library's product; CudaTasks.GemmWithGelu compares what they compute.
+// Which products have their epilogue fused in the library's product. CudaTasks.GemmWithGelu compares their results.
 #include "kernels/cuda/gemm/gemm_epilogue.h"
 
 #include <gtest/gtest.h>

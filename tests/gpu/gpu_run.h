@@ -1,4 +1,4 @@
-// Small runs of training for tests on a GPU.
+// Small training runs for tests on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ inline GridRun small_run(ops::Family family, DType dtype, const graph::Grid& gri
   return run;
 }
 
-/// On ranks that share the GPU in one process.
+/// A run whose ranks share the GPU in one process.
 inline GridRun on_gpu(GridRun run, bool graphs = false) {
   const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
   run.make_executor = [grid = run.step.grid, options](comm::World& world, const execute::State& state) {
@@ -45,7 +45,7 @@ inline GridRun on_gpu(GridRun run, bool graphs = false) {
   return run;
 }
 
-/// Both runs ended well, with losses that differ by `tolerance` times the expected ones at most.
+/// Expects that both runs ended well, with losses that differ by at most `tolerance` times the expected losses.
 inline void expect_near(const GridOutcome& actual, const GridOutcome& expected, double tolerance) {
   ASSERT_EQ(actual.exit_code, 0) << actual.errors;
   ASSERT_EQ(expected.exit_code, 0) << expected.errors;

@@ -1,4 +1,4 @@
-// What tests on a GPU share: they are skipped where there is none, and own the device memory that they use.
+// Shared by tests on a GPU: they are skipped without a GPU, and own the device memory that they use.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,14 +13,14 @@
 
 namespace weft::testing {
 
-/// Is the GPU one of tests/gpu/emulator's? It is right in the same way, and far slower.
+/// Whether the GPU is emulated (tests/gpu/emulator): its results are as accurate, but it is far slower.
 #ifdef WEFT_EMULATED_GPU
 inline constexpr bool kEmulated = true;
 #else
 inline constexpr bool kEmulated = false;
 #endif
 
-/// A fixture that skips its tests where no GPU can be used, and says why.
+/// A fixture that skips its tests, with the reason, if no GPU can be used.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// One operation on the GPU and on the CPU: random inputs, poisoned outputs, and what the two may differ by.
+// One operation on the GPU and on the CPU: random inputs, poisoned outputs, and the tolerance between both results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct Argument {
   bool written = false;
   std::int64_t padding = 0;
   std::vector<std::int64_t> integers = {};
-  std::int64_t below = 0;  // tokens and targets
+  std::int64_t below = 0;  // upper bound of tokens and targets
 };
 
 using Fill = Argument::Fill;
@@ -34,7 +34,7 @@ struct OperationCase {
   std::string name;
   graph::Operation operation;
   std::vector<Argument> arguments;
-  double relative, absolute;  // of fp32 results; bf16 ones may be two units of their last place away as well
+  double relative, absolute;  // for fp32 results; bf16 results may also differ by two units in the last place
 };
 
 inline cpu::testing::Tensor make(const Argument& a, std::mt19937& random) {
@@ -42,7 +42,7 @@ inline cpu::testing::Tensor make(const Argument& a, std::mt19937& random) {
   if (a.fill == Fill::tokens || a.fill == Fill::targets) {
     std::vector<std::int64_t> values;
     for (std::int64_t i = 0; i < a.rows * a.cols; ++i) {
-      // Few distinct ones among many, so that rows meet.
+      // Few distinct tokens, so that several rows share a token.
       const auto token = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(a.below));
       values.push_back(a.fill == Fill::targets && i % 5 == 3 ? -1 : random() % 3 == 0 ? 1 % a.below : token);
     }
@@ -87,7 +87,7 @@ inline void check(const OperationCase& c) {
   const auto task = execute::prepare_cuda_task(c.operation, on_device, libraries);
   task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
   auto* const fault = reinterpret_cast<cuda::Fault*>(memory.zeroed(256));
-  // Twice from the same inputs: the bits must be equal.
+  // Runs twice from the same inputs: the bits must be equal.
   std::vector<std::vector<std::byte>> first;
   for (int repeat = 0; repeat < 2; ++repeat) {
     for (std::size_t i = 0; i < host.size(); ++i) memory.write(buffers[i], host[i].bytes());
@@ -111,7 +111,7 @@ inline void check(const OperationCase& c) {
     std::copy(first[i].begin(), first[i].end(), host[i].bytes().begin());
     EXPECT_TRUE(host[i].padding_untouched()) << what;
     const double relative = c.relative + (host[i].dtype() == DType::bf16 ? 0x1p-7 : 0);
-    // Sums of many roundings differ in bf16 inputs' own precision, relative to the largest.
+    // With bf16 inputs, sums of many rounded terms differ by the precision of bf16, relative to the largest.
     cpu::testing::expect_close(host[i].values(), expected[i].values(), {relative, c.absolute}, what);
   }
 }

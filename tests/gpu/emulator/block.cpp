@@ -1,4 +1,4 @@
-// A fortified longjmp takes a jump to another stack for a mistake.
+// A fortified longjmp refuses jumps to another stack.
 #undef _FORTIFY_SOURCE
 #include "tests/gpu/emulator/block.h"
 
@@ -22,16 +22,17 @@ namespace weft::emulator {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // of which the system gives what is touched
+constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // the system allocates only touched pages
 
 class Block;
-// Of the CPU's thread that runs kernels: code of kernels can't be given it.
+// Belongs to the CPU thread that runs kernels; kernel code has no parameter for it.
 thread_local Block* running = nullptr;
 
-// A stack and a place on it. Made by the system's contexts, switched by jumps, which leave signal masks alone.
+// A stack and a position on it. The system's context functions create it; switching is by jumps, which don't change
+// signal masks.
 class Fiber {
  public:
-  // Tops of stacks at one distance from their pages would drive each other out of the CPU's caches.
+  // If all stacks began at the same offset in their pages, they would compete for the same cache sets.
   explicit Fiber(std::size_t number) : offset_(number % 64 * 320) {
     memory_ = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory_ == MAP_FAILED)
@@ -41,7 +42,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Goes on where this fiber left, or begins. `from` gets the place to come back to.
+  // Continues this fiber, or begins it. `from` gets the position to return to.
   void enter(jmp_buf& from) {
     if (_setjmp(from) != 0) return;
     if (std::exchange(begun_, true)) _longjmp(here, 1);
@@ -54,7 +55,7 @@ class Fiber {
     setcontext(&context);
   }
 
-  jmp_buf here;  // where it left
+  jmp_buf here;  // where the fiber left
 
  private:
   static void run();
@@ -80,7 +81,7 @@ struct Thread {
   std::unique_ptr<Fiber> fiber;
   const char* waits_at = nullptr;
   bool ended = false;
-  std::vector<std::vector<Copy>> copies;  // groups, and the copies since the last
+  std::vector<std::vector<Copy>> copies;  // groups, and the copies since the last group
 };
 
 // Threads that wait for one another.
@@ -107,8 +108,8 @@ class Block {
       threads_[t].index = {t % threads.x, t / threads.x % threads.y, t / (threads.x * threads.y)};
       order_[t] = t;
     }
-    // Forwards, backwards, or in any order; copies as early or as late as they may be; warps side by side, or one as
-    // far as it gets before the next.
+    // Threads in order, in reverse order, or in random order; copies as early or as late as possible; warps
+    // interleaved, or each as far as it gets before the next.
     switch (random_() % 3) {
       case 0:
         break;
@@ -139,7 +140,7 @@ class Block {
   Thread& current() { return threads_[now]; }
   std::byte* area() { return reinterpret_cast<std::byte*>(area_.data()); }
 
-  // On a fiber: until another thread wakes this one.
+  // Called on a fiber; returns when another thread wakes this thread.
   void wait(const char* where, Meeting& meeting) {
     Thread& thread = current();
     thread.waits_at = where;
@@ -198,7 +199,7 @@ class Block {
     }
   }
 
-  // On a fiber: one thread, and back, or on to the next if that has no fiber yet.
+  // Called on a fiber: runs one thread and returns, or continues with the next thread that has no fiber yet.
   void run_thread() {
     body_();
     current().ended = true;
@@ -227,7 +228,7 @@ class Block {
     if (thread.fiber == nullptr) thread.fiber = take_fiber();
     thread.fiber->enter(from);
   }
-  // To whatever can go on; to the scheduler if nothing can.
+  // Continues any thread that can run; if none can, returns to the scheduler.
   void leave() {
     jmp_buf& here = current().fiber->here;
     if (!ready_.empty()) {
@@ -237,7 +238,7 @@ class Block {
     }
   }
 
-  // Kept from block to block: of the CPU's thread, as what runs on them is.
+  // Kept for following blocks, for each CPU thread, because a fiber belongs to the CPU thread that runs it.
   static std::vector<std::unique_ptr<Fiber>>& spare_fibers() {
     thread_local std::vector<std::unique_ptr<Fiber>> spare;
     return spare;
@@ -252,7 +253,7 @@ class Block {
   }
 
   [[noreturn]] void fail() const {
-    std::string text = fmt::format("kernel {}, block ({}, {}, {}): {} of {} threads wait for ever{}", kernel_, index.x,
+    std::string text = fmt::format("kernel {}, block ({}, {}, {}): {} of {} threads wait forever{}", kernel_, index.x,
                                    index.y, index.z, left_, threads_.size(),
                                    mixed_ ? "; lanes of one warp came with different operations" : "");
     const auto waits = std::ranges::find_if(threads_, [](const Thread& thread) { return !thread.ended; });

@@ -1,4 +1,4 @@
-// What kernels may rely on is there, and what they must not rely on isn't: a forgotten barrier shows.
+// The guarantees that kernels may rely on hold, and others don't: a missing barrier shows.
 #include "tests/gpu/emulator/block.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(EmulatedBlock, EveryThreadOfEveryBlockRunsOnce) {
   }
 }
 
-// Each thread reads what the one across the block wrote.
+// Each thread reads the value written by the thread at the opposite end of the block.
 int wrong_when_reversed(std::uint64_t seed, bool with_barrier) {
   constexpr int kThreads = 96;
   std::vector<int> out(kThreads);
@@ -92,7 +92,7 @@ TEST(EmulatedBlock, WaitingForEverIsReported) {
       __syncthreads();
     }
   });
-  EXPECT_NE(apart.find("kernel broken, block (0, 0, 0): 64 of 64 threads wait for ever"), std::string::npos) << apart;
+  EXPECT_NE(apart.find("kernel broken, block (0, 0, 0): 64 of 64 threads wait forever"), std::string::npos) << apart;
   const std::string lane = failure_of({32, 1, 1}, [] {
     if (threadIdx.x != 7) __syncwarp();
   });
@@ -106,7 +106,7 @@ TEST(EmulatedBlock, WaitingForEverIsReported) {
     }
   });
   EXPECT_NE(mixed.find("different operations"), std::string::npos) << mixed;
-  // And the next kernel is none the worse for it.
+  // The next kernel isn't affected.
   EXPECT_EQ(wrong_when_reversed(1, true), 0);
 }
 
@@ -119,7 +119,7 @@ TEST(EmulatedBlock, ShufflesExchange) {
   }
 }
 
-// Whether all threads find what they copied.
+// Whether all threads find the data that they copied.
 bool copies_arrive(std::uint64_t seed, bool waits) {
   std::vector<float> from(32 * 4, 1.5F);
   bool all = true;
@@ -140,11 +140,11 @@ TEST(EmulatedBlock, AsynchronousCopiesAreThereWhenTheyWereWaitedFor) {
     EXPECT_TRUE(copies_arrive(seed, true));
     without += copies_arrive(seed, false);
   }
-  EXPECT_GT(without, 0);  // as it may be on a GPU
+  EXPECT_GT(without, 0);  // as may happen on a GPU
   EXPECT_LT(without, static_cast<int>(kSeeds));
 }
 
-// C[16, 8] = A[16, 16]·B: loaded as attention loads its operands, B once as it lies and once transposed.
+// C[16, 8] = A[16, 16]·B. Operands are loaded as in attention: B once as it is, and once transposed.
 TEST(EmulatedBlock, TensorCoresMultiplyLoadedMatrices) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;

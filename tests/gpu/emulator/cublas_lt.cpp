@@ -1,5 +1,5 @@
-// The functions of cuBLASLt that Weft calls, on emulated GPUs: plain loops in fp32, with the epilogues and the rules of
-// the library's documentation. A few "algorithms" that split k differently, so that which one is chosen shows in bits.
+// The functions of cuBLASLt that Weft calls, for emulated GPUs: plain loops in fp32, with the epilogues and the rules
+// in the library's documentation. A few "algorithms" split k differently, so that the bits show which one was chosen.
 #include <cuda_bf16.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Descriptor {
 struct Layout {
   cudaDataType_t type;
   std::uint64_t rows, cols;
-  std::int64_t stride;  // of columns
+  std::int64_t stride;  // between columns
 };
 struct Preference {
   std::uint64_t workspace = 0;
@@ -38,7 +38,7 @@ struct Preference {
   std::uint32_t alignment[4] = {256, 256, 256, 256};
 };
 
-// The library's own are opaque; these stand in their memory.
+// The library's own structures are opaque; these use their memory.
 template <class Mine, class Opaque>
 Mine inside(const Opaque* opaque) {
   static_assert(sizeof(Mine) <= sizeof(Opaque));
@@ -52,13 +52,13 @@ void write(Opaque* opaque, const Mine& mine) {
   std::memcpy(opaque, &mine, sizeof mine);
 }
 
-// In how many pieces k is added, and what addresses and strides must be multiples of.
+// The number of pieces of k, and the required alignment of addresses and strides.
 struct Algorithm {
   std::uint64_t pieces;
   std::uint32_t alignment;
 };
 constexpr std::array<Algorithm, 4> kAlgorithms{{{1, 16}, {1, 2}, {2, 2}, {3, 2}}};
-constexpr std::uint64_t kMark = 0x57656674;  // what no other numbers begin with
+constexpr std::uint64_t kMark = 0x57656674;  // a value with which no other data begins
 constexpr std::size_t kWorkspaceOfPieces = 1 << 20;
 
 std::optional<Algorithm> algorithm_of(const cublasLtMatmulAlgo_t* algorithm) {
@@ -146,7 +146,7 @@ struct Product {
 
   void run() const {
     const std::size_t m = c_layout.rows, n = c_layout.cols;
-    // Columns of the result are contiguous: so are those of op(A)ᵀ's rows.
+    // The columns of the result are contiguous, and so are the rows of op(A)ᵀ.
     const std::vector<float> left = rows_of(a, a_layout, d.trans_a == CUBLAS_OP_T);
     const std::vector<float> right = rows_of(b, b_layout, d.trans_b == CUBLAS_OP_T);
     const std::size_t k = left.size() / m;
@@ -346,7 +346,7 @@ cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descript
       reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(d);
   if (addresses % known->alignment != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   const cudaError_t error = enqueue(stream, "a product", [=, bytes = workspace_of(*known)] {
-    // What the library leaves there is nobody's business.
+    // The contents of the workspace afterwards are undefined.
     if (bytes > 0) std::memset(workspace, 0xff, bytes);
     product.run();
   });

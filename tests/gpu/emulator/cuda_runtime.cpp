@@ -1,5 +1,5 @@
-// CUDA's runtime and driver functions that Weft calls, on emulated GPUs. A program that defines them takes none from
-// CUDA's library.
+// The functions of CUDA's runtime and driver that Weft calls, for emulated GPUs. A program that defines them doesn't
+// link those of CUDA's library.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ constexpr std::size_t kAlignment = 512;  // cudaMalloc's
 thread_local cudaError_t last_error = cudaSuccess;
 
 struct Memory {
-  std::map<const void*, std::pair<std::size_t, int>> device;  // bytes, and whose
+  std::map<const void*, std::pair<std::size_t, int>> device;  // bytes, and the owning device
   std::map<const void*, std::size_t> pinned;
   std::size_t used[kDevices] = {};
 
@@ -67,12 +67,12 @@ cudaError_t told(cudaError_t error) {
   return error;
 }
 
-// Not in a capture of this thread, where CUDA refuses what isn't safe there.
+// Refuses unsafe functions during a capture by this thread, as CUDA does.
 cudaError_t outside_captures() {
   return thread_captures() ? cudaErrorStreamCaptureUnsupported : state();
 }
 
-// Not a byte more than asked for, so that a sanitizer sees who goes beyond them.
+// Allocates exactly the requested bytes, so that a sanitizer detects accesses beyond them.
 void* aligned(std::size_t bytes) {
   void* memory = nullptr;
   return posix_memalign(&memory, kAlignment, bytes) == 0 ? memory : nullptr;
@@ -212,8 +212,8 @@ cudaError_t cudaFreeHost(void* from) {
   std::free(from);
   return cudaSuccess;
 }
-// On the default stream, which the host waits for. But from pageable memory to a device it waits only until the bytes
-// are staged, and when they arrive, that stream alone knows.
+// Runs on the default stream, and the host waits for it. From pageable memory to a device, however, the host waits only
+// until the bytes are staged; only the default stream is ordered after their arrival.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/) {
   if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
   const cudaStream_t stream = stream_of(nullptr);

@@ -1,4 +1,4 @@
-// cuDNN's functions that Weft calls, of a cuDNN that has an engine for nothing: our own attention runs.
+// The functions of cuDNN that Weft calls, from a cuDNN without engines: our own attention runs.
 #include <cudnn.h>
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// What nvcc knows of itself, for a host compiler that is given CUDA's sources: included before their first line.
+// nvcc's built-in names, for a host compiler that compiles CUDA sources: included before their first line.
 #pragma once
 
-// CUDA's headers, should they stand before this one, make attributes of these.
+// If CUDA's headers were included before this one, they define these as attributes.
 #undef __host__
 #undef __device__
 #undef __global__
@@ -13,7 +13,7 @@
 #define __global__
 #define __grid_constant__
 #define __launch_bounds__(...)
-// One block at a time runs on one of the CPU's threads, and leaves in it what it had.
+// A CPU thread runs one block at a time, so shared variables are thread-local; they keep values of earlier blocks.
 #define __shared__ static thread_local
 
 #include <cuda_bf16.h>
@@ -68,7 +68,7 @@ inline float __uint_as_float(unsigned bits) {
 inline int __double2loint(double x) {
   return static_cast<int>(std::bit_cast<std::uint64_t>(x));
 }
-/// PTX's prmt: each of the result's bytes is the one of the eight in {high, low} that its four bits of `selector` name.
+/// PTX's prmt: each byte of the result is the byte of {high, low} selected by its four bits of `selector`.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   const std::uint64_t all = std::uint64_t{high} << 32 | low;
   unsigned result = 0;

@@ -19,12 +19,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{120};
 
-// A graph on its way through a stream.
+// A graph that a stream is running.
 struct GraphRun {
   std::shared_ptr<const Recording> graph;
-  std::vector<std::size_t> waits_for;                // how many nodes each node still waits for
+  std::vector<std::size_t> waits_for;                // number of nodes that each node still waits for
   std::vector<std::vector<std::size_t>> successors;  // of each node
-  std::vector<std::size_t> ready;                    // nodes that wait for none
+  std::vector<std::size_t> ready;                    // nodes that wait for nothing
 
   explicit GraphRun(std::shared_ptr<const Recording> of)
       : graph(std::move(of)), waits_for(graph->nodes.size()), successors(graph->nodes.size()) {
@@ -61,7 +61,7 @@ struct CUstream_st {
   std::string name;
   std::deque<weft::emulator::Entry> queue = {};
   std::shared_ptr<weft::emulator::Recording> capture = {};
-  std::vector<std::size_t> last = {};  // captured: the nodes that the next one comes after
+  std::vector<std::size_t> last = {};  // during a capture: the nodes after which the next node comes
 };
 
 struct CUevent_st {
@@ -73,7 +73,7 @@ struct CUevent_st {
 namespace weft::emulator {
 namespace {
 
-// CUDA's functions are of the process, and so is what they work on.
+// CUDA's functions are process-wide, and so is their state.
 struct Gpus {
   std::recursive_mutex mutex;
   std::mt19937_64 random{1};
@@ -81,7 +81,7 @@ struct Gpus {
   std::vector<std::unique_ptr<CUevent_st>> events;
   cudaError_t error = cudaSuccess;
   std::string text = "no error";
-  bool inside = false;  // of run_one()
+  bool inside = false;  // inside run_one()
 
   Gpus() {
     for (int device = 0; device < kDevices; ++device) {
@@ -113,14 +113,14 @@ cudaError_t append(cudaStream_t stream, Node node) {
 
 struct Candidate {
   CUstream_st* stream;
-  std::size_t node;  // of its graph
+  std::size_t node;  // in its graph
 };
 
 bool can_go_on(const Node& node) {
   return !node.ready || node.ready();
 }
 
-// One of those that can go on.
+// Runs one of the entries that can run.
 bool run_candidate(Gpus& all) {
   std::vector<Candidate> candidates, late;
   for (const auto& stream : all.streams) {
@@ -222,7 +222,7 @@ cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, d
 bool run_one() {
   const std::lock_guard lock(mutex());
   Gpus& all = gpus();
-  // Work may ask for more to be run, but what it stands in must not move.
+  // Work may ask to run more work, but the queue entry that contains it must not move.
   if (all.error != cudaSuccess || std::exchange(all.inside, true)) return false;
   bool ran = false;
   try {
@@ -245,9 +245,9 @@ cudaError_t run_until(const std::function<bool()>& over) {
         limit = Clock::now() + kPatience;
         continue;
       }
-      if (Clock::now() > limit) fail(cudaErrorLaunchTimeout, "nothing goes on" + heads_of_streams());
+      if (Clock::now() > limit) fail(cudaErrorLaunchTimeout, "no work can continue" + heads_of_streams());
     }
-    // Another thread has to do something first.
+    // Another thread must act first.
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
@@ -287,7 +287,7 @@ cudaError_t end_capture(cudaStream_t origin, std::shared_ptr<const Recording>& r
   const std::lock_guard lock(mutex());
   const std::shared_ptr<Recording> recording = origin->capture;
   if (recording == nullptr || recording->origin != origin) return cudaErrorIllegalState;
-  // What the origin's last nodes come after.
+  // The nodes that precede the origin's last nodes.
   std::vector<bool> joined(recording->nodes.size());
   std::vector<std::size_t> open = origin->last;
   while (!open.empty()) {
@@ -360,7 +360,7 @@ cudaError_t wait(cudaStream_t stream, cudaEvent_t event) {
   if (event->capture != nullptr) {
     if (event->capture->spoiled) return cudaErrorStreamCaptureInvalidated;
     if (stream->capture == nullptr) {
-      // By this a stream joins the capture.
+      // This makes a stream join the capture.
       if (event->capture->origin->capture != event->capture) return cudaErrorCapturedEvent;
       stream->capture = event->capture;
       stream->capture->members.push_back(stream);
@@ -374,7 +374,7 @@ cudaError_t wait(cudaStream_t stream, cudaEvent_t event) {
     return state();
   }
   if (stream->capture != nullptr) return cudaErrorStreamCaptureIsolation;
-  const std::uint64_t ticket = event->state->recorded;  // of none, there is nothing to wait for
+  const std::uint64_t ticket = event->state->recorded;  // if it was never recorded, there is nothing to wait for
   return enqueue_when(
       stream, "a wait for an event", [state = event->state, ticket] { return state->passed >= ticket; }, [] {});
 }

@@ -1,6 +1,6 @@
-// GPUs that a process has in its imagination: streams whose work runs when somebody waits for any of it, in an order
-// that a seed picks among what streams, events and graphs allow. CUDA's functions (cuda_runtime.cpp) and the libraries'
-// (cublas_lt.cpp, nccl.cpp) stand on it.
+// Emulated GPUs of a process: streams whose work runs when somebody waits for it. A seed picks the order among all
+// orders that streams, events and graphs allow. CUDA's functions (cuda_runtime.cpp) and those of the libraries
+// (cublas_lt.cpp, nccl.cpp) are built on it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,82 +14,83 @@
 #include <string>
 #include <vector>
 
-// CUDA's handles are pointers to these.
+// CUDA's handles are pointers to these types.
 struct CUstream_st;
 struct CUevent_st;
 
 namespace weft::emulator {
 
 inline constexpr int kDevices = 8;
-inline constexpr std::size_t kMemoryBytes = std::size_t{4} << 30;  // of a device
-inline constexpr int kSharedBytes = 227 * 1024;                    // of a block
+inline constexpr std::size_t kMemoryBytes = std::size_t{4} << 30;  // on each device
+inline constexpr int kSharedBytes = 227 * 1024;                    // in each block
 
-/// cudaSetDevice()'s, of the calling thread.
+/// The calling thread's device, set by cudaSetDevice().
 int& current_device();
 
-/// Another order of everything; before the first work.
+/// Sets the seed of all orders; call it before the first work.
 void set_seed(std::uint64_t seed);
 
-/// Work on a stream (null: the current device's default one), or of the graph that is captured from it. What it throws
-/// is the answer of every later call.
+/// Adds work to a stream (null: the current device's default stream), or to the graph that is captured from it. If the
+/// work throws, every later call returns that error.
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
-/// Work that nobody but its stream is ordered behind: it runs as late as it may.
+/// Adds work that only its own stream is ordered after: it runs as late as possible.
 cudaError_t enqueue_late(cudaStream_t stream, std::string name, std::function<void()> work);
-/// Work that begins once `ready` says so; it is asked as long as nothing on the stream stands before it.
+/// Adds work that begins once `ready` returns true; `ready` is called while the work is at the head of its stream.
 cudaError_t enqueue_when(cudaStream_t stream, std::string name, std::function<bool()> ready,
                          std::function<void()> work);
 cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, dim3 threads, std::size_t shared_bytes,
                            std::function<void()> body);
 
-/// Runs one piece of work of any stream, if any could go on.
+/// Runs one piece of work of any stream; returns false if none can run.
 bool run_one();
 
-/// Runs until `over`; cudaErrorLaunchTimeout, with what every stream stands at, when nothing has gone on for minutes.
+/// Runs work until `over` returns true. If no work could continue for minutes, returns cudaErrorLaunchTimeout and
+/// reports the head of every stream.
 cudaError_t run_until(const std::function<bool()>& over);
 
-/// The first error, or success. Its text says what happened.
+/// The first error, or success. The error's text describes it.
 cudaError_t state();
 std::string state_text();
-/// Makes it the first error, unless there is one.
+/// Records an error, unless there is one already.
 void fail(cudaError_t error, const std::string& text);
-/// And all that was enqueued: for tests that made an error on purpose.
+/// Clears the error and all enqueued work, for tests that caused an error on purpose.
 void forget_error();
 
-/// Guards everything here, and what work of the libraries shares: functions of CUDA may be called by any thread.
+/// Guards everything here and the shared state of the libraries: any thread may call CUDA's functions.
 std::recursive_mutex& mutex();
 
-/// A graph's node, or an entry of a stream's queue.
+/// A node of a graph, or an entry of a stream's queue.
 struct Node {
   std::string name;
   std::function<bool()> ready;  // null: always
   std::function<void()> work;
-  std::vector<std::size_t> after = {};  // in a graph: nodes before it in the list
-  bool late = false;                    // goes on when nothing else can
+  std::vector<std::size_t> after = {};  // in a graph: earlier nodes in the list
+  bool late = false;                    // runs when nothing else can
 };
 
-/// What a capture recorded.
+/// The content of a capture.
 struct Recording {
   cudaStream_t origin = nullptr;
   std::vector<Node> nodes;
   std::vector<cudaStream_t> members;
-  bool spoiled = false;  // by something that no capture allows
+  bool spoiled = false;  // by a call that no capture allows
 };
 
 cudaStream_t make_stream(int device, std::string name);
 void destroy_stream(cudaStream_t stream);
-/// The stream, or if it is null the current device's default one.
+/// The stream; for null, the current device's default stream.
 cudaStream_t stream_of(cudaStream_t stream);
 bool idle(cudaStream_t stream);
 bool idle_device(int device);
 
 cudaError_t begin_capture(cudaStream_t stream);
-/// Fails where the capture was spoiled, and unless every stream that joined it is joined to its origin again.
+/// Fails if the capture was spoiled, or if a stream that joined it isn't joined to its origin again.
 cudaError_t end_capture(cudaStream_t origin, std::shared_ptr<const Recording>& recording);
-/// Whether the host may wait for the stream, or ask how far it is: neither a captured stream nor an event that a
-/// capture recorded stands for anything that runs, and who asks spoils the capture.
+/// Whether the host may wait for the stream or query its progress. It may not for a captured stream or an event
+/// recorded by a capture, which represent nothing that runs; asking then spoils the capture.
 cudaError_t may_ask(cudaStream_t stream);
 cudaError_t may_ask(cudaEvent_t event);
-/// Does a stream of this thread's capture? Then functions that touch the whole device are refused.
+/// Whether this thread is capturing a stream. If so, functions that affect the whole device are refused.
 bool thread_captures();
 cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> graph);
 

@@ -1,5 +1,5 @@
-// tools/gpu-check with tiny models on emulated GPUs: what it does, keeps, skips and reports, before a GPU is lent for
-// it.
+// tools/gpu-check with tiny models on emulated GPUs: its actions, and the results that it keeps, skips and reports.
+// Tests it without occupying a GPU.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -74,7 +74,7 @@ class GpuCheck : public ::testing::Test {
 };
 
 TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
-  // A GPU that is held below its clocks by its power.
+  // A GPU whose power limit lowers its clocks.
   write_script(folder_ / "bin" / "nvidia-smi", R"(case "$*" in
 *name,driver_version*) echo "Test GPU, 999.1" ;;
 *--help-query-gpu*) echo clocks_event_reasons.active ;;
@@ -85,7 +85,7 @@ TEST_F(GpuCheck, DoesEveryPartOnceAndTellsWhatItFound) {
 done ;;
 esac
 )");
-  // A PyTorch whose memory ends below two sequences.
+  // A PyTorch that runs out of memory at two sequences.
   write_script(folder_ / "bin" / "python3", R"(case "$*" in
 *"import torch"*) ;;
 *"--batch 2 "*) echo "torch.OutOfMemoryError: CUDA out of memory." >&2; exit 1 ;;
@@ -174,11 +174,11 @@ TEST_F(GpuCheck, APartEndsInTime) {
   std::string pid;
   std::ifstream(folder_ / "pid") >> pid;
   EXPECT_FALSE(fs::exists("/proc/" + pid)) << "it runs on";
-  // No part begins that the call has no time for.
+  // No part begins for which the call has too little time.
   EXPECT_EQ(dry_run({"--part", "doctor", "--part", "test", "--minutes", "0.1"}), 0);
   EXPECT_EQ(results().at("doctor").at("status"), "done");
   EXPECT_EQ(results().at("test").at("status"), "open");
-  // What the call's end cuts has failed only when a whole call is too short for it.
+  // A part that is cut off by the end of the call has failed only if a whole call is too short for it.
   write_script(folder_ / "programs" / "emulated_weft",
                "case $1 in --version) echo weft;; doctor) sleep 1; echo device 0 slow GPU,;; *) sleep 1000;; esac\n");
   fs::create_directories(folder_ / "out" / "train-124m");

@@ -1,4 +1,4 @@
-// The emulated GPU keeps the orders that CUDA promises, and no other.
+// The emulated GPU keeps the orders that CUDA guarantees, and no others.
 #include "tests/gpu/emulator/gpu.h"
 
 #include <cuda_runtime_api.h>
@@ -27,7 +27,7 @@ class EmulatedGpu : public ::testing::Test {
   void say(int stream, char what) {
     enqueue(streams_[stream], std::string(1, what), [this, what] { said_ += what; });
   }
-  // The orders in which the work that `enqueue` makes runs, over many seeds.
+  // The orders in which the enqueued work runs, over many seeds.
   std::set<std::string> orders_of(const std::function<void()>& enqueue) {
     std::set<std::string> orders;
     for (std::uint64_t seed = 0; seed < 64; ++seed) {
@@ -83,7 +83,7 @@ TEST_F(EmulatedGpu, AGraphHasTheEdgesOfItsCapture) {
     say(0, 'd');
     void* memory = nullptr;
     EXPECT_EQ(cudaMalloc(&memory, 1), cudaErrorStreamCaptureUnsupported);
-    EXPECT_EQ(cudaStreamWaitEvent(streams_[2], events_[0], 0), cudaSuccess);  // joins, and has nothing to do
+    EXPECT_EQ(cudaStreamWaitEvent(streams_[2], events_[0], 0), cudaSuccess);  // joins the capture without any work
     cudaGraph_t graph = nullptr;
     EXPECT_EQ(cudaStreamEndCapture(streams_[0], &graph), join ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
     return graph;
@@ -123,13 +123,13 @@ TEST_F(EmulatedGpu, AQuestionSpoilsACapture) {
             cudaErrorStreamCaptureInvalidated);
   EXPECT_EQ(capture([&] { EXPECT_EQ(cudaStreamSynchronize(streams_[0]), cudaErrorStreamCaptureUnsupported); }),
             cudaErrorStreamCaptureInvalidated);
-  // The event stays what it was until it is recorded anew.
+  // The event doesn't change until it is recorded again.
   EXPECT_EQ(cudaEventQuery(events_[0]), cudaErrorCapturedEvent);
   cudaEventRecord(events_[0], streams_[0]);
   EXPECT_EQ(cudaEventSynchronize(events_[0]), cudaSuccess);
 }
 
-// A copy from pageable memory was only staged when cudaMemcpy() returned, and a fill only enqueued.
+// When cudaMemcpy() returns, a copy from pageable memory is only staged; a fill is only enqueued.
 TEST_F(EmulatedGpu, TheDefaultStreamAloneKnowsOfStagedCopies) {
   void* memory = nullptr;
   ASSERT_EQ(cudaMalloc(&memory, 1), cudaSuccess);
@@ -196,7 +196,7 @@ TEST_F(EmulatedGpu, MemoryEnds) {
   EXPECT_EQ(cudaFree(&total), cudaErrorInvalidValue);
 }
 
-// Two ranks of one thread.
+// Two ranks on one thread.
 class EmulatedNccl : public EmulatedGpu {
  protected:
   void SetUp() override {
@@ -239,7 +239,7 @@ TEST_F(EmulatedNccl, MovesOnceAllHaveCome) {
   EXPECT_EQ(in_[1], (std::vector<float>{20, 40, 60, 80}));
 }
 
-// Each rank gives up its two communicators, and a peer lost on both would let the first wait for the second.
+// Each rank aborts its two communicators. If a peer is lost on both, aborting the first would wait for the second.
 TEST_F(EmulatedNccl, OneAbortWaitsForTheOthers) {
   for (const bool grouped : {true, false}) {
     ncclComm_t children[2][2] = {};

@@ -1,6 +1,6 @@
-// NCCL's functions that Weft calls, between the emulated GPUs of one process: a collective moves its bytes once it has
-// come to the head of a stream on every rank, so ranks that disagree on the order of collectives wait for ever, as they
-// would with NCCL.
+// The functions of NCCL that Weft calls, between the emulated GPUs of one process. A collective moves its bytes once it
+// is at the head of a stream on every rank. Ranks that disagree on the order of collectives therefore wait forever, as
+// with NCCL.
 #include <cuda_bf16.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -33,19 +33,19 @@ struct Call {
   }
 };
 
-// What a rank's stream stands at.
+// The collective at the head of a rank's stream.
 struct Arrival {
   bool here = false, over = false, aborted = false;
   Call call{};
 };
 
-// Ranks that have a communicator together.
+// Ranks that share a communicator.
 struct Group {
   int expected = 0;
   std::vector<Arrival> arrivals;
-  int present = 0;  // ranks that made their communicator
+  int present = 0;  // number of ranks that made their communicator
   struct Split {
-    std::vector<std::pair<int, ncclComm_t*>> calls;  // a rank's color and where its child goes
+    std::vector<std::pair<int, ncclComm_t*>> calls;  // a rank's color, and the address for its child
     std::vector<ncclComm_t> parents;
   } split;
 
@@ -71,7 +71,7 @@ std::size_t size_of(ncclDataType_t type) {
   }
 }
 
-// The sum of element `at` of all ranks in the ring's order, which begins behind the rank that gets it.
+// The sum of element `at` over all ranks in the ring's order, which begins after the rank that gets it.
 template <class T>
 void add(const std::vector<Arrival>& ranks, std::size_t at, std::size_t first, std::byte* to) {
   T sum{};
@@ -100,7 +100,7 @@ void add(ncclDataType_t type, const std::vector<Arrival>& ranks, std::size_t at,
   }
 }
 
-// Out of copies: outputs may be inputs.
+// Reads from copies, since outputs may be inputs.
 void move_bytes(std::vector<Arrival>& ranks) {
   const Call& first = ranks.front().call;
   for (const Arrival& rank : ranks) {
@@ -112,7 +112,7 @@ void move_bytes(std::vector<Arrival>& ranks) {
     switch (first.kind) {
       case Call::Kind::all_reduce:
         out[r].resize(bytes);
-        // A chunk a rank, each added around the ring.
+        // One chunk for each rank, summed around the ring.
         for (std::size_t i = 0; i < first.count; ++i) {
           add(first.type, ranks, i, i * n / first.count, out[r].data() + i * element);
         }
@@ -147,7 +147,7 @@ struct ncclComm {
 namespace weft::emulator {
 namespace {
 
-// When all ranks of a parent have said their colors, each gets its child.
+// When all ranks of a parent have passed their colors, each gets its child.
 void end_split(Group& parent) {
   auto& [calls, parents] = parent.split;
   std::map<int, std::shared_ptr<Group>> groups;
@@ -164,16 +164,17 @@ void end_split(Group& parent) {
   parent.split = {};
 }
 
-// What a thread aborts in one group; collectives end with ncclCommAbort() itself, memory is given back with the group.
+// The communicators that a thread aborts in one group. ncclCommAbort() itself ends collectives; the group's end frees
+// memory.
 struct AbortGroup {
   int depth = 0;
   std::vector<ncclComm_t> aborted;
 };
 thread_local AbortGroup abort_group;
 
-// Giving back a communicator's memory waits for all that runs on its device (cudaFree). What still stands there, when
-// all has run that can, would wait for collectives of communicators that the calling thread has not aborted: with a
-// peer lost, for ever.
+// Freeing a communicator's memory waits for all work on its device (cudaFree). Work that remains after everything
+// runnable has run waits for communicators that the calling thread hasn't aborted. If a peer is lost, it would wait
+// forever.
 ncclResult_t reclaim(const std::vector<ncclComm_t>& communicators) {
   while (run_one()) {
   }
@@ -253,7 +254,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
 }
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* child, ncclConfig_t* /*config*/) {
   const std::lock_guard lock(mutex());
-  if (key != parent->rank) return ncclInvalidArgument;  // children are ordered as their parent's ranks
+  if (key != parent->rank) return ncclInvalidArgument;  // children are ordered like their parent's ranks
   *child = nullptr;
   Group& group = *parent->group;
   auto& [calls, parents] = group.split;

@@ -1,4 +1,4 @@
-// Other orders of everything by GoogleTest's own flags: --gtest_shuffle --gtest_random_seed=7.
+// Varies all orders by GoogleTest's own flags: --gtest_shuffle --gtest_random_seed=7.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Stands in for the header of this name: kernels are enqueued on the emulated GPU.
+// Replaces the header of this name: kernels are enqueued on the emulated GPU.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Stands in for the header of this name: what its PTX instructions do, by the PTX ISA's tables of fragments.
+// Replaces the header of this name: the effect of its PTX instructions, by the fragment tables of the PTX ISA.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// Data that is cut short while a run reads it ends the run with a fault that names the file.
+// If data is truncated while a run reads it, the run ends with a fault that names the file.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,19 +18,19 @@ class TruncatedData : public ::testing::TestWithParam<const char*> {
   TruncatedData() {
     const bool ids = is_bin(GetParam());
     for (std::size_t i = 0; i < kBytes; ++i) {
-      content_ += ids && i % 2 == 1 ? '\0' : static_cast<char>('a' + i / 2 % 23);  // ids of 16 bits
+      content_ += ids && i % 2 == 1 ? '\0' : static_cast<char>('a' + i / 2 % 23);  // 16-bit ids
     }
   }
   static bool is_bin(std::string_view name) { return name.ends_with(".bin"); }
 
-  /// A file that a run can read, whatever it was before.
+  /// A file that a run can read, replacing any earlier content.
   std::string whole_file(const std::string& name) const { return folder_.write(name, content_); }
   std::vector<std::string> endless_training(const std::vector<std::string>& more) const {
     std::vector<std::string> words = testing::tiny_training(run_dir_, {"--steps", "100000000"});
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  /// Cuts the file while the run goes on.
+  /// Truncates the file while the run reads it.
   static void expect_fault(testing::ChildProcess& child, const std::string& run_dir, const std::string& file) {
     ASSERT_TRUE(testing::trains(child, run_dir)) << child.errors();
     std::filesystem::resize_file(file, 10);
@@ -57,7 +57,7 @@ TEST_P(TruncatedData, EndsTheRunAndIsNamed) {
   }
 }
 
-// Evaluations read in the thread that trains.
+// The training thread reads the data of evaluations.
 TEST_P(TruncatedData, OfAnEvaluationEndsTheRunAndIsNamed) {
   const std::string data = whole_file(GetParam()), held_out = whole_file(std::string("held-out-") + GetParam());
   testing::ChildProcess child(endless_training({"--data", data, "--val-data", held_out, "--eval-every", "1"}));

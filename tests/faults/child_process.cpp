@@ -33,12 +33,12 @@ std::string read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
-/// In the child, between fork and exec.
+/// Runs in the child, between fork and exec.
 bool apply(const ChildSurroundings& surroundings) {
   if (::chdir(surroundings.folder.c_str()) != 0) return false;
   if (surroundings.file_bytes) {
     const rlimit limit{*surroundings.file_bytes, *surroundings.file_bytes};
-    ::signal(SIGXFSZ, SIG_IGN);  // the write fails instead
+    ::signal(SIGXFSZ, SIG_IGN);  // the write fails instead of raising the signal
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
   }
   if (!surroundings.as_nobody) return true;
@@ -98,7 +98,7 @@ std::optional<pid_t> ChildProcess::descendant(const std::string& variable) const
   while (at < children.size()) {
     const std::size_t end = children.find(' ', at);
     const std::string id = children.substr(at, end - at);
-    // Variables stand between zeros.
+    // Variables are separated by zero bytes.
     const std::string environment = '\0' + read(std::filesystem::path("/proc") / id / "environ");
     if (environment.find('\0' + variable + '\0') != std::string::npos) return std::stoi(id);
     if (end == std::string::npos) break;

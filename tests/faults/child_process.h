@@ -14,21 +14,21 @@
 
 namespace weft::testing {
 
-/// Where a child runs, and what it is denied, as a user or a small disk would be.
+/// The environment of a child, and the resources that it is denied, like those of a restricted user or a small disk.
 struct ChildSurroundings {
   std::string folder = ".";
-  std::optional<std::uint64_t> file_bytes = {};  // writing beyond fails with EFBIG
-  bool as_nobody = false;                        // runs as another user; only root can do that
+  std::optional<std::uint64_t> file_bytes = {};  // writes beyond this size fail with EFBIG
+  bool as_nobody = false;                        // runs as another user, which requires root
 };
 
 struct Ending {
-  int exit_code = -1;  // -1: ended by `signal`
+  int exit_code = -1;  // -1: terminated by `signal`
   int signal = 0;
-  bool in_time = false;  // false: the test ended it
+  bool in_time = false;  // false: the test terminated it
 };
 
-/// Runs `command` (the program's path first) in its own process group, with empty standard input; what it prints is
-/// kept. Ends the whole group when destroyed.
+/// Runs `command` (the program's path first) in its own process group, with empty standard input, and keeps its output.
+/// The destructor terminates the whole group.
 ///
 ///   ChildProcess child({WEFT_EXECUTABLE, "train"});
 ///   child.send(SIGKILL);
@@ -42,11 +42,11 @@ class ChildProcess {
 
   pid_t id() const { return id_; }
   void send(int signal) const;
-  /// Waits for the end, at most until the limit; one that takes longer is ended by the destructor.
+  /// Waits for the end, at most until the limit. The destructor terminates a child that takes longer.
   Ending wait(std::chrono::seconds limit = std::chrono::seconds(60));
   bool running();
 
-  /// Processes that it started, with this in their environment: "OMPI_COMM_WORLD_RANK=1".
+  /// A process that the child started, with `variable` in its environment: "OMPI_COMM_WORLD_RANK=1".
   std::optional<pid_t> descendant(const std::string& variable) const;
 
   std::string output() const;
@@ -60,15 +60,15 @@ class ChildProcess {
   std::optional<Ending> ending_;
 };
 
-/// Asks `done` again and again; false if a minute passed before it said true.
+/// Calls `done` repeatedly until it returns true; returns false after a minute.
 bool wait_until(const std::function<bool()>& done);
 
-/// Waits until a training run has done a step; false if it ended before.
+/// Waits until a training run has done a step; returns false if it ended before.
 bool trains(ChildProcess& child, const std::string& run_dir);
 
-/// `weft train` on a model so small that starting it takes most of the time, followed by `more`.
+/// `weft train` with `more` arguments on a model so small that most of the time is the start.
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more);
-/// The same under mpirun.
+/// The command under mpirun.
 std::vector<std::string> under_mpirun(int ranks, const std::vector<std::string>& command,
                                       const std::vector<std::string>& mpirun_options = {});
 

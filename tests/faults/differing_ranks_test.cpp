@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-/// One rank of each command.
+/// One rank for each command.
 std::vector<std::string> two_programs(const std::vector<std::string>& first, const std::vector<std::string>& second) {
   std::vector<std::string> words = testing::under_mpirun(1, first);
   words.insert(words.end(), {":", "-np", "1"});
@@ -19,7 +19,7 @@ std::vector<std::string> two_programs(const std::vector<std::string>& first, con
   return words;
 }
 
-/// Two ranks, each in a folder of its own, as on two machines without a shared disk.
+/// Two ranks, each in its own folder, as on two machines without a shared disk.
 std::vector<std::string> two_folders(const testing::TemporaryFolder& folder, const std::vector<std::string>& command) {
   std::vector<std::string> words = testing::under_mpirun(1, command, {"-wdir", folder.path("0").string()});
   words.insert(words.end(), {":", "-wdir", folder.path("1").string(), "-np", "1"});
@@ -60,7 +60,7 @@ TEST_F(DifferingRanks, ByTheModel) {
 }
 
 TEST_F(DifferingRanks, ByTheBuild) {
-  // A copy of the program with another build id: the note's header, its name, and then the id.
+  // A copy of the program with another build id. A note consists of a header, the name and the id.
   const std::string note("\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", 16);
   std::string program = testing::TemporaryFolder::read(WEFT_EXECUTABLE);
   const auto at = program.find(note);
@@ -79,7 +79,7 @@ TEST_F(DifferingRanks, ByWhatChangesNoResultTrain) {
   EXPECT_EQ(job.wait().exit_code, 0) << job.errors();
 }
 
-// What flags resolve to: files that each rank sees for itself.
+// Differences in files that flags refer to, which each rank reads itself.
 class DifferingFolders : public DifferingRanks {
  protected:
   DifferingFolders() {
@@ -122,7 +122,7 @@ TEST_F(DifferingFolders, ByTheirData) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path("0/run")));
 }
 
-// Rank 0 alone has the checkpoint that it wrote.
+// Only rank 0 has the checkpoint that it wrote.
 TEST_F(DifferingFolders, ByTheirCheckpoints) {
   testing::ChildProcess first(training_there({}));
   ASSERT_EQ(first.wait().exit_code, 0) << first.errors();
@@ -131,7 +131,7 @@ TEST_F(DifferingFolders, ByTheirCheckpoints) {
                        {"weft: error: rank 1 has checkpoint = none, rank 0 has checkpoint = step_00000002"});
 }
 
-// Ranks of x=2 read different halves of the file, so that no part of the model is there twice.
+// Ranks of x=2 read different halves of the file, so no part of the model is on both ranks.
 TEST_F(DifferingFolders, ByTheirWeights) {
   testing::ChildProcess one(testing::tiny_training("run", {"--data", "text", "--steps", "1"}),
                             {.folder = folder_.path("0").string()});
@@ -156,7 +156,7 @@ TEST_F(DifferingFolders, ByTheirWeights) {
   expect_refused_there({"--init-from", "model.safetensors", "--grid", "x=2"}, {"weft: error: rank 1: ", "config.json"});
 }
 
-// Checkpoints of one configuration, trained on texts that differed.
+// Checkpoints of the same configuration, trained on different texts.
 TEST_F(DifferingFolders, ByTheCheckpointThatTheyEvaluate) {
   folder_.write("1/text", std::string(kText.rbegin(), kText.rend()));
   for (const char* rank : {"0", "1"}) {

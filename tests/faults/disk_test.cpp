@@ -1,4 +1,4 @@
-// Disks that are full, become full, or may not be written: named, with nothing half-written left.
+// Disks that are full, become full or aren't writable: the error names them, and nothing half-written is left.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ bool is_root() {
   return ::geteuid() == 0;
 }
 
-/// A file system of its own on the folder, so large and no larger.
+/// A file system of exactly this size, mounted on the folder.
 class SmallDisk {
  public:
   SmallDisk(fs::path folder, std::uint64_t bytes) : folder_(std::move(folder)) {
@@ -47,7 +47,7 @@ std::ptrdiff_t entries(const fs::path& folder) {
   return std::distance(fs::directory_iterator(folder), {});
 }
 
-/// Bytes of the largest file of a checkpoint of tiny_training().
+/// The size in bytes of the largest file in a checkpoint of tiny_training().
 std::uint64_t largest_file(const fs::path& run_dir) {
   std::uint64_t largest = 0;
   for (const auto& file : fs::directory_iterator(train::find_checkpoint(run_dir))) {
@@ -80,7 +80,7 @@ TEST_F(Disk, ThatBecomesTooSmallEndsTheRunAndKeepsTheLastCheckpoint) {
   const SmallDisk disk(folder_.path("small"), 512 << 10);
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   const std::string run_dir = folder_.path("small/run").string();
-  // All checkpoints are kept, until there is no room for one more.
+  // All checkpoints are kept until there is no room for another one.
   testing::ChildProcess child(
       testing::tiny_training(run_dir, {"--steps", "1000", "--ranks", "2", "--save-every", "1", "--keep-last", "0"}));
   EXPECT_EQ(child.wait().exit_code, 3);
@@ -93,7 +93,7 @@ TEST_F(Disk, ThatBecomesTooSmallEndsTheRunAndKeepsTheLastCheckpoint) {
 
 TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
   for (const std::string ranks : {"1", "2"}) {
-    // A model whose checkpoint has the largest of the run's files.
+    // A model whose checkpoint contains the largest of the run's files.
     const auto training = [&](std::vector<std::string> more) {
       more.insert(more.end(), {"--model.hidden", "64", "--model.ffn", "256", "--ranks", ranks});
       return testing::tiny_training(run_dir_, more);
@@ -133,7 +133,7 @@ TEST_F(Disk, AReadOnlyRunFolderIsRefusedBeforeTraining) {
   EXPECT_EQ(entries(run_dir_), 0);
 }
 
-/// Names in a folder.
+/// The names in a folder.
 std::set<std::string> names(const fs::path& folder) {
   std::set<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder)) found.insert(entry.path().filename().string());
@@ -157,7 +157,7 @@ TEST_F(Disk, FullWhileExportingLeavesNothing) {
     }
     const std::set<std::string> before = names(folder_.path());
     for (const char* output : {"new", "above/new/", "there"}) {
-      if (format == "chakra" && output == std::string("there")) continue;  // takes no folder with files
+      if (format == "chakra" && output == std::string("there")) continue;  // accepts no folder that contains files
       testing::ChildProcess child(exporting(folder_.path(output).string()),
                                   {.file_bytes = largest - 1, .as_nobody = false});
       EXPECT_EQ(child.wait().exit_code, 3);
@@ -166,7 +166,7 @@ TEST_F(Disk, FullWhileExportingLeavesNothing) {
     }
     EXPECT_EQ(names(folder_.path("there")), std::set<std::string>{"tokenizer.json"});
   }
-  // With room, the model lies beside what was there.
+  // With enough room, the model is written beside the existing files.
   testing::ChildProcess child({WEFT_EXECUTABLE, "export", run_dir_, "-o", folder_.path("there").string()});
   EXPECT_EQ(child.wait().exit_code, 0) << child.errors();
   EXPECT_EQ(names(folder_.path("there")),

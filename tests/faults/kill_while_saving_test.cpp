@@ -1,4 +1,5 @@
-// A run killed at any instant, over and over, always has a checkpoint that loads, and the next run goes on from it.
+// A run that is killed repeatedly at arbitrary times always has a checkpoint that loads, and the next run continues
+// from it.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -31,7 +32,7 @@ std::size_t leftovers(const fs::path& run_dir) {
 TEST(KillWhileSaving, TheLastCompleteCheckpointAlwaysLoads) {
   constexpr int kKills = 100;
   constexpr int kLongestWait =
-      100'000;  // µs after the first checkpoint of a round: at least a save, on a slow disk too
+      100'000;  // µs after the first checkpoint of a round: longer than a save, even on a slow disk
   const testing::TemporaryFolder folder;
   const std::string run_dir = folder.path("run").string();
   const auto command = [&](std::int64_t steps) {
@@ -57,7 +58,7 @@ TEST(KillWhileSaving, TheLastCompleteCheckpointAlwaysLoads) {
     step = loaded;
     if (leftovers(run_dir) > 0) ++kills_while_writing;
   }
-  EXPECT_GT(kills_while_writing, 0);  // else the instants were no test
+  EXPECT_GT(kills_while_writing, 0);  // otherwise the kills tested nothing
 
   testing::ChildProcess last(command(step + 2));
   ASSERT_EQ(last.wait().exit_code, 0) << last.errors();
@@ -66,8 +67,8 @@ TEST(KillWhileSaving, TheLastCompleteCheckpointAlwaysLoads) {
   EXPECT_EQ(train::complete_checkpoints(run_dir).size(), 2U);
 }
 
-// Ranks that each write a shard: what one grid left behind, half a checkpoint or a whole one, the next grid goes on
-// from.
+// Each rank writes a shard. The next grid continues from the checkpoint that the previous grid left, half-written or
+// complete.
 class KillGridWhileSaving : public ::testing::Test {
  protected:
   static constexpr const char* kGrids[] = {"x=2,y=2", "z=2,data=2", "x=2,z=2", "y=2,data=2"};
@@ -77,7 +78,7 @@ class KillGridWhileSaving : public ::testing::Test {
                                              "--keep-last", "2", "--schedule", "constant", "--model.heads", "4",
                                              "--global-batch", "4", "--grid", kGrids[grid % std::size(kGrids)]});
   }
-  /// Waits until a round has saved, and then a little while at random.
+  /// Waits until a round has saved, then for a short random time.
   void wait_for_an_instant(testing::ChildProcess& child, int longest) {
     ASSERT_TRUE(testing::wait_until([&] {
       const auto found = train::complete_checkpoints(run_dir_);
@@ -94,7 +95,7 @@ class KillGridWhileSaving : public ::testing::Test {
     if (leftovers(run_dir_) > 0) ++kills_while_writing_;
   }
   void expect_the_next_grid_ends_well(std::size_t grid) {
-    EXPECT_GT(kills_while_writing_, 0);  // else the instants were no test
+    EXPECT_GT(kills_while_writing_, 0);  // otherwise the kills tested nothing
     testing::ChildProcess last(command(grid, step_ + 2));
     ASSERT_EQ(last.wait().exit_code, 0) << last.errors();
     EXPECT_EQ(testing::loaded_step(run_dir_), step_ + 2);
@@ -123,7 +124,7 @@ TEST_F(KillGridWhileSaving, AllRanksAtOnce) {
   expect_the_next_grid_ends_well(kKills);
 }
 
-// Under mpirun, one rank of four: the others are in the middle of their shards, or wait for it.
+// One rank of four under mpirun is killed: the others are writing their shards, or waiting.
 TEST_F(KillGridWhileSaving, OneProcessOfFour) {
   constexpr int kKills = 8;
   for (int kill = 0; kill < kKills; ++kill) {

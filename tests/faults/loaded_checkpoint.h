@@ -1,4 +1,4 @@
-// Loads what a run has saved, with every check there is.
+// Loads a run's checkpoints with all checks.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace weft::testing {
 
-/// Memory to load a checkpoint into.
+/// Memory for loading a checkpoint.
 class LoadedModel {
  public:
   explicit LoadedModel(const ops::ModelConfig& model) : specs_(ops::model_parameters(model)) {
@@ -28,7 +28,7 @@ class LoadedModel {
   std::vector<train::MutableParameterState> states_;
 };
 
-/// The step of the latest complete checkpoint, after loading it with every check there is.
+/// Loads the latest complete checkpoint with all checks and returns its step.
 inline std::int64_t loaded_step(const std::filesystem::path& run_dir) {
   const std::filesystem::path latest = train::find_checkpoint(run_dir);
   const train::CheckpointInfo info = train::read_checkpoint_info(latest);

@@ -1,4 +1,4 @@
-// A rank that is killed or stopped: the others say which collective they wait in, and end.
+// If a rank is killed or stopped, the other ranks name the collective in which they wait, and end.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 class LostRank : public ::testing::Test {
  protected:
-  /// Starts two ranks that train for ever, and waits for their first steps.
+  /// Starts two ranks that train endlessly, and waits for their first steps.
   void start(const std::vector<std::string>& mpirun_options = {}) {
     const std::string run_dir = folder_.path("run").string();
     job_ = std::make_unique<testing::ChildProcess>(testing::under_mpirun(

@@ -1,4 +1,5 @@
-// A NaN ends the run, with --check-nan by the name of the task that made the first, and no checkpoint holds it.
+// A NaN ends the run, and no checkpoint contains it. With --check-nan, the error names the task that made the first
+// NaN.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ class NotANumber : public ::testing::TestWithParam<std::string> {  // ranks
     more.insert(more.end(), {"--ranks", GetParam()});
     return testing::ChildProcess(testing::tiny_training(run_dir_, more));
   }
-  /// Trains one step and puts an infinity into a tensor of the weights, which makes a NaN where it is used.
+  /// Trains one step, then writes an infinity into a weight tensor; its first use gives a NaN.
   std::string poisoned_weights(const std::string& tensor) const {
     testing::ChildProcess good(testing::tiny_training(folder_.path("good").string(), {"--steps", "1"}));
     EXPECT_EQ(good.wait().exit_code, 0) << good.errors();
@@ -69,7 +70,7 @@ TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
   testing::ChildProcess child =
       run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--check-nan"});
   EXPECT_EQ(child.wait().exit_code, 3);
-  // The first use of the bias is the evaluation before the first step.
+  // The first use of the bias is in the evaluation before the first step.
   EXPECT_TRUE(testing::has_parts(
       child.errors(), {"eval, step 0: task 'eval.L0.mlp.up.fwd.gemm'", "wrote a NaN or an infinity to", "at [0, 0]"}));
 }
@@ -77,7 +78,7 @@ TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
 TEST_P(NotANumber, LeavesTheLastGoodCheckpoint) {
   testing::ChildProcess good = run({"--steps", "3"});
   ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
-  // So large a step that the next forward pass overflows.
+  // A step so large that the next forward pass overflows.
   testing::ChildProcess child =
       run({"--steps", "1000", "--resume", "auto", "--save-every", "1", "--lr", "10", "--warmup", "0", "--schedule",
            "constant", "--clip", "0", "--weight-decay", "10", "--check-nan", "true"});

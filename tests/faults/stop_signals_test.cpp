@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT end a run with its work saved; a second one ends it at once.
+// SIGTERM and SIGINT end a run after it has saved its work; a second signal ends it immediately.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -60,7 +60,7 @@ class LongEvaluation : public ::testing::Test {
                              "100000000", "--watchdog", "0"});
     return testing::tiny_training(run_dir_, more);
   }
-  /// The drawing is the last of the files that are written before the first evaluation.
+  /// The drawing is the last file written before the first evaluation.
   bool evaluates(testing::ChildProcess& child) const {
     return testing::wait_until(
                [&] { return std::filesystem::exists(folder_.path("run/graph.svg")) || !child.running(); }) &&
@@ -90,7 +90,7 @@ TEST_F(LongEvaluation, IsCutShortByASignal) {
   }
 }
 
-// The signal reaches one process; the other learns of it in the sums of the batch.
+// One process receives the signal; the other learns of it from the sums of the batch.
 TEST_F(LongEvaluation, IsCutShortOnAllProcesses) {
   for (const std::string listener : {"0", "1"}) {
     testing::ChildProcess job(testing::under_mpirun(2, training({})));

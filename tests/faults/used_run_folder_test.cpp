@@ -1,4 +1,4 @@
-// A run folder that is in use or used is not written into, whatever the process that had it came to.
+// A run doesn't write into a folder that another run uses or has used, however that run ended.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -56,13 +56,13 @@ TEST_F(UsedRunFolder, GoesOnOrIsOverwritten) {
   ASSERT_EQ(train({"--steps", "1", "--overwrite"}).exit_code, 0);
   EXPECT_EQ(testing::loaded_step(run_dir_), 1);
   EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("run/mine.txt")), "kept");
-  // The flag isn't one of the configuration's: its file doesn't overwrite the run when it is run again.
+  // The flag isn't part of the configuration: running the run's configuration file again doesn't overwrite the run.
   testing::ChildProcess again({WEFT_EXECUTABLE, "train", run_dir_ + "/config.toml"});
   EXPECT_EQ(again.wait().exit_code, 2);
   EXPECT_EQ(testing::loaded_step(run_dir_), 1);
 }
 
-// A run that is refused for something else has removed nothing.
+// A run that is refused for another reason has removed nothing.
 TEST_F(UsedRunFolder, IsOverwrittenOnlyByARunThatBegins) {
   ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
   EXPECT_EQ(train({"--overwrite", "--data", folder_.path("missing").string()}).exit_code, 2);
@@ -86,7 +86,7 @@ TEST_F(UsedRunFolder, IsOneRunsUntilItsProcessEnds) {
   EXPECT_EQ(testing::loaded_step(run_dir_), step + 1);
 }
 
-// Runs that are started in the same second get folders of their own.
+// Runs that start in the same second get different folders.
 TEST_F(UsedRunFolder, DefaultNamesAreNewOnes) {
   std::vector<std::string> command = testing::tiny_training("", {"--steps", "1"});
   command.erase(command.begin() + 2, command.begin() + 4);  // --run-dir

@@ -1,4 +1,4 @@
-// Flags and --set: a line of the input is a key and its value, KEY=VALUE, as the command line splits them.
+// Flags and --set: each line of the input is a key and its value, KEY=VALUE, as the command line splits them.
 #include <algorithm>
 #include <vector>
 

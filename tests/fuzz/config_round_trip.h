@@ -1,4 +1,4 @@
-// What both targets of configurations require of one that is accepted.
+// The requirement of both configuration targets for an accepted configuration.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace weft::fuzz {
 
-/// The TOML that is written of a configuration is read back to the same configuration.
+/// Reading the TOML written for a configuration gives the same configuration.
 inline void require_round_trip(const train::RunConfig& config) {
   const std::string text = train::dump_toml(config);
   train::RunConfig again;

@@ -1,4 +1,4 @@
-// Configuration files: what is accepted is written as TOML that is read back to the same configuration.
+// Configuration files: an accepted file is written as TOML that reads back as the same configuration.
 #include "tests/fuzz/config_round_trip.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

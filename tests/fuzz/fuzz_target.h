@@ -1,8 +1,8 @@
-// What the fuzz targets share: files for readers that take a path, and what counts as a proper answer.
+// Shared by the fuzz targets: files for readers that take a path, and the definition of a proper answer.
 //
-// A target is one LLVMFuzzerTestOneInput (https://llvm.org/docs/LibFuzzer.html). It hands the bytes to a reader, which
-// has two proper answers: it accepts them, and then what it made of them is consistent, or it throws UserError with a
-// message that a terminal can show. All else, such as another exception, is a finding.
+// A target is one LLVMFuzzerTestOneInput (https://llvm.org/docs/LibFuzzer.html). It passes the bytes to a reader. A
+// reader has two proper answers: it accepts the bytes, and its result is consistent; or it throws UserError with a
+// message that a terminal can show. Anything else, such as another exception, is a finding.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Throws std::logic_error, which nothing catches, with `what` unless `holds`.
+/// Throws std::logic_error with `what`, which nothing catches, unless `holds` is true.
 void require(bool holds, std::string_view what);
 
-/// Requires a message that names a fix, of moderate length and without control characters: it may quote the input.
+/// Requires that the message names a fix, has a moderate length and has no control characters; it may quote the input.
 void check_refusal(const UserError& error);
 
-/// Calls `read`; whether it accepted the input. A proper refusal is no finding.
+/// Calls `read` and returns whether it accepted the input. A proper refusal isn't a finding.
 template <class Read>
 bool accepted(Read read) {
   try {
@@ -40,7 +40,7 @@ bool accepted(Read read) {
   }
 }
 
-/// A folder in memory where there is one (/dev/shm), of this process alone and gone with it.
+/// A folder of this process, in memory if possible (/dev/shm), removed with the object.
 class InputFolder {
  public:
   InputFolder();
@@ -49,7 +49,7 @@ class InputFolder {
   InputFolder& operator=(const InputFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Writes a file anew and returns its path.
+  /// Writes a new file and returns its path.
   std::filesystem::path write(std::string_view name, std::string_view content) const;
 
  private:

@@ -1,4 +1,4 @@
-// Hugging Face's config.json: what is accepted is written as a config.json that is read back to the same sizes.
+// Hugging Face's config.json: an accepted file is written as a config.json that reads back as the same sizes.
 #include "tests/fuzz/fuzz_target.h"
 #include "train/checkpoint/hf_config.h"
 

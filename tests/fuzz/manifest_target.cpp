@@ -1,4 +1,5 @@
-// Manifests of checkpoints: an accepted one names a model that is one, and is written as a manifest that is read back.
+// Manifests of checkpoints: an accepted manifest describes a valid model, and is written as a manifest that reads back
+// equal.
 #include "tests/fuzz/fuzz_target.h"
 #include "train/checkpoint/manifest.h"
 

@@ -1,5 +1,5 @@
-// Orders, the bytes that rank 0 broadcasts: an accepted one is encoded to the same bytes, and if it makes a plan, the
-// checker finds it safe.
+// Orders, as rank 0 broadcasts them: an accepted order is encoded to the same bytes; if it makes a plan, the checker
+// finds the plan safe.
 #include <algorithm>
 #include <memory>
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// Plan files: an accepted one is written as one that is read back, differs in nothing from itself, and gives a graph's
-// order or is refused.
+// Plan files: an accepted file is written as a file that reads back equal, doesn't differ from itself, and gives an
+// order of a graph or is refused.
 #include <memory>
 
 #include "runtime/plan/plan_difference.h"
@@ -18,6 +18,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::require(plan::describe_difference(file, again).empty(), "a plan that differs from itself");
   plan::Order order;
   if (!fuzz::accepted([&] { order = plan::order_of(file, *graph, "plan.json"); })) return 0;
-  plan::make_plan(graph, order, "fuzz");  // whose own checks find nothing any more
+  plan::make_plan(graph, order, "fuzz");  // its own checks find no error any more
   return 0;
 }

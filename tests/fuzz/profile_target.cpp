@@ -1,4 +1,5 @@
-// Profiles: an accepted one is written as one that is read back, and its costs of any graph are times.
+// Profiles: an accepted profile is written as a profile that reads back equal, and its costs of any graph are valid
+// times.
 #include <cmath>
 
 #include "runtime/cost/cost_model.h"

@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: over the seeds of a folder and a fixed set of mutations of each, so that every
-// compiler's build and every test run hold the readers to what fuzzing found.
+// Runs a fuzz target without libFuzzer: over the seeds in a folder and a fixed set of mutations of each. With it, every
+// compiler's build and every test run check the readers against earlier findings.
 //
 //   fuzz_safetensors tests/fuzz/seeds/safetensors 2000
 #include <algorithm>
@@ -27,7 +27,7 @@ Bytes contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// The random numbers of one mutation: its number is all that they depend on.
+/// The random numbers of one mutation; they depend only on the mutation's number.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : seed_(seed) {}
@@ -41,7 +41,7 @@ class Draws {
   std::uint64_t seed_, count_ = 0;
 };
 
-/// Numbers at which arithmetic goes wrong.
+/// Numbers that break arithmetic.
 std::uint64_t hostile_number(Draws& draws) {
   const std::uint64_t power = std::uint64_t{1} << draws.below(64);
   constexpr std::array<std::uint64_t, 3> kBeside = {0, 1, ~std::uint64_t{0}};
@@ -52,7 +52,7 @@ void insert(Bytes& bytes, std::size_t at, const Bytes& piece) {
   bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at), piece.begin(), piece.end());
 }
 
-/// Changes, removes, repeats or inserts something; `other`: where pieces come from.
+/// Changes, removes, repeats or inserts bytes; `other` is a source of inserted pieces.
 void mutate(Bytes& bytes, const Bytes& other, Draws& draws) {
   const std::size_t at = draws.below(bytes.size() + 1);
   const std::size_t length = std::min<std::size_t>(bytes.size() - at, std::size_t{1} << draws.below(7));
@@ -93,7 +93,7 @@ void mutate(Bytes& bytes, const Bytes& other, Draws& draws) {
   if (bytes.size() > kMostBytes) bytes.resize(kMostBytes);
 }
 
-/// Leaves the input that failed where libFuzzer would, so that it can be looked at and become a seed.
+/// Stores the input that failed under libFuzzer's usual name, for examination and as a new seed.
 void keep(const Bytes& bytes) {
   std::ofstream("crash-replay", std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));

@@ -1,4 +1,4 @@
-// Safetensors files: each tensor of an accepted file lies in the file and is found by its name.
+// Safetensors files: each tensor of an accepted file is inside the file and is found by its name.
 #include <numeric>
 #include <vector>
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     for (const train::StoredTensorInfo& tensor : file.tensors()) {
       const auto bytes = file.bytes(tensor);
       fuzz::require(bytes.size() <= size, "a tensor larger than its file");
-      // Reads every byte, so that the address sanitizer sees one outside.
+      // Reads every byte, so that the address sanitizer detects a byte outside the file.
       const int sum =
           std::accumulate(bytes.begin(), bytes.end(), 0, [](int a, std::byte b) { return (a + int(b)) & 1; });
       fuzz::require(sum < 2 && file.find(tensor.name) == &tensor, "a tensor that isn't found by its name");

@@ -1,6 +1,6 @@
-// Text and token files. The first byte chooses: text or .bin, the vocabulary, the length of a sequence, the width of
-// bare ids, and whether the bytes are one file, held-out data too, or a folder of two files. Accepted tokens are inside
-// of the vocabulary, there are enough for a sequence, and every byte of a bare file is in one of them.
+// Text and token files. The first byte chooses text or .bin, the vocabulary, the sequence length, the width of bare
+// ids, and whether the bytes are one file, also held-out data, or a folder of two files. Accepted tokens are within the
+// vocabulary, suffice for a sequence, and cover every byte of a bare file.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -21,11 +21,11 @@ void check_ids(const weft::train::TokenStream& stream, std::int64_t vocab) {
   weft::fuzz::require(inside, "an id outside of the vocabulary");
 }
 
-/// A folder with a file to train on and, as its name says, one that is held out.
+/// A folder with a file to train on and a held-out file, as its name says.
 std::string write_folder(const weft::fuzz::InputFolder& folder, const std::string& ending, std::string_view bytes) {
   static const bool made = std::filesystem::create_directory(folder.path() / "set");
   weft::fuzz::require(made, "no folder for two files");
-  // One file of the folder may not stay as the other ending's call left it.
+  // A file of the folder must not remain from a call with another ending.
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "set")) {
     std::filesystem::remove(entry.path());
   }

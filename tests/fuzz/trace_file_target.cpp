@@ -1,4 +1,4 @@
-// Traces: an accepted one is written as one that is read back equal, and gives summaries, checks and pictures.
+// Traces: an accepted trace is written as a trace that reads back equal, and gives summaries, checks and pictures.
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/perfetto_trace.h"
 #include "inspect/formats/recorded_file.h"

@@ -1,5 +1,5 @@
-// The index of sharded weights, beside one shard that it may name: an empty one, so that an index that names it alone
-// is accepted for a model without parameters.
+// The index of sharded weights, beside one shard that it may name. The shard is empty, so an index that names only this
+// shard is accepted for a model without parameters.
 #include "tests/fuzz/fuzz_target.h"
 #include "train/checkpoint/safetensors.h"
 #include "train/checkpoint/weights.h"

@@ -1,4 +1,4 @@
-"""A case: a small model with random weights, one batch, and what PyTorch makes of them. Both make_golden and compare
+"""A case: a small model with random weights, one batch, and PyTorch's results for it. Both make_golden and compare
 write cases; a case is a folder that the C++ side (parity.h) reads:
 
     config.json, model.safetensors   the model as Hugging Face stores it
@@ -25,8 +25,8 @@ class Training:
     beta1: float = 0.9
     beta2: float = 0.95
     eps: float = 1e-8
-    weight_decay: float = 0.1  # of tensors with at least two dimensions
-    clip: float = 1.0  # of the global gradient norm
+    weight_decay: float = 0.1  # for tensors with at least two dimensions
+    clip: float = 1.0  # limit of the global gradient norm
 
 
 @dataclass
@@ -54,7 +54,7 @@ def gpt2_sizes(layers, heads, width, vocab, context):
 
 
 def llama_sizes(layers, heads, kv_heads, width, inner, vocab, context, tied, scaling=None):
-    """`scaling`: the factor of Llama 3's stretched rotary waves, or None."""
+    """`scaling`: the factor by which Llama 3 stretches long rotary wavelengths, or None."""
     sizes = {
         "model_type": "llama",
         "num_hidden_layers": layers,
@@ -70,7 +70,7 @@ def llama_sizes(layers, heads, kv_heads, width, inner, vocab, context, tied, sca
         "tie_word_embeddings": tied,
     }
     if scaling is not None:
-        # So short an original context that small models have waves of all three kinds.
+        # The original context is so short that small models have wavelengths of all three kinds.
         sizes["rope_scaling"] = {
             "rope_type": "llama3",
             "factor": scaling,
@@ -82,9 +82,9 @@ def llama_sizes(layers, heads, kv_heads, width, inner, vocab, context, tied, sca
 
 
 def random_case(sizes, batch, seq, ignored, seed, clip=1.0):
-    """Weights well above usual initial values, biases and norms included, so that every term counts in the results:
-    attention is far from uniform, activations from linear. Logits stay near 1, though: a loss that falls steeply lets
-    the rounding errors of ten AdamW steps grow beyond what any fp32 program could hold. `ignored` targets are -1."""
+    """Weights well above usual initial values, including biases and norms, so that every term shows in the results:
+    attention is far from uniform, activations are far from linear. Logits stay near 1: if a loss fell steeply, the
+    rounding errors of ten AdamW steps would grow beyond the tolerance of any fp32 program. `ignored` targets are -1."""
     rng = np.random.default_rng(seed)
     scale = 1 / np.sqrt(sizes["n_embd"] if sizes["model_type"] == "gpt2" else sizes["hidden_size"])
     parameters = {}
@@ -99,10 +99,10 @@ def random_case(sizes, batch, seq, ignored, seed, clip=1.0):
 
 
 def results(case, dtype):
-    """One model of PyTorch on this case, as NumPy float64 arrays: "logits" [batch, seq, vocab]; "grad.<name>" of the
-    mean loss, unclipped; "losses" [steps] before each of the AdamW steps, which all see the same batch.
+    """Results of PyTorch's model for this case, as NumPy float64 arrays: "logits" [batch, seq, vocab]; "grad.<name>" of
+    the mean loss, unclipped; "losses" [steps] before each AdamW step; all steps use the same batch.
 
-    The optimizer keeps float32 weights when `dtype` is bfloat16, and the model gets their rounding, as in Weft."""
+    If `dtype` is bfloat16, the optimizer keeps float32 weights and the model gets their rounded values, as in Weft."""
     master_dtype = torch.float32 if dtype == torch.bfloat16 else dtype
     masters = {n: torch.tensor(a, dtype=master_dtype, requires_grad=True) for n, a in case.parameters.items()}
     tokens, targets = torch.tensor(case.tokens).long(), torch.tensor(case.targets).long()
@@ -146,7 +146,7 @@ def distance(got, reference):
 
 
 def relative(got, reference):
-    """The largest relative difference of an element: for losses."""
+    """The largest relative difference of an element; used for losses."""
     return float(np.max(np.abs(got - reference) / np.abs(reference)))
 
 
@@ -161,7 +161,8 @@ def error(name, got, reference):
 
 
 def neighbour(case, rng):
-    """The case with each weight moved by less than bfloat16 can tell: another draw of the same rounding errors."""
+    """The case with each weight changed by less than bfloat16's precision: another sample of the same rounding
+    errors."""
     moved = {
         name: (array * (1 + rng.uniform(-(2.0**-9), 2.0**-9, array.shape))).astype(np.float32)
         for name, array in case.parameters.items()
@@ -170,9 +171,9 @@ def neighbour(case, rng):
 
 
 def bf16_errors(case, exact, rng, draws=8):
-    """name -> the worst error() of PyTorch's bfloat16 results against its float64 ones, over the case, whose float64
-    results are `exact`, and neighbours of it. One draw would say little: a single sensitive row of logits, or a dozen
-    gradients of a norm, can double an error or halve it."""
+    """name -> the worst error() of PyTorch's bfloat16 results against its float64 results, over the case, whose float64
+    results are `exact`, and neighbours of the case. One sample would say little: a single sensitive row of logits, or a
+    dozen gradients of a norm, can double an error or halve it."""
     worst = {}
     for draw in range(draws):
         other = case if draw == 0 else neighbour(case, rng)
@@ -184,8 +185,9 @@ def bf16_errors(case, exact, rng, draws=8):
 
 
 def expected_results(case):
-    """What goes into expected.safetensors, all float32: the results() of PyTorch in float64, and one number a tensor
-    as "bf16.<name>", its bf16_errors(), and as "bf16_l2.<name>", the l2_error() of its bfloat16 on this very case."""
+    """The content of expected.safetensors, all float32: PyTorch's results() in float64, and two numbers for each
+    tensor: "bf16.<name>", its bf16_errors(), and "bf16_l2.<name>", the l2_error() of PyTorch's bfloat16 results for
+    this case."""
     exact, half = results(case, torch.float64), results(case, torch.bfloat16)
     errors = bf16_errors(case, exact, np.random.default_rng(0))
     named_errors = {"bf16." + name: np.float64(value) for name, value in errors.items()}
@@ -194,7 +196,7 @@ def expected_results(case):
 
 
 def write_case(folder, case):
-    """Without expected.safetensors."""
+    """Writes a case without expected.safetensors."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(case.sizes, indent=2) + "\n")
     tensor_file.write(folder / "model.safetensors", case.parameters, {"format": "pt"})

@@ -1,4 +1,4 @@
-"""GPT-2 and Llama written plainly over dictionaries of tensors in Hugging Face's names and layouts.
+"""GPT-2 and Llama, written plainly over dictionaries of tensors with Hugging Face's names and layouts.
 
 `sizes` is the content of a Hugging Face config.json. The functions compute in the dtype of the parameters; in bfloat16
 they follow Hugging Face's models: softmax, RMSNorm and rotary angles in float32, everything else in bfloat16.
@@ -101,7 +101,7 @@ def _rotary_frequencies(sizes):
     scaling = sizes.get("rope_scaling")
     if scaling is None:
         return frequencies
-    # Llama 3: long waves are stretched by `factor`, short ones kept, those between blended.
+    # Llama 3: long wavelengths are stretched by `factor`, short ones are kept, those between are blended.
     low, high, factor = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["factor"]
     turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
     kept = ((turns - low) / (high - low)).clamp(0, 1)

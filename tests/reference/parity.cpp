@@ -47,7 +47,7 @@ ops::StepConfig step_of(const ParityCase& c, const ParityVariant& variant) {
   return step;
 }
 
-// A program over one graph, with the case's weights in its state.
+// A program with one graph, and the case's weights in its state.
 class LoadedProgram {
  public:
   LoadedProgram(const ParityCase& c, const ParityVariant& variant, const char* name,
@@ -68,7 +68,7 @@ class LoadedProgram {
   const std::vector<ops::ParameterSpec>& specs() const { return specs_; }
   void run(std::string_view name) { program_.run(name); }
 
-  /// Step number `t`, from 1, of a train graph; its mean loss.
+  /// Runs step number `t`, from 1, of a training graph; returns its mean loss.
   float train_step(const ParityCase& c, std::int64_t t, const ops::StepConfig& step) {
     const auto scalars = state().get<float>(ops::names::kScalars);
     const auto correction = [t](float beta) {
@@ -92,7 +92,7 @@ class LoadedProgram {
   execute::Program program_;
 };
 
-// Each position's logits come from a prefill of its sequence that asks for them.
+// The logits of each position come from a prefill of its sequence.
 ParityArray logits_of(const ParityCase& c, const ParityVariant& variant) {
   LoadedProgram program(c, variant, "prefill", ops::lower_prefill(c.model, variant.dtype, c.seq_len));
   const auto prompt = program.state().get<std::int32_t>(ops::names::kPrefillTokens);
@@ -140,8 +140,8 @@ ParityArray losses_of(const ParityCase& c, const ParityVariant& variant) {
 
 void require_equal_sizes(std::span<const float> got, std::span<const float> reference) {
   if (got.size() != reference.size() || got.empty()) {
-    throw std::invalid_argument("arrays of " + std::to_string(got.size()) + " and " + std::to_string(reference.size()) +
-                                " elements can't be compared");
+    throw std::invalid_argument("can't compare arrays of " + std::to_string(got.size()) + " and " +
+                                std::to_string(reference.size()) + " elements");
   }
 }
 

@@ -1,4 +1,4 @@
-// Runs one case of the comparison with PyTorch and writes what Weft computed, for tests/reference/compare.
+// Runs one case of the comparison with PyTorch and writes Weft's results, for tests/reference/compare.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Reads and writes safetensors with NumPy alone, so that PyTorch is all a developer has to install."""
+"""Reads and writes safetensors with NumPy only, so that developers need to install only PyTorch."""
 
 import json
 import struct

@@ -1,11 +1,11 @@
-# Finds what the GPU code is made of (CUDA toolkit, cuDNN, NCCL), sets WEFT_CUDA, and says how that code is compiled.
+# Finds the parts of the GPU code (CUDA toolkit, cuDNN, NCCL), sets WEFT_CUDA, and sets the code's compiler flags.
 include(CheckLanguage)
 
 set(WEFT_CUDA FALSE)
 if(WEFT_SANITIZE OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  set(weft_cuda_missing "sanitizers and Clang build the CPU code alone")
+  set(weft_cuda_missing "builds with sanitizers or Clang have only the CPU code")
 elseif(NOT GPU STREQUAL "OFF")
-  # Where toolkits lie that nobody has put on the PATH.
+  # Usual places of toolkits that aren't on the PATH.
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     find_program(WEFT_NVCC nvcc HINTS ${CUDAToolkit_ROOT}/bin /usr/local/cuda/bin /opt/cuda/bin)
     if(WEFT_NVCC)
@@ -17,7 +17,7 @@ elseif(NOT GPU STREQUAL "OFF")
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
-    # The folder of the toolkit, the system's, and those of Python wheels.
+    # The toolkit's folder, the system's, and folders of Python wheels.
     file(GLOB weft_wheels /usr/lib/python3*/dist-packages/nvidia/* /usr/local/lib/python3*/dist-packages/nvidia/*)
     set(weft_cuda_hints ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR} ${CUDNN_ROOT} ${NCCL_ROOT} /usr/local/cuda
                         ${weft_wheels})
@@ -54,8 +54,8 @@ function(weft_add_cuda)
   add_library(weft_cuda INTERFACE)
   target_include_directories(weft_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
   target_link_libraries(weft_cuda INTERFACE CUDA::cudart_static ${CUDNN_LIBRARY} ${NCCL_LIBRARY})
-  # Programs that call none of them load none. cuBLASLt, which takes a tenth of a second, is loaded by its first caller,
-  # who looks where it lay here if the loader doesn't know better.
+  # Programs that call none of these libraries load none. cuBLASLt, whose loading takes 0.1 s, is loaded at its first
+  # call: from the folder where it was found here if the loader doesn't find it.
   target_link_options(weft_cuda INTERFACE LINKER:--as-needed)
   get_filename_component(cublas_lt_folder ${CUDA_cublasLt_LIBRARY} DIRECTORY)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/gemm/cublas_lt_functions.cpp PROPERTIES
@@ -67,8 +67,8 @@ function(weft_add_cuda)
   target_link_libraries(weft_kernels PUBLIC $<BUILD_INTERFACE:weft_cuda>
     $<INSTALL_INTERFACE:$<LINK_ONLY:CUDA::cudart_static>> $<INSTALL_INTERFACE:${CUDNN_LIBRARY}> $<INSTALL_INTERFACE:${NCCL_LIBRARY}>)
   target_link_options(weft_kernels INTERFACE $<INSTALL_INTERFACE:LINKER:--as-needed>)
-  # CMake 3.25 knows no flag for CUDA's standard 20, which it takes from C++: not required, it drops it without a word, so
-  # it is given as a flag.
+  # CMake 3.25 has no flag for C++20 in CUDA code, the standard that it takes over from C++. It silently drops a
+  # standard that isn't required, so the flag is given here.
   set_property(TARGET weft_kernels PROPERTY CUDA_STANDARD_REQUIRED OFF)
   # Register spills are errors, like all warnings.
   target_compile_options(weft_kernels PRIVATE

@@ -1,4 +1,4 @@
-# Finds oneDNN as DNNL::dnnl. Not through its CMake package: Debian's asks for OpenCL, which Weft has no use for.
+# Finds oneDNN as DNNL::dnnl, without its CMake package: Debian's package asks for OpenCL, which Weft doesn't use.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)
 if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY AND NOT TARGET DNNL::dnnl)

@@ -1,11 +1,11 @@
-# What `cmake --install` writes: the command, machine files, and the library for find_package(weft).
+# The files that `cmake --install` writes: the command, machine files, and the library for find_package(weft).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS weft)
 install(DIRECTORY machines DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
 
-# weft::weft is all rooms that a program may use; weft::plan, … are single ones. Training is the command's.
+# weft::weft has all rooms that a program may use; weft::plan, … are single rooms. Training belongs to the command.
 set(weft_rooms base graph kernels ops plan cost policy comm simulate execute inspect)
 add_library(weft_all INTERFACE)
 target_link_libraries(weft_all INTERFACE weft_ops weft_execute weft_inspect)
@@ -17,7 +17,8 @@ foreach(room ${weft_rooms})
 endforeach()
 install(TARGETS ${weft_targets} EXPORT weftTargets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-# Headers that say nothing of kernels, whose vector code depends on -march, nor of MPI. Of executors the one of CPUs.
+# Excluded are headers of kernels, whose vector code depends on -march, and of MPI. The CPU's is the only executor
+# installed.
 file(GLOB_RECURSE weft_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      base/*.h graph/*.h ops/*.h runtime/*.h inspect/*.h)
 list(FILTER weft_headers EXCLUDE REGEX "^runtime/execute/|/mpi_(communicator|handles)\\.h$|/policy_abi\\.h$")
@@ -27,7 +28,7 @@ list(APPEND weft_headers runtime/execute/cpu/communicator_set.h runtime/execute/
 set(weft_include_folder ${CMAKE_INSTALL_INCLUDEDIR}/weft)
 configure_file(cmake/install_headers.cmake.in ${CMAKE_BINARY_DIR}/install_headers.cmake @ONLY)
 install(SCRIPT ${CMAKE_BINARY_DIR}/install_headers.cmake)
-install(FILES runtime/policy/policy_abi.h DESTINATION ${weft_include_folder})  # what policies of one's own include
+install(FILES runtime/policy/policy_abi.h DESTINATION ${weft_include_folder})  # included by users' policies
 
 set(weft_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${weft_package_folder})

@@ -33,7 +33,7 @@ GemmWithEpilogue::GemmWithEpilogue(const CublasLt& library, const GemmKey& key, 
     throw std::logic_error("cuda::GemmWithEpilogue: an epilogue needs the product's own layout");
   }
   if ((other != nullptr) != (key.epilogue != Epilogue::none)) {
-    throw std::logic_error("cuda::GemmWithEpilogue: an epilogue and its matrix come together");
+    throw std::logic_error("cuda::GemmWithEpilogue: an epilogue and its matrix must be given together");
   }
   if (other != nullptr && can_fuse(key, c, *other)) {
     // The library's C is the epilogue's result, and its second matrix the epilogue's input.

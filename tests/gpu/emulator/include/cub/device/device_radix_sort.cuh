@@ -15,8 +15,8 @@
 namespace cub {
 
 struct DeviceRadixSort {
-  /// Sorts by the bits [begin, end) of the keys; equal keys keep their order. If `area` is null, returns the size it
-  /// needs.
+  /// Sorts by the bits [begin, end) of the keys; equal keys keep their order. If `area` is null, it only sets
+  /// `area_bytes` to the size that it needs.
   template <class Key, class Value, class Count>
   static cudaError_t SortPairs(void* area, std::size_t& area_bytes, const Key* keys, Key* sorted_keys,
                                const Value* values, Value* sorted_values, Count count, int begin, int end,

@@ -1,4 +1,4 @@
-// Policy `serial`: program order, one task at a time on all streams. The baseline that every overlap is measured from.
+// Policy `serial`: program order, one task at a time on all streams. The baseline of every measure of overlap.
 #pragma once
 
 #include "runtime/policy/policy.h"

@@ -76,7 +76,8 @@ TEST(Explain, ComputationsThatStandInTheWrongOrder) {
   EXPECT_EQ(c.cause, ExposureCause::computation_order);
   EXPECT_EQ(to_string(c.cause), "order of computations");
   // The largest of them.
-  EXPECT_EQ(c.because, "computations that don't need it were ready, e for one, but stood behind one that does");
+  EXPECT_EQ(c.because,
+            "computations that don't need it were ready, such as e, but the stream ran them after a task that does");
   EXPECT_EQ(remedies_of(c), (std::vector<std::string>{"compute 0.023 ms that don't need it (e, …) before what does: 20",
                                                       "if it took no time at all: 20"}));
   // b, d and e are one piece of three additions.
@@ -108,7 +109,7 @@ TEST(Explain, ACollectiveInAQueue) {
   EXPECT_EQ(graph->task(explanation.collectives[0].task).name, "c1");  // exposed for longer
   const ExposedCollective& c2 = found(explanation, *graph, "c2");
   EXPECT_EQ(c2.cause, ExposureCause::queued);
-  EXPECT_EQ(to_string(c2.cause), "queued behind another");
+  EXPECT_EQ(to_string(c2.cause), "queued behind another collective");
   EXPECT_EQ(c2.because, "queued for 0.030 ms behind c1 on stream data");
   EXPECT_EQ(c2.ready_ns, 10 * kUs);
   EXPECT_EQ(c2.begin_ns, 40 * kUs);

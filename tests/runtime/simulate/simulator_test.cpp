@@ -261,7 +261,7 @@ TEST(Simulator, SaysWhoWaitsForWhomInADeadlock) {
   } catch (const RuntimeFault& fault) {
     const std::string message = fault.what();
     for (const char* part :
-         {"standstill", "'a' (compute0) waits for 'd' (data)", "'d' (data) waits for 'a' (compute0)"}) {
+         {"deadlocks", "'a' (compute0) waits for 'd' (data)", "'d' (data) waits for 'a' (compute0)"}) {
       EXPECT_NE(message.find(part), std::string::npos) << message;
     }
   }

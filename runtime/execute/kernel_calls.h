@@ -1,4 +1,4 @@
-// Which of a task's arguments its kernel takes where: the same on every device, so that it is spelled out once.
+// Calls of kernels with a task's arguments; the argument lists are the same on every device, so they are written once.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace weft::execute {
 ///   nanoseconds(event, begin, clock.read());   // of steady_clock
 class TickClock {
  public:
-  /// Looks for some ten microseconds how long a tick is.
+  /// Measures the length of a tick for some ten microseconds.
   TickClock();
   /// For tests: `counter` as if the CPU said so.
   explicit TickClock(bool counter);
@@ -40,7 +40,7 @@ class TickClock {
     return now();
   }
 
-  /// About so many ticks pass in so many nanoseconds.
+  /// The approximate number of ticks in `ns` nanoseconds.
   std::int64_t ticks_in(std::int64_t ns) const {
     return static_cast<std::int64_t>(static_cast<double>(ns) * per_ns_);
   }

@@ -16,12 +16,12 @@
 
 namespace weft::execute {
 
-/// An NCCL communicator with one owner. It never blocks for longer than a limit, and is gone after an error.
+/// An NCCL communicator with one owner. It never blocks for longer than a limit, and is freed after an error.
 class NcclCommunicator {
  public:
   /// Collective over the world, which must outlive it and whose ranks have the same `id`. The current device becomes
-  /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the others don't come within two minutes;
-  /// PeerLost as soon as one has given up.
+  /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the other ranks don't take part within two
+  /// minutes; PeerLost as soon as a rank has given up.
   NcclCommunicator(const ncclUniqueId& id, comm::World& world);
   /// Ranks of one color become a group, in the parent's order; collective over the parent.
   NcclCommunicator(NcclCommunicator& parent, int color);
@@ -32,14 +32,14 @@ class NcclCommunicator {
 
   int ranks() const { return ranks_; }
 
-  /// Enqueues one collective; comes back when the stream has it. Throws PeerLost, RuntimeFault.
+  /// Enqueues one collective; returns when it is on the stream. Throws PeerLost, RuntimeFault.
   void enqueue(const comm::CollectiveCall& call, cudaStream_t stream);
-  /// Throws what went wrong in the background: PeerLost, RuntimeFault.
+  /// Throws an error of a background operation: PeerLost or RuntimeFault.
   void check();
-  /// Waits some seconds for the others, then says goodbye; false: they didn't come, and abort() is what is left.
+  /// Waits some seconds for the other ranks and closes the communicator; false: they didn't take part, so call abort().
   bool finish() noexcept;
-  /// Ends what is in flight on all of them and frees them; nothing may follow. Of one process at once: NCCL waits for
-  /// the device when it frees one, and the device may be waiting within another.
+  /// Aborts the collectives in flight on all communicators and frees these; no call may follow. Takes all communicators
+  /// of a process at once, because NCCL waits for the device when it frees one, while the device may wait in another.
   static void abort(std::span<NcclCommunicator* const> communicators) noexcept;
 
  private:

@@ -1,5 +1,5 @@
 // What a team of ranks on one device holds, for the files that make it up: device_team.cpp makes plans ready,
-// device_step.cpp runs them, device_executor.cpp is what others see of it.
+// device_step.cpp runs them, device_executor.cpp has the public interface.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@
 
 namespace weft::execute {
 
-constexpr std::int64_t kSettling = 2;  // runs of a plan until one knows how long it takes
+constexpr std::int64_t kSettling = 2;  // number of a plan's runs after which its time is known
 
-/// What start() tells of a step.
+/// start()'s result.
 struct Started {
   std::size_t copy = 0;  // of the downloads, where its results will be
-  bool ahead = false;    // the device has yet to come to its end
+  bool ahead = false;    // the device hasn't ended the step yet
 };
 
 struct DeviceTeam::Impl {

@@ -1,4 +1,4 @@
-// What a watchdog sees of a team's steps, from any thread, while one thread enqueues them.
+// The state of a team's steps for a watchdog, readable from any thread while one thread enqueues them.
 #pragma once
 
 #include <atomic>

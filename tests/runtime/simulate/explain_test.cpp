@@ -78,8 +78,9 @@ TEST(Explain, ComputationsThatStandInTheWrongOrder) {
   // The largest of them.
   EXPECT_EQ(c.because,
             "computations that don't need it were ready, such as e, but the stream ran them after a task that does");
-  EXPECT_EQ(remedies_of(c), (std::vector<std::string>{"compute 0.023 ms that don't need it (e, …) before what does: 20",
-                                                      "if it took no time at all: 20"}));
+  EXPECT_EQ(remedies_of(c), (std::vector<std::string>{
+                                "compute 0.023 ms of tasks that don't need it (e, …) before the first that does: 20",
+                                "if it took no time at all: 20"}));
   // b, d and e are one piece of three additions.
   ASSERT_EQ(explanation.path.size(), 3U);
   EXPECT_EQ(explanation.path[2].tasks, 3);
@@ -114,9 +115,9 @@ TEST(Explain, ACollectiveInAQueue) {
   EXPECT_EQ(c2.ready_ns, 10 * kUs);
   EXPECT_EQ(c2.begin_ns, 40 * kUs);
   // To pass c1 is to be issued behind a: one order, one remedy.
-  EXPECT_EQ(remedies_of(c2),
-            (std::vector<std::string>{"if it took no time at all: 10", "issue it as soon as a is done: 5",
-                                      "compute 0.004 ms that don't need it (d, …) before what does: 4"}));
+  EXPECT_EQ(remedies_of(c2), (std::vector<std::string>{
+                                 "if it took no time at all: 10", "issue it as soon as a is done: 5",
+                                 "compute 0.004 ms of tasks that don't need it (d, …) before the first that does: 4"}));
   expect_whole(explanation, report);
 }
 
@@ -139,7 +140,7 @@ TEST(Explain, ACollectiveThatThePolicyHoldsBack) {
   const ExposedCollective& c = found(explanation, *graph, "c");
   EXPECT_EQ(c.cause, ExposureCause::chosen);
   EXPECT_EQ(to_string(c.cause), "issued late by choice");
-  EXPECT_EQ(c.because, "issued 0.030 ms late: the policy lets it wait for d");
+  EXPECT_EQ(c.because, "issued 0.030 ms late: the policy makes it wait for d");
   EXPECT_EQ(c.exposed_ns, 20 * kUs);
   EXPECT_EQ(remedies_of(c),
             (std::vector<std::string>{"issue it as soon as a is done: 20", "if it took no time at all: 20"}));

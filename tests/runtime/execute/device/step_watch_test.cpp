@@ -53,7 +53,7 @@ TEST_F(StepWatchTest, MarksCountAsProgressUnlessNoneAreMade) {
   watch_.clear(Marking::all);
   EXPECT_TRUE(watch_.marks_all());
   mark("c");
-  EXPECT_EQ(watch_.describe(0), "the device is running a step, for 0.0 s; compute0 is not yet behind 'c'");
+  EXPECT_EQ(watch_.describe(0), "the device is running a step, for 0.0 s; compute0 has not yet passed 'c'");
 }
 
 // Every look at it counts as progress until it is due.

@@ -1,4 +1,4 @@
-// What a run says of its steps on the console.
+// The progress of a run on the console.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std:
 class Progress {
  public:
   Progress(std::int64_t first_step, std::int64_t steps) : first_step_(first_step), steps_(steps) {}
-  /// In the place of where status lines go.
+  /// Writes to `out` instead of the default stream of status lines.
   Progress(std::int64_t first_step, std::int64_t steps, std::FILE* out)
       : line_(true, out), first_step_(first_step), steps_(steps) {}
-  /// The latest status stays.
+  /// Keeps the latest status on the console.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -1,5 +1,5 @@
-// Tensors in files that every framework reads: safetensors, with each claim of a header checked before it is believed.
-// Format: huggingface/safetensors, README.md and src/tensor.rs.
+// safetensors files, which most frameworks read; every value of a header is checked before use. Format:
+// huggingface/safetensors, README.md and src/tensor.rs.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // A run as its configuration describes it, with every text read: the policy as an object, the machine, the measured
-// costs. Made once, before data is opened or anything is measured, and carried to whatever plans or runs a step.
+// costs. Made once, before data is opened or anything is measured, and passed to all code that plans or runs a step.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ResolvedRun {
   /// its texts of policy, machine, profile and gemm-tuning name is below, and read nowhere else.
   RunConfig config = {};
   policy::NamedPolicy policy = {};
-  std::shared_ptr<const cost::Machine> machine = nullptr;  // that policies plan for; null: none is named
+  std::shared_ptr<const cost::Machine> machine = nullptr;  // the machine that policies plan for; null: none is named
   std::shared_ptr<const cost::Profile> profile = nullptr;  // measured costs; null: none are named
   TuningSetting gemm_tuning = {};
 };
@@ -28,11 +28,12 @@ struct ResolvedRun {
 /// policies, libraries that the command line doesn't name, plan files, machines and profiles that can't be read.
 ResolvedRun resolve(RunConfig config, std::int64_t world_size);
 
-/// The first half of it: reads what the texts name, and leaves open what fill_in() fills, for who tries several grids.
+/// The first half of resolve(): reads the objects that the texts name, without fill_in(); for callers that try several
+/// grids.
 ResolvedRun read_texts(RunConfig config);
 
-/// For what orders no task by the configuration's own policy: a library that the command line doesn't name gives way to
-/// the default policy, so that nobody has to trust it.
+/// For commands that don't use the configuration's policy: replaces a library that the command line doesn't name by the
+/// default policy, so that the user needn't trust it.
 void leave_out_library(RunConfig& config);
 
 }  // namespace weft::train

@@ -1,4 +1,4 @@
-// The four schedules behind one warm-up.
+// The warm-up and the four schedules.
 #include "train/step/schedule.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A training step on the fake device as others see it: what it needs before it runs, where it stands while it does, and
-// how it ends when a peer is lost meanwhile.
+// A training step on the fake device: its memory needs before the run, its reported position during the run, and its
+// end when a peer is lost.
 #include <gtest/gtest.h>
 
 #include <atomic>

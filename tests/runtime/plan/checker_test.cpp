@@ -201,7 +201,7 @@ TEST_F(BrokenPlan, APoliciesOwnEdgeIsHeldAgainstThePlan) {
 }
 
 TEST(Checker, SharedBytesAreCheckedAcrossTheBoundaryOfSteps) {
-  // x then y at one offset, on two streams tied by the policy; without the wait for the step before, x comes too soon.
+  // x then y at one offset, on two streams tied by the policy; without the wait for the previous step, x runs too soon.
   ToyGraph toy;
   const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
   toy.compute("a", {graph::write(x)});

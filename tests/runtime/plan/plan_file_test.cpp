@@ -33,7 +33,7 @@ PlanFile toy_file() {
   return plan_file_of(policy::compile_plan(toy_step(), *policy::make_policy("program")), {});
 }
 
-// In a file of this test alone.
+// In a file that only this test uses.
 class StoredPlan {
  public:
   explicit StoredPlan(const std::string& text)
@@ -165,7 +165,7 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   }
 }
 
-// Whether the configuration packs too or not: weights are packed once, as the file says.
+// Weights are packed once, as the file says, whether or not the configuration packs too.
 TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   testing::ToyGraph toy;
   const graph::View w = toy.tensor("w", 64, graph::Role::parameter), x = toy.tensor("x", 512, graph::Role::input);

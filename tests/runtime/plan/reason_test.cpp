@@ -104,7 +104,7 @@ TEST(Reason, ATextIsReadAsTheKindThatMakesIt) {
   EXPECT_NEAR(static_cast<double>(bucket.numbers[3]), 25.12 * (1 << 20), 1);
 }
 
-// Whatever it is, it comes out as it went in.
+// Any other text is kept unchanged.
 TEST(Reason, OtherTextsAreKept) {
   for (const std::string text :
        {"", " ", "program order ", "Program order", "limiter: at most 02 layers are gathered and not passed yet",

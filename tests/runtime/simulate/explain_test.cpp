@@ -56,7 +56,7 @@ TEST(Explain, ACollectiveThatEverythingWaitsFor) {
   EXPECT_TRUE(explanation.rewrites.empty());
 }
 
-// b needs c and stands before d and e, which don't.
+// b needs c and comes before d and e, which don't.
 TEST(Explain, ComputationsThatStandInTheWrongOrder) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
@@ -114,7 +114,7 @@ TEST(Explain, ACollectiveInAQueue) {
   EXPECT_EQ(c2.because, "queued for 0.030 ms behind c1 on stream data");
   EXPECT_EQ(c2.ready_ns, 10 * kUs);
   EXPECT_EQ(c2.begin_ns, 40 * kUs);
-  // To pass c1 is to be issued behind a: one order, one remedy.
+  // To overtake c1 is to be issued after a: one order, one remedy.
   EXPECT_EQ(remedies_of(c2), (std::vector<std::string>{
                                  "if it took no time at all: 10", "issue it as soon as a is done: 5",
                                  "compute 0.004 ms of tasks that don't need it (d, …) before the first that does: 4"}));
@@ -181,7 +181,7 @@ TEST(Explain, OneCollectiveByNameOrTheNearest) {
   }
 }
 
-// Whatever is hidden well enough isn't worth a word, unless it is asked for.
+// A collective that is nearly hidden is left out, unless it is asked for by name.
 TEST(Explain, HiddenCollectivesAreLeftOut) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);

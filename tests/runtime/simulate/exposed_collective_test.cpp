@@ -49,7 +49,7 @@ TEST(ExposedCollective, CollectivesThatShareALink) {
   EXPECT_EQ(remedies_of(c).front(), "if it took no time at all: 25");
 }
 
-// Tensors that share memory hold a collective back as well, which nobody chose.
+// Tensors that share memory delay a collective too, without a policy's choice.
 TEST(ExposedCollective, WaitsForMemoryAreToldAsSuch) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
@@ -70,7 +70,7 @@ TEST(ExposedCollective, WaitsForMemoryAreToldAsSuch) {
   EXPECT_EQ(found(explanation, *graph, "c").because, "issued 0.030 ms late: it uses memory that d had to leave first");
 }
 
-// The same edge for memory's sake: the kind of the reason tells it, not a word in a text or in a policy's name.
+// The same edge because of memory: recognised by the kind of the reason, not by a word in a text or a policy's name.
 TEST(ExposedCollective, ACollectiveThatWaitsForMemoryByThePolicysOwnWord) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);

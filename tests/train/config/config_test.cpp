@@ -253,7 +253,7 @@ TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
   const auto& table = config_table();
   const auto key = std::ranges::find(table, "rewrites", &ConfigEntry::name);
   EXPECT_EQ(key->get(config), "batch-split=2;bucket=64;reshard");
-  for (int twice = 0; twice < 2; ++twice) {  // what is resolved stays
+  for (int twice = 0; twice < 2; ++twice) {  // resolved values stay
     fill_in(config, 0);
     EXPECT_EQ(config.micro_batch, 2);
     EXPECT_EQ(key->get(config), "bucket=64;reshard");

@@ -11,7 +11,7 @@
 namespace weft::train {
 namespace {
 
-// What three ranks on these places find.
+// The devices that three ranks in these places find.
 RunDevices found_by(const std::vector<execute::ExecutorPlace>& places) {
   std::vector<RunDevices> found(places.size());
   std::ostringstream errors;

@@ -1,4 +1,4 @@
-// What is said of a step while the device works on it.
+// The report about a step while the device runs it.
 #include "runtime/execute/device/step_marks.h"
 
 #include <gtest/gtest.h>

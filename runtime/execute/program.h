@@ -31,7 +31,7 @@ struct ProgramGraph {
 struct ProgramOptions {
   std::shared_ptr<const policy::Policy> policy = nullptr;  // null: default_policy()
   policy::PolicyOptions policy_options = {};
-  std::vector<plan::Rewrite> rewrites = {};  // of every graph, before those that the policy wants
+  std::vector<plan::Rewrite> rewrites = {};  // of every graph, before the policy's
   std::optional<graph::Grid> grid = {};      // of the ranks; left out, every channel is the world
   int threads = 1;
   std::int64_t kept_steps = 1;
@@ -50,7 +50,7 @@ struct ProgramOptions {
 ///   program.run("train", step);
 class Program {
  public:
-  /// Throws what agree_on_plan throws.
+  /// Throws the exceptions of agree_on_plan().
   Program(comm::World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options);
 
   const State& state() const { return state_; }

@@ -10,8 +10,8 @@
 
 namespace weft::execute {
 
-/// Ticks are the CPU's time-stamp counter where it says that the counter's rate never changes, else nanoseconds of
-/// steady_clock. Ticks of all threads are one time.
+/// Ticks are the CPU's time-stamp counter if the CPU has a constant rate for it, else nanoseconds of steady_clock.
+/// Ticks of all threads are on one clock.
 ///
 ///   const TickClock clock;
 ///   const TickClock::Reading begin = clock.read();
@@ -21,7 +21,7 @@ class TickClock {
  public:
   /// Measures the length of a tick for some ten microseconds.
   TickClock();
-  /// For tests: `counter` as if the CPU said so.
+  /// For tests: `counter` replaces the CPU's report.
   explicit TickClock(bool counter);
 
   /// What was done before may still be on its way into memory, but nothing done later is visible to others yet.

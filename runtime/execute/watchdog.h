@@ -39,9 +39,9 @@ class Watchdog {
   std::thread thread_;
 };
 
-/// The usual `on_stuck`: prints what `describe` says (of one rank the streams, the tasks and the pending collectives)
-/// to stderr and to the log, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well
-/// can report too, and ends the process, with MPI all processes, with exit code 3.
+/// The usual `on_stuck`: prints the text of `describe` (one rank's streams, tasks and pending collectives) to stderr
+/// and to the log, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well can report
+/// too, and ends the process, with MPI all processes, with exit code 3.
 std::function<void()> report_and_exit(std::function<std::string()> describe, comm::World& world, double grace_seconds);
 
 }  // namespace weft::execute

@@ -13,8 +13,8 @@ namespace weft::plan {
 /// known to be complete. An edge needs no wait if the stream already knows that its source is complete, or if another
 /// wait of the same task implies it.
 ///
-///   compute0: a1 a2 b edges a1→c, a2→d, c→d, c→b: c waits for a1; d only for a2, as its own stream has completed
-///   data: c d c; b waits for c, but would need no wait after an earlier wait for d
+///   compute0: a1 a2 b     edges a1→c, a2→d, c→d, c→b:   c waits for a1; d only for a2, as its own stream has completed
+///   data:     c d         c; b waits for c, but would need no wait after an earlier wait for d
 ///
 /// Edges of distance 1 give knowledge about the previous step. The second of the two steps is the steady state, since a
 /// path of edges from one step into the next visits no third step. The first step of a run has no previous step: waits

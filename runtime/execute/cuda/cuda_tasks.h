@@ -21,8 +21,8 @@
 
 namespace weft::execute {
 
-/// A product on matrices of device memory (a Gemm's slots: A, B and C come first), as cuBLASLt is asked for it: with
-/// the strides that they have.
+/// A product on matrices of device memory (a Gemm's slots: A, B and C come first), as a key for cuBLASLt, with the
+/// matrices' strides.
 cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> slots);
 
 /// The library handles of one device, and objects that are slow to make and that tasks of equal shape share.

@@ -35,13 +35,13 @@ void set_environment() {
     // and trees and in-switch reductions sum in another order than rings.
     setenv("NCCL_ALGO", "Ring", /*overwrite=*/0);
     setenv("NCCL_PROTO", "Simple", /*overwrite=*/0);
-    // Kernels of several communicators start in the order in which the host enqueued them, which is the plan's on all
-    // ranks: in another order on each, they could wait for each other for ever.
+    // Kernels of several communicators start in the order in which the host enqueued them, which is the plan's order on
+    // all ranks. In different orders they could deadlock.
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   });
 }
 
-// Calls return at once and go on in the background, so that a lost peer leaves no thread inside of NCCL.
+// Calls return at once and continue in the background, so that a lost peer leaves no thread inside of NCCL.
 ncclConfig_t non_blocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -90,7 +90,8 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_
   ncclConfig_t config = non_blocking();
   const ncclResult_t result = ncclCommSplit(parent.communicator_, color, parent.rank_, &communicator_, &config);
   try {
-    // A thread of NCCL's makes the child, which exists some time after the call and may be used once it says so itself.
+    // A thread of NCCL's makes the child, which exists some time after the call and may be used once its state is
+    // ncclSuccess.
     parent.wait(result, "ncclCommSplit");
     const Clock::time_point limit = Clock::now() + kPeersCome;
     for (comm::Backoff backoff; std::atomic_ref(communicator_).load() == nullptr; backoff.pause()) {

@@ -43,7 +43,7 @@ class NcclCommunicator {
   static void abort(std::span<NcclCommunicator* const> communicators) noexcept;
 
  private:
-  // Until the last call is through; `result` is what it returned.
+  // Waits for the end of the last call, whose result was `result`.
   void wait(ncclResult_t result, const char* what);
   void check(ncclResult_t result, const char* what);
   void abort_alone() noexcept;
@@ -56,8 +56,8 @@ class NcclCommunicator {
 /// Device memory that NCCL 2.28 takes for a communicator of two ranks or more, estimated from its source, not measured.
 /// A ring has a connection for receiving and one for sending a channel, each rounded up to 2 MiB (CUDA_IPC_MIN in
 /// comm.h). The first holds the buffers of all three protocols (computeBuffSizes() in init.cc: 4 MiB for Simple, which
-/// is NCCL_BUFFSIZE, 512 KiB for LL, 4800 KiB for LL128), the second next to nothing (transport/p2p.cc). How many
-/// channels there are depends on the links; 16 is what NVLink of a Hopper node gets, PCIe gets fewer.
+/// is NCCL_BUFFSIZE, 512 KiB for LL, 4800 KiB for LL128), the second next to nothing (transport/p2p.cc). The number of
+/// channels depends on the links: 16 for NVLink of a Hopper node, fewer for PCIe.
 inline constexpr std::int64_t kNcclChannels = 16;
 inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 20) + (2 << 20));
 

@@ -40,8 +40,8 @@ using VectorClock = std::vector<std::uint64_t>;
 
 /// The accesses so far, without those that later accesses replace.
 ///
-///   log.add(window, true, {0, 7, "L0.qkv"}, clock); // nullopt: ordered after all accesses that it overlaps
-///   log.add(window, false, {1, 3, "L0.attn"}, other); // "L0.qkv": a read without a wait for the write
+///   log.add(window, true, {0, 7, "L0.qkv"}, clock);    // nullopt: ordered after all accesses that it overlaps
+///   log.add(window, false, {1, 3, "L0.attn"}, other);  // "L0.qkv": a read without a wait for the write
 class AccessLog {
  public:
   struct Who {

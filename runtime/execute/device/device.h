@@ -63,8 +63,8 @@ class Device {
   virtual std::uint64_t identity() const = 0;
   virtual DeviceMemory memory() const = 0;
 
-  /// Device memory, aligned, not initialised, which lives as long as the device. Throws RuntimeFault naming
-  /// the size and what is free.
+  /// Device memory, aligned, not initialised, which lives as long as the device. Throws RuntimeFault naming the size
+  /// and the free bytes.
   virtual std::byte* allocate(std::int64_t bytes) = 0;
   /// Pinned host memory, for asynchronous copies to and from the device.
   virtual std::byte* allocate_pinned(std::int64_t bytes) = 0;
@@ -112,8 +112,8 @@ class Device {
   /// Between two timed events that have passed.
   virtual std::int64_t elapsed_ns(DeviceEvent from, DeviceEvent to) = 0;
 
-  /// From now on, what is enqueued on `origin`, and on streams that wait for what it recorded, becomes part of a graph
-  /// instead of running. All of these streams must be joined to the origin again before the end.
+  /// From now on, work enqueued on `origin`, and on streams that wait for its events, becomes part of a graph instead
+  /// of running. All of these streams must be joined to the origin again before the end.
   virtual void begin_capture(DeviceStream origin) = 0;
   virtual DeviceGraph end_capture(DeviceStream origin) = 0;
   /// Runs the graph after the work that is on the stream.

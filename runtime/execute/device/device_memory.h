@@ -20,7 +20,7 @@ struct DeviceNeed {
 /// Throws UserError naming the sizes and settings that need less.
 void expect_device_memory(const Device& device, const DeviceNeed& need);
 
-/// One rank's view of a device, as it tells all others.
+/// One rank's view of a device, which it sends to all ranks.
 struct DeviceView {
   std::uint64_t device = 0;  // Device::identity()
   std::int64_t free = 0;     // bytes, once the rank's own context was there

@@ -114,8 +114,7 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
     if (known.plan == plan_index && known.ranks == of_ranks) return known.graph;
   }
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
-  // The capture records events that the last step's marks stand for, and a watchdog that asked about one would spoil
-  // it.
+  // The capture records events of the last step's marks, and a watchdog's query of one would invalidate the capture.
   watch.clear(StepWatch::Marking::none);
   device->begin_capture(origin);
   enqueue(plan_index, of_ranks, false);
@@ -123,7 +122,7 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
   return captured.back().graph;
 }
 
-// What surrounds the tasks isn't part of a captured graph, because the copies change from step to step.
+// The transfers around the tasks aren't part of a captured graph, because their copies change from step to step.
 Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
   if (!prepared) prepare();
   Rank& leader = ranks[of_ranks.front()];
@@ -193,7 +192,7 @@ void DeviceTeam::Impl::enqueue_uploads(std::size_t plan_index, const std::vector
   }
 }
 
-// The results are set aside, from where a copy stream brings them while the step behind computes.
+// The results are copied to a staging area, from which a copy stream fetches them while the next step computes.
 void DeviceTeam::Impl::enqueue_downloads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks,
                                          const UnderWay& step) {
   const Rank& leader = ranks[of_ranks.front()];

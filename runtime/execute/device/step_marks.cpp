@@ -34,7 +34,7 @@ void StepMarks::look() {
         ++passed_;
       }
     }
-  } catch (const std::exception&) {  // whoever waits for the step is told
+  } catch (const std::exception&) {  // the caller that waits for the step gets the error
   }
 }
 

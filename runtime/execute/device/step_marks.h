@@ -20,7 +20,7 @@ namespace weft::execute {
 ///   marks.add(stream, event, task.name);
 ///   …                                           // meanwhile, a watchdog:
 ///   marks.passed();                             // 17
-///   marks.describe(0); // "compute0 has passed 'a', not yet passed 'b'"
+///   marks.describe(0);                          // "compute0 has passed 'a', not yet passed 'b'"
 class StepMarks {
  public:
   explicit StepMarks(Device& device) : device_(device) {}

@@ -16,8 +16,8 @@ namespace weft::execute {
 /// other.
 inline constexpr std::size_t kTransferCopies = 2;
 
-/// Tensors of the state that travel together, packed one behind the other in pinned memory and, the same, in a place on
-/// the device, so that a copy stream moves them while the step before or behind computes.
+/// Tensors of the state that are copied together, packed in pinned memory and in the same way on the device, so that a
+/// copy stream moves them while the previous or next step computes.
 struct TransferBlock {
   struct Part {
     std::byte* host = nullptr;

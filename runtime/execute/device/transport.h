@@ -18,20 +18,20 @@ struct ChannelCalls {
   std::vector<comm::CollectiveCall> calls;
 };
 
-/// One rank's end of all channels. One thread calls, the one that uses the device; what threads a transport has of its
-/// own, end with stop().
+/// One rank's end of all channels. Only the thread that uses the device calls it; a transport's own threads end with
+/// stop().
 ///
 ///   transport->join(Channel::data);                       // every rank, every channel of its plans
 ///   transport->prepare(device, calls);
 ///   transport->enqueue(device, Channel::data, stream, call);
-///   while (!device.done(event)) transport->check(); // throws if a peer is lost, instead of waiting for ever
+///   while (!device.done(event)) transport->check();       // throws if a peer is lost, instead of waiting for ever
 class DeviceTransport {
  public:
   virtual ~DeviceTransport() = default;
 
   /// "staged", "nccl".
   virtual std::string_view name() const = 0;
-  /// Whether enqueue() may stand within a capture, whose graph replays the collective.
+  /// Whether enqueue() may be called within a capture, whose graph replays the collective.
   virtual bool can_be_captured() const = 0;
   /// Whether a step may be enqueued while the one before it is under way.
   virtual bool can_run_ahead() const = 0;
@@ -66,8 +66,8 @@ class DeviceTransport {
   virtual void stop() noexcept = 0;
 };
 
-/// Blocks until the device has come past the event, and looks at the transport meanwhile: throws what check() and
-/// Device::done() throw.
+/// Blocks until the event has passed, and checks the transport meanwhile: throws the errors of check() and
+/// Device::done().
 void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport);
 
 }  // namespace weft::execute

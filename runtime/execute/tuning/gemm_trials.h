@@ -22,7 +22,7 @@ struct GemmUse {
 /// The distinct products of some graphs, in the order of their first tasks.
 std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs);
 
-/// Bytes of A, B and C, with what lies between their rows.
+/// Bytes of A, B and C, with the gaps between their rows.
 std::int64_t operand_bytes(const GemmProblem& problem);
 
 struct GemmTrialOptions {

@@ -57,7 +57,7 @@ struct DeviceGemmMethod {
 
 using GemmMethod = std::variant<cpu::GemmMethod, DeviceGemmMethod>;
 
-/// "sgemm 128x768 nn", "cublaslt 00… nn": what parse_gemm_method() takes back, and nothing else.
+/// "sgemm 128x768 nn", "cublaslt 00… nn": the only form that parse_gemm_method() reads.
 std::string to_string(const GemmMethod& method);
 std::optional<GemmMethod> parse_gemm_method(std::string_view text);
 /// For tables that people read: of an algorithm's 128 digits a hash, "cublaslt #9a9da6ba nn".

@@ -33,11 +33,11 @@ struct GemmTuningCache {
                       const TellStatus& tell) const;
 };
 
-/// Letters, digits and dots of a text, other characters as single hyphens, and a number that tells it from others like
-/// it.
+/// Letters, digits and dots of a text, other characters as single hyphens, and a number that makes similar names
+/// unique.
 std::string readable_file_name(const std::string& text);
 
-/// The folder of the cache that runs in `run_dir` and in those beside it share.
+/// The folder of the cache that runs in `run_dir` and in neighbouring folders share.
 std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
 
 }  // namespace weft::execute

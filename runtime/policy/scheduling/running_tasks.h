@@ -18,8 +18,8 @@ namespace weft::policy {
 /// link share it evenly, computations are slowed down by collectives beside them, and transports take cores from
 /// computations. With options without machine and links each task takes its cost.
 ///
-///   running.start(0, a, 0); running.start(1, c, 0); running.settle(0); // after each start or end
-///   running.finish(0) // when a ends if no rate changes
+///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after each start or end
+///   running.finish(0)                                                    // when a ends if no rate changes
 class RunningTasks {
  public:
   static constexpr std::uint32_t kIdle = UINT32_MAX;

@@ -5,7 +5,7 @@
 //   mpirun -np 3 mpi_collectives_check one-error    one rank throws UserError: exit code 2
 //   mpirun -np 3 mpi_collectives_check fault        one rank throws while the others wait: exit code 3
 //   mpirun -np 3 mpi_collectives_check mismatch     ranks disagree on a count: exit code 3
-//   mpirun -np 3 mpi_collectives_check stuck one rank never joins; the watchdogs end the run: exit code 3
+//   mpirun -np 3 mpi_collectives_check stuck        one rank never joins; the watchdogs end the run: exit code 3
 #include <atomic>
 #include <cstdlib>
 #include <new>

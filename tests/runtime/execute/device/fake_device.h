@@ -23,7 +23,7 @@ namespace weft::testing {
 ///
 ///   auto device = make_fake_device({.seed = 7});
 ///   device->copy(a, x, y, n);
-///   device->copy(b, z, x, n); // an unordered read
+///   device->copy(b, z, x, n);       // an unordered read
 ///   device->synchronize(b);         // throws: "'copy' on stream b reads what 'copy' on stream a writes …"
 struct FakeDeviceOptions {
   std::uint64_t seed = 1;  // which of the streams that could go on does

@@ -15,7 +15,7 @@ struct Evaluation {
   std::uint64_t targets = 0;  // tokens predicted
   std::int64_t batches = 0;   // number of batches that ran
   bool complete = true;       // all batches ran
-  StopReasons stop = {};      // of any rank, asked before each batch
+  StopReasons stop = {};      // of any rank, from `wants_stop`
 };
 
 /// Runs the program's graph "eval" on every batch. All ranks get the same result, whatever their number, up to the

@@ -13,7 +13,7 @@ namespace weft::train {
 
 /// Step, loss, validation loss on steps that have one, gradient norm, learning rate, rate, time left:
 ///   " 42% [========>           ] 84/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 0:32"
-/// `steps`: of the whole run; `elapsed`: seconds since the run went on from step `first_step`.
+/// `steps`: of the whole run; `elapsed`: seconds since the run started at step `first_step`.
 Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed);
 
 /// The status of a run's steps: on a terminal always the latest, elsewhere (a log file) a line for the first and the

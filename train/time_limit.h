@@ -11,7 +11,7 @@ namespace weft::train {
 ///   limit.evaluation_took(2);
 ///   limit.step_took(1);
 ///   limit.ends_training(55.5);  // false: one more step and an evaluation of up to 1.5 · 2 s fit in
-///   limit.ends_training(56.5); // true: the last step ends at 57.5
+///   limit.ends_training(56.5);  // true: the last step ends at 57.5
 class TimeLimit {
  public:
   /// 0: no limit.

@@ -27,7 +27,7 @@ struct TrainResult {
   double step_ms = 0;                                                      // median
   double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
   std::uint64_t peak_memory_bytes = 0;
-  RunDevices devices = {};                // that the ranks were on, and what moved their collectives
+  RunDevices devices = {};                // the ranks' devices, and the transport of their collectives
   std::uint64_t device_memory_bytes = 0;  // of the GPU that the rank shares with others of its process; 0: none
   double first_step_seconds = 0;          // from the making of the Trainer to the end of its first step
   double seconds = 0;                     // of training, evaluation and saving included

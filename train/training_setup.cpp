@@ -87,7 +87,7 @@ void fill_parameters(const TrainingSetup& setup) {
     if (inputs.resume_from) {
       load_checkpoint(*inputs.resume_from, parameters, inputs.share);
       Log(LogTopic::checkpoint, setup.world.rank())
-          .info("{} loaded: the run goes on after {} steps", inputs.resume_from->string(), inputs.first_step);
+          .info("{} loaded: the run continues after {} steps", inputs.resume_from->string(), inputs.first_step);
     } else if (inputs.init_from) {
       load_parameters(*inputs.init_from, config.model, parameters, inputs.share);
       Log(LogTopic::checkpoint, setup.world.rank()).info("weights of {} loaded", inputs.init_from->string());

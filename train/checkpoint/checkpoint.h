@@ -18,10 +18,11 @@ namespace weft::train {
 /// For a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
 /// path:
 ///   model.safetensors      parameters in Hugging Face's names and layout
-///   config.json the model's sizes in Hugging Face's format
+///   config.json            the model's sizes in Hugging Face's format
 ///   optimizer.safetensors  fp32 "<tensor>.m", "<tensor>.v", and "<tensor>.master" of bf16 parameters, the same layout
 ///   gemm_tuning.json       how matrix products were computed, if not by the default methods
-///   manifest.json CheckpointInfo, sizes and checksums of the files, the part of a tensor in each shard; written last
+///   manifest.json          CheckpointInfo, sizes and checksums of the files, the part of a tensor in each shard;
+///   written last
 /// The folder has a temporary name until all of it is on the disk; one of the same step is replaced. Then the
 /// checkpoints that `retention` doesn't keep are removed. Throws RuntimeFault, with older checkpoints untouched and
 /// nothing left of the new one, if the disk fails or has too little room for all of it, and if an array holds a NaN or

@@ -62,8 +62,8 @@ CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> paramet
 std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int rank,
                                                  std::span<const ParameterState> parameters);
 
-/// Writes a rank's files into the existing `folder`, rank 0 config.json besides; returns the manifest of these files
-/// alone. Throws RuntimeFault if the disk does, or if an array holds a NaN or an infinity.
+/// Writes a rank's files into the existing `folder`; rank 0 also writes config.json. Returns the manifest of only these
+/// files. Throws RuntimeFault if the disk does, or if an array holds a NaN or an infinity.
 Manifest write_checkpoint_part(const std::filesystem::path& folder, const CheckpointInfo& info, int rank,
                                std::span<const ParameterState> parameters);
 

@@ -42,9 +42,8 @@ class CheckpointWriter {
   /// that writes nothing needs nothing.
   SpaceCheck space(const CheckpointInfo& info, std::span<const ParameterState> parameters);
 
-  /// Copies what this rank keeps of `parameters` and begins to write it; specs and shards must outlive it. Throws the
-  /// error of the previous checkpoint's writing, and RuntimeFault if memory for the copy or room on the disk is
-  /// missing.
+  /// Copies this rank's part of `parameters` and begins to write it; specs and shards must outlive it. Throws the error
+  /// of the previous checkpoint's writing, and RuntimeFault if memory for the copy or room on the disk is missing.
   void save(const CheckpointInfo& info, std::span<const ParameterState> parameters);
   /// Writes `parameters` as they are, without a copy, and returns when this rank is done with it: for the end of a run.
   void save_now(const CheckpointInfo& info, std::span<const ParameterState> parameters);

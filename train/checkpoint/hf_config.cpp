@@ -70,7 +70,7 @@ constexpr std::array kNeutralSettings = {NeutralSetting{"embedding_multiplier", 
 constexpr std::array kForeignSettings = {"attention_multiplier",    "query_pre_attn_scalar", "attn_logit_softcapping",
                                          "final_logit_softcapping", "quantization_config",   "num_local_experts"};
 
-/// An object of a config, in which null is as good as absent.
+/// An object of a config, in which null counts as absent.
 class Keys {
  public:
   explicit Keys(const DocumentValue& object) : object_(object) {
@@ -124,7 +124,7 @@ ops::ModelConfig read_gpt2(const Keys& keys) {
   return model;
 }
 
-/// `rope`: where the type and its numbers stand: rope_scaling (transformers 4) or rope_parameters (5).
+/// `rope`: the object with the type and its numbers: rope_scaling (transformers 4) or rope_parameters (5).
 void read_rope_scaling(const Keys& rope, ops::ModelConfig& model) {
   const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text_or(type_key, "default");
@@ -203,7 +203,7 @@ ops::ModelConfig read_llama(const Keys& keys, bool mistral) {
   return model;
 }
 
-/// Settings that no family of Weft has, whatever the model type.
+/// Refuses settings that no family of Weft has, for every model type.
 void refuse_foreign_settings(const Keys& keys) {
   for (const NeutralSetting& setting : kNeutralSettings) keys.require(setting.key, setting.value);
   for (const char* key : kForeignSettings) {

@@ -93,7 +93,7 @@ struct RunConfig {
   bool save = true;                 // false: no checkpoint at all, for measurements
   std::int64_t save_every = 0;      // steps; 0: only at the end
   std::int64_t keep_last = 3;       // checkpoints; 0: all
-  std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it stay for ever; 0: none
+  std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it are always kept; 0: none
   std::int64_t trace_steps = 3;     // the last steps kept in trace.json; 0: none
   std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file

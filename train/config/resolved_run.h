@@ -14,8 +14,9 @@
 namespace weft::train {
 
 struct ResolvedRun {
-  /// Filled in, and as files of the run tell it: model, grid, batch, schedule, data and the words of the device. What
-  /// its texts of policy, machine, profile and gemm-tuning name is below, and read nowhere else.
+  /// The filled-in configuration, as in files of the run: model, grid, batch, schedule, data and the words of the
+  /// device. The objects that its texts of policy, machine, profile and gemm-tuning name are below, and read nowhere
+  /// else.
   RunConfig config = {};
   policy::NamedPolicy policy = {};
   std::shared_ptr<const cost::Machine> machine = nullptr;  // the machine that policies plan for; null: none is named
@@ -24,7 +25,7 @@ struct ResolvedRun {
 };
 
 /// Fills in a configuration and reads what it names, for a world of `world_size` ranks (0: not started by mpirun).
-/// Throws UserError on everything that can be known to be wrong before data is opened: what fill_in() refuses, unknown
+/// Throws UserError on every error that can be found before data is opened: the refusals of fill_in(), unknown
 /// policies, libraries that the command line doesn't name, plan files, machines and profiles that can't be read.
 ResolvedRun resolve(RunConfig config, std::int64_t world_size);
 

@@ -25,7 +25,7 @@ constexpr std::size_t kKindBytes = 64 * 1024;
 /// Known are NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON lines, safetensors, and compressed files.
 std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::span<const std::byte> head);
 
-/// Throws UserError, naming the file and what it is, if it is of such a kind.
+/// Throws UserError, naming the file and its kind, if the kind is foreign.
 void refuse_foreign_kind(const InputFile& file);
 
 /// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet".

@@ -161,7 +161,7 @@ TokenEncoding recognised_width(const InputFile& file, const IdScan& scan, std::i
   return TokenEncoding::u16;
 }
 
-/// The width that is told or found, of a length that it divides.
+/// The given or recognised width, after a check that it divides the length.
 TokenEncoding bare_width(const InputFile& file, const IdScan& scan, TokenWidth told, std::int64_t vocab) {
   const std::string name = in_quotes(file.path());
   if (file.size() % sizeof(std::uint16_t) != 0) {

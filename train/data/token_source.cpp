@@ -176,7 +176,7 @@ bool equal_content(const InputFile& a, const InputFile& b) {
   return equal;
 }
 
-/// The files of one path that hold tokens, read through; what is left out is noted.
+/// Reads and checks the files of one path, and returns those with tokens; notes the files that are left out.
 std::vector<CheckedTokens> check_files(const std::string& path, const FileSet& set, const TokenSourceOptions& options,
                                        std::vector<std::string>& notes) {
   std::vector<CheckedTokens> checked;
@@ -282,7 +282,7 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
     if (val.files.empty()) {
       val = std::move(rest);
     } else {
-      note_left_out(rest, "it is no val file", source.notes_);
+      note_left_out(rest, "it isn't a val file", source.notes_);
     }
     if (!has_data) data.text = val.text;
     if (val.text != data.text) {

@@ -77,7 +77,7 @@ std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world
       source.text.reset();
     }
   }
-  world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
+  world.barrier();  // unlike a broadcast, a barrier leaves the cores to the measurement
   const std::string text = comm::text_of_rank_0(world, source.text.value_or(""));
   if (text.empty()) return nullptr;
   // Every rank checks the table for its own CPU.

@@ -7,8 +7,8 @@
 
 namespace weft::train {
 
-/// Least bytes of host memory that a rank of the resolved `config` needs. On a GPU that is a copy of its parameters,
-/// from which they are uploaded, and of all that a checkpoint holds of them where one is read or written.
+/// Least bytes of host memory that a rank of the resolved `config` needs. On a GPU: a copy of its parameters, for the
+/// upload, and of their part of a checkpoint if one is read or written.
 double least_host_bytes(const RunConfig& config);
 
 /// Least bytes that a rank of the resolved `config` needs on its device: of its part of the model parameters, gradients

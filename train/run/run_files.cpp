@@ -103,7 +103,7 @@ std::vector<plan::StepTrace> shifted(std::vector<plan::StepTrace> traces, std::i
   return traces;
 }
 
-/// Writes what `draw` returns; nothing if it can't be drawn.
+/// Writes the result of `draw`; nothing if it throws UserError.
 std::vector<std::filesystem::path> write_drawing(const std::filesystem::path& file, const Say& say,
                                                  const std::function<std::string()>& draw) {
   std::string drawing;

@@ -156,7 +156,7 @@ TEST(Config, AxisOrderTakesEachAxisOnce) {
   EXPECT_EQ(graph::coordinates_of(config.grid, 4), (graph::Coordinates{.x = 1, .data = 1}));
   for (const char* wrong :
        {"", "x", "x,y,z", "x,y,z,data,x", "x,x,y,z", "x,y,z,date", "x, y, z, data", "x,y,z,data,"}) {
-    EXPECT_TRUE(contains(refused_key("axis-order", wrong), "is no order of the axes")) << wrong;
+    EXPECT_TRUE(contains(refused_key("axis-order", wrong), "isn't an order of the axes")) << wrong;
   }
 }
 

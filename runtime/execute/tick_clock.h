@@ -24,7 +24,7 @@ class TickClock {
   /// For tests: `counter` replaces the CPU's report.
   explicit TickClock(bool counter);
 
-  /// What was done before may still be on its way into memory, but nothing done later is visible to others yet.
+  /// Earlier writes may not have reached memory yet, but no later write is visible to other threads.
   std::int64_t now() const {
 #if defined(__x86_64__)
     if (counter_) return static_cast<std::int64_t>(__rdtsc());

@@ -83,7 +83,7 @@ std::string moved(const PlanFile& b, const Places& in_a, const Stream& stream, s
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (stays[i]) continue;
-    const std::string behind = i == 0 ? "first" : "behind " + names[i - 1];
+    const std::string behind = i == 0 ? "first" : "after " + names[i - 1];
     lines.push_back(fmt::format("{} now {}", names[i], behind));
   }
   return listed(fmt::format("{} of the {} on {} changed places:", lines.size(),

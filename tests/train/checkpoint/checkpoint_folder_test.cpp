@@ -1,4 +1,4 @@
-// Which folders are checkpoints, and which of them stay.
+// The folders that are checkpoints, and the checkpoints that are kept.
 #include "train/checkpoint/checkpoint_folder.h"
 
 #include <gtest/gtest.h>

@@ -142,7 +142,7 @@ TEST(PolicyBenchmark, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
   EXPECT_EQ(fingerprints.size(), 1U);
 }
 
-// A step so small that bf16 parameters stay where they are moves their fp32 copies, which a step leaves behind too.
+// A step too small to change bf16 parameters changes their fp32 copies, which are also a part of the result.
 TEST(PolicyBenchmark, TheFingerprintSeesFp32Copies) {
   RunConfig config = testing::benchmark_config(ops::Family::llama, graph::Grid{1, 1, 1, 2});
   config.dtype = config.reduce_dtype = DType::bf16;

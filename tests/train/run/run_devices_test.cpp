@@ -1,4 +1,4 @@
-// Which ranks share which device, for a person and for a script.
+// The ranks of each device, as text and as JSON.
 #include "train/run/run_devices.h"
 
 #include <gtest/gtest.h>

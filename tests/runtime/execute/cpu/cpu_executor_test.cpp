@@ -1,4 +1,4 @@
-// Whatever order, streams, threads, ranks and delays: the executor computes what a plain loop over the tasks computes.
+// With any order, streams, threads, ranks and delays, the executor computes the results of a plain loop over the tasks.
 #include "runtime/execute/cpu/cpu_executor.h"
 
 #include <gtest/gtest.h>

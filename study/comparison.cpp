@@ -20,7 +20,7 @@ std::string percent(double share) {
   return text == "-0.0" ? "0.0" : text;
 }
 
-/// Rows of equal length, the first one the heads; numbers stand right, the first column left.
+/// A table of rows of equal length, with headings first; the first column is left-aligned, the others right-aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows, TableStyle style) {
   std::vector<std::size_t> widths(rows.front().size(), 0);
   for (const auto& row : rows) {
@@ -185,7 +185,7 @@ std::string comparison_text(const Comparison& comparison, TableStyle style) {
     for (const LimitedPlan& plan : comparison.limited) {
       rows.push_back({plan.policy, human_bytes(static_cast<std::uint64_t>(plan.memory_bytes)), ms(plan.step_ns)});
     }
-    text += "\nTime against memory: plans that no other one beats in both.\n" + table(rows, style);
+    text += "\nTime against memory: plans that no other plan beats in both.\n" + table(rows, style);
   }
   return text;
 }

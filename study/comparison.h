@@ -1,4 +1,4 @@
-// What `weft compare` shows: policies side by side, simulated and measured, as a table, as Markdown and as JSON.
+// The output of `weft compare`: a comparison of policies, simulated and measured, as a table, Markdown or JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,7 +10,7 @@
 
 namespace weft::study {
 
-/// Steps of one policy that ran for real, in nanoseconds.
+/// Measured steps of one policy, in nanoseconds.
 struct MeasuredSteps {
   std::vector<double> ns;
   double exposed_ns = 0, communication_ns = 0;  // means over the steps, of rank 0
@@ -19,7 +19,7 @@ struct MeasuredSteps {
   double quantile(double share) const;
 };
 
-/// A policy under a memory limit: what the front of time against memory is made of.
+/// A policy under a memory limit, a candidate for the front of time against memory.
 struct LimitedPlan {
   std::string policy;
   std::int64_t limit_bytes = 0, memory_bytes = 0;
@@ -31,18 +31,19 @@ struct Comparison {
   std::string source;  // of the costs
   std::vector<simulate::PlanReport> reports;
   std::vector<MeasuredSteps> measured;          // by report, or empty
-  std::vector<LimitedPlan> limited;             // by rising memory; empty: not asked for
+  std::vector<LimitedPlan> limited;             // by rising memory; empty: not requested
   std::vector<simulate::Robustness> disturbed;  // by report, or empty
 
   const simulate::PlanReport* serial() const;  // null: not among the policies
   double bound_ns() const { return simulate::least_bound(reports); }
 };
 
-/// Of the pairs of policies whose measured medians differ by more than `least` (relative), the share that the simulator
-/// ranks alike, which it doesn't where its times are equal; 1 without such pairs.
+/// The share of pairs of policies that the simulator ranks in the measured order, among the pairs whose measured
+/// medians differ by more than `least` (relative). Equal simulated times count as another order. 1 if there are no such
+/// pairs.
 double ranked_alike(const Comparison& comparison, double least);
 
-/// Plans that no other one beats in both time and memory, by rising memory.
+/// Plans that no other plan beats in both time and memory, by rising memory.
 std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans);
 
 enum class TableStyle : std::uint8_t { terminal, markdown };

@@ -50,7 +50,7 @@ std::string text_of(const std::filesystem::path& file, std::string_view expected
   return read_text_file(file, "the file", kMostBytes, expected, kFix);
 }
 
-/// It becomes a part of the page, in which drawings have no business with scripts.
+/// The drawing becomes a part of the page, so it must not contain scripts.
 std::string drawing_of(const std::filesystem::path& file) {
   std::string svg = text_of(file, "a drawing");
   static const std::regex active("<script|<foreignobject|javascript:|[\\s\"'/]on[a-z]+\\s*=", std::regex::icase);

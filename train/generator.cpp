@@ -30,14 +30,14 @@ std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& mod
 Generator::Generator(execute::Program& program, const ops::ModelConfig& model, std::int64_t prefill_tokens)
     : program_(program), context_(model.context), prefill_tokens_(prefill_tokens), vocab_(model.vocab) {}
 
-// Behind the vocabulary there may be padding.
+// There may be padding after the vocabulary.
 std::span<const float> Generator::logits() const {
   return program_.state().get<float>(ops::names::kLogits).first(static_cast<std::size_t>(vocab_));
 }
 
 std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) {
   const auto input = program_.state().get<std::int32_t>(ops::names::kPrefillTokens);
-  std::fill(input.begin(), input.end(), 0);  // what stands behind the prompt is never looked at
+  std::fill(input.begin(), input.end(), 0);  // tokens after the prompt are never read
   std::copy(tokens.begin(), tokens.end(), input.begin());
   program_.state().get<std::int64_t>(ops::names::kPosition)[0] = static_cast<std::int64_t>(tokens.size()) - 1;
   program_.run("prefill");

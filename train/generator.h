@@ -1,4 +1,4 @@
-// Text from a model: a prefill graph takes the prompt, a decode graph adds a token at a time behind a KV cache.
+// Text from a model: a prefill graph reads the prompt, a decode graph adds one token at a time with a KV cache.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace weft::train {
 
-/// Tokens that one prefill takes in when a text of `prompt + max_tokens` tokens is to be made with `context` positions:
-/// the prompt, or, where the text will outgrow the context, at least the half that is read again then.
+/// The number of tokens of a prefill for a text of `prompt + max_tokens` tokens with `context` positions: the prompt,
+/// or, if the text will outgrow the context, at least half of the context, which is then read again.
 std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::int64_t context);
 
 /// The model with a context, and so KV caches, no longer than a text of `tokens` needs. Learned positions keep theirs:
@@ -25,13 +25,13 @@ std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& mod
                                                      std::int64_t prefill_tokens, const graph::Grid& grid = {});
 
 /// Generates with the program's parameters as they are. On a grid whose ranks share a model all of them generate, the
-/// same text with the same sampler. A text longer than the context goes on behind a fresh prefill
-/// of its last half context.
+/// same text with the same sampler. When a text reaches the context, it continues after a new prefill of its last
+/// tokens, half a context long.
 class Generator {
  public:
   Generator(execute::Program& program, const ops::ModelConfig& model, std::int64_t prefill_tokens);
 
-  /// Calls `on_token` for each new token until it returns false or `max_tokens` have come. The prompt has 1 to
+  /// Calls `on_token` for each new token until it returns false or there are `max_tokens`. The prompt has 1 to
   /// prefill_tokens tokens (else UserError).
   void generate(std::span<const std::int32_t> prompt, std::int64_t max_tokens, Sampler& sampler,
                 const std::function<bool(std::int32_t)>& on_token);

@@ -1,4 +1,4 @@
-// What a run says of its steps on the console.
+// The progress of a run on the console.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace weft::train {
 
 /// Step, loss, validation loss on steps that have one, gradient norm, learning rate, rate, time left:
 ///   " 42% [========>           ] 84/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 0:32"
-/// `steps`: of the whole run; `elapsed`: seconds since the run went on from step `first_step`.
+/// `steps`: of the whole run; `elapsed`: seconds since the run started at step `first_step`.
 Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std::int64_t steps, double elapsed);
 
 /// The status of a run's steps: on a terminal always the latest, elsewhere (a log file) a line for the first and the
@@ -21,10 +21,10 @@ Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std:
 class Progress {
  public:
   Progress(std::int64_t first_step, std::int64_t steps) : first_step_(first_step), steps_(steps) {}
-  /// In the place of where status lines go.
+  /// Writes to `out` instead of the default stream of status lines.
   Progress(std::int64_t first_step, std::int64_t steps, std::FILE* out)
       : line_(true, out), first_step_(first_step), steps_(steps) {}
-  /// The latest status stays.
+  /// Keeps the latest status on the console.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -12,7 +12,7 @@
 namespace weft::train {
 namespace {
 
-/// Uniform in [0, 1) with 53 bits; a site of its own, so that no draw of the training step is repeated here.
+/// Uniform in [0, 1) with 53 bits; its own Philox site, so that it repeats no draw of the training step.
 double draw(std::uint64_t seed, std::uint64_t position) {
   constexpr std::uint32_t kSite = 0x5A3B1E00U;
   const PhiloxBlock block = philox_quad(seed, 0, kSite, position);
@@ -75,7 +75,8 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t positi
     std::sort(candidates_.begin(), candidates_.end(), by_id);
   }
   double left = draw(options_.seed, position) * total;
-  std::int32_t chosen = static_cast<std::int32_t>(largest);  // where rounding leaves a remainder behind the last one
+  std::int32_t chosen =
+      static_cast<std::int32_t>(largest);  // chosen if rounding leaves a remainder after the last candidate
   for (const Candidate& candidate : candidates_) {
     if (candidate.weight <= 0) continue;
     chosen = candidate.id;

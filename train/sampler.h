@@ -14,8 +14,8 @@ struct SamplerOptions {
   std::uint64_t seed = 42;
 };
 
-/// A pure function of (options, logits, position), so that a text repeats with its seed, whatever ran in between. It is
-/// a class because it keeps its scratch memory: after the first call of a vocabulary size nothing is allocated.
+/// A pure function of (options, logits, position), so a text can be repeated with its seed. It is a class because it
+/// keeps its scratch memory: after the first call of a vocabulary size nothing is allocated.
 ///
 /// The filters work in this order: logits / temperature, top-k, softmax over what is left, top-p over that softmax.
 /// Ties at either cut keep the lower id.

@@ -8,7 +8,7 @@
 namespace weft::train {
 namespace {
 
-// A signal handler can reach nothing but a global.
+// Global, as a signal handler can't reach other data.
 std::atomic<int> received_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 

@@ -1,12 +1,12 @@
-// How ranks agree to stop: each adds its vote to a number that is summed over them in any case, so that all learn the
-// same without a message of its own.
+// Agreement of ranks to stop: each rank adds its vote to a number that is summed over ranks in any case, so no extra
+// message is needed.
 #pragma once
 
 #include <cstdint>
 
 namespace weft::train {
 
-/// Why a rank wants to stop, or any of them does.
+/// The reasons for which a rank, or any rank, wants to stop.
 struct StopReasons {
   bool signal = false, time = false;
 
@@ -22,7 +22,7 @@ inline float stop_vote(const StopReasons& reasons) {
   return (reasons.signal ? 1.0F : 0.0F) + (reasons.time ? 4096.0F : 0.0F);
 }
 
-/// What a sum of votes says.
+/// The reasons in a sum of votes.
 inline StopReasons stop_reasons(float votes) {
   const auto sum = static_cast<std::int64_t>(votes);
   return {sum % 4096 != 0, sum >= 4096};

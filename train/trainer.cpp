@@ -28,8 +28,8 @@ std::unique_ptr<execute::Watchdog> Trainer::report_when_stopped() const {
     return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
   };
   const auto report = [executor, log = Log(LogTopic::watchdog, setup_->world.rank())] {
-    log.tell(LogLevel::warning,
-             fmt::format("weft: asked to stop, but no task has ended since; {}", executor->describe()));
+    log.tell(LogLevel::warning, fmt::format("weft: a signal asked the run to stop, but no task has ended since; {}",
+                                            executor->describe()));
   };
   return std::make_unique<execute::Watchdog>(kSeconds, progress, report);
 }

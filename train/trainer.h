@@ -28,10 +28,10 @@ class Trainer {
   Trainer(comm::World& world, const ResolvedRun& run, Console console,
           const execute::MakeExecutor& make_executor = nullptr);
 
-  /// What would run; valid as long as the trainer.
+  /// The description of the run; valid as long as the trainer.
   RunDescription description() const;
 
-  /// What is done with files of an earlier run in the run folder.
+  /// The treatment of files of an earlier run in the run folder.
   enum class OldFiles : std::uint8_t { kept, removed };
 
   /// `log` gets its file when the run folder is made.
@@ -40,8 +40,8 @@ class Trainer {
   const execute::Program& program() const { return *setup_->program; }
 
  private:
-  /// A launcher that ends a job because a rank was lost asks the others to stop and kills them a second later: time
-  /// enough to say which collective the lost rank is missing from.
+  /// A launcher that ends a job after the loss of a rank signals the other ranks and kills them a second later. In this
+  /// time they report the collective in which the lost rank is missing.
   std::unique_ptr<execute::Watchdog> report_when_stopped() const;
 
   const Console console_;

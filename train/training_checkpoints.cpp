@@ -52,12 +52,12 @@ void TrainingCheckpoints::expect_space() {
 }
 
 void TrainingCheckpoints::save(std::int64_t steps_done, bool last) {
-  setup_.world.barrier();  // what is saved is a step that every rank has come through
+  setup_.world.barrier();  // every rank has finished the step that is saved
   setup_.program->state_to_host();
   const CheckpointInfo saved = info(steps_done);
   last ? writer_.save_now(saved, arrays()) : writer_.save(saved, arrays());
   report();
-  if (last) setup_.world.barrier();  // nobody leaves before it is complete
+  if (last) setup_.world.barrier();  // no rank ends before the checkpoint is complete
 }
 
 void TrainingCheckpoints::report() {

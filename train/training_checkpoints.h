@@ -12,22 +12,22 @@
 
 namespace weft::train {
 
-/// The configuration as files of the run name it: with the run's own copy of the tuned products, and what multiplies
-/// bf16 if there was a choice.
+/// The configuration for files of the run: with the run's copy of the tuned products, and the unit that multiplies bf16
+/// if there was a choice.
 RunConfig recorded_config(const TrainingSetup& setup);
 
 class TrainingCheckpoints {
  public:
-  /// `setup` has to outlive it; `show` is told of each checkpoint that is complete.
+  /// `setup` must outlive this object; `show` gets a message about each complete checkpoint.
   TrainingCheckpoints(const TrainingSetup& setup, std::function<void(const std::string& text)> show);
 
-  /// Throws UserError where the first one wouldn't fit on the disk.
+  /// Throws UserError if the first checkpoint wouldn't fit on the disk.
   void expect_space();
-  /// Of the step that every rank is through; the last one is complete when this returns. Collective over the world.
+  /// Saves the step that every rank has finished; the last checkpoint is complete on return. Collective over the world.
   void save(std::int64_t steps_done, bool last);
-  /// Looks whether one that was written beside the steps is complete.
+  /// Checks whether the checkpoint that is being written is complete.
   void report();
-  /// The newest that is complete; empty: none.
+  /// The newest complete checkpoint; empty if there is none.
   const std::filesystem::path& newest() const { return newest_; }
 
  private:

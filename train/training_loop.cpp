@@ -58,7 +58,7 @@ void TrainingLoop::run() {
   }
 }
 
-// Where the device can be given work ahead, a step's results are looked at while the next one runs.
+// If the device accepts work ahead, the host reads a step's results while the next step runs.
 void TrainingLoop::run_steps() {
   std::optional<StartedStep> under_way;
   for (std::int64_t step = setup_.inputs.first_step; step < config_.steps; ++step) {
@@ -102,11 +102,11 @@ void TrainingLoop::finish(const StartedStep& of, bool newest) {
   result_.last_loss = metrics.loss;
   step_ms_.push_back(metrics.step_ms);
   limit_.step_took(metrics.step_ms * 1e-3);
-  // Whoever sends a signal may not wait long: then the model is saved and nothing else.
+  // The sender of a signal may not wait long, so the run only saves the model then.
   const bool evaluates = every(config_.eval_every, of.step) || (newest && is_last(of.step));
   if (evaluates && !stop_.signal) metrics.val_loss = held_out_loss();
   const bool last = newest && is_last(of.step);
-  // Before the checkpoint, so that a run which goes on from there has a line for every step.
+  // Before the checkpoint, so that a run that continues from it has a line for every step.
   report_.step(metrics, seconds_since(training_begun_at_));
   expect_finite(metrics);
   if (config_.save && (last || every(config_.save_every, of.step))) checkpoints_.save(of.step + 1, last);
@@ -119,8 +119,8 @@ std::optional<double> TrainingLoop::held_out_loss() {
   });
   stop_.add(found.stop);
   if (!found.complete) {
-    report_.say(LogTopic::evaluation, fmt::format("the evaluation was ended early, after {} of {} batches",
-                                                  found.batches, setup_.held_out->size()));
+    report_.say(LogTopic::evaluation, fmt::format("the evaluation ended early, after {} of {} batches", found.batches,
+                                                  setup_.held_out->size()));
     return std::nullopt;
   }
   limit_.evaluation_took(seconds_since(begin));
@@ -139,9 +139,9 @@ bool TrainingLoop::is_last(std::int64_t newest) const {
 
 void TrainingLoop::expect_finite(const StepMetrics& metrics) {
   if (std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm)) return;
-  if (setup_.world.rank() != 0) setup_.world.barrier();  // all ranks see the same; rank 0 ends the run
+  if (setup_.world.rank() != 0) setup_.world.barrier();  // all ranks have the same values; rank 0 ends the run
   throw RuntimeFault(
-      fmt::format("step {}: the loss is {}, the gradient's norm {}: the model is lost since then; "
+      fmt::format("step {}: the loss is {}, the gradient's norm {}: the model's weights are invalid from here on; "
                   "--check-nan names the first task that makes a NaN or an infinity",
                   metrics.step, metrics.loss, metrics.grad_norm));
 }

@@ -18,11 +18,11 @@ namespace weft::train {
 
 class TrainingLoop {
  public:
-  /// All four have to outlive it; `result` gets losses, figures of the steps and why they ended.
+  /// All four must outlive this object; `result` gets losses, measurements of the steps and the reason for the end.
   TrainingLoop(TrainingSetup& setup, TrainingCheckpoints& checkpoints, TrainingReport& report, TrainResult& result);
 
   /// From the evaluation before the first step to the last checkpoint. Collective over the world. Throws RuntimeFault
-  /// where the loss is no number any more.
+  /// when the loss isn't finite.
   void run();
 
  private:
@@ -32,15 +32,15 @@ class TrainingLoop {
   };
   void run_steps();
   void load(std::int64_t step);
-  /// With the inputs of the step and this rank's vote on whether it is to be the last.
+  /// Starts a step with its inputs and this rank's vote on whether it is the last.
   bool start(const StartedStep& started);
   /// `newest`: no later step was started.
   void finish(const StartedStep& of, bool newest);
-  /// Null where it was ended early.
+  /// nullopt if the evaluation ended early.
   std::optional<double> held_out_loss();
-  /// Whether something has to be done after the step before another may be started.
+  /// Whether an evaluation, a checkpoint or the like must follow the step before the next starts.
   bool is_due_after(std::int64_t step) const;
-  /// The newest step is the last one where the run is at its end, or a vote of it or of the step before said so.
+  /// Whether the newest step is the last: at the end of the run, or by a vote of this or the previous step.
   bool is_last(std::int64_t newest) const;
   void expect_finite(const StepMetrics& metrics);
 
@@ -49,7 +49,7 @@ class TrainingLoop {
   TrainingCheckpoints& checkpoints_;
   TrainingReport& report_;
   TrainResult& result_;
-  StopReasons stop_;  // that the ranks have agreed on
+  StopReasons stop_;  // on which the ranks have agreed
   TimeLimit limit_;
   std::chrono::steady_clock::time_point begun_at_, training_begun_at_;
   std::unique_ptr<BatchLoader> loader_;

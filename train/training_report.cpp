@@ -46,7 +46,7 @@ void TrainingReport::open(const Opening& opening, TrainResult& result) {
   if (opening.log != nullptr) open_other_logs(*opening.log);
 }
 
-// Of processes other than rank 0's, where they see the run folder.
+// Opens the logs of processes other than rank 0's, if they see the run folder.
 void TrainingReport::open_other_logs(RunLog& log) const {
   if (setup_.world.name() != "mpi") return;
   setup_.world.barrier();  // the folder is there, and an older run's files aren't
@@ -139,7 +139,8 @@ void TrainingReport::write_traces(TrainResult& result) {
 }
 
 std::string TrainingReport::sample() {
-  // On a grid that cuts the model all ranks run these plans together, else rank 0 alone: they hold no collective.
+  // All ranks run these plans together if the grid shards the model; else only rank 0, as the plans have no
+  // collectives.
   Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = setup_.config().seed});
   const ByteTokenizer tokenizer;
   std::vector<std::int32_t> text = tokenizer.encode(sample_prompt(setup_.config().model));

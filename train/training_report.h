@@ -1,4 +1,4 @@
-// What a training run tells: its result, and rank 0's console and files.
+// The output of a training run: its result, and rank 0's console and files.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace weft::train {
 
-/// What a run ends with.
+/// The result of a run.
 struct TrainResult {
   std::int64_t first_step = 0, steps_done = 0;  // steps [first_step, steps_done) ran
   double first_loss = 0, last_loss = 0;         // of the first and the last step
-  /// Before the first step, and the latest; none where a signal or the time limit ended the evaluation.
+  /// Held-out loss before the first step, and the latest; nullopt if a signal or the time limit ended the evaluation.
   std::optional<double> first_val_loss, val_loss;
   std::int64_t evaluated_step = 0;                                         // steps done at the latest
   double tokens_per_s = 0;                                                 // median over the steps
   double step_ms = 0;                                                      // median
   double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
   std::uint64_t peak_memory_bytes = 0;
-  RunDevices devices = {};                // that the ranks were on, and what moved their collectives
+  RunDevices devices = {};                // the ranks' devices, and the transport of their collectives
   std::uint64_t device_memory_bytes = 0;  // of the GPU that the rank shares with others of its process; 0: none
   double first_step_seconds = 0;          // from the making of the Trainer to the end of its first step
   double seconds = 0;                     // of training, evaluation and saving included
@@ -39,7 +39,7 @@ struct TrainResult {
 /// Of the step that the program has just finished.
 StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, double lr);
 
-/// Made on every rank; only rank 0's says and writes anything. `setup` has to outlive it.
+/// Made on every rank; only rank 0's prints and writes. `setup` must outlive it.
 class TrainingReport {
  public:
   explicit TrainingReport(const TrainingSetup& setup) : setup_(setup) {}
@@ -52,13 +52,13 @@ class TrainingReport {
   /// Makes the run folder and its first files: configuration, tuned products, drawings of the graph. Collective over
   /// the world.
   void open(const Opening& opening, TrainResult& result);
-  /// A line to a person who watches.
+  /// Prints a line to the console.
   void show(const std::string& text);
-  /// The same, and to the log.
+  /// Prints a line to the console and the log.
   void say(LogTopic topic, const std::string& text);
   /// The metrics of the next step; `seconds` since the first one began.
   void step(const StepMetrics& metrics, double seconds);
-  /// Traces with what they sum up to, a sample, the figures of the machine. Collective over the world.
+  /// Writes traces and their summary, a sample and measurements of the machine. Collective over the world.
   void close(TrainResult& result);
 
  private:

@@ -24,17 +24,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a run asks of this machine and of files that rank 0 alone has: refused before data is read or anything is
-/// measured. Returns the table of a file that the run names.
+/// Checks the machine and the files that only rank 0 reads, before data is read or anything is measured. Returns the
+/// table of a tuning file that the run names.
 std::shared_ptr<const execute::TunedGemms> check_machine(comm::World& world, const ResolvedRun& run) {
-  comm::act_together(world, [&] {  // machines have memories of their own
+  comm::act_together(world, [&] {  // each machine checks its own memory
     check_memory(run.config, world.name() == "mpi" ? 1 : world.size(), machine_memory_bytes());
   });
   if (run.gemm_tuning.from != TuningSetting::From::file) return nullptr;
   return gemm_tuning_of_run(world, run.gemm_tuning, std::nullopt, StoredTuning::required);
 }
 
-/// Of a step, an evaluation and, for a model that writes text, a sample.
+/// The graphs of a step, an evaluation and, for a model that writes text, a sample.
 std::vector<execute::ProgramGraph> graphs_of(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
   const ops::StepConfig step = step_config(config);
@@ -48,7 +48,7 @@ std::vector<execute::ProgramGraph> graphs_of(const TrainingSetup& setup) {
   return graphs;
 }
 
-/// On rank 0, told to the log and, if `speaks`, to the console.
+/// Tunes on rank 0; reports to the log and, if `speaks`, to the console.
 execute::TunedGemms tuned_here(const ResolvedRun& run, bool speaks) {
   const Log log(LogTopic::tuning, 0);
   StatusLine line(speaks);
@@ -87,7 +87,7 @@ void fill_parameters(const TrainingSetup& setup) {
     if (inputs.resume_from) {
       load_checkpoint(*inputs.resume_from, parameters, inputs.share);
       Log(LogTopic::checkpoint, setup.world.rank())
-          .info("{} loaded: the run goes on after {} steps", inputs.resume_from->string(), inputs.first_step);
+          .info("{} loaded: the run continues after {} steps", inputs.resume_from->string(), inputs.first_step);
     } else if (inputs.init_from) {
       load_parameters(*inputs.init_from, config.model, parameters, inputs.share);
       Log(LogTopic::checkpoint, setup.world.rank()).info("weights of {} loaded", inputs.init_from->string());

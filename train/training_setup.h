@@ -1,5 +1,5 @@
-// What a training run has before its first step: its inputs, what was measured for it, the program with its parameters,
-// and what it is evaluated on.
+// The set-up of a training run: its inputs, measurements for it, the program with its parameters, and its held-out
+// data.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@
 
 namespace weft::train {
 
-/// Of one rank; lives as long as the run. It stays where it was made, since its parts know one another.
+/// The set-up of one rank, which lives as long as the run. Not movable, since its parts refer to one another.
 struct TrainingSetup {
   explicit TrainingSetup(comm::World& of) : world(of) {}
   TrainingSetup(const TrainingSetup&) = delete;
@@ -49,21 +49,20 @@ struct TrainingSetup {
   std::unique_ptr<EvalBatches> held_out;
 
   const RunConfig& config() const { return run.config; }
-  /// Parameters and optimizer state where the program has them.
+  /// The program's arrays of parameters and optimizer state.
   std::vector<MutableParameterState> parameters() const;
 };
 
-/// Reads the data, tunes where it was asked for, lowers and plans the graphs, makes or loads the parameters. With
-/// `speaks` rank 0 shows on the console what is tuned. `make_executor`: in the place of what the configuration's device
-/// means. Collective over the world. Throws UserError on data or checkpoints that don't fit or
-/// differ among ranks.
+/// Reads the data, tunes if configured, lowers and plans the graphs, makes or loads the parameters. With `speaks`, rank
+/// 0 shows the tuning on the console. `make_executor` replaces the executor of the configuration's device. Collective
+/// over the world. Throws UserError on data or checkpoints that don't fit or differ among ranks.
 std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run, bool speaks,
                                                const execute::MakeExecutor& make_executor = nullptr);
 
-/// Of the text that a trained model writes at the end.
+/// Length of the text that a trained model writes at the end.
 inline constexpr std::int64_t kSampleTokens = 240;
 
-/// What a sample begins with, as far as the model can see.
+/// The prompt of a sample, at most as long as the model's context.
 std::string_view sample_prompt(const ops::ModelConfig& model);
 
 }  // namespace weft::train

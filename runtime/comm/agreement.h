@@ -1,4 +1,5 @@
-// Ranks act as one: what one of them refuses, all refuse, and a difference between them is named on all.
+// Agreement of ranks at start-up: an error on one rank ends all of them, and every rank names a difference between
+// ranks.
 #pragma once
 
 #include <functional>
@@ -10,22 +11,23 @@
 
 namespace weft::comm {
 
-/// Runs `act` on every rank. Where it throws UserError on any of them, all throw that of the first, so that none waits
-/// for another: with the rank's number, unless all said the same. Collective over the world.
+/// Runs `act` on every rank. If it throws UserError on any rank, every rank throws the first such rank's error, so that
+/// no rank waits for another. The message names that rank, unless all ranks threw the same message. Collective over the
+/// world.
 void act_together(World& world, const std::function<void()>& act);
 
-/// What a rank has found in files that it sees and others may not: {"checkpoint step", "200"}.
+/// A value that a rank read from files, which may differ on other ranks: {"checkpoint step", "200"}.
 struct Fact {
   std::string name, value;
 };
 
-/// How a difference is told: "rank 1 `one` lr = 2, rank 0 `other` lr = 1".
+/// The words of a message about a difference: "rank 1 `one` lr = 2, rank 0 `other` lr = 1".
 struct Wording {
   std::string_view one, other, expected, fix;
 };
 
-/// Throws the same UserError on every rank, naming what differs and both values, unless all have the same facts, of
-/// the same names. Collective over the world.
+/// Throws the same UserError on every rank, naming the fact that differs and both values, unless the values are equal
+/// on all ranks. The names must be. Collective over the world.
 void expect_same(World& world, const std::vector<Fact>& facts, const Wording& wording);
 
 /// The same for facts about files.

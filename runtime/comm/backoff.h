@@ -1,7 +1,7 @@
-// How Weft waits for another rank: try a few times at once, then give the core away, then sleep.
+// Waiting for another rank: a few tries in a row, then the thread yields its core, then it sleeps.
 //
-// A waiter that spins takes the core that the awaited rank may need: with more runnable threads than cores each such
-// wait costs a scheduler slice (several milliseconds).
+// A spinning waiter occupies a core that the awaited rank may need. With more runnable threads than cores, each such
+// wait costs a time slice of the scheduler (several milliseconds).
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace weft::comm {
 
-/// One wait. Call pause() after each fruitless try:
+/// State of one wait. Call pause() after each try that failed:
 ///
 ///   for (Backoff backoff; !communicator.progress();) backoff.pause();
 class Backoff {

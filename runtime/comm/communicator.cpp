@@ -1,4 +1,4 @@
-// What all communicators share: checks and names of calls, and waiting for one.
+// Code that all communicators share: checks and descriptions of calls, and waiting for a call to complete.
 #include "runtime/comm/communicator.h"
 
 #include <fmt/format.h>

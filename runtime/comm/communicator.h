@@ -1,7 +1,7 @@
-// How a rank talks: non-blocking collectives of one process group, and the few blocking calls of start-up.
+// Communication between ranks: non-blocking collectives of one process group, and a few blocking calls for start-up.
 //
-// In every implementation a float sum is direct: each rank receives its slice from every peer, adds in fp32 in rank
-// order, rounds once and shares the result. The bytes are those of a ring, and the bits are the same everywhere.
+// Every implementation sums floats directly: each rank receives its slice from every peer, adds in fp32 in rank order,
+// rounds once and shares the result. A rank sends as many bytes as in a ring, and the bits are the same everywhere.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct CollectiveCall {
   void* workspace = nullptr;
 };
 
-/// Thrown from progress() and blocking calls when another rank of the world gave up.
+/// Thrown by progress() and by blocking calls after another rank of the world gave up.
 class PeerLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -43,8 +43,8 @@ class PeerLost : public std::runtime_error {
 
 /// One rank's end of a process group. At most one collective is in flight; members start them in the same order.
 /// Buffers of a collective must live until it is complete or the communicator is destroyed: when an exception unwinds a
-/// rank, destroy its communicators before its buffers. Any thread may call, but only one at a time, and with MPI only
-/// one at a time over all communicators of the process.
+/// rank, destroy its communicators before its buffers. Any thread may call, but only one at a time; with MPI, only one
+/// thread at a time over all communicators of the process.
 ///
 ///   communicator.start({CollectiveKind::all_reduce, DType::f32, n, 0, nullptr, buffer, workspace});
 ///   while (!communicator.progress()) compute_a_little();
@@ -67,34 +67,34 @@ class World {
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// "local" or "mpi".
+  /// The transport: "local" or "mpi".
   virtual std::string name() const = 0;
-  /// Ranks that share this node's cores, this one included.
+  /// The number of ranks on this node, this one included.
   virtual int ranks_on_node() const = 0;
-  /// This rank's place among them, from 0.
+  /// This rank's place among the ranks of its node, from 0.
   virtual int rank_on_node() const = 0;
 
   /// Ranks that pass the same `color` form a group, ordered by their rank here. Collective over the world.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
 
   virtual void barrier() = 0;
-  /// `bytes` of the root reach everybody; other ranks' vectors are resized.
+  /// Copies the root's `bytes` to every rank; the other ranks' vectors are resized.
   virtual void broadcast(std::vector<std::byte>& bytes, int root) = 0;
-  /// Everybody's value, by rank.
+  /// Every rank's value, by rank.
   virtual std::vector<std::uint64_t> all_gather(std::uint64_t value) = 0;
-  /// Everybody's bytes, by rank (lengths may differ).
+  /// Every rank's bytes, by rank (lengths may differ).
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
-  /// Throws PeerLost where another rank has given up, for those who wait for something that doesn't say so. Returns at
-  /// once; any thread may call it.
+  /// Throws PeerLost if another rank has given up; for waits that wouldn't notice it themselves. Returns at once; any
+  /// thread may call it.
   virtual void expect_peers() = 0;
 
-  /// Tells the others that this rank gives up, so that they leave with PeerLost instead of waiting for ever. With MPI
-  /// this ends every process with `exit_code` and doesn't return. Prints nothing; any thread may call it at any time.
+  /// Tells the others that this rank gives up, so that they throw PeerLost instead of waiting for ever. With MPI this
+  /// ends every process with `exit_code` and doesn't return. Prints nothing; any thread may call it at any time.
   virtual void abort(const std::string& reason, int exit_code) = 0;
 };
 
-/// Runs a collective to its end; spins briefly, then yields, then sleeps between calls of progress().
+/// Runs a collective to its end. Between calls of progress() it spins briefly, then yields, then sleeps.
 void run_blocking(Communicator& communicator, const CollectiveCall& call);
 
 }  // namespace weft::comm

@@ -1,4 +1,4 @@
-// Threads for local ranks, failures as values, and who reports them.
+// Threads for local ranks, failures as values, and the choice of the rank that reports a failure.
 #include "runtime/comm/launch.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace weft::comm {
 namespace {
 
 constexpr int kUserErrorCode = 2, kFaultCode = 3;
-constexpr double kAgreementSeconds = 2.0;  // ranks that fail alike do so at start-up, within much less than this
+constexpr double kAgreementSeconds = 2.0;  // ranks that throw the same error do so at start-up, well within this time
 
 struct Failure {
   std::string message;
@@ -47,14 +47,14 @@ Outcome run_rank(const RankBody& body, World& world) {
   }
 }
 
-/// Of the rank that failed; none: of all alike, or of nobody.
+/// Reports a failure: of one rank, or without a rank if the failure belongs to all ranks or to none.
 using Report = std::function<void(std::optional<int> rank, const std::string& message)>;
 
 int run_and_report(int ranks, const RankBody& body, const Report& report) {
   const auto worlds = make_local_worlds(ranks);
   std::vector<Outcome> outcomes(worlds.size());
   std::mutex mutex;
-  std::optional<std::size_t> first;  // the rank that failed first, and not because of another
+  std::optional<std::size_t> first;  // the rank that failed first, other than by PeerLost
   const auto run = [&](std::size_t rank) {
     Outcome& outcome = outcomes[rank];
     outcome = run_rank(body, *worlds[rank]);
@@ -71,14 +71,14 @@ int run_and_report(int ranks, const RankBody& body, const Report& report) {
     run(0);
   }
   if (!first) {
-    // A world can also be given up without an exception, by abort(); then its reason is all there is to report.
+    // A body may call abort() without throwing; then abort()'s reason is the only text to report.
     const auto lost =
         std::ranges::find_if(outcomes, [](const Outcome& outcome) { return outcome.failure.has_value(); });
     if (lost != outcomes.end()) report(std::nullopt, lost->failure->message);
     return std::ranges::max(outcomes, {}, &Outcome::exit_code).exit_code;
   }
   const Failure& failure = *outcomes[*first].failure;
-  // Bad input is the same for all ranks of a process, whichever of them met it first.
+  // Bad input is the same for all ranks of a process, so the message names no rank.
   const bool names_rank = failure.exit_code != kUserErrorCode && ranks > 1;
   names_rank ? report(static_cast<int>(*first), fmt::format("rank {}: {}", *first, failure.message))
              : report(std::nullopt, failure.message);
@@ -111,7 +111,8 @@ int run_mpi(const RankBody& body) {
   if (!outcome.failure) return outcome.exit_code;
   const Failure& failure = *outcome.failure;
   const Log log(LogTopic::run, world->rank());
-  // Only a UserError can be common to all, and only before anything was in flight; other failures mustn't wait.
+  // Only a UserError can be the same on all ranks, as it is thrown before any communication; other failures mustn't
+  // wait.
   if (failure.exit_code == kUserErrorCode &&
       world->all_say(Fingerprint().add(failure.message).value(), kAgreementSeconds)) {
     if (world->rank() == 0) log.error("{}", failure.message);

@@ -1,8 +1,8 @@
-// Collectives among threads.
+// Collectives between threads of one process.
 //
-// Each member publishes its call and then advances on its own, in its calls of progress(): sum my slice out of all
-// buffers, wait for the others' sums, copy them, wait until nobody reads my buffers any more. Three counters a member
-// say how far it is; they count collectives and never go back, so that nothing has to be reset between two of them.
+// Each member publishes its call and then advances on its own, in its calls of progress(): sum its slice from all
+// buffers, wait for the others' sums, copy them, wait until no member reads its buffers. Three counters tell each
+// member's progress. They count collectives and only rise, so nothing is reset between collectives.
 #include "runtime/comm/local.h"
 
 #include <fmt/format.h>
@@ -22,15 +22,18 @@
 namespace weft::comm {
 namespace {
 
-constexpr std::int64_t kBytesPerCall = 1 << 20;  // what one call of progress() reads at most: some 100 µs
+constexpr std::int64_t kBytesPerCall =
+    1 << 20;  // upper limit of the bytes that one call of progress() reads: about 100 µs
 
-// What one member shows to the others. Cache lines are apart, so that polling one member doesn't slow another.
+// The state that one member shows to the others. Counters have separate cache lines, so that polling doesn't slow a
+// member.
 struct Member {
   alignas(64) std::atomic<std::uint64_t> published{0};  // collectives started; `call` is the newest of them
   CollectiveCall call{};
   alignas(64) std::atomic<std::uint64_t> summed{0};  // collectives whose own slice is ready to be copied
-  alignas(64) std::atomic<std::uint64_t> done{0};    // collectives after which this member reads nobody's buffers
-  alignas(64) std::atomic<bool> reading{false};      // inside progress()
+  alignas(64) std::atomic<std::uint64_t> done{
+      0};                                        // collectives for which this member has stopped reading other buffers
+  alignas(64) std::atomic<bool> reading{false};  // inside progress()
 };
 
 struct Group {
@@ -38,14 +41,15 @@ struct Group {
   std::vector<Member> members;
 };
 
-// What the ranks share: the blocking exchange, the groups being formed, and whether somebody gave up.
+// The ranks' shared state: the blocking exchange, the groups being formed, and whether a rank gave up.
 class Shared {
  public:
   explicit Shared(int size) : size_(size), deposits_(static_cast<std::size_t>(size)) {}
 
   int size() const { return size_; }
 
-  // Everybody's bytes, by rank. The last to come publishes, the last to leave makes room for the next exchange.
+  // Every rank's bytes, by rank. The last rank to arrive publishes them; the last to leave makes room for the next
+  // exchange.
   std::vector<std::vector<std::byte>> exchange(int rank, std::span<const std::byte> bytes) {
     std::unique_lock lock(mutex_);
     wait(lock, [&] { return leaving_ == 0; });
@@ -63,7 +67,7 @@ class Shared {
     return result;
   }
 
-  // The group of `members` ranks that the `split`-th call of split() makes for `color`; the first to ask creates it.
+  // The group of `members` ranks that the `split`-th call of split() makes for `color`; the first caller creates it.
   std::shared_ptr<Group> join_group(std::uint64_t split, int color, int members) {
     const std::lock_guard lock(mutex_);
     auto& [group, joined] = forming_[{split, color}];
@@ -92,7 +96,7 @@ class Shared {
   template <class Condition>
   void wait(std::unique_lock<std::mutex>& lock, Condition condition) {
     changed_.wait(lock, [&] { return condition() || aborted_.load(); });
-    if (!condition()) throw PeerLost(reason_);  // an exchange that all have joined completes even so
+    if (!condition()) throw PeerLost(reason_);  // an exchange that all ranks have joined still completes
   }
 
   const int size_;
@@ -122,8 +126,9 @@ class LocalCommunicator final : public Communicator {
         copied_(group_->members.size()),
         sources_(group_->members.size()) {}
 
-  // An exception unwinds this rank, and its buffers go next: stop the others, and wait until none is reading. A reader
-  // sets `reading` before it looks at `aborted`, we the other way round, so that one of us sees the other.
+  // An exception is unwinding this rank, and its buffers are destroyed next: stops the others, and waits until none
+  // reads. A reader sets `reading` before it loads `aborted`; this destructor sets `aborted` before it loads `reading`.
+  // So at least one of the two sees the other.
   ~LocalCommunicator() override {
     if (phase_ == Phase::idle) return;
     shared_->abort(fmt::format("rank {} of a group left during {}", rank_, describe(call_)));
@@ -183,7 +188,7 @@ class LocalCommunicator final : public Communicator {
     });
   }
 
-  // Does the next bit of work. False: nothing to do now (blocked, out of budget, or complete).
+  // Does the next part of the work. False: nothing can be done now (blocked, out of budget, or complete).
   bool advance(std::int64_t& budget) {
     switch (phase_) {
       case Phase::idle:
@@ -242,7 +247,7 @@ class LocalCommunicator final : public Communicator {
     return true;
   }
 
-  // Starts at the next rank, so that not everybody reads the same buffer at once.
+  // Starts at the next rank, so that the members don't all read the same buffer at once.
   void choose_peer() {
     peer_ = -1;
     all_copied_ = true;

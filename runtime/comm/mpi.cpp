@@ -13,8 +13,8 @@
 #include "runtime/comm/mpi_handles.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// Asked by the leak sanitizer. Open MPI leaves memory behind from components that it has unloaded by the end: such a
-// report names no module, so that no suppression could match it.
+// The leak sanitizer calls this. Open MPI leaks memory of components that it has unloaded by the end of the process;
+// such a report names no module, so no suppression could match it.
 extern "C" int __lsan_is_turned_off() {
   return weft::comm::launched_by_mpi() ? 1 : 0;
 }
@@ -42,7 +42,7 @@ MPI_Comm duplicate_of_world() {
 
 struct PlaceOnNode {
   int rank, ranks;
-  std::vector<int> node_of_rank;  // by rank of the world: the least rank on the same node
+  std::vector<int> node_of_rank;  // by rank of the world: the lowest rank on the same node
 };
 
 PlaceOnNode place_on_node(const std::shared_ptr<MpiSession>& session, const CommHandle& world) {
@@ -90,11 +90,13 @@ bool launched_as_later_rank() {
 struct MpiWorld::Impl {
   std::shared_ptr<MpiSession> session = begin_session();
   CommHandle world{session, duplicate_of_world()};
-  CommHandle failures{session, duplicate_of_world()};  // its messages never meet those of a broken exchange
+  CommHandle failures{
+      session, duplicate_of_world()};  // separate, so that its messages can't match those of an interrupted exchange
   int rank = world.rank();
   int size = world.size();
   PlaceOnNode on_node = place_on_node(session, world);
-  std::array<std::uint64_t, 2> said{}, greatest{};  // of all_say(): must outlive an exchange that nobody joins
+  std::array<std::uint64_t, 2> said{},
+      greatest{};  // of all_say(): must outlive an exchange that other ranks never join
 
   void broadcast(std::byte* data, std::size_t size, int root) const {
     for (std::size_t first = 0; first < size; first += kBroadcastBytes) {
@@ -126,7 +128,7 @@ int MpiWorld::rank_on_node() const {
 }
 
 std::unique_ptr<Communicator> MpiWorld::split(int color) {
-  // MPI refuses negative colours; ours are numbered densely instead.
+  // MPI refuses negative colours, so a group's colour is its first rank.
   const auto colors = all_gather(static_cast<std::uint64_t>(static_cast<std::int64_t>(color)));
   const auto own = colors[static_cast<std::size_t>(impl_->rank)];
   const auto first_of_group = std::ranges::find(colors, own) - colors.begin();
@@ -177,7 +179,7 @@ std::vector<std::vector<std::byte>> MpiWorld::all_gather_bytes(std::span<const s
 
 void MpiWorld::abort(const std::string&, int exit_code) {
   MPI_Abort(MPI_COMM_WORLD, exit_code);
-  std::_Exit(exit_code);  // in case MPI was too broken to end us
+  std::_Exit(exit_code);  // in case MPI couldn't end this process
 }
 
 bool MpiWorld::all_say(std::uint64_t value, double seconds) {

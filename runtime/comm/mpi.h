@@ -12,23 +12,23 @@ namespace weft::comm {
 /// variables through which launchers talk to MPI; doesn't initialise MPI.
 bool launched_by_mpi();
 
-/// True when the launcher says that this process is another rank than the first. Doesn't initialise MPI either.
+/// True when the launcher started this process as a rank other than 0. Doesn't initialise MPI.
 bool launched_as_later_rank();
 
-/// "Open MPI v4.1.4". Doesn't initialise MPI either.
+/// "Open MPI v4.1.4". Doesn't initialise MPI.
 std::string mpi_version();
 
-/// The world of MPI_COMM_WORLD. MPI is finalised when it and all communicators made from it are gone.
+/// The ranks of MPI_COMM_WORLD. MPI is finalised when this object and all communicators made from it are destroyed.
 ///
 /// Collectives are built on MPI_Isend and MPI_Irecv: MPI_Iallreduce takes twice the time that the wire needs, and its
-/// order of summation is the library's secret. Large messages travel in pieces of which a few are in flight, so any
-/// count works and TCP queues don't overflow.
+/// order of summation is unspecified. Large messages are sent in pieces, of which a few are in flight, so any count
+/// works and TCP queues don't overflow.
 ///
-/// MPI is initialised for MPI_THREAD_SERIALIZED: any thread may call, one at a time. Only abort() is exempt: it ends
-/// the process, in whatever state MPI is.
+/// MPI is initialised for MPI_THREAD_SERIALIZED: any thread may call, one at a time. Only abort() may be called at any
+/// time, as it ends the process.
 class MpiWorld final : public World {
  public:
-  /// At most one in the life of a process (an MPI rule; else std::logic_error).
+  /// At most one may be made in the life of a process (a rule of MPI); a second throws std::logic_error.
   MpiWorld();
   ~MpiWorld() override;
   MpiWorld(const MpiWorld&) = delete;
@@ -47,8 +47,8 @@ class MpiWorld final : public World {
   void expect_peers() override {}  // a rank that gives up ends all processes
   void abort(const std::string& reason, int exit_code) override;
 
-  /// True when all ranks call this within about `seconds` of each other and with the same `value`: how ranks find out
-  /// that they all failed alike. After false only abort() is of use.
+  /// True when all ranks call this with the same `value` within about `seconds` of each other: ranks find out in this
+  /// way that they all threw the same error. After false, only abort() may be called.
   bool all_say(std::uint64_t value, double seconds);
 
  private:

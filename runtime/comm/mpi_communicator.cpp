@@ -18,20 +18,20 @@ constexpr std::int64_t kMinPieceBytes = 8 << 10;
 MessageSizes message_sizes(int ranks, bool shared_memory) {
   constexpr std::int64_t kKilo = 1024, kMega = kKilo * kKilo;
   const std::int64_t peers = std::max(1, ranks - 1);
-  if (shared_memory) {  // summing one piece while others travel gains less than more messages cost
+  if (shared_memory) {  // more messages cost more than summing one piece during the transfer of others gains
     const std::int64_t piece = std::max(kMinPieceBytes, kMega / peers);
     return {.direct_bytes = (ranks == 2 ? 256 : 32) * kKilo,
             .most_piece_bytes = piece,
             .pieces = 1,
             .window = 4,
-            .eager_bytes = ranks == 2 ? 4 * kKilo - 64 : 0};  // Open MPI announces longer ones, and waits
+            .eager_bytes = ranks == 2 ? 4 * kKilo - 64 : 0};  // Open MPI sends longer messages by rendezvous
   }
-  // Under Open MPI's eager limit for TCP, header included: such a message leaves without waiting until the peer looks.
+  // Below Open MPI's eager limit for TCP, header included: such a message is sent without waiting for the peer.
   constexpr std::int64_t kEager = 64 * kKilo - 256;
   if (ranks == 2) {
     return {.direct_bytes = std::numeric_limits<std::int64_t>::max(),
             .most_piece_bytes = kEager,
-            .pieces = 4,  // while one is summed, others travel
+            .pieces = 4,  // while one piece is summed, others are transferred
             .window = 8};
   }
   const std::int64_t piece = std::clamp(128 * kKilo / peers, kMinPieceBytes, kEager);
@@ -46,14 +46,14 @@ MpiCommunicator::MpiCommunicator(CommHandle comm, const MessageSizes& sizes)
   statuses_.resize(requests_.size());
   completed_.resize(requests_.size());
   sources_.resize(size);
-  // With several peers a direct exchange is one round of the whole vector.
+  // With several peers, a direct exchange is one round of the whole vector.
   const std::int64_t of_direct = size_ == 2 ? 0 : sizes_.direct_bytes;
   const std::int64_t of_peer = std::max(of_direct, sizes_.window * sizes_.most_piece_bytes);
   bounce_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(of_peer) * (size - 1));
 }
 
-// Only a failing rank gets here with messages under way. What it was to receive is withdrawn, because the buffers go
-// away; what it sends can't be, and keeps the communicator alive until the process ends.
+// Only a failing rank gets here with messages in flight. Receives are cancelled, because their buffers will be
+// destroyed. Sends can't be cancelled, so the communicator is kept until the process ends.
 MpiCommunicator::~MpiCommunicator() {
   if (!in_flight_) return;
   for (MPI_Request& request : requests_) {
@@ -122,7 +122,7 @@ void MpiCommunicator::begin_round(std::size_t index, std::int64_t round) {
 void MpiCommunicator::post_exchange(Slot& slot) {
   const bool broadcasts = call_.kind == CollectiveKind::broadcast;
   const Slice own = piece(rank_, slot.round);
-  for (int i = 1; i < size_; ++i) {  // receives first, so that no message comes unexpected
+  for (int i = 1; i < size_; ++i) {  // receives first, so that no message arrives before its receive is posted
     const int peer = (rank_ + size_ - i) % size_;
     if (broadcasts && peer != call_.root) continue;
     receive(
@@ -132,7 +132,7 @@ void MpiCommunicator::post_exchange(Slot& slot) {
   }
   if (broadcasts && rank_ != call_.root) return;
   const auto* data = static_cast<const std::byte*>(call_.kind == CollectiveKind::reduce_scatter ? call_.in : call_.out);
-  for (int i = 1; i < size_; ++i) {  // each rank starts at another peer
+  for (int i = 1; i < size_; ++i) {  // each rank starts with a different peer
     const int peer = (rank_ + i) % size_;
     const Slice theirs = piece(peer, slot.round);
     send(slot, peer, data + theirs.begin * element_bytes_, theirs.count);
@@ -203,12 +203,12 @@ MPI_Request& MpiCommunicator::next_request(Slot& slot) {
   return requests_[index * slot_requests_ + static_cast<std::size_t>(slot.posted++)];
 }
 
-// One call for all requests, as each call lets MPI look at all of its queues.
+// One call tests all requests, because every call makes MPI poll all of its queues.
 void MpiCommunicator::test_requests() {
   int completed = 0;
   const int code =
       MPI_Testsome(static_cast<int>(used_requests_), requests_.data(), &completed, completed_.data(), statuses_.data());
-  for (int i = 0; i < completed; ++i) {  // MPI_UNDEFINED, when there is none to test, is negative
+  for (int i = 0; i < completed; ++i) {  // `completed` is MPI_UNDEFINED, which is negative, when no request is active
     if (code == MPI_ERR_IN_STATUS) check_mpi(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, to_string(call_.kind));
     --slots_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]) / slot_requests_].pending;
   }

@@ -13,13 +13,13 @@
 
 namespace weft::comm {
 
-/// How a group's collectives are cut into messages. The bits are the same whatever the cut.
+/// The sizes by which a group's collectives are cut into messages. They don't affect the bits of the result.
 struct MessageSizes {
-  std::int64_t direct_bytes;      // up to here all_reduce and broadcast exchange whole vectors
+  std::int64_t direct_bytes;      // up to this size all_reduce and broadcast exchange whole vectors
   std::int64_t most_piece_bytes;  // of a rank's slice, or of the vector where it is exchanged whole
-  std::int64_t pieces;            // at least so many, as long as they don't get tiny
+  std::int64_t pieces;            // least number of pieces, unless they would get smaller than kMinPieceBytes
   int window;                     // rounds in flight, at most MpiCommunicator::kMostWindow
-  std::int64_t eager_bytes = 0;   // a vector that fits into two messages of so many goes as two
+  std::int64_t eager_bytes = 0;   // a vector that fits into two messages of this size is sent as two
 };
 
 /// `shared_memory`: all of the group's ranks are on one node.
@@ -30,13 +30,14 @@ MessageSizes message_sizes(int ranks, bool shared_memory);
 ///   exchange   all_reduce, reduce_scatter: my piece from every peer, then sum it; broadcast: piece from the root
 ///   share      all_reduce, all_gather, broadcast: the finished piece to every peer
 ///
-/// A few rounds are in flight at once, each in its own window slot, so that the wire is busy in both directions while
-/// a piece is summed. Slot s runs rounds s, s + window, …; as a round starts only after its slot's last one ended on
-/// this rank, and that needed the peers' part of it, messages of one tag (slot and exchange) match in order.
+/// A few rounds are in flight at once, each in its own window slot, so that the wire is busy in both directions while a
+/// piece is summed. Slot s runs rounds s, s + window, … A round starts only after the slot's previous round has ended
+/// on this rank, which needed the peers' part of that round. So messages of one tag (slot and exchange) match in order.
 ///
-/// A small all_reduce or broadcast is direct: the exchange is of whole vectors, everybody sums all of it, and there is
-/// nothing to share. Between two ranks as many bytes travel either way: over a network all of theirs are direct, as no
-/// piece waits for another; in shared memory the sum, which is twice the work, costs more than it saves.
+/// A small all_reduce or broadcast is direct: ranks exchange whole vectors, every rank sums all of it, and the share
+/// stage is left out. Between two ranks both ways send equally many bytes. Over a network all collectives of two ranks
+/// are direct, since no piece waits for another; in shared memory large ones aren't, since summing all of it is twice
+/// the work.
 class MpiCommunicator final : public Communicator {
  public:
   static constexpr int kMostWindow = 8;
@@ -57,13 +58,13 @@ class MpiCommunicator final : public Communicator {
     bool active = false;
     std::int64_t round = 0;
     Stage stage = Stage::exchange;
-    int posted = 0, pending = 0;  // requests of this stage; they stand together in requests_
+    int posted = 0, pending = 0;  // requests of this stage, which are contiguous in requests_
   };
 
   bool sums() const { return call_.kind == CollectiveKind::all_reduce || call_.kind == CollectiveKind::reduce_scatter; }
   /// Piece `round` of the slice of `rank`.
   Slice piece(int rank, std::int64_t round) const;
-  /// Where peer's contribution to my piece of `round` is received: in a few places that stay in the cache.
+  /// Where this rank receives the peer's contribution to its piece of `round`: a few buffers that stay in the cache.
   std::byte* contribution(int peer, std::int64_t round);
 
   bool shares() const { return !direct_ && call_.kind != CollectiveKind::reduce_scatter; }
@@ -88,7 +89,7 @@ class MpiCommunicator final : public Communicator {
   std::int64_t element_bytes_ = 0, piece_length_ = 0, rounds_ = 0, finished_ = 0;
   std::array<Slot, kMostWindow> slots_;
   std::size_t slot_requests_;          // places in requests_ for each slot: a send and a receive for each peer
-  std::size_t used_requests_ = 0;      // those of the slots that this collective uses
+  std::size_t used_requests_ = 0;      // places of the slots that this collective uses
   std::vector<MPI_Request> requests_;  // by slot; MPI_REQUEST_NULL where none is pending
   std::vector<MPI_Status> statuses_;
   std::vector<int> completed_;

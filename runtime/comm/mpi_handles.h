@@ -23,7 +23,7 @@ inline void check_mpi(int code, std::string_view what) {
   throw RuntimeFault(fmt::format("{}: {}", what, std::string_view(text, static_cast<std::size_t>(length))));
 }
 
-/// MPI from MPI_Init_thread to MPI_Finalize. Everything that holds a communicator holds this too.
+/// MPI from MPI_Init_thread to MPI_Finalize. Every owner of a communicator shares ownership of this.
 class MpiSession {
  public:
   MpiSession() {
@@ -31,7 +31,8 @@ class MpiSession {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_SERIALIZED) {
       MPI_Finalize();
-      throw RuntimeFault("this MPI library lets only its first thread call; Weft needs MPI_THREAD_SERIALIZED");
+      throw RuntimeFault(
+          "this MPI library allows calls only from the thread that initialised it; Weft needs MPI_THREAD_SERIALIZED");
     }
   }
   ~MpiSession() { MPI_Finalize(); }
@@ -39,7 +40,7 @@ class MpiSession {
   MpiSession& operator=(const MpiSession&) = delete;
 };
 
-/// Owns a communicator. MPI_Comm_free needs no other rank's presence in practice, but nothing may be in flight.
+/// Owns a communicator. In practice MPI_Comm_free doesn't wait for other ranks, but no message may be in flight.
 class CommHandle {
  public:
   CommHandle(std::shared_ptr<MpiSession> session, MPI_Comm comm) : session_(std::move(session)), comm_(comm) {
@@ -63,7 +64,7 @@ class CommHandle {
     MPI_Comm_size(comm_, &size);
     return size;
   }
-  /// Leaves the communicator to the end of the process: for failures that leave messages under way.
+  /// Never frees the communicator: for failures that leave messages in flight.
   void leak() { comm_ = MPI_COMM_NULL; }
 
  private:

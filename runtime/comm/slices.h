@@ -1,4 +1,4 @@
-// Which elements of a collective belong to which rank: the one place that says so, for every transport.
+// The slices of a collective: which elements belong to which rank, defined once for every transport.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct Slice {
   std::int64_t begin = 0, count = 0;
 };
 
-/// Elements of every rank's slice; the last ranks' may be cut short or empty.
+/// Number of elements of a rank's slice; slices of the last ranks may be shorter or empty.
 constexpr std::int64_t slice_length(const CollectiveCall& call, int ranks) {
   const bool count_is_total = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
   return count_is_total ? (call.count + ranks - 1) / ranks : call.count;

@@ -26,7 +26,8 @@ DType dtype_of(const graph::Graph& graph, const graph::Task& task) {
   return task.accesses.empty() ? DType::f32 : graph.tensor(task.accesses.front().view.tensor).dtype;
 }
 
-/// What a collective moves, whatever carries it: bytes of the whole array, and how often it goes around the ring.
+/// The traffic of a collective, independent of the link: bytes of the whole array, and how often it goes around the
+/// ring.
 struct Movement {
   std::int64_t ranks = 1;
   double bytes = 0;
@@ -53,7 +54,7 @@ Movement movement_of(const graph::Operation& operation, double element_bytes) {
                     operation);
 }
 
-/// `count` ranks from rank 0 on.
+/// The span of ranks 0 to `count` − 1.
 GroupSpan span_of_first(const Machine& machine, std::int64_t count) {
   GroupSpan span;
   span.ranks = count;
@@ -70,19 +71,19 @@ double node_bandwidth(const Machine& machine, std::int64_t ranks, std::int64_t s
   return std::min(machine.node.bandwidth, machine.pair_bandwidth * to_double(std::max<std::int64_t>(ranks - 1, 1)));
 }
 
-// Of one group: its part of what the node's ports carry.
+// One group's share of the bandwidth of its node's ports.
 double network_bandwidth(const Machine& machine, const GroupSpan& span) {
   return machine.network.bandwidth * machine.network_ports /
          to_double(std::min(span.sharing, machine.devices_per_node));
 }
 
-/// Seconds that bytes take on one link: `large` if its usual protocol carries them, `small` if its other one does.
+/// Seconds that bytes take on one link: `large` by its usual protocol, `small` by its protocol for small messages.
 struct Times {
   double large = 0, small = 0;
 };
 
 Times on_link(const Link& link, double bytes, double bandwidth) {
-  // The other protocol's rate is that of a rank alone, and falls where the link is shared.
+  // The small protocol's rate is that of a rank alone; a shared link lowers it.
   const double small = std::min(link.small_bandwidth, bandwidth);
   return {link.setup + bytes / bandwidth, small > 0 ? bytes / small : link.setup + bytes / bandwidth};
 }
@@ -113,7 +114,7 @@ double tree(const Machine& machine, const GroupSpan& span, const Movement& move)
 double hierarchical(const Machine& machine, const GroupSpan& span, const Movement& move) {
   const double g = to_double(span.per_node), nodes = to_double(span.nodes);
   const double inside = 2 * (g - 1) / g * move.bytes / node_bandwidth(machine, span.per_node, span.stride);
-  // All g members of a node send their part at once: together they have the group's part of the ports.
+  // All g members of a node send their part at once, and together use the group's share of the ports.
   const Times times = on_link(machine.network, 2 * (nodes - 1) / nodes * move.bytes, network_bandwidth(machine, span));
   return tree_latency(machine, span) + inside + std::min(times.large, times.small);
 }
@@ -133,7 +134,7 @@ class AnalyticCosts final : public CostModel {
       const graph::Work work = graph::work_of(graph, task);
       if (const graph::Channel* channel = graph::channel_of(task.operation)) {
         GroupSpan span = spans_.at(static_cast<std::size_t>(*channel));
-        // A graph that wasn't made for this grid.
+        // The graph wasn't made for this grid.
         if (const auto ranks = movement_of(task.operation, 0).ranks; ranks != span.ranks) {
           span = span_of_first(machine_, ranks);
         }
@@ -164,7 +165,7 @@ class AnalyticCosts final : public CostModel {
   std::array<GroupSpan, kChannels> spans_;
 };
 
-/// The operation of a calibration point; elements are bytes.
+/// The operation of a calibration point, with elements of one byte.
 graph::Operation operation_of(const CalibrationPoint& point) {
   const auto bytes = static_cast<std::int64_t>(point.bytes), part = bytes / point.ranks;
   if (point.kind == "all_reduce") return graph::AllReduce{graph::Channel::world, point.ranks, bytes};

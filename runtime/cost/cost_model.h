@@ -9,13 +9,13 @@
 
 namespace weft::cost {
 
-/// How the groups of a channel lie on the nodes of a machine; of the worst one, if they differ.
+/// The placement of a channel's groups on the nodes of a machine; that of the slowest group if they differ.
 struct GroupSpan {
   std::int64_t ranks = 1;
-  std::int64_t nodes = 1;     // that one group lies on
-  std::int64_t per_node = 1;  // its most members in one node
-  std::int64_t sharing = 1;   // groups that meet in one node, and so share its links to the network
-  std::int64_t stride = 1;    // distance of neighbours: the product of the axes inside
+  std::int64_t nodes = 1;     // nodes that one group spans
+  std::int64_t per_node = 1;  // most members of the group on one node
+  std::int64_t sharing = 1;   // groups with members on one node, which share its links to the network
+  std::int64_t stride = 1;    // distance in ranks between neighbours: the product of the inner axes' sizes
   bool within_node() const { return nodes == 1; }
   friend bool operator==(const GroupSpan&, const GroupSpan&) = default;
 };
@@ -23,33 +23,34 @@ struct GroupSpan {
 /// Ranks are placed on nodes in order, `devices_per_node` on each.
 GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel);
 
-/// Bytes a second that each rank of such a group can send on a ring through all of it while all groups of the channel
-/// do. Within a node: what was measured (Machine::node_groups), or else the node's link, and without a switch no more
-/// than g − 1 of its pairs' links. Across nodes: what the node's ports carry together by min(sharing, devices of the
-/// node), and no more than within the node. That is AxoNN's rule, b_inter / min(G_node, product of inner axes)
-/// (Singh et al., SC '24, section 5; examples/comm_model.py).
+/// Bytes a second that each rank of the group can send on a ring through the group, while all groups of the channel do
+/// the same. Within a node: the measured rate (Machine::node_groups) or the node's link; without a switch at most g − 1
+/// pair links. Across nodes: the bandwidth of all ports of the node divided by min(sharing, devices of the node), and
+/// at most the rate within the node. This is AxoNN's rule, b_inter / min(G_node, product of inner axes) (Singh et al.,
+/// SC '24, section 5; examples/comm_model.py).
 double group_bandwidth(const Machine& machine, const GroupSpan& span);
 
-/// How long a collective takes alone. S = bytes of the whole array, n ranks on N nodes, g = n/N, α and B of the node's
-/// and the network's link; of the algorithms the fastest counts, as in NCCL's tuning, which has for
+/// Seconds that a collective takes alone. S = bytes of the whole array, n ranks on N nodes, g = n/N, α and B the
+/// latency and bandwidth of the node's or the network's link. The fastest algorithm counts, as in NCCL's tuning.
+/// Algorithms by kind:
 ///   all:          ring: steps·α + share·S/B with n − 1 steps and share (n−1)/n, both twice for all-reduce; N − 1
 ///                 (twice) of the steps pay the network's α, the others the node's; a pipelined broadcast sends S
 ///   all-reduce:   tree: 2((g−1)·α_node + log2(N)·α_net) + 2S/B, on one node 2·log2(n)·α_node + 2S/B
 ///   on N nodes:   hierarchical, all-reduce only: within nodes 2(g−1)/g·S/B_node, between them 2(N−1)/N·(S/g)/B_net,
 ///                 with the tree's latency
-/// All-gather and reduce-scatter have their ring alone, whose latency grows with n: what PCCL (2504.18658) reports.
-/// A link with `setup` adds it once, unless its small messages' protocol is faster.
+/// All-gather and reduce-scatter only use a ring, whose latency grows with n, as PCCL (2504.18658) reports. A link's
+/// `setup` is added once, unless its protocol for small messages is faster.
 double collective_seconds(const Machine& machine, const GroupSpan& span, const graph::Operation& operation,
                           double element_bytes);
 
-/// What the model says of a calibration point. Collectives are of ranks 0, 1, … alone on the machine.
+/// Seconds that the model predicts for a calibration point. Its collectives run on ranks 0, 1, … alone on the machine.
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point);
 
-/// Computations by flops or bytes, whichever takes longer, plus the start of a task; products whose least size is small
-/// reach flops/(1 + gemm_half/min(m, n, k)). Collectives as collective_seconds() has them.
+/// Costs of computations are the longer of their time for flops and their time for bytes, plus the overhead of a task.
+/// A matrix product reaches flops/(1 + gemm_half/min(m, n, k)). Costs of collectives are those of collective_seconds().
 std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid);
 
-/// Of the machine that Machine's defaults describe: enough to plan by when nobody said what to plan for.
+/// Costs of the machine that Machine's defaults describe, for planning when no machine is given.
 const CostModel& default_cost_model();
 
 }  // namespace weft::cost

@@ -1,4 +1,4 @@
-// What tasks cost: the common ground of policies, simulator, bounds and explanations.
+// Costs of tasks, which policies, simulator, bounds and explanations share.
 #pragma once
 
 #include <string>
@@ -10,17 +10,19 @@ namespace weft::cost {
 
 /// By task of one graph, in nanoseconds, each ≥ 0.
 struct TaskCosts {
-  std::vector<double> ns;      // how long a task takes when it runs alone on its resources
-  std::vector<double> cpu_ns;  // of `ns`, what a collective's transport takes from the rank's cores; 0 for computations
-  std::vector<double> beside_ns = {};  // of a collective beside computations on the same cores, ≥ ns; empty: as ns
+  std::vector<double> ns;  // time of a task that runs alone on its resources
+  std::vector<double>
+      cpu_ns;  // core time that a collective's transport takes from the rank's computations; 0 for computations
+  std::vector<double> beside_ns =
+      {};  // time of a collective that runs beside computations on the same cores, ≥ ns; empty: equal to ns
 };
 
-/// Knows what a task costs from its operation and the sizes that it works on. Pure: equal graphs get equal costs.
+/// Computes the cost of each task from its operation and sizes. Pure: equal graphs get equal costs.
 class CostModel {
  public:
   virtual ~CostModel() = default;
   virtual TaskCosts costs(const graph::Graph& graph) const = 0;
-  /// Where its numbers come from, for reports: "machine laptop", "profile of 24 kinds, 2 ranks".
+  /// The source of the numbers, for reports: "machine laptop", "profile of 24 kinds, 2 ranks".
   virtual std::string source() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Machine files by name: those that come with Weft.
+// Lookup of machine files by name, for the files that come with Weft.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,11 @@
 
 namespace weft::cost {
 
-/// Where machine files are looked for: the installed share folder next to the program, then the source tree.
+/// Folders with machine files: the installed share folder next to the program, then the source tree.
 std::vector<std::filesystem::path> machine_folders();
 
-/// A name without its ending ("perlmutter"), or a path ("my.toml", "clusters/ours.toml"). Throws UserError naming the
-/// nearest machine, or what is wrong with the file.
+/// The machine of a name without its ending ("perlmutter") or of a path ("my.toml", "clusters/ours.toml"). Throws
+/// UserError naming the nearest machine, or the error in the file.
 Machine find_machine(const std::string& name_or_path, const std::vector<std::filesystem::path>& folders);
 
 }  // namespace weft::cost

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kFix = "docs/machines.md describes every key, and the files under machines/ are examples";
 constexpr NumberRange kPositive{.least = 0, .above = true}, kNotNegative{.least = 0};
 
-/// One table of the file: hands out the keys that are asked for; others were refused before.
+/// One table of the file. The constructor refuses unknown keys, so the readers only fetch known ones.
 class TableReader {
  public:
   TableReader(const DocumentValue& table, std::vector<Provenance>& provenance, const std::vector<std::string>& keys)
@@ -52,13 +52,13 @@ class TableReader {
   }
 
  private:
-  /// The number under `key`, which may stand in a table with its source and status.
+  /// The number under `key`, which may be a table with value, source and status.
   DocumentValue sourced(const char* key) const {
     const DocumentValue found = table_[key];
     if (!found.is_object()) return found;
     found.only({"value", "source", "status"});
     const auto text = [&](const char* of) { return found.find(of) ? found[of].text() : ""; };
-    std::string path = found.path();  // the same for all of a list
+    std::string path = found.path();  // without indices: the same for all items of a list
     for (std::size_t at = 0; (at = path.find('[')) != std::string::npos;) path.erase(at, path.find(']') - at + 1);
     provenance_.push_back({path, text("source"), text("status")});
     return found["value"];

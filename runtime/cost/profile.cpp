@@ -36,7 +36,7 @@ class ProfiledCosts final : public CostModel {
     TaskCosts costs = otherwise_->costs(graph);
     costs.beside_ns = costs.ns;
     std::vector<std::size_t> unknown;
-    std::unordered_map<std::string_view, std::vector<double>> off;  // by kind: measured / modelled
+    std::unordered_map<std::string_view, std::vector<double>> off;  // by kind: ratios of measured to modelled time
     for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
       const graph::Task& task = graph.tasks()[i];
       const auto found = known_.find(graph::task_signature(graph, task));

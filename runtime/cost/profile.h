@@ -1,4 +1,4 @@
-// What tasks took on this machine, by signature, and the cost model made of it.
+// Measured times of tasks on this machine, by signature, and the cost model made of them.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 
 namespace weft::cost {
 
-/// One kind of task with its sizes. Times are those of a task that runs alone.
+/// One kind of task with its sizes. Times are of a task that runs alone.
 struct ProfileEntry {
   std::string signature;     // graph/task_signature.h
   double ns = 0;             // mean of the middle half of the samples
   double deviation_ns = 0;   // standard deviation of all samples
-  std::int64_t samples = 0;  // over steps, tasks of equal signature and ranks
-  double cpu_ns = 0;         // of a collective: core time that it takes from matrix products beside it
-  double beside_ns = 0;      // of a collective: how long it takes beside computations; 0: not measured
+  std::int64_t samples = 0;  // number of samples, over steps, ranks and tasks of this signature
+  double cpu_ns = 0;         // of a collective: core time that it takes from matrix products that run beside it
+  double beside_ns = 0;      // of a collective: its time beside computations; 0: not measured
 };
 
-/// Measured on `ranks` ranks of `threads` threads; the costs are equal on all of them.
+/// Measurements of the ranks of `grid`, each of `threads` threads, merged into one cost for all ranks.
 struct Profile {
-  std::string machine;  // the CPU, as the system names it
+  std::string machine;  // the CPU's name from the system
   graph::Grid grid;
   std::int64_t threads = 1;
-  /// What a serial step takes longer than its tasks one after the other (tasks have to be started, and a rank is now
-  /// and then interrupted), as a factor on computations.
+  /// A factor on computations for the time of a serial step beyond the sum of its tasks: starts of tasks, and
+  /// interruptions of a rank.
   double computing_factor = 1;
   std::vector<ProfileEntry> entries;  // by signature, each once
-  /// Of kinds of computations that collectives slow down by more than the core time that they take, as where both need
-  /// the memory's bandwidth. Each pair of kinds once.
+  /// Kinds of computations that a kind of collective slows down by more than the core time that it takes, for example
+  /// where both need memory bandwidth. Each pair of kinds occurs once.
   std::vector<Slowdown> slowdowns;
 };
 
@@ -45,8 +45,8 @@ struct Profile {
 ///   for (const StepTrace& step : traces) samples.add(plan, step);
 class ProfileSamples {
  public:
-  /// A collective's time counts from this rank's start, so that over the ranks it holds what they wait for one another:
-  /// that hides behind computations as its messages do.
+  /// A collective's time counts from this rank's start. So it includes the ranks' waiting for one another, which
+  /// computations can hide as they hide the messages.
   void add(const plan::Plan& plan, const plan::StepTrace& trace);
 
   /// Samples in nanoseconds, by signature.
@@ -58,11 +58,12 @@ class ProfileSamples {
   std::map<std::string, std::vector<double>> samples_;
 };
 
-/// Mean of the values between the quartiles: as robust as a median, but sums of it come close to medians of sums.
+/// Mean of the values between the quartiles: as robust as a median, but a sum of such means is close to the median of
+/// sums.
 double middle_mean(std::vector<double> values);
 
-/// Costs of the profile; tasks that it doesn't know cost what `otherwise` says, scaled by how far it is off for known
-/// tasks of the same kind (in the median).
+/// Costs from the profile. The cost of a task that isn't in it comes from `otherwise`, times the median ratio of
+/// measured to modelled time of known tasks of the same kind.
 std::unique_ptr<const CostModel> profiled_costs(Profile profile, std::shared_ptr<const CostModel> otherwise);
 
 }  // namespace weft::cost

@@ -22,7 +22,7 @@ constexpr const char* kFormat = "weft-profile";
 constexpr std::int64_t kVersion = 2;
 constexpr const char* kMeasureAgain = "`weft profile` makes one";
 constexpr std::size_t kLargestFile = std::size_t{64} << 20;
-constexpr std::int64_t kMost = std::int64_t{1} << 40;  // of anything counted
+constexpr std::int64_t kMost = std::int64_t{1} << 40;  // upper limit of every count
 constexpr double kLongest = 1e15;                      // ns: eleven days
 constexpr double kMostSlowdown = 100;
 
@@ -30,7 +30,7 @@ double time_of(const DocumentValue& value) {
   return value.number({.least = 0, .most = kLongest}, "a time");
 }
 
-// Nanoseconds with a tenth are more than any clock knows.
+// No clock is more precise than a tenth of a nanosecond.
 double rounded(double ns) {
   return std::round(ns * 10) / 10;
 }

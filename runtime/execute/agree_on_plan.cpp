@@ -71,7 +71,7 @@ std::string line_at(std::string_view lines, std::size_t begin) {
   return fmt::format("'{}'", lines.substr(begin, lines.find('\n', begin) - begin));
 }
 
-// Where two ranks' lines part first. Every rank gets the same text.
+// The first difference between two ranks' lines. Every rank gets the same text.
 std::string first_difference(comm::World& world, const std::string& lines) {
   const auto all = world.all_gather_bytes(std::as_bytes(std::span(lines)));
   const auto text = [&](std::size_t rank) {
@@ -88,10 +88,11 @@ std::string first_difference(comm::World& world, const std::string& lines) {
                        1 + std::count(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(begin), '\n'), rank,
                        line_at(theirs, begin), line_at(ours, begin));
   }
-  return "they read the same, the difference is deeper";
+  return "their descriptions are equal, although the fingerprints differ";
 }
 
-// Throws on all ranks if one of them holds another value. `described` is what to compare then: a graph or a plan.
+// Throws on all ranks if the ranks' values differ. The message names the first difference of `described`, a graph, a
+// plan or a table.
 template <class Described>
 void require_equal(comm::World& world, std::uint64_t value, const Described& described, std::string_view what,
                    std::string_view fix) {
@@ -103,7 +104,7 @@ void require_equal(comm::World& world, std::uint64_t value, const Described& des
                                  other - values.begin(), what, *other, values.front(), difference, fix));
 }
 
-// What rank 0 answers; what it refuses as bad input is refused on every rank.
+// The bytes of rank 0's decision. If it throws UserError, every rank throws the same.
 template <class Decide>
 std::vector<std::byte> bytes_of_rank_0(comm::World& world, const Decide& decide) {
   enum class Answer : std::uint8_t { decision, refusal };

@@ -1,4 +1,4 @@
-// One plan for all ranks: rank 0 decides, everybody rebuilds, checks and compares.
+// One plan for all ranks: rank 0 decides; every rank makes the plan, checks it and compares fingerprints.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
 /// and broadcasts rewrites and order; each rank rewrites its graph and makes the plan, checks it, and compares
 /// fingerprints with all others, so that costs or libraries that differ between ranks can't lead to different
 /// schedules. A table of tuned products becomes part of the plan's fingerprint. Throws on every rank: RuntimeFault when
-/// the graphs differ (ranks started with different configurations), the tables or the orders of collectives do, naming
-/// rank and first difference, and when the checker refuses the plan; UserError when the policy refuses its options.
+/// graphs (of ranks started with different configurations), tables or orders of collectives differ, naming the rank and
+/// the first difference, or when the checker refuses the plan; UserError when the policy refuses its options.
 std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, std::shared_ptr<const graph::Graph> graph,
                                                 const policy::Policy& policy, const policy::PolicyOptions& options,
                                                 const GemmTuning* tuning = nullptr,

@@ -1,4 +1,4 @@
-// Who runs plans: what the executors of all devices have in common, seen from one rank.
+// The interface of executors, which run plans, for one rank and any device.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +30,10 @@ struct NonFiniteResult {
 struct ExecutorPlace {
   std::string device = {};        // "NVIDIA H100 80GB HBM3"; empty: the host's processors
   std::uint64_t identity = 0;     // tells devices of all nodes apart
-  std::string communicator = {};  // what moves collectives there: "local", "staged", "nccl"
+  std::string communicator = {};  // the transport of its collectives: "local", "staged", "nccl"
 };
 
-/// Where the streams of a rank stand: what a watchdog compares and reports.
+/// The progress of a rank's streams, which a watchdog compares.
 struct ExecutorStatus {
   bool running = false;
   std::uint64_t completed = 0;  // grows with every entry that completes
@@ -53,15 +53,15 @@ class Executor {
   /// Resolves every pointer of the plan and prepares its kernels.
   virtual PlanHandle load(std::shared_ptr<const plan::Plan> plan) = 0;
 
-  /// Runs one step and waits for all of its streams, even when it throws. `step` is what the trace is labelled with.
-  /// Throws PeerLost or RuntimeFault when a collective fails; no run may follow.
+  /// Runs one step and waits for all of its streams, even when it throws. `step` labels the trace. Throws PeerLost or
+  /// RuntimeFault when a collective fails; no run may follow.
   void run(PlanHandle plan, std::int64_t step = 0) {
     start(plan, step);
     finish();
   }
 
-  /// The first half of run(): takes the inputs and scalars that the state holds now. True: the step is on its way, and
-  /// another may be started before finish(), so that the device has work while the host looks at results.
+  /// The first half of run(): takes the inputs and scalars that the state holds now. True: another step may be started
+  /// before finish(), so that the device has work while the host reads results.
   virtual bool start(PlanHandle plan, std::int64_t step) = 0;
   /// Waits for the oldest step that was started. From here on the state holds its results, and nothing older.
   virtual void finish() = 0;
@@ -69,17 +69,17 @@ class Executor {
   /// Of the last traced step that ended well; std::logic_error before the first, and when no steps are kept. Valid
   /// until the plan runs again. Not beside a run.
   virtual const plan::StepTrace& last_trace(PlanHandle plan) const = 0;
-  /// How long the last step took, traced or not.
+  /// Nanoseconds of the last step, traced or not.
   virtual std::int64_t last_step_ns(PlanHandle plan) const = 0;
   /// The traces kept, oldest first.
   virtual std::vector<plan::StepTrace> traces(PlanHandle plan) const = 0;
 
-  /// Of the tasks that wrote a NaN or an infinity in the last run, the first in program order, where results are
-  /// checked. What follows it is computed all the same.
+  /// The first task in program order that wrote a NaN or an infinity in the last run, if results are checked. Later
+  /// tasks still run.
   virtual const std::optional<NonFiniteResult>& non_finite() const = 0;
 
-  /// What the host wrote into the state reaches the device, which reads it from the next run on, and back. Inputs and
-  /// scalars travel with every run; these are for parameters. Nothing to do where host and device share memory.
+  /// Copies the state from the host to the device, for the next run, or back. Every run copies inputs and scalars;
+  /// these calls are for parameters. They do nothing if host and device share memory.
   virtual void state_to_device() {}
   virtual void state_to_host() {}
 

@@ -1,4 +1,4 @@
-// Which of a task's arguments its kernel takes where: the same on every device, so that it is spelled out once.
+// Calls of kernels with a task's arguments; the argument lists are the same on every device, so they are written once.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace weft::execute {
 
-/// Calls kernels on `Where`, what the device's kernels take first; argument-dependent lookup finds them in its
+/// Calls kernels with `Where`, the first argument of the device's kernels; argument-dependent lookup finds them in its
 /// namespace, so its users include their declarations. `Scalar` is how they take an integer that a step computes: by
 /// value, or as a pointer where only the device can read it. A device derives from it, adds the operations whose calls
 /// are its own, and hides those that it runs otherwise; without a catch-all, a new operation doesn't build without its

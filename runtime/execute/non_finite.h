@@ -1,4 +1,4 @@
-// Finds NaNs and infinities in what a task wrote or a checkpoint is about to keep.
+// Finds NaNs and infinities in the results of a task or in the data of a checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -31,25 +31,26 @@ struct ProgramGraph {
 struct ProgramOptions {
   std::shared_ptr<const policy::Policy> policy = nullptr;  // null: default_policy()
   policy::PolicyOptions policy_options = {};
-  std::vector<plan::Rewrite> rewrites = {};  // of every graph, before those that the policy wants
+  std::vector<plan::Rewrite> rewrites = {};  // of every graph, before the policy's
   std::optional<graph::Grid> grid = {};      // of the ranks; left out, every channel is the world
   int threads = 1;
   std::int64_t kept_steps = 1;
   bool check_finite = false;  // a step that makes a NaN or an infinity ends the run, naming the first task that did
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // how matrix products are computed; null: by default
   MakeExecutor make_executor = nullptr;                     // of who runs the plans; null: the CPU
-  double watchdog_seconds = 0;  // without a finished task until the process is ended with a report; 0: for ever
+  double watchdog_seconds =
+      0;  // without a finished task after which the process is ended with a report; 0: no watchdog
 };
 
-/// Everything of one rank that its graphs share: parameters and other state live once, and the plans take turns in one
-/// scratch arena. Making a program is collective over the world.
+/// One rank's graphs over one state, with plans that share one scratch arena. Making a program is collective over the
+/// world.
 ///
 ///   Program program(world, {{"train", lower_train(model, step)}}, {.threads = 2});
 ///   program.state().get<float>(names::kScalars)[0] = 1e-3F;
 ///   program.run("train", step);
 class Program {
  public:
-  /// Throws what agree_on_plan throws.
+  /// Throws the exceptions of agree_on_plan().
   Program(comm::World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options);
 
   const State& state() const { return state_; }

@@ -1,4 +1,4 @@
-// What outlives a step: parameters, optimizer state, scalars, inputs, caches, at fixed addresses outside every plan.
+// The state, which outlives a step: parameters, optimizer state, scalars, inputs and caches, at fixed addresses.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class State {
   const graph::Tensor& tensor(std::string_view name) const { return entry(name).tensor; }
   std::byte* data(std::string_view name) const { return buffer_.data() + entry(name).offset; }
 
-  /// All tensors' bytes stand in one piece; where a tensor begins in it.
+  /// All tensors are in one block of memory; `offset` is the begin of a tensor in it.
   std::byte* begin() const { return buffer_.data(); }
   std::int64_t offset(std::string_view name) const { return entry(name).offset; }
 

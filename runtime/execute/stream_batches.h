@@ -15,7 +15,7 @@ struct StreamWait {
   std::int64_t entries = 0;
 };
 
-/// Waits stand before a batch's first entry only, and only behind its last one somebody waits.
+/// Only a batch's first entry waits, and other streams only wait for its last entry.
 struct StreamBatch {
   std::uint32_t begin = 0, end = 0;             // entries
   std::uint32_t first_wait = 0, last_wait = 0;  // in the flat array

@@ -49,7 +49,7 @@ std::vector<Matrix> slots_of(const graph::Operation& operation, std::span<const 
   });
 }
 
-// Packed weights are of the size that this machine asks for, which the schema doesn't know.
+// The size of packed weights depends on the machine, so the schema doesn't check it.
 void check_packed(const graph::Operation& operation, std::string_view argument, const Matrix* packed,
                   const cpu::GemmShape& shape) {
   if (packed == nullptr || packed->cols == cpu::packed_b_elements(shape)) return;

@@ -1,5 +1,5 @@
-// A task's accesses as the arguments of a kernel, by name, in the shapes of the operation's schema. Whatever device
-// runs it.
+// A task's accesses as the arguments of a kernel, by name, in the shapes of the operation's schema; the same for every
+// device.
 #pragma once
 
 #include <cstddef>

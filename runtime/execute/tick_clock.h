@@ -10,8 +10,8 @@
 
 namespace weft::execute {
 
-/// Ticks are the CPU's time-stamp counter where it says that the counter's rate never changes, else nanoseconds of
-/// steady_clock. Ticks of all threads are one time.
+/// Ticks are the CPU's time-stamp counter if the CPU has a constant rate for it, else nanoseconds of steady_clock.
+/// Ticks of all threads are on one clock.
 ///
 ///   const TickClock clock;
 ///   const TickClock::Reading begin = clock.read();
@@ -19,12 +19,12 @@ namespace weft::execute {
 ///   nanoseconds(event, begin, clock.read());   // of steady_clock
 class TickClock {
  public:
-  /// Looks for some ten microseconds how long a tick is.
+  /// Measures the length of a tick for some ten microseconds.
   TickClock();
-  /// For tests: `counter` as if the CPU said so.
+  /// For tests: `counter` replaces the CPU's report.
   explicit TickClock(bool counter);
 
-  /// What was done before may still be on its way into memory, but nothing done later is visible to others yet.
+  /// Earlier writes may not have reached memory yet, but no later write is visible to other threads.
   std::int64_t now() const {
 #if defined(__x86_64__)
     if (counter_) return static_cast<std::int64_t>(__rdtsc());
@@ -40,7 +40,7 @@ class TickClock {
     return now();
   }
 
-  /// About so many ticks pass in so many nanoseconds.
+  /// The approximate number of ticks in `ns` nanoseconds.
   std::int64_t ticks_in(std::int64_t ns) const {
     return static_cast<std::int64_t>(static_cast<double>(ns) * per_ns_);
   }

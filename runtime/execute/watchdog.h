@@ -1,4 +1,4 @@
-// Notices that a run has stopped moving, and says where it stands before it ends it.
+// Notices that a run makes no progress, reports its position and ends it.
 #pragma once
 
 #include <condition_variable>
@@ -14,13 +14,13 @@ namespace weft::execute {
 
 /// A rank that waits for a collective which a lost or confused peer never joins would wait for ever, silently. The
 /// watchdog is a thread that looks at a counter of finished tasks; when the counter hasn't changed for the timeout, it
-/// calls `on_stuck`, once a standstill.
+/// calls `on_stuck`, once per stall.
 ///
 ///   Watchdog watchdog(300, [&] { return executor.tasks_done(); },
 ///                     report_and_exit([&] { return executor.describe_position(); }, world, 5));
 class Watchdog {
  public:
-  /// Calls `progress` several times within the timeout, on its own thread; a standstill is noticed after at most 1.25
+  /// Calls `progress` several times within the timeout, on its own thread; a stall is noticed after at most 1.25
   /// timeouts. Time in which the whole process is suspended doesn't count. The callbacks must not throw.
   Watchdog(double timeout_seconds, std::function<std::uint64_t()> progress, std::function<void()> on_stuck);
   /// Returns at once, unless `on_stuck` is running.
@@ -39,9 +39,9 @@ class Watchdog {
   std::thread thread_;
 };
 
-/// The usual `on_stuck`: prints what `describe` says (of one rank the streams, the tasks and the pending collectives)
-/// to stderr and to the log, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well
-/// can report too, and ends the process, with MPI all processes, with exit code 3.
+/// The usual `on_stuck`: prints the text of `describe` (one rank's streams, tasks and pending collectives) to stderr
+/// and to the log, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well can report
+/// too, and ends the process, with MPI all processes, with exit code 3.
 std::function<void()> report_and_exit(std::function<std::string()> describe, comm::World& world, double grace_seconds);
 
 }  // namespace weft::execute

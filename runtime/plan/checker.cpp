@@ -15,7 +15,7 @@
 namespace weft::plan {
 namespace {
 
-/// Violations up to a limit, in words.
+/// Collects descriptions of violations, up to a limit.
 class Report {
  public:
   explicit Report(std::size_t limit) : limit_(limit) {}
@@ -40,7 +40,7 @@ std::string placed(const Plan& plan, graph::TaskId task) {
                      plan.streams[plan.position[task.index()].stream.index()].stream.name);
 }
 
-// ---- structure: everything that the later checks index by ----
+// ---- structure: ids, indices and sizes, by which the later checks index ----
 
 void check_sizes(const Plan& plan, Report& report) {
   const auto demand = [&](std::string_view what, std::size_t found, std::size_t expected) {
@@ -62,8 +62,8 @@ void check_streams(const Plan& plan, Report& report) {
     const std::string*& first = owner[static_cast<std::size_t>(stream.stream.channel)];
     if (first != nullptr) {
       report.add(Violation::Kind::structure,
-                 fmt::format("streams {} and {} are both of channel {}: its collectives have no one order", *first,
-                             stream.stream.name, graph::to_string(stream.stream.channel)));
+                 fmt::format("streams {} and {} both belong to channel {}, so its collectives have no total order",
+                             *first, stream.stream.name, graph::to_string(stream.stream.channel)));
     }
     first = &stream.stream.name;
   }
@@ -134,7 +134,7 @@ void check_lists(const Plan& plan, Report& report) {
   std::vector<bool> seen(tasks);
   for (const graph::TaskId task : plan.sequence) {
     if (task.index() >= tasks || seen[task.index()]) {
-      report.add(Violation::Kind::structure, "plan.sequence is no permutation of the tasks");
+      report.add(Violation::Kind::structure, "plan.sequence isn't a permutation of the tasks");
       return;
     }
     seen[task.index()] = true;
@@ -168,7 +168,7 @@ void check_offsets(const Plan& plan, Report& report) {
 
 // ---- order: every hazard between accesses, and every edge ----
 
-/// Demands that one task happens before another, and reports each missing order once.
+/// Requires that one task happens before another, and reports each missing order once.
 class OrderCheck {
  public:
   OrderCheck(const Plan& plan, const Replay& replay, Report& report) : plan_(plan), replay_(replay), report_(report) {}
@@ -197,8 +197,9 @@ class OrderCheck {
   std::set<std::tuple<graph::TaskId, graph::TaskId, std::uint8_t>> reported_;
 };
 
-/// Replays the accesses of two steps in program order and demands, tensor by tensor, that accesses which conflict run
-/// in that order. An access that a later write covers is forgotten: who conflicts with it conflicts with that write.
+/// Replays the accesses of two steps in program order and requires, for each tensor, that conflicting accesses run in
+/// that order. An access is dropped once a later write covers it: accesses that conflict with it also conflict with
+/// that write.
 class HazardCheck {
  public:
   HazardCheck(const Plan& plan, OrderCheck& order) : plan_(plan), order_(order), touched_(plan.offset.size()) {}
@@ -280,7 +281,7 @@ void check_edges(std::span<const graph::Edge> edges, const Plan& plan, OrderChec
   }
 }
 
-// ---- memory: tensors that share bytes take turns ----
+// ---- memory: tensors that share bytes are never in use at the same time ----
 
 class MemoryCheck {
  public:
@@ -307,14 +308,14 @@ class MemoryCheck {
     }
   }
 
-  /// Sweeps over the arena and compares every two tensors that share a byte.
+  /// Sweeps over the arena and compares every pair of tensors that share a byte.
   void run() {
     std::vector<std::size_t> tensors;
     for (std::size_t i = 0; i < users_.size(); ++i) {
       if (!graph::is_state(plan_.graph->tensors()[i].role) && bytes(i) > 0 && !users_[i].empty()) tensors.push_back(i);
     }
     std::ranges::stable_sort(tensors, {}, [&](std::size_t i) { return plan_.offset[i]; });
-    std::vector<std::size_t> open;  // tensors that reach beyond the sweep's place
+    std::vector<std::size_t> open;  // tensors that extend beyond the sweep's position
     for (const std::size_t tensor : tensors) {
       std::erase_if(open,
                     [&](std::size_t other) { return plan_.offset[other] + bytes(other) <= plan_.offset[tensor]; });
@@ -339,7 +340,8 @@ class MemoryCheck {
   void compare(std::size_t a, std::size_t b) {
     if (done(a, b, 0)) return demand(b, a, 1);
     if (done(b, a, 0)) return demand(a, b, 1);
-    // Neither comes first: name what is in the way of the order that the sequence intends.
+    // Neither tensor's use ends before the other's begins: report the violated order of the two, as the sequence has
+    // it.
     const auto place = [&](std::size_t tensor) { return std::ranges::find(plan_.sequence, users_[tensor].front()); };
     if (place(a) <= place(b)) return demand(a, b, 0);
     demand(b, a, 0);
@@ -371,8 +373,8 @@ class MemoryCheck {
   Report& report_;
   std::size_t streams_;
   std::vector<std::vector<graph::TaskId>> users_;  // by tensor, in the sequence
-  std::vector<std::uint32_t> last_;                // [tensor][stream]: number of the last entry that uses it, plus 1
-  std::vector<std::uint32_t> earliest_;            // [tensor][stream]: least clock of its users, over two steps
+  std::vector<std::uint32_t> last_;                // [tensor][stream]: index of the last entry that uses it, plus 1
+  std::vector<std::uint32_t> earliest_;            // [tensor][stream]: lowest clock of its users, over two steps
 };
 
 // ---- collectives ----

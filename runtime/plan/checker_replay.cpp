@@ -37,8 +37,8 @@ const Wait* Replay::pending(std::size_t stream, std::uint32_t number) const {
 }
 
 void Replay::run(Issue issue) {
-  std::vector<std::uint32_t> clock(streams_ * streams_);  // by stream: after its latest entry
-  std::size_t started = 0;                                // collectives of both steps, in the total order
+  std::vector<std::uint32_t> clock(streams_ * streams_);  // by stream: its clock after its latest entry
+  std::size_t started = 0;  // number of collectives started in both steps, in the total order
   const auto may_start = [&](graph::TaskId task) {
     if (issue == Issue::by_stream || !graph::is_collective(plan_.graph->task(task).operation)) return true;
     return plan_.collectives[started % plan_.collectives.size()] == task;
@@ -78,8 +78,8 @@ std::string Replay::deadlock() const {
     const Entry& next = entry(s, done_[s]);
     const Wait* wait = pending(s, done_[s]);
     if (!text.empty()) text += "; ";
-    text += fmt::format("{} stands at {}", plan_.streams[s].stream.name, plan_.graph->task(next.task).name);
-    if (wait == nullptr) {  // held back by the total order only
+    text += fmt::format("{} is stuck at {}", plan_.streams[s].stream.name, plan_.graph->task(next.task).name);
+    if (wait == nullptr) {  // blocked only by the total order
       text += ", which may not start before the collectives ahead of it in the total order";
       break;
     }

@@ -1,4 +1,4 @@
-// The checker's own account of what happens before what: two steps of a plan, run symbolically.
+// The checker's own happens-before relation: two steps of a plan, run symbolically.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@
 namespace weft::plan {
 
 /// Runs two consecutive steps entry by entry: an entry starts when the one before it in its stream is done and all its
-/// waits hold, and then is done at once. What is still standing at the end is deadlocked. Each entry keeps a clock: how
-/// many entries of every stream are certainly complete when it starts. Shares no code with the planner, so that a
-/// mistake there can't hide itself here. The plan's ids and indices must be valid.
+/// waits hold, and is then done at once. Entries that can't start are deadlocked. Each entry has a clock: the number of
+/// entries of every stream that are certain to be complete when it starts. Shares no code with the planner, so that the
+/// checker can't repeat the planner's mistakes. The plan's ids and indices must be valid.
 class Replay {
  public:
   enum class Issue : std::uint8_t {
     by_stream,            // streams advance independently of each other
-    in_collective_order,  // besides, a collective starts only when all before it in the total order have started
+    in_collective_order,  // also, a collective starts only after all collectives before it in the total order
   };
 
   Replay(const Plan& plan, Issue issue);
 
   bool complete() const { return stuck_.empty(); }
-  /// Streams whose next entry can't start, and the two steps' entries that they did.
+  /// The streams whose next entry can't start, each with the number of entries that it ran in the two steps.
   std::span<const Position> stuck() const { return stuck_; }
-  /// "compute0 stands at b, which waits for a on data; data stands at …", following one circle of waits.
+  /// "compute0 is stuck at b, which waits for a on data; data is stuck at …", along one cycle of waits.
   std::string deadlock() const;
 
-  /// How many of stream `stream`'s entries, counted from the beginning of the first step, are complete when `task` of
+  /// The number of `stream`'s entries, counted from the beginning of the first step, that are complete when `task` of
   /// the second step starts.
   std::uint32_t clock(graph::TaskId task, std::size_t stream) const {
     return clocks_[(tasks_ + task.index()) * streams_ + stream];
@@ -47,7 +47,7 @@ class Replay {
  private:
   void run(Issue issue);
   const Entry& entry(std::size_t stream, std::uint32_t number) const;
-  /// The first wait of the entry that doesn't hold yet, or null.
+  /// The entry's first wait that doesn't hold yet, or null.
   const Wait* pending(std::size_t stream, std::uint32_t number) const;
   /// The count that a stream must reach for `wait` of an entry of `step`; 0 for one of the step before the first.
   std::uint32_t target(const Wait& wait, std::uint32_t step) const;

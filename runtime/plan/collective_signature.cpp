@@ -17,7 +17,7 @@ CollectiveSignature signature_of(const graph::Graph& graph, graph::TaskId collec
           signature.channel = op.channel;
           signature.count = op.count;
         } else {
-          throw std::logic_error("'" + task.name + "' is no collective");
+          throw std::logic_error("'" + task.name + "' isn't a collective");
         }
       },
       task.operation);

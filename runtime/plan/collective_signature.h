@@ -1,4 +1,4 @@
-// What ranks must agree on about one collective.
+// The properties of a collective on which ranks must agree.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace weft::plan {
 
-/// Members of a process group that start collectives of different signatures in the same place hang, or mix up bytes.
+/// If members of a process group start collectives with different signatures at the same position, they hang or mix up
+/// bytes.
 struct CollectiveSignature {
   std::string_view task;
   std::string_view kind;  // "all_reduce", …

@@ -1,4 +1,4 @@
-// What the memory of a rank is for, before anything is allocated.
+// The uses of a rank's memory, known before anything is allocated.
 #pragma once
 
 #include <array>
@@ -8,8 +8,9 @@
 
 namespace weft::plan {
 
-/// Bytes of one rank by role: of state in all, of scratch at most at one moment of the plan's order. Roles peak at
-/// different moments, so scratch roles may add up to more than `arena`, what the plan allocates for all of them.
+/// Bytes of one rank by role. For roles of state: the total. For roles of scratch: the peak over the plan's order.
+/// Roles peak at different moments, so the scratch roles may add up to more than `arena`, the bytes that the plan
+/// allocates.
 struct MemoryReport {
   std::array<std::int64_t, graph::kRoles> bytes{};  // by role
   std::int64_t state = 0, arena = 0;

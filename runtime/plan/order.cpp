@@ -41,7 +41,8 @@ class Reader {
     at_ += sizeof value;
     return value;
   }
-  /// A count of items of at least `item_bytes` each: a corrupt one is refused before anything is allocated.
+  /// A count of items of at least `item_bytes` each. A count that the remaining bytes can't hold is refused before
+  /// anything is allocated.
   std::size_t get_count(std::size_t item_bytes) {
     const std::size_t count = get<std::uint32_t>();
     if (count > (bytes_.size() - at_) / item_bytes) fail("it is cut short");
@@ -72,7 +73,7 @@ class Reader {
   }
   double get_ns() {
     const auto ns = get<double>();
-    if (!std::isfinite(ns) || ns < 0) fail("a time that is none");
+    if (!std::isfinite(ns) || ns < 0) fail("a time is negative or not finite");
     return ns;
   }
   [[noreturn]] static void fail(const std::string& why) { throw std::runtime_error("malformed order: " + why); }
@@ -88,7 +89,7 @@ class Reader {
 
 constexpr std::size_t kLeastReason = 2;  // bytes
 
-// What a kind has no data of takes no bytes.
+// Only data that the kind has take bytes.
 void put_reason(Writer& out, const Reason& reason) {
   out.put(static_cast<std::uint8_t>(reason.kind));
   if (has_priority(reason.kind)) out.put(static_cast<std::uint8_t>(reason.priority));
@@ -153,7 +154,7 @@ std::vector<std::byte> encode(const Order& order) {
 
 Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph) {
   Reader in(bytes);
-  if (in.get<std::uint32_t>() != kMagic) Reader::fail("these bytes are no order of this version");
+  if (in.get<std::uint32_t>() != kMagic) Reader::fail("the bytes aren't an order of this version");
   Order order;
   order.streams.resize(in.get_count(6));
   for (Stream& stream : order.streams) {

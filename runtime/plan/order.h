@@ -1,4 +1,4 @@
-// What a policy decides: which stream each task runs on, one total order of all tasks, and extra edges.
+// A policy's result: a stream for each task, one total order of all tasks, and added edges.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace weft::plan {
 
-/// The stream of a task and why it stands where it stands.
+/// The stream of a task, and the reason for its position in the order.
 struct Placement {
   graph::TaskId task;
   StreamId stream;
@@ -20,8 +20,8 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-/// A topological order of the graph. A stream's queue is its subsequence; the collectives' subsequence is their one
-/// total order, the same on every rank.
+/// A topological order of the graph. The subsequence of a stream's tasks is its queue. The subsequence of the
+/// collectives is their total order, which is the same on every rank.
 struct Order {
   std::vector<Stream> streams;
   std::vector<Placement> sequence;
@@ -30,12 +30,12 @@ struct Order {
   friend bool operator==(const Order&, const Order&) = default;
 };
 
-/// Bytes of an order: rank 0 plans and broadcasts these, so that one decision reaches all ranks.
+/// An order as bytes, which rank 0 broadcasts so that all ranks use the same order.
 std::vector<std::byte> encode(const Order& order);
 
-/// The order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, name a task, stream,
-/// tensor or reason that doesn't exist in `graph` or in the order, or hold a kind of reason that there is none of.
-/// make_plan checks the rest.
+/// Decodes the order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, name a task,
+/// stream, tensor or reason that doesn't exist in `graph` or in the order, or hold an unknown kind of reason.
+/// make_plan() checks the rest.
 Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph);
 
 }  // namespace weft::plan

@@ -20,13 +20,13 @@ namespace {
   throw std::logic_error(fmt::format("policy '{}': {}", policy, why));
 }
 
-/// What make_plan must know before it may index by anything that the policy wrote.
+/// Checks the policy's ids and indices before make_plan() uses them.
 void check_order(const graph::Graph& graph, const Order& order, const std::string& policy) {
   std::vector<graph::TaskId> sequence;
   sequence.reserve(order.sequence.size());
   for (const Placement& placement : order.sequence) sequence.push_back(placement.task);
   if (const std::string why = graph::why_not_topological(graph, sequence); !why.empty()) {
-    refuse(policy, "its sequence is no topological order of the graph: " + why);
+    refuse(policy, "its sequence isn't a topological order of the graph: " + why);
   }
   for (const Placement& placement : order.sequence) {
     const graph::Task& task = graph.task(placement.task);
@@ -76,7 +76,7 @@ void lay_out_streams(Plan& plan, const Order& order) {
   }
 }
 
-/// Of the memory planner's edges, those that became waits: the others are implied by these and the policy's order.
+/// Keeps only the memory planner's edges that became waits; these and the policy's order imply the other edges.
 void keep_waited_edges(Plan& plan, std::size_t first, const HappensBefore& order) {
   const auto implied = [&](const graph::Edge& edge) {
     const Position from = plan.position[edge.from.index()];

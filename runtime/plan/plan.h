@@ -14,7 +14,8 @@
 
 namespace weft::plan {
 
-/// "Stream `stream` has completed its entry `entry` of this step (distance 0) or of the step before (distance 1)."
+/// A condition: stream `stream` has completed its entry `entry` of this step (distance 0) or of the previous step
+/// (distance 1).
 struct Wait {
   StreamId stream;
   std::uint32_t entry = 0;
@@ -24,8 +25,8 @@ struct Wait {
 
 struct Entry {
   graph::TaskId task;
-  std::vector<Wait> waits;   // minimal: none is implied by stream order and the other waits
-  bool signals = false;      // some other stream waits for this entry
+  std::vector<Wait> waits;   // minimal: stream order and the other waits imply none of them
+  bool signals = false;      // another stream waits for this entry
   std::uint32_t reason = 0;  // index into Plan::reasons
 };
 
@@ -34,7 +35,7 @@ struct StreamPlan {
   std::vector<Entry> entries;
 };
 
-/// Where a task runs.
+/// The place of a task.
 struct Position {
   StreamId stream;
   std::uint32_t entry = 0;
@@ -50,18 +51,18 @@ struct Plan {
   std::vector<std::int64_t> offset;        // by tensor: byte offset in the scratch arena; kNoOffset for state,
                                            // 0 for scratch that no task accesses, which takes no bytes
   std::int64_t scratch_bytes = 0;          // the arena's size
-  std::int64_t sum_of_tensor_bytes = 0;    // what the scratch tensors would take side by side, aligned
+  std::int64_t sum_of_tensor_bytes = 0;    // size of all scratch tensors without sharing, each aligned
   std::vector<graph::TaskId> sequence;     // the policy's total order
   std::vector<graph::TaskId> collectives;  // the subsequence of collectives
   std::vector<graph::Edge> added_edges;    // by the policy and by the memory planner
   std::vector<Reason> reasons;
-  std::uint64_t fingerprint = 0;             // graph, order, offsets, waits; and tuned products (agree_on_plan.h)
-  std::uint64_t collective_fingerprint = 0;  // the order of collectives alone: what ranks must agree on
+  std::uint64_t fingerprint = 0;             // of graph, order, offsets, waits and tuned products (agree_on_plan.h)
+  std::uint64_t collective_fingerprint = 0;  // of the order of collectives only, on which ranks must agree
 };
 
-/// Orders, plans memory (plan_memory.h) and computes minimal waits (plan_waits.h). Throws std::logic_error when the
-/// order is no topological order of the graph and its own edges, or puts a task on a stream that it doesn't belong on
-/// (a policy's bug, named by task).
+/// Makes a plan of an order: plans memory (plan_memory.h) and computes minimal waits (plan_waits.h). Throws
+/// std::logic_error naming the task if the order violates an edge of the graph or of its own, or puts a task on a
+/// stream of the wrong kind; either is a bug of the policy.
 Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, std::string policy_name);
 
 }  // namespace weft::plan

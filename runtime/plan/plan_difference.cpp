@@ -12,7 +12,7 @@
 namespace weft::plan {
 namespace {
 
-// A task by its stream and its place in the sequence.
+// The stream of a task and its position in the sequence.
 struct Place {
   std::string stream;
   bool compute = true;
@@ -30,10 +30,9 @@ Places places_of(const PlanFile& file) {
   return places;
 }
 
-// Indices that stay when the fewest are taken out so that the rest rises: a longest increasing subsequence, by patience
-// sorting (C. Schensted, 1961).
+// Marks a longest increasing subsequence of the values, found by patience sorting (C. Schensted, 1961).
 std::vector<bool> rising(const std::vector<std::size_t>& values) {
-  std::vector<std::size_t> tops, before(values.size(), SIZE_MAX);  // tops: indices of the piles' least last values
+  std::vector<std::size_t> tops, before(values.size(), SIZE_MAX);  // tops: by pile, the index of its top value
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto pile = std::ranges::lower_bound(tops, values[i], {}, [&](std::size_t top) { return values[top]; });
     if (pile != tops.begin()) before[i] = *(pile - 1);
@@ -68,7 +67,7 @@ std::string only_in(const PlanFile& file, const Places& others, const char* whic
   return listed(fmt::format("{} only in the {} plan:", tasks(lines.size()), which), lines, most);
 }
 
-// Of the tasks that both plans have on one stream, those that changed places among each other.
+// The tasks that both plans have on a stream and whose order relative to each other differs.
 std::string moved(const PlanFile& b, const Places& in_a, const Stream& stream, std::size_t most) {
   std::vector<std::string> names;
   std::vector<std::size_t> positions;  // in a, in the order of b
@@ -84,7 +83,7 @@ std::string moved(const PlanFile& b, const Places& in_a, const Stream& stream, s
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (stays[i]) continue;
-    const std::string behind = i == 0 ? "first" : "behind " + names[i - 1];
+    const std::string behind = i == 0 ? "first" : "after " + names[i - 1];
     lines.push_back(fmt::format("{} now {}", names[i], behind));
   }
   return listed(fmt::format("{} of the {} on {} changed places:", lines.size(),

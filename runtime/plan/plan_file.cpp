@@ -86,7 +86,7 @@ void read_edges(PlanFile& file, const DocumentValue& list) {
 }
 
 [[noreturn]] void refuse_order(const std::string& name, const std::string& found) {
-  throw UserError(fmt::format("{}: {}", name, found), "a plan of this very graph",
+  throw UserError(fmt::format("{}: {}", name, found), "a plan of this graph",
                   "give the configuration that the plan was made with, or make a new plan with `weft plan`");
 }
 
@@ -207,14 +207,14 @@ Order order_of(const PlanFile& file, const graph::Graph& graph, const std::strin
       refuse_order(name, fmt::format("task '{}' of this graph is not in the file", graph.tasks()[i].name));
   }
   if (const std::string why = graph::why_not_topological(graph, sequence); !why.empty()) {
-    refuse_order(name, "its order is against an edge of the graph: " + why);
+    refuse_order(name, "its order contradicts an edge of the graph: " + why);
   }
   std::vector<std::size_t> place(sequence.size());
   for (std::size_t i = 0; i < sequence.size(); ++i) place[sequence[i].index()] = i;
   for (const PlanFile::AddedEdge& entry : file.added_edges) {
     const graph::TaskId from = find(entry.from), to = find(entry.to);
     if (entry.distance == 0 && place[from.index()] >= place[to.index()]) {
-      refuse_order(name, fmt::format("its edge from '{}' to '{}' is against its order", entry.from, entry.to));
+      refuse_order(name, fmt::format("its edge from '{}' to '{}' contradicts its order", entry.from, entry.to));
     }
     order.added_edges.push_back({from, to, entry.kind, graph::EdgeReason::policy, entry.distance, graph::TensorId()});
   }

@@ -1,4 +1,4 @@
-// Plans as files: what a policy decided, by names, so that it can be read, compared, edited and replayed.
+// Plan files: a policy's decisions in terms of names, to be read, compared, edited and replayed.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace weft::plan {
 
-/// An order in names. docs/plan-file.md documents the file's members.
+/// The content of a plan file. docs/plan-file.md documents its members.
 struct PlanFile {
   struct PlacedTask {
     std::string task;
@@ -29,34 +29,34 @@ struct PlanFile {
   };
 
   std::string policy;
-  std::vector<Rewrite> rewrites;  // all that the graph went through
+  std::vector<Rewrite> rewrites;  // all rewrites that were applied to the graph
   std::uint64_t graph_fingerprint = 0;
   std::uint64_t plan_fingerprint = 0;
   std::int64_t scratch_bytes = 0;
   std::vector<Stream> streams;
-  std::vector<std::string> reasons;  // as to_string(Reason) makes them, or as somebody wrote them
+  std::vector<std::string> reasons;  // texts of to_string(Reason), or texts that a person wrote
   std::vector<PlacedTask> sequence;
-  std::vector<AddedEdge> added_edges;  // the policy's; the memory planner finds its own again
+  std::vector<AddedEdge> added_edges;  // the policy's; the memory planner computes its edges again
   friend bool operator==(const PlanFile&, const PlanFile&) = default;
 };
 
-/// `rewrites` are those that were applied before the plan was made.
+/// `rewrites`: all that were applied to the graph before it was planned.
 PlanFile plan_file_of(const Plan& plan, std::vector<Rewrite> rewrites);
 
-/// JSON with a task a line.
+/// JSON with one task per line.
 std::string to_json(const PlanFile& file);
 
-/// Reads what to_json() writes; `name` stands for the file in messages. Throws UserError on anything else: a part that
-/// is missing or of another type, another version, a name twice, a stream that isn't declared, values nested deeper
-/// than such a file's.
+/// Reads what to_json() writes; `name` stands for the file in messages. Throws UserError on any other text: a member
+/// that is missing or of another type, another version, a repeated name, an undeclared stream, or values nested deeper
+/// than in a plan file.
 PlanFile parse_plan_file(std::string_view json_text, const std::string& name);
 
-/// Throws UserError also when the file can't be read or has more than 256 MB.
+/// Throws UserError like parse_plan_file(), and if the file can't be read or has more than 256 MB.
 PlanFile read_plan_file(const std::filesystem::path& path);
 
-/// The file's order, of a graph with exactly its tasks. Throws UserError naming the first difference: a task of the
-/// file that the graph doesn't have, one of the graph that the file leaves out, a task on a stream that can't run it,
-/// or an order against an edge of the graph.
+/// The file's order for a graph with exactly the file's tasks. Throws UserError naming the first violation: a task that
+/// only the file or only the graph has, a task on a stream that can't run it, or an order that contradicts an edge of
+/// the graph.
 Order order_of(const PlanFile& file, const graph::Graph& graph, const std::string& name);
 
 }  // namespace weft::plan

@@ -15,36 +15,37 @@ constexpr std::int64_t align(std::int64_t bytes) {
 
 constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
-/// A scratch tensor that takes bytes.
+/// A scratch tensor that needs bytes.
 struct Item {
   graph::TensorId tensor;
   std::int64_t bytes = 0;
 };
 
-/// When each scratch tensor is in use, sorted by first use, with the clocks that tell "done with a" before "starts b".
+/// The lifetimes of the scratch tensors ("items"), sorted by first use, with clocks that tell whether one ends before
+/// another begins.
 class Lifetimes {
  public:
   Lifetimes(const Plan& plan, const HappensBefore& order);
 
   std::span<const Item> items() const { return items_; }
 
-  /// Is every access of item i over before any access of item j starts, in the same step?
+  /// Is every access of item i complete before any access of item j starts, in the same step?
   bool done_before(std::size_t i, std::size_t j) const {
     return done_before(last_.data() + i * stride_, known_now_.data() + j * stride_);
   }
 
-  /// May items i and j never share a byte? What happens before also comes first in the sequence, so only the earlier
-  /// of the two can be done first.
+  /// Is sharing bytes forbidden for items i and j? Happens-before implies an earlier position in the sequence, so only
+  /// the earlier of the two can be done first.
   bool conflict(std::size_t i, std::size_t j) const { return i < j ? !done_before(i, j) : !done_before(j, i); }
 
-  /// By item: behind the last one that may conflict with it. From there on all start when it is done.
+  /// By item: the index after the last item that may conflict with it. All later items start after it is done.
   std::vector<std::uint32_t> spell_ends() const;
 
-  /// Entries of each stream that access item i: the last one's number plus 1, or 0.
+  /// By stream: the index of its last entry that accesses item i, plus 1, or 0 if there is none.
   std::span<const std::uint32_t> last(std::size_t i) const { return {last_.data() + i * stride_, streams_}; }
 
  private:
-  static constexpr std::size_t kLanes = 8;  // clocks are padded, so that they compare in whole vector registers
+  static constexpr std::size_t kLanes = 8;  // clocks are padded to whole vector registers
 
   bool done_before(const std::uint32_t* last, const std::uint32_t* known) const {
     bool late = false;
@@ -61,7 +62,7 @@ Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
     : streams_(plan.streams.size()), stride_((streams_ + kLanes - 1) / kLanes * kLanes) {
   const graph::Graph& graph = *plan.graph;
   std::vector<std::uint32_t> item_of(graph.tensors().size(), kNobody);
-  for (const graph::TaskId task : plan.sequence) {  // items come sorted by first use
+  for (const graph::TaskId task : plan.sequence) {  // so items are sorted by first use
     const Position position = plan.position[task.index()];
     const std::span<const std::uint32_t> known = order.known(task);
     for (const graph::Access& access : graph.task(task).accesses) {
@@ -88,7 +89,7 @@ Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
 
 std::vector<std::uint32_t> Lifetimes::spell_ends() const {
   const auto items = static_cast<std::uint32_t>(items_.size());
-  std::vector<std::uint32_t> least = known_now_;  // [item][stream]: what it and all behind it know; never falls
+  std::vector<std::uint32_t> least = known_now_;  // [item][stream]: minimum over this and all later items; never falls
   for (std::size_t i = items > 0 ? items - 1 : 0; i-- > 0;) {
     for (std::size_t s = 0; s < stride_; ++s) {
       least[i * stride_ + s] = std::min(least[i * stride_ + s], least[(i + 1) * stride_ + s]);
@@ -96,7 +97,7 @@ std::vector<std::uint32_t> Lifetimes::spell_ends() const {
   }
   std::vector<std::uint32_t> ends(items);
   for (std::uint32_t item = 0; item < items; ++item) {
-    std::uint32_t first = item + 1, last = items;  // done before all from `last` on
+    std::uint32_t first = item + 1, last = items;  // done before all items from `last` on
     while (first < last) {
       const std::uint32_t other = first + (last - first) / 2;
       if (done_before(last_.data() + item * stride_, least.data() + other * stride_)) {
@@ -115,15 +116,15 @@ struct Layout {
   std::int64_t bytes = 0;
 };
 
-/// A range of bytes that an item took.
+/// The range of bytes of a placed item.
 struct Placed {
   std::int64_t begin, end;
   std::uint32_t item, spell_end;
 };
 
-/// Finds the placed items that an item may conflict with, without looking at all of them. An item's spell lasts from
-/// its number to that of the first item from which on all start when it is done: items whose spells don't meet don't
-/// conflict. Numbers are cut into blocks; a block knows whose spell begins in it, and whose reaches into it.
+/// Finds the placed items that may conflict with an item, without comparing all of them. An item's spell is the
+/// interval from its index to spell_ends(): items whose spells don't intersect don't conflict. Indices are divided into
+/// blocks; a block lists the items whose spell begins in it and the items whose spell intersects it.
 class PlacedItems {
  public:
   explicit PlacedItems(const Lifetimes& lifetimes)
@@ -141,8 +142,8 @@ class PlacedItems {
     }
   }
 
-  /// Those that an item conflicts with, by begin; valid until the next call. Such a one begins in the item's spell, or
-  /// reaches to where it begins.
+  /// The placed items that conflict with `item`, sorted by begin; valid until the next call. Their spells begin within
+  /// the item's spell or contain its beginning.
   std::span<const Placed> conflicts_of(std::uint32_t item) {
     conflicts_.clear();
     const std::size_t own_block = item / kBlock;
@@ -165,13 +166,13 @@ class PlacedItems {
   std::size_t last_block(std::uint32_t item) const { return (spell_end_[item] - 1) / kBlock; }
 
   const Lifetimes& lifetimes_;
-  std::vector<std::uint32_t> spell_end_;         // by item: behind the last that may conflict with it
+  std::vector<std::uint32_t> spell_end_;         // by item
   std::vector<std::vector<Placed>> begin_here_;  // by block
   std::vector<std::vector<Placed>> meet_here_;   // by block, sorted by begin
   std::vector<Placed> conflicts_;
 };
 
-/// Best fit: each item goes to the smallest gap between the placed items that it conflicts with.
+/// Best fit: each item goes to the smallest sufficient gap between the placed items that conflict with it.
 Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
   PlacedItems placed(lifetimes);
   Layout layout{std::vector<std::int64_t>(order.size()), 0};
@@ -203,15 +204,16 @@ Layout best_layout(const Lifetimes& lifetimes) {
   return by_first_use.bytes < by_size.bytes ? std::move(by_first_use) : std::move(by_size);
 }
 
-/// First and last occupant of a range of bytes over a step; the same one where only one tensor ever lies.
+/// The first and the last item that a range of bytes holds in a step; equal if it holds only one.
 struct Occupants {
   std::uint32_t first, last;
 };
 
-/// Every pair of first and last occupants, once. Paints the items over the arena by first use: those that share a byte
-/// follow one another under the order, so it is enough to know who comes first and who last.
+/// Every pair of first and last occupants, once. Assigns the items' ranges in order of first use. Items that share a
+/// byte are ordered one after the other within the step, so only the first and the last matter.
 std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layout) {
-  std::map<std::int64_t, Occupants> ranges = {{0, {kNobody, kNobody}}};  // by begin; each ends where the next begins
+  std::map<std::int64_t, Occupants> ranges = {
+      {0, {kNobody, kNobody}}};  // by begin; each range ends at the next one's begin
   const auto split = [&](std::int64_t at) {
     const auto next = ranges.lower_bound(at);
     if (next != ranges.end() && next->first == at) return next;
@@ -235,7 +237,7 @@ std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layou
   return result;
 }
 
-/// The tasks that may be the first to touch an item in a step: none of them happens after another access of it.
+/// By item: the tasks that may access it first in a step, which are those that no other access of it precedes.
 std::vector<std::vector<graph::TaskId>> first_users(const Plan& plan, const HappensBefore& order,
                                                     const Lifetimes& lifetimes) {
   std::vector<std::vector<graph::TaskId>> users(lifetimes.items().size());
@@ -257,7 +259,7 @@ std::vector<std::vector<graph::TaskId>> first_users(const Plan& plan, const Happ
   return users;
 }
 
-/// The edges of distance 1 that make a step's last occupants finish before the next step's first ones start.
+/// The edges of distance 1 by which a step's last occupants finish before the next step's first occupants start.
 std::vector<graph::Edge> boundary_edges(const Plan& plan, const HappensBefore& order, const Lifetimes& lifetimes,
                                         const Layout& layout) {
   const std::vector<std::vector<graph::TaskId>> users = first_users(plan, order, lifetimes);

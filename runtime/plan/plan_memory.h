@@ -1,4 +1,4 @@
-// The memory planner: byte offsets of scratch tensors in one arena that every step uses again.
+// The memory planner: byte offsets of scratch tensors in one arena, which every step reuses.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ inline constexpr std::int64_t kTensorAlignment = 128;
 struct MemoryPlan {
   std::vector<std::int64_t> offset;      // by tensor; kNoOffset for state
   std::int64_t scratch_bytes = 0;        // the arena
-  std::int64_t sum_of_tensor_bytes = 0;  // each tensor rounded up to the alignment, side by side
+  std::int64_t sum_of_tensor_bytes = 0;  // without sharing, each tensor rounded up to the alignment
   std::vector<graph::Edge> edges;        // completes_before, distance 1, reason memory
 };
 
 /// Two tensors share bytes only if, within a step, every access of one happens before every access of the other under
-/// the given order: sharing adds no edge inside a step, so it never costs overlap. Across the boundary of steps the
-/// last occupant of a byte must be done before the first one of the next step: where the order doesn't imply that, an
-/// edge of distance 1 does. (A tensor alone in its bytes follows itself: the graph's own edges of distance 1 are about
-/// state only.)
+/// the given order. So sharing adds no edge within a step and never costs overlap. The last occupant of a byte must be
+/// done before the first occupant of the next step starts; where the order doesn't imply this, the planner adds an edge
+/// of distance 1. (This holds for a tensor that shares no bytes, too: the graph's own edges of distance 1 are only
+/// about state.)
 ///
 ///   a:[1,2] b:[3,4] c:[5,6] in program order at one offset:  a then b then c, and the edge c → next step's a
 ///
-/// Greedy best fit (dynamic storage allocation is NP-hard): once by falling size, as in Pisarchyk and Lee, "Efficient
-/// Memory Management for Deep Neural Net Inference" (2001.03288), once by first use; the smaller arena wins.
-/// Tensors that nobody accesses, or without elements, lie at offset 0 and take no bytes.
+/// Greedy best fit, as dynamic storage allocation is NP-hard: once by falling size, as in Pisarchyk and Lee, "Efficient
+/// Memory Management for Deep Neural Net Inference" (2001.03288), once by first use; the smaller arena is taken.
+/// Tensors that no task accesses, or without elements, have offset 0 and take no bytes.
 MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order);
 
 }  // namespace weft::plan

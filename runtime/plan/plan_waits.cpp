@@ -5,7 +5,7 @@
 namespace weft::plan {
 namespace {
 
-/// The plan's added edges, grouped by the task they lead into.
+/// The plan's added edges, grouped by target.
 class AddedEdges {
  public:
   explicit AddedEdges(const Plan& plan) : edges_(plan.added_edges) {
@@ -39,9 +39,9 @@ void HappensBefore::walk(const Plan& plan) {
   std::vector<std::uint32_t> length(streams_);
   for (std::size_t s = 0; s < streams_; ++s) length[s] = static_cast<std::uint32_t>(plan.streams[s].entries.size());
 
-  std::vector<std::uint32_t> passed(streams_ * streams_);  // [stream]: what it knows after its latest entry
-  std::vector<std::uint32_t> need(streams_);               // entries of each stream that the task needs as news
-  std::vector<const std::uint32_t*> source(streams_);      // clock of the last of them, without itself
+  std::vector<std::uint32_t> passed(streams_ * streams_);  // [stream]: its clock after its latest entry
+  std::vector<std::uint32_t> need(streams_);               // entries of each stream that the task must wait for
+  std::vector<const std::uint32_t*> source(streams_);      // clock of the last such entry, without the entry itself
   for (std::uint32_t step = 0; step < 2; ++step) {
     for (const graph::TaskId task : plan.sequence) {
       const Position at = plan.position[task.index()];

@@ -1,4 +1,4 @@
-// Minimal waits by vector clocks: what each stream has to wait for, and what every task may take for granted.
+// Minimal waits by vector clocks: the waits of each task, and the entries known to be complete when it starts.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,27 @@
 
 namespace weft::plan {
 
-/// Walks two steps of a plan in issue order and keeps, per stream, how many entries of every stream are known to be
-/// complete. A task waits only for news: an edge whose source its stream knows to be complete, or that another wait
-/// of the same task brings along, costs nothing.
+/// Walks two steps of a plan in issue order and keeps, for each stream, the number of entries of every stream that are
+/// known to be complete. An edge needs no wait if the stream already knows that its source is complete, or if another
+/// wait of the same task implies it.
 ///
-///   compute0: a1 a2 b     edges a1→c, a2→d, c→d, c→b:   c waits for a1; d for a2 only, as its own stream has passed
-///   data:     c d         c; b waits for c, and had it stood behind a wait for d, it would wait for nothing
+///   compute0: a1 a2 b     edges a1→c, a2→d, c→d, c→b:   c waits for a1; d only for a2, as its own stream has completed
+///   data:     c d         c; b waits for c, but would need no wait after an earlier wait for d
 ///
-/// Knowledge of the step before comes from edges of distance 1; the second of the two steps is the steady state, since
-/// a path of edges from one step into the next visits no third. The first step ever run has no step before it: waits of
-/// distance 1 hold at once, and no wait of distance 0 was left out because of one.
+/// Edges of distance 1 give knowledge about the previous step. The second of the two steps is the steady state, since a
+/// path of edges from one step into the next visits no third step. The first step of a run has no previous step: waits
+/// of distance 1 hold at once, and no wait of distance 0 is left out because of them.
 ///
-/// An edge issued_before is treated as completes_before unless both tasks share a stream, where the queue implies it:
-/// streams have no way to say "started", and waiting for completion is sound.
+/// An edge issued_before between two streams is treated as completes_before, since streams can only wait for
+/// completion. Within a stream the queue implies it.
 class HappensBefore {
  public:
-  /// `plan` needs graph, streams (tasks of the entries), position, sequence and added_edges, the sequence being a
+  /// `plan` needs graph, streams (with the entries' tasks), position, sequence and added_edges; the sequence must be a
   /// topological order of all edges.
   explicit HappensBefore(const Plan& plan);
 
-  /// How many entries of `stream` are known to be complete when `task` starts, counted from the beginning of the step
-  /// before: with n entries in the stream, n means all of the last step and none of this one.
+  /// By stream: the number of its entries that are known to be complete when `task` starts, counted from the beginning
+  /// of the previous step. In a stream of n entries, n means all of the previous step and none of this one.
   std::span<const std::uint32_t> known(graph::TaskId task) const {
     return {clocks_.data() + (tasks_ + task.index()) * streams_, streams_};
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-// In patterns {} is the next number, {MiB} the next number of bytes, {ms} the next of `ns`.
+// In a pattern {} is the next number, {MiB} the next number, as bytes, and {ms} the next of `ns`.
 struct KindText {
   ReasonKind kind;
   std::string_view pattern;
@@ -28,43 +28,43 @@ constexpr KindText kKinds[] = {
     {ReasonKind::blocking, "blocking: no computation runs while a collective does"},
     {ReasonKind::drawn, "drawn from the ready tasks with seed {}"},
     {ReasonKind::axonn_blocking, "blocking: the next task waits for it"},
-    {ReasonKind::axonn_reduced, "oar: waited for behind the same layer's weight gradient"},
+    {ReasonKind::axonn_reduced, "oar: waited for after the same layer's weight gradient"},
     {ReasonKind::axonn_scattered, "ors: waited for at the end of the backward pass"},
     {ReasonKind::axonn_gathered_next,
      "oag: issued when the weight gathered before it is used first, waited for by its own reader"},
     {ReasonKind::axonn_gathered,
      "oag: issued when the weight {} gathers before it is used first, waited for by its own reader"},
-    {ReasonKind::axonn_data, "data axis: behind the backward pass, blocking"},
+    {ReasonKind::axonn_data, "data axis: after the backward pass, blocking"},
     {ReasonKind::bucket, "bucket {} of {} ({} gradients, {MiB} MiB): issued when its last is ready"},
     {ReasonKind::gathered_ahead, "gathered ahead: {} layers in the forward, {} in the backward pass"},
-    {ReasonKind::gathered_after, "gathered {} layers ahead, behind that layer's gradients"},
+    {ReasonKind::gathered_after, "gathered {} layers ahead, after that layer's gradients"},
     {ReasonKind::limiter, "limiter: at most {} layers are gathered and not passed yet"},
-    {ReasonKind::reduced_after, "gradient reduced behind the rest of the backward pass"},
+    {ReasonKind::reduced_after, "gradient reduced after the rest of the backward pass"},
     {ReasonKind::only_ready, "the only task of its stream that could start"},
     {ReasonKind::held_for_memory, "held back until memory was free: the forecast was above the limit"},
     {ReasonKind::above_memory_limit, "above the memory limit: nothing fits, and this comes first in the program"},
-    {ReasonKind::best_ready, "of the ready tasks the one with "},
-    {ReasonKind::tied_ready, "program order, among ready tasks that are equal by "},
+    {ReasonKind::best_ready, "the ready task with "},
+    {ReasonKind::tied_ready, "first in program order of the ready tasks that tie on "},
     {ReasonKind::rule_memory, "memory: above half of the limit, it leaves the fewest bytes alive"},
     {ReasonKind::rule_release, "release: it completes the inputs of the longest collectives"},
-    {ReasonKind::rule_near, "near: the shortest way to the next collective leads through it"},
-    {ReasonKind::rule_communication, "communication: the most communication lies on a path behind it"},
-    {ReasonKind::rule_hide, "hide: its length is closest to what is left of the running collectives"},
+    {ReasonKind::rule_near, "near: the shortest path to the next collective starts with it"},
+    {ReasonKind::rule_communication, "communication: a path from it has the most communication"},
+    {ReasonKind::rule_hide, "hide: its time is closest to the remaining time of the running collectives"},
     {ReasonKind::rule_critical, "critical: the longest path to the end of the step leads through it"},
     {ReasonKind::rule_unlock, "unlock: it makes the most tasks ready"},
-    {ReasonKind::rule_consumer, "consumer: its result is read first in the program"},
+    {ReasonKind::rule_consumer, "consumer: its result is read earliest in program order"},
     {ReasonKind::rule_less_memory, "less-memory: it leaves the fewest bytes alive"},
-    {ReasonKind::rule_program, "program: no other rule tells it from the others, and it comes first"},
+    {ReasonKind::rule_program, "program: all other rules tie, and it comes first in program order"},
     {ReasonKind::not_given, "the library gives no reason"},
 };
 
-// Of best_ready and tied_ready: what follows.
+// The second part of the texts of best_ready and tied_ready.
 constexpr std::string_view kPriorities[] = {
     "the longest path to the end of the step",
-    "the largest priority, as found in {} moves from critical-path swept ({ms} → {ms} ms)",
-    "the largest priority, as found by sweeps",
-    "the largest priority, as found by sweeps behind the search",
-    "the largest priority, as found in {} moves",
+    "the largest priority, found in {} moves from critical-path with sweeps ({ms} → {ms} ms)",
+    "the largest priority, found by sweeps",
+    "the largest priority, found by sweeps after the search",
+    "the largest priority, found in {} moves",
 };
 
 constexpr std::string_view kShortest = " (the shortest of {} orders, {ms} ms): ";
@@ -90,14 +90,14 @@ Pattern pattern_of(ReasonKind kind, Priority priority) {
           has_priority(kind) ? kPriorities[static_cast<std::size_t>(priority)] : std::string_view()};
 }
 
-/// Numbers in the order in which patterns name them.
+/// The numbers of a pattern, in order.
 struct Values {
   std::array<std::uint64_t, 4> numbers = {};
   std::array<double, 2> ns = {};
   ReasonData used = {};
 };
 
-/// Calls literal(text) and number(placeholder) for the parts of a pattern in turn, until one of them answers false.
+/// Calls literal(text) and number(placeholder) for the parts of a pattern in turn, until a call returns false.
 template <class Literal, class Number>
 bool walk(std::string_view pattern, const Literal& literal, const Number& number) {
   while (!pattern.empty()) {
@@ -138,7 +138,7 @@ bool take(std::string_view& text, Number& value) {
   return error == std::errc();
 }
 
-/// Takes what `pattern` makes off the front of `text`; false if something else stands there.
+/// Removes a text that `pattern` makes from the front of `text`; false if the front is another text.
 bool take(std::string_view& text, std::string_view pattern, Values& values) {
   const auto literal = [&](std::string_view part) {
     if (!text.starts_with(part)) return false;
@@ -174,7 +174,7 @@ Reason parse_unselected(std::string_view text) {
   return {.kind = ReasonKind::other, .text = std::string(text)};
 }
 
-/// Takes the words about a selection off the front of `text`; nothing if there are none.
+/// Removes the words about a selection from the front of `text`; returns nullopt if there are none.
 std::optional<Selection> take_selection(std::string_view& text) {
   for (const std::string_view pattern : {kShortest, kLeastMemory}) {
     const std::size_t name = text.find(pattern.substr(0, pattern.find('{')));

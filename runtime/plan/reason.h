@@ -1,4 +1,4 @@
-// Why a policy placed a task where it stands: a kind with its data, and the one place where a text is made of it.
+// A policy's reason for a task's position: a kind with its data, and its text.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 
 namespace weft::plan {
 
-/// The data of a kind, if it has any, are named after "numbers:".
+/// The comments name the data of a kind after "numbers:".
 enum class ReasonKind : std::uint8_t {
-  // program order, and what hand-written policies change in it
+  // program order, and changes to it by hand-written policies
   program_order,
   in_place,         // a collective that is waited for where its result is used
-  weight_gradient,  // off the chain of input gradients, as are those of biases and embeddings
+  weight_gradient,  // off the chain of input gradients, like gradients of biases and embeddings
   bias_gradient,
   embedding_gradient,
   gathered_no_earlier,  // numbers: layers ahead of its use
@@ -29,19 +29,19 @@ enum class ReasonKind : std::uint8_t {
   axonn_gathered,       // oag; numbers: gathers ahead
   axonn_data,           // the data axis, after the backward pass
   // ddp-bucket
-  bucket,  // numbers: which one, of how many, its gradients, its bytes
+  bucket,  // numbers: its index, number of buckets, its gradients, its bytes
   // fsdp
   gathered_ahead,  // numbers: layers in the forward, in the backward pass
-  gathered_after,  // after the gradients of a layer before; numbers: layers ahead
-  limiter,         // numbers: layers that may be gathered and not passed yet
+  gathered_after,  // after the gradients of an earlier layer; numbers: layers ahead
+  limiter,         // numbers: layers that may be gathered and not done yet
   reduced_after,   // a gradient, after the rest of the backward pass
   // list schedules
   only_ready,          // no other task of its stream could start
   held_for_memory,     // the forecast was above the limit
-  above_memory_limit,  // nothing fits, and it comes first in the program
+  above_memory_limit,  // no task fits, and it comes first in the program
   best_ready,          // by Reason::priority, which has the numbers
-  tied_ready,          // the first in the program of several that are equal by it
-  // the rules of lhs that decided
+  tied_ready,          // first in program order of the tasks that tie on the priority
+  // the rule of lhs that decided
   rule_memory,
   rule_release,
   rule_near,
@@ -52,12 +52,12 @@ enum class ReasonKind : std::uint8_t {
   rule_consumer,
   rule_less_memory,
   rule_program,
-  // words of others
-  not_given,  // a shared library has none
+  // texts from outside
+  not_given,  // a shared library gave no reason
   other,      // Reason::text, from a shared library or an edited plan file
 };
 
-/// What a list schedule takes ready tasks by: the largest value of it first.
+/// The priority by which a list schedule chooses among ready tasks; the largest value comes first.
 enum class Priority : std::uint8_t {
   longest_path,            // to the end of the step
   annealed_critical_path,  // numbers: moves; ns: the makespan before and after them
@@ -66,16 +66,17 @@ enum class Priority : std::uint8_t {
   annealed,  // numbers: moves
 };
 
-/// That a portfolio chose the order, among several.
+/// A portfolio's choice of this order among several.
 struct Selection {
-  std::string order = {};          // whose, as make_policy() takes it, or how it was found
-  std::uint64_t orders = 0;        // that it was chosen from
-  std::uint64_t memory_limit = 0;  // bytes that no order kept: it takes the least; 0: it is the shortest
+  std::string order = {};    // its policy, as make_policy() takes it, or how the search found it
+  std::uint64_t orders = 0;  // number of orders to choose from
+  std::uint64_t memory_limit =
+      0;  // a limit in bytes that no order kept, so this one takes the least; 0: it is the shortest
   double makespan_ns = 0;
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 
-/// The data of a kind are its own; those that it has none of keep their defaults.
+/// Data that a kind doesn't have keep their defaults.
 struct Reason {
   ReasonKind kind = ReasonKind::program_order;
   Priority priority = Priority::longest_path;
@@ -86,22 +87,22 @@ struct Reason {
   friend bool operator==(const Reason&, const Reason&) = default;
 };
 
-/// How many of `numbers` and `ns` a kind has.
+/// The number of `numbers` and `ns` that a kind has.
 struct ReasonData {
   std::size_t numbers = 0, ns = 0;
 };
 ReasonData data_of(ReasonKind kind, Priority priority);
 
-/// Is it a task of a list schedule, which has a priority?
+/// Does the kind belong to a list schedule, and so have a priority?
 bool has_priority(ReasonKind kind);
 
-/// Did the task wait, or go first, to keep to a limit of memory?
+/// Was the task delayed or preferred to keep a memory limit?
 bool is_for_memory(const Reason& reason);
 
-/// As plans, traces and drawings tell it: "limiter: at most 2 layers are gathered and not passed yet".
+/// The text in plans, traces and drawings: "limiter: at most 2 layers are gathered and not passed yet".
 std::string to_string(const Reason& reason);
 
-/// The reason whose text this is; `other` if no kind's is. Times and bytes are as exact as the text.
+/// The reason that to_string() turns into `text`, else one of kind `other`. Times and bytes are as exact as the text.
 Reason parse_reason(std::string_view text);
 
 }  // namespace weft::plan

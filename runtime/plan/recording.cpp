@@ -107,7 +107,7 @@ std::vector<MemoryPoint> in_flight_curve(const Recording& recording, const Recor
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
     const RecordedTask& task = recording.tasks[i];
     if (task.channel.empty()) continue;
-    constexpr double kMost = 1e15;  // so that sums fit
+    constexpr double kMost = 1e15;  // so that sums don't overflow
     const auto bytes = static_cast<std::int64_t>(std::min(task.network_bytes, kMost));
     change[std::max(step.begin, step.times[i].begin)] += bytes;
     change[std::max(step.begin, step.times[i].end)] -= bytes;
@@ -116,7 +116,8 @@ std::vector<MemoryPoint> in_flight_curve(const Recording& recording, const Recor
 }
 
 std::vector<RecordedWait> waits_between_streams(const Recording& recording) {
-  // Positions are places in a stream, from 1; clocks say up to where each stream has ended when a task begins.
+  // Positions count the tasks of a stream from 1. A clock holds, by stream, the last position that has ended when a
+  // task begins.
   using Clock = std::vector<std::uint32_t>;
   const std::size_t streams = recording.streams.size(), tasks = recording.tasks.size();
   std::vector<std::uint32_t> position(tasks), last_of(streams, 0);
@@ -127,13 +128,13 @@ std::vector<RecordedWait> waits_between_streams(const Recording& recording) {
     if (across && edge.kind == graph::EdgeKind::completes_before) into[edge.to].push_back(&edge);
   }
   std::vector<RecordedWait> waits;
-  std::vector<std::uint32_t> clocks(tasks * streams, 0);  // by task: behind its end
+  std::vector<std::uint32_t> clocks(tasks * streams, 0);  // by task: at its end
   std::vector<Clock> clock_of(streams, Clock(streams, 0)), before_of(streams, Clock(streams, 0));
   for (std::size_t i = 0; i < tasks; ++i) {
     const std::uint32_t stream = recording.tasks[i].stream;
     Clock& known = clock_of[stream];
     Clock& known_before = before_of[stream];
-    // A later task of a stream tells of all before it, so that the latest come first.
+    // A later task of a stream implies all earlier ones, so the latest are considered first.
     std::ranges::sort(into[i], std::greater(), [](const RecordedEdge* edge) { return edge->from; });
     for (const RecordedEdge* edge : into[i]) {
       const std::uint32_t from = recording.tasks[edge->from].stream;

@@ -1,5 +1,5 @@
-// Steps as they were traced, apart from the plan that ran: what timelines, reports, summaries and exports are made
-// from, whether the steps were measured, simulated or read from a file.
+// Recordings: traced steps, independent of the plan that ran. Timelines, reports, summaries and exports are made from
+// them, whether the steps were measured, simulated or read from a file.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct RecordedStream {
   friend bool operator==(const RecordedStream&, const RecordedStream&) = default;
 };
 
-/// What every rank and step says of a task alike.
+/// The properties of a task that are the same in every rank and step.
 struct RecordedTask {
   std::string name = {};
   std::string kind = {};  // kind_name() of its operation: "gemm", "all_reduce"
@@ -31,7 +31,7 @@ struct RecordedTask {
   graph::Phase phase = graph::Phase::forward;
   std::int32_t layer = -1, micro_batch = -1;
   double flops = 0, bytes = 0, network_bytes = 0;
-  /// Scratch bytes that are accessed for the first, the last time here, in the plan's order.
+  /// Bytes of the scratch tensors that this task accesses first, or last, in the plan's order.
   std::int64_t allocates = 0, frees = 0;
   std::string channel = {};     // a collective's process group, "" for a computation
   std::int64_t group_size = 0;  // its ranks; 0: not known
@@ -39,7 +39,7 @@ struct RecordedTask {
   friend bool operator==(const RecordedTask&, const RecordedTask&) = default;
 };
 
-/// `to` waits for `from`; indices into Recording::tasks. With distance 1 `from` is the step before's.
+/// `to` waits for `from`; indices into Recording::tasks. With distance 1, `from` belongs to the previous step.
 struct RecordedEdge {
   std::uint32_t from = 0, to = 0;
   graph::EdgeKind kind = graph::EdgeKind::completes_before;
@@ -64,8 +64,8 @@ struct RecordedRank {
 /// All ranks have the same streams and tasks, since they run one plan.
 struct Recording {
   std::string policy = {};
-  int world = 1;                             // ranks that ran, traced or not
-  std::optional<graph::Grid> grid = {};      // how they are arranged, where it is known
+  int world = 1;                             // number of ranks that ran, traced or not
+  std::optional<graph::Grid> grid = {};      // the arrangement of the ranks, if known
   std::int64_t state_bytes = 0;              // of one rank, outside of scratch
   std::uint64_t plan_fingerprint = 0;        // 0: not known
   std::vector<RecordedStream> streams = {};  // in the plan's order
@@ -75,36 +75,36 @@ struct Recording {
   friend bool operator==(const Recording&, const Recording&) = default;
 };
 
-/// `traced` are steps of this plan, else std::logic_error. With a grid collectives have group sizes.
+/// Throws std::logic_error if `traced` has steps of another plan. Collectives get group sizes if there is a grid.
 Recording record(const Plan& plan, std::span<const RankTrace> traced, int world,
                  const std::optional<graph::Grid>& grid = {});
 
-/// Live scratch bytes of a rank from `time` (as in the step) until the next point.
+/// Live scratch bytes of a rank from `time` (on the step's clock) until the next point.
 struct MemoryPoint {
   std::int64_t time = 0;
   std::int64_t bytes = 0;
   friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
 };
 
-/// Scratch is alive from the begin of the task that allocates it to the end of the one that frees it. Rises in time,
-/// begins at the step's begin with 0 bytes, and one moment has one point.
+/// Scratch is alive from the begin of the task that allocates it to the end of the task that frees it. Points have
+/// rising times; the first is the step's begin, with 0 bytes.
 std::vector<MemoryPoint> memory_curve(const Recording& recording, const RecordedStep& step);
 
-/// Bytes that the collectives which run at a time put on the network, as memory_curve().
+/// Bytes that the running collectives send, as a curve like memory_curve().
 std::vector<MemoryPoint> in_flight_curve(const Recording& recording, const RecordedStep& step);
 
-/// `to` begins after `from` has ended on another stream, and neither the order of streams nor other waits imply it.
+/// `to` waits for the end of `from` on another stream; neither the order of streams nor other waits imply it.
 struct RecordedWait {
   std::uint32_t from = 0, to = 0;
   std::uint8_t distance = 0;
   friend bool operator==(const RecordedWait&, const RecordedWait&) = default;
 };
 
-/// What streams wait for from each other, in the order of `to`. Waits for the step before are only compared with those
-/// of earlier tasks of their stream.
+/// The waits between streams, in the order of `to`. A wait for the previous step is left out only if an earlier task of
+/// its stream has the same or a later one.
 std::vector<RecordedWait> waits_between_streams(const Recording& recording);
 
-/// When one rank was busy in a step.
+/// The times at which one rank was busy in a step.
 BusyTimes busy_times(const Recording& recording, const RecordedStep& step);
 
 /// Interval sums of one step on one rank.

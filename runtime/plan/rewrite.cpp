@@ -94,7 +94,7 @@ PackWeights parse_packing(std::string_view entry, std::string_view value) {
   const std::string_view unit = value.substr(comma + 1);
   const auto* const known = std::ranges::find(kPackedUnits, unit, [](const auto& each) { return each.first; });
   if (known == kPackedUnits.end()) {
-    refuse(entry, "for bf16 fp32, pairs or amx", "write it as in pack-weights=2,fp32");
+    refuse(entry, "fp32, pairs or amx as the unit for bf16", "write it as in pack-weights=2,fp32");
   }
   packing.bf16 = known->second;
   return packing;

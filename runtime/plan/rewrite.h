@@ -1,4 +1,4 @@
-// Rewrites of a graph that keep every bit of its results: other messages, other lifetimes, the same sums.
+// Rewrites of a graph that keep every bit of its results: they change messages and lifetimes, but no sums.
 #pragma once
 
 #include <cstdint>
@@ -15,48 +15,48 @@
 
 namespace weft::plan {
 
-/// In-place all-reduces of scratch tensors that stand next to one another on a channel become one of at most `bytes`:
-/// their tensors become one tensor.
+/// Joins neighbouring in-place all-reduces of scratch tensors on a channel into all-reduces of at most `bytes`, and
+/// their tensors into one tensor.
 struct BucketAllReduces {
   std::int64_t bytes = 25 << 20;
   friend bool operator==(const BucketAllReduces&, const BucketAllReduces&) = default;
 };
 
-/// An all-reduce of more than `bytes` becomes several of at most so many: name, name#2, …
+/// Splits an all-reduce of more than `bytes` into pieces of at most `bytes`: name, name#2, …
 struct SplitAllReduces {
   std::int64_t bytes = 4 << 20;
   friend bool operator==(const SplitAllReduces&, const SplitAllReduces&) = default;
 };
 
-/// An all-reduce whose count the ranks divide becomes a reduce-scatter and an all-gather, which a policy can move
-/// apart.
+/// Turns an all-reduce whose count is a multiple of its ranks into a reduce-scatter and an all-gather, which a policy
+/// can move apart.
 struct ReduceScatterAllGather {
   friend bool operator==(const ReduceScatterAllGather&, const ReduceScatterAllGather&) = default;
 };
 
-/// Weights of a layer, gathered in the forward pass, are dropped behind it and gathered again for the backward pass.
+/// Drops a layer's gathered weights after its forward pass and gathers them again for the backward pass.
 struct ReshardAfterForward {
   std::vector<std::int32_t> layers;  // empty: all
   friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
 };
 
-/// Activations of a layer are dropped behind the forward pass and computed again where the backward pass reads them.
+/// Drops a layer's activations after the forward pass and computes them again for the backward pass.
 struct RecomputeLayers {
   std::vector<std::int32_t> layers;  // empty: all
   friend bool operator==(const RecomputeLayers&, const RecomputeLayers&) = default;
 };
 
-/// Weights that at least `uses` products of a step read the same way round, by the CPU's packed method, are packed once
-/// for all of them. Packed weights are scratch of 4 bytes an element for each way round, of 2 in bf16 that `bf16`
-/// multiplies as it is.
+/// Packs a weight once for all products that read it, if at least `uses` products of a step read it with the same
+/// transposition by the CPU's packed method. Packed weights are scratch, separate for each transposition: 4 bytes an
+/// element, or 2 for bf16 that the unit `bf16` multiplies without conversion.
 struct PackWeights {
   std::int64_t uses = 2;
   std::optional<PackedUnit> bf16 = {};  // null: the CPU's widest
   friend bool operator==(const PackWeights&, const PackWeights&) = default;
 };
 
-/// GELU behind a product, and its gradient behind the gradient's product, become part of the product (Epilogue). The
-/// CPU's bits stay; a GPU's library may round once less, so there they are the bits of another graph.
+/// Makes a GELU that follows a product, or its gradient that follows the gradient's product, a part of the product
+/// (Epilogue). Results on CPUs keep their bits; a GPU's library may round once less, so its results may differ.
 struct FuseGelu {
   friend bool operator==(const FuseGelu&, const FuseGelu&) = default;
 };
@@ -64,19 +64,20 @@ struct FuseGelu {
 using Rewrite = std::variant<BucketAllReduces, SplitAllReduces, ReduceScatterAllGather, ReshardAfterForward,
                              RecomputeLayers, PackWeights, FuseGelu>;
 
-/// Where PackWeight puts a weight for the products that read it.
+/// The packed form of a weight, which PackWeight writes and products read.
 struct PackedWeight {
   std::int64_t elements = 0;
   DType dtype = DType::f32;
 };
 
-/// What pack-weights asks of the device that a graph is for, since rewrites know no kernels.
+/// The device's packing of weights, an interface for pack-weights, since rewrites may not include kernels.
 class WeightLayouts {
  public:
   virtual ~WeightLayouts() = default;
-  /// Throws UserError where the device lacks what `rewrite` wants bf16 multiplied by.
+  /// Throws UserError if the device lacks the unit by which `rewrite` multiplies bf16.
   virtual void require(const PackWeights& rewrite) const = 0;
-  /// Of B of a product with inputs and output of these dtypes. Null: it reads its weight as it is.
+  /// The packed form of B for a product with inputs and output of these dtypes. nullopt: the product doesn't read a
+  /// packed weight.
   virtual std::optional<PackedWeight> packed(const graph::Gemm& product, DType inputs, DType output,
                                              const PackWeights& rewrite) const = 0;
 };
@@ -87,18 +88,19 @@ bool fuses_gelu(std::span<const Rewrite> rewrites);
 /// "bucket=26214400", "split-collective=4194304", "ar-to-rs-ag", "reshard", "recompute=0-3,7", "pack-weights=2" or,
 /// with the unit for bf16, "pack-weights=2,fp32", "fuse-gelu".
 std::string to_string(const Rewrite& rewrite);
-/// Several, separated by ";".
+/// A list, separated by ";".
 std::string to_string(std::span<const Rewrite> rewrites);
 
-/// What to_string() writes; sizes may end in KB, MB or GB (powers of 1024), and may be left out. "" has none. Layers
-/// come out sorted. Throws UserError naming the nearest rewrite.
+/// Reads what to_string() writes; sizes may end in KB, MB or GB (powers of 1024), and may be left out. "" is the empty
+/// list. Sorts layers. Throws UserError naming the nearest rewrite.
 std::vector<Rewrite> parse_rewrites(std::string_view text);
 
-/// The graph with the rewrites applied one after the other: recompute before reshard, so that what runs again reads the
-/// weights that are gathered again, fuse-gelu before all others, which copy what it made, and pack-weights behind them,
-/// which make products or part them. Tasks keep their names, new ones derive theirs from them. What a rewrite finds
-/// nothing to do for stays as it is; runtime/plan/rewrites/rewrites.h says what each takes. `layouts` are those of the
-/// device, which pack-weights needs: without them it throws std::logic_error.
+/// The graph with the rewrites applied one after the other, in the list's order. Order matters: fuse-gelu should come
+/// first, since other rewrites copy its products; recompute before reshard, so that recomputed tasks read the weights
+/// that are gathered again; pack-weights last, since other rewrites add products. Tasks keep their names, and new tasks
+/// have names derived from these. A rewrite that applies to nothing changes nothing; runtime/plan/rewrites/rewrites.h
+/// tells where each applies. pack-weights needs `layouts`, those of the device, and throws std::logic_error without
+/// them.
 std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> graph,
                                             std::span<const Rewrite> rewrites, const WeightLayouts* layouts = nullptr);
 

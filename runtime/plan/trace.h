@@ -1,4 +1,4 @@
-// What really happened: begin and end of every task on every stream of one rank, and what that says about overlap.
+// Traces: begin and end of every task on every stream of one rank, measured or simulated, and measures of overlap.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace weft::plan {
 
-/// Times are nanoseconds of std::chrono::steady_clock. For a collective, `begin` is when it was started with all of its
-/// inputs ready, `end` when its completion was seen.
+/// Times are nanoseconds of std::chrono::steady_clock. The `begin` of a collective is its start, with all inputs ready;
+/// its `end` is when the executor saw its completion.
 struct TaskTime {
   std::int64_t begin = 0, end = 0;
   friend bool operator==(const TaskTime&, const TaskTime&) = default;
@@ -24,7 +24,8 @@ struct StepTrace {
   std::vector<std::vector<TaskTime>> times;
 };
 
-/// When one rank was busy in a step, each kind's intervals merged. exposed = communicating while no computation runs.
+/// The times at which one rank was busy in a step, as merged intervals of each kind. exposed = communication while no
+/// computation runs.
 struct BusyTimes {
   Intervals compute, communication, exposed;
   std::vector<Intervals> streams;  // by stream
@@ -33,13 +34,13 @@ struct BusyTimes {
 /// Throws std::logic_error if the trace has other streams or entries than the plan.
 void check_shape(const Plan& plan, const StepTrace& trace);
 
-/// Of when each stream had work, and which streams compute.
+/// From each stream's busy intervals, and whether each stream computes.
 BusyTimes busy_times(std::vector<Intervals> streams, const std::vector<bool>& compute);
 
 /// Throws std::logic_error as check_shape() does.
 BusyTimes busy_times(const Plan& plan, const StepTrace& trace);
 
-/// Interval sums of one step on one rank, in nanoseconds; overlapped = communicating while a computation runs, so that
+/// Interval sums of one step on one rank, in nanoseconds; overlapped = communication while a computation runs, so
 /// exposed + overlapped = communication.
 struct OverlapSummary {
   std::int64_t step = 0, compute = 0, communication = 0, exposed = 0, overlapped = 0;

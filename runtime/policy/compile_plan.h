@@ -1,4 +1,4 @@
-// From a graph to a plan without asking other ranks: what commands draw and report, and what rank 0 decides.
+// Compiles a graph into a plan without communication, for commands that draw or report plans and for rank 0 of a run.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace weft::policy {
 
-/// Those that the user chose, then those that the policy wants of the graph that they leave; pack-weights behind all
-/// others, once, the policy's before the user's; fuse-gelu before all others, once: so that on a GPU too the bits don't
-/// depend on what else is rewritten.
+/// The user's rewrites, then the policy's for the graph that results from them. pack-weights comes last, once; the
+/// policy's takes precedence over the user's. fuse-gelu comes first, once, so that on a GPU too the bits don't depend
+/// on the other rewrites.
 std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy,
                                        const PolicyOptions& options, std::span<const plan::Rewrite> chosen);
 
-/// The plan of the rewritten graph, unchecked. Throws what the policy and make_plan throw.
+/// The plan of the rewritten graph, not checked. Throws the exceptions of the policy and of make_plan().
 plan::Plan compile_plan(std::shared_ptr<const graph::Graph> graph, const Policy& policy,
                         const PolicyOptions& options = {}, std::span<const plan::Rewrite> chosen = {});
 

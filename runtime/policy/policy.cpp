@@ -70,8 +70,8 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibrarie
   if (const std::string_view library = library_of(name); !library.empty()) {
     if (!libraries.contains(library)) {
       throw UserError(
-          "policy " + std::string(library) + " is code, which is loaded only where the command line names it",
-          "a built-in policy or a plan file, where a file names the policy",
+          "policy " + std::string(library) + " is a shared library, which is loaded only if the command line names it",
+          "a built-in policy or a plan file in a policy that a file names",
           "if you trust that library, add --policy " + std::string(name));
     }
     return load_policy_library(std::string(library), rest);
@@ -87,7 +87,7 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibrarie
   const std::string nearest = nearest_name(wanted, names);
   std::string fix = nearest.empty() ? "choose one of them" : "write \"" + nearest + "\"";
   if (wanted.find_first_of(",; ") != std::string_view::npos) {
-    fix = "name one; `weft compare` takes several, each a word of its own: --policies serial program";
+    fix = "name one policy; `weft compare` takes several as separate words: --policies serial program";
   }
   throw UserError("unknown policy \"" + std::string(wanted) + "\"", "one of " + join(names), fix);
 }

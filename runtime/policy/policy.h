@@ -16,57 +16,57 @@
 
 namespace weft::policy {
 
-/// What a policy may know beside the graph.
+/// The inputs of a policy besides the graph.
 struct PolicyOptions {
   int compute_streams = 1;
   std::int64_t memory_limit = 0;                                // bytes of scratch that the plan may take; 0: no limit
-  std::uint64_t seed = 0;                                       // of policies that draw
+  std::uint64_t seed = 0;                                       // of policies that draw random numbers
   std::shared_ptr<const cost::CostModel> cost_model = nullptr;  // null: default_cost_model()
-  /// What contends, as in the simulator: computations with collectives beside them (null: never), and channels that
-  /// have equal numbers, on one link (empty: each has a link of its own).
+  /// Contention, as in the simulator. The machine tells how computations and collectives slow each other down; null:
+  /// not at all. Channels with equal numbers share a link; empty: each channel has its own link.
   std::shared_ptr<const cost::Machine> machine = nullptr;
   std::vector<int> link_of_channel = {};
-  const plan::WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: nothing packs weights
+  const plan::WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: no packing of weights
 };
 
-/// Two pure functions, from a graph to rewrites of it and from the rewritten graph to an order: equal inputs give equal
-/// results, on every rank and every day.
+/// Two pure functions: from a graph to rewrites, and from the rewritten graph to an order. Equal inputs must give equal
+/// results, on every rank and in every run.
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string name() const = 0;
-  /// What to change in the graph before it is ordered (runtime/plan/rewrite.h); by default nothing.
+  /// The rewrites to apply before order() (runtime/plan/rewrite.h); by default none.
   virtual std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const;
-  /// Whether its rewrites say themselves which weights are packed, so that nobody adds packing for it.
+  /// Whether the policy's rewrites alone decide which weights are packed; if so, the caller adds no packing.
   virtual bool decides_packing() const { return false; }
-  /// Of the rewritten graph. Throws UserError on options out of range.
+  /// The order of the rewritten graph. Throws UserError on options out of range.
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };
 
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
 
-/// By name, with parameters behind a colon: "axonn:oar=off". "file:PATH" replays a plan file, "PATH.so:parameters" asks
-/// a shared library (runtime/policy/policy_library.h), which has to be one of `libraries`. Throws UserError naming the
-/// nearest policy or parameter, or the flag that loads a library.
+/// The policy of a name, with parameters after a colon: "axonn:oar=off". "file:PATH" replays a plan file,
+/// "PATH.so:parameters" asks a shared library (runtime/policy/policy_library.h), which must be in `libraries`. Throws
+/// UserError naming the nearest policy or parameter, or the flag that loads a library.
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});
 
-/// What orders where nobody names a policy: `program`, as it is without parameters.
+/// The policy used if none is named: `program` without parameters.
 std::unique_ptr<Policy> default_policy();
 
-/// A policy, and what a person called it.
+/// A policy and the text that named it.
 struct NamedPolicy {
-  std::string name;  // as make_policy() took it: "axonn:oar=off"
+  std::string name;  // as passed to make_policy(): "axonn:oar=off"
   std::shared_ptr<const Policy> policy;
 
   const Policy& operator*() const { return *policy; }
   const Policy* operator->() const { return policy.get(); }
 };
 
-/// Throws what make_policy() throws.
+/// Throws the exceptions of make_policy().
 NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries = {});
 
-/// The costs of a graph as the options say.
+/// The costs of a graph by the options' cost model.
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options);
 
 }  // namespace weft::policy

@@ -17,14 +17,14 @@ namespace weft::policy {
 namespace {
 
 constexpr std::uint32_t kUnset = UINT32_MAX;
-constexpr std::size_t kMostAdded = 10'000'000;  // reasons, edges: a library that never ends adding is stopped
+constexpr std::size_t kMostAdded = 10'000'000;  // of reasons and of edges: limits a library that adds without end
 
-// With a slash in it the path is taken as it is; without, system folders would be searched.
+// The loader searches system folders for a path without a slash, so the path is made absolute.
 std::array<std::string, 1> place_of(const std::string& path) {
   return {std::filesystem::absolute(path).string()};
 }
 
-// What the library adds while it runs; the functions are called through C, so nothing may be thrown out of them.
+// Reasons and edges that the library adds. Its calls come through C, so no exception may leave these functions.
 struct Added {
   std::vector<plan::Reason> reasons = {{.kind = plan::ReasonKind::not_given}};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
@@ -89,9 +89,9 @@ class LibraryPolicy final : public Policy {
              "declare it extern \"C\" and export it, as examples/policy does");
     }
     policy_ = entry();
-    if (policy_ == nullptr) refuse("weft_policy_entry() answers null", "return the address of a static weft_policy");
+    if (policy_ == nullptr) refuse("weft_policy_entry() returns null", "return the address of a static weft_policy");
     if (policy_->version != weft_policy_abi_version) {
-      refuse(fmt::format("it was compiled for version {} of the interface, this is version {}", policy_->version,
+      refuse(fmt::format("it was compiled for version {} of the interface, but this is version {}", policy_->version,
                          static_cast<int>(weft_policy_abi_version)),
              "compile it with the policy_abi.h of this version");
     }
@@ -162,7 +162,7 @@ class LibraryPolicy final : public Policy {
     error.back() = '\0';
     if (answer != 0) {
       const std::string text = error.data();
-      refuse(text.empty() ? fmt::format("order() answers {} without a text in error", answer) : text, "");
+      refuse(text.empty() ? fmt::format("order() returns {} without a text in error", answer) : text, "");
     }
   }
 
@@ -174,14 +174,15 @@ class LibraryPolicy final : public Policy {
     std::vector<graph::TaskId> ids;
     for (std::size_t i = 0; i < count; ++i) {
       if (sequence[i] >= count) {
-        refuse(sequence[i] == kUnset ? fmt::format("sequence[{}] of {} is not filled", i, count)
-                                     : fmt::format("sequence[{}] = {} is no task of {}", i, sequence[i], count),
+        refuse(sequence[i] == kUnset
+                   ? fmt::format("sequence[{}] of {} is not filled", i, count)
+                   : fmt::format("sequence[{}] = {} isn't an index of the {} tasks", i, sequence[i], count),
                "put every task in the sequence once");
       }
       const graph::TaskId id{std::size_t{sequence[i]}};
       const graph::Task& task = graph.task(id);
       if (seen[id.index()]) {
-        refuse(fmt::format("task {} ('{}') is in the sequence twice, so another one is missing", id.value, task.name),
+        refuse(fmt::format("task {} ('{}') is in the sequence twice, so another task is missing", id.value, task.name),
                "put every task in the sequence once");
       }
       seen[id.index()] = true;
@@ -197,14 +198,14 @@ class LibraryPolicy final : public Policy {
                                                 graph::to_string(*channel)));
       }
       if (reasons[i] >= added.reasons.size()) {
-        refuse(fmt::format("reasons[{}] = {} is nothing that add_reason() answered", i, reasons[i]),
-               "store what add_reason() answers, or leave 0");
+        refuse(fmt::format("reasons[{}] = {} isn't a value that add_reason() returned", i, reasons[i]),
+               "store the value that add_reason() returns, or leave 0");
       }
       ids.push_back(id);
       order.sequence.push_back({id, plan::StreamId(std::size_t{streams[i]}), reasons[i]});
     }
     if (const std::string why = graph::why_not_topological(graph, ids); !why.empty()) {
-      refuse("its sequence goes against an edge: " + why, "put a task behind all tasks that have an edge to it");
+      refuse("its sequence contradicts an edge: " + why, "put each task after all tasks that have an edge to it");
     }
   }
 
@@ -213,9 +214,9 @@ class LibraryPolicy final : public Policy {
     for (std::size_t i = 0; i < order.sequence.size(); ++i) position[order.sequence[i].task.index()] = i;
     for (const auto& [from, to] : added.edges) {
       if (from >= position.size() || to >= position.size() || position[from] >= position[to]) {
-        refuse(fmt::format("its edge from task {} to task {} goes against its sequence, or there is no such task", from,
-                           to),
-               "add edges that go forward in the sequence");
+        refuse(
+            fmt::format("its edge from task {} to task {} contradicts its sequence, or a task doesn't exist", from, to),
+            "add edges that go forward in the sequence");
       }
       order.added_edges.push_back({graph::TaskId(std::size_t{from}), graph::TaskId(std::size_t{to}),
                                    graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});

@@ -25,7 +25,7 @@ PolicyParameters::PolicyParameters(std::string policy, std::string_view text) : 
     text.remove_prefix(std::min(text.size(), entry.size() + 1));
     const std::size_t equals = entry.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      throw UserError(fmt::format("policy {}: \"{}\" is no parameter", policy_, entry),
+      throw UserError(fmt::format("policy {}: \"{}\" isn't a parameter", policy_, entry),
                       "NAME=VALUE, separated by commas", fmt::format("write {}:NAME=VALUE", policy_));
     }
     const std::string name(entry.substr(0, equals));

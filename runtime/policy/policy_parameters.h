@@ -1,4 +1,4 @@
-// A policy as people write it: its name, and behind a colon its parameters.
+// Parameters of a policy, which follow its name and a colon.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace weft::policy {
 
-/// "fsdp:forward-depth=2,backward=post" is the policy fsdp with two parameters. A policy takes what it knows and then
-/// refuses the rest:
+/// "fsdp:forward-depth=2,backward=post" is the policy fsdp with two parameters. A policy reads the parameters that it
+/// knows; finish() refuses all others:
 ///
 ///   PolicyParameters parameters("fsdp", "forward-depth=2");
 ///   depth_ = parameters.integer("forward-depth", 1, 0, 1000);
 ///   parameters.finish();
 class PolicyParameters {
  public:
-  /// `text` is what stands behind the colon; "" has none. Throws UserError on an entry without "=" or given twice.
+  /// `text` is the part after the colon; "" has no parameters. Throws UserError on an entry without "=" or given twice.
   PolicyParameters(std::string policy, std::string_view text);
 
-  /// The value of a parameter, or `fallback` where it isn't given. Throw UserError on another kind of value or one out
+  /// The value of a parameter, or `fallback` where it isn't given. Throws UserError on a value of another kind or out
   /// of range.
   std::int64_t integer(const std::string& name, std::int64_t fallback, std::int64_t least, std::int64_t most);
   double number(const std::string& name, double fallback, double least, double most);
@@ -28,7 +28,7 @@ class PolicyParameters {
   std::string word(const std::string& name, std::string_view fallback, const std::vector<std::string>& accepted);
   std::string text(const std::string& name, std::string_view fallback);
 
-  /// Throws UserError naming a parameter that nobody asked for, and the nearest one that exists.
+  /// Throws UserError naming a parameter that wasn't read, and the nearest parameter that exists.
   void finish() const;
 
  private:

@@ -27,7 +27,7 @@ double contention_bound(const graph::Graph& graph, const cost::TaskCosts& costs,
     const graph::Operation& operation = graph.tasks()[i].operation;
     if (!graph::is_collective(operation) && costs.ns[i] > 0) computations.insert(graph::kind_name(operation));
   }
-  std::map<std::string_view, double> least;  // slowdown by kind of collective
+  std::map<std::string_view, double> least;  // least slowdown by kind of collective
   const auto slowdown = [&](std::string_view collective) {
     const auto [found, is_new] = least.try_emplace(collective, std::numeric_limits<double>::infinity());
     for (const std::string_view kind : computations) {

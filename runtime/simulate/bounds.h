@@ -1,4 +1,4 @@
-// Lower bounds on the time of a step: what no policy can beat on one graph.
+// Lower bounds on the time of a step under any order of one graph.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,9 @@
 namespace weft::simulate {
 
 /// All in nanoseconds. They use the graph's own edges alone, anti-dependencies on one tensor included (an update in
-/// place is part of the mathematics), and none of a policy or a memory plan; so they hold for every order of the graph.
-/// All but `contention` hold for costs without contention, which only lengthens. Bounds of simulate() without noise.
+/// place is part of the mathematics), and no edges of a policy or a memory plan, so they hold for every order of the
+/// graph. They bound the steps of simulate() without noise. All but `contention` also hold without contention, which
+/// only lengthens a step.
 struct Bounds {
   double critical_path = 0;  // LB1: max of head + cost + tail
   double work = 0;           // LB2: max over resources of their tasks' time

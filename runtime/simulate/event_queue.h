@@ -1,5 +1,4 @@
-// The next thing to happen: a heap of times, one for each of a fixed number of slots, in which a slot's time can
-// change.
+// A queue of events: a heap of times, at most one for each of a fixed number of slots; a slot's time can change.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 namespace weft::simulate {
 namespace {
 
-/// The worst of each group, so that each has its remedies, then all others.
+/// First the worst collective of each group, so that every group gets remedies, then all others.
 std::vector<std::size_t> worst_first(const Explanation& explanation) {
   std::vector<std::size_t> order;
   for (const ExposureGroup& group : explanation.groups) order.push_back(group.members.front());

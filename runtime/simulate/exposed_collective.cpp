@@ -5,7 +5,7 @@
 namespace weft::simulate {
 namespace {
 
-/// The largest computation that could have run at `time` but stood behind others; invalid if there was none.
+/// The largest computation that could have run at `time` but was queued behind others; invalid if there was none.
 graph::TaskId held_up(const SimulatedStep& step, double time, const std::vector<bool>& needs_collective) {
   graph::TaskId largest;
   double most = 0;
@@ -38,9 +38,9 @@ void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollecti
       exposed.cause = ExposureCause::chosen;
       exposed.because =
           added.reason == graph::EdgeReason::memory
-              ? fmt::format("issued {:.3f} ms late: it uses memory that {} had to leave first", late,
+              ? fmt::format("issued {:.3f} ms late: it uses memory that {} had to release first", late,
                             step.name(added.from))
-              : fmt::format("issued {:.3f} ms late: the policy lets it wait for {}", late, step.name(added.from));
+              : fmt::format("issued {:.3f} ms late: the policy makes it wait for {}", late, step.name(added.from));
       return;
     }
     if (before.valid()) {
@@ -54,19 +54,20 @@ void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollecti
   if (const graph::TaskId waiting = held_up(step, first_exposed, descendants(step.graph, task)); waiting.valid()) {
     exposed.cause = ExposureCause::computation_order;
     exposed.because = fmt::format(
-        "computations that don't need it were ready, {} for one, but stood behind one that does", step.name(waiting));
+        "computations that don't need it were ready, such as {}, but the stream ran them after a task that does",
+        step.name(waiting));
     return;
   }
   if (exposed.duration_ns > 1.05 * exposed.alone_ns + kTick) {
     exposed.cause = ExposureCause::contention;
-    exposed.because = fmt::format("took {:.3f} ms instead of {:.3f}: others shared its link or its cores",
+    exposed.because = fmt::format("took {:.3f} ms instead of {:.3f}: other tasks shared its link or its cores",
                                   exposed.duration_ns * 1e-6, exposed.alone_ns * 1e-6);
     return;
   }
   const graph::TaskId input = step.last_input(task);
   exposed.cause = ExposureCause::data_dependency;
-  exposed.because = fmt::format("started when {} was done, and nothing else could be computed until it ended",
-                                input.valid() ? step.name(input) : std::string("the step began"));
+  exposed.because = fmt::format("started when {} was done, and no other computation could run until it ended",
+                                input.valid() ? step.name(input) : std::string("the previous step"));
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ std::string_view to_string(ExposureCause cause) {
     case ExposureCause::computation_order:
       return "order of computations";
     case ExposureCause::queued:
-      return "queued behind another";
+      return "queued behind another collective";
     case ExposureCause::chosen:
       return "issued late by choice";
     case ExposureCause::memory_limit:

@@ -1,4 +1,4 @@
-// A collective that no computation hides, and the cause of that.
+// Exposed collectives, during which no computation runs, and their causes.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,34 @@
 
 namespace weft::simulate {
 
-/// What kept an exposed collective from running behind computations.
+/// The reason why no computation overlapped with an exposed collective.
 enum class ExposureCause : std::uint8_t {
-  data_dependency,    // it ran as early as its inputs allowed, and nothing else could be computed meanwhile
-  computation_order,  // computations that didn't need it were ready, but stood behind one that did
-  queued,             // its inputs were there, but its stream was busy with another collective
-  chosen,             // an edge of the policy held it back, or one that lets tensors share memory
-  memory_limit,       // so did the policy, for memory's sake
-  contention,         // it took longer than alone, because others shared its link
+  data_dependency,    // it ran as early as its inputs allowed, and no computation could run meanwhile
+  computation_order,  // computations that don't need it were ready, but the stream ran them after a task that does
+  queued,             // its inputs were ready, but its stream was busy with another collective
+  chosen,             // an edge of the policy delayed it, or an edge by which tensors share memory
+  memory_limit,       // the policy delayed it to keep the memory limit
+  contention,         // it took longer than alone, because other tasks shared its link or cores
 };
 
 std::string_view to_string(ExposureCause cause);
 
-/// A change that was simulated.
+/// A change of the order or the graph, and its simulated effect.
 struct Remedy {
   std::string what;    // "issue it before L1.mlp.up.bwd.all_reduce_dx"
-  double gain_ns = 0;  // how much shorter the step becomes; ≤ 0: it doesn't help
+  double gain_ns = 0;  // by how much the step becomes shorter; ≤ 0: it doesn't help
 };
 
 struct ExposedCollective {
   graph::TaskId task;
   double exposed_ns = 0, duration_ns = 0, alone_ns = 0;
-  double ready_ns = 0, begin_ns = 0;  // since the step's begin: when its inputs were there, when it started
+  double ready_ns = 0, begin_ns = 0;  // since the step's begin: when its inputs were ready, when it started
   ExposureCause cause = ExposureCause::data_dependency;
   std::string because;           // the cause with names
   std::vector<Remedy> remedies;  // by falling gain
 };
 
-/// With its cause, without remedies; nothing if it is exposed for less than `least_ns`.
+/// The collective with its cause, without remedies; nullopt if it is exposed for less than `least_ns`.
 std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, graph::TaskId task, double least_ns);
 
 }  // namespace weft::simulate

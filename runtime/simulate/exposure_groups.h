@@ -1,4 +1,4 @@
-// Exposed collectives that differ in layer and micro-batch alone, as one.
+// Groups of exposed collectives that only differ in layer and micro-batch.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace weft::simulate {
 
-/// Exposed collectives of one cause that differ in the numbers of layer and micro-batch alone.
+/// Exposed collectives with the same cause that only differ in the numbers of layer and micro-batch.
 struct ExposureGroup {
-  std::string name;                  // "mb*.L*.mlp.up.bwd.all_reduce_dx"; of a single one its own
+  std::string name;                  // "mb*.L*.mlp.up.bwd.all_reduce_dx"; the own name of a single collective
   std::vector<std::size_t> members;  // of Explanation::collectives, by falling exposed time
   double exposed_ns = 0;             // sum
 };

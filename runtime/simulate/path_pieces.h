@@ -1,4 +1,4 @@
-// The chain of tasks that a simulated step's length comes from, in pieces of one kind.
+// The critical path of a simulated step, in pieces of one kind.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace weft::simulate {
 
-/// A piece of the chain of tasks that the step's length comes from: of one kind, one after the other.
+/// A piece of the critical path: consecutive tasks of one kind.
 struct PathPiece {
   std::string kind;  // "gemm", "all_reduce on y"
   graph::Phase phase = graph::Phase::forward;
@@ -18,7 +18,8 @@ struct PathPiece {
   double ns = 0;
 };
 
-/// In time, from the last task back to the first: each one's latest reason to wait.
+/// The critical path in order of time: from the step's last task back, each task's predecessor is the one it waited for
+/// longest.
 std::vector<PathPiece> path_pieces(const SimulatedStep& step);
 
 }  // namespace weft::simulate

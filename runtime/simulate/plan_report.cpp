@@ -19,7 +19,7 @@ void make_plan(PlanReport& report, const PlanningProblem& problem) {
       policy::compile_plan(problem.graph, *report.policy, problem.options, problem.rewrites));
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<plan::Violation> violations = plan::check_plan(*report.plan, 1);
-  if (!violations.empty()) throw std::runtime_error("not safe: " + violations.front().message);
+  if (!violations.empty()) throw std::runtime_error("the plan isn't safe: " + violations.front().message);
   report.memory_bytes = plan::memory_report(*report.plan).total();
 }
 

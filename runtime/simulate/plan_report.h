@@ -1,4 +1,4 @@
-// What one policy makes of one graph: its plan, simulated, beside the bounds that no policy can beat.
+// The result of one policy on one graph: its plan, the simulation of it, and lower bounds for any policy.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@
 
 namespace weft::simulate {
 
-/// A graph and what policies may know to order it by.
+/// A graph and the inputs of the policies that order it.
 struct PlanningProblem {
   std::shared_ptr<const graph::Graph> graph;
   cost::Machine machine;
   graph::Grid grid;
   policy::PolicyOptions options;        // with a cost model
-  std::vector<plan::Rewrite> rewrites;  // that the user chose
-  SimulationOptions simulation{};       // grid and links are filled in
+  std::vector<plan::Rewrite> rewrites;  // chosen by the user
+  SimulationOptions simulation{};       // simulation_options() fills in grid and links
 };
 
-/// The problem's, with its grid and links.
+/// The problem's simulation options, with its grid and links.
 SimulationOptions simulation_options(const PlanningProblem& problem);
 
-/// Of one communication stream in a step of one rank, in nanoseconds.
+/// Times of one communication stream in a step of one rank, in nanoseconds.
 struct ChannelTimes {
   std::string stream;
   double busy_ns = 0, exposed_ns = 0;
@@ -39,7 +39,7 @@ struct ChannelTimes {
 
 std::vector<ChannelTimes> channel_times(const plan::Plan& plan, const plan::StepTrace& step);
 
-/// Times in nanoseconds, of rank 0's last simulated step where a rank is meant.
+/// Times in nanoseconds, of rank 0's last simulated step if they belong to one rank.
 struct PlanReport {
   policy::NamedPolicy policy;
   std::string refusal;  // why there is no plan; "" if there is one
@@ -59,17 +59,17 @@ struct PlanReport {
   const plan::StepTrace& step() const { return simulation.ranks.front().steps.back(); }
 };
 
-/// Plans, checks and simulates. What the policy or the checker refuses becomes `refusal`.
+/// Plans, checks and simulates. An error of the policy or the checker becomes `refusal`.
 PlanReport report_plan(const PlanningProblem& problem, const policy::NamedPolicy& policy);
 
-/// Simulates the plan that a report has, and bounds its graph, with the costs that the problem has now.
+/// Simulates the report's plan again, and computes the bounds of its graph, with the problem's current costs.
 void simulate_again(PlanReport& report, const PlanningProblem& problem);
 
-/// The least bound of all graphs that policies tried: rewrites may lower it.
+/// The least bound over the graphs of all reports, which rewrites may lower.
 double least_bound(std::span<const PlanReport> reports);
 
-/// Of what could have been hidden by the best plan that the bound allows, how much was: (serial − step) / (serial −
-/// bound); 0 where nothing could be.
+/// The share of the time that could be saved from the serial step that the policy saves: (serial − step) / (serial −
+/// bound); 0 if no time could be saved.
 double hidden_share(double step_ns, double serial_ns, double bound_ns);
 
 }  // namespace weft::simulate

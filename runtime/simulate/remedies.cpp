@@ -24,7 +24,7 @@ plan::Order order_of(const plan::Plan& plan) {
   return order;
 }
 
-/// The policy's edges that the changed sequence contradicts.
+/// Drops the policy's edges that the changed sequence contradicts.
 void drop_edges_against(plan::Order& order) {
   std::vector<std::size_t> place(order.sequence.size());
   for (std::size_t i = 0; i < order.sequence.size(); ++i) place[order.sequence[i].task.index()] = i;
@@ -33,7 +33,7 @@ void drop_edges_against(plan::Order& order) {
   });
 }
 
-/// As early in the sequence as the graph allows; false if it stands there already.
+/// Moves the task as early in the sequence as the graph allows; false if it is already there.
 bool move_behind_inputs(const SimulatedStep& step, plan::Order& order, graph::TaskId task) {
   const auto from = std::ranges::find(order.sequence, task, &plan::Placement::task);
   auto behind = order.sequence.begin();
@@ -86,8 +86,8 @@ void Remedies::issue_at_once(const SimulatedStep& step, ExposedCollective& expos
   const graph::TaskId input = step.last_input(exposed.task);
   if (move_behind_inputs(step, order, exposed.task)) {
     try_order(order,
-              fmt::format("issue it as soon as {} is done",
-                          input.valid() ? step.name(input) : std::string("the step begins")),
+              fmt::format("issue it as soon as {}",
+                          input.valid() ? step.name(input) + " is done" : std::string("the step begins")),
               exposed, tried);
   }
 }
@@ -99,7 +99,7 @@ void Remedies::pass_queue(const SimulatedStep& step, ExposedCollective& exposed,
   const auto place = [&](graph::TaskId task) {
     return std::ranges::find(order.sequence, task, &plan::Placement::task);
   };
-  // Everything that leads to it must come before the one that it passes.
+  // All of its predecessors must come before the collective that it overtakes.
   std::vector<bool> leads(step.graph.tasks().size(), false);
   leads[exposed.task.index()] = true;
   const auto first = place(before), last = place(exposed.task);
@@ -143,10 +143,10 @@ void Remedies::compute_first(const SimulatedStep& step, ExposedCollective& expos
   if (filled <= 0) return;
   std::stable_partition(first, order.sequence.end(), [&](const plan::Placement& p) { return !stays[p.task.index()]; });
   drop_edges_against(order);
-  try_order(
-      order,
-      fmt::format("compute {:.3f} ms that don't need it ({}, …) before what does", filled * 1e-6, step.name(example)),
-      exposed, tried);
+  try_order(order,
+            fmt::format("compute {:.3f} ms of tasks that don't need it ({}, …) before the first that does",
+                        filled * 1e-6, step.name(example)),
+            exposed, tried);
 }
 
 void Remedies::lift_the_limit(ExposedCollective& exposed) const {

@@ -1,4 +1,4 @@
-// What would hide an exposed collective: changes of the order, each simulated.
+// Remedies for exposed collectives: changes of the order or the graph, each simulated.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace weft::simulate {
 
-/// Of one problem and its report, which must outlive it.
+/// Finds remedies for one problem and its report, which must outlive this object.
 class Remedies {
  public:
   Remedies(const PlanningProblem& problem, const PlanReport& report);
@@ -23,7 +23,7 @@ class Remedies {
 
   void issue_at_once(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
   void pass_queue(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
-  /// Computations that don't need the collective go ahead of the first one that does, as many as it takes to hide it.
+  /// Moves computations that don't need the collective before the first that does, as many as are needed to hide it.
   void compute_first(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
   void lift_the_limit(ExposedCollective& exposed) const;
   void cost_nothing(ExposedCollective& exposed) const;

@@ -1,4 +1,4 @@
-// How a plan fares when tasks don't take what it was planned with.
+// The robustness of a plan: its step times when tasks take other times than planned.
 #pragma once
 
 #include "runtime/simulate/plan_report.h"
@@ -7,8 +7,8 @@ namespace weft::simulate {
 
 struct Disturbance {
   double noise = 0.2;      // relative standard deviation of every task's time
-  double slow_rank = 1.2;  // how many times as long rank 0 computes
-  int draws = 21;          // of the noise
+  double slow_rank = 1.2;  // factor on the computations of rank 0
+  int draws = 21;          // number of draws of the noise
 };
 
 /// Simulated steps in nanoseconds.
@@ -17,9 +17,8 @@ struct Robustness {
   double slow_rank_ns = 0;           // without noise
 };
 
-/// Of a report's plan. The draws are those of the problem's seed and the next ones: plans of one graph are disturbed
-/// alike. Every rank is simulated, so it takes `draws` times as long as there are ranks. Throws UserError on a
-/// disturbance out of range.
+/// The robustness of a report's plan. The draws use the problem's seed and the following seeds, so plans of one graph
+/// get equal noise. Simulates every rank `draws` times. Throws UserError on a disturbance out of range.
 Robustness robustness_of(const PlanReport& report, const PlanningProblem& problem, const Disturbance& disturbance);
 
 }  // namespace weft::simulate

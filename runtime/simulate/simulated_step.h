@@ -1,4 +1,4 @@
-// One simulated step, by task: what explanations read off it.
+// Access to one simulated step by task, for explanations.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace weft::simulate {
 
-/// Times of a trace are whole nanoseconds: what differs by less is equal.
+/// Times of a trace are rounded to nanoseconds, so times that differ by less than this are equal.
 inline constexpr double kTick = 2;
 
 /// Times are nanoseconds since the step's begin. The report must outlive it.
@@ -20,21 +20,21 @@ class SimulatedStep {
   double end(graph::TaskId task) const { return end_[task.index()]; }
   const std::string& name(graph::TaskId task) const { return graph.task(task).name; }
   bool collective(graph::TaskId task) const { return graph::is_collective(graph.task(task).operation); }
-  /// Why the policy gave the task its place.
+  /// The policy's reason for the task's position.
   const plan::Reason& reason(graph::TaskId task) const;
   graph::TaskId before_on_stream(graph::TaskId task) const;
-  /// The task whose results `task` had to wait for longest, of the graph's own edges.
+  /// By the graph's own edges, the predecessor of `task` that ended last.
   graph::TaskId last_input(graph::TaskId task) const;
   double ready(graph::TaskId task) const;
-  /// The last of the edges into `task` that policy and memory planner added to be satisfied; none if it is invalid.
-  /// Those from its own stream say no more than the queue does.
+  /// Of the edges into `task` that the policy and the memory planner added, the one whose source ended last; its tasks
+  /// are invalid if there is none. Edges from the task's own stream don't count, since the queue implies them.
   graph::Edge last_added(graph::TaskId task) const;
 
   const plan::Plan& plan;
   const graph::Graph& graph;
   const cost::TaskCosts& costs;
   const plan::StepTrace& trace;
-  const Intervals computing;  // when any computation runs, in the trace's time
+  const Intervals computing;  // intervals in which a computation runs, on the trace's clock
 
  private:
   std::vector<double> begin_, end_;
@@ -43,7 +43,7 @@ class SimulatedStep {
 /// "gemm", "all_reduce on y".
 std::string kind_of(const graph::Task& task);
 
-/// By task: does it need the results of `task`, directly or not?
+/// By task: does it depend on `task`, directly or indirectly?
 std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task);
 
 }  // namespace weft::simulate

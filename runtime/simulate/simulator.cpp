@@ -24,7 +24,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const SimulationOptions& options) {
   const auto require = [](bool holds, std::string_view what, double found, std::string_view expected) {
-    if (!holds) throw UserError(fmt::format("{} = {} in a simulation", what, found), expected, "give it in that range");
+    if (!holds)
+      throw UserError(fmt::format("{} = {} in a simulation", what, found), expected, "choose a value in this range");
   };
   require(options.steps >= 1, "steps", options.steps, "at least 1");
   require(options.noise >= 0 && options.noise <= 10, "noise", options.noise, "from 0 to 10");
@@ -40,11 +41,11 @@ void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const S
   }
 }
 
-/// An entry of a stream, with all that its simulation needs in one place.
+/// An entry of a stream, with all data that its simulation needs.
 struct FlatEntry {
   std::uint32_t task = 0, first_wait = 0, waits = 0;
   std::uint16_t kind = 0;  // Operation::index()
-  double ns = 0, cpu = 0;  // alone; cores that its transport takes then
+  double ns = 0, cpu = 0;  // time alone; cores that its transport takes at full rate
   double beside = 1;       // rate of a collective while computations run
 };
 
@@ -53,20 +54,20 @@ struct FlatStream {
   bool compute = true;
   std::size_t channel = 0;
   std::size_t link = 0;
-  std::vector<std::vector<std::uint32_t>> groups;  // of a communication stream: members, in rank order
+  std::vector<std::vector<std::uint32_t>> groups;  // groups of a communication stream: members in rank order
   std::vector<std::uint32_t> group_of;             // by rank
 };
 
-/// What a stream of a rank is doing.
+/// The state of a stream of a rank.
 enum class Doing : std::uint8_t { blocked, arrived, running, drained };
 
 struct SlotState {
-  std::uint32_t next = 0;  // entries before it are done; the stream is at this one
+  std::uint32_t next = 0;  // index of the stream's current entry; earlier entries are done
   Doing doing = Doing::blocked;
   double begin = 0;
-  // Of a computation, or of a collective at its group's first member:
+  // For a computation, and for a collective in the slot of its group's first member:
   double alone = 0, remaining = 0, rate = 0, updated = 0;  // in ns of work alone; rate 1: as if alone
-  double share = 1;                                        // of a collective: the rate that this rank could do
+  double share = 1;                                        // of a collective: the rate that this rank allows
   std::uint32_t arrivals = 0;                              // of a collective, at the first member
 };
 
@@ -206,7 +207,7 @@ class Simulator {
     return true;
   }
 
-  /// Starts whatever can start on a rank; `changed`: something just ended there.
+  /// Starts every entry that can start on a rank; `changed`: an entry has just ended there.
   void advance(std::size_t rank, bool changed) {
     for (std::size_t s = 0; s < streams_; ++s) {
       SlotState& state = slots_[rank * streams_ + s];
@@ -247,7 +248,7 @@ class Simulator {
     queue_.set(slot, now_ + ns);
   }
 
-  /// How long an entry takes alone on a rank in this step; of a collective, on its group's first.
+  /// Time of an entry alone on a rank in this step; for a collective, `rank` is its group's first member.
   double alone(std::size_t rank, std::size_t s, const FlatEntry& entry) const {
     const double ns = rank == 0 && flat_[s].compute ? entry.ns * options_.slow_rank : entry.ns;
     if (sigma_ == 0) return ns;
@@ -289,7 +290,7 @@ class Simulator {
 
   // ---- rates
 
-  /// Recomputes the rates of what runs on a rank after something started or ended there.
+  /// Recomputes the rates of a rank's running entries after an entry started or ended there.
   void settle(std::size_t rank) {
     SlotState* const states = &slots_[rank * streams_];
     std::fill(on_link_.begin(), on_link_.end(), 0);
@@ -308,8 +309,8 @@ class Simulator {
       const double granted = wanted > machine_.cores ? machine_.cores / wanted : 1;
       for (std::size_t s = 0; s < streams_; ++s) {
         if (flat_[s].compute || states[s].doing != Doing::running) continue;
-        // on_link_ may be overwritten below when other ranks settle: only a shared_cores machine does that, and there
-        // computations alone are settled.
+        // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
+        // don't overwrite on_link_.
         const double beside = computing ? flat_[s].entries[states[s].next].beside : 1;
         offer(rank, s, std::min(beside, granted) / on_link_[flat_[s].link]);
       }
@@ -317,7 +318,7 @@ class Simulator {
     settle_computations(rank);
   }
 
-  /// `share` is the rate that `rank` can do for its collective on stream s, which goes at the rate of its slowest.
+  /// `share` is the rate that `rank` allows its collective on stream s, which runs at the lowest rate of its members.
   void offer(std::size_t rank, std::size_t s, double share) {
     SlotState& state = slots_[rank * streams_ + s];
     const double before = state.share;
@@ -377,7 +378,7 @@ class Simulator {
     return true;
   }
 
-  // ---- what to say when nothing goes on
+  // ---- the message about a deadlock
 
   std::string task_name(std::size_t s, std::size_t entry) const {
     return fmt::format("'{}' ({})", plan_.graph->task(plan_.streams[s].entries[entry].task).name,
@@ -385,7 +386,7 @@ class Simulator {
   }
 
   std::string standstill() const {
-    std::string text = fmt::format("the plan of policy '{}' comes to a standstill:", plan_.policy);
+    std::string text = fmt::format("the plan of policy '{}' deadlocks:", plan_.policy);
     int told = 0;
     for (std::size_t slot = 0; slot < slots_.size() && told < 8; ++slot) {
       const std::size_t rank = slot / streams_, s = slot % streams_;
@@ -426,7 +427,7 @@ class Simulator {
   bool alike_;
   std::size_t ranks_, streams_;
   std::vector<SlotState> slots_;  // by rank and stream
-  EventQueue queue_;              // slots that run; of collectives, their first member's
+  EventQueue queue_;              // running slots; a collective in the slot of its first member
   std::vector<FlatStream> flat_;
   std::vector<FlatWait> waits_;
   std::size_t compute_streams_ = 0, links_ = 0, kinds_ = 0;

@@ -40,7 +40,7 @@ TEST_F(UsedRunFolder, IsRefusedAsItIs) {
     words.insert(words.end(), command.begin(), command.end());
     testing::ChildProcess child(words);
     EXPECT_EQ(child.wait().exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(child.errors(), {"run' holds a run already", "--resume auto", "--overwrite"}));
+    EXPECT_TRUE(testing::has_parts(child.errors(), {"run' already holds a run", "--resume auto", "--overwrite"}));
     EXPECT_EQ(child.output(), "");
   }
   EXPECT_EQ(metrics(), before);

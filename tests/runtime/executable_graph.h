@@ -1,4 +1,4 @@
-// Random graphs that can really run, data for them, and a plain execution to hold every other one against.
+// Executable random graphs, data for them, and a plain execution as the reference for all others.
 #pragma once
 
 #include <algorithm>
@@ -89,7 +89,7 @@ class ExecutableGraph {
     return found.empty() ? nullptr : found[draws_.below(found.size())];
   }
 
-  // What a task may write of its target: all of it the first time, then any window.
+  // The window of its target that a task writes: all of it the first time, then any.
   graph::View window(const Known& target) {
     if (!target.readable || draws_.chance(40)) return {target.id, 0, target.rows, target.cols, target.cols};
     const std::int64_t rows = draws_.between(1, target.rows), cols = draws_.between(1, target.cols);
@@ -244,8 +244,8 @@ inline std::shared_ptr<const graph::Graph> executable_graph(std::uint64_t seed, 
   return ExecutableGraph(seed, ranks, options).build();
 }
 
-/// The first values of a state tensor of one rank: in (−1, 1), weights in (−1/8, 1/8), one in sixteen denormal, so that
-/// a thread that forgets to flush them shows.
+/// The first values of a state tensor of one rank: in (−1, 1), weights in (−1/8, 1/8), one in sixteen denormal, to
+/// reveal a thread that doesn't flush them.
 inline void fill(const graph::Tensor& tensor, std::byte* data, int rank) {
   const std::uint64_t seed = Fingerprint().add(tensor.name).add(static_cast<std::uint64_t>(rank)).value();
   Draws draws(seed);

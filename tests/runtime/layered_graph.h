@@ -1,4 +1,4 @@
-// Gives the tasks of a random graph what policies and rewrites look at: phases, layers and micro-batches.
+// Gives the tasks of a random graph phases, layers and micro-batches, which policies and rewrites read.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace weft::testing {
 
-/// The same tasks, cut into a forward and a backward half of two layers and two micro-batches; what a single
-/// all-gather writes is a gathered weight.
+/// The same tasks, cut into a forward and a backward half of two layers and two micro-batches; the output of a single
+/// all-gather is a gathered weight.
 inline std::shared_ptr<const graph::Graph> in_layers(const graph::Graph& graph, std::uint64_t seed) {
   Draws draws(seed);
   graph::GraphBuilder builder(graph.arguments());

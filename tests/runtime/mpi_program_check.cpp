@@ -1,5 +1,5 @@
-// A program for mpirun: whole programs over MPI give the very bits of a plain loop and of local ranks, and their
-// failures end every process.
+// A program for mpirun: whole programs over MPI give the bits of a plain loop and of local ranks, and their failures
+// end every process.
 //
 //   mpirun -np 2 mpi_program_check          runs random graphs under every policy, on the CPU and on fake devices whose
 //                                           collectives are staged, and compares

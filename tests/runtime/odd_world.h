@@ -1,4 +1,4 @@
-// Worlds whose communicators misbehave as told: slow by chance, broken after some calls, or mute for ever.
+// Worlds whose communicators fail as configured: slow at random, broken after some calls, or stuck for ever.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Random graphs under every policy and many memory limits: each plan must pass the checker, run to its end in the
-// simulator whatever the times, never beat the lower bounds, and, run for real, give the bits of a plain loop.
+// simulator with any times, never beat the lower bounds, and, when executed, give the bits of a plain loop.
 //
 //   plan_fuzz --graphs 10000 --seed 1                     plans, checker and simulator
 //   plan_fuzz --graphs 10000 --seed 1 --execute 3         of each graph, 3 plans are run on ranks in threads, too
@@ -46,7 +46,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Ends the process when nothing has happened for two minutes: a standstill is a failure as well.
+/// Ends the process after two minutes without progress: a deadlock is a failure too.
 class Watch {
  public:
   Watch() : thread_([this](const std::stop_token& stop) { watch(stop); }) {}
@@ -120,7 +120,7 @@ std::vector<std::string> policies(std::uint64_t seed) {
   return names;
 }
 
-/// All that one graph is tried with.
+/// The settings with which one graph is tried.
 struct Case {
   std::shared_ptr<const graph::Graph> graph;
   std::vector<plan::Rewrite> rewrites;

@@ -43,7 +43,7 @@ inline simulate::PlanningProblem problem_of(std::shared_ptr<const graph::Graph> 
   return problem;
 }
 
-/// Orders nothing else than what was ordered by hand.
+/// A policy that returns an order made by hand.
 class RefusingPolicy final : public policy::Policy {
  public:
   std::string name() const override { return "mine"; }

@@ -1,4 +1,4 @@
-// Reads protocol buffers field by field, knowing nothing of what Weft's writer knows.
+// Reads protocol buffers field by field, independently of Weft's writer.
 #pragma once
 
 #include <gtest/gtest.h>

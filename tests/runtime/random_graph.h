@@ -1,4 +1,4 @@
-// Random graphs and a policy that orders them at random, all from seeds: what planner and checker are held against.
+// Random graphs and a policy that orders them at random, all from seeds, for tests of planner and checker.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Comparisons written by hand: their statistics, and what is shown of them.
+// Comparisons written by hand: their statistics and their output.
 #include "study/comparison.h"
 
 #include <gtest/gtest.h>
@@ -129,7 +129,7 @@ TEST(Comparison, TheMarkdownTable) {
   Comparison small = comparison();
   small.reports.erase(small.reports.begin() + 1);
   for (simulate::PlanReport& report : small.reports)
-    report.channels.pop_back();  // one channel says what "exposed ms" does
+    report.channels.pop_back();  // with one channel, its column would equal "exposed ms"
   small.reports[0].bounds.energy = 7 * kMs;
   const std::string text = comparison_text(small, TableStyle::markdown);
   EXPECT_TRUE(
@@ -155,7 +155,7 @@ TEST(Comparison, MeasuredColumns) {
   EXPECT_FALSE(has(text, "stale")) << text;
 }
 
-// No step can be shorter than its bound: then the costs aren't those of this machine, or no longer.
+// A measured step shorter than its bound means that the costs aren't those of this machine, or no longer.
 TEST(Comparison, MeasuredBelowTheBoundMeansAStaleProfile) {
   Comparison stale = measured_comparison();
   stale.measured[2] = measured({7.5});
@@ -236,7 +236,7 @@ TEST(Comparison, AsJson) {
   EXPECT_EQ(json.at("pareto").at(0).at("policy"), "program");
   EXPECT_EQ(json.at("pareto").at(0).at("memory_bytes"), 2 << 20);
   EXPECT_TRUE(has(comparison_text(all, TableStyle::terminal),
-                  "\nTime against memory: plans that no other one beats in both.\n"
+                  "\nTime against memory: plans that no other plan beats in both.\n"
                   "policy     memory  step ms\n"
                   "program  2.00 MiB    15.00\n"));
 }

@@ -361,7 +361,7 @@ TEST(BadInput, Flags) {
       {{"--grid", "x=3"}, {"model.hidden = 256 does not divide by x = 3", "choose x=2 or x=4"}},
       {{"--policy", "programm"}, {"program"}},
       {{"--min-lr", "1"}, {"is above lr"}},
-      {{"--resume", "a", "--init-from", "b"}, {"one of them"}},
+      {{"--resume", "a", "--init-from", "b"}, {"only one: resume"}},
       {{"--dtype", "fp16"}, {"is unknown", "fp32, bf16"}},
   };
   for (const Case& bad : cases) {

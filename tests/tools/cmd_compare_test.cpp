@@ -201,7 +201,7 @@ TEST_F(CompareCommand, RefusesWhatItCannotUse) {
   folder_.write("broken.json", "{\"format\": \"weft-profile\", \"version\": 9}");
   expect_refused("compare", {"--policies", "serial", "programm"}, {"unknown policy \"programm\"", "write \"program\""});
   expect_refused("compare", {"--policies", "serial,program"},
-                 {"unknown policy \"serial,program\"", "each a word of its own: --policies serial program"});
+                 {"unknown policy \"serial,program\"", "as separate words: --policies serial program"});
   expect_refused("compare", {"--policies", "axonn:oars=on"}, {"oar"});
   expect_refused("compare", {"--policies", "file:missing.json"}, {"missing.json"});
   expect_refused("compare", {"--profile", "missing.json"}, {"missing.json"});

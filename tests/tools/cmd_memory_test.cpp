@@ -155,7 +155,7 @@ TEST_F(MemoryCommand, RefusesByName) {
     const char* fix;
   };
   for (const Bad& bad :
-       std::vector<Bad>{{{"--grids", "x=two"}, "\"two\" is not an integer", "give one in that range"},
+       std::vector<Bad>{{{"--grids", "x=two"}, "\"two\" is not an integer", "give a number in this range"},
                         {{"--grids", "w=2"}, "unknown axis \"w\"", "did you mean \"x\"?"},
                         {{"--policy", "fdsp", "--ranks", "2"}, "unknown policy \"fdsp\"", "write \"fsdp\""},
                         {{"--policy", "fsdp:reshrad=false", "--ranks", "2"}, "reshrad", "reshard"},

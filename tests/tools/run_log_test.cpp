@@ -126,7 +126,7 @@ TEST_F(RunLogFile, ARunThatGoesOnAddsToItAndAnotherBeginsAnew) {
   ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
   ASSERT_EQ(train({"--steps", "3", "--resume", "auto"}).exit_code, 0);
   EXPECT_EQ(count(records(), "run", "configuration: "), 2);
-  EXPECT_EQ(count(records(), "checkpoint", "the run goes on after 2 steps"), 1);
+  EXPECT_EQ(count(records(), "checkpoint", "the run continues after 2 steps"), 1);
   folder_.write("run/log.rank1.txt", "of an older run\n");
   ASSERT_EQ(train({"--steps", "2", "--overwrite"}).exit_code, 0);
   EXPECT_EQ(count(records(), "run", "configuration: "), 1);

@@ -17,7 +17,7 @@
 namespace weft::train {
 namespace {
 
-// What a test does when a training step is started.
+// A test's action at the start of a training step.
 struct Hooks {
   std::function<void(const execute::State& state, std::int64_t step)> before = nullptr;
   std::function<void(std::int64_t step, bool ahead)> after = nullptr;
@@ -101,7 +101,7 @@ TEST_P(AheadRun, IsTheRunThatLooksAtEveryStepAtOnce) {
   const testing::RunOutcome fake = testing::train_run(ahead, on_fake({.after = [&](std::int64_t step, bool is_ahead) {
                                                         if (is_ahead) started_ahead.push_back(step);
                                                       }}));
-  // All but two first ones and, of the following six each, the traced one.
+  // All but the first two and the traced step of each following six.
   EXPECT_EQ(started_ahead, (std::vector<std::int64_t>{2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 18, 19}));
   EXPECT_EQ(testing::first_difference(fake.state, cpu.state), "");
   EXPECT_EQ(fake.result.first_loss, cpu.result.first_loss);
@@ -131,8 +131,8 @@ TEST_P(AheadRun, IsTheRunThatLooksAtEveryStepAtOnce) {
   }
 }
 
-// The signal comes when the votes of step 8 were taken; step 9 is the first to carry one, and is looked at when step 10
-// has been started.
+// The signal arrives after the votes of step 8 were taken. Step 9 is the first to carry a vote, which is read after
+// step 10 has started.
 TEST_P(AheadRun, ASignalEndsItBehindTheStepThatWasStarted) {
   RunConfig stopped = config("stopped");
   stopped.steps = 1000;

@@ -1,5 +1,5 @@
-// The device executor on the fake device: every policy, three grids, many interleavings of what the device may do at
-// once. The bits are the CPU executor's, no byte is touched without an order, and nothing waits for ever.
+// The device executor on the fake device: every policy, three grids, many interleavings of concurrent work. The bits
+// are the CPU executor's, no byte is touched without an order, and no stream waits for ever.
 #include <gtest/gtest.h>
 
 #include "runtime/execute/device/device_executor.h"
@@ -101,7 +101,7 @@ TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(on_own_fakes(tiny_run(testing::grid_of(2, 1, 1, 2), 1), 1));
 }
 
-// What was asked of the device by a run of so many steps.
+// The calls of the device by a run of this many steps.
 testing::FakeDeviceCounts counts_of(const graph::Grid& grid, std::int64_t steps, bool graphs) {
   std::shared_ptr<execute::DeviceTeam> kept;  // outlives the run
   testing::GridRun run = tiny_run(grid, steps);
@@ -126,8 +126,8 @@ TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
     EXPECT_EQ(many.allocations, few.allocations);
     EXPECT_EQ(many.events, few.events);
     EXPECT_EQ(many.synchronizations - few.synchronizations, 8);
-    // Of four steps one is traced and run task by task: it is awaited before another is enqueued, and then the one
-    // before it is finished as well.
+    // One step in four is traced and runs task by task: it ends before the next is enqueued, and the previous step has
+    // ended too.
     EXPECT_EQ(many.drains - few.drains, 4);
     EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 6 : 0);
   }

@@ -1,5 +1,5 @@
-// A training step on the fake device as others see it: what it needs before it runs, where it stands while it does, and
-// how it ends when a peer is lost meanwhile.
+// A training step on the fake device: its memory needs before the run, its reported position during the run, and its
+// end when a peer is lost.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -127,8 +127,8 @@ TEST(DeviceRun, ALongStepIsSeenMovingAndWhereItStands) {
       wait_for_standstill(executor);
       const plan::Plan& plan = program.plan("train");
       const std::string text = executor.describe(), collective = plan.graph->task(plan.collectives.front()).name;
-      EXPECT_NE(text.find("data is not yet behind '" + collective + "'"), std::string::npos) << text;
-      EXPECT_NE(text.find("compute0 is behind '"), std::string::npos) << text;
+      EXPECT_NE(text.find("data has not yet passed '" + collective + "'"), std::string::npos) << text;
+      EXPECT_NE(text.find("compute0 has passed '"), std::string::npos) << text;
       go[static_cast<std::size_t>(world.rank())] = 1;
     });
     program.run("train");

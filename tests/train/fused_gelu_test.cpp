@@ -90,7 +90,7 @@ TEST(FusedTraining, ALoweringThatRecomputesToo) {
   testing::expect_equal(testing::run_grid(run), expected);
 }
 
-// Sums over x or y end with a collective: what is behind it stays a task of its own.
+// Sums over x or y end with a collective, so a GELU after it stays a separate task.
 TEST(FusedTraining, EachMlpHasOneOfEach) {
   const auto count = [](const graph::Grid& grid) {
     testing::GridRun run = run_of(grid);

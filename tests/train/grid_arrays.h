@@ -1,4 +1,4 @@
-// A rank's arrays on any grid, each element a function of its place in the whole model alone.
+// A rank's arrays on any grid; each element only depends on its place in the whole model.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@ class GridArrays {
  public:
   enum class Fill : std::uint8_t { values, rubbish };
 
-  /// `rubbish`: arrays to load into. A master is there where a program has one: of bf16 parameters and of what ZeRO-1
-  /// cuts; of fp32 parameters it holds their values.
+  /// `rubbish`: arrays to load into. There is a master if a program has one: for bf16 parameters and for parameters
+  /// that ZeRO-1 shards; of fp32 parameters it holds their values.
   GridArrays(const ops::ModelConfig& model, const graph::Grid& grid, std::int64_t rank, DType dtype, bool zero1,
              Fill fill, std::uint64_t seed = 1)
       : specs_(ops::model_parameters(model)), seed_(seed) {
@@ -55,8 +55,8 @@ class GridArrays {
   }
   const std::vector<train::MutableParameterState>& mutable_states() const { return states_; }
 
-  /// The first element that isn't what it should be; "" if none. Without the optimizer, m and v aren't looked at and a
-  /// master has the parameter's value.
+  /// The first element with a wrong value; "" if there is none. Without the optimizer, m and v aren't checked and a
+  /// master must have the parameter's value.
   std::string difference(bool with_optimizer = true) {
     std::string found;
     for (std::size_t i = 0; i < states_.size(); ++i) {

@@ -1,4 +1,4 @@
-// Checkpoints that a grid wrote together, on every other grid; and what is refused of them.
+// Checkpoints that a grid wrote, loaded on every other grid; and refusals.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
  protected:
   GridCheckpoint() : model_(model_of(GetParam().first)), dtype_(GetParam().second) {}
 
-  /// Runs `body` on every rank of a grid; returns what the first that failed said.
+  /// Runs `body` on every rank of a grid; returns the message of the first that failed.
   std::string on(const Layout& layout, testing::GridArrays::Fill fill, const Rank& body, std::uint64_t seed = 1) const {
     ops::validate_grid(model_, layout.grid);
     std::ostringstream errors;
@@ -96,7 +96,7 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
     EXPECT_EQ(fault, "");
     return checkpoint_path(folder_.path(), step);
   }
-  /// What loading says on the first rank that it refuses, or which element differs on one of them.
+  /// The error of loading on the first rank that refuses, or the element that differs on a rank.
   std::string load(const fs::path& path, const Layout& layout, std::uint64_t seed = 1) const {
     ops::validate_grid(model_, layout.grid);
     std::string result;
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(to_string(info.param.first)) + "_" + std::string(to_string(info.param.second));
     });
 
-// Of each the next but two, the fifth, and one rank: all of them with every grid take a minute.
+// For each grid the third and the fifth after it, and one rank: all pairs of grids would take a minute.
 TEST_P(GridCheckpoint, OfEveryGridLoadsOnOthers) {
   const std::size_t count = layouts().size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -169,7 +169,7 @@ TEST_P(GridCheckpoint, OneRankOrDataRanksAloneWriteWholeTensors) {
     EXPECT_EQ(testing::TemporaryFolder::read(one / name), testing::TemporaryFolder::read(data / name)) << name;
   }
   for (const StoredShard& shard : manifest_of(data).shards) EXPECT_TRUE(shard.whole()) << shard.entry;
-  // ZeRO-1 alone cuts no parameter: the model is a file for everybody.
+  // ZeRO-1 without another axis shards no parameter, so the model is one file.
   const fs::path zero1 = save({{1, 1, 1, 2}, true}, 3);
   EXPECT_EQ(testing::TemporaryFolder::read(one / "model.safetensors"),
             testing::TemporaryFolder::read(zero1 / "model.safetensors"));
@@ -280,7 +280,7 @@ class GridDamage : public GridCheckpoint {
  protected:
   GridDamage() : path_(save({{2, 2, 1, 1}}, 1)) {}
 
-  /// What loading says when `change` was made to the manifest.
+  /// The error of loading after `change` of the manifest.
   template <class Change>
   std::string refusal(const Change& change) const {
     Manifest manifest = manifest_of(path_);
@@ -361,7 +361,7 @@ TEST_P(GridDamage, ToAnyRanksFileIsRefused) {
   EXPECT_EQ(load(path_, {{1, 1, 1, 1}}), "");
 }
 
-// Ranks share the check of sums: each file is looked at by one of them.
+// Ranks share the check of sums: one of them reads each file.
 TEST_P(GridDamage, IsFoundByOneOfTheRanksThatLoad) {
   const std::string name = "optimizer-00002.safetensors";
   std::string bad = testing::TemporaryFolder::read(path_ / name);

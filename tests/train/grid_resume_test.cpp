@@ -99,7 +99,7 @@ TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
   expect_near(rest, whole, "val_loss", 1e-6);
   expect_near(rest, whole, "grad_norm", 1e-5);
 
-  // And back: what the other grid saved goes on with the first.
+  // And back: the first grid continues the other grid's checkpoint.
   RunConfig back = config(move.from, move.zero1_from, "back");
   back.steps = kSteps + 5;
   RunConfig further = back;

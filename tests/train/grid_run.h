@@ -1,5 +1,5 @@
-// Steps of training on a grid of ranks as threads, from fixed tokens, with what they compute put together again:
-// losses, gradient norms and whole parameters.
+// Steps of training on a grid of ranks as threads, from fixed tokens, with the whole results: losses, gradient norms
+// and parameters.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 
 namespace weft::testing {
 
-/// What a run on any grid amounts to: "<parameter>", "<parameter>.m" (rows × cols elements each).
+/// The result of a run on any grid: "<parameter>", "<parameter>.m" (rows × cols elements each).
 struct GridOutcome {
   int exit_code = 0;
   std::string errors;
@@ -49,7 +49,7 @@ struct GridRun {
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
 };
 
-/// One step of a GPT-2 of one narrow block over four tokens: for tests of what surrounds the numbers.
+/// One step of a GPT-2 of one narrow block over four tokens: for tests that aren't about the numbers.
 inline GridRun narrow_run(const graph::Grid& grid) {
   GridRun run;
   run.model.family = ops::Family::gpt2;
@@ -217,7 +217,7 @@ inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected
   }
 }
 
-/// The last rank leaves before its first step: the others end with PeerLost, and its reason is what is reported.
+/// The last rank leaves before its first step: the others end with PeerLost, and its reason is reported.
 inline void expect_a_lost_rank_ends(const GridRun& run) {
   const int ranks = static_cast<int>(run.step.grid.ranks());
   std::ostringstream errors;

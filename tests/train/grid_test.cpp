@@ -1,4 +1,4 @@
-// The bar of 4D parallelism: every grid trains like one rank.
+// The requirement of 4D parallelism: every grid trains like one rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST_P(GridBar, TwentySteps) {
   }
 }
 
-// What a grid computes under a policy, to the bit.
+// The results of a grid under a policy, to the bit.
 TEST_P(GridBar, PoliciesChangeNoBit) {
   testing::GridRun run = grid_run(family(), grid());
   run.steps = 3;
@@ -146,7 +146,8 @@ TEST_P(GridBar, AnotherOrderOfCollectivesIsCaught) {
   const plan::Plan plan = plan::make_plan(graph, order, "program");
   EXPECT_TRUE(plan::check_plan(plan).empty());
 
-  // What may come late in the program comes first, so the second micro-batch overtakes the first.
+  // Tasks that may run early although they are late in the program come first, so the second micro-batch overtakes the
+  // first.
   std::vector<double> priority;
   for (std::size_t i = 0; i < graph->tasks().size(); ++i) priority.push_back(static_cast<double>(i));
   std::vector<plan::Placement> placements(graph->tasks().size());
@@ -324,7 +325,7 @@ std::vector<graph::Grid> grids_to_choose(const std::string& refusal, const graph
   return named;
 }
 
-// Whatever the model, the grid and the flags: training equals one rank's, or is refused by name before it begins.
+// For any model, grid and flags, training equals one rank's, or is refused before it begins.
 TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
   std::mt19937 random(5);
   const auto draw = [&](std::int64_t low, std::int64_t high) {
@@ -408,7 +409,8 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
     }
     expect_near(found.losses, expected.losses, 1e-6, "loss");
     expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
-    // What began at zero is, after two steps, made of normalised gradients alone, the smallest of them rounding errors.
+    // Parameters that began at zero consist, after two steps, of normalised gradients only, and the smallest gradients
+    // are rounding errors.
     for (const auto& [name, values] : expected.arrays) {
       if (name.find("attn.qkv.bias") != std::string::npos || name.ends_with(".m")) continue;
       EXPECT_LE(testing::relative_difference(found.arrays.at(name), values), name.ends_with("bias") ? 1e-3 : 1e-5)

@@ -41,7 +41,7 @@ class Model {
                  {{"train", ops::lower_train(model, step)}, {"eval", ops::lower_eval(model, whole_batch(step))}},
                  {.threads = 1}) {
     for (const ops::ParameterSpec& spec : specs_) {
-      // Small initial values would leave the residual stream alone: wider ones, and none is 0 or 1.
+      // Small initial values would hardly change the residual stream, so these are wider, and none is 0 or 1.
       ops::ParameterSpec wide = spec;
       wide.init = ops::Init::normal;
       wide.std = spec.matrix ? 0.3F : 0.2F;

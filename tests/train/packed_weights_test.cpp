@@ -154,7 +154,7 @@ TEST_P(PackedTraining, WeightsGatheredByEachPassAreLeftAlone) {
   EXPECT_LT(packings(run), kept + (packs_by_default() ? 0 : 1));
 }
 
-// A table that picks an engine which reads the weight as it is: CpuKernels.ProductsOfPackedWeights tells that it does.
+// A table that picks an engine which reads the unpacked weight, as CpuKernels.ProductsOfPackedWeights checks.
 TEST_P(PackedTraining, TunedProductsOfOtherEnginesReadTheWeightItself) {
   testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
   run.gemm_tuning = testing::sgemm_everywhere(run);

@@ -21,7 +21,7 @@ StepMetrics example(std::int64_t step) {
   return metrics;
 }
 
-/// What `use` prints to a file through a Progress of 100 steps.
+/// The output of `use` to a file through a Progress of 100 steps.
 template <class Use>
 std::string printed(Use use) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
@@ -35,7 +35,7 @@ std::string printed(Use use) {
   return text;
 }
 
-/// What it shows on a terminal.
+/// The output on a terminal.
 template <class Use>
 std::string shown(Use use) {
   const testing::PseudoTerminal terminal(100);

@@ -1,5 +1,5 @@
-// A property of every run: whatever the model, batch and flags, no policy and no number of threads changes a bit of
-// what `serial` computes.
+// A property of every run: for any model, batch and flags, no policy and no number of threads changes a bit of the
+// results under `serial`.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

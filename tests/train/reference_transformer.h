@@ -1,5 +1,5 @@
 // Both model families in plain double-precision loops, written from their definitions and sharing no code with the
-// graph or the kernels: what trained losses and gradients are held against.
+// graph or the kernels: the reference for trained losses and gradients.
 #pragma once
 
 #include <cmath>
@@ -32,8 +32,8 @@ class ReferenceTransformer {
 
   ReferenceTransformer(const ops::ModelConfig& model, std::int64_t seq_len) : model_(model), seq_(seq_len) {}
 
-  /// Which elements a training step drops: those of Philox(seed, step, site) that dropout_formula.h says, by their row
-  /// in the global batch.
+  /// The elements that a training step drops: by Philox(seed, step, site) and dropout_formula.h, with rows of the
+  /// global batch.
   void drop(double p, std::uint64_t seed, std::uint32_t step) { p_ = p, seed_ = seed, step_ = step; }
 
   /// Logits [tokens, vocab]; tokens are whole sequences of seq_len.

@@ -1,4 +1,5 @@
-// Rewrites of whole training steps: on every grid the bits of the plain run, and what the lowering's own flags make.
+// Rewrites of whole training steps: on every grid the bits of the plain run, and the graphs of the lowering's own
+// flags.
 #include <gtest/gtest.h>
 
 #include <map>

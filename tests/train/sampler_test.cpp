@@ -1,4 +1,4 @@
-// Each filter on logits made by hand, and the distribution of what is drawn.
+// Each filter on logits made by hand, and the distribution of the draws.
 #include "train/sampler.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ TEST(StopSignals, RemembersWhatArrived) {
   }
 }
 
-// Ranks that are threads come and go one by one; a signal belongs to all of them.
+// Ranks that are threads start and end one by one; a signal is for all of them.
 TEST(StopSignals, LastsAsLongAsOneIsLeft) {
   auto first = std::make_unique<StopSignals>();
   std::raise(SIGTERM);

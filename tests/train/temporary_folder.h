@@ -56,7 +56,7 @@ std::string message_of(Function function) {
   return "";
 }
 
-/// Whether `text` holds every one of `parts`; shows what is lacking.
+/// Whether `text` holds every one of `parts`; shows the missing parts.
 inline ::testing::AssertionResult has_parts(const std::string& text, std::initializer_list<std::string_view> parts) {
   for (const std::string_view part : parts) {
     if (text.find(part) == std::string::npos) {

@@ -52,7 +52,7 @@ TEST_P(TrainerResume, TenAndTenStepsAreTwenty) {
   const testing::RunOutcome whole = testing::train_run(config);
   const std::vector<nlohmann::json> lines = testing::metrics_of(config.run_dir);
 
-  // As if the run had been ended behind step 10, with a few steps more in its metrics than in its checkpoint.
+  // As if the run had ended after step 10, with a few more steps in its metrics than in its checkpoint.
   std::filesystem::remove_all(checkpoint_at(config, 20));
   config.resume = "auto";
   const testing::RunOutcome second = testing::train_run(config);

@@ -1,4 +1,4 @@
-// Runs with tuned products: they leave their table behind, and going on from a checkpoint uses it again.
+// Runs with tuned products: they save their table, and a resumed run uses it again.
 #include <gtest/gtest.h>
 
 #include <optional>

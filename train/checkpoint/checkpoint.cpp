@@ -1,4 +1,4 @@
-// The folder of a checkpoint: what order it is written in, and what is checked before it is believed.
+// The folder of a checkpoint: the order of writing, and the checks before loading.
 #include "train/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ void verify(const fs::path& folder, const Manifest& manifest, const std::string&
                   "use another checkpoint of the run");
 }
 
-/// Of the files, those that it falls to this rank to read through.
+/// Verifies this rank's share of the files.
 template <class Wanted>
 void verify_share(const fs::path& folder, const Manifest& manifest, const ReadShare& share, const Wanted& wanted) {
   std::int64_t number = 0;
@@ -67,7 +67,7 @@ DType dtype_of(std::span<const ParameterState> parameters) {
 
 SpaceCheck checkpoint_space(const fs::path& run_dir, const CheckpointInfo& info,
                             std::span<const ParameterState> parameters) {
-  // The manifest's length depends on the lengths of what it says, not on the checksums.
+  // The manifest's length doesn't depend on the values of the checksums.
   const std::string any_checksum = Crc32c().text();
   Manifest manifest{info, {}, whole_shards(parameters)};
   manifest.files[kModel] = {safetensors_bytes(weight_tensors(parameters)), any_checksum};

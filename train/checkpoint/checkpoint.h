@@ -1,5 +1,4 @@
-// Checkpoints: folders that are complete or not there, from which a run continues bit for bit and others load the
-// model.
+// Checkpoints: folders, complete or absent, from which a run continues bit for bit and other programs load the model.
 #pragma once
 
 #include <filesystem>
@@ -16,21 +15,22 @@
 
 namespace weft::train {
 
-/// Of a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
+/// For a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
 /// path:
 ///   model.safetensors      parameters in Hugging Face's names and layout
-///   config.json            their sizes as Hugging Face writes them
+///   config.json            the model's sizes in Hugging Face's format
 ///   optimizer.safetensors  fp32 "<tensor>.m", "<tensor>.v", and "<tensor>.master" of bf16 parameters, the same layout
 ///   gemm_tuning.json       how matrix products were computed, if not by the default methods
-///   manifest.json          CheckpointInfo, sizes and checksums of the files, what each shard is of which tensor; last
+///   manifest.json          CheckpointInfo, sizes and checksums of the files, the part of a tensor in each shard;
+///   written last
 /// The folder has a temporary name until all of it is on the disk; one of the same step is replaced. Then the
 /// checkpoints that `retention` doesn't keep are removed. Throws RuntimeFault, with older checkpoints untouched and
 /// nothing left of the new one, if the disk fails or has too little room for all of it, and if an array holds a NaN or
-/// an infinity: a run could not go on from it. Throws std::invalid_argument on missing arrays.
+/// an infinity, from which no run could continue. Throws std::invalid_argument on missing arrays.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, const CheckpointInfo& info,
                                       std::span<const ParameterState> parameters, const Retention& retention = {});
 
-/// What save_checkpoint() would write, to the byte, against what is free. Looks at no element.
+/// The exact number of bytes that save_checkpoint() would write, and the free bytes. Reads no element.
 SpaceCheck checkpoint_space(const std::filesystem::path& run_dir, const CheckpointInfo& info,
                             std::span<const ParameterState> parameters);
 
@@ -38,20 +38,21 @@ SpaceCheck checkpoint_space(const std::filesystem::path& run_dir, const Checkpoi
 /// there in full size. Throws UserError.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
 
-/// Ends what several ranks wrote into `folder` (see write_checkpoint_part): writes the manifest of all parts, renames
-/// the folder and removes the checkpoints that `retention` doesn't keep. Returns the checkpoint's path.
+/// Completes a checkpoint that several ranks wrote into `folder` (see write_checkpoint_part): writes the manifest of
+/// all parts, renames the folder and removes the checkpoints that `retention` doesn't keep. Returns the checkpoint's
+/// path.
 std::filesystem::path commit_checkpoint(DurableFolder& folder, const std::filesystem::path& run_dir,
                                         std::vector<Manifest> parts, const Retention& retention);
 
-/// Fills all arrays of a rank from a checkpoint folder, exactly as they were, whatever grid wrote it. Every file is
-/// read through once before, by one of the ranks that share it, and compared with its checksum, which takes about as
-/// long as reading it: some GB/s from memory. Throws UserError, naming file or tensor, on a wrong checksum and on other
-/// parameters, shapes or dtype than were saved, and on parts that don't make up a tensor.
+/// Fills all arrays of a rank from a checkpoint folder, exactly as they were, whatever grid wrote it. First one of the
+/// ranks that share a file reads all of it and compares its checksum, at some GB/s if it is in memory. Throws
+/// UserError, naming file or tensor, on a wrong checksum and on other parameters, shapes or dtype than were saved, and
+/// on parts that don't make up a tensor.
 void load_checkpoint(const std::filesystem::path& folder, std::span<const MutableParameterState> parameters,
                      const ReadShare& share = {});
 
-/// Weights only, from anything that holds some: a checkpoint or run folder (checksums are compared), or what
-/// load_weights takes.
+/// Loads weights only: from a checkpoint or run folder (with a comparison of checksums), or from a path for
+/// load_weights().
 void load_parameters(const std::filesystem::path& path, const ops::ModelConfig& model,
                      std::span<const MutableParameterState> parameters, const ReadShare& share = {});
 

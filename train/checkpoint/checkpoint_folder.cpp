@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kStepPrefix = "step_";
 
-/// The step in "step_00000200"; nothing for another name.
+/// The step in "step_00000200"; nullopt for another name.
 std::optional<std::int64_t> step_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
@@ -40,7 +40,7 @@ fs::path checkpoint_path(const fs::path& run_dir, std::int64_t step) {
 }
 
 bool is_checkpoint(const fs::path& folder) {
-  std::error_code hidden;  // not to be looked at is not to be there
+  std::error_code hidden;  // a folder that can't be read counts as absent
   return fs::exists(folder / kManifestFile, hidden);
 }
 
@@ -78,9 +78,9 @@ void remove_superseded(const fs::path& run_dir, std::int64_t newest_step, const 
   const auto kept = static_cast<std::size_t>(retention.keep_last);
   for (std::size_t i = 0; i + kept < found.size(); ++i) {
     if (retention.keep_every > 0 && found[i].step % retention.keep_every == 0) continue;
-    // What can't be removed now is tried again after the next checkpoint.
+    // A failed removal is tried again after the next checkpoint.
     Log(LogTopic::checkpoint)
-        .info("{} {}: newer ones are kept", in_quotes(found[i].path),
+        .info("{} {}: newer checkpoints are kept", in_quotes(found[i].path),
               remove_folder(found[i].path) ? "removed" : "can't be removed");
   }
 }

@@ -1,4 +1,4 @@
-// The checkpoints of a run as folders: their names, which are complete, and which of them are kept.
+// The checkpoint folders of a run: their names, completeness and retention.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace weft::train {
 
 inline constexpr std::string_view kManifestFile = "manifest.json";
 
-/// Which checkpoints stay when a newer one is complete: the last `keep_last` (0: all), and for ever those whose step is
-/// a multiple of `keep_every` (0: none).
+/// The checkpoints that are kept after a newer one is complete: the last `keep_last` (0: all), and all whose step is a
+/// multiple of `keep_every` (0: none).
 struct Retention {
   std::int64_t keep_last = 0, keep_every = 0;
 };
@@ -29,15 +29,16 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, std:
 
 /// Whether a folder is a complete checkpoint: it has a manifest, which is written last.
 bool is_checkpoint(const std::filesystem::path& folder);
-/// Those below <run_dir>/checkpoints, by step.
+/// The complete checkpoints below <run_dir>/checkpoints, by step.
 std::vector<CheckpointFolder> complete_checkpoints(const std::filesystem::path& run_dir);
-/// The one of the highest step, if there is one.
+/// The complete checkpoint with the highest step; nullopt if there is none.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run_dir);
 /// The checkpoint that `path` means: a checkpoint folder itself, or a run folder's latest. Throws UserError.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
 /// Removes the complete checkpoints up to `newest_step` that `retention` doesn't keep, never that of `newest_step`
-/// itself. Those of higher steps, from a run that this one went back behind, are neither counted nor removed.
+/// itself. Checkpoints of higher steps, from a run that went further than this one's start, are neither counted nor
+/// removed.
 void remove_superseded(const std::filesystem::path& run_dir, std::int64_t newest_step, const Retention& retention);
 
 }  // namespace weft::train

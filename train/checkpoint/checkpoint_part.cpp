@@ -104,7 +104,7 @@ DType dtype_of(std::span<const ParameterState> parameters) {
   return parameters.empty() ? DType::f32 : parameters.front().dtype;
 }
 
-/// Where element `index` of an array that holds [from, …) of the block stands in the parameter.
+/// The index in the parameter of element `index` of an array that holds [from, …) of the block.
 std::int64_t global_element(const ParameterState& parameter, std::int64_t from, std::int64_t index) {
   if (parameter.shard == nullptr) return index;
   for (const ops::ElementRun& run : parameter.shard->runs_within(from + index, from + index + 1)) return run.global;

@@ -1,4 +1,4 @@
-// One rank's part of a checkpoint: the tensors that it writes, and what they are in the manifest.
+// One rank's part of a checkpoint: the tensors that it writes, and their entries in the manifest.
 #pragma once
 
 #include <filesystem>
@@ -19,12 +19,12 @@ inline constexpr const char* kModelConfigFile = "config.json";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kParameterContent = "parameter";
 
-/// Whether a rank's arrays are all of the model and its optimizer state. They are on all ranks or on none; then one
-/// rank writes the checkpoint alone.
+/// Whether a rank's arrays are the whole model and its optimizer state, which is true on all ranks or on none. If true,
+/// one rank writes the checkpoint alone.
 bool holds_everything(std::span<const ParameterState> parameters);
 
-/// The arrays of the optimizer by what they are; a checkpoint keeps a master exactly of bf16 parameters: any other has
-/// the parameter's values. Throws std::invalid_argument if one is missing.
+/// The optimizer's arrays by content. A checkpoint keeps the masters of bf16 parameters only; other masters equal the
+/// parameter. Throws std::invalid_argument if one is missing.
 std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter);
 
 /// Calls visit(content, dtype, array, pieces, elements) for each array that this rank stores of a parameter.
@@ -45,8 +45,8 @@ void for_each_stored_array(const ParameterState& parameter, const Visit& visit) 
 std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters);
 std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters);
 
-/// What several ranks write together: of each element the rank whose (update) replica is 0. Files are
-/// model-00003.safetensors and optimizer-00003.safetensors on rank 3; model.safetensors where rank 0 holds whole
+/// The files of a checkpoint that several ranks write; the rank whose (update) replica is 0 writes an element. Files
+/// are model-00003.safetensors and optimizer-00003.safetensors on rank 3; model.safetensors where rank 0 holds whole
 /// parameters. A shard's layout is "out, in". The tensors refer to `parameters`.
 struct CheckpointPart {
   struct File {
@@ -62,8 +62,8 @@ CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> paramet
 std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int rank,
                                                  std::span<const ParameterState> parameters);
 
-/// Writes a rank's files into the existing `folder`, rank 0 config.json besides; returns the manifest of these files
-/// alone. Throws RuntimeFault if the disk does, or if an array holds a NaN or an infinity.
+/// Writes a rank's files into the existing `folder`; rank 0 also writes config.json. Returns the manifest of only these
+/// files. Throws RuntimeFault if the disk does, or if an array holds a NaN or an infinity.
 Manifest write_checkpoint_part(const std::filesystem::path& folder, const CheckpointInfo& info, int rank,
                                std::span<const ParameterState> parameters);
 

@@ -31,7 +31,7 @@ struct PlacedShard {
   bool transposed = false;
 };
 
-/// What is wanted of a stored tensor.
+/// The properties that a stored tensor must have.
 struct WantedTensor {
   const ops::ParameterSpec* spec;
   const ops::StoredTensor* stored;
@@ -122,7 +122,7 @@ class ShardIndex {
   std::map<std::pair<std::string, std::string>, std::vector<const StoredShard*>> by_tensor_;
 };
 
-/// Files of the folder, each opened when the first element of it is wanted.
+/// Files of the folder, each opened at the first read of its elements.
 class ShardFiles {
  public:
   explicit ShardFiles(fs::path folder) : folder_(std::move(folder)) {}
@@ -156,7 +156,7 @@ bool touch(const Region& a, const Region& b) {
 }
 
 struct Target {
-  std::string content;  // where its elements come from
+  std::string content;  // source of its elements
   DType dtype;
   void* array;
   std::vector<ParameterPiece> pieces;

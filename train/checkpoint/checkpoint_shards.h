@@ -9,12 +9,12 @@
 
 namespace weft::train {
 
-/// Which arrays are filled: all of them as they were, or the parameters alone, masters with their values.
+/// The arrays to fill: all of them as saved, or only the parameters, with masters that equal them.
 enum class LoadedArrays : std::uint8_t { all, parameters };
 
-/// Fills a rank's arrays with their elements out of a checkpoint that any grid wrote, and reads no others: `manifest`
-/// is that of `folder`. Throws UserError, naming manifest and tensor, unless the shards are those of the model's
-/// tensors in their shapes and cover each of them exactly once, and the files hold what the manifest says.
+/// Fills a rank's arrays from a checkpoint that any grid wrote, and reads only the needed elements: `manifest` is that
+/// of `folder`. Throws UserError, naming manifest and tensor, unless the shards have the shapes of the model's tensors
+/// and cover each tensor exactly once, and the files agree with the manifest.
 void load_shards(const std::filesystem::path& folder, const Manifest& manifest,
                  std::span<const MutableParameterState> parameters, LoadedArrays which);
 

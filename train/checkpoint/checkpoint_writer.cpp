@@ -72,7 +72,7 @@ SpaceCheck CheckpointWriter::space(const CheckpointInfo& info, std::span<const P
   return check_space(checkpoints_of(run_dir_), all);
 }
 
-// Behind the barrier the folder is there for all.
+// After the barrier all ranks see the folder.
 std::filesystem::path CheckpointWriter::begin_together(const CheckpointInfo& info,
                                                        std::span<const ParameterState> parameters) {
   const std::filesystem::path path = checkpoint_path(run_dir_, info.step);
@@ -95,7 +95,7 @@ void CheckpointWriter::end_together() {
   part_.reset();
   if (world_.rank() != 0) return;
   writing_ = std::async(std::launch::async, [this, all] {
-    const std::unique_ptr<DurableFolder> folder = std::move(folder_);  // gone, on a fault, with what is in it
+    const std::unique_ptr<DurableFolder> folder = std::move(folder_);  // removed with its content on a fault
     std::vector<Manifest> parts;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const std::string_view json(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());

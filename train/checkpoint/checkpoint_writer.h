@@ -1,4 +1,4 @@
-// Checkpoints written behind the steps that follow them, by one rank or by all that hold a part of the model.
+// Writes checkpoints during the following steps, by one rank or by all ranks that hold a part of the model.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@
 
 namespace weft::train {
 
-/// Bytes of the arrays of this rank that a checkpoint keeps, which is what a snapshot of them takes.
+/// Bytes of this rank's arrays that a checkpoint keeps, and so the size of their snapshot.
 std::int64_t snapshot_bytes(std::span<const ParameterState> parameters);
 
-/// A checkpoint takes as long as the disk needs, and the next step changes the parameters. So they are copied between
-/// two steps, and a thread writes the copy while the steps go on. That costs snapshot_bytes() of memory on each rank
-/// that writes, from the first save() on, and the steps as much time as the copy takes. One checkpoint is written at a
-/// time: save() waits for the one before.
+/// Writing to disk is slow, and the next step changes the parameters. So they are copied between two steps, and a
+/// thread writes the copy during the next steps. This costs snapshot_bytes() of memory on each rank that writes, from
+/// the first save() on, and the time of the copy. One checkpoint is written at a time: save() waits for the previous
+/// one.
 ///
-/// Where rank 0 holds everything, it writes alone. Else every rank writes its part, in a thread of its own, and rank 0
-/// ends the checkpoint when all have told that theirs is on the disk: they ask each other once a step, in written(), as
-/// long as one is outstanding. All functions but the constructor are collective over the world: every rank calls them
-/// behind the same step.
+/// If rank 0 holds the whole state, it writes alone. Else every rank writes its part in a thread, and rank 0 completes
+/// the checkpoint after all parts are on the disk; ranks exchange this once a step, in written(), while a checkpoint is
+/// outstanding. All functions but the constructor are collective over the world: every rank calls them after the same
+/// step.
 ///
 ///   CheckpointWriter writer(world, run_dir, {.keep_last = 3});
 ///   writer.save(info, parameters);                  // returns when the copy is made
@@ -35,24 +35,23 @@ std::int64_t snapshot_bytes(std::span<const ParameterState> parameters);
 ///   writer.finish();                                // before the run ends
 class CheckpointWriter {
  public:
-  /// Rank 0 removes what a killed run left half-written in `run_dir`. `world` must outlive the writer.
+  /// Rank 0 removes half-written checkpoints of a killed run from `run_dir`. `world` must outlive the writer.
   CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention);
 
-  /// What a checkpoint of these takes against what is free, where this rank sees the run folder. Nothing is needed of a
-  /// rank that writes none.
+  /// The bytes that this rank's part of a checkpoint takes, and the free bytes where it sees the run folder. A rank
+  /// that writes nothing needs nothing.
   SpaceCheck space(const CheckpointInfo& info, std::span<const ParameterState> parameters);
 
-  /// Copies what this rank keeps of `parameters` and begins to write it; specs and shards must outlive it. Throws
-  /// what the writing of the one before threw, and RuntimeFault when there is no memory for the copy or no room on the
-  /// disk.
+  /// Copies this rank's part of `parameters` and begins to write it; specs and shards must outlive it. Throws the error
+  /// of the previous checkpoint's writing, and RuntimeFault if memory for the copy or room on the disk is missing.
   void save(const CheckpointInfo& info, std::span<const ParameterState> parameters);
   /// Writes `parameters` as they are, without a copy, and returns when this rank is done with it: for the end of a run.
   void save_now(const CheckpointInfo& info, std::span<const ParameterState> parameters);
 
-  /// On rank 0: the checkpoint completed since the last call, if there is one. Doesn't wait. Throws what the writing of
-  /// this rank's part threw.
+  /// On rank 0: the checkpoint completed since the last call, if there is one. Doesn't wait. Throws the error of this
+  /// rank's writing.
   std::optional<std::filesystem::path> written();
-  /// Waits for the one that is being written. Throws what the writing threw.
+  /// Waits for the checkpoint that is being written. Throws its error.
   void finish();
 
  private:

@@ -17,16 +17,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLargest = 1'000'000'000;  // of sizes: products of two of them are no overflow
+constexpr std::int64_t kLargest = 1'000'000'000;  // of sizes: so that products of two sizes don't overflow
 constexpr const char* kFix = "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM";
 constexpr const char* kFamilies = "gpt2, llama or mistral, the model types implemented";
 
-/// Other model types by the part that Weft doesn't compute, so that a refusal names the reason and not a tensor.
+/// Other model types, each with a part that Weft doesn't compute, so that the error names this reason instead of a
+/// tensor.
 struct ForeignType {
   std::string_view type, part;
 };
 constexpr std::string_view kExperts = "a mixture of experts";
-constexpr std::string_view kParallel = "attention and MLP side by side, and rotation of a part of each head";
+constexpr std::string_view kParallel = "parallel attention and MLP, and rotation of a part of each head";
 constexpr std::array kForeignTypes = {
     ForeignType{"qwen2", "biases of Q, K and V"},
     ForeignType{"qwen3", "norms of Q and K"},
@@ -46,8 +47,8 @@ constexpr std::array kForeignTypes = {
     ForeignType{"gpt_neox", kParallel},
     ForeignType{"gptj", kParallel},
     ForeignType{"gpt_neo", "windows of local attention"},
-    ForeignType{"falcon", "attention and MLP side by side"},
-    ForeignType{"cohere", "attention and MLP side by side, and a factor of the logits"},
+    ForeignType{"falcon", "parallel attention and MLP"},
+    ForeignType{"cohere", "parallel attention and MLP, and a factor of the logits"},
     ForeignType{"opt", "ReLU and positions counted from 2"},
     ForeignType{"bloom", "ALiBi positions"},
     ForeignType{"mpt", "ALiBi positions"},
@@ -69,7 +70,7 @@ constexpr std::array kNeutralSettings = {NeutralSetting{"embedding_multiplier", 
 constexpr std::array kForeignSettings = {"attention_multiplier",    "query_pre_attn_scalar", "attn_logit_softcapping",
                                          "final_logit_softcapping", "quantization_config",   "num_local_experts"};
 
-/// An object of a config, in which null is as good as absent.
+/// An object of a config, in which null counts as absent.
 class Keys {
  public:
   explicit Keys(const DocumentValue& object) : object_(object) {
@@ -123,7 +124,7 @@ ops::ModelConfig read_gpt2(const Keys& keys) {
   return model;
 }
 
-/// `rope`: where the type and its numbers stand: rope_scaling (transformers 4) or rope_parameters (5).
+/// `rope`: the object with the type and its numbers: rope_scaling (transformers 4) or rope_parameters (5).
 void read_rope_scaling(const Keys& rope, ops::ModelConfig& model) {
   const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text_or(type_key, "default");
@@ -148,7 +149,7 @@ void read_rope(const Keys& keys, ops::ModelConfig& model) {
     return std::tuple(m.rope_theta, m.rope_scaling_factor, m.rope_low_freq_factor, m.rope_high_freq_factor,
                       m.rope_original_context);
   };
-  // Two versions' ways of saying it, which a file may both have, may not contradict each other.
+  // A file may have the keys of both versions, which must agree.
   const bool said_twice = keys.has("rope_theta") || keys.has("rope_scaling");
   if (said_twice && numbers(model) != numbers(other)) {
     keys["rope_parameters"].refuse("the numbers of rope_theta and rope_scaling, which the file also has");
@@ -193,7 +194,7 @@ ops::ModelConfig read_llama(const Keys& keys, bool mistral) {
   model.init_std = keys.number_or("initializer_range", 0.02F);
   model.tied = keys.flag_or("tie_word_embeddings", false);
   read_rope(keys, model);
-  // An absent window is the class' own, a null one is none.
+  // An absent key means the class's default window, null means no window.
   const std::int64_t absent = mistral && !keys.mentions("sliding_window") ? 4096 : 0;
   refuse_shorter_window(keys, keys.integer_or("sliding_window", absent), model);
   if (keys.has("head_dim") && keys.integer("head_dim") * model.heads != model.hidden) {
@@ -202,7 +203,7 @@ ops::ModelConfig read_llama(const Keys& keys, bool mistral) {
   return model;
 }
 
-/// Settings that no family of Weft has, whatever the model type.
+/// Refuses settings that no family of Weft has, for every model type.
 void refuse_foreign_settings(const Keys& keys) {
   for (const NeutralSetting& setting : kNeutralSettings) keys.require(setting.key, setting.value);
   for (const char* key : kForeignSettings) {
@@ -239,7 +240,7 @@ void write_gpt2(const ops::ModelConfig& model, nlohmann::ordered_json& config) {
   config["n_inner"] = model.ffn;
   config["activation_function"] = "gelu_new";
   config["layer_norm_epsilon"] = shortest_double(model.norm_eps);
-  // Off, whatever the run used: these act where the file is loaded.
+  // Zero, whatever the run used: these apply where the file is loaded.
   for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) config[dropout] = 0.0;
   config["scale_attn_weights"] = true;
 }

@@ -1,4 +1,4 @@
-// Hugging Face's config.json: the model sizes that stand beside weights, in both directions.
+// Reads and writes Hugging Face's config.json, which holds the model's sizes.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace weft::train {
 /// transformers 4 reads them (rope_theta, rope_scaling) and the way 5 does (rope_parameters).
 std::string hf_config_json(const ops::ModelConfig& model, DType dtype);
 
-/// What a config.json says of the model and of the type that its weights are stored in.
+/// The content of a config.json: the model, and the dtype of its stored weights.
 struct HfConfig {
   ops::ModelConfig model;
   DType dtype = DType::f32;  // bf16 for bfloat16, f32 for all others, which are widened when they are read
@@ -22,7 +22,7 @@ struct HfConfig {
 /// Reads either way; model types gpt2, llama and mistral. `name` stands for the file in messages. Throws UserError on a
 /// missing or misshapen key, on another model_type (naming the part of it that Weft doesn't compute), and on each
 /// setting that Weft doesn't implement (biases in llama, another activation or rope_type, a sliding window shorter than
-/// the context, …): a model that is read with such a setting left out would compute other numbers.
+/// the context, …): ignoring such a setting would compute other numbers.
 HfConfig read_hf_config(std::string_view json_text, const std::string& name);
 
 }  // namespace weft::train

@@ -1,4 +1,4 @@
-// Writing a manifest, and reading one as if it were hostile.
+// Writing a manifest, and reading one with checks of every value.
 #include "train/checkpoint/manifest.h"
 
 #include <fmt/format.h>
@@ -213,7 +213,7 @@ Manifest parse_manifest(std::string_view json_text, const std::string& name) {
   const Document document = read_json(json_text, name, {.fix = kUseAnother});
   const DocumentValue in = document.of_format("the manifest of a checkpoint", kFormat, kVersion);
   Manifest manifest = manifest_from(in);
-  expect_checksum(in);  // last, so that what is wrong is named where it can be
+  expect_checksum(in);  // last, so that an error is named more precisely if possible
   return manifest;
 }
 

@@ -1,5 +1,5 @@
-// The manifest of a checkpoint: what it says about the run, its files with their checksums, and which part of which
-// tensor each of them stores.
+// The manifest of a checkpoint: facts about the run, its files with their checksums, and the parts of tensors in each
+// file.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace weft::train {
 
-/// What a checkpoint says about itself; with the arrays, all that a run continues from. The data position follows from
-/// the step (see BatchPlan), and Philox has no state.
+/// A checkpoint's description of itself; together with the arrays, all data from which a run continues. The data
+/// position follows from the step (see BatchPlan), and Philox has no state.
 struct CheckpointInfo {
   std::int64_t step = 0;  // steps done; the first step to run next
   std::uint64_t seed = 42;
@@ -45,7 +45,7 @@ struct StoredShard {
   std::vector<std::uint64_t> global_shape, block_begin, block_end;
   std::uint64_t range_begin = 0, range_end = 0;
 
-  /// The whole of its tensor.
+  /// Is the shard the whole of its tensor?
   bool whole() const;
 };
 
@@ -58,9 +58,9 @@ struct Manifest {
 /// JSON: format "weft-checkpoint", version 2, the members above, and "crc32c", the checksum of the rest.
 std::string to_json(const Manifest& manifest);
 
-/// Reads what to_json() writes. `name` stands for the file in messages. Throws UserError unless every part is there and
-/// believable: a model that could be trained, files without folders in their names, shards inside of their blocks, each
-/// entry once and in a file that is listed, and the checksum right.
+/// Reads what to_json() writes. `name` stands for the file in messages. Throws UserError unless every member is present
+/// and valid: a model that can be trained, file names without folders, shards within their blocks, each entry once and
+/// in a listed file, and the right checksum.
 Manifest parse_manifest(std::string_view json_text, const std::string& name);
 
 /// Reads manifest.json of a checkpoint's folder, and checks that the files that it lists are there in full size. Throws

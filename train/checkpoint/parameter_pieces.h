@@ -1,4 +1,4 @@
-// What a rank's arrays hold of the tensors that Hugging Face names: the unit in which sharded checkpoints store them.
+// Pieces of Hugging Face's tensors in a rank's arrays, the units of sharded checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Region {
   std::int64_t elements() const { return range_end - range_begin; }
   /// The range is all of the block.
   bool whole_block() const { return range_begin == 0 && range_end == (row_end - row_begin) * width(); }
-  /// Which element of the range stands at (row, col).
+  /// The index within the range of the element at (row, col).
   std::int64_t index(std::int64_t row, std::int64_t col) const {
     return (row - row_begin) * width() + col - col_begin - range_begin;
   }
@@ -33,11 +33,11 @@ struct Region {
 /// All of a matrix.
 Region whole_region(std::int64_t rows, std::int64_t cols);
 
-/// What keeps the regions from covering a matrix exactly once: "miss 3 of its 48 elements", or "overlap at [2, 0]"; ""
-/// if nothing does. They lie within the matrix.
+/// The reason why regions within a matrix don't cover it exactly once: "miss 3 of its 48 elements", or "overlap at [2,
+/// 0]"; "" if they do.
 std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Region> regions);
 
-/// Elements that lie side by side in a rank's array and in a stored tensor.
+/// Elements that are contiguous in a rank's array and in a stored tensor.
 struct ParameterPiece {
   const ops::StoredTensor* stored = nullptr;
   Region region;           // rows counted from stored->row_begin

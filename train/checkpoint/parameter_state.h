@@ -1,4 +1,4 @@
-// A parameter with its optimizer state as arrays of the host, and the way from Weft's matrices to stored tensors.
+// A parameter with its optimizer state as arrays of the host, and the conversion to stored tensors.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ std::int64_t updated_elements(const State& parameter) {
   return parameter.spec->rows * parameter.spec->cols;
 }
 
-/// What they hold of the stored tensors.
+/// The pieces of stored tensors in these arrays.
 template <class State>
 std::vector<ParameterPiece> kept_pieces(const State& parameter) {
   if (parameter.shard == nullptr) return pieces_of(*parameter.spec);

@@ -13,7 +13,7 @@ namespace weft::train {
 std::uint64_t file_identity(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return 0;
-  // Device numbers mean nothing to another machine.
+  // Device numbers are only valid on one machine.
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   return Fingerprint().add(boot).add(status.st_dev).add(status.st_ino).value();

@@ -16,7 +16,7 @@
 namespace weft::train {
 namespace {
 
-/// Which elements of the whole parameter an array holds, and in what order.
+/// A hash of the elements of the whole parameter that an array holds, in order.
 std::uint64_t elements_of(const MutableParameterState& parameter) {
   if (parameter.shard == nullptr) return 0;
   Fingerprint elements;

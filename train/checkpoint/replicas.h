@@ -1,4 +1,5 @@
-// Ranks that hold the same elements of a parameter hold the same values, or train apart without a word.
+// Checks that ranks with the same elements of a parameter hold equal values; otherwise their training would silently
+// diverge.
 #pragma once
 
 #include <span>
@@ -9,9 +10,9 @@
 namespace weft::train {
 
 /// Throws the same UserError on every rank, naming a parameter and two ranks, unless equal elements have equal values
-/// on all of them. Made from one seed or read from equal files they have, but for a C library or a processor that
-/// computes logarithms otherwise on one machine, or for damaged memory. Costs one pass over what other ranks hold
-/// too. Collective over the world.
+/// on all of them. Values from one seed or from equal files only differ if one machine's C library or processor
+/// computes other logarithms, or if memory is damaged. Costs one pass over the elements that other ranks hold too.
+/// Collective over the world.
 void expect_equal_replicas(comm::World& world, std::span<const MutableParameterState> parameters);
 
 }  // namespace weft::train

@@ -152,7 +152,7 @@ Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, 
   Layout layout;
   using nlohmann::ordered_json;
   ordered_json json = ordered_json::object();
-  auto& members = json.get_ref<ordered_json::object_t&>();  // by name each would be looked for among all before it
+  auto& members = json.get_ref<ordered_json::object_t&>();  // access by name would search all earlier members
   std::set<std::string_view> names;
   if (!metadata.empty()) members.emplace_back(*names.insert(kMetadataKey).first, metadata);
   std::uint64_t end = 0;

@@ -1,5 +1,5 @@
-// Tensors in files that every framework reads: safetensors, with each claim of a header checked before it is believed.
-// Format: huggingface/safetensors, README.md and src/tensor.rs.
+// safetensors files, which most frameworks read; every value of a header is checked before use. Format:
+// huggingface/safetensors, README.md and src/tensor.rs.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ StoredType stored_type(DType dtype);
 /// "[3, 4]"; a scalar is "[]".
 std::string shape_text(std::span<const std::uint64_t> shape);
 
-/// One tensor of a file: row-major, little-endian, at bytes [begin, end) of the data behind the header.
+/// One tensor of a file: row-major, little-endian, at bytes [begin, end) of the data after the header.
 struct StoredTensorInfo {
   std::string name;
   StoredType type = StoredType::f32;
@@ -80,7 +80,7 @@ class SafetensorsFile {
   /// Elements as float, from F32, BF16, F16, I32 or I64 (the last two rounded where they exceed 24 bits). Throws
   /// UserError on another dtype and std::invalid_argument unless `out` has a float an element.
   void read(const StoredTensorInfo& tensor, std::span<float> out) const;
-  /// As above, elements [first, first + out.size()) alone, which the tensor has (else std::invalid_argument).
+  /// As above, but only elements [first, first + out.size()), which the tensor must have (else std::invalid_argument).
   void read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const;
 
  private:
@@ -99,9 +99,9 @@ struct TensorToWrite {
   std::function<std::span<const std::byte>(std::vector<std::byte>& scratch)> bytes;
 };
 
-/// Writes `tensors` durably (see DurableFile), the largest elements first, then by name, so that all are aligned,
-/// behind a header padded to a multiple of 8. Throws RuntimeFault if the disk does, and std::invalid_argument on two
-/// tensors of one name or on a tensor whose bytes don't match its shape.
+/// Writes `tensors` durably (see DurableFile), the largest elements first, then by name, so that all are aligned, after
+/// a header padded to a multiple of 8. Throws RuntimeFault if the disk does, and std::invalid_argument on two tensors
+/// of one name or on a tensor whose bytes don't match its shape.
 FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
                               const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 

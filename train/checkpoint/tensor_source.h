@@ -1,4 +1,4 @@
-// From tensors in files to the arrays of a rank, whatever part of what lies where.
+// Copies parts of tensors in files to the arrays of a rank.
 #pragma once
 
 #include "base/dtype.h"
@@ -25,7 +25,7 @@ TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& t
 /// f32 or bf16 (rounded to nearest even). Reads no others from the file.
 void copy(const TensorSource& source, const ParameterPiece& piece, DType dtype, void* array);
 
-/// The same for those of an array's pieces that are of `stored`, which the source is a part of.
+/// The same for the pieces of an array that belong to `stored`, a part of which is the source.
 void copy(const TensorSource& source, const ops::StoredTensor& stored, std::span<const ParameterPiece> pieces,
           DType dtype, void* array);
 

@@ -117,7 +117,7 @@ void expect_equal(const Located& head, const Located& embedding) {
 }  // namespace
 
 std::vector<fs::path> weight_files(const fs::path& path) {
-  std::error_code none;  // not to be looked at is not to be there
+  std::error_code none;  // a path that can't be read counts as absent
   if (!fs::exists(path, none)) {
     throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
   }

@@ -1,4 +1,4 @@
-// Weights in Hugging Face's layout: a safetensors file or folder in, a folder that others load out.
+// Weights in Hugging Face's layout: reads a safetensors file or folder, writes a folder that other programs load.
 #pragma once
 
 #include <filesystem>
@@ -13,22 +13,22 @@
 
 namespace weft::train {
 
-/// The files that `path` means, see load_weights(). Throws UserError.
+/// The files of weights at `path`, see load_weights(). Throws UserError.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& path);
 
 /// Fills `data`, and `master` where there is one, of each parameter. `path`: a .safetensors file, or a folder with
 /// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former).
-/// Accepts what Hugging Face's files have besides: a "transformer." prefix in gpt2, a missing "model." in llama,
-/// attention masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws
-/// UserError naming the file and the first tensor that is missing, superfluous or of another shape.
+/// Accepts variants of Hugging Face's files: a "transformer." prefix in gpt2, a missing "model." in llama, attention
+/// masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws UserError
+/// naming the file and the first tensor that is missing, superfluous or of another shape.
 void load_weights(const std::filesystem::path& path, const ops::ModelConfig& model,
                   std::span<const MutableParameterState> parameters);
 
 /// The tensors of a file of weights. They refer to `parameters`, which must outlive them.
 std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters);
 
-/// Writes config.json and model.safetensors into the existing `folder` and returns what they are; the parameters have
-/// one dtype. m, v and master aren't looked at. Throws RuntimeFault if the disk does.
+/// Writes config.json and model.safetensors into the existing `folder` and returns their summaries; all parameters must
+/// have one dtype. Doesn't read m, v and master. Throws RuntimeFault if the disk does.
 std::map<std::string, FileSummary> save_weights(const std::filesystem::path& folder, const ops::ModelConfig& model,
                                                 std::span<const ParameterState> parameters);
 

@@ -1,4 +1,4 @@
-// Everything that a run can be told, with one table of keys behind TOML files, command-line flags and --dump-config.
+// The configuration of a run, with one table of keys for TOML files, command-line flags and --dump-config.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ enum class Recompute : std::uint8_t { none, block };
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 /// Weights packed once a step for all products that read them: see chosen_rewrites() (train/step/planning.h).
 enum class WeightPacking : std::uint8_t { automatic, on, off };
-/// How ranks talk: see choose_communicator() (train/step/device_choice.h).
+/// The communicator of ranks: see choose_communicator() (train/step/device_choice.h).
 enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
-/// How ids lie in token files that don't say it: see check_token_file() (train/data/token_file.h).
+/// The width of ids in token files without a header: see check_token_file() (train/data/token_file.h).
 enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
 
-/// As the name of a model: its sizes are given one by one.
+/// The name of a model whose sizes are given one by one.
 inline constexpr const char* kCustomModel = "custom";
-/// As a value of `resume`: the newest checkpoint of run-dir, or a new run where there is none.
+/// A value of `resume`: the newest checkpoint of run-dir, or a new run if there is none.
 inline constexpr std::string_view kResumeAuto = "auto";
 
 struct RunConfig {
   // model
-  std::string model_name = "tiny";  // "custom": the sizes as they stand in `model`, else fill_in() loads the name's
+  std::string model_name = "tiny";  // "custom": the sizes in `model`, else fill_in() loads those of the name
   ops::ModelConfig model;
   // run
   std::string run_dir;  // empty: runs/<model>-<date>-<time>
@@ -53,26 +53,27 @@ struct RunConfig {
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;
   bool cuda_graph = false;        // replay a step as one CUDA graph
-  std::int64_t trace_every = 16;  // on a GPU, of so many steps one is traced
+  std::int64_t trace_every = 16;  // on a GPU, one step in this many is traced
   std::string policy = "program";
-  policy::TrustedLibraries libraries;   // that a policy may come from; no key, so that no file can name one
+  policy::TrustedLibraries
+      libraries;  // libraries that may be loaded as policies; not a key, so that no file can name one
   std::vector<plan::Rewrite> rewrites;  // of the user, in the order given
-  /// Into how many a micro-batch is cut, which adds gradients in another order: "batch-split" among the rewrites. It
-  /// isn't one of the graph's, but lowers another graph. fill_in() puts it into micro_batch.
+  /// Number of parts of a micro-batch, "batch-split" among the rewrites. It changes the order in which gradients are
+  /// added, and isn't a rewrite of the graph but a change of micro_batch by fill_in().
   std::int64_t batch_split = 1;
   WeightPacking pack_weights = WeightPacking::automatic;
-  bool fuse_gelu = false;                   // see FuseGelu (runtime/plan/rewrite.h)
-  std::string machine;                      // what policies plan for: a machine file, or one of Weft's by name
-  std::string profile;                      // measured costs that policies plan by: a file of `weft profile`
-  std::int64_t streams = 1;                 // compute streams of a rank
-  double memory_limit = 0;                  // GiB of scratch that a plan may take; 0: no limit
-  std::string gemm_tuning;                  // see TuningSetting
-  std::optional<PackedUnit> bf16_products;  // what multiplies bf16 on CPUs; null: see bf16_of_run()
-  bool check_nan = false;                   // look at all that every task writes
+  bool fuse_gelu = false;    // see FuseGelu (runtime/plan/rewrite.h)
+  std::string machine;       // the machine that policies plan for: a machine file, or the name of one of Weft's
+  std::string profile;       // a file of `weft profile`: measured costs for policies
+  std::int64_t streams = 1;  // compute streams of a rank
+  double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
+  std::string gemm_tuning;   // see TuningSetting
+  std::optional<PackedUnit> bf16_products;  // unit that multiplies bf16 on CPUs; nullopt: see bf16_of_run()
+  bool check_nan = false;                   // look for NaN and infinity in every task's results
   double watchdog = 120;                    // seconds without progress until the run is ended; 0: never
   // data
   std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
-  std::string val_data;  // held-out tokens; empty: what TokenSource holds out of the data
+  std::string val_data;  // held-out tokens; empty: TokenSource holds out a part of the data
   TokenWidth data_dtype = TokenWidth::automatic;  // of ids in .bin files without a header
   // batch, in sequences
   DType dtype = DType::f32;
@@ -92,7 +93,7 @@ struct RunConfig {
   bool save = true;                 // false: no checkpoint at all, for measurements
   std::int64_t save_every = 0;      // steps; 0: only at the end
   std::int64_t keep_last = 3;       // checkpoints; 0: all
-  std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it stay for ever; 0: none
+  std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it are always kept; 0: none
   std::int64_t trace_steps = 3;     // the last steps kept in trace.json; 0: none
   std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
@@ -112,15 +113,15 @@ struct ConfigKey {
   std::string default_value;
 };
 
-/// The key that took the place of one of older builds: "eval-sequences" for "eval-batches"; "" for any other name.
+/// The key that replaced a key of older builds: "eval-sequences" for "eval-batches"; "" for any other name.
 std::string key_in_place_of(std::string_view name);
 
 /// All keys, in the order of help texts and dumps.
 const std::vector<ConfigKey>& config_keys();
 
-/// Sets one key from text, as given by a flag or by --set. `source` names where it came from for messages
-/// ("--seq-len", "config.toml line 3"). Throws UserError on an unknown key (naming the nearest), a wrong type or a
-/// number out of range.
+/// Sets one key from text, as given by a flag or by --set. `source` names its origin in messages ("--seq-len",
+/// "config.toml line 3"). Throws UserError on an unknown key (naming the nearest), a wrong type or a number out of
+/// range.
 void set_key(RunConfig& config, std::string_view key, std::string_view value, std::string_view source);
 
 /// A key set in one place: a TOML file's line, a flag.
@@ -132,29 +133,29 @@ struct Setting {
 /// given; the last setting of a key wins.
 void apply_settings(RunConfig& config, std::vector<Setting> settings);
 
-/// apply_settings() with what this command line says: a policy's library that it names may be loaded.
+/// apply_settings() for settings of the command line: a policy library that they name may be loaded.
 void apply_command_line(RunConfig& config, std::vector<Setting> settings);
 
 /// Applies a TOML file: top-level keys in kebab-case, sizes under [model]. Throws UserError with line numbers.
 void load_toml(RunConfig& config, const std::string& path);
-/// The same for text; `over`: what is applied next, so that a key of older builds may stand in a text that nobody can
-/// change if the one in its place is among it.
+/// The same for a text. `over`: the settings that are applied next. A stored text may have a key of older builds if
+/// `over` sets the key that replaced it.
 void load_toml_text(RunConfig& config, std::string_view text, const std::string& name,
                     std::span<const Setting> over = {});
 
-/// The resolved configuration as TOML that load_toml takes back to the same RunConfig.
+/// The resolved configuration as TOML, which load_toml() reads back to the same RunConfig.
 std::string dump_toml(const RunConfig& config);
 
-/// Fills in what was left open (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of
-/// `world_size` ranks (0: not started by mpirun) and refuses what can't be: batches that don't divide (naming the
-/// nearest that do), a grid that doesn't match the ranks or doesn't fit the model (see validate_grid), sequences longer
-/// than the context, dtypes, numbers out of range, what the device can't do (see check_device). A run that starts from
+/// Fills in open values (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of `world_size`
+/// ranks (0: not started by mpirun) and refuses invalid ones: batches that don't divide (naming the nearest that do), a
+/// grid that doesn't match the ranks or doesn't fit the model (see validate_grid), sequences longer than the context,
+/// dtypes, numbers out of range, settings that the device doesn't support (see check_device). A run that starts from
 /// saved weights takes their model (see take_saved_model). Throws UserError. The texts that name a policy, a machine or
 /// a profile stay unread: see resolve() (train/config/resolved_run.h).
 void fill_in(RunConfig& config, std::int64_t world_size);
 
-/// Throws UserError on what the configuration's device can't do, whoever starts the ranks: packed weights, a look at
-/// every number, communicators, CUDA graphs over one that they can't hold.
+/// Throws UserError on settings that the configuration's device doesn't support: packed weights, check-nan,
+/// communicators, CUDA graphs with a communicator that can't be captured.
 void check_device(const RunConfig& config);
 
 /// "auto", "local", "nccl", "staged", "mpi": the words of the key.

@@ -1,4 +1,4 @@
-// What a configuration asks of its device, and the device can't do.
+// Refuses settings that a configuration's device doesn't support.
 #include <fmt/format.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a configuration leaves open is filled in, and what can't be is refused, before anything else happens.
+// Fills in the open values of a configuration and refuses invalid ones, before any other work.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace weft::train {
 
 namespace {
 
-/// A grid of so many ranks, as near to the given one as its x, y and z allow: "x=2,data=3".
+/// A grid of `ranks` ranks that keeps the given x, y and z as far as possible: "x=2,data=3".
 std::string grid_of_ranks(const graph::Grid& grid, std::int64_t ranks) {
   std::string text;
   for (const graph::Axis axis : {graph::Axis::x, graph::Axis::y, graph::Axis::z}) {
@@ -109,7 +109,7 @@ void resolve_sequence(RunConfig& config) {
   }
 }
 
-/// Sizes that are fine one by one and whose products no machine holds, and that would overflow further on.
+/// Refuses valid sizes whose products exceed any machine's memory and would overflow later.
 void check_products(const RunConfig& config) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 40, kMostBlocks = 65536;
   const ops::ModelConfig& model = config.model;
@@ -130,17 +130,17 @@ void check_products(const RunConfig& config) {
 
 void check_start(const RunConfig& config) {
   if (config.resume == kResumeAuto && config.run_dir.empty()) {
-    throw UserError("resume = auto without a run-dir", "the folder of the run to go on with",
+    throw UserError("resume = auto without a run-dir", "the folder of the run to continue",
                     "--run-dir FOLDER, or --resume FOLDER");
   }
-  // With auto the run may have to begin.
+  // With auto, a new run may begin, for which init-from counts.
   if (!config.resume.empty() && config.resume != kResumeAuto && !config.init_from.empty()) {
     throw UserError(fmt::format("resume = {} and init-from = {}", config.resume, config.init_from),
-                    "one of them: resume goes on with a run, init-from starts one with given weights", "leave one out");
+                    "only one: resume continues a run, init-from starts a run with given weights", "leave one out");
   }
 }
 
-/// Rewrites of layers that the model doesn't have.
+/// Refuses rewrites of layers that the model doesn't have.
 void check_layers(const RunConfig& config) {
   for (const plan::Rewrite& rewrite : config.rewrites) {
     const std::vector<std::int32_t>* layers = nullptr;

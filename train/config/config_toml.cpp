@@ -1,4 +1,4 @@
-// Reading a configuration from TOML, with the line of whatever is refused.
+// Reading a configuration from TOML; errors name the line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::string example(const ConfigEntry& entry) {
   return fmt::format("{} = {}", entry.name, entry.kind == ValueKind::text ? fmt::format("\"{}\"", value) : value);
 }
 
-/// A value as set_key takes it; the TOML type has to be the key's, so that `steps = "100"` is a mistake that is seen.
+/// A value as set_key takes it; the TOML type must be the key's, so `steps = "100"` is refused.
 std::string value_text(const ConfigEntry& entry, const DocumentValue& value) {
   const nlohmann::json& json = value.json();
   const bool numeric = entry.kind == ValueKind::integer || entry.kind == ValueKind::number;
@@ -62,7 +62,7 @@ class Reader {
     settings_.push_back({entry.name, value_text(entry, value), value.where()});
   }
 
-  /// A former key at the value where it did nothing, or with the one in its place set over it.
+  /// Is it a former key with the value that had no effect, or is its replacement set by `over`?
   bool means_nothing(const std::string& key, const nlohmann::json& value) const {
     const FormerKey* former = former_key(table_name(key));
     if (former == nullptr) return false;

@@ -68,7 +68,7 @@ void set_axis_order(RunConfig& config, std::string_view value, std::string_view 
     rest.remove_prefix(comma + 1);
   }
   if (!std::is_permutation(given.begin(), given.end(), names.begin(), names.end())) {
-    throw UserError(fmt::format("{} = \"{}\" is no order of the axes", where, value),
+    throw UserError(fmt::format("{} = \"{}\" isn't an order of the axes", where, value),
                     "x, y, z and data, each once; neighbouring ranks differ in the first", "x,y,z,data is the default");
   }
   for (std::size_t i = 0; i < given.size(); ++i) {

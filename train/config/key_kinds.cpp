@@ -9,7 +9,7 @@ namespace weft::train {
 
 namespace {
 
-constexpr const char* kGiveOne = "give one in that range";
+constexpr const char* kGiveOne = "give a number in this range";
 
 }  // namespace
 

@@ -14,8 +14,8 @@ namespace weft::train {
 
 namespace {
 
-/// What follows from a size that changed, unless it is set itself: as many key-value heads as heads where they were
-/// equal or the family has no others, and GPT-2's MLP of four times the width.
+/// Updates sizes that depend on a changed size: as many key-value heads as heads if they were equal or the family
+/// requires it, and GPT-2's MLP of four times the width.
 void follow(const ops::ModelConfig& before, ops::ModelConfig& after) {
   const bool became_gpt2 = after.family == ops::Family::gpt2 && before.family != ops::Family::gpt2;
   const bool heads_changed = after.heads != before.heads && before.kv_heads == before.heads;

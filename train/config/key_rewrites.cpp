@@ -46,7 +46,7 @@ void set_rewrites(RunConfig& config, std::string_view value, std::string_view wh
       if (const std::int64_t split = batch_split_of(entry); split == 0) {
         exact.push_back(entry);
       } else if (pieces > 1) {
-        throw UserError(fmt::format("rewrite {} stands twice", kBatchSplit), "once", "leave one out");
+        throw UserError(fmt::format("rewrite {} is given twice", kBatchSplit), "once", "leave one out");
       } else {
         pieces = split;
       }

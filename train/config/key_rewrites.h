@@ -1,5 +1,5 @@
-// The key of the rewrites, which are parsed where they are set: those of the graph, and batch-split, which lowers
-// another one. Internal to train/config/config*.cpp.
+// The key of the rewrites, which are parsed when they are set: the graph's rewrites, and batch-split, which lowers
+// another graph. Internal to train/config/config*.cpp.
 #pragma once
 
 #include "train/config/config_table.h"

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_there(const fs::path& path) {
-  std::error_code hidden;  // not to be looked at is not to be there
+  std::error_code hidden;  // a path that can't be read counts as absent
   return fs::exists(path, hidden);
 }
 
@@ -80,7 +80,7 @@ std::string named_or_custom(const ops::ModelConfig& model) {
   return equal ? model.name : kCustomModel;
 }
 
-/// Whether nothing about the model is left open.
+/// Whether the configuration gives all sizes of the model.
 bool gives_all_sizes(const RunConfig& config) {
   const std::vector<ConfigEntry>& table = config_table();
   return std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
@@ -93,7 +93,7 @@ void take_run_settings(RunConfig& config, const CheckpointInfo& info) {
   if (!config.given.contains("seed")) config.seed = info.seed;
   if (config.seed != info.seed) {
     config.warnings.push_back(
-        fmt::format("seed = {}, and the run that goes on had {}: from here on data come in another order, and dropout "
+        fmt::format("seed = {}, but the resumed run had {}: from here on data come in another order, and dropout "
                     "drops other activations",
                     config.seed, info.seed));
   }
@@ -138,7 +138,7 @@ SavedModel read_saved_model(const fs::path& path) {
 
 std::optional<fs::path> checkpoint_to_resume(const RunConfig& config) {
   if (config.resume.empty()) return std::nullopt;
-  // None yet: the run begins, so that one command starts and restarts it.
+  // Without a checkpoint the run begins, so that one command starts and restarts it.
   if (config.resume == kResumeAuto) return latest_checkpoint(config.run_dir);
   return find_checkpoint(config.resume);
 }

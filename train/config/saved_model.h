@@ -12,7 +12,7 @@
 
 namespace weft::train {
 
-/// What stands beside trained weights; none of the weights are read.
+/// The description of a saved model, read without its weights.
 struct SavedModel {
   std::filesystem::path path;                // a checkpoint's folder, or Hugging Face's folder or .safetensors file
   std::optional<CheckpointInfo> checkpoint;  // without its tuned products; none: weights of Hugging Face
@@ -31,8 +31,8 @@ std::string name_of(const SavedModel& saved);
 /// compute (see read_hf_config).
 SavedModel read_saved_model(const std::filesystem::path& path);
 
-/// The checkpoint that a run goes on from: `resume`, or with "auto" the newest of run-dir if there is one.
-/// Throws UserError where `resume` names none.
+/// The checkpoint from which a run continues: `resume`, or with "auto" the newest of run-dir if there is one. Throws
+/// UserError where `resume` names none.
 std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& config);
 
 /// Where `config` resumes or has init-from: takes over the saved model, and of a checkpoint also dtype and seed, as far
@@ -42,13 +42,13 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& confi
 ///   init-from = llama-folder             the folder's sizes
 ///   model.heads = 3, init-from = folder  refused unless the folder's model has 3 heads
 ///
-/// A folder that is gone says nothing about a configuration that gives every size, so that the plan of an old run can
-/// still be looked at; a training refuses the folder when it loads the weights.
+/// If the configuration gives every size, a missing folder is no error here, so that plans of old runs can still be
+/// shown; training refuses the missing folder when it loads the weights.
 void take_saved_model(RunConfig& config);
 
 /// The configuration of the run that `resume` names, as the base of a command line that gives no file: the run's own,
-/// freed of what only its start was about. `run-dir` becomes the run's folder. `over`: see load_toml_text(). A
-/// micro-batch that was a rank's whole share stays so, whatever the grid is next.
+/// without the settings that only concern its start. `run-dir` becomes the run's folder. `over`: see load_toml_text().
+/// A micro-batch that was a rank's whole share stays so, whatever the grid is next.
 RunConfig config_to_resume(const std::string& resume, std::span<const Setting> over = {});
 
 }  // namespace weft::train

@@ -1,4 +1,4 @@
-// What the key gemm-tuning says: where a run's tuned matrix products come from.
+// The value of the key gemm-tuning: the source of a run's tuned matrix products.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ namespace weft::train {
 
 struct TuningSetting {
   enum class From : std::uint8_t {
-    checkpoint,  // "": what the checkpoint was trained with, else nothing
+    checkpoint,  // "": the checkpoint's table, else none
     nothing,     // "none": the default methods, whatever a checkpoint holds
-    trials,      // "auto": what the checkpoint was trained with, else tuned at the start
-    file,        // that `weft tune` wrote
+    trials,      // "auto": the checkpoint's table, else tuned at the start
+    file,        // a file that `weft tune` wrote
   };
   From from = From::checkpoint;
   std::string file = {};
@@ -20,7 +20,7 @@ struct TuningSetting {
   friend bool operator==(const TuningSetting&, const TuningSetting&) = default;
 };
 
-/// Any text that is no word of the key names a file.
+/// Any text other than these words names a file.
 TuningSetting tuning_setting(std::string_view text);
 
 }  // namespace weft::train

@@ -14,10 +14,10 @@
 namespace weft::train {
 namespace {
 
-// Philox sites of this file: what is drawn here repeats nothing that a step draws.
+// Philox sites of this file, so that its draws differ from those of a step.
 constexpr std::uint32_t kPermutationSite = 0xDA7A0000U;  // + round
 constexpr std::uint32_t kPhaseSite = 0xDA7A0100U;
-constexpr std::uint32_t kRounds = 8;  // small domains need more than the four of theory to look random
+constexpr std::uint32_t kRounds = 8;  // small domains need more than the theoretical four rounds
 
 constexpr std::int64_t kStop = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();

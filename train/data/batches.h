@@ -1,4 +1,4 @@
-// Which tokens a step reads, the thread that has them ready before the step asks, and the batches of an evaluation.
+// The tokens of each step, a thread that loads them ahead, and the batches of an evaluation.
 #pragma once
 
 #include <array>
@@ -64,8 +64,8 @@ class BatchLoader {
   BatchLoader& operator=(const BatchLoader&) = delete;
 
   /// The batch of `step`, waiting for it if it isn't read yet. Its spans are valid until the following call, which may
-  /// overwrite them. Steps are expected one after the other; any other step restarts the thread there.
-  /// Throws what reading the tokens threw in the thread, at the step that they belong to.
+  /// overwrite them. Steps are expected one after the other; any other step restarts the thread there. Throws the
+  /// thread's read error at the step to which the tokens belong.
   Batch next(std::int64_t step);
 
  private:
@@ -98,7 +98,7 @@ class EvalBatches {
 
   /// Micro-batches of each rank.
   std::int64_t size() const { return micro_batches_; }
-  /// Targets that count, over all ranks: what the summed loss is divided by.
+  /// Number of targets over all ranks, by which the summed loss is divided.
   std::uint64_t targets() const { return targets_; }
   /// Writes micro-batch `index` of this rank: B·T tokens and targets.
   void fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;

@@ -59,7 +59,7 @@ bool is_safetensors(std::string_view head) {
   return length >= 2 && length <= 100'000'000 && head.substr(sizeof length, 2) == "{\"";
 }
 
-/// Follows a JSON document as far as it goes.
+/// Parses a JSON document up to its first error.
 class JsonOutline : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }

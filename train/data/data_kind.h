@@ -1,5 +1,5 @@
-// What a data file is that is neither text nor bare token ids, told by its first bytes and its name: easily given by
-// mistake, and read as text or as ids it would train a model on noise.
+// Recognises data files that are neither text nor bare token ids by their first bytes and names. They are easily given
+// by mistake, and a model would train on noise.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ struct ForeignKind {
   std::string fix;   // how its content can be trained on
 };
 
-/// Bytes of a file's beginning that are looked at.
+/// Number of bytes at a file's beginning that are examined.
 constexpr std::size_t kKindBytes = 64 * 1024;
 
 /// Of a file that begins with `head`: the whole of it, or kKindBytes. nullopt: text, ids, or bytes of an unknown kind.
 /// Known are NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON lines, safetensors, and compressed files.
 std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::span<const std::byte> head);
 
-/// Throws UserError, naming the file and what it is, if it is of such a kind.
+/// Throws UserError, naming the file and its kind, if the kind is foreign.
 void refuse_foreign_kind(const InputFile& file);
 
 /// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet".

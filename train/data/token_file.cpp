@@ -21,7 +21,7 @@ constexpr std::uint64_t kHeaderBytes = 1024;  // llm.c: 256 int32
 constexpr const char* kFormats = "a token file: llm.c's with version 1 or 7, or bare ids of 16 or 32 bits";
 constexpr const char* kSetVocab = "set model.vocab to the tokenizer's size (50257 for GPT-2), or give other data";
 
-/// What llm.c's other files are, told by their first word: easily given by mistake, they end in .bin too.
+/// The kind of another llm.c file by its first word; such files also end in .bin and are easily given by mistake.
 const char* other_llmc_file(std::uint32_t magic) {
   switch (magic) {
     case 20240326:
@@ -47,7 +47,7 @@ std::array<std::uint32_t, 3> first_words(const InputFile& file) {
   return words;
 }
 
-/// The tokens behind a header of llm.c; nullopt if there is none.
+/// The tokens after a header of llm.c; nullopt if there is no header.
 std::optional<TokenStream::Part> with_header(const std::shared_ptr<const InputFile>& file) {
   const std::string name = in_quotes(file->path());
   const auto [magic, version, count] = first_words(*file);
@@ -74,13 +74,13 @@ std::optional<TokenStream::Part> with_header(const std::shared_ptr<const InputFi
   return TokenStream::Part{file, encoding, kHeaderBytes, count, false};
 }
 
-/// An id that isn't below the vocabulary, and how many come before it.
+/// An id outside of the vocabulary, and its position.
 struct Outside {
   std::uint64_t position = 0;
   std::uint32_t id = 0;
 };
 
-/// What one pass over ids finds, whichever width they have.
+/// The result of one pass over ids, for both possible widths.
 struct IdScan {
   std::uint32_t checksum = 0;
   std::optional<Outside> narrow, wide;  // the first one outside, if the ids have 16 or 32 bits
@@ -134,7 +134,7 @@ IdScan scan_ids(const InputFile& file, std::uint64_t begin, std::uint64_t vocab)
   return scan;
 }
 
-/// The width of bare ids that nobody told.
+/// The width of bare ids that the user didn't give.
 TokenEncoding recognised_width(const InputFile& file, const IdScan& scan, std::int64_t vocab) {
   const std::string name = in_quotes(file.path());
   const std::string below = fmt::format("ids below {}, the model's vocabulary", vocab);
@@ -161,7 +161,7 @@ TokenEncoding recognised_width(const InputFile& file, const IdScan& scan, std::i
   return TokenEncoding::u16;
 }
 
-/// The width that is told or found, of a length that it divides.
+/// The given or recognised width, after a check that it divides the length.
 TokenEncoding bare_width(const InputFile& file, const IdScan& scan, TokenWidth told, std::int64_t vocab) {
   const std::string name = in_quotes(file.path());
   if (file.size() % sizeof(std::uint16_t) != 0) {

@@ -1,4 +1,4 @@
-// The .bin files of tokens: where their ids lie, how wide they are, and whether a model's vocabulary has them all.
+// Token files (.bin): the position and width of their ids, and a check against the vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct CheckedTokens {
 /// ids), or bare ids as nanoGPT writes them, little-endian. `width`: of bare ids. `automatic` takes u16 where the
 /// file's ids are below `vocab` at that width and not at u32; where both widths or none fit, the file is refused.
 ///
-/// Ids of 32 bits below the vocabulary are below it as twice as many ids of 16 bits too, every second of them 0 or
-/// little more. So `automatic` never takes u32, and refuses what looks like it.
+/// If ids of 32 bits are below the vocabulary, so are their 16-bit halves, of which every second is 0 or small. So
+/// `automatic` never takes u32, and refuses files that look like it.
 ///
 /// Throws UserError, naming the file: of another kind, truncated, of a length that the width doesn't divide, or with an
 /// id outside of the vocabulary (with its position).

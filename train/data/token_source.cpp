@@ -1,4 +1,4 @@
-// Finds the files, has each one checked, and splits off what is held out.
+// Finds the files, checks each one, and splits off the held-out tokens.
 #include "train/data/token_source.h"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ bool is_val(const fs::path& path) {
   return false;
 }
 
-/// The files behind one path, in order, all of one kind, opened and not yet read.
+/// The files of one path, in order, all of one kind, opened but not yet read.
 struct FileSet {
   std::vector<std::shared_ptr<const InputFile>> files;
   bool text = true;
@@ -65,7 +65,7 @@ FileSet single_file(const fs::path& path) {
   return set;
 }
 
-/// A data set is often a card and folders of files: the card alone is nothing to train on.
+/// A data set is often a card and folders of files; training on the card alone is never meant.
 void refuse_data_set(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (!entry.is_regular_file() || !is_data_set_name(entry.path())) continue;
@@ -76,7 +76,7 @@ void refuse_data_set(const fs::path& folder) {
   }
 }
 
-/// Each file of a folder is held open: as many as the system lets a process have.
+/// Raises the limit of open files to the system's maximum, since each file of a folder stays open.
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -139,7 +139,7 @@ FileSet find_files(const std::string& path, std::vector<std::string>& notes) {
   }
 }
 
-/// A text's tokens, or the place of the NUL byte that says that it is none.
+/// A text's tokens, or the position of a NUL byte, which shows that the file isn't text.
 struct CheckedText {
   CheckedTokens tokens;
   std::optional<std::uint64_t> nul;
@@ -176,7 +176,7 @@ bool equal_content(const InputFile& a, const InputFile& b) {
   return equal;
 }
 
-/// The files of one path that hold tokens, read through; what is left out is noted.
+/// Reads and checks the files of one path, and returns those with tokens; notes the files that are left out.
 std::vector<CheckedTokens> check_files(const std::string& path, const FileSet& set, const TokenSourceOptions& options,
                                        std::vector<std::string>& notes) {
   std::vector<CheckedTokens> checked;
@@ -240,7 +240,7 @@ TokenStream::Part slice(TokenStream::Part part, std::uint64_t begin, std::uint64
   return part;
 }
 
-/// What one file adds to the digest: its tokens, and where what is held out begins.
+/// Adds a file to the digest: its tokens, and the beginning of the held-out part.
 void add_file(Fingerprint& digest, const CheckedTokens& tokens, std::uint64_t train_count) {
   digest.add(bytes_per_token(tokens.part.encoding)).add(tokens.part.count).add(train_count).add(tokens.checksum);
 }
@@ -282,7 +282,7 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
     if (val.files.empty()) {
       val = std::move(rest);
     } else {
-      note_left_out(rest, "it is no val file", source.notes_);
+      note_left_out(rest, "it isn't a val file", source.notes_);
     }
     if (!has_data) data.text = val.text;
     if (val.text != data.text) {

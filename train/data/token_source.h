@@ -1,4 +1,4 @@
-// Training text and token files as two long rows of token ids, one to train on and one held out.
+// Text and token files as two long sequences of token ids, for training and held out.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ struct TokenSourceOptions {
   std::int64_t vocab = 257;   // ids must be below
   std::int64_t seq_len = 64;  // tokens of one training sequence
   TokenWidth width = TokenWidth::automatic;  // of ids in .bin files without a header
-  bool held_out_only = false;                // nothing is trained on: `data` isn't opened where there is `val_data`
+  bool held_out_only = false;                // no training: doesn't open `data` if there is `val_data`
 };
 
-/// The tokens of a run. What a path may be:
+/// The tokens of a run. A path may be:
 /// - a text file: one token a byte, see ByteTokenizer, so that the vocabulary has to be its 257 tokens. The training
 ///   part and the held-out part of a file each end with end-of-text, because in the stream another text follows both;
 /// - a .bin file of ids, see check_token_file(). Nothing is appended: such files hold their own end-of-text;
@@ -40,8 +40,8 @@ class TokenSource {
   const TokenStream& held_out() const { return held_out_; }
   std::size_t files() const { return files_; }
   bool is_text() const { return text_; }
-  /// Of the two rows: equal exactly, up to chance, where the same tokens are trained on and held out in the same order,
-  /// whatever the files are called.
+  /// A digest of the two sequences: equal, up to collisions, exactly if the same tokens are trained on and held out in
+  /// the same order, whatever the files' names.
   std::uint64_t digest() const { return digest_; }
   /// "16 text files, 259,012 tokens to train on, 28,771 held out (the last 10 % of each file)".
   std::string description() const;

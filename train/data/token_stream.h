@@ -1,4 +1,4 @@
-// A long row of token ids that lie in files, text or token files, read where they are asked for.
+// A long sequence of token ids in text or token files, read on demand.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace weft::train {
 
-/// How ids lie in a file.
+/// The encoding of ids in a file.
 enum class TokenEncoding : std::uint8_t { bytes, u16, u32 };
 
 std::uint64_t bytes_per_token(TokenEncoding encoding);
 
-/// A row of tokens made of parts of files, so that files of any size cost no memory. Any number of threads may read it.
+/// A sequence of tokens made of parts of files, which needs no memory for their content. Any number of threads may read
+/// it.
 class TokenStream {
  public:
   /// `count` ids from byte `offset` on; `end_of_text`: one more token, 256, follows them.

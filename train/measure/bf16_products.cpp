@@ -1,4 +1,4 @@
-// The choice of what multiplies bf16; see bf16_products.h.
+// The choice of the unit that multiplies bf16; see bf16_products.h.
 #include "train/measure/bf16_products.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ constexpr std::size_t kLargestFile = std::size_t{1} << 16;
 std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
   const std::string config = read_checkpoint_info(checkpoint).config_toml;
   std::optional<std::string> text;
-  try {  // by its key alone: another version's may have keys that this one doesn't know
+  try {  // reads this key only: the configuration of another version may have unknown keys
     const Document document = read_toml(config, "", "");
     const auto value = document.root().find(kKey);
     if (value && value->json().is_string()) text = value->text();
@@ -71,7 +71,7 @@ Bf16Choice choice_of_rank_0(const RunConfig& config, const std::optional<std::fi
   return choose_bf16(facts);
 }
 
-// As bytes for the other ranks.
+// The choice as bytes for the other ranks.
 struct Message {
   PackedUnit unit;
   Bf16Choice::Source source;
@@ -100,7 +100,7 @@ std::optional<double> PairsGainFile::read() const {
 }
 
 void PairsGainFile::write(double gain) const {
-  std::error_code made;  // where it couldn't be, the file can't be written
+  std::error_code made;  // if this fails, writing the file reports the error
   std::filesystem::create_directories(path_.parent_path(), made);
   nlohmann::ordered_json document;
   document["format"] = kFormat;
@@ -129,7 +129,7 @@ std::optional<Bf16Choice> bf16_of_run(comm::World& world, const RunConfig& confi
     const Bf16Choice choice = choice_of_rank_0(config, checkpoint, measure);
     message = {choice.unit, choice.source, choice.pairs_gain.value_or(0)};
   }
-  world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
+  world.barrier();  // unlike a broadcast, a barrier leaves the cores to the measurement
   const auto own = std::as_bytes(std::span(&message, 1));
   std::vector<std::byte> bytes(own.begin(), own.end());
   world.broadcast(bytes, 0);
@@ -137,7 +137,7 @@ std::optional<Bf16Choice> bf16_of_run(comm::World& world, const RunConfig& confi
   if (!cpu::has_unit(message.unit)) {
     throw UserError(fmt::format("rank {} has a CPU without {}, by which rank 0 multiplies bf16", world.rank(),
                                 name_of(message.unit)),
-                    "CPUs that can compute alike", "--bf16-products fp32");
+                    "CPUs with the same unit", "--bf16-products fp32");
   }
   Bf16Choice choice{message.unit, message.source};
   if (message.pairs_gain > 0) choice.pairs_gain = message.pairs_gain;
@@ -153,12 +153,12 @@ std::string to_string(const Bf16Choice& choice) {
   std::string text = name_of(choice.unit);
   const bool pairs = choice.unit == PackedUnit::pairs;
   if (choice.pairs_gain) {
-    text += fmt::format(
-        "{} {:.2f} times as fast as fp32{}", pairs ? "," : ": pairs are", *choice.pairs_gain,
-        choice.source == Bf16Choice::Source::kept ? ", as a run beside this one measured" : ", as measured");
+    text += fmt::format("{} {:.2f} times as fast as fp32{}", pairs ? "," : ": pairs are", *choice.pairs_gain,
+                        choice.source == Bf16Choice::Source::kept ? ", as measured by a run in a neighbouring folder"
+                                                                  : ", as measured");
   }
   if (choice.source == Bf16Choice::Source::stored) text += ", as the checkpoint was trained";
-  if (choice.source == Bf16Choice::Source::asked) text += ", as asked for";
+  if (choice.source == Bf16Choice::Source::asked) text += ", as configured";
   return text;
 }
 

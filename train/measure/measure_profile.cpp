@@ -20,7 +20,7 @@
 namespace weft::train {
 namespace {
 
-// Slowdowns are measured of kinds of computations that take at least such a part of all computing.
+// Slowdowns are measured for kinds of computations that take at least this share of all computing time.
 constexpr double kMatters = 0.02;
 
 comm::CollectiveKind kind_of(const graph::Operation& operation) {
@@ -60,7 +60,7 @@ std::unordered_map<std::string, double> times_of(const cost::Profile& profile) {
   return ns;
 }
 
-// So that a serial step of these costs takes as long as the measured one.
+// The factor on computations by which a serial step of these costs takes as long as the measured step.
 double computing_factor(const graph::Graph& graph, const cost::Profile& profile, double step_ns) {
   const auto ns = times_of(profile);
   double computing = 0, communicating = 0;
@@ -71,7 +71,7 @@ double computing_factor(const graph::Graph& graph, const cost::Profile& profile,
   return computing > 0 ? std::max(1.0, (step_ns - communicating) / computing) : 1;
 }
 
-/// What tasks of one kind take in a step, and one of those that take most of it.
+/// The time of all tasks of one kind in a step, and a task with the signature that takes most of it.
 struct Kind {
   double ns = 0;
   graph::TaskId heaviest = {};
@@ -102,10 +102,10 @@ std::map<std::string_view, Kind> kinds_of(const graph::Graph& graph, const cost:
   return kinds;
 }
 
-/// The collectives of a plan on memory of their own, beside one computation after another.
+/// Runs the collectives of a plan on separate memory, beside one computation after another.
 class CollectiveBench {
  public:
-  /// `profile` has an entry for each task of the plan, and gets what is measured.
+  /// `profile` has an entry for each task of the plan, and receives the measurements.
   CollectiveBench(comm::World& world, const RunConfig& config, const plan::Plan& plan, cost::Profile& profile,
                   TellStatus tell)
       : world_(world),
@@ -231,7 +231,7 @@ cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int st
   profile.grid = config.grid;
   profile.threads = config.threads;
   samples.write(benchmark.plan(0), profile);
-  // On a GPU collectives take no computing time of the host, which is what the others measure.
+  // The remaining measurements are about the host's computing time, which collectives on a GPU don't use.
   if (!on_device) CollectiveBench(world, config, benchmark.plan(0), profile, tell_once).measure(rounds);
   return profile;
 }

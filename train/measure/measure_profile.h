@@ -1,4 +1,4 @@
-// What `weft profile` measures: the tasks of serial steps, and what collectives and computations do to each other.
+// The measurements of `weft profile`: tasks of serial steps, and how collectives and computations slow each other down.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ class SerialSamples {
   /// One step of the benchmark's policy, which is `serial`; returns its nanoseconds.
   double run(PolicyBenchmark& benchmark, std::size_t policy);
 
-  /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. What the profile
-  /// knows of collectives beside computations stays.
+  /// Into the profile: entries with the samples' times on all ranks, and the factor on computations. Keeps the
+  /// profile's data about collectives beside computations.
   void write(const plan::Plan& plan, cost::Profile& profile) const;
 
  private:
@@ -36,7 +36,7 @@ class SerialSamples {
 
 /// Runs `steps` steps of policy `serial`, and each collective apart from them: alone, beside a matrix product, and the
 /// longest of each kind beside every kind of computation that matters in the step. Every rank gets the same profile.
-/// `tell` is called on rank 0 with what is being done. Collective over the world.
+/// Calls `tell` on rank 0 with the progress. Collective over the world.
 cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int steps, int rounds,
                               const TellStatus& tell);
 

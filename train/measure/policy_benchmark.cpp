@@ -59,7 +59,7 @@ void PolicyBenchmark::reset() {
     std::fill_n(array.v, updated_elements(array), 0.0F);
   }
   write_constants(state, run_.config, at_);
-  // Ranks that differ in x and y alone read the same tokens.
+  // Ranks that differ only in x and y read the same tokens.
   std::mt19937_64 draw(run_.config.seed + static_cast<std::uint64_t>(graph::batch_rank(run_.config.grid, at_)));
   const auto token = [&] {
     return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(run_.config.model.vocab));
@@ -75,7 +75,7 @@ double PolicyBenchmark::run(std::size_t policy) {
   world_.barrier();
   program_->run(names_.at(policy), step_++);
   const plan::StepTrace& trace = last_trace(policy);
-  // A barrier lets its ranks go within microseconds of one another: each counts from its own start.
+  // Ranks leave a barrier within microseconds of one another, so each counts from its own start.
   std::uint64_t slowest = 0;
   for (const std::uint64_t ns : world_.all_gather(static_cast<std::uint64_t>(trace.end - trace.begin))) {
     slowest = std::max(slowest, ns);

@@ -1,4 +1,4 @@
-// One training step under several policies, run for real: what profiles and measured comparisons are made with.
+// Runs one training step under several policies, for profiles and measured comparisons.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class PolicyBenchmark {
 
   std::size_t policies() const { return names_.size(); }
 
-  /// One step, in which the weights are trained. Returns nanoseconds from the moment when all ranks were there to the
-  /// end of the slowest one.
+  /// Runs one step, which trains the weights. Returns the nanoseconds from the start after a barrier to the end of the
+  /// slowest rank.
   double run(std::size_t policy);
 
   const plan::Plan& plan(std::size_t policy) const { return program_->plan(names_[policy]); }

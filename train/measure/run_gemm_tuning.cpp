@@ -21,7 +21,7 @@
 namespace weft::train {
 namespace {
 
-// Where the table of a run comes from.
+// The source of a run's table.
 struct Source {
   std::optional<std::string> text;  // none: the default methods
   std::string name;
@@ -35,7 +35,7 @@ Source source_of(const TuningSetting& setting, const std::optional<std::filesyst
   if (setting.from == From::file) return {execute::read_gemm_tuning_text(setting.file), in_quotes(setting.file), false};
   if (setting.from == From::trials && !checkpoint) {
     if (tune == nullptr) throw UserError("--gemm-tuning auto is for training", "a file of `weft tune`, or none", "");
-    return {execute::to_json(tune()), "the table that was just measured", false};
+    return {execute::to_json(tune()), "the newly measured table", false};
   }
   if (!checkpoint) return {};
   const std::string stored = read_checkpoint_info(*checkpoint).gemm_tuning;
@@ -43,8 +43,8 @@ Source source_of(const TuningSetting& setting, const std::optional<std::filesyst
   return {stored, in_quotes(*checkpoint / execute::kGemmTuningFile), true};
 }
 
-// Of the largest cache that the first core reads through. The C library's own figure adds up all instances on some
-// processors, so it counts only where the kernel tells nothing.
+// Size of the largest cache of the first core. On some processors the C library sums all instances, so its figure only
+// counts if the kernel gives none.
 std::int64_t last_cache_bytes() {
   std::int64_t largest = 0;
   for (int index = 0; index < 8; ++index) {
@@ -56,7 +56,7 @@ std::int64_t last_cache_bytes() {
   return largest > 0 ? largest : std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE));
 }
 
-// What has to be read so that nothing of a product is left in the caches: twice the last one.
+// Bytes to read so that no operand of a product is left in the caches: twice the largest cache.
 std::int64_t bytes_beyond_caches() {
   return std::clamp<std::int64_t>(2 * last_cache_bytes(), std::int64_t{32} << 20, std::int64_t{1} << 30);
 }
@@ -77,10 +77,10 @@ std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world
       source.text.reset();
     }
   }
-  world.barrier();  // which leaves the cores to what is measured, as a broadcast might not
+  world.barrier();  // unlike a broadcast, a barrier leaves the cores to the measurement
   const std::string text = comm::text_of_rank_0(world, source.text.value_or(""));
   if (text.empty()) return nullptr;
-  // On every rank, because each has a CPU of its own.
+  // Every rank checks the table for its own CPU.
   const std::string name = source.name.empty() ? "the table of tuned matrix products of rank 0" : source.name;
   return std::make_shared<const execute::TunedGemms>(execute::parse_gemm_tuning(text, name));
 }
@@ -88,7 +88,7 @@ std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world
 std::vector<execute::GemmUse> products_of_run(const ResolvedRun& run) {
   const RunConfig& config = run.config;
   const ops::StepConfig step = step_config(config);
-  // Of all rewrites only this one makes other products, and only a GPU's are asked for with what it adds.
+  // This is the only rewrite that changes products, and only a GPU's methods depend on the change.
   std::vector<plan::Rewrite> fusion;
   if (config.device == DeviceKind::cuda && plan::fuses_gelu(chosen_rewrites(run)))
     fusion.emplace_back(plan::FuseGelu{});
@@ -131,7 +131,7 @@ execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell)
   const RunConfig& config = run.config;
   const execute::GemmTuningCache cache{execute::tuning_folder(config.run_dir), tuning_machine(config),
                                        config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
-  std::optional<RunGemmTrials> trials;  // made where something is measured
+  std::optional<RunGemmTrials> trials;  // made at the first measurement
   const auto measure = [&](const execute::GemmProblem& problem) {
     if (!trials) trials.emplace(config, execute::GemmTrialOptions{}.rounds);
     return trials->run(problem);

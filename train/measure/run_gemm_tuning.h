@@ -17,13 +17,13 @@
 
 namespace weft::train {
 
-/// What to do with a checkpoint's table that was measured on another machine: its bits can't be repeated here. Refuse
-/// it, or use the default methods.
+/// The treatment of a checkpoint's table that was measured on another machine, whose bits can't be repeated here:
+/// refuse it, or use the default methods.
 enum class StoredTuning : std::uint8_t { required, if_it_fits };
 
-/// The table that a setting comes to: a file's, that of `checkpoint` if it has one, or, in trials, what `tune` returns,
-/// which rank 0 calls while the others wait. Null: none. Rank 0 reads; all ranks get the same. Collective over the
-/// world. Throws UserError as parse_gemm_tuning() does, and for trials where nothing can be tuned: `tune` is null.
+/// The table of a setting: from a file, from `checkpoint` if it has one, or, for trials, the result of `tune`, which
+/// rank 0 calls while the others wait. Null: no table. Rank 0 reads it for all ranks. Collective over the world. Throws
+/// UserError like parse_gemm_tuning(), and for trials if `tune` is null.
 std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(
     comm::World& world, const TuningSetting& setting, const std::optional<std::filesystem::path>& checkpoint,
     StoredTuning stored, const std::function<execute::TunedGemms()>& tune = nullptr);
@@ -37,7 +37,7 @@ std::vector<execute::GemmUse> products_of_run(const ResolvedRun& run);
 ///   for (const GemmUse& use : products_of_run(run)) trials.run(use.problem);
 class RunGemmTrials {
  public:
-  /// `rounds`: in which the best methods meet. Throws UserError where there is no such device.
+  /// `rounds`: number of rounds that compare the best methods. Throws UserError if the device is missing.
   RunGemmTrials(const RunConfig& config, int rounds);
   ~RunGemmTrials();
   RunGemmTrials(const RunGemmTrials&) = delete;
@@ -50,10 +50,10 @@ class RunGemmTrials {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What trials on the configuration's device are good for.
+/// The machine for which trials on the configuration's device are valid.
 execute::TuningMachine tuning_machine(const RunConfig& config);
 
-/// `--gemm-tuning auto`: what a run's products are computed by, with the cache beside its run folder. On one rank,
+/// The methods of a run's products for `--gemm-tuning auto`, with the cache beside its run folder. Called on one rank
 /// while the others wait.
 execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell);
 

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 4> kGraphs = {"train", "eval", "prefill",
 constexpr std::array<graph::Role, 5> kStateRoles = {graph::Role::parameter, graph::Role::optimizer_state,
                                                     graph::Role::cache, graph::Role::input, graph::Role::scalar};
 
-// What one rank sends in all collectives of a plan.
+// Bytes that one rank sends in all collectives of a plan.
 double network_bytes(const plan::Plan& plan) {
   double bytes = 0;
   for (graph::TaskId id : plan.collectives) {
@@ -47,12 +47,12 @@ std::string plan_line(std::string_view name, const plan::Plan& plan) {
                         plan.collectives.size() == 1 ? "" : "s",
                         human_bytes(static_cast<std::uint64_t>(network_bytes(plan))));
   }
-  return line + fmt::format("; scratch {} (side by side {}); fingerprint {:016x}\n",
+  return line + fmt::format("; scratch {} (without sharing {}); fingerprint {:016x}\n",
                             human_bytes(static_cast<std::uint64_t>(plan.scratch_bytes)),
                             human_bytes(static_cast<std::uint64_t>(plan.sum_of_tensor_bytes)), plan.fingerprint);
 }
 
-// What a rank sends in a step: a line a part of the model, on each axis the kinds of collectives with their bytes.
+// Bytes that a rank sends in a step: one line per part of the model, with the kinds of collectives on each axis.
 std::string communication_lines(const graph::Graph& graph) {
   std::string text;
   std::optional<ops::ModelPart> part;
@@ -67,7 +67,7 @@ std::string communication_lines(const graph::Graph& graph) {
   return text.empty() ? text : text + "\n";
 }
 
-// The scratch of a training step by what it holds.
+// The scratch of a training step by role.
 std::string scratch_line(const plan::Plan& plan) {
   const plan::MemoryReport report = plan::memory_report(plan);
   std::string text = "           scratch of the training step, each role at its peak:";

@@ -1,4 +1,4 @@
-// What would run: model, batch, ranks, data, plans and memory, for a person and for a script.
+// The description of a run: model, batch, ranks, data, plans and memory, as text and as JSON.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,13 @@
 
 namespace weft::train {
 
-/// What a description is made of; the references must outlive it.
+/// The inputs of a description; the references must outlive it.
 struct RunDescription {
   const RunConfig& config;
   const TokenSource& source;
   const execute::Program& program;
   double planning_ms = 0;  // of all graphs: ordering, memory, waits, checking, agreeing
-  std::string world;       // "local" or "mpi": what ranks are
+  std::string world;       // "local" or "mpi"
   const RunDevices& devices;
   const execute::TunedGemms* tuned = nullptr;
   std::optional<Bf16Choice> bf16 = {};

@@ -26,7 +26,7 @@ int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const R
     agree_on_resumed(world, config);
     expect_same_config(world, config);
     ResolvedRun run;
-    comm::act_together(world, [&] {  // a machine may lack a folder or a file that the configuration names
+    comm::act_together(world, [&] {  // a file or folder of the configuration may be missing on one machine
       if (adjust) adjust(config, world.size());
       run = resolve(std::move(config), world.size());
       check_communicator(run.config, /*launched_by_mpi=*/true);

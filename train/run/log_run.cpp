@@ -47,7 +47,7 @@ std::string hosts_text(comm::World& world) {
 void log_libraries(const RunConfig& config, bool mpi) {
   std::vector<std::string> libraries;
   for (const auto& [name, version] : library_versions()) {
-    if (name != "weft") libraries.push_back(fmt::format("{} {}", name, version));  // told with its commit before
+    if (name != "weft") libraries.push_back(fmt::format("{} {}", name, version));  // logged earlier, with its commit
   }
   if (mpi) libraries.push_back(comm::mpi_version());
   if (config.device == DeviceKind::cuda) {

@@ -1,5 +1,4 @@
-// What the log of a run tells of its beginning: the libraries, the configuration, where the ranks are, plans and
-// memory.
+// The first records in the log of a run: libraries, configuration, hosts of the ranks, plans and memory.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -7,7 +6,7 @@
 
 namespace weft::train {
 
-/// Records of what would run; those of all ranks alike are rank 0's. Collective over the world.
+/// Logs the description of a run; rank 0 writes the records that are the same on all ranks. Collective over the world.
 void log_run(comm::World& world, const RunDescription& run);
 
 }  // namespace weft::train

@@ -25,7 +25,7 @@ double least_host_bytes(const RunConfig& config) {
   const auto element = static_cast<double>(size_of(config.dtype));
   const auto data_ranks = config.zero1 ? static_cast<double>(config.grid.data) : 1.0;
   const bool has_master = config.dtype != DType::f32 || data_ranks > 1;
-  // The state's pages that nobody writes take no memory: moments come to the host with a checkpoint alone.
+  // Pages of the state take memory only once they are written; the moments are on the host only for checkpoints.
   const bool has_moments = config.save || !config.resume.empty();
   const double parameter_bytes = element + ((has_master ? 4.0 : 0.0) + (has_moments ? 8.0 : 0.0)) / data_ranks;
   return parameter_bytes * static_cast<double>(config.model.parameters() / config.grid.model_ranks());

@@ -1,4 +1,4 @@
-// Whether a run can fit the machine at all, asked before anything is planned or allocated.
+// Checks that a run can fit the machine, before anything is planned or allocated.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,17 @@
 
 namespace weft::train {
 
-/// Bytes that a rank of the resolved `config` needs at least of the host's memory. On a GPU that is a copy of its
-/// parameters, from which they are uploaded, and of all that a checkpoint holds of them where one is read or written.
+/// Least bytes of host memory that a rank of the resolved `config` needs. On a GPU: a copy of its parameters, for the
+/// upload, and of their part of a checkpoint if one is read or written.
 double least_host_bytes(const RunConfig& config);
 
-/// Bytes that a rank of the resolved `config` needs at least, wherever it runs: of its part of the model parameters,
-/// gradients and AdamW's moments in fp32 (16 bytes a parameter; bf16 parameters with their fp32 masters take no less),
-/// moments and masters divided by the data ranks under ZeRO-1, and its part of the input of each block for one
-/// micro-batch.
+/// Least bytes that a rank of the resolved `config` needs on its device: of its part of the model parameters, gradients
+/// and AdamW's moments in fp32 (16 bytes a parameter; bf16 parameters with their fp32 masters take no less), moments
+/// and masters divided by the data ranks under ZeRO-1, and its part of the input of each block for one micro-batch.
 double least_training_bytes(const RunConfig& config);
 
-/// Throws UserError if `ranks` ranks in one process need more than `memory_bytes`, the machine's memory,
-/// as far as that is what they need; what a GPU has, its executor asks (runtime/execute/device/device_memory.h).
+/// Throws UserError if `ranks` ranks in one process need more than `memory_bytes`, the machine's memory. The executor
+/// checks the memory of a GPU (runtime/execute/device/device_memory.h).
 void check_memory(const RunConfig& config, std::int64_t ranks, double memory_bytes);
 
 /// Bytes of memory of this machine.

@@ -1,4 +1,4 @@
-// metrics.jsonl: what each step measured, one JSON object a line, for any tool that reads lines.
+// metrics.jsonl: the metrics of each step, one JSON object per line.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace weft::train {
 
-/// One line. Times are milliseconds; `model_tflops` counts the model's floating-point operations, recomputation not.
+/// One line. Times are milliseconds; `model_tflops` counts the model's floating-point operations without recomputation.
 struct StepMetrics {
   std::int64_t step = 0;
   double loss = 0;
@@ -19,11 +19,11 @@ struct StepMetrics {
   std::uint64_t peak_memory_bytes = 0;
 };
 
-/// The value, but a NaN without the sign that some CPUs give it: it would be printed.
+/// The value; a NaN loses the sign that some CPUs give it, which would be printed.
 double without_nan_sign(double value);
 
-/// {"step":3,"loss":5.52,"grad_norm":1.25,"lr":0.0003,…}. JSON has no NaN and no infinity: such a value is null, and
-/// "note" says what it was ("loss is nan"). Appends to `out`, with a newline.
+/// {"step":3,"loss":5.52,"grad_norm":1.25,"lr":0.0003,…}. JSON has no NaN and no infinity: such a value becomes null,
+/// and "note" names it ("loss is nan"). Appends to `out`, with a newline.
 void append_json(const StepMetrics& metrics, fmt::memory_buffer& out);
 
 /// The file of a run, flushed line by line, so that it can be watched and survives a kill.

@@ -47,7 +47,7 @@ int visit_executable(dl_phdr_info* object, std::size_t, void* result) {
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
-    // The loader tells addresses as integers.
+    // The loader gives addresses as integers.
     const auto* begin = reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr);  // NOLINT
     auto& id = *static_cast<std::string*>(result);
     if (id = build_id_in({begin, segment.p_memsz}); !id.empty()) break;

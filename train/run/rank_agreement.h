@@ -1,5 +1,6 @@
-// Ranks that were started apart, by mpirun on several machines say, have to be one program with one configuration:
-// compared before anything else, so that a difference is named instead of met as a hang or as wrong numbers.
+// Checks that ranks which were started separately (by mpirun on several machines) run one program with one
+// configuration. They compare before anything else, so that a difference is reported instead of causing a hang or wrong
+// results.
 #pragma once
 
 #include <string>
@@ -9,12 +10,11 @@
 
 namespace weft::train {
 
-/// The build id that the linker gave to the running executable, in hexadecimal: equal exactly for equal builds. "" if
-/// it has none.
+/// The build id of the running executable in hexadecimal, which is equal exactly for equal builds; "" if it has none.
 std::string build_id();
 
-/// Throws the same UserError on every rank, naming what differs and both values, unless all ranks run one build with
-/// libraries of the same versions. Collective over the world.
+/// Throws the same UserError on every rank, naming the difference and both values, unless all ranks run one build with
+/// the same versions of libraries. Collective over the world.
 void expect_same_build(comm::World& world);
 
 /// The same for configurations, not yet resolved: names the first key that differs. `run-dir` may differ, as rank 0's

@@ -1,4 +1,4 @@
-// The devices that a run's ranks are on, and what moves its collectives.
+// The devices of a run's ranks, and the transport of its collectives.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

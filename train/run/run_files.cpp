@@ -35,7 +35,7 @@ constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile, kLogFile,      k
 
 constexpr std::string_view kRankLog = "log.rank", kRankLogEnd = ".txt";
 
-/// Of another rank than 0: "log.rank12.txt".
+/// Is this the name of the log of a rank other than 0, such as "log.rank12.txt"?
 bool is_rank_log(const std::string& name) {
   if (!name.starts_with(kRankLog) || !name.ends_with(kRankLogEnd)) return false;
   const std::string_view number =
@@ -43,7 +43,7 @@ bool is_rank_log(const std::string& name) {
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// Files and folders directly in `run_dir`; none where it can't be looked at.
+/// Files and folders directly in `run_dir`; empty if it can't be read.
 std::vector<fs::path> entries_of(const fs::path& run_dir) {
   std::vector<fs::path> entries;
   std::error_code hidden;
@@ -82,8 +82,8 @@ std::vector<plan::StepTrace> decode_traces(std::span<const std::byte> bytes, std
   return like;
 }
 
-// How far this rank's clock is ahead of rank 0's, in nanoseconds: clocks of one node are one clock, those of several
-// count from different moments and are compared behind a barrier, which ends within about a message's time everywhere.
+// Nanoseconds by which this rank's clock is ahead of rank 0's. Ranks of one node share a clock. Clocks of several nodes
+// are compared after a barrier, which ends on all ranks within about a message's time.
 std::int64_t clock_offset(comm::World& world) {
   if (world.ranks_on_node() == world.size()) return 0;
   world.barrier();
@@ -103,7 +103,7 @@ std::vector<plan::StepTrace> shifted(std::vector<plan::StepTrace> traces, std::i
   return traces;
 }
 
-/// Writes what `draw` returns; nothing if it can't be drawn.
+/// Writes the result of `draw`; nothing if it throws UserError.
 std::vector<std::filesystem::path> write_drawing(const std::filesystem::path& file, const Say& say,
                                                  const std::function<std::string()>& draw) {
   std::string drawing;
@@ -125,7 +125,7 @@ fs::path log_file_of(const fs::path& run_dir, int rank) {
 }
 
 bool holds_run(const std::filesystem::path& run_dir) {
-  std::error_code hidden;  // not to be looked at is not to be there
+  std::error_code hidden;  // a folder that can't be read counts as absent
   return std::ranges::any_of(kRunFiles, [&](std::string_view name) { return fs::exists(run_dir / name, hidden); }) ||
          latest_checkpoint(run_dir).has_value();
 }
@@ -135,7 +135,7 @@ void remove_run_files(const std::filesystem::path& run_dir) {
     if (error) throw RuntimeFault(in_quotes(path) + " can't be removed: " + error.message());
   };
   std::error_code error;
-  // Checkpoints last of all: what is left of a removal that was cut short is still a run's.
+  // Checkpoints last, so that the rest of an interrupted removal still counts as a run.
   for (const std::string_view name : kRunFiles) {
     fs::remove(run_dir / name, error);
     expect_removed(run_dir / name, error);
@@ -149,7 +149,7 @@ void remove_run_files(const std::filesystem::path& run_dir) {
   for (const CheckpointFolder& checkpoint : complete_checkpoints(run_dir)) {
     if (!remove_folder(checkpoint.path)) throw RuntimeFault(in_quotes(checkpoint.path) + " can't be removed");
   }
-  fs::remove(checkpoints_of(run_dir), error);  // unless there is something else in it
+  fs::remove(checkpoints_of(run_dir), error);  // fails if the folder holds other files
 }
 
 void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config) {

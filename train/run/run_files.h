@@ -23,26 +23,25 @@ inline constexpr std::string_view kGraphFile = "graph.svg";
 inline constexpr std::string_view kTraceFile = "trace.json";
 inline constexpr std::string_view kTimelineFile = "timeline.svg";
 
-/// The file of a rank in its run folder: kLogFile for rank 0 and for ranks that are threads of its process. Others have
-/// files of their own, "log.rank1.txt": they may see the folder from another machine, and can write when rank 0 is
-/// gone.
+/// The log file of a rank in its run folder: kLogFile for rank 0 and for threads of its process. Other ranks have their
+/// own files, "log.rank1.txt": they may run on another machine, and can write after rank 0 has ended.
 std::filesystem::path log_file_of(const std::filesystem::path& run_dir, int rank);
 
-/// Whether a run has left any of its files there: those above, a table of tuned products, a checkpoint.
+/// Whether the folder holds files of a run: one of the above, a table of tuned products, or a checkpoint.
 bool holds_run(const std::filesystem::path& run_dir);
 
-/// Removes these, logs of other ranks, and checkpoints that a killed run has left half-written; nothing else. Throws
-/// RuntimeFault where that can't be.
+/// Removes these files, logs of other ranks, and half-written checkpoints of a killed run, and nothing else. Throws
+/// RuntimeFault if a file can't be removed.
 void remove_run_files(const std::filesystem::path& run_dir);
 
 /// Makes the folder and writes config.toml, which runs the same again. Throws UserError when it can't be written.
 void make_run_dir(const std::filesystem::path& run_dir, const RunConfig& config);
 
-/// What is said of a run beside its results.
+/// Receives messages about a run.
 using Say = std::function<void(const std::string& line)>;
 
-/// graph.svg and graph.dot of the training step of rank 0, layers collapsed. Returns the drawing. One that can't be
-/// made, because it is too large or Graphviz isn't there, is left out, and `say` is told why: a run goes on without.
+/// graph.svg and graph.dot of the training step of rank 0, layers collapsed. Returns the drawing. If it can't be made,
+/// because it is too large or Graphviz is missing, it is left out, and `say` gets the reason.
 std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path& run_dir, const plan::Plan& plan,
                                                      const graph::Grid& grid, const Say& say);
 
@@ -52,7 +51,7 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
                                                      const plan::Plan& plan, const graph::Grid& grid,
                                                      const std::vector<plan::StepTrace>& traces, const Say& say);
 
-/// Versions of what computes: "weft", "oneDNN", "oneTBB", "compiler".
+/// Versions that affect results: "weft", "oneDNN", "oneTBB", "compiler".
 std::map<std::string, std::string> library_versions();
 
 }  // namespace weft::train

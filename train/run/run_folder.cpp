@@ -43,7 +43,7 @@ bool is_same_file(int fd, const fs::path& path) {
          open.st_ino == named.st_ino;
 }
 
-/// Whether a run of this configuration goes on in its run folder.
+/// Whether a run of this configuration continues the run in its run folder.
 bool goes_on(const RunConfig& config) {
   if (config.resume.empty() || config.resume == kResumeAuto) return !config.resume.empty();
   std::error_code absent;
@@ -62,12 +62,12 @@ FolderLock::FolderLock(const fs::path& folder) : file_(folder / ".lock") {
       if (reason == EWOULDBLOCK) {
         throw UserError(fmt::format("the run folder {} is in use by {}", in_quotes(folder),
                                     process.empty() ? "another process" : "process " + process),
-                        "one run at a time", fmt::format("{}, or wait for the end of that one", kAnotherFolder));
+                        "one run at a time", fmt::format("{}, or wait for the end of that run", kAnotherFolder));
       }
       throw UserError(fmt::format("the run folder {} can't be locked: {}", in_quotes(folder), std::strerror(reason)),
                       "a folder that can be written", kAnotherFolder);
     }
-    // Who had it may have removed the file between the two calls; then its name is free to be locked once more.
+    // The previous holder may have removed the file between the two calls; then try again with a new file.
     if (is_same_file(fd, file_)) {
       fd_ = fd;
     } else {
@@ -75,7 +75,7 @@ FolderLock::FolderLock(const fs::path& folder) : file_(folder / ".lock") {
     }
   }
   const std::string own = fmt::format("{}\n", ::getpid());
-  // For the message to whom it keeps out, which does without where the disk is full.
+  // For the message of a refused process, which leaves the number out if the disk is full.
   [[maybe_unused]] const bool told = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, own.data(), own.size(), 0) > 0;
 }
 
@@ -95,8 +95,8 @@ RunFolder::RunFolder(const fs::path& folder, Name name, HeldRun held) : path_(fo
   }
   lock_ = std::make_unique<FolderLock>(path_);
   if (held == HeldRun::refused && holds_run(path_)) {
-    throw UserError(fmt::format("the run folder {} holds a run already", in_quotes(path_)), "a folder without one",
-                    fmt::format("--resume auto goes on with that run; {} begins another beside it; --overwrite removes "
+    throw UserError(fmt::format("the run folder {} already holds a run", in_quotes(path_)), "a folder without one",
+                    fmt::format("--resume auto continues that run; {} begins another run; --overwrite removes "
                                 "its metrics, logs, traces and checkpoints",
                                 kAnotherFolder));
   }
@@ -108,7 +108,7 @@ std::unique_ptr<RunFolder> claim_run_folder(comm::World& world, RunConfig& confi
   comm::act_together(world, [&] {
     if (options.overwrite && !config.resume.empty()) {
       throw UserError(fmt::format("--overwrite and resume = {}", config.resume),
-                      "one of them: resume goes on with a run, --overwrite removes it",
+                      "only one: resume continues a run, --overwrite removes it",
                       "leave one out; --resume \"\" where a file sets it");
     }
     if (world.rank() != 0) return;

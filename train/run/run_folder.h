@@ -1,4 +1,4 @@
-// The folder of a run: of one run at a time, and of no other run before it.
+// The folder of a run, which belongs to one run at a time and to no earlier run.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace weft::train {
 
-/// Holds the file ".lock" in a folder locked; the process's number stands in it. A process that ends in whatever way
-/// lets go of its lock, so a file that is left means nothing.
+/// Locks the file ".lock" in a folder; the file holds the process's number. The lock ends with the process in any case,
+/// so a file that is left has no effect.
 class FolderLock {
  public:
-  /// Throws UserError when another holds it, naming the process, and where files can't be written or locked.
+  /// Throws UserError if another process holds the lock, naming it, or if files can't be written or locked.
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -26,12 +26,12 @@ class FolderLock {
   int fd_ = -1;
 };
 
-/// A run folder, made where it isn't there and locked as long as this lives. If the run leaves nothing in it, what was
-/// made is gone again.
+/// A run folder, made if missing and locked during this object's life. A folder that was made and stays empty is
+/// removed.
 class RunFolder {
  public:
-  enum class Name : std::uint8_t { given, proposed };       // proposed: made new, with "-2" … where it is taken
-  enum class HeldRun : std::uint8_t { refused, accepted };  // a run that the folder holds already
+  enum class Name : std::uint8_t { given, proposed };  // proposed: a new folder, with "-2" … if the name is taken
+  enum class HeldRun : std::uint8_t { refused, accepted };  // a run that the folder already holds
 
   /// Throws UserError.
   RunFolder(const std::filesystem::path& folder, Name name, HeldRun held);
@@ -44,15 +44,15 @@ class RunFolder {
   std::unique_ptr<FolderLock> lock_;
 };
 
-/// What the command line says about the folder, beside the configuration.
+/// Settings of the command line for the folder, besides the configuration.
 struct RunFolderOptions {
   RunFolder::Name name = RunFolder::Name::given;
-  bool overwrite = false;  // a run that is there makes room
+  bool overwrite = false;  // removes an existing run
 };
 
 /// Rank 0 claims config.run_dir for a run of `config`; on other ranks the result is null. All get the folder's name in
-/// `config`. A folder that holds a run is for resuming that run, or for overwriting it: else UserError, the same on
-/// every rank. Collective over the world.
+/// `config`. Throws the same UserError on every rank if the folder holds a run and the new run neither resumes nor
+/// overwrites it. Collective over the world.
 std::unique_ptr<RunFolder> claim_run_folder(comm::World& world, RunConfig& config, const RunFolderOptions& options);
 
 }  // namespace weft::train

@@ -33,8 +33,8 @@ std::optional<fs::path> weights_to_start_from(const RunConfig& config) {
   return latest_checkpoint(config.init_from).value_or(config.init_from);
 }
 
-/// Of a checkpoint folder, or of none. Its manifest tells the sizes of its files, which are looked at, and their
-/// checksums, which are compared when they are loaded.
+/// Facts about a checkpoint folder, or about none. Sizes of its files are checked against the manifest; their checksums
+/// are checked when they are loaded.
 std::vector<comm::Fact> checkpoint_facts(const std::optional<fs::path>& checkpoint) {
   std::string name = "none", step = "none", digest = "none";
   if (checkpoint) {
@@ -46,7 +46,7 @@ std::vector<comm::Fact> checkpoint_facts(const std::optional<fs::path>& checkpoi
   return {{"checkpoint", name}, {"checkpoint step", step}, {"manifest digest", digest}};
 }
 
-/// A checksum of each piece of the files that falls to this rank, 0 for others.
+/// A checksum of each of this rank's pieces of the files, 0 for the other pieces.
 std::vector<std::uint32_t> piece_checksums(const std::vector<fs::path>& files, const ReadShare& share) {
   std::vector<std::uint32_t> checksums;
   for (const fs::path& path : files) {
@@ -59,9 +59,9 @@ std::vector<std::uint32_t> piece_checksums(const std::vector<fs::path>& files, c
   return checksums;
 }
 
-/// Weights that no manifest vouches for: names, sizes and contents of their files. A rank may read a part of them alone
-/// when it loads, so nothing less shows that ranks on other machines have the same ones. Ranks that see the same files
-/// share the work.
+/// Facts about weights without a manifest: names, sizes and contents of their files. A rank may load only a part of
+/// them, so only a comparison of all contents shows that ranks on other machines have the same weights. Ranks that see
+/// the same files share the work.
 std::vector<comm::Fact> weight_facts(comm::World& world, const fs::path& weights, const ReadShare& share) {
   std::vector<fs::path> files;
   std::vector<std::uint32_t> own;
@@ -107,7 +107,7 @@ void agree_on_resumed(comm::World& world, const RunConfig& config) {
   const fs::path from = in_run_dir ? run_dir : config.resume;
   std::vector<comm::Fact> facts;
   comm::act_together(world, [&] {
-    std::optional<fs::path> checkpoint;  // where there is none, the rank says so itself later
+    std::optional<fs::path> checkpoint;  // if there is none, the rank reports it later
     if (!in_run_dir && is_checkpoint(from)) {
       checkpoint = from;
     } else if (!from.empty()) {
@@ -123,7 +123,7 @@ ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& we
   std::vector<comm::Fact> facts;
   comm::act_together(world, [&] { facts = checkpoint_facts(from_checkpoint ? weights : std::nullopt); });
   comm::expect_same_facts(world, facts);
-  // Where it isn't a checkpoint on one rank, it is none on any; and the configuration says whether there is anything.
+  // All ranks agree whether it is a checkpoint, and the configuration tells whether there are weights.
   if (!weights) return {};
   const ReadShare share = share_reading(world, *weights);
   if (!from_checkpoint) comm::expect_same_facts(world, weight_facts(world, *weights, share));

@@ -1,4 +1,4 @@
-// The files that a run begins with: its data, and the checkpoint or the weights that it goes on from.
+// The input files of a run: its data, and the checkpoint or weights from which it starts.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ struct RunInputs {
   ReadShare share = {};  // of reading the checkpoint or the weights
 };
 
-/// Compares the checkpoint that a configuration goes on from, which may have told a rank the rest of its configuration:
-/// an error about that would name the consequence. Throws and is collective as find_run_inputs().
+/// Compares the checkpoint that a configuration resumes. A rank may have its configuration from there, so a later
+/// comparison would only report a consequence. Throws and is collective like find_run_inputs().
 void agree_on_resumed(comm::World& world, const RunConfig& config);
 
-/// Opens and finds what a resolved configuration names. Each rank looks for itself; what it found has to be what the
-/// others found, down to digests of data, manifest and weights, before anything is read into the model. Throws the same
-/// UserError on every rank where one finds nothing, or something else. Collective over the world.
+/// Opens the files that a resolved configuration names. Each rank opens them itself, and all ranks compare their
+/// findings, including digests of data, manifest and weights, before anything is loaded. Throws the same UserError on
+/// every rank if a rank finds no file or a different one. Collective over the world.
 RunInputs find_run_inputs(comm::World& world, const RunConfig& config);
 
-/// The part of it that is about `weights`: a checkpoint folder, what load_weights() takes, or none. Returns who shares
-/// the reading of them. Collective over the world.
+/// The part of find_run_inputs() about `weights`: a checkpoint folder, a path for load_weights(), or none. Returns how
+/// ranks share the reading. Collective over the world.
 ReadShare agree_on_weights(comm::World& world, const std::optional<std::filesystem::path>& weights);
 
 /// Tokens to train on and held out, and the digest of both.

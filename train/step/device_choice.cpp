@@ -17,13 +17,13 @@
 namespace weft::train {
 namespace {
 
-// Processes may each be shown another device under the same number, so numbers don't tell.
+// One number may mean different devices in different processes, so identities are compared.
 bool own_device_each(comm::World& world, int ordinal) {
   const auto devices = world.all_gather(execute::device_identity(ordinal));
   return std::set<std::uint64_t>(devices.begin(), devices.end()).size() == devices.size();
 }
 
-// Nobody allocates before all have looked.
+// No rank allocates before all have read the free memory.
 std::int64_t share_of_memory(comm::World& world, const execute::Device& device) {
   const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
   const std::vector<std::uint64_t> free = world.all_gather(static_cast<std::uint64_t>(device.memory().free));

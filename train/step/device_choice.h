@@ -1,4 +1,4 @@
-// From a configuration's device to the executor that runs its plans, and to what its ranks talk through.
+// The executor and the communicator for a configuration's device.
 #pragma once
 
 #include <functional>
@@ -12,25 +12,24 @@
 
 namespace weft::train {
 
-/// What the choice of a communicator depends on, where a run has started.
+/// The facts about a started run on which the choice of a communicator depends.
 struct Surroundings {
   bool mpi = false;  // each rank is a process
   int ranks = 1;
   bool own_device_each = true;  // no two ranks share a GPU
 };
 
-/// Throws UserError where `communicator` can't be, as far as that is known before any rank runs: what check_device()
-/// refuses, threads under mpirun, processes without.
+/// Throws UserError if `communicator` is impossible, as far as known before ranks run: if check_device() refuses it,
+/// for threads under mpirun, and for processes without mpirun.
 void check_communicator(const RunConfig& config, bool launched_by_mpi);
 
 /// The communicator of a run on GPUs: `auto` is local for ranks of one process, which share a GPU, nccl for processes
-/// with a GPU each, and staged for those that share one. Throws UserError where another that was asked for can't be,
-/// and for staged in CUDA graphs.
+/// with a GPU each, and staged for those that share one. Throws UserError if the configured communicator is impossible,
+/// and for staged with CUDA graphs.
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings);
 
-/// What ProgramOptions::make_executor takes; null for the CPU. Called, it throws UserError where the machine has no
-/// such device. Collective over the world. `tuning`: the
-/// algorithms of matrix products; null: the defaults.
+/// A function for ProgramOptions::make_executor; null for the CPU. The function throws UserError if the machine has no
+/// such device. Collective over the world. `tuning`: the algorithms of matrix products; null: the defaults.
 execute::MakeExecutor executor_of(const RunConfig& config,
                                   const std::shared_ptr<const execute::GemmTuning>& tuning = nullptr);
 

@@ -9,8 +9,8 @@
 
 namespace weft::train {
 
-/// Fills what a rank holds of a parameter: `data` with the elements [begin, end) of its block, and `master`, unless it
-/// is null, with the elements [update_begin, update_end) in fp32, before rounding. Padding becomes zero.
+/// Fills a rank's part of a parameter: `data` with the elements [begin, end) of its block, and `master`, unless it is
+/// null, with the elements [update_begin, update_end) in fp32, before rounding. Padding becomes zero.
 void initialize_parameter(const ops::ParameterShard& shard, std::uint64_t seed, DType dtype, void* data, float* master);
 
 /// Fills a whole parameter (rows × cols, row-major) with its specification's initial values: N(0, std²), zeros or ones.

@@ -17,11 +17,11 @@
 namespace weft::train {
 namespace {
 
-// From so many products on, packing a weight once has taken less time than each of them packing it, on CPUs of eight
-// lanes: what is packed for all of them is written to memory and read from there.
+// With at least this many products, packing a weight once was faster than packing it in each product, on CPUs with
+// eight lanes. A shared packed weight has to be written to memory and read from there.
 constexpr std::int64_t kWorthPacking = 4;
 
-// Beyond, memory is the user's to spend: W and its transpose as fp32 take 8 bytes a parameter.
+// Above this limit only the user decides: W and its transpose in fp32 take 8 bytes per parameter.
 constexpr std::int64_t kPackedBytes = 8, kMostPacked = std::int64_t{1} << 30;
 
 policy::PolicyOptions without_costs(const RunConfig& config) {
@@ -33,13 +33,13 @@ policy::PolicyOptions without_costs(const RunConfig& config) {
   return options;
 }
 
-/// The machine as far as the profile doesn't know better, and the costs of both.
+/// The machine, with the profile's measurements where it has any, and the costs of both.
 std::pair<cost::Machine, std::shared_ptr<const cost::CostModel>> costs_of(const ResolvedRun& run) {
   cost::Machine machine = run.machine ? *run.machine : cost::find_machine("laptop", cost::machine_folders());
   std::shared_ptr<const cost::CostModel> model = cost::analytic_costs(machine, run.config.grid);
   if (run.profile) {
     machine.cores = static_cast<double>(run.profile->threads);
-    machine.shared_cores = true;  // the profile knows what transports take
+    machine.shared_cores = true;  // the profile has the transports' core time
     machine.slowdowns = run.profile->slowdowns;
     model = cost::profiled_costs(*run.profile, std::move(model));
   }
@@ -71,7 +71,7 @@ std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run) {
     if (auto* packing = std::get_if<plan::PackWeights>(&rewrite)) packing->bf16 = bf16;
   }
   if (plan::packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
-  // Another machine's products may read weights as they are.
+  // Products of another machine may not read packed weights.
   const bool may_pack = !run.machine && config.memory_limit == 0 && !run.policy->decides_packing() &&
                         config.model.parameters() <= kMostPacked / kPackedBytes;
   if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(plan::PackWeights{.bf16 = bf16});

@@ -1,4 +1,4 @@
-// The four schedules behind one warm-up.
+// The warm-up and the four schedules.
 #include "train/step/schedule.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace weft::train {
 namespace {
 
-/// How far `step` is from `begin` to `end`, in [0, 1]. An empty range is over.
+/// The progress of `step` from `begin` to `end`, in [0, 1]; 1 for an empty range.
 double progress(std::int64_t step, std::int64_t begin, std::int64_t end) {
   if (end <= begin) return 1.0;
   return std::clamp(static_cast<double>(step - begin) / static_cast<double>(end - begin), 0.0, 1.0);

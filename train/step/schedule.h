@@ -7,7 +7,7 @@
 
 namespace weft::train {
 
-/// What the learning rate depends on. Step s of [0, steps).
+/// The parameters of the learning rate of step s in [0, steps).
 struct LearningRate {
   Schedule schedule = Schedule::cosine;
   std::int64_t steps = 200, warmup = 20;

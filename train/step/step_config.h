@@ -1,4 +1,4 @@
-// What a resolved configuration makes of one training step: its shapes, its part of the batch, its arithmetic.
+// The training step of a resolved configuration: its shapes, its share of the batch, its arithmetic.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@ namespace weft::train {
 /// The shapes of a training step of this configuration (resolved).
 ops::StepConfig step_config(const RunConfig& config);
 
-/// A rank's part of the batches: ranks that differ in x and y alone read the same.
+/// A rank's share of the batches; ranks that differ only in x and y read the same.
 BatchShare share_of(const RunConfig& config, const graph::Coordinates& at);
 
-/// Whether the CPU's kernels have bf16 to multiply.
+/// Whether the CPU's kernels multiply bf16.
 bool computes_in_bf16(const RunConfig& config);
 
-/// What a run of a resolved configuration would choose without checkpoint and kept measurements. Null on GPUs and in
+/// The choice of a run of a resolved configuration without checkpoint and kept measurements. nullopt on GPUs and in
 /// fp32.
 std::optional<PackedUnit> bf16_unit_of(const RunConfig& config);
 

@@ -1,4 +1,4 @@
-// What the training graph finds in its state: where its parameters lie, and what the loop writes before each step.
+// The state of the training graph: its parameters, and the values that the loop writes before each step.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace weft::train {
 std::vector<MutableParameterState> training_arrays(const execute::State& state,
                                                    const std::vector<ops::ParameterShard>& shards, DType dtype);
 
-/// The parameters alone, to be loaded. `shards` must outlive the result.
+/// The parameters without optimizer state, to be loaded. `shards` must outlive the result.
 std::vector<MutableParameterState> weights_of(const execute::State& state,
                                               const std::vector<ops::ParameterShard>& shards, DType dtype);
 
 /// Initial values of parameters, by the configuration's seed.
 void initialize_parameters(const std::vector<MutableParameterState>& parameters, std::uint64_t seed);
 
-/// Writes what a rank's state needs to know of its place, as far as its graphs ask for it.
+/// Writes a rank's coordinates into its state, as far as its graphs read them.
 void set_coordinates(const execute::State& state, const graph::Grid& grid, const graph::Coordinates& at);
 
-/// What stays the same over all steps: the rank's place, and what its dropout masks are numbered by.
+/// Writes the values that are constant over all steps: the rank's coordinates, and the numbers of its dropout masks.
 void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at);
 
 /// Learning rate, AdamW's corrections, the loss's scale and the dropout's step.

@@ -17,26 +17,26 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A compute thread looks at the network between chunks of its task once so much time has passed, as in the executor.
+// A compute thread polls the network between chunks of its task once this time has passed, as in the executor.
 constexpr std::chrono::microseconds kPollInterval(100);
 
-// Of the collectives in one run of the computation, at least about so much.
+// Least total time of the collectives in one run of the computation, approximately.
 constexpr double kLeastSeconds = 40e-3;
 
-// The computation lasts so many times as long as the collectives beside it.
+// Ratio of the computation's time to that of the collectives beside it.
 constexpr double kLonger = 1.5;
 
-// Rates that are measured minutes apart differ by so much on machines that others use too.
+// On shared machines, rates measured minutes apart differ by this share.
 constexpr double kNoise = 0.1;
-// A computation goes on at least at this rate: below it, what is measured is how long the last chunk waits.
+// Least plausible rate of a computation: below it, the measurement only shows the wait of the last chunk.
 constexpr double kLeastRate = 0.1;
 
 double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Runs it `times` times and returns how many seconds that took; `progress` is called between its chunks, and behind
-/// them until it returns true.
+/// Runs the computation `times` times and returns the seconds. Calls `progress` between its chunks, and after them
+/// until it returns true.
 template <class Progress>
 double run(ProbeComputation& computation, std::int64_t times, const Progress& progress) {
   bool done = false;
@@ -65,11 +65,11 @@ class Probe {
     compute();                  // touches its memory
     from_barrier(communicate);  // the first one opens connections
     const double first = from_barrier(communicate), once = from_barrier(compute);
-    // Short ones several times, one behind the other, as in a step: what they take would drown in disturbances.
+    // Short collectives run several times in a row, as in a step; disturbances would dominate the time of a single one.
     const auto repeats = static_cast<int>(std::clamp(std::max(kLeastSeconds, once / kLonger) / first, 1.0, 64.0));
     const std::int64_t times = 1 + static_cast<std::int64_t>(kLonger * first * repeats / once);
     std::vector<double> alone, beside;
-    // Whatever disturbs a run makes it longer: the least is what it takes.
+    // Disturbances only lengthen a run, so the least time counts.
     double computing = std::numeric_limits<double>::infinity(), together = computing;
     for (int round = 0; round < rounds; ++round) {
       world_.barrier();
@@ -92,7 +92,7 @@ class Probe {
       computing = std::min(computing, from_barrier([&] { run(computation_, times, [] { return true; }); }));
       alone.push_back(from_barrier(communicate));
     }
-    // Collectives that outlast the computation have slowed it for that part of their time.
+    // Collectives that outlast the computation slowed it only during a part of their time.
     const double part = std::clamp(together / (median(beside) * repeats), 0.1, 1.0);
     const double slows_by = std::max(0.0, together - computing) / repeats / part;
     return {median(alone) * 1e9, median(beside) * 1e9, slows_by * 1e9};

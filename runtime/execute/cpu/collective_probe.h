@@ -1,4 +1,4 @@
-// What a collective takes from the computations beside it, and they from it: measured, since no trace tells.
+// Measures how collectives and the computations beside them slow each other down, which traces don't show.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace weft::execute {
 
-/// Something for collectives to run beside: a task that can be repeated, on `threads` threads, over memory of its own
-/// that is zero at first.
+/// A computation that runs beside collectives: a repeatable task on `threads` threads, with its own memory, initially
+/// zero.
 ///
 ///   ProbeComputation product = ProbeComputation::product(1);
 ///   const CollectiveTimes times = probe_collective(world, group, call, product, 9);
 class ProbeComputation {
  public:
   ProbeComputation(const graph::Graph& graph, const graph::Task& task, int threads);
-  /// A matrix product of a millisecond or two: how seldom it lets a transport go on, and what they evict of each
-  /// other's from the caches, are what they are in most of a step.
+  /// A matrix product of one or two milliseconds. It lets a transport progress as rarely, and competes for the caches
+  /// as much, as most of a step does.
   static ProbeComputation product(int threads);
 
   void run() { task_->run(*workers_); }
@@ -39,21 +39,21 @@ class ProbeComputation {
   std::optional<PreparedTask> task_;
 };
 
-/// Of one collective, in nanoseconds; those of the slowest member.
+/// Times of one collective in nanoseconds, those of the slowest member.
 struct CollectiveTimes {
-  double alone = 0;     // from when all members have started it
+  double alone = 0;     // from the moment when all members have started it
   double beside = 0;    // beside a computation that calls progress() as the executor does
   double slows_by = 0;  // how much longer that computation takes
 };
 
 /// Medians of `rounds` rounds (`slows_by` is a difference of least times), each of which runs the collective alone,
 /// beside repetitions of the computation that last about 1.5 times as long, and these alone. Collective over the world,
-/// which every group of `channel` takes part in at once; the buffers are the communicator's to overwrite.
+/// in which every group of the channel takes part at once; the buffers are overwritten.
 CollectiveTimes probe_collective(comm::World& world, comm::Communicator& group, const comm::CollectiveCall& call,
                                  ProbeComputation& computation, int rounds);
 
-/// How many times as long a computation takes beside a collective (`task`) as the cores that its transport takes
-/// explain, which were measured beside `product`: at least 1, and 1 where the difference may be the clocks' noise.
+/// The factor by which a computation slows down beside a collective (`task`), beyond the effect of the cores that the
+/// transport takes (measured beside `product`). At least 1; 1 if the difference may be noise.
 double slowdown_factor(const CollectiveTimes& product, const CollectiveTimes& task);
 
 }  // namespace weft::execute

@@ -1,4 +1,4 @@
-// Advances the collectives of a running step, from whichever thread has a moment.
+// Advances the collectives of a running step; any thread may do it between its tasks.
 #pragma once
 
 #include <atomic>
@@ -12,18 +12,19 @@ namespace weft::execute {
 
 class CollectiveProgress {
  public:
-  /// Results are looked at with `check`, if it isn't null.
+  /// Checks results with `check`, unless it is null.
   CollectiveProgress(const TickClock& clock, FiniteCheck* check)
       : clock_(clock), check_(check), interval_(clock.ticks_in(kInterval)) {}
 
-  /// Moves every communication stream as far as it goes without blocking; does nothing while another thread does.
+  /// Advances every communication stream as far as possible without blocking; does nothing while another thread does
+  /// so.
   void poll(CpuPlan& loaded);
-  /// Has it been long enough since the last time?
+  /// Has the poll interval passed since the last poll?
   bool due(std::int64_t now) const { return now - last_.load(std::memory_order_relaxed) >= interval_; }
 
  private:
-  // A collective advances at least so often while a compute thread works: within a long task the hook is called after
-  // every slice, but looks at the network only when this much time has passed.
+  // The longest time between two polls while a compute thread works: the hook runs after every slice of a task, but
+  // polls the network only once this time has passed.
   static constexpr std::int64_t kInterval = 100'000;  // ns
 
   void advance(CpuPlan& loaded, CpuStream& stream, plan::TaskTime* times);

@@ -1,4 +1,4 @@
-// What one rank talks through: a communicator for each channel of its plans.
+// The communicators of one rank, one for each channel of its plans.
 #pragma once
 
 #include <cstdint>

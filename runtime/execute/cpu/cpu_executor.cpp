@@ -25,8 +25,8 @@
 namespace weft::execute {
 namespace {
 
-// A stream that waits for another looks so often in quick succession, for some microseconds, before it gives its core
-// away: what crosses the streams most often is a short task, and a yield costs as much as one.
+// A stream that waits for another polls this often, for some microseconds, before it yields its core: most waits
+// between streams are for short tasks, and a yield costs as much as a short task.
 constexpr int kQuickLooks = 100;
 
 constexpr int kLooksBetweenSteps = 200;
@@ -126,7 +126,7 @@ struct CpuExecutor::Impl {
     cpu::Workers& own_workers = workers[s];
     plan::TaskTime* const times = loaded.traces.times(s);
     const bool has_collectives = loaded.communicates();
-    // Whatever else this thread does between two tasks isn't the second one's time.
+    // If the thread does other work between two tasks, this time doesn't belong to the second task.
     const bool pauses = has_collectives || options.check_finite;
     for (std::size_t other = 0; other < loaded.streams.size(); ++other) {
       const auto entries = static_cast<std::int64_t>(loaded.streams[other].plan->entries.size());
@@ -155,7 +155,7 @@ struct CpuExecutor::Impl {
         if (has_collectives && e + 1 < batch.end) poll_if_due(clock.now());
       }
       if (batch.signals) stream.completed.store(before + batch.end, std::memory_order_release);
-      // Somebody waits for this task: a collective should start now, not at the next poll.
+      // Another stream waits for this task: a collective should start now, not at the next poll.
       if (has_collectives) batch.signals ? progress.poll(loaded) : poll_if_due(clock.now());
     }
   }
@@ -170,7 +170,7 @@ struct CpuExecutor::Impl {
   void compute_thread(std::size_t index) {
     cpu::prepare_thread();
     for (std::uint32_t seen = 0;; ++seen) {
-      // Steps often follow one another at once; waking a thread that sleeps takes longer than some of them.
+      // Steps often follow each other at once, and waking a sleeping thread takes longer than a short step.
       for (int look = 0; look < kLooksBetweenSteps && step_ticket.load(std::memory_order_relaxed) == seen; ++look) {
         look < kQuickLooks ? relax() : std::this_thread::yield();
       }
@@ -206,7 +206,8 @@ struct CpuExecutor::Impl {
       if (!prepared) prepare();
       begin_step(loaded, step);
       run_stream(loaded, 0);
-      // The step ends when every stream has: what follows (metrics, checkpoints, new inputs) may touch the state.
+      // The step ends when every stream has ended, since the caller may then access the state (metrics, checkpoints,
+      // inputs).
       for (const CpuStream& stream : loaded.streams) {
         const auto entries = static_cast<std::int64_t>(stream.plan->entries.size());
         const std::int64_t target = (loaded.runs + 1) * entries;

@@ -20,14 +20,14 @@ class GemmTuning;  // runtime/execute/tuning/gemm_tuning.h
 struct CpuExecutorOptions {
   int rank = 0;
   int threads = 1;              // workers of each compute stream
-  std::int64_t kept_steps = 1;  // traces kept: the last so many steps of each plan; with 0 no time is taken
-  bool check_finite = false;    // look for NaN and infinity in all that each task writes, workspaces excepted
+  std::int64_t kept_steps = 1;  // number of last steps of each plan whose traces are kept; 0: no tracing
+  bool check_finite = false;    // look for NaN and infinity in all tensors that tasks write, except workspaces
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // null: the default methods
 };
 
 /// One rank's executor. A stream's completion is a counter: waiting for entry e of stream s means waiting until s has
 /// passed e. Compute threads advance the collectives between their tasks, between the slices of a task, and while they
-/// wait; nothing else does, so no core is spent on polling.
+/// wait. No other thread polls, so no core is spent on it.
 ///
 ///   CpuExecutor executor(state, CommunicatorSet(world, channels), {.threads = 2});
 ///   const auto train = executor.load(plan);

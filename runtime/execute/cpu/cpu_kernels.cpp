@@ -54,22 +54,21 @@ struct Preparation {
     cpu::GemmArguments gemm{a["A"], a["B"], a["C"], {}};
     if (const Matrix* bias = a.find("bias")) gemm.bias = *bias;
     const cpu::GemmShape shape{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate};
-    // An epilogue here is a pass behind the product, which is computed as without one: the bits are the same.
+    // An epilogue here is a pass after the product, which itself is computed as without one, so the bits are the same.
     GemmProblem problem = problem_of(op, slots);
     problem.epilogue = Epilogue::none;
     const cpu::GemmMethod* tuned = tuning != nullptr ? tuning->find(problem) : nullptr;
     const DType inputs = a["A"].dtype;
     const cpu::GemmMethod method =
         tuned != nullptr ? *tuned : cpu::default_gemm_method(shape, inputs, a["C"].dtype, bf16());
-    // Tuned products may have another engine, which reads B as it is; so does a product by another unit than the one
-    // that B was packed for.
+    // A tuned product with another engine reads the unpacked B, as does a product by a unit for which B wasn't packed.
     const Matrix* packed = a.find("packed_B");
     const bool reads_packed = packed != nullptr && method.engine == cpu::GemmMethod::Engine::packed &&
                               packed->dtype == cpu::packed_b_dtype(cpu::packed_unit(inputs, bf16()));
     if (reads_packed) gemm.packed_b = static_cast<std::byte*>(packed->data);
     return {shape, gemm, method, bf16()};
   }
-  // What the tensor's elements say, and of bf16 the CPU's unit if the run's has none.
+  // The unit follows from the tensor's dtype; for bf16 it is the run's unit, or the CPU's if that is f32.
   PackedUnit operator()(const graph::PackWeight&) const {
     if (NamedArguments<graph::PackWeight>(slots)["packed"].dtype == DType::f32) return PackedUnit::f32;
     return bf16() != PackedUnit::f32 ? bf16() : cpu::widest_bf16_unit();
@@ -130,7 +129,7 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
 
   using KernelCalls::operator();
 
-  // A sum that several ranks could add is added by the first.
+  // A value that several ranks hold is added to sums by the first of these ranks only.
   static bool owner(const Matrix* replica) { return scalar(replica) == 0; }
   static std::optional<std::int64_t> first_token(const Matrix* coordinate, std::int64_t vocab) {
     if (coordinate == nullptr) return std::nullopt;

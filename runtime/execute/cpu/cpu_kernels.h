@@ -1,4 +1,5 @@
-// Where operations meet CPU kernels: one overload an operation, so that an operation without a kernel doesn't compile.
+// Calls of CPU kernels for operations: one overload per operation, so that an operation without a kernel doesn't
+// compile.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace weft::execute {
 
-/// What a worker and a stream must reserve (Workers::reserve) before a task runs.
+/// Scratch that must be reserved (Workers::reserve) before a task runs.
 using KernelScratch = cpu::Scratch;
 
 /// A computation made ready to run: its operation with resolved addresses and prepared library handles, so that run()
@@ -36,8 +37,8 @@ class PreparedTask {
   KernelScratch scratch() const { return kernel_->scratch(); }
 
  private:
-  // Of one operation's type, its arguments in the same piece of memory: a step of many small tasks is bound by how fast
-  // it reads what they are.
+  // A kernel for one operation's type, in one piece of memory with its arguments: steps of many small tasks are bound
+  // by the time to read the tasks' descriptions.
   struct Kernel {
     virtual ~Kernel() = default;
     virtual void run(cpu::Workers& workers) const = 0;

@@ -1,4 +1,4 @@
-// Where the tensors of one rank's plans lie in host memory.
+// The addresses of the tensors of one rank's plans in host memory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace weft::execute {
 
-/// The state, and the one arena that the plans take turns in.
+/// The state, and the arena that the plans share, one at a time.
 class CpuMemory {
  public:
   explicit CpuMemory(const State& state) : state_(state) {}

@@ -16,15 +16,15 @@
 
 namespace weft::execute {
 
-/// What a stream's thread knows of another stream, so that it needn't look at what the other is writing. On its own
-/// cache lines, like all that one thread writes while another reads.
+/// A stream's copy of another stream's progress, so that it needn't read memory that the other thread writes. It has
+/// its own cache lines, like all data that one thread writes while another reads.
 struct alignas(128) KnownProgress {
   std::int64_t before = 0;     // entries completed when this step began
   std::int64_t completed = 0;  // in this step
 };
 
-/// Counters are of entries since the plan was loaded, each written by one thread at a time: `completed` is what other
-/// streams wait for, and set where one does; `finished` is exact, for the watchdog.
+/// Counters count entries since the plan was loaded; one thread at a time writes each. Other streams wait for
+/// `completed`, which is set only after entries that another stream waits for. `finished` is exact, for the watchdog.
 struct CpuStream {
   const plan::StreamPlan* plan = nullptr;
   StreamBatches batches;                    // of a compute stream

@@ -19,7 +19,7 @@ class CpuWeightLayouts final : public plan::WeightLayouts {
     if (cpu::has_unit(bf16)) return;
     throw UserError(
         fmt::format("rewrite {} on a CPU without {}", plan::to_string(plan::Rewrite(rewrite)), to_string(bf16)),
-        "what multiplies bf16 here: `weft doctor` lists it", "write it as in pack-weights=2,fp32");
+        "a unit that multiplies bf16 on this CPU: `weft doctor` lists them", "write it as in pack-weights=2,fp32");
   }
 
   std::optional<plan::PackedWeight> packed(const graph::Gemm& product, DType inputs, DType output,

@@ -1,11 +1,11 @@
-// How the CPU's matrix products want the weights that they read: what pack-weights asks.
+// The packing of weights for the CPU's matrix products, for pack-weights.
 #pragma once
 
 #include "runtime/plan/rewrite.h"
 
 namespace weft::execute {
 
-/// Those of the methods that products take here by default.
+/// The layouts of the methods that products use by default on this CPU.
 const plan::WeightLayouts& cpu_weight_layouts();
 
 }  // namespace weft::execute

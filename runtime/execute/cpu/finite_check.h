@@ -1,4 +1,4 @@
-// Looks for NaN and infinity in what tasks wrote, and keeps the first task in program order.
+// Looks for NaN and infinity in the tensors that tasks wrote, and keeps the first such task in program order.
 #pragma once
 
 #include <mutex>
@@ -9,12 +9,12 @@
 
 namespace weft::execute {
 
-/// Of one step at a time; any number of threads may look.
+/// Checks one step at a time; any number of threads may call look_at().
 class FiniteCheck {
  public:
   explicit FiniteCheck(const CpuMemory& memory) : memory_(memory) {}
   void begin_step() { first_.reset(); }
-  /// Before the task counts as completed: until then nobody overwrites what it wrote. Workspaces are left out.
+  /// Call it before the task counts as completed, as no other task overwrites its results until then. Skips workspaces.
   void look_at(const plan::Plan& plan, graph::TaskId id);
   /// Between steps.
   const std::optional<NonFiniteResult>& first() const { return first_; }

@@ -11,22 +11,22 @@
 
 namespace weft::execute {
 
-/// Of one plan, whose runs are counted from 0. Nothing is allocated while steps run.
+/// The traces of one plan, whose runs are counted from 0. Allocates nothing while steps run.
 class KeptTraces {
  public:
   KeptTraces() = default;
-  /// Room for the last `steps` of them; with 0 no time is taken.
+  /// Room for the last `steps` traces; 0: no tracing.
   KeptTraces(const plan::Plan& plan, std::int64_t steps);
 
   void begin(std::int64_t run, std::int64_t step, const TickClock& clock);
-  /// The step ended well.
+  /// Call it when the step ended without an error.
   void end(const TickClock& clock);
-  /// Where the times of the running step's tasks go, in ticks, by entry; null: none are taken.
+  /// The array for the times of the running step's tasks, in ticks, by entry; null: no tracing.
   plan::TaskTime* times(std::size_t stream) const {
     return running_ == nullptr ? nullptr : running_->trace.times[stream].data();
   }
 
-  /// Of the last of `runs`. Throws std::logic_error if there was none, or if it isn't there.
+  /// The trace of the last of `runs` runs. Throws std::logic_error if there was no run, or its trace is missing.
   const plan::StepTrace& last(std::int64_t runs);
   /// Oldest first.
   std::vector<plan::StepTrace> all(std::int64_t runs);

@@ -1,4 +1,4 @@
-// How far a running step is, for the watchdog: read while its threads go on.
+// The position of a running step, for the watchdog; may be read while its threads work.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace weft::execute {
 /// Entries that were finished since the plan was loaded, on all streams.
 std::uint64_t finished_entries(const CpuPlan& loaded);
 
-/// A line a stream, each after a line break: where it stands and what it waits for.
+/// One line per stream, each after a line break: its position and its waits.
 std::string describe_position(const CpuPlan& loaded);
 
 }  // namespace weft::execute

@@ -35,9 +35,8 @@ std::string_view text_of(cuda::Fault fault) {
   return "an unknown fault";
 }
 
-// Before CUDA looks at the environment, which is when a process first asks for its devices. A stream that waits for the
-// host holds up all that shares its hardware queue: there are 8 unless one asks for more, and a rank may have more
-// streams than that.
+// Must run before CUDA reads the environment, at a process's first query for devices. A stream that waits for the host
+// blocks all streams that share its hardware queue. By default there are 8 queues, and a rank may have more streams.
 void ask_for_queues() {
   static std::once_flag once;
   std::call_once(once, [] { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); });
@@ -47,7 +46,8 @@ double gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
-// Only the driver has this function, and the driver's library isn't linked: programs start where there is none.
+// Only the driver has this function. The driver's library isn't linked, so that the program also starts without a
+// driver.
 PFN_cuStreamWaitValue32_v11070 stream_wait_value() {
   static const auto function = [] {
     void* found = nullptr;
@@ -60,7 +60,7 @@ PFN_cuStreamWaitValue32_v11070 stream_wait_value() {
   return function;
 }
 
-// CUDA says "12090" for 12.9.
+// CUDA encodes 12.9 as 12090.
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -78,7 +78,7 @@ CudaDevice::CudaDevice(int ordinal, std::shared_ptr<const GemmTuning> tuning) : 
 }
 
 CudaDevice::~CudaDevice() {
-  // Nothing to be done about an error here: the process or the run is at its end.
+  // Errors are ignored here: the process or the run is ending.
   cudaSetDevice(ordinal_);
   cudaDeviceSynchronize();
   libraries_.reset();
@@ -90,7 +90,7 @@ CudaDevice::~CudaDevice() {
   cudaFreeHost(fault_);
 }
 
-// The current device is a thread's, and any rank's thread may come here.
+// Each thread has its own current device, and any rank's thread may call this.
 void CudaDevice::use() const {
   check(cudaSetDevice(ordinal_), "cudaSetDevice");
 }
@@ -110,7 +110,7 @@ std::byte* CudaDevice::allocate(std::int64_t bytes) {
   use();
   void* allocated = nullptr;
   if (cudaMalloc(&allocated, static_cast<std::size_t>(bytes)) != cudaSuccess) {
-    cudaGetLastError();  // the error is told here and must not be found again
+    cudaGetLastError();  // clears the error, which is reported here
     const auto [free, total] = memory();
     throw RuntimeFault(
         fmt::format("{} has no {:.2f} GiB left: {:.2f} of {:.2f} GiB are free; a smaller micro-batch or --recompute "

@@ -99,7 +99,7 @@ class CudaGemmTrials final : public DeviceGemmTrials {
       reserve(first->scratch_bytes());
       for (const cuda::GemmAlgorithm& algorithm : first->candidates(most)) {
         prepared.push_back(product(&algorithm, layout));
-        // The heuristic may propose what the library then refuses.
+        // The heuristic may propose algorithms that the library then refuses.
         try {
           prepared.back().run(launch());
           methods.emplace_back(DeviceGemmMethod{cuda::to_hex(algorithm), layout});
@@ -125,7 +125,7 @@ class CudaGemmTrials final : public DeviceGemmTrials {
  private:
   void reserve(std::int64_t bytes) {
     if (bytes <= scratch_bytes_) return;
-    cuda::check(cudaDeviceSynchronize(), "trying products");  // none may use what is freed
+    cuda::check(cudaDeviceSynchronize(), "trying products");  // no kernel may use the freed memory
     scratch_.reset();
     scratch_ = std::make_unique<DeviceMemory>(bytes);
     scratch_bytes_ = bytes;

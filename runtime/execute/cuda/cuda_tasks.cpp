@@ -102,7 +102,7 @@ struct Preparation {
             algorithm ? &*algorithm : nullptr,
             method != nullptr ? method->layout : cuda::GemmLayout::own};
   }
-  // A plan that was made for the CPU: refused before its first step.
+  // The plan was made for the CPU, so it is refused before its first step.
   std::monostate operator()(const graph::PackWeight&) const { refuse_packed_weights(); }
   const float* operator()(const graph::Rope& op) const {
     return libraries.constants(cpu::rope_frequencies(

@@ -1,4 +1,5 @@
-// Where operations meet CUDA kernels: one overload an operation, so that an operation without a kernel doesn't compile.
+// Calls of CUDA kernels for operations: one overload per operation, so that an operation without a kernel doesn't
+// compile.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,23 +21,24 @@
 
 namespace weft::execute {
 
-/// A product on matrices of device memory (a Gemm's slots: A, B and C come first), as cuBLASLt is asked for it: with
-/// the strides that they have.
+/// A product on matrices of device memory (a Gemm's slots: A, B and C come first), as a key for cuBLASLt, with the
+/// matrices' strides.
 cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> slots);
 
-/// The handles of one device, and what takes long to make and is shared by tasks of equal shape.
+/// The library handles of one device, and objects that are slow to make and that tasks of equal shape share.
 class CudaLibraries {
  public:
   cuda::CublasLt& cublas() { return cublas_; }
   const GemmTuning* tuning() const { return tuning_.get(); }
 
-  /// cuDNN's plan for the layout; null where it has none, and then Weft's own kernels run.
+  /// cuDNN's plan for the layout; null if it has none, in which case Weft's own kernels run.
   const cuda::CudnnAttention* attention(const cuda::AttentionLayout& layout, bool backward);
 
   /// Numbers that kernels read, copied to the device once.
   const float* constants(const std::vector<float>& values);
 
-  /// `tuning`: the algorithms of products; others use the library's first guess. Null: all do.
+  /// `tuning`: algorithms of products; products that it lacks, or all if it is null, use the library's default
+  /// algorithm.
   explicit CudaLibraries(std::shared_ptr<const GemmTuning> tuning = nullptr) : tuning_(std::move(tuning)) {}
   ~CudaLibraries();
   CudaLibraries(const CudaLibraries&) = delete;
@@ -60,7 +62,7 @@ class CudaLibraries {
 class CudaTask : public DeviceTask {
  public:
   virtual void run(cudaStream_t stream, cuda::Fault* fault) const = 0;
-  /// What it was prepared from: its operation and the slots of its arguments (runtime/execute/task_arguments.h).
+  /// The operation and the slots of its arguments from which it was prepared (runtime/execute/task_arguments.h).
   virtual graph::Operation operation() const = 0;
   virtual std::span<const cpu::Matrix> slots() const = 0;
 };
@@ -70,8 +72,8 @@ class CudaTask : public DeviceTask {
 std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,
                                             const std::vector<cpu::Matrix>& arguments, CudaLibraries& libraries);
 
-/// One task for updates, or for sums of squares, of many parameters; null for other tasks, and where they don't go
-/// together.
+/// One task for the updates, or the sums of squares, of many parameters; null for other tasks and for tasks that can't
+/// be fused.
 std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks);
 
 }  // namespace weft::execute

@@ -26,22 +26,22 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPeersCome{120};  // to a start, a split, a first collective
 constexpr std::chrono::seconds kPeersLeave{10};
 
-// NCCL 2.28 takes these from the environment alone, once, at the first call that looks at them. What a user has set
-// stays.
+// NCCL 2.28 reads these settings only from the environment, once, at the first call that needs them. Values that a user
+// has set are kept.
 void set_environment() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // The same bits in every run: which algorithm and protocol NCCL finds fastest may change from run to run, and trees
-    // and switches that add have other orders of summation than rings.
+    // These give the same bits in every run. NCCL's own choice of algorithm and protocol may change from run to run,
+    // and trees and in-switch reductions sum in another order than rings.
     setenv("NCCL_ALGO", "Ring", /*overwrite=*/0);
     setenv("NCCL_PROTO", "Simple", /*overwrite=*/0);
-    // Kernels of several communicators start in the order in which the host enqueued them, which is the plan's on all
-    // ranks: in another order on each, they could wait for each other for ever.
+    // Kernels of several communicators start in the order in which the host enqueued them, which is the plan's order on
+    // all ranks. In different orders they could deadlock.
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   });
 }
 
-// Calls return at once and go on in the background, so that a lost peer leaves no thread inside of NCCL.
+// Calls return at once and continue in the background, so that a lost peer leaves no thread inside of NCCL.
 ncclConfig_t non_blocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -90,7 +90,8 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_
   ncclConfig_t config = non_blocking();
   const ncclResult_t result = ncclCommSplit(parent.communicator_, color, parent.rank_, &communicator_, &config);
   try {
-    // A thread of NCCL's makes the child, which exists some time after the call and may be used once it says so itself.
+    // A thread of NCCL's makes the child, which exists some time after the call and may be used once its state is
+    // ncclSuccess.
     parent.wait(result, "ncclCommSplit");
     const Clock::time_point limit = Clock::now() + kPeersCome;
     for (comm::Backoff backoff; std::atomic_ref(communicator_).load() == nullptr; backoff.pause()) {
@@ -112,7 +113,8 @@ NcclCommunicator::~NcclCommunicator() {
 
 bool NcclCommunicator::finish() noexcept {
   if (communicator_ == nullptr) return true;
-  // Waits for what is in flight on all ranks, for ever where one is lost: hence the limit.
+  // ncclCommFinalize() waits for the collectives in flight on all ranks. If a rank is lost it never ends, so there is a
+  // limit.
   ncclResult_t result = ncclCommFinalize(communicator_);
   const Clock::time_point limit = Clock::now() + kPeersLeave;
   for (comm::Backoff backoff; result == ncclInProgress && Clock::now() < limit; backoff.pause()) {
@@ -143,7 +145,7 @@ void NcclCommunicator::enqueue(const comm::CollectiveCall& call, cudaStream_t st
       result = ncclBroadcast(call.out, call.out, count, type, static_cast<int>(call.root), communicator_, stream);
       break;
   }
-  // What is enqueued on the stream next must stand behind the kernel, which a thread of NCCL's launches.
+  // A thread of NCCL launches the kernel, which must be on the stream before the caller enqueues more work.
   wait(result, what.c_str());
 }
 
@@ -204,7 +206,7 @@ NcclTransport::NcclTransport(comm::World& world, std::optional<graph::Grid> grid
 }
 
 NcclTransport::~NcclTransport() {
-  // After a failure the others may not come to say goodbye.
+  // After a failure the other ranks may not take part in finish().
   const bool over = std::uncaught_exceptions() == 0 && std::ranges::all_of(communicators(), &NcclCommunicator::finish);
   if (!over) stop();
 }
@@ -226,7 +228,7 @@ void NcclTransport::join(graph::Channel channel) {
   communicator = std::make_unique<NcclCommunicator>(*all_, static_cast<int>(color));
 }
 
-// The world's communicator, from which the others are split, carries nothing and connects to nobody.
+// The world's communicator only serves to split the others: it runs no collective and opens no connections.
 std::int64_t NcclTransport::device_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& channel : channels_) {
@@ -249,7 +251,7 @@ void NcclTransport::enqueue(Device& /*device*/, graph::Channel channel, DeviceSt
 }
 
 void NcclTransport::check() {
-  // NCCL learns of a lost rank from its sockets alone: a kernel that reads a peer's memory waits for ever.
+  // NCCL notices a lost rank only by its sockets; a kernel that reads a lost peer's memory waits for ever.
   world_.expect_peers();
   for (const auto& channel : channels_) {
     if (channel != nullptr) channel->check();

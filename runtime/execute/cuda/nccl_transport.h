@@ -16,12 +16,12 @@
 
 namespace weft::execute {
 
-/// An NCCL communicator with one owner. It never blocks for longer than a limit, and is gone after an error.
+/// An NCCL communicator with one owner. It never blocks for longer than a limit, and is freed after an error.
 class NcclCommunicator {
  public:
   /// Collective over the world, which must outlive it and whose ranks have the same `id`. The current device becomes
-  /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the others don't come within two minutes;
-  /// PeerLost as soon as one has given up.
+  /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the other ranks don't take part within two
+  /// minutes; PeerLost as soon as a rank has given up.
   NcclCommunicator(const ncclUniqueId& id, comm::World& world);
   /// Ranks of one color become a group, in the parent's order; collective over the parent.
   NcclCommunicator(NcclCommunicator& parent, int color);
@@ -32,18 +32,18 @@ class NcclCommunicator {
 
   int ranks() const { return ranks_; }
 
-  /// Enqueues one collective; comes back when the stream has it. Throws PeerLost, RuntimeFault.
+  /// Enqueues one collective; returns when it is on the stream. Throws PeerLost, RuntimeFault.
   void enqueue(const comm::CollectiveCall& call, cudaStream_t stream);
-  /// Throws what went wrong in the background: PeerLost, RuntimeFault.
+  /// Throws an error of a background operation: PeerLost or RuntimeFault.
   void check();
-  /// Waits some seconds for the others, then says goodbye; false: they didn't come, and abort() is what is left.
+  /// Waits some seconds for the other ranks and closes the communicator; false: they didn't take part, so call abort().
   bool finish() noexcept;
-  /// Ends what is in flight on all of them and frees them; nothing may follow. Of one process at once: NCCL waits for
-  /// the device when it frees one, and the device may be waiting within another.
+  /// Aborts the collectives in flight on all communicators and frees these; no call may follow. Takes all communicators
+  /// of a process at once, because NCCL waits for the device when it frees one, while the device may wait in another.
   static void abort(std::span<NcclCommunicator* const> communicators) noexcept;
 
  private:
-  // Until the last call is through; `result` is what it returned.
+  // Waits for the end of the last call, whose result was `result`.
   void wait(ncclResult_t result, const char* what);
   void check(ncclResult_t result, const char* what);
   void abort_alone() noexcept;
@@ -56,8 +56,8 @@ class NcclCommunicator {
 /// Device memory that NCCL 2.28 takes for a communicator of two ranks or more, estimated from its source, not measured.
 /// A ring has a connection for receiving and one for sending a channel, each rounded up to 2 MiB (CUDA_IPC_MIN in
 /// comm.h). The first holds the buffers of all three protocols (computeBuffSizes() in init.cc: 4 MiB for Simple, which
-/// is NCCL_BUFFSIZE, 512 KiB for LL, 4800 KiB for LL128), the second next to nothing (transport/p2p.cc). How many
-/// channels there are depends on the links; 16 is what NVLink of a Hopper node gets, PCIe gets fewer.
+/// is NCCL_BUFFSIZE, 512 KiB for LL, 4800 KiB for LL128), the second next to nothing (transport/p2p.cc). The number of
+/// channels depends on the links: 16 for NVLink of a Hopper node, fewer for PCIe.
 inline constexpr std::int64_t kNcclChannels = 16;
 inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 20) + (2 << 20));
 

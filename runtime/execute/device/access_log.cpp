@@ -55,7 +55,7 @@ std::optional<std::string> AccessLog::add(const ByteWindow& window, bool writes,
     std::erase_if(records, [&](const Record& record) {
       const bool ordered = record.who.stream < clock.size() && clock[record.who.stream] >= record.who.tick;
       if ((writes || record.writes) && !ordered && overlap(record.window, window)) conflict = record.who.name;
-      // A write stands for all that it covers and comes behind; a read for earlier reads of its own stream.
+      // A write replaces all earlier accesses that it covers; a read replaces earlier reads of its own stream.
       const bool replaced = writes || (!record.writes && record.who.stream == who.stream);
       return ordered && replaced && covers(window, record.window);
     });

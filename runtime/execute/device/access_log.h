@@ -28,20 +28,20 @@ struct Touch {
   bool writes = false;
 };
 
-/// What a task touches, with its accesses at these places.
+/// The bytes that a task touches, given the addresses of its arguments.
 std::vector<Touch> touches_of(const graph::Task& task, std::span<const cpu::Matrix> arguments);
 
 /// Exact for windows of equal stride and for contiguous ones, else conservative.
 bool overlap(const ByteWindow& a, const ByteWindow& b);
 
-/// How far each stream was, when something happened: what happened on stream s at its tick t is behind a moment whose
-/// clock has at least t at s.
+/// By stream, the number of its ticks that precede a moment. Tick t of stream s precedes every moment whose clock has
+/// at least t at s.
 using VectorClock = std::vector<std::uint64_t>;
 
-/// The accesses so far that no later one has made irrelevant.
+/// The accesses so far, without those that later accesses replace.
 ///
-///   log.add(window, true, {0, 7, "L0.qkv"}, clock);    // nothing: ordered behind all that it overlaps
-///   log.add(window, false, {1, 3, "L0.attn"}, other);  // "L0.qkv": it reads what nobody told it to wait for
+///   log.add(window, true, {0, 7, "L0.qkv"}, clock);    // nullopt: ordered after all accesses that it overlaps
+///   log.add(window, false, {1, 3, "L0.attn"}, other);  // "L0.qkv": a read without a wait for the write
 class AccessLog {
  public:
   struct Who {

@@ -24,8 +24,8 @@ bool same_collective(const comm::CollectiveCall& a, const comm::CollectiveCall& 
   return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.root == b.root;
 }
 
-// Member `rank` fetches `count` elements, at `offset` of everybody's buffer, into its workspace and adds them in rank
-// order.
+// Member `rank` fetches `count` elements, at `offset` of every member's buffer, into its workspace and adds them in
+// rank order.
 void fetch_and_sum(Device& device, std::span<const GroupMember> members, std::size_t rank, std::int64_t offset,
                    std::int64_t count, void* out) {
   const GroupMember& own = members[rank];
@@ -103,7 +103,7 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
       for (std::size_t r = 0; r < members.size(); ++r) {
         for (std::size_t peer = 0; peer < members.size(); ++peer) {
           std::byte* const to = bytes.at(members[r].call.out, static_cast<std::int64_t>(peer) * first.count);
-          if (to == members[peer].call.in) continue;  // it stands where it belongs
+          if (to == members[peer].call.in) continue;  // it is already in place
           device.copy(members[r].stream, to, members[peer].call.in, bytes.of(first.count));
         }
       }

@@ -30,7 +30,7 @@ class DeviceGroup {
   void enqueue(Device& device, std::span<const GroupMember> members);
 
  private:
-  // Every member's stream goes on once all members have come here.
+  // Every member's stream continues after all members' streams have reached this point.
   void meet(Device& device, std::span<const GroupMember> members, std::vector<DeviceEvent>& events) const;
 
   std::vector<DeviceEvent> ready_, reduced_, finished_;  // by member

@@ -88,7 +88,7 @@ void DeviceExecutor::finish() {
   deliver(impl.ranks[rank_].plans[oldest.plan]->transfers.downloads, oldest.copy);
 }
 
-// Ranks with devices of their own have to agree on what they start ahead.
+// Ranks with their own devices must agree on the steps that they start ahead.
 std::int64_t DeviceExecutor::slowest_last_step(PlanHandle plan) const {
   const DeviceTeam::Impl& impl = *team_->impl_;
   const auto& loaded = *impl.ranks[rank_].plans[plan];
@@ -97,7 +97,8 @@ std::int64_t DeviceExecutor::slowest_last_step(PlanHandle plan) const {
   return static_cast<std::int64_t>(std::ranges::max(all));
 }
 
-// Rank 0 does it, between two barriers: the others have written their inputs, and read nothing of the team's meanwhile.
+// Rank 0 runs `body` between two barriers: the other ranks have written their inputs, and don't read the team's data
+// meanwhile.
 void DeviceExecutor::run_for_all(const std::function<void()>& body) {
   DeviceTeam::Impl& impl = *team_->impl_;
   world_.barrier();

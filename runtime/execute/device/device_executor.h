@@ -20,16 +20,16 @@ namespace weft::execute {
 
 struct DeviceExecutorOptions {
   std::int64_t kept_steps = 1;    // traces kept of each plan
-  std::int64_t trace_every = 16;  // of so many steps one is traced, with an event before and behind each task
-  std::int64_t memory_bytes = 0;  // of the device that each rank may take; 0: as much as there is
+  std::int64_t trace_every = 16;  // one step in this many is traced, with an event before and after each task
+  std::int64_t memory_bytes = 0;  // limit of device memory for each rank; 0: all that is free
   bool graphs = false;            // replay a step that isn't traced as one graph
-  // A plan whose second step took longer shows where it stands, and isn't started ahead.
+  // If a plan's second step takes longer, its steps get marks for the watchdog and aren't started ahead.
   std::int64_t long_step_ns = 100'000'000;
 };
 
 /// The ranks of one process that share a device. Each keeps its state and its scratch arena there; collectives between
-/// them are copies. A step ends when all streams of all ranks have come to their end, so steps don't overlap, but the
-/// next may be enqueued before: results are looked at while it runs.
+/// them are copies. A step ends when all streams of all ranks have ended, so steps don't overlap on the device. The
+/// next step may be enqueued earlier, so that the host reads results while it runs.
 ///
 ///   auto team = std::make_shared<DeviceTeam>(make_cuda_device(0), grid, 2, options);
 ///   DeviceExecutor executor(team, world, state);     // on each rank's thread
@@ -37,8 +37,8 @@ struct DeviceExecutorOptions {
 ///   executor.run(train);
 class DeviceTeam {
  public:
-  /// `grid`: the process groups of the ranks; left out, every channel is the world. With a `transport` the team is one
-  /// rank, and so is that of each other rank of the world.
+  /// `grid`: the process groups of the ranks; without it, every channel is the world. With a `transport`, every rank of
+  /// the world has its own team of one rank.
   DeviceTeam(std::unique_ptr<Device> device, int ranks, std::optional<graph::Grid> grid,
              const DeviceExecutorOptions& options, std::unique_ptr<DeviceTransport> transport = nullptr);
   ~DeviceTeam();
@@ -58,11 +58,12 @@ std::shared_ptr<DeviceTeam> make_team(comm::World& world, const std::function<st
 
 /// One rank's view of its team. Runs of plans with collectives are collective over the world: rank 0 enqueues for all.
 /// With a transport load() is collective as well, each rank enqueues its own, and a lost peer ends run() with PeerLost.
-/// What start() answers for a plan with collectives is the same on all ranks.
+/// For a plan with collectives, start() returns the same value on all ranks.
 class DeviceExecutor final : public Executor {
  public:
   /// `world` and `state` must outlive the executor. The state's tensors get their places on the device. Throws
-  /// UserError where they, and in load() they and a plan's scratch, are more than the rank may take.
+  /// UserError if the state exceeds the rank's share of device memory; load() throws it if the state and a plan's
+  /// scratch do.
   DeviceExecutor(std::shared_ptr<DeviceTeam> team, comm::World& world, const State& state);
   ~DeviceExecutor() override;
 

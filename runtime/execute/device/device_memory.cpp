@@ -28,7 +28,7 @@ std::int64_t memory_share(std::span<const DeviceView> views, std::size_t rank) {
   for (const DeviceView& view : views) {
     if (view.device != views[rank].device) continue;
     ++sharing;
-    // A rank that looked before another had its context saw more than there is now.
+    // A rank that read the free memory before another rank made its context saw more than there is now.
     free = std::min(free, view.free);
   }
   return std::max<std::int64_t>(1, free / sharing);

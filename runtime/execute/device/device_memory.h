@@ -1,4 +1,4 @@
-// Whether what ranks keep on a device fits it, asked before anything is allocated there.
+// Checks that the ranks' memory fits a device before anything is allocated there.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace weft::execute {
 
-/// What one rank needs of its device, and what it may take. Kernels' private scratch and the other libraries' own
-/// memory come on top: they are known only once tasks are prepared.
+/// Bytes that one rank needs on its device, and its limit. Private scratch of kernels and memory of other libraries
+/// come on top; they are known only after tasks are prepared.
 struct DeviceNeed {
   std::int64_t state = 0;     // parameters, optimizer state, inputs, caches
   std::int64_t scratch = 0;   // the plan's arena: activations, gradients, workspaces
@@ -17,16 +17,16 @@ struct DeviceNeed {
   std::int64_t buffers = 0;   // of communicators, estimated: DeviceTransport::device_bytes()
 };
 
-/// Throws UserError naming the sizes and what needs less.
+/// Throws UserError naming the sizes and settings that need less.
 void expect_device_memory(const Device& device, const DeviceNeed& need);
 
-/// One rank's view of a device, as it tells all others.
+/// One rank's view of a device, which it sends to all ranks.
 struct DeviceView {
   std::uint64_t device = 0;  // Device::identity()
   std::int64_t free = 0;     // bytes, once the rank's own context was there
 };
 
-/// What rank `rank` may take: ranks of one device share evenly what the last of them to look found free.
+/// The share of rank `rank`: ranks of one device divide evenly the least free memory that one of them saw.
 std::int64_t memory_share(std::span<const DeviceView> views, std::size_t rank);
 
 }  // namespace weft::execute

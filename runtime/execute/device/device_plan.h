@@ -1,4 +1,4 @@
-// A plan that a team has loaded: its entries ready to be enqueued, what travels with a run, and its last traces.
+// A plan that a team has loaded: its prepared entries, the transfers of each run, and its last traces.
 #pragma once
 
 #include <array>
@@ -24,10 +24,10 @@ struct DeviceStep {
   comm::CollectiveCall call{};       // of a collective
   std::vector<DeviceEvent> waits;
   DeviceEvent signal;          // invalid: no other stream waits
-  DeviceEvent mark;            // stands behind a task without a signal, so that one sees how far a long step is
+  DeviceEvent mark;            // after a task without a signal, to show the progress of a long step
   std::vector<Touch> touches;  // of a computation, while the plan is prepared
-  // Of tasks side by side on a stream that the device runs as one: the first has the fused task, whose part the others
-  // are.
+  // For consecutive tasks of a stream that the device runs as one: the first has the fused task, which includes the
+  // others.
   std::unique_ptr<DeviceTask> fused;
   DeviceEvent fused_signal;  // of the last of them
   bool part_of_fused = false;
@@ -39,11 +39,11 @@ struct DevicePlan {
   Transfers transfers;
   std::vector<plan::StepTrace> traces;  // the kept ones, oldest first
   std::int64_t runs = 0, last_step_ns = 0;
-  bool long_steps = false;           // settled behind the second run
+  bool long_steps = false;           // known after the second run
   std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
 };
 
-/// Lets the device run tasks that stand side by side on a stream as one, where it has one that is faster.
+/// Fuses consecutive tasks of a stream where the device has a faster task for them.
 void fuse_horizontally(DevicePlan& loaded, Device& device);
 
 /// The events of a traced step: when it began and ended, and two of each entry, in the plan's sequence.

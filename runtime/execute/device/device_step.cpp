@@ -1,4 +1,4 @@
-// One step of a team: what is enqueued in which order, how its end is awaited, and what is kept of it.
+// One step of a team: the order of enqueueing, the wait for its end, and its results.
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -12,8 +12,8 @@ void DeviceTeam::Impl::destroy_graphs() {
   captured.clear();
 }
 
-// Enqueues the tasks of one step of some ranks, between their inputs and their results. With `timed`, an event stands
-// before and behind every task.
+// Enqueues the tasks of one step of some ranks, between their inputs and their results. With `timed`, events are
+// recorded before and after every task.
 void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed) {
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
   device->record(step_begin, origin);
@@ -114,8 +114,7 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
     if (known.plan == plan_index && known.ranks == of_ranks) return known.graph;
   }
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
-  // The capture records events that the last step's marks stand for, and a watchdog that asked about one would spoil
-  // it.
+  // The capture records events of the last step's marks, and a watchdog's query of one would invalidate the capture.
   watch.clear(StepWatch::Marking::none);
   device->begin_capture(origin);
   enqueue(plan_index, of_ranks, false);
@@ -123,7 +122,7 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
   return captured.back().graph;
 }
 
-// What surrounds the tasks isn't part of a captured graph, because the copies change from step to step.
+// The transfers around the tasks aren't part of a captured graph, because their copies change from step to step.
 Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
   if (!prepared) prepare();
   Rank& leader = ranks[of_ranks.front()];
@@ -134,8 +133,9 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   const bool timed = options.kept_steps > 0 && (first.runs < 2 || first.runs % every == every - 1);
   // Libraries may allocate in their first calls, which no capture allows.
   const bool first_run = first.runs == 0, replay = options.graphs && !timed && !first_run;
-  // Of a long step one wants to see where it stands, and marks are those of one step; to such a step the moment in
-  // which the device has no work is nothing. How long a plan's first steps take, nobody knows.
+  // A long step needs marks that show its progress, and there is one set of marks, so the next step isn't started
+  // ahead. A short pause of the device doesn't matter to a long step. The first steps of a plan count as long, as their
+  // time is unknown.
   const bool long_step = first.runs < kSettling || first.long_steps;
   const bool possible = transport == nullptr || transport->can_run_ahead();
   const bool ahead = possible && of_ranks.size() == ranks.size() && !timed && !long_step;
@@ -192,7 +192,7 @@ void DeviceTeam::Impl::enqueue_uploads(std::size_t plan_index, const std::vector
   }
 }
 
-// The results are set aside, from where a copy stream brings them while the step behind computes.
+// The results are copied to a staging area, from which a copy stream fetches them while the next step computes.
 void DeviceTeam::Impl::enqueue_downloads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks,
                                          const UnderWay& step) {
   const Rank& leader = ranks[of_ranks.front()];
@@ -225,7 +225,7 @@ void DeviceTeam::Impl::await(UnderWay& step) {
     give_up();
     throw;
   }
-  // When the host comes to see it says nothing of steps that follow one another.
+  // The time at which the host sees the end tells nothing about a step that follows another at once.
   step.ns = step.follows ? device->elapsed_ns(leader.end_of(step.number - 1), leader.end_of(step.number))
                          : steady_now() - step.begin;
   step.ns = std::max<std::int64_t>(step.ns, 1);
@@ -241,7 +241,7 @@ void DeviceTeam::Impl::finish(std::size_t leader) {
   watch.finish(under_way.empty());
 }
 
-// A peer is lost, and streams may wait for it: they are let go, and come to their end.
+// A peer is lost, and streams may wait for it: releases the streams, so that they end.
 void DeviceTeam::Impl::give_up() {
   watch.stop();
   if (transport == nullptr) return;
@@ -251,7 +251,7 @@ void DeviceTeam::Impl::give_up() {
     for (const DeviceStream stream : *streams) {
       try {
         if (stream.valid()) device->synchronize(stream);
-      } catch (const std::exception&) {  // what came first is on its way to the caller
+      } catch (const std::exception&) {  // the first exception is already being thrown to the caller
       }
     }
   }

@@ -1,5 +1,5 @@
-// What a team of ranks on one device holds, for the files that make it up: device_team.cpp makes plans ready,
-// device_step.cpp runs them, device_executor.cpp is what others see of it.
+// The data of a team of ranks on one device, for the files of its implementation: device_team.cpp makes plans ready,
+// device_step.cpp runs them, device_executor.cpp has the public interface.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@
 
 namespace weft::execute {
 
-constexpr std::int64_t kSettling = 2;  // runs of a plan until one knows how long it takes
+constexpr std::int64_t kSettling = 2;  // number of a plan's runs after which its time is known
 
-/// What start() tells of a step.
+/// start()'s result.
 struct Started {
   std::size_t copy = 0;  // of the downloads, where its results will be
-  bool ahead = false;    // the device has yet to come to its end
+  bool ahead = false;    // the device hasn't ended the step yet
 };
 
 struct DeviceTeam::Impl {
@@ -36,7 +36,7 @@ struct DeviceTeam::Impl {
   struct UnderWay {
     std::size_t plan = 0;
     std::vector<std::size_t> ranks;
-    std::uint64_t number = 0;  // of those that its first rank leads
+    std::uint64_t number = 0;  // among the steps that its first rank leads
     std::int64_t begin = 0;    // when the host came to it, steady nanoseconds
     bool follows = false;      // it was enqueued while the one before was under way
     std::int64_t ns = 0;       // how long it took, once it is awaited
@@ -53,13 +53,13 @@ struct DeviceTeam::Impl {
     std::vector<DeviceStream> channel = std::vector<DeviceStream>(kChannels);
     std::vector<std::byte*> scratch;  // of each compute stream
     std::vector<std::int64_t> scratch_bytes;
-    std::vector<DeviceEvent> events;        // those that order entries; every plan uses them again
+    std::vector<DeviceEvent> events;        // events that order entries, reused by every plan
     std::vector<DeviceEvent> mark_events;   // the same
     std::vector<DeviceEvent> timed_events;  // two an entry
     std::vector<DeviceEvent> stream_ends;
     std::int64_t arena_bytes = 0, kernel_bytes = 0;
     std::optional<NonFiniteResult> non_finite;
-    // Of the steps that this rank leads, its own or those of all ranks:
+    // For the steps that this rank leads, its own or those of all ranks:
     DeviceStream inputs, results;                          // copies to the device and back
     DeviceEvent uploaded;                                  // the inputs of the step that is enqueued
     std::array<DeviceEvent, kMostUnderWay + 1> end_times;  // of the last ones, by number
@@ -70,7 +70,7 @@ struct DeviceTeam::Impl {
     DeviceEvent end_of(std::uint64_t step) const { return end_times[step % end_times.size()]; }
   };
 
-  // What one graph replays: the same plan of some ranks.
+  // The content of one captured graph: one plan on some ranks.
   struct Captured {
     std::size_t plan = 0;
     std::vector<std::size_t> ranks;
@@ -79,7 +79,7 @@ struct DeviceTeam::Impl {
 
   std::unique_ptr<Device> device;
   std::unique_ptr<DeviceTransport> transport;  // null: the ranks of this team are all there are
-  std::vector<ChannelCalls> calls;             // what the plans ask of it
+  std::vector<ChannelCalls> calls;             // the plans' calls of it
   std::optional<graph::Grid> grid;
   DeviceExecutorOptions options;
   std::vector<Rank> ranks;

@@ -19,18 +19,18 @@ class Device;           // runtime/execute/device/device.h
 class GemmTuning;       // runtime/execute/tuning/gemm_tuning.h
 class DeviceTransport;  // runtime/execute/device/transport.h
 
-/// What `weft doctor` tells of the GPU part.
+/// The GPU part of the report of `weft doctor`.
 struct DeviceReport {
   bool built = false;                  // with CUDA
   std::vector<std::string> libraries;  // "CUDA 13.0", "cuBLASLt 13.1.0", …
   std::vector<std::string> devices;    // "NVIDIA H100 80GB HBM3, 79.1 GiB, 132 multiprocessors"
-  std::string unusable;                // a library that doesn't load: where it was looked for, and why; empty: all do
+  std::string unusable;                // a library that doesn't load, its search path and the error; empty: all load
   std::string missing;                 // why there is no device: "no CUDA driver"; empty: there is one
 };
 
 DeviceReport report_devices();
 
-/// Throws UserError saying what is missing, a device or a library, and how to run without it.
+/// Throws UserError naming the missing device or library, and the way to run without it.
 void expect_cuda_device();
 
 /// The same, and RuntimeFault when the device can't be used. `tuning`: algorithms of matrix products; null: defaults.

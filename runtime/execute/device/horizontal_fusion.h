@@ -1,4 +1,4 @@
-// Horizontal fusion: which tasks that stand side by side on a stream a device may run as one.
+// Horizontal fusion: the consecutive tasks of a stream that a device may run as one.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct FusibleRun {
   std::size_t begin = 0, end = 0;
 };
 
-/// The longest runs of two and more tasks of one kind, side by side, of which only the first waits, only the last
-/// signals, and none touches bytes that another writes: not even those of a tensor that was there before.
+/// The longest runs of two or more consecutive tasks of one kind of which only the first waits, only the last signals,
+/// and none touches bytes that another writes, not even as parts of different tensors that share memory.
 std::vector<FusibleRun> fusible_runs(std::span<const FusionCandidate> entries);
 
 }  // namespace weft::execute

@@ -44,14 +44,14 @@ std::int64_t workspace_bytes(const comm::CollectiveCall& call, int ranks) {
 // A collective that the progress thread has to do.
 struct Posted {
   comm::CollectiveCall call;  // addresses are pinned memory
-  DeviceEvent ready;          // what the rank gives is there
+  DeviceEvent ready;          // passes when the rank's data are there
   std::uint32_t sequence = 0;
 };
 
 // One channel.
 struct Lane {
   std::unique_ptr<comm::Communicator> communicator;
-  std::byte* payload = nullptr;  // the whole vector; slices stand where they belong
+  std::byte* payload = nullptr;  // the whole vector; slices are in place
   Buffer workspace;
   std::atomic<std::uint32_t>* finished = nullptr;  // in pinned memory: collectives that are complete
   // The thread that enqueues:
@@ -236,7 +236,7 @@ void StagedTransport::enqueue(Device& device, graph::Channel channel, DeviceStre
       device.copy(stream, out, own_slice, bytes);
       break;
     case comm::CollectiveKind::all_gather:
-      if (call.in == out + rank * bytes) {  // the own slice stands where it belongs
+      if (call.in == out + rank * bytes) {  // the own slice is in place
         device.copy(stream, out, lane.payload, rank * bytes);
         device.copy(stream, out + (rank + 1) * bytes, own_slice + bytes, (ranks - rank - 1) * bytes);
       } else {
@@ -250,7 +250,7 @@ void StagedTransport::enqueue(Device& device, graph::Channel channel, DeviceStre
 }
 
 void StagedTransport::check() {
-  // The progress thread asks its communicators, but may have none in flight: its own device isn't that far.
+  // The progress thread polls its communicators, but none may be in flight while its own device is late.
   impl_->world.expect_peers();
   if (!impl_->failed.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(impl_->mutex);

@@ -13,13 +13,13 @@ namespace weft::execute {
 
 /// A collective on a stream is: copy to pinned memory, record an event, wait until a number in pinned memory has risen,
 /// copy back. A thread sees that the event has passed, runs the collective and raises the number. So the host that
-/// enqueues never waits, and while one channel's stream stands still the other streams compute.
+/// enqueues never waits, and while one channel's stream waits the other streams compute.
 ///
-/// At most one collective of a channel is under way, as a communicator allows. The thread talks to MPI only while one
-/// is, and a step's end lies behind all of them: between steps MPI is the caller's.
+/// At most one collective of a channel is under way, as a communicator allows. The thread uses MPI only while a
+/// collective is under way, and a step ends after all of them, so between steps only the caller uses MPI.
 ///
-/// A stream that waits holds up those that share its hardware queue, of which CUDA has 32 at most: ranks of one process
-/// may have so many streams together (some six each).
+/// A stream that waits blocks the streams that share its hardware queue. CUDA has at most 32 queues, so the ranks of
+/// one process may have 32 streams together (about six each).
 class StagedTransport final : public DeviceTransport {
  public:
   /// `world` must outlive the transport. `grid`: the process groups; left out, every channel is the world.
@@ -29,7 +29,7 @@ class StagedTransport final : public DeviceTransport {
   StagedTransport& operator=(const StagedTransport&) = delete;
 
   std::string_view name() const override { return "staged"; }
-  /// The numbers that streams wait for rise with every collective, while a graph would wait for the same ones again.
+  /// The numbers that streams wait for rise with every collective, but a graph would wait for the same numbers again.
   bool can_be_captured() const override { return false; }
   /// Between steps MPI is the caller's.
   bool can_run_ahead() const override { return false; }

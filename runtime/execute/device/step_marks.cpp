@@ -34,7 +34,7 @@ void StepMarks::look() {
         ++passed_;
       }
     }
-  } catch (const std::exception&) {  // whoever waits for the step is told
+  } catch (const std::exception&) {  // the caller that waits for the step gets the error
   }
 }
 
@@ -50,10 +50,10 @@ std::string StepMarks::describe(std::size_t rank) {
   std::string text;
   for (const Lane& lane : lanes_) {
     if (lane.rank != rank || lane.marks.empty()) continue;
-    text += fmt::format("{}{} is", text.empty() ? "" : "; ", lane.name);
-    if (lane.passed > 0) text += fmt::format(" behind '{}'", lane.marks[lane.passed - 1].task);
+    text += fmt::format("{}{} has", text.empty() ? "" : "; ", lane.name);
+    if (lane.passed > 0) text += fmt::format(" passed '{}'", lane.marks[lane.passed - 1].task);
     if (lane.passed > 0 && lane.passed < lane.marks.size()) text += ",";
-    if (lane.passed < lane.marks.size()) text += fmt::format(" not yet behind '{}'", lane.marks[lane.passed].task);
+    if (lane.passed < lane.marks.size()) text += fmt::format(" not yet passed '{}'", lane.marks[lane.passed].task);
   }
   return text;
 }

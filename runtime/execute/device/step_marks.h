@@ -1,5 +1,5 @@
-// How far the device has come with a step: events behind some of its tasks, which anybody may ask while the host waits
-// for the last of them.
+// The progress of the device in a step: events after some of its tasks, which any thread may query while the host waits
+// for the step's end.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ namespace weft::execute {
 ///   marks.add(stream, event, task.name);
 ///   …                                           // meanwhile, a watchdog:
 ///   marks.passed();                             // 17
-///   marks.describe(0);                          // "compute0 is behind 'a', not yet behind 'b'"
+///   marks.describe(0);                          // "compute0 has passed 'a', not yet passed 'b'"
 class StepMarks {
  public:
   explicit StepMarks(Device& device) : device_(device) {}
 
   /// Once a stream, before its first mark.
   void add_stream(DeviceStream stream, std::size_t rank, std::string name);
-  /// What the last step left is forgotten, and its events are not asked about again: from here on they may be recorded
-  /// anew, in a capture as well.
+  /// Forgets the marks of the last step and never queries their events again, so that these may be recorded again, also
+  /// in a capture.
   void clear();
-  /// The event was just recorded on the stream, behind the task. It isn't recorded again in this step, and the name
-  /// lives as long as the plan.
+  /// The event was just recorded on the stream, after the task. It must not be recorded again in this step, and the
+  /// name must live as long as the plan.
   void add(DeviceStream stream, DeviceEvent event, std::string_view task);
 
-  /// Grows with every mark that the device comes past. A device that fails passes none.
+  /// Counts the marks that the device has passed. A device that failed passes none.
   std::uint64_t passed();
   /// Of a rank's streams that have marks; "" if there are none.
   std::string describe(std::size_t rank);

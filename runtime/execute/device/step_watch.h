@@ -1,4 +1,4 @@
-// What a watchdog sees of a team's steps, from any thread, while one thread enqueues them.
+// The state of a team's steps for a watchdog, readable from any thread while one thread enqueues them.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@ namespace weft::execute {
 /// Of steady_clock, in nanoseconds.
 std::int64_t steady_now();
 
-/// The step that is running, told by its marks; one captured graph has none, and is given time instead.
+/// The state of the running step, by its marks; a captured graph has no marks, but a time limit.
 class StepWatch {
  public:
-  /// What is recorded of the step being enqueued: nothing of a capture, whose events never pass; signals, which stand
-  /// there in any case; and marks where the step may take long enough for somebody to ask.
+  /// The marks of the step being enqueued: none in a capture, whose events never pass; signals, which are recorded in
+  /// any case; or all, for steps long enough for a watchdog's query.
   enum class Marking : std::uint8_t { none, signals, all };
 
   explicit StepWatch(Device& device) : marks_(device) {}
@@ -28,7 +28,7 @@ class StepWatch {
   void add_stream(DeviceStream stream, std::size_t rank, std::string name) {
     marks_.add_stream(stream, rank, std::move(name));
   }
-  /// What the last step left is forgotten, and events are marked as `marking` says.
+  /// Forgets the last step's marks; `marking` selects the marks of the next step.
   void clear(Marking marking) {
     marks_.clear();
     marking_ = marking;
@@ -42,7 +42,7 @@ class StepWatch {
   void begin(std::int64_t now, std::int64_t replay_due);
   /// A step is finished, the last one if no other is under way.
   void finish(bool last);
-  /// No step goes on.
+  /// Marks that no step runs.
   void stop() { running_.store(false, std::memory_order_release); }
 
   ExecutorStatus status();

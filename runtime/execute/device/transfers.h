@@ -1,4 +1,4 @@
-// What travels between host and device with every run of a plan.
+// Transfers between host and device with every run of a plan.
 #pragma once
 
 #include <array>
@@ -12,11 +12,12 @@
 
 namespace weft::execute {
 
-/// Steps take turns with so many copies: the host prepares one, and the device fetches it, while a step uses the other.
+/// The number of copies that steps use in turn: the host fills one, and the device fetches it, while a step uses the
+/// other.
 inline constexpr std::size_t kTransferCopies = 2;
 
-/// Tensors of the state that travel together, packed one behind the other in pinned memory and, the same, in a place on
-/// the device, so that a copy stream moves them while the step before or behind computes.
+/// Tensors of the state that are copied together, packed in pinned memory and in the same way on the device, so that a
+/// copy stream moves them while the previous or next step computes.
 struct TransferBlock {
   struct Part {
     std::byte* host = nullptr;
@@ -36,8 +37,8 @@ struct Transfers {
   TransferBlock uploads, downloads;
 };
 
-/// Scalars and inputs that the graph's tasks touch go to the device before a run; what tasks write of them comes back.
-/// `device_state` is where the state begins on the device.
+/// Scalars and inputs that the graph's tasks touch are copied to the device before a run; those that tasks write are
+/// copied back. `device_state` is where the state begins on the device.
 Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device);
 
 /// From the host's tensors into a copy's pinned memory, and back.

@@ -1,4 +1,4 @@
-// How the collectives of a rank that has a device of its own, or a share of one, reach the ranks of other executors.
+// Collectives between ranks on devices that have different executors.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ struct ChannelCalls {
   std::vector<comm::CollectiveCall> calls;
 };
 
-/// One rank's end of all channels. One thread calls, the one that uses the device; what threads a transport has of its
-/// own, end with stop().
+/// One rank's end of all channels. Only the thread that uses the device calls it; a transport's own threads end with
+/// stop().
 ///
 ///   transport->join(Channel::data);                       // every rank, every channel of its plans
 ///   transport->prepare(device, calls);
 ///   transport->enqueue(device, Channel::data, stream, call);
-///   while (!device.done(event)) transport->check();       // a lost peer throws instead of standing still
+///   while (!device.done(event)) transport->check();       // throws if a peer is lost, instead of waiting for ever
 class DeviceTransport {
  public:
   virtual ~DeviceTransport() = default;
 
   /// "staged", "nccl".
   virtual std::string_view name() const = 0;
-  /// Whether enqueue() may stand within a capture, whose graph replays the collective.
+  /// Whether enqueue() may be called within a capture, whose graph replays the collective.
   virtual bool can_be_captured() const = 0;
   /// Whether a step may be enqueued while the one before it is under way.
   virtual bool can_run_ahead() const = 0;
@@ -42,32 +42,32 @@ class DeviceTransport {
   /// Memory of the device that the joined channels take for themselves, beside the plans' buffers, as soon as they are
   /// used: an estimate.
   virtual std::int64_t device_bytes() const { return 0; }
-  /// Once, behind all joins and before the first enqueue(): memory and events for what the plans will ask for. All
-  /// that is enqueued later is one of these calls, of one plan at a time; where a step can't be enqueued ahead, the end
-  /// of the one before was awaited.
+  /// Call it once, after all joins and before the first enqueue(): allocates memory and events for the plans' calls.
+  /// Every later enqueue() must be one of these calls, of one plan at a time. If can_run_ahead() is false, the end of a
+  /// step is awaited before the next is enqueued.
   virtual void prepare(Device& device, std::span<const ChannelCalls> plans) = 0;
 
   /// Before the collectives of a step. One that `loads` launches kernels for the first time, for which CUDA may wait
   /// until nothing runs: then no stream may wait for the host, and enqueue() blocks where it has to.
   virtual void begin_step(bool loads) = 0;
 
-  /// Enqueues one collective on the stream, behind what is there. Returns without waiting for it, if not without
-  /// waiting for a peer's first call. The members of a channel's group enqueue in the same order. Throws PeerLost,
-  /// RuntimeFault.
+  /// Enqueues one collective on the stream, after the work that is there. Doesn't wait for it, but may wait for a
+  /// peer's first call. The members of a channel's group enqueue in the same order. Throws PeerLost, RuntimeFault.
   virtual void enqueue(Device& device, graph::Channel channel, DeviceStream stream,
                        const comm::CollectiveCall& call) = 0;
 
-  /// Throws what has happened to the collectives enqueued so far, PeerLost or RuntimeFault, and PeerLost as soon as
-  /// another rank has given up, whether or not a collective has come to miss it.
+  /// Throws the failure of a collective enqueued so far, PeerLost or RuntimeFault, and PeerLost as soon as another rank
+  /// has given up, even if no collective waits for it yet.
   virtual void check() = 0;
 
-  /// Gives up the collectives that aren't complete: the streams go on behind them, with nothing of use in the buffers.
-  /// Ends the transport's threads; only destruction may follow. Destruction does the same where collectives are left.
+  /// Gives up the collectives that aren't complete: the streams continue after them, with undefined data in the
+  /// buffers. Ends the transport's threads; only destruction may follow. Destruction does the same where collectives
+  /// are left.
   virtual void stop() noexcept = 0;
 };
 
-/// Blocks until the device has come past the event, and looks at the transport meanwhile: throws what check() and
-/// Device::done() throw.
+/// Blocks until the event has passed, and checks the transport meanwhile: throws the errors of check() and
+/// Device::done().
 void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport);
 
 }  // namespace weft::execute

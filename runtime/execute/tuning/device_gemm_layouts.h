@@ -1,4 +1,4 @@
-// Which layouts a product is tried in on a GPU.
+// The layouts in which a product is tried on a GPU.
 #pragma once
 
 #include <vector>

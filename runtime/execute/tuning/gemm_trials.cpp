@@ -138,7 +138,7 @@ GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, con
   std::iota(field.begin(), field.end(), std::size_t{0});
   if (candidates > kFinalists) {
     const auto screened = meet(field, std::min(kMostScreeningRounds, options.rounds), timer);
-    // The best of few runs, not their median: one that was disturbed says nothing about the method.
+    // The best of few runs, not their median: a disturbed run tells nothing about the method.
     const auto fastest = [&](std::size_t i) { return *std::ranges::min_element(screened.at(i)); };
     std::sort(field.begin() + 1, field.end(), [&](std::size_t a, std::size_t b) { return fastest(a) < fastest(b); });
     field.resize(kFinalists);

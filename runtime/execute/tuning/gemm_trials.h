@@ -22,21 +22,21 @@ struct GemmUse {
 /// The distinct products of some graphs, in the order of their first tasks.
 std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs);
 
-/// Bytes of A, B and C, with what lies between their rows.
+/// Bytes of A, B and C, with the gaps between their rows.
 std::int64_t operand_bytes(const GemmProblem& problem);
 
 struct GemmTrialOptions {
   int rounds = 11;                            // in which the finalists meet, and again the winner and the default
   double least_gain = 0.03;                   // below which the default stays
   double repeatable = 0.75;                   // of the rounds that the winner has to win
-  std::int64_t cache_bytes = 64 << 20;        // what has to be read until no operand is left in a cache
-  PackedUnit bf16 = cpu::widest_bf16_unit();  // what multiplies bf16 in Weft's own products
+  std::int64_t cache_bytes = 64 << 20;        // bytes to read until no operand is left in a cache
+  PackedUnit bf16 = cpu::widest_bf16_unit();  // unit that multiplies bf16 in Weft's own products
 };
 
 /// Times are seconds: medians, of the geometric mean of a run with cold and with warm caches.
 struct GemmTrial {
   GemmProblem problem;
-  GemmMethod usual, chosen;  // equal if nothing else is faster beyond doubt
+  GemmMethod usual, chosen;  // equal if no other method is reliably faster
   double usual_seconds = 0, chosen_seconds = 0;
   double gain = 1;  // usual / chosen, the median over the rounds of the last meeting
   std::size_t candidates = 0;
@@ -49,8 +49,8 @@ std::string to_string(const GemmTrial& trial);
 using GemmTimer = std::function<double(std::size_t candidate)>;
 
 /// Screens `candidates` (the first is the default), lets the best meet over the rounds, and the winner meet the default
-/// once more on its own: who is best of many by chance isn't a second time. `timer` is called for one candidate after
-/// the other, so that all see the same machine. Returns the index of the method to use and what was measured of it.
+/// once more on its own: a method that won by chance is unlikely to win again. `timer` is called for one candidate
+/// after the other, so that all see the same machine. Returns the index of the method to use and its measured times.
 struct GemmVerdict {
   std::size_t chosen = 0;
   double usual_seconds = 0, chosen_seconds = 0, gain = 1;

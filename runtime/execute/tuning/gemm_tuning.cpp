@@ -145,7 +145,7 @@ TuningMachine this_machine() {
   isa = "another";
 #endif
   if (cpu::bf16_in_amx()) isa += " amx-bf16";
-  // The library can be held below what the CPU has.
+  // A user can limit the library to less than the CPU's instruction set.
   isa += fmt::format(", library level {:#x}", static_cast<unsigned>(dnnl_get_effective_cpu_isa()));
   const dnnl_version_t* version = dnnl_version();
   return {isa, fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch)};

@@ -1,4 +1,4 @@
-// Which method computes each matrix product, as `weft tune` has measured it: by shape, layout and dtypes.
+// The method of each matrix product, by shape, layout and dtypes, as measured by `weft tune`.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace weft::execute {
 
-/// A matrix product as far as its speed goes.
+/// The properties of a matrix product that determine its speed.
 struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
@@ -38,7 +38,7 @@ GemmProblem problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix
 /// Of a task in a graph, whose operation is a Gemm: equal to that of the task as it is prepared.
 GemmProblem problem_of(const graph::Graph& graph, const graph::Task& task);
 
-/// What a measured choice is good for, besides the product.
+/// The machine for which a measured choice is valid.
 struct TuningMachine {
   std::string isa;      // features of the CPU, and the level that the library uses
   std::string library;  // "oneDNN 2.6.3"
@@ -57,7 +57,7 @@ struct DeviceGemmMethod {
 
 using GemmMethod = std::variant<cpu::GemmMethod, DeviceGemmMethod>;
 
-/// "sgemm 128x768 nn", "cublaslt 00… nn": what parse_gemm_method() takes back, and nothing else.
+/// "sgemm 128x768 nn", "cublaslt 00… nn": the only form that parse_gemm_method() reads.
 std::string to_string(const GemmMethod& method);
 std::optional<GemmMethod> parse_gemm_method(std::string_view text);
 /// For tables that people read: of an algorithm's 128 digits a hash, "cublaslt #9a9da6ba nn".
@@ -68,8 +68,8 @@ struct GemmChoice {
   GemmMethod method;
 };
 
-/// Choices for products, others use the default method; and what multiplies bf16 in Weft's own products and in
-/// attention. Immutable.
+/// Methods of products (all others use the default method), and the unit that multiplies bf16 in Weft's own products
+/// and in attention. Immutable.
 ///
 ///   const GemmTuning tuning({{problem, method}});
 ///   if (const cpu::GemmMethod* method = tuning.find(problem)) …
@@ -80,7 +80,7 @@ class GemmTuning {
   /// fingerprint.
   explicit GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16 = std::nullopt);
 
-  /// Null: the default method. The one is asked by the CPU, the other by a GPU.
+  /// Null: the default method. find() is for CPUs, find_on_device() for GPUs.
   const cpu::GemmMethod* find(const GemmProblem& problem) const;
   const DeviceGemmMethod* find_on_device(const GemmProblem& problem) const;
   std::optional<PackedUnit> bf16() const { return bf16_; }

@@ -32,7 +32,7 @@ std::string readable(const std::string& text) {
 }  // namespace
 
 std::filesystem::path GemmTuningCache::file() const {
-  constexpr std::size_t kMostOfIsa = 40;  // a CPU's is a list of features, which the number behind it tells apart
+  constexpr std::size_t kMostOfIsa = 40;  // a CPU's is a long list of features; the number after it makes names unique
   const std::uint64_t exact = Fingerprint().add(machine.isa).add(machine.library).value();
   const std::string with_threads = threads > 0 ? fmt::format("_{}-threads", threads) : "";
   return folder / fmt::format("{}_{}{}_{:08x}.json", readable(machine.isa.substr(0, kMostOfIsa)),

@@ -1,4 +1,4 @@
-// Tables of tuned matrix products that runs beside one another share, so that each product is tuned once.
+// Tables of tuned matrix products that runs in neighbouring folders share, so that each product is tuned once.
 #pragma once
 
 #include <filesystem>
@@ -24,8 +24,8 @@ struct GemmTuningCache {
 
   std::filesystem::path file() const;
 
-  /// The choices for these products and no others, so that what other runs add changes no fingerprint. Those that the
-  /// file lacks are measured and added to it; a file that can't be used is replaced. `tell` gets a line before
+  /// The choices for exactly these products, so that choices that other runs add change no fingerprint. Measures the
+  /// products that the file lacks and adds them to it; a file that can't be used is replaced. `tell` gets a line before
   /// the first measurement and one after each. Throws UserError where the file can't be written, before anything is
   /// measured.
   TunedGemms complete(std::span<const GemmUse> products,
@@ -33,11 +33,11 @@ struct GemmTuningCache {
                       const TellStatus& tell) const;
 };
 
-/// Letters, digits and dots of a text, other characters as single hyphens, and a number that tells it from others like
-/// it.
+/// Letters, digits and dots of a text, other characters as single hyphens, and a number that makes similar names
+/// unique.
 std::string readable_file_name(const std::string& text);
 
-/// The folder of the cache that runs in `run_dir` and in those beside it share.
+/// The folder of the cache that runs in `run_dir` and in neighbouring folders share.
 std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
 
 }  // namespace weft::execute

@@ -1,4 +1,4 @@
-// Writing a table of tuned products, and reading one as if it were hostile.
+// Writing a table of tuned products, and reading one with checks of every value.
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 
 #include <fmt/format.h>

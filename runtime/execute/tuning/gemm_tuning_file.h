@@ -14,7 +14,7 @@ namespace weft::execute {
 /// The file of a checkpoint or run folder that holds the table it was trained with.
 inline constexpr std::string_view kGemmTuningFile = "gemm_tuning.json";
 
-/// A table and what it was measured on. Results don't depend on `threads`; speed does.
+/// A table and the machine on which it was measured. Results don't depend on `threads`; speed does.
 struct TunedGemms {
   TuningMachine machine;
   int threads = 1;
@@ -25,14 +25,14 @@ struct TunedGemms {
 /// rest.
 std::string to_json(const TunedGemms& tuned);
 
-/// Reads what to_json() writes. `name` stands for the file in messages. Throws UserError unless every part is there and
-/// believable: each product once, with a method that can run it here, the checksum right, and the machine this one.
+/// Reads what to_json() writes. `name` stands for the file in messages. Throws UserError unless every member is present
+/// and valid: each product once, with a method that can run it here, the right checksum, and this machine.
 TunedGemms parse_gemm_tuning(std::string_view json_text, const std::string& name);
 
 /// The text of a file, to be parsed. Throws UserError if it can't be read or is larger than any table.
 std::string read_gemm_tuning_text(const std::filesystem::path& path);
 
-/// The table alone, as programs take it, with what multiplies bf16; null where both are.
+/// The table for programs, with the unit that multiplies bf16; null if both are.
 std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,
                                            std::optional<PackedUnit> bf16 = std::nullopt);
 

@@ -1,5 +1,5 @@
-// Each kind of rewrite by the function that does it. Apart from runtime/plan/rewrite.cpp, so that texts of rewrites are
-// read without the graphs that these functions need.
+// Applies each kind of rewrite by its function. Separate from runtime/plan/rewrite.cpp, so that reading the texts of
+// rewrites doesn't need graphs.
 #include <stdexcept>
 
 #include "base/overloaded.h"
@@ -18,7 +18,7 @@ std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> 
                    [&](const ReshardAfterForward& r) { return reshard_after_forward(*graph, r); },
                    [&](const RecomputeLayers& r) { return recompute_layers(*graph, r); },
                    [&](const PackWeights& r) {
-                     if (layouts == nullptr) throw std::logic_error("pack-weights for a device that isn't known");
+                     if (layouts == nullptr) throw std::logic_error("pack-weights without the layouts of a device");
                      return pack_weights(*graph, r, *layouts);
                    },
                    [&](const FuseGelu&) { return fuse_gelu(*graph); }},

@@ -1,4 +1,4 @@
-// Buckets of all-reduces: fewer, larger messages over tensors that lie side by side.
+// Buckets of all-reduces: fewer, larger messages over contiguous tensors.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -12,13 +12,13 @@
 namespace weft::plan {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // bytes: where kernels and messages like their operands to begin
+constexpr std::int64_t kAlignment = 64;  // bytes: the alignment of operands that kernels and messages prefer
 
 bool aligned(const graph::Tensor& tensor) {
   return tensor.bytes() % kAlignment == 0;
 }
 
-// What the task reduces on the channel, if others may join it.
+// The range that the task reduces on the channel, if it may join a bucket.
 std::optional<graph::View> reduced_range(const graph::Graph& graph, const graph::Task& task, graph::Channel channel) {
   const graph::AllReduce* reduce = plain_all_reduce(task);
   if (reduce == nullptr || reduce->channel != channel) return {};
@@ -27,17 +27,16 @@ std::optional<graph::View> reduced_range(const graph::Graph& graph, const graph:
   return view;
 }
 
-// Members reduce whole tensors, or parts of one tensor that lie side by side (the tensors that another channel's bucket
-// joined).
+// Members reduce whole tensors, or contiguous parts of one tensor (the tensors that another channel's bucket joined).
 struct Bucket {
   std::vector<std::size_t> members;  // tasks
   std::int64_t bytes = 0;
   bool whole = true;
-  bool has_unaligned = false;       // of whole tensors
-  std::int64_t begin = 0, end = 0;  // of parts: elements
+  bool has_unaligned = false;       // for whole tensors
+  std::int64_t begin = 0, end = 0;  // for parts: a range of elements
 };
 
-// Walks the tasks of a graph once and puts them in an order in which the members of each bucket can be one task.
+// Walks the tasks of a graph once and reorders them so that the members of each bucket can become one task.
 class BucketMaker {
  public:
   BucketMaker(const graph::Graph& graph, graph::Channel channel, std::int64_t bytes)
@@ -115,7 +114,7 @@ class BucketMaker {
     open_->has_unaligned = open_->has_unaligned || !aligned(graph_.tensor(range.tensor));
     open_->begin = std::min(open_->begin, range.offset);
     open_->end = std::max(open_->end, range.end());
-    // The bucket stands here now: what waits for it goes behind it, the rest stays before it.
+    // The bucket moves to this position: tasks that wait for it go after it, the others stay before it.
     for (const std::size_t between : behind_) {
       (waits_for_[between] == number_ ? moved_ : order_).push_back(between);
     }
@@ -145,7 +144,7 @@ class BucketMaker {
     for (const std::size_t i : order_) {
       graph::Task& moved = tasks.emplace_back(std::move(draft.tasks()[i]));
       for (graph::Access& access : moved.accesses) {
-        if (access.view.tensor.index() >= place.size()) continue;  // of a bucket
+        if (access.view.tensor.index() >= place.size()) continue;  // a bucket's tensor
         const auto [tensor, offset] = place[access.view.tensor.index()];
         access.view.tensor = tensor;
         access.view.offset += offset;
@@ -179,7 +178,7 @@ class BucketMaker {
     become_bucket(draft, bucket, {whole, 0, 1, count, count});
   }
 
-  // The last member becomes the bucket; the others are in no order any more.
+  // The last member becomes the bucket; the other members are dropped.
   void become_bucket(GraphDraft& draft, const Bucket& bucket, const graph::View& range) const {
     graph::Task& reduce = draft.tasks()[bucket.members.back()];
     auto& operation = std::get<graph::AllReduce>(reduce.operation);
@@ -199,11 +198,11 @@ class BucketMaker {
   std::vector<std::size_t> order_;
   std::optional<Bucket> open_;
   std::uint32_t number_ = 0;              // of the open bucket, from 1 on
-  std::vector<std::uint32_t> waits_for_;  // by task: the last bucket that it waits for or is in
-  std::vector<std::size_t> behind_;       // tasks behind the last member of the open bucket
-  std::vector<std::size_t> moved_;        // tasks before it that wait for an earlier member
+  std::vector<std::uint32_t> waits_for_;  // by task: the last bucket that it waits for or belongs to
+  std::vector<std::size_t> behind_;       // tasks after the last member of the open bucket
+  std::vector<std::size_t> moved_;        // earlier tasks that wait for an earlier member
   std::vector<Bucket> buckets_;
-  std::unordered_set<graph::TensorId> joined_;  // a tensor moves once; reduced again, it is reduced alone
+  std::unordered_set<graph::TensorId> joined_;  // a tensor joins one bucket; a second all-reduce of it stays alone
 };
 
 }  // namespace

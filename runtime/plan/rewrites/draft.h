@@ -1,4 +1,4 @@
-// A graph taken apart, so that a rewrite can change tensors and tasks and have the edges inferred anew.
+// An editable graph: a rewrite changes its tensors and tasks, and its edges are inferred again.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace weft::plan {
 
-/// Tensors and tasks with the numbers that they have in the graph; new tensors are numbered behind them. Tasks are held
-/// to schemas if those of the graph were.
+/// Tensors and tasks keep their ids of the graph; new tensors get the next ids. Tasks are checked against schemas if
+/// the graph's tasks were.
 class GraphDraft {
  public:
   explicit GraphDraft(const graph::Graph& graph);
@@ -22,13 +22,13 @@ class GraphDraft {
   std::vector<graph::Task>& tasks() { return tasks_; }
   const std::vector<graph::Task>& tasks() const { return tasks_; }
 
-  /// A tensor like `tensor`; a name that is taken gets a number.
+  /// Adds the tensor; appends a number to a name that is taken.
   graph::TensorId add_tensor(graph::Tensor tensor);
   /// `wanted`, with a number if another task has or had that name.
   std::string fresh_task_name(const std::string& wanted);
 
   /// Leaves out scratch tensors that no task accesses, and infers the edges. Throws std::logic_error where the builder
-  /// does: the rewrite is wrong.
+  /// does, which is a bug of the rewrite.
   std::shared_ptr<const graph::Graph> build() &&;
 
  private:
@@ -38,11 +38,11 @@ class GraphDraft {
   std::unordered_set<std::string> tensor_names_, task_names_;
 };
 
-/// The task's operation, if it is an all-reduce of the form that rewrites know: over several ranks, of one contiguous
+/// The task's operation if it is an all-reduce of the form that rewrites support: over several ranks, of one contiguous
 /// range, with a workspace. Else null.
 const graph::AllReduce* plain_all_reduce(const graph::Task& task);
 
-/// What a plain all-reduce reduces.
+/// The view that a plain all-reduce reduces.
 const graph::View& buffer_of(const graph::Task& all_reduce);
 
 /// The elements [begin, begin + count) of a contiguous view.

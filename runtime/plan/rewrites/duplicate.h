@@ -1,4 +1,4 @@
-// The mechanism of rewrites that compute or gather again what would else be kept: copies of tasks for later readers.
+// Copies of tasks for later readers, for rewrites that compute or gather a tensor again instead of keeping it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace weft::plan {
 
-/// Tasks `sources` run once more before task `before`, into tensors of their own, and `readers` read these.
+/// Copies of the tasks `sources` run before task `before` and write new tensors, which `readers` read.
 struct Duplication {
   std::vector<std::size_t> sources;  // in program order
   std::vector<std::size_t> readers;
@@ -21,19 +21,19 @@ struct Duplication {
   std::int32_t micro_batch = -1;
 };
 
-/// Who accesses each tensor: indices of tasks in program order.
+/// The tasks that access each tensor, as indices in program order.
 struct TensorUses {
   explicit TensorUses(const graph::Graph& graph);
-  std::vector<std::vector<std::size_t>> readers, writers;  // by tensor; a task that does both is in both
+  std::vector<std::vector<std::size_t>> readers, writers;  // by tensor; a task that reads and writes is in both
 
-  /// Does a task of number in (after, before) write elements of the view?
+  /// Does a task with an index in (after, before) write elements of the view?
   bool written_between(const graph::Graph& graph, const graph::View& view, std::size_t after, std::size_t before) const;
 };
 
 /// No task may be a reader of two duplications of the same tensor.
 std::shared_ptr<const graph::Graph> duplicate(const graph::Graph& graph, std::vector<Duplication> duplications);
 
-/// Is the layer among those that a rewrite names? None named: all are meant.
+/// Does a rewrite apply to the layer? An empty list means all layers.
 bool names_layer(const std::vector<std::int32_t>& layers, std::int32_t layer);
 
 }  // namespace weft::plan

@@ -1,4 +1,4 @@
-// GELU as the epilogue of the product that it reads, and its gradient as that of the product that it reads.
+// Fuses GELU, and its gradient, into the product whose result it reads.
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
@@ -44,7 +44,7 @@ class GeluFusion {
     fused_.insert(i);
   }
 
-  // The product comes to read x, so that has to be there by then.
+  // The product will read x, so x must be written before it.
   void fuse_backward(std::size_t i) {
     const graph::NamedAccesses<graph::GeluBackward> accesses(graph_.tasks()[i]);
     const graph::View &x = accesses["x"].view, &dy = accesses["dy"].view, &dx = accesses["dx"].view;
@@ -59,8 +59,8 @@ class GeluFusion {
     fused_.insert(i);
   }
 
-  // The product that alone writes the matrix, all of it, if `reader` reads all of it in the same pass and the product
-  // can have an epilogue.
+  // The product that is the only writer of the whole matrix, if `reader` reads all of it in the same pass and the
+  // product can have an epilogue.
   graph::Task* product_of(const graph::View& matrix, std::size_t reader) {
     const auto& writers = uses_.writers[matrix.tensor.index()];
     if (writers.size() != 1 || writers.front() >= reader || !whole(matrix)) return nullptr;
@@ -73,7 +73,8 @@ class GeluFusion {
     return all && gemm->m * gemm->n == matrix.elements() ? &task : nullptr;
   }
 
-  // Can the product of `like` write `result`, which task i writes, in its own place? Then nobody may see it before i.
+  // Can the product that writes `like` write task i's `result` too, at the product's position? If so, no task may
+  // access `result` before i.
   bool fits(const graph::View& result, const graph::View& like, std::size_t i) const {
     const graph::Tensor &to = graph_.tensor(result.tensor), &from = graph_.tensor(like.tensor);
     const auto first = [](const std::vector<std::size_t>& tasks) { return tasks.empty() ? SIZE_MAX : tasks.front(); };
@@ -90,7 +91,7 @@ class GeluFusion {
   const graph::Graph& graph_;
   TensorUses uses_;
   GraphDraft draft_;
-  std::unordered_set<std::size_t> fused_;  // tasks that products do now
+  std::unordered_set<std::size_t> fused_;  // tasks that became part of a product
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Weights put once a step into the order in which products read them, instead of once in each product.
+// Packs weights into the order in which products read them once a step, instead of in each product.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -14,7 +14,7 @@
 namespace weft::plan {
 namespace {
 
-/// The products that could read one packed weight, in program order.
+/// A weight, and the products that can read its packed form.
 struct Packing {
   graph::View weight;
   graph::Gemm product;  // the first
@@ -22,7 +22,7 @@ struct Packing {
   std::vector<std::size_t> readers;
 };
 
-// Null: no product that reads a packed weight.
+// nullopt: the task isn't a product that can read a packed weight.
 std::optional<PackedWeight> packed_weight(const graph::Graph& graph, const graph::Task& task,
                                           const PackWeights& rewrite, const WeightLayouts& layouts) {
   const auto* gemm = std::get_if<graph::Gemm>(&task.operation);
@@ -64,7 +64,7 @@ std::shared_ptr<const graph::Graph> pack_weights(const graph::Graph& graph, cons
   layouts.require(rewrite);
   const TensorUses uses(graph);
   GraphDraft draft(graph);
-  std::vector<std::pair<std::size_t, graph::Task>> packs;  // with the task that each stands before
+  std::vector<std::pair<std::size_t, graph::Task>> packs;  // with the index of the task before which each is inserted
   for (const auto& [weight, product, packed_as, readers] : packings_of(graph, rewrite, layouts)) {
     if (static_cast<std::int64_t>(readers.size()) < rewrite.uses) continue;
     if (uses.written_between(graph, weight, readers.front(), readers.back())) continue;
@@ -72,7 +72,7 @@ std::shared_ptr<const graph::Graph> pack_weights(const graph::Graph& graph, cons
     const std::string name = graph.tensor(weight.tensor).name + (product.trans_b ? ".packed_t" : ".packed");
     const graph::TensorId id = draft.add_tensor({name, packed_as.dtype, {elements}, graph::Role::workspace});
     const graph::View packed{id, 0, 1, elements, elements};
-    graph::Task pack = graph.tasks()[readers.front()];  // its layer, micro-batch and phase
+    graph::Task pack = graph.tasks()[readers.front()];  // the layer, micro-batch and phase of the first reader
     pack.name = draft.fresh_task_name(pack.name + ".pack");
     const graph::PackWeight operation{product.n, product.k, product.trans_b};
     pack.operation = operation;
@@ -83,7 +83,7 @@ std::shared_ptr<const graph::Graph> pack_weights(const graph::Graph& graph, cons
                                      [](graph::Gemm& gemm) { gemm.packed_b = true; });
     }
   }
-  // Groups come in the order of their first readers, and no product is in two.
+  // Packings are sorted by first reader, and no product is in two of them.
   std::vector<graph::Task> tasks;
   auto next = packs.begin();
   for (std::size_t i = 0; i < draft.tasks().size(); ++i) {

@@ -1,5 +1,5 @@
-// Activations computed once more for the backward pass. Every operation is a pure function of what it reads (dropout
-// masks too: of seed, step, site and element), so a copy of a task on the same inputs gives the same bits.
+// Computes activations again for the backward pass. Every operation is a pure function of its inputs (a dropout mask:
+// of seed, step, site and element), so a copy of a task with the same inputs gives the same bits.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -22,7 +22,7 @@ class Recomputation {
   Recomputation(const graph::Graph& graph, const TensorUses& uses, const PassTasks& tasks)
       : graph_(graph), uses_(uses), tasks_(tasks) {}
 
-  /// Sources are none where the backward tasks read nothing that can run again.
+  /// Has no sources if the backward tasks read nothing that can be recomputed.
   Duplication duplication(std::int32_t micro_batch) {
     for (const std::size_t i : tasks_.backward) {
       for (const graph::Access& access : task(i).accesses) {
@@ -62,7 +62,8 @@ class Recomputation {
     return std::ranges::binary_search(sorted, i);
   }
 
-  // Scratch of this pass alone: written by its forward tasks, and read by no other backward pass, which would keep it.
+  // Is the tensor scratch of this pass only: written only by its forward tasks, and read by no other backward pass,
+  // which would need it kept?
   bool own(graph::TensorId id) const {
     const graph::Role role = graph_.tensor(id).role;
     if (graph::is_state(role) || role == graph::Role::gathered) return false;
@@ -72,8 +73,8 @@ class Recomputation {
            });
   }
 
-  // A task is repeatable if all that it writes can have a copy and all else that it reads is still there later; a
-  // tensor can have a copy if all its writers are repeatable. The largest such sets, by striking out.
+  // A task is repeatable if every tensor that it writes can be copied and every other tensor that it reads is unchanged
+  // later. A tensor can be copied if all its writers are repeatable. Finds the largest such sets by elimination.
   void find_repeatable() {
     for (const std::size_t i : tasks_.forward) {
       for (const graph::TensorId id : written(i)) {
@@ -98,7 +99,7 @@ class Recomputation {
   }
 
   std::vector<std::size_t> needed_sources() const {
-    // All writers of a tensor that is needed, for they change it in place one after the other.
+    // A needed tensor needs all of its writers, since they update it in place one after the other.
     std::unordered_set<std::size_t> sources;
     std::vector<graph::TensorId> open;
     std::unordered_set<graph::TensorId> seen;
@@ -137,7 +138,7 @@ class Recomputation {
   const graph::Graph& graph_;
   const TensorUses& uses_;
   const PassTasks& tasks_;
-  std::unordered_set<graph::TensorId> read_;    // by the backward tasks
+  std::unordered_set<graph::TensorId> read_;    // tensors that the backward tasks read
   std::unordered_set<graph::TensorId> copied_;  // tensors that can have a copy
 };
 

@@ -1,4 +1,5 @@
-// An all-reduce in its two halves: the same bytes and sums, and a place between them where other tasks may stand.
+// Splits an all-reduce into a reduce-scatter and an all-gather: the same bytes and sums, but other tasks can run
+// between them.
 #include <utility>
 
 #include "graph/named_accesses.h"
@@ -27,7 +28,7 @@ std::shared_ptr<const graph::Graph> split_into_reduce_scatter_all_gather(const g
     const graph::View shard = {shard_id, 0, 1, count, count};
     graph::Task scatter = task, gather = task;
     scatter.name = draft.fresh_task_name(task.name + ".reduce_scatter");
-    // The workspace has the size that a reduce-scatter needs: (ranks − 1) slices.
+    // A reduce-scatter needs the same size of workspace: (ranks − 1) slices.
     const graph::ReduceScatter first{reduce.channel, reduce.ranks, count};
     scatter.operation = first;
     scatter.accesses = graph::accesses_of(

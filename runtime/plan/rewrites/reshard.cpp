@@ -1,4 +1,4 @@
-// Weights gathered once more by each pass that reads them: more messages, and no gathered weight outlives a pass.
+// Gathers weights again in each pass that reads them: more messages, but no gathered weight outlives a pass.
 #include <map>
 #include <utility>
 
@@ -20,7 +20,7 @@ std::shared_ptr<const graph::Graph> reshard_after_forward(const graph::Graph& gr
         !names_layer(rewrite.layers, task.layer)) {
       continue;
     }
-    // In the order of their first readers; the pass that stands first keeps the gather that is there.
+    // Passes in the order of their first readers; the first keeps the existing gather.
     std::vector<std::pair<std::pair<std::int32_t, graph::Phase>, std::vector<std::size_t>>> passes;
     bool in_backward = false;
     for (const std::size_t reader : uses.readers[t]) {

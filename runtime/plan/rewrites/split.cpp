@@ -1,4 +1,5 @@
-// Pieces of large all-reduces, so that others come in between and readers of a part don't wait for the whole.
+// Splits large all-reduces into pieces, so that other collectives can run between them and readers of a part don't wait
+// for the whole.
 #include <fmt/format.h>
 
 #include <algorithm>

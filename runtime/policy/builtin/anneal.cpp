@@ -32,11 +32,11 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
     changes.push_back({task, priority[task]});
     priority[task] = value;
   };
-  const double reach = result.first;  // priorities are times to the end of the step, or like them
+  const double reach = result.first;  // the scale of priorities, which are times to the end of the step
   std::vector<ListScheduler::Blocked> blocked = scheduler.blocked();
   for (std::int64_t move = 0; move < moves && !priority.empty(); ++move) {
     changes.clear();
-    // Near and far moves alike: from a whole step down to 1/1024 of it.
+    // Moves of all sizes: from a whole step down to 1/1024 of it.
     const auto scale = [&] { return reach * std::exp2(-static_cast<double>(numbers.below(11))); };
     if (numbers.below(4) == 0) {
       const graph::Task& one = tasks[numbers.below(tasks.size())];

@@ -11,7 +11,7 @@
 
 namespace weft::policy {
 
-/// What a search found.
+/// The result of a search.
 struct Annealed {
   std::vector<double> priority;  // by task
   double first = 0, best = 0;    // makespans of the list schedules by the given and by this priority; best ≤ first
@@ -20,13 +20,13 @@ struct Annealed {
 /// `moves` times: changes priorities, schedules again, and keeps the change if the makespan isn't longer, else with
 /// probability exp(−Δ/θ); θ begins at 0.2 % of the best makespan and shrinks by 0.05 % a move (Kirkpatrick, Gelatt and
 /// Vecchi, "Optimization by simulated annealing", 1983). A change shifts all tasks of a pass of one micro-batch, or of
-/// one of its layers, or it moves 1 to 4 tasks: drawn from all, or such as their stream kept waiting on the path that
-/// took longest, above the task that ran instead.
+/// one layer in it, or it changes 1 to 4 tasks: drawn from all tasks, or from the tasks on the longest path that waited
+/// for their stream, which get a higher priority than the task that ran instead.
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed);
 
-/// Starts from the order of critical-path, swept (sweep.h), and without a memory limit is never longer than it by
-/// makespan.h. `iterations`: moves, of which each
-/// costs one list schedule; `seed`: by default the options'.
+/// Starts from the order of critical-path, improved by sweeps (sweep.h). Without a memory limit its makespan
+/// (makespan.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
+/// schedule; `seed`: by default the options' seed.
 class AnnealPolicy final : public Policy {
  public:
   AnnealPolicy() = default;

@@ -16,7 +16,7 @@ bool uses_channel(const graph::Task& task, graph::Channel channel) {
   return own != nullptr && *own == channel;
 }
 
-/// A sum of dI = dO·W over x or y: what it sums was written by a product of two matrices that aren't transposed.
+/// A sum of dI = dO·W over x or y: its buffer was written by a product of two matrices that aren't transposed.
 bool reduces_input_gradient(const graph::Graph& graph, graph::TaskId id) {
   const graph::Task& task = graph.task(id);
   if (task.phase != graph::Phase::backward ||
@@ -45,7 +45,7 @@ graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
   return first;
 }
 
-/// Walks an order as AxoNN's host program issues it, and writes down who waits for whom.
+/// Walks an order as AxoNN's host program issues it, and records its waits as edges.
 class Issue {
  public:
   Issue(const graph::Graph& graph, plan::Order& order) : graph_(graph), edges_(order) {}
@@ -63,7 +63,7 @@ class Issue {
       case kGatheredAhead:
         break;
       default:
-        next_waits_for_ = {id};  // it waits for the others itself
+        next_waits_for_ = {id};  // this collective itself waits for the others
     }
   }
 
@@ -97,7 +97,7 @@ AxonnPolicy::AxonnPolicy(PolicyParameters& parameters)
       lookahead_(parameters.integer("lookahead", 1, 1, 1 << 20)) {}
 
 plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  plan::streams_of(graph, options.compute_streams);  // refuses a bad option as every policy does
+  plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
   Arrangement arrangement(graph);
   graph::TaskId last_of_backward;
   std::vector<graph::TaskId> gathers;
@@ -110,7 +110,8 @@ plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& o
     if (is_data_reduction(graph.tasks()[i])) arrangement.behind(graph::TaskId(i), last_of_backward);
   }
   for (std::size_t i = 1; i < gathers.size(); ++i) {
-    // The first use of an earlier weight in this pass; the first gathers of a pass go with its first.
+    // Anchored at the first use of an earlier weight in this pass; the pass's first gathers are anchored at its first
+    // weight.
     std::size_t earlier = i;
     while (earlier > 0 && i - earlier < static_cast<std::size_t>(lookahead_) &&
            graph.task(gathers[earlier - 1]).micro_batch == graph.task(gathers[i]).micro_batch) {

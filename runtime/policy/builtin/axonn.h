@@ -1,4 +1,4 @@
-// Policy `axonn`: the overlap of AxoNN, switch by switch.
+// Policy `axonn`: AxoNN's overlap, with a switch for each of its parts.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace weft::policy {
 /// Program order on one compute stream. A collective starts when the computations issued before it are done, and the
 /// next task waits for it, except (Singh et al., "Democratizing AI: Open-source Scalable LLM Training on GPU-based
 /// Supercomputers", SC24; AxoNN's intra_layer/overlap_communication.py):
-/// - `oar`: the reduction of an input gradient over x or y is waited for behind the same layer's weight and bias
+/// - `oar`: the reduction of an input gradient over x or y is waited for after the same layer's weight and bias
 ///   gradients;
 /// - `ors`: reductions of gradients over z are waited for at the end of the backward pass;
 /// - `oag`: in the forward pass the gather of a weight over z is issued when the weight `lookahead` gathers before it
-///   is used first, and waited for where its own weight is.
-/// Reductions over the data axis follow behind the backward pass, one after the other, and block. AxoNN reduces over z
+///   is used first, and waited for at the first use of its own weight.
+/// Reductions over the data axis follow after the backward pass, one after the other, and block. AxoNN reduces over z
 /// in each micro-batch; Weft's graphs do it once a step, in the last.
 class AxonnPolicy final : public Policy {
  public:

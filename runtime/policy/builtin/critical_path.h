@@ -5,7 +5,7 @@
 
 namespace weft::policy {
 
-/// Whenever a stream is idle, its ready task with the largest cost + longest path behind it starts (the upward rank of
+/// Whenever a stream is idle, its ready task with the largest cost + longest path after it starts (the upward rank of
 /// Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling", 2002), ties in program order,
 /// under the memory limit (list_schedule.h).
 class CriticalPathPolicy final : public Policy {

@@ -9,10 +9,11 @@
 namespace weft::policy {
 
 /// Gradients fill buckets in the order in which the backward pass completes them (Li et al., "PyTorch Distributed:
-/// Experiences on Accelerating Data Parallel Training", VLDB 2020). A bucket holds at most `bucket-mb` MiB, the first
-/// one, which can leave early, `first-mb`; a larger gradient has one to itself. When the last gradient of a bucket is
-/// there, its reductions are issued side by side, in the order of buckets; the update waits for all of them. The rest
-/// is as in `program`. As a rewrite, neighbouring all-reduces become one message of at most `bucket-mb`.
+/// Experiences on Accelerating Data Parallel Training", VLDB 2020). A bucket holds at most `bucket-mb` MiB; the first
+/// bucket, which can be sent early, holds at most `first-mb`. A larger gradient has its own bucket. When the last
+/// gradient of a bucket is ready, its reductions are issued one after the other, in the order of buckets; the update
+/// waits for all of them. All else is as in `program`. As a rewrite, neighbouring all-reduces become one message of at
+/// most `bucket-mb`.
 class DdpBucketPolicy final : public Policy {
  public:
   DdpBucketPolicy() = default;

@@ -11,8 +11,8 @@ FilePolicy::FilePolicy(const std::string& path) : path_(path), file_(plan::read_
 
 std::vector<plan::Rewrite> FilePolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {
   if (!concerns(graph)) return {};
-  // Some of the file's rewrites may have been asked for by the user too and are done: the rest is what makes the file's
-  // tasks of the graph.
+  // The user may have chosen some of the file's rewrites, which are already applied. Returns the remaining rewrites,
+  // which give the graph the file's tasks.
   const std::vector<plan::Rewrite>& all = file_.rewrites;
   const auto given = std::make_shared<const graph::Graph>(graph);
   for (std::size_t done = all.size(); done > 0; --done) {

@@ -10,8 +10,8 @@
 
 namespace weft::policy {
 
-/// The file's order, of the graph that its rewrites make. Graphs that share no task with the file (a run has some
-/// beside the training step) are ordered as by `program`.
+/// Orders a graph, after the file's rewrites, as the file does. Graphs that share no task with the file (a run has
+/// other graphs than the training step) are ordered as by `program`.
 class FilePolicy final : public Policy {
  public:
   /// Throws UserError like read_plan_file().

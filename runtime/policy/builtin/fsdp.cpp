@@ -11,7 +11,7 @@ namespace {
 enum class Cause : std::uint8_t { none, ahead, behind, limiter, reduction };
 
 struct Anchor {
-  graph::TaskId task;  // the last computation of the unit that must be done; invalid: of none
+  graph::TaskId task;  // the last computation of the unit that must be done; invalid: no unit
   Cause cause = Cause::none;
 };
 
@@ -43,7 +43,7 @@ std::vector<plan::Rewrite> FsdpPolicy::rewrites(const graph::Graph& graph, const
 plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   Arrangement arrangement(graph);
   std::vector<Anchor> anchors(graph.tasks().size());
-  std::vector<graph::TaskId> last_of_unit;  // computation, of the unit or of those before it
+  std::vector<graph::TaskId> last_of_unit;  // by unit: last computation up to its end
   std::int64_t done = -1;                   // the unit that the next gather waits for
   for (const Visit& visit : visits_of(graph)) {
     const auto unit = static_cast<std::int64_t>(last_of_unit.size());

@@ -8,14 +8,15 @@
 
 namespace weft::policy {
 
-/// The unit is a layer's visit in a pass (what stands outside of the layers counts as one). Gathers over z are issued
-/// (Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023)
+/// A unit is a layer's visit in a pass (tasks outside of the layers count as a layer). Gathers over z are issued (Zhao
+/// et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023)
 /// - `forward-depth` units ahead in the forward pass, at the start of that unit; 0: at the start of their own;
 /// - `backward-depth` units ahead in the backward pass: with `backward` = pre before that unit's gradients, with post
-///   behind them;
-/// - never before the unit `max-gathered` places earlier is done: at most so many are gathered and not passed yet.
-/// `reshard`: as a rewrite, weights are dropped behind the forward pass and gathered again. Gradients are reduced
-/// behind the rest of the backward pass, and the rest is as in `program`.
+///   after them;
+/// - never before the unit `max-gathered` places earlier is done: at most `max-gathered` units are gathered and not
+///   done.
+/// `reshard`: as a rewrite, weights are dropped after the forward pass and gathered again. Gradients are reduced after
+/// the rest of the backward pass. All else is as in `program`.
 class FsdpPolicy final : public Policy {
  public:
   FsdpPolicy() = default;

@@ -20,7 +20,7 @@ RuleChooser::RuleChooser(const graph::Graph& graph, const cost::TaskCosts& costs
   communication_.assign(tasks, 0);
   consumer_.assign(tasks, std::numeric_limits<std::uint32_t>::max());
   for (const graph::Task& task : graph.tasks()) collective_.push_back(graph::is_collective(task.operation) ? 1 : 0);
-  for (std::size_t i = tasks; i-- > 0;) {  // edges lead to higher numbers: those are settled
+  for (std::size_t i = tasks; i-- > 0;) {  // edges lead to higher indices, whose values are final
     for (const std::uint32_t index : graph.out_edges(graph::TaskId(i))) {
       const graph::Edge& edge = graph.edges()[index];
       if (edge.distance != 0) continue;

@@ -12,7 +12,7 @@
 
 namespace weft::policy {
 
-/// The first rule by which the winner differs from the last task that was as good until then is its recorded reason.
+/// Records as the reason the rule that separated the winner from its last rival.
 class RuleChooser final : public ListChooser {
  public:
   RuleChooser(const graph::Graph& graph, const cost::TaskCosts& costs, std::vector<LhsRule> rules);
@@ -24,13 +24,13 @@ class RuleChooser final : public ListChooser {
 
   std::vector<LhsRule> rules_;
   std::vector<double> rank_, near_, communication_;  // by task
-  std::vector<std::uint32_t> consumer_;              // by task: the first that an edge leads to
+  std::vector<std::uint32_t> consumer_;              // by task: the first target of its edges
   std::vector<char> collective_;
   std::vector<std::uint32_t> best_, next_;  // of a choice: indices into `ready`
 };
 
-/// `rules`: their list, in order, or the file that has it (lhs_rules.h). Whatever it says, the memory limit is kept as
-/// in list_schedule.h.
+/// `rules`: the ordered list of rules, or a file with it (lhs_rules.h). Any list keeps the memory limit as in
+/// list_schedule.h.
 class LhsPolicy final : public Policy {
  public:
   LhsPolicy();

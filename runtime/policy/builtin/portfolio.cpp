@@ -22,16 +22,16 @@
 namespace weft::policy {
 namespace {
 
-constexpr int kSweeps = 30;  // from each of the orders to begin with
+constexpr int kSweeps = 30;  // from each initial order
 
 struct Candidate {
   std::string name;
   plan::Order order;
   double makespan = 0;             // nanoseconds
-  std::int64_t scratch_bytes = 0;  // of its plan; 0 without a memory limit
+  std::int64_t scratch_bytes = 0;  // of the order's plan; 0 without a memory limit
 };
 
-/// Weighs orders of one graph.
+/// Evaluates orders of one graph.
 class Judge {
  public:
   Judge(const graph::Graph& graph, const PolicyOptions& options)
@@ -50,7 +50,7 @@ class Judge {
     if (limited()) candidate.scratch_bytes = plan::make_plan(borrowed_, candidate.order, candidate.name).scratch_bytes;
     return candidate;
   }
-  /// By the largest priority, as far below the limit as it takes.
+  /// The list schedule by `priority`, under a limit low enough for its plan to keep the options' limit.
   Candidate weigh(std::string name, std::span<const double> priority, const plan::Reason& reason) const {
     LimitedOrder found = order_within_limit(
         graph_, options_,
@@ -63,7 +63,7 @@ class Judge {
     const double time = makespan(found.order);
     return {std::move(name), std::move(found.order), time, found.scratch_bytes};
   }
-  /// The limit under which list schedules keep to the options'.
+  /// The limit under which the plans of list schedules keep the options' limit.
   std::int64_t list_limit() const { return list_limit_; }
   void find_list_limit() {
     if (!limited()) return;
@@ -83,7 +83,7 @@ class Judge {
   std::int64_t list_limit_ = options_.memory_limit;
 };
 
-/// Priorities that start tasks in the order in which they start in another order.
+/// Priorities by which tasks start in the same order as in `order`.
 std::vector<double> as_in(const graph::Graph& graph, const Judge& judge, const PolicyOptions& options,
                           const plan::Order& order) {
   std::vector<double> priority = timetable_of(graph, order, judge.costs(), options).start;

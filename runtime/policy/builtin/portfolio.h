@@ -1,4 +1,4 @@
-// Policy `portfolio`: the best of all others, and a search from there. The default to beat.
+// Policy `portfolio`: the best order of all other policies, improved by a search.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 namespace weft::policy {
 
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
-/// sweeps from there and from critical-path (sweep.h), and anneals from the best for `budget` moves (0: no sweeps
-/// either): never longer than any of its members. Rewrites nothing, so its members order one graph. With a memory limit
-/// those whose plan takes more scratch are dropped. If none is left, the one that takes the least wins, and its reasons
-/// say so. `seed`: of the search; by default the options'.
+/// improves this order and that of critical-path by sweeps (sweep.h), and anneals from the best for `budget` moves (0:
+/// no sweeps either). The result is never longer than a member's order. Has no rewrites, so that all members order the
+/// same graph. Orders whose plans exceed the memory limit are dropped; if all do, the order that takes the least
+/// scratch wins, and its reasons say so. `seed`: of the search; by default the options' seed.
 class PortfolioPolicy final : public Policy {
  public:
   PortfolioPolicy() = default;

@@ -7,12 +7,12 @@
 namespace weft::policy {
 namespace {
 
-/// Tells each gather what it must not be issued before: the result by task, invalid for others and for gathers that may
-/// come at once. Moves them to where they may be issued.
+/// Moves each gather to where it may be issued. Returns by task the computation before which it must not be issued;
+/// invalid for gathers that may be issued at once and for other tasks.
 std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t depth, Arrangement& arrangement) {
   std::vector<graph::TaskId> anchors(graph.tasks().size());
-  std::vector<graph::TaskId> first_of_visit;  // computation
-  graph::TaskId last;                         // computation so far
+  std::vector<graph::TaskId> first_of_visit;  // its first computation
+  graph::TaskId last;                         // last computation so far
   for (const Visit& visit : visits_of(graph)) {
     first_of_visit.emplace_back();
     for (std::size_t i = visit.first; i < visit.end; ++i) {

@@ -8,13 +8,12 @@
 
 namespace weft::policy {
 
-/// A collective runs behind whatever follows it in program order until a task needs its result: waits stand at data
-/// edges only. With two or more compute streams the gradients of weights leave compute0 for the others, so that the
-/// chain of input gradients, which feeds the next collective, isn't held up; all contributions to one gradient stay
-/// on one stream.
-/// `depth`: a weight is gathered over z no earlier than so many layers ahead of the layer that uses it, in the order in
-/// which layers are visited: behind the first computation of that layer's visit. What stands outside of the layers
-/// (embedding, head) counts as a layer. Without one, as early as its place in the program and its queue allow.
+/// A collective overlaps with the tasks that follow it in program order until a task needs its result: only data edges
+/// become waits. With two or more compute streams, gradients of weights run on the streams other than compute0, so that
+/// they don't delay the chain of input gradients, which feeds the next collective. All contributions to one gradient
+/// stay on one stream. `depth`: a weight is gathered over z at most `depth` layers ahead of the layer that uses it, in
+/// the order of visits: after the first computation of that earlier layer's visit. Tasks outside of the layers
+/// (embedding, head) count as a layer. Without `depth`, a gather runs as early as program order and its stream allow.
 class ProgramPolicy final : public Policy {
  public:
   ProgramPolicy() = default;

@@ -1,4 +1,4 @@
-// Policy `random`: a random topological order. Shows whether another policy beats luck.
+// Policy `random`: a random topological order, as a baseline for other policies.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace weft::policy {
 
-/// Again and again one of the ready tasks, each as likely as the others; computations on any compute stream. Knows
-/// neither costs nor the memory limit. `seed`: of the draws; by default the options' seed.
+/// Repeatedly draws one of the ready tasks, each equally likely, and for a computation a compute stream. Uses neither
+/// costs nor the memory limit. `seed`: of the draws; by default the options' seed.
 class RandomPolicy final : public Policy {
  public:
   RandomPolicy() = default;

@@ -3,7 +3,7 @@
 namespace weft::policy {
 
 plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  plan::streams_of(graph, options.compute_streams);  // refuses a bad option as every policy does
+  plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
   plan::Order order;
   order.streams = plan::streams_of(graph, 1);
   order.reasons = {{.kind = plan::ReasonKind::program_order}, {.kind = plan::ReasonKind::blocking}};
@@ -13,7 +13,7 @@ plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& 
     const plan::StreamId stream = channel == nullptr ? compute : plan::stream_of_channel(order.streams, *channel);
     order.sequence.push_back({graph::TaskId(i), stream, channel == nullptr ? 0U : 1U});
   }
-  // A chain through every change of stream orders all tasks; within a stream the queue does.
+  // An edge at every change of stream orders all tasks; within a stream the queue does.
   const auto chain = [&](const plan::Placement& from, const plan::Placement& to, std::uint8_t distance) {
     if (from.stream == to.stream) return;
     order.added_edges.push_back({from.task, to.task, graph::EdgeKind::completes_before, graph::EdgeReason::policy,

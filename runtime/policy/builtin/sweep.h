@@ -12,9 +12,10 @@ struct Swept {
   double makespan = 0;
 };
 
-/// Schedules forward by `priority`, then `rounds` times backward by where tasks ended and forward by where they began
-/// there: a task that the end of the step waits for through a busy link moves up, which no longest path shows. Each
-/// round costs two list schedules. Never longer than the first schedule.
+/// Schedules forward by `priority`, then `rounds` times backward, by the tasks' ends in the forward schedule, and
+/// forward again, by their starts in the backward schedule. So a task that delays the end of the step through a busy
+/// link gets a higher priority, which a longest path doesn't give it. Each round costs two list schedules. The result
+/// is never longer than the first schedule.
 Swept sweep(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, int rounds);
 
 }  // namespace weft::policy

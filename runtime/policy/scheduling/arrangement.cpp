@@ -109,7 +109,7 @@ EdgeAdder::EdgeAdder(plan::Order& order) : order_(order), position_(order.sequen
 bool EdgeAdder::add(graph::TaskId from, graph::TaskId to, graph::EdgeKind kind) {
   const std::size_t a = position_[from.index()], b = position_[to.index()];
   if (a >= b) return false;
-  if (order_.sequence[a].stream == order_.sequence[b].stream) return true;  // the queue says so
+  if (order_.sequence[a].stream == order_.sequence[b].stream) return true;  // the queue implies it
   order_.added_edges.push_back({from, to, kind, graph::EdgeReason::policy, 0, graph::TensorId()});
   return true;
 }

@@ -1,4 +1,4 @@
-// Program order with exceptions: what hand-written policies are made of.
+// Program order with exceptions, the basis of hand-written policies.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace weft::policy {
 
-/// Tasks [first, end) that stand side by side in the program and belong to one layer (-1: none), micro-batch and phase:
-/// one visit of a pass to a layer.
+/// Consecutive tasks [first, end) of the program that belong to one layer (-1: none), micro-batch and phase: one visit
+/// of a pass to a layer.
 struct Visit {
   std::size_t first = 0, end = 0;
   std::int32_t layer = -1, micro_batch = -1;
@@ -21,14 +21,14 @@ struct Visit {
 /// All visits, in program order; every task is in exactly one.
 std::vector<Visit> visits_of(const graph::Graph& graph);
 
-/// Moves some tasks and leaves the others in program order. What must come behind a moved task moves along, and no task
-/// moves in front of one that it needs, so the result is always a topological order.
+/// Moves some tasks and leaves the others in program order. Tasks that depend on a moved task move with it, and no task
+/// moves before one that it depends on, so the result is always a topological order.
 ///
 ///   a b c d   behind(b, c), with an edge b→d where d needs b:  a c b d
 class Arrangement {
  public:
   explicit Arrangement(const graph::Graph& graph);
-  /// `task` stands right in front of / behind `anchor`; several with one anchor keep program order.
+  /// Puts `task` directly before / after `anchor`; several tasks with one anchor keep program order.
   void before(graph::TaskId task, graph::TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value}; }
   void behind(graph::TaskId task, graph::TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value} + 2; }
   std::vector<graph::TaskId> sequence() const;
@@ -48,24 +48,24 @@ enum class ProgramReason : std::uint32_t {
   count
 };
 
-/// `sequence` on streams as policy `program` has them: with two or more compute streams the gradients of parameters are
-/// computed off the first, all contributions to one on one stream.
+/// `sequence` on the streams of policy `program`: with two or more compute streams, gradients of parameters are
+/// computed on streams other than the first, and all contributions to one gradient on one stream.
 plan::Order program_order(const graph::Graph& graph, const PolicyOptions& options,
                           std::span<const graph::TaskId> sequence);
 
 /// Does the task compute the gradient of a parameter, off the chain of input gradients?
 bool is_side_gradient(const graph::Task& task);
-/// Does it gather a weight over z?
+/// Does the task gather a weight over z?
 bool is_gather(const graph::Task& task);
-/// Does it sum a gradient over the data axis, in the backward pass?
+/// Does the task sum a gradient over the data axis in the backward pass?
 bool is_data_reduction(const graph::Task& task);
 
-/// Puts an edge into an order, unless it goes against the order's sequence (on a graph unlike a training step's) or is
-/// known already.
+/// Adds an edge to an order, unless it contradicts the order's sequence (on a graph unlike a training step's) or is
+/// already there.
 class EdgeAdder {
  public:
   explicit EdgeAdder(plan::Order& order);
-  /// Returns whether the order now says that `from` comes before `to`.
+  /// Returns whether the order now has `from` before `to`.
   bool add(graph::TaskId from, graph::TaskId to, graph::EdgeKind kind = graph::EdgeKind::completes_before);
 
  private:

@@ -38,7 +38,7 @@ const RuleText& text_of(LhsRule rule) {
   return kRules[static_cast<std::size_t>(rule)];
 }
 
-// `where` stands in front of what is wrong, `how` tells how a list is written.
+// `where` begins the error message; `how` describes how a list is written.
 void add_rule(std::vector<LhsRule>& rules, std::string_view name, const std::string& where, std::string_view how) {
   const auto known = std::ranges::find(kRules, name, &RuleText::name);
   if (known == std::end(kRules)) {
@@ -49,7 +49,7 @@ void add_rule(std::vector<LhsRule>& rules, std::string_view name, const std::str
                     nearest.empty() ? "leave it out" : fmt::format("write \"{}\"", nearest));
   }
   if (std::ranges::find(rules, known->rule) != rules.end()) {
-    throw UserError(fmt::format("{}: rule {} stands twice", where, name), "each rule once", "leave one out");
+    throw UserError(fmt::format("{}: rule {} occurs twice", where, name), "each rule once", "leave one out");
   }
   rules.push_back(known->rule);
 }

@@ -10,27 +10,27 @@
 
 namespace weft::policy {
 
-/// What tells ready tasks apart. A rule gives each a number, the largest wins; where several share it, the next rule
-/// decides.
+/// A criterion for choosing among ready tasks. A rule gives each task a number, and the largest wins; the next rule
+/// breaks ties.
 enum class LhsRule : std::uint8_t {
-  memory,         // above half of the memory limit: what leaves the fewest bytes alive
-  release,        // what completes the inputs of the longest collectives
-  near,           // the shortest way of computations to the next collective
-  communication,  // the longest communication on a path behind it
-  hide,           // while collectives run: the computation closest in length to what is left of them
+  memory,         // above half of the memory limit: the task that leaves the fewest bytes alive
+  release,        // the task that completes the inputs of the longest collectives
+  near,           // the shortest path of computations to the next collective
+  communication,  // the longest communication on a path from the task
+  hide,           // while collectives run: the computation closest in time to their remaining time
   critical,       // the longest path to the end of the step
-  unlock,         // what makes the most tasks ready
-  consumer,       // the collective whose first reader comes first in the program
-  less_memory,    // what leaves the fewest bytes alive, always
+  unlock,         // the task that makes the most tasks ready
+  consumer,       // the collective whose first reader is earliest in the program
+  less_memory,    // the task that leaves the fewest bytes alive, at any memory use
   program,        // program order
 };
 
-/// As people write them: "memory", "release", …, "less-memory", "program".
+/// The name of a rule: "memory", "release", …, "less-memory", "program".
 std::string_view to_string(LhsRule rule);
-/// Why a task was chosen.
+/// The reason of a task that the rule chose.
 plan::ReasonKind reason_of(LhsRule rule);
 
-/// "a+b+c". Throws UserError on an unknown or repeated rule. `program` is added if it isn't there.
+/// "a+b+c". Throws UserError on an unknown or repeated rule. Appends `program` if it is missing.
 std::vector<LhsRule> parse_lhs_rules(std::string_view text);
 /// The list `rules` of a TOML file, which has nothing else; examples/lhs_rules.toml is one. Throws UserError naming the
 /// file and the line.

@@ -88,7 +88,7 @@ double ListScheduler::run() {
   bool tried_all = false;
   const auto computes = static_cast<std::size_t>(std::ranges::count(streams_, true, &plan::Stream::compute));
   while (true) {
-    // Of what starts at one time collectives come first; compute streams stand before theirs.
+    // At equal times collectives start first, although compute streams come before their streams.
     for (std::size_t s = computes; s < streams_.size(); ++s) {
       if (running_.idle(s)) start_something(s);
     }
@@ -128,7 +128,7 @@ void ListScheduler::hold(std::uint32_t task) {
   waiting_[resource_[task]].insert(task);
 }
 
-// Whoever adds bytes fits only if the forecast leaves room at all places from the front to its own.
+// A task that adds bytes fits only if the forecast leaves room at all places from the front to its own.
 void ListScheduler::release_those_that_fit() {
   const std::size_t full = memory_.first_above(limit_ - plan::kTensorAlignment);
   for (auto& waiting : waiting_) {
@@ -201,7 +201,7 @@ bool ListScheduler::start_the_front() {
   *place = ready.back();
   ready.pop_back();
   if (chooser_ == nullptr) std::make_heap(ready.begin(), ready.end());
-  std::size_t stream = 0;  // everything is idle: computations take the first
+  std::size_t stream = 0;  // all streams are idle: a computation takes the first
   while (resource_of_stream_[stream] != resource_[task]) ++stream;
   start(stream, task, kOverLimit);
   return true;
@@ -235,8 +235,8 @@ void ListScheduler::finish(std::size_t stream) {
   }
 }
 
-// Bytes are used again only where a plan's waits say that their last user is done (plan_memory.h). This schedule knows
-// it from its clock; an edge makes it known to the plan. It costs nothing here: the source is done already.
+// A plan reuses bytes only if its waits imply that their last user is done (plan_memory.h). This schedule knows that
+// from its clock; an added edge tells the plan. The edge costs no time here, since its source is already done.
 void ListScheduler::wait_for_freed_memory(std::size_t stream, std::uint32_t task) {
   const std::int64_t bytes = memory_.adds(task);
   if (bytes == 0 || memory_.allocated() + bytes <= limit_) return;

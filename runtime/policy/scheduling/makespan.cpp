@@ -72,7 +72,7 @@ Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, cons
     }
     running.settle(now);
     now = running.next();
-    if (now == std::numeric_limits<double>::infinity()) throw std::logic_error("an order comes to a standstill");
+    if (now == std::numeric_limits<double>::infinity()) throw std::logic_error("an order deadlocks");
     for (std::size_t s = 0; s < streams; ++s) {
       if (running.idle(s) || running.finish(s) != now) continue;
       const std::uint32_t task = running.end(s);

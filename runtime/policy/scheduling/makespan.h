@@ -1,4 +1,4 @@
-// How long an order takes: the yardstick by which policies that search compare orders.
+// The makespan of an order, by which searches compare orders.
 #pragma once
 
 #include <span>
@@ -14,16 +14,16 @@ namespace weft::policy {
 /// One step, by task, in the unit of the costs.
 struct Timetable {
   std::vector<double> start, finish;
-  double makespan = 0;  // when the last task is done
+  double makespan = 0;  // the end of the last task
 };
 
-/// Each stream runs its queue one task at a time, each as soon as its edges of distance 0, the graph's and the added
-/// ones, allow. As in a plan, an edge issued_before between two streams waits for completion. `cost` has a value a
-/// task; the sequence must be topological. Takes O(tasks + edges).
+/// Each stream runs its queue one task at a time; a task starts as soon as its edges of distance 0 (the graph's and the
+/// added edges) allow. As in a plan, an edge issued_before between two streams waits for completion. `cost` has one
+/// value per task; the sequence must be topological. Takes O(tasks + edges).
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, std::span<const double> cost);
 
-/// The same with the contention that the options know (running_tasks.h): what the simulator finds of ranks that are
-/// alike, where the order's plan waits for nothing but these edges. Takes O(tasks · streams + edges).
+/// The same with the contention that the options describe (running_tasks.h). Equal to the simulator's times of ranks
+/// that are alike, if the order's plan has no waits beyond these edges. Takes O(tasks · streams + edges).
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
                        const PolicyOptions& options);
 

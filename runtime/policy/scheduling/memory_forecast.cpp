@@ -49,8 +49,8 @@ void MemoryForecast::reset() {
   front_ = 0;
 }
 
-// A tensor is allocated by the first task that accesses it to start; that task holds one of its accesses until it ends,
-// so "all accesses are left, and it isn't alive" is told by `live` bits kept in the counter: see start().
+// A tensor is allocated when the first task that accesses it starts. No access is counted as done until a task ends, so
+// a bit in the counter marks tensors that are alive: see start().
 namespace {
 constexpr std::uint32_t kAlive = std::uint32_t{1} << 31;
 }
@@ -101,8 +101,8 @@ std::int64_t MemoryForecast::finish(std::size_t task) {
   return freed;
 }
 
-// A tree over the places, bottom up: node n covers 2n and 2n+1; most_[n] holds the maximum of its places without what
-// was added to n or above.
+// A tree over the places, bottom up: node n covers 2n and 2n+1; most_[n] holds the maximum of its places, without the
+// amounts added at n or above.
 void MemoryForecast::add(std::size_t from, std::size_t to, std::int64_t bytes) {
   if (from >= to) return;
   std::size_t left = from + leaves_, right = to + leaves_;
@@ -123,7 +123,7 @@ void MemoryForecast::add(std::size_t from, std::size_t to, std::int64_t bytes) {
 
 std::int64_t MemoryForecast::largest(std::size_t from, std::size_t to) const {
   if (from >= to) return 0;
-  // Walks up from both ends; what was added above a covered node is added when its side passes there.
+  // Walks up from both ends; adds the amount of each node above a covered node when its side passes that node.
   std::size_t left = from + leaves_, right = to - 1 + leaves_;
   std::int64_t from_left = top(most_, more_, left), from_right = top(most_, more_, right);
   while (left / 2 != right / 2) {
@@ -141,8 +141,8 @@ std::int64_t MemoryForecast::largest(std::size_t from, std::size_t to) const {
 
 std::size_t MemoryForecast::first_above(std::int64_t bytes) const {
   if (front_ >= tasks_) return tasks_;
-  // Up from the front, to the first node to the right of it that holds such a place; then down to the place.
-  const auto above = [&](std::size_t node) {  // what was added further up
+  // Walks up from the front to the first node on its right that holds such a place, then down to the place.
+  const auto above = [&](std::size_t node) {  // sum of the amounts added further up
     std::int64_t sum = 0;
     while (node > 1) sum += more_[node /= 2];
     return sum;
@@ -155,7 +155,7 @@ std::size_t MemoryForecast::first_above(std::int64_t bytes) const {
       node /= 2;
       added -= more_[node];
     }
-    ++node;  // its sibling: the same was added above
+    ++node;  // its sibling, which has the same nodes above
   }
   while (node < leaves_) {
     added += more_[node];

@@ -1,4 +1,4 @@
-// Foretells the scratch memory of a step whose tasks are taken out of program order.
+// Predicts the scratch memory of a step whose tasks don't run in program order.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace weft::policy {
 
-/// For each place in the program, the bytes alive there if everything that isn't done yet runs in program order from
-/// now on. A tensor is alive from the start of its first access to the end of its last. So a task that runs ahead
-/// raises the forecast between the front (the first task that isn't done) and its own place, and whoever lets it start
-/// only where the forecast stays within a limit never ends up in a corner: the program's own order always remains.
+/// For each place in the program: the bytes alive there if all tasks that aren't done run in program order from now on.
+/// A tensor is alive from the start of its first access to the end of its last. So a task that runs ahead raises the
+/// forecast between the front (the first task that isn't done) and its own place. A scheduler that starts a task only
+/// if the forecast stays within the limit can always continue in program order.
 ///
 /// Bytes are rounded up to the memory plan's alignment. Operations take O(log tasks) per tensor of the task.
 class MemoryForecast {
@@ -24,15 +24,15 @@ class MemoryForecast {
   /// The forecast's maximum up to the task's place, were it to start now.
   std::int64_t peak_with(std::size_t task) const;
   void start(std::size_t task);
-  /// Returns the bytes that are free from now on.
+  /// Returns the number of bytes that the task frees.
   std::int64_t finish(std::size_t task);
 
   std::int64_t live() const { return live_; }            // bytes alive now
-  std::int64_t allocated() const { return allocated_; }  // bytes of all tensors so far, dead ones too
-  /// Bytes that the task would add now, and those that its end would free.
+  std::int64_t allocated() const { return allocated_; }  // bytes of all tensors allocated so far, freed or not
+  /// Bytes that the task would allocate if it started now, and bytes that its end would free.
   std::int64_t adds(std::size_t task) const;
   std::int64_t frees(std::size_t task) const;
-  /// The first place from the front on at which the forecast is above so many bytes; the number of tasks for none.
+  /// The first place from the front on at which the forecast exceeds `bytes`; the number of tasks if there is none.
   std::size_t first_above(std::int64_t bytes) const;
   /// The first task of the program that isn't done.
   std::size_t front() const { return front_; }
@@ -55,8 +55,8 @@ class MemoryForecast {
   std::size_t tasks_, leaves_ = 1;
   std::vector<std::uint32_t> begin_, tensors_;  // scratch tensors by task, each once
   std::vector<Life> lives_;                     // by tensor
-  std::vector<std::int64_t> program_;           // the tree's `most_` when nothing has run yet
-  std::vector<std::int64_t> most_, more_;       // a node's maximum below it, and what was added to all of it
+  std::vector<std::int64_t> program_;           // `most_` before any task has run
+  std::vector<std::int64_t> most_, more_;       // a node's maximum, and the amount added to all of its places
   std::vector<std::uint32_t> accesses_left_;    // by tensor
   std::vector<char> done_;                      // by task
   std::size_t front_ = 0;

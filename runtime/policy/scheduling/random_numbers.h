@@ -1,4 +1,4 @@
-// Random numbers of policies: equal with every standard library, unlike what std::uniform_int_distribution gives.
+// Random numbers of policies. Unlike std::uniform_int_distribution, they are equal with every standard library.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What runs on the streams of one rank at a time, and how fast: the contention of runtime/simulate/simulator.h, for
-// policies that weigh thousands of orders.
+// The running tasks of one rank and their rates: the contention of runtime/simulate/simulator.h, for policies that
+// evaluate thousands of orders.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace weft::policy {
 
-/// One task a stream. Rates follow the simulator's rules, for ranks that are all alike: collectives on one link share
-/// it evenly, computations are slowed down by collectives beside them, and transports take cores from computations.
-/// With options that know no machine and no links each task takes its cost.
+/// At most one task per stream. Rates follow the simulator's rules, for ranks that are all alike: collectives on one
+/// link share it evenly, computations are slowed down by collectives beside them, and transports take cores from
+/// computations. With options without machine and links each task takes its cost.
 ///
-///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after whatever started or ended
-///   running.finish(0)                                                    // when a ends if nothing changes
+///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after each start or end
+///   running.finish(0)                                                    // when a ends if no rate changes
 class RunningTasks {
  public:
   static constexpr std::uint32_t kIdle = UINT32_MAX;
@@ -34,9 +34,9 @@ class RunningTasks {
   double finish(std::size_t stream) const { return slots_[stream].finish; }
 
   void start(std::size_t stream, std::uint32_t task, double now);
-  /// Ends what runs on the stream, and returns it.
+  /// Ends the stream's running task and returns it.
   std::uint32_t end(std::size_t stream);
-  /// Sets the rates of what runs now.
+  /// Sets the rates of the running tasks.
   void settle(double now);
   /// The next time at which a task ends; infinity when nothing runs.
   double next() const;

@@ -1,4 +1,4 @@
-// Holds list schedules to a memory limit that counts what a plan takes, not what is alive.
+// Makes list schedules keep a memory limit on the bytes that a plan takes, rather than on the bytes alive.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ namespace weft::policy {
 struct LimitedOrder {
   plan::Order order;
   std::int64_t scratch_bytes = 0;  // of its plan; 0 without a memory limit
-  std::int64_t limit = 0;          // under which order_under() made it
+  std::int64_t limit = 0;          // the limit that order_under() got
 };
 
-/// A plan also takes room for the gaps between tensors, so an order whose tensors keep the options' limit may be above
-/// it. Asks order_under() again with a smaller limit, up to four times in all, until the plan of its order keeps the
-/// options' limit; if none does, the order that takes the least. `first`: the limit to begin with, 0 for the options'.
+/// A plan has gaps between tensors, so the plan of an order whose live tensors keep the limit may exceed it. Calls
+/// order_under() with smaller and smaller limits, up to four times, until the plan of its order keeps the options'
+/// limit. If none does, returns the order whose plan takes the least. `first`: the limit of the first call, 0 for the
+/// options' limit.
 LimitedOrder order_within_limit(const graph::Graph& graph, const PolicyOptions& options,
                                 const std::function<plan::Order(const PolicyOptions&)>& order_under,
                                 std::int64_t first = 0);

@@ -16,8 +16,8 @@
 
 namespace weft::test {
 
-/// Element `index` of what `rank` contributes: any bits for integers; floats of both signs over 17 powers of two, so
-/// that the order of a sum shows in its bits.
+/// Element `index` of `rank`'s contribution: any bits for integers; floats of both signs over 17 powers of two, so that
+/// the order of a sum shows in its bits.
 template <class T>
 T element(std::uint64_t salt, int rank, std::int64_t index) {
   std::uint64_t x = salt * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(rank) * 0xd1b54a32d192ed03ULL +
@@ -34,7 +34,7 @@ T element(std::uint64_t salt, int rank, std::int64_t index) {
   }
 }
 
-/// What Weft promises: added in fp32 (integers wrap) in rank order, rounded once.
+/// The expected sum: added in fp32 (integers wrap) in rank order, rounded once.
 template <class T>
 T sum_of_ranks(std::uint64_t salt, int ranks, std::int64_t index) {
   if constexpr (std::is_integral_v<T>) {
@@ -48,7 +48,7 @@ T sum_of_ranks(std::uint64_t salt, int ranks, std::int64_t index) {
   }
 }
 
-/// One collective of one communicator: its buffers with guard elements around them, and what must come out.
+/// One collective of one communicator: its buffers with guard elements around them, and the expected result.
 template <class T>
 class Case {
  public:
@@ -138,7 +138,7 @@ struct CheckResult {
   std::vector<std::string> failures;  // of this rank
 };
 
-/// Adds up what the checks of one rank say.
+/// Collects the messages of one rank's checks.
 class Checks {
  public:
   template <class T>
@@ -212,7 +212,7 @@ inline CheckResult check_collectives(comm::World& world) {
   return checks.result(world);
 }
 
-/// The world's blocking exchanges; "" or what is wrong.
+/// The world's blocking exchanges; "" or a description of the error.
 inline std::string check_world(comm::World& world) {
   const int rank = world.rank(), size = world.size();
   if (world.ranks_on_node() < 1 || world.ranks_on_node() > size) return "ranks_on_node";

@@ -1,11 +1,11 @@
-// A program for mpirun: the collectives over MPI give the very bits that local ranks give, failures end every process.
+// A program for mpirun: the collectives over MPI give the same bits as local ranks, and failures end every process.
 //
 //   mpirun -np 3 mpi_collectives_check              checks all collectives, prints the hash of their results
 //   mpirun -np 3 mpi_collectives_check user-error   every rank throws the same UserError: exit code 2, one report
 //   mpirun -np 3 mpi_collectives_check one-error    one rank throws UserError: exit code 2
 //   mpirun -np 3 mpi_collectives_check fault        one rank throws while the others wait: exit code 3
 //   mpirun -np 3 mpi_collectives_check mismatch     ranks disagree on a count: exit code 3
-//   mpirun -np 3 mpi_collectives_check stuck        one rank never comes; the watchdogs end the run: exit code 3
+//   mpirun -np 3 mpi_collectives_check stuck        one rank never joins; the watchdogs end the run: exit code 3
 #include <atomic>
 #include <cstdlib>
 #include <new>

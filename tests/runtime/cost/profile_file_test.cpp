@@ -60,7 +60,7 @@ TEST(ProfileFile, IsReadBack) {
   EXPECT_EQ(read.slowdowns[0].factor, 1.25);
   EXPECT_EQ(profile_json(read), profile_json(written));
   EXPECT_TRUE(parse_profile(profile_json(Profile()), "p.json").entries.empty());
-  EXPECT_EQ(refusal(changed([](json&) {})), "");  // what the other tests change is else accepted
+  EXPECT_EQ(refusal(changed([](json&) {})), "");  // accepted without the other tests' changes
 }
 
 TEST(ProfileFile, TimesAreRoundedToATenthOfANanosecond) {

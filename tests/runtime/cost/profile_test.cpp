@@ -44,7 +44,7 @@ struct Small {
   std::string signature(const std::string& task) const {
     return graph::task_signature(*graph, graph->task(graph->find_task(task)));
   }
-  /// A step in which tasks took what is said, by stream as the plan has them.
+  /// A step with the given times of tasks, by stream in the plan's order.
   plan::StepTrace trace(const std::map<std::string, plan::TaskTime>& times) const {
     plan::StepTrace trace;
     for (const plan::StreamPlan& stream : plan.streams) {
@@ -98,7 +98,7 @@ TEST(ProfileSamples, OneSampleHasNoDeviation) {
   EXPECT_TRUE(ProfileSamples().entries().empty());
 }
 
-/// Every task costs what its kind says, of which collectives take half from the cores.
+/// Every task has the cost of its kind; collectives take half of it from the cores.
 class ByKind final : public CostModel {
  public:
   TaskCosts costs(const graph::Graph& graph) const override {

@@ -1,4 +1,4 @@
-// One plan on all ranks: rank 0 decides, and ranks that differ are told so, all of them.
+// One plan on all ranks: rank 0 decides, and all ranks report a difference.
 #include "runtime/execute/agree_on_plan.h"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ TEST(AgreeOnPlan, WhatMultipliesBf16IsPartOfTheFingerprint) {
   EXPECT_EQ(fingerprints.size(), 3U);
 }
 
-// A plan that is unsafe never comes out. The policy here gives orders that no executor may run.
+// An unsafe plan is never returned. The policy here gives orders that no executor may run.
 class Backwards final : public policy::Policy {
  public:
   std::string name() const override { return "backwards"; }

@@ -1,4 +1,4 @@
-// Every kind of number that isn't one, wherever it stands.
+// NaNs and infinities of every kind, at any position.
 #include "runtime/execute/non_finite.h"
 
 #include <gtest/gtest.h>

@@ -34,7 +34,7 @@ void* or_throw(void* memory) {
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
 
-// All forms, as the address sanitizer brings those that are left out, and wouldn't let them mix.
+// All forms, as the address sanitizer would provide the missing ones and not allow a mixture.
 void* operator new(std::size_t size) {
   return or_throw(counted(size));
 }

@@ -1,4 +1,4 @@
-// Batches: every entry once and in order, waits before first entries only, signals behind last entries only.
+// Batches: every entry once and in order, waits before first entries only, signals after last entries only.
 #include "runtime/execute/stream_batches.h"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ TEST(TickClock, ATickOfSteadyClockIsANanosecond) {
   EXPECT_GT(TickClock(true).ticks_in(1'000'000), 1000);
 }
 
-// A thread that has seen what another published never stands before it in time.
+// A thread that has seen another thread's write never has an earlier time.
 TEST(TickClock, WhatComesAfterIsNoEarlierOnAnotherThread) {
   const TickClock clock;
   constexpr int kTurns = 2000;

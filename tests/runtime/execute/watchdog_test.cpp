@@ -1,4 +1,4 @@
-// The watchdog fires on a standstill, once, and at no other time. Its fakes count calls; nothing here measures time.
+// The watchdog fires once on a stall, and at no other time. Its fakes count calls; nothing here measures time.
 #include "runtime/execute/watchdog.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(Watchdog, FiresOnlyOnceProgressStops) {
         fired.release();
       });
   fired.acquire();
-  EXPECT_GE(looks_when_fired, 54);  // 50 looks saw a change, and one unchanged look isn't a standstill
+  EXPECT_GE(looks_when_fired, 54);  // 50 polls saw a change, and one unchanged poll isn't a stall
 }
 
 TEST(Watchdog, FiresOnceAStandstillAndAgainAtTheNext) {

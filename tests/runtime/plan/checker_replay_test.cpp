@@ -39,7 +39,7 @@ TEST(Replay, TellsWhoWaitsForWhom) {
   const Replay replay(plan, Replay::Issue::by_stream);
   EXPECT_EQ(replay.stuck().size(), 2U);
   EXPECT_EQ(replay.deadlock(),
-            "compute0 stands at a, which waits for c on data; data stands at c, which waits for a on compute0");
+            "compute0 is stuck at a, which waits for c on data; data is stuck at c, which waits for a on compute0");
 }
 
 }  // namespace

@@ -118,16 +118,17 @@ TEST_F(BrokenPlan, LiveTensorsThatOverlapAreNamed) {
 TEST_F(BrokenPlan, WaitsInACircleAreADeadlock) {
   entry(plan_, "a").waits.push_back({kData, 0, 0});
   entry(plan_, "c").signals = true;
-  EXPECT_EQ(only(Kind::deadlock, check_plan(plan_)),
-            Strings{"deadlock: compute0 stands at a, which waits for c on data; data stands at c, which waits for a on "
-                    "compute0"});
+  EXPECT_EQ(
+      only(Kind::deadlock, check_plan(plan_)),
+      Strings{"deadlock: compute0 is stuck at a, which waits for c on data; data is stuck at c, which waits for a on "
+              "compute0"});
 }
 
 TEST_F(BrokenPlan, AWaitForOneselfIsADeadlockUnlessOfTheStepBefore) {
   entry(plan_, "d").waits.push_back({kCompute, 2, 0});
   entry(plan_, "d").signals = true;
   EXPECT_EQ(only(Kind::deadlock, check_plan(plan_)),
-            Strings{"deadlock: compute0 stands at d, which waits for d on compute0"});
+            Strings{"deadlock: compute0 is stuck at d, which waits for d on compute0"});
   entry(plan_, "d").waits.back().distance = 1;
   EXPECT_TRUE(check_plan(plan_).empty());
 }
@@ -201,7 +202,7 @@ TEST_F(BrokenPlan, APoliciesOwnEdgeIsHeldAgainstThePlan) {
 }
 
 TEST(Checker, SharedBytesAreCheckedAcrossTheBoundaryOfSteps) {
-  // x then y at one offset, on two streams tied by the policy; without the wait for the step before, x comes too soon.
+  // x then y at one offset, on two streams tied by the policy; without the wait for the previous step, x runs too soon.
   ToyGraph toy;
   const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64);
   toy.compute("a", {graph::write(x)});
@@ -364,8 +365,8 @@ TEST_F(TwoRanks, ATotalOrderThatTheWaitsContradictIsCaught) {
   broken.streams[2].entries[0].signals = true;
   EXPECT_EQ(
       only(Kind::collective_order, check_plan(broken)),
-      Strings{"the total order of collectives can't be issued: x stands at first, which waits for second on data; "
-              "data stands at second, which may not start before the collectives ahead of it in the total "
+      Strings{"the total order of collectives can't be issued: x is stuck at first, which waits for second on data; "
+              "data is stuck at second, which may not start before the collectives ahead of it in the total "
               "order"});
 }
 

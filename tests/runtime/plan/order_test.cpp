@@ -114,7 +114,7 @@ TEST(Order, DamagedReasonsAreRefused) {
   EXPECT_EQ(damaged(best, selected, 2), "malformed order: unknown mark of a selection");
   for (const double ns : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_EQ(message(bytes_of({.kind = ReasonKind::program_order, .selection = Selection{.makespan_ns = ns}})),
-              "malformed order: a time that is none");
+              "malformed order: a time is negative or not finite");
   }
 }
 

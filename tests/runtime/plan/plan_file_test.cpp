@@ -33,7 +33,7 @@ PlanFile toy_file() {
   return plan_file_of(policy::compile_plan(toy_step(), *policy::make_policy("program")), {});
 }
 
-// In a file of this test alone.
+// In a file that only this test uses.
 class StoredPlan {
  public:
   explicit StoredPlan(const std::string& text)
@@ -119,10 +119,10 @@ TEST(PlanFile, AnotherGraphIsRefusedByItsFirstDifference) {
   };
   refuse([](PlanFile& f) { f.sequence[2].task = "other"; }, "task 'other' of the file is not in this graph");
   refuse([](PlanFile& f) { f.sequence.pop_back(); }, "task 'c' of this graph is not in the file");
-  refuse([](PlanFile& f) { std::swap(f.sequence[0], f.sequence[1]); }, "against an edge of the graph");
+  refuse([](PlanFile& f) { std::swap(f.sequence[0], f.sequence[1]); }, "contradicts an edge of the graph");
   refuse([](PlanFile& f) { f.sequence[0].stream = 1; }, "task 'a' is on stream data, but belongs on a compute stream");
   refuse([](PlanFile& f) { f.sequence[1].stream = 0; }, "task 'r' is on stream compute0, but belongs on the stream of");
-  refuse([](PlanFile& f) { f.added_edges.push_back({"c", "a"}); }, "its edge from 'c' to 'a' is against its order");
+  refuse([](PlanFile& f) { f.added_edges.push_back({"c", "a"}); }, "its edge from 'c' to 'a' contradicts its order");
   refuse([](PlanFile& f) { f.added_edges.push_back({"c", "q"}); }, "task 'q' of the file is not in this graph");
 }
 
@@ -165,7 +165,7 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   }
 }
 
-// Whether the configuration packs too or not: weights are packed once, as the file says.
+// Weights are packed once, as the file says, whether or not the configuration packs too.
 TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   testing::ToyGraph toy;
   const graph::View w = toy.tensor("w", 64, graph::Role::parameter), x = toy.tensor("x", 512, graph::Role::input);

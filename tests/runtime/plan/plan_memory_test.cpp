@@ -109,7 +109,7 @@ TEST(PlanMemory, StateHasNoPlaceAndOffsetsAreAligned) {
 }
 
 TEST(PlanMemory, TheSmallestGapThatFitsIsTaken) {
-  // While p and q lie, `small` fits between them or behind: it goes between, where old had been.
+  // While p and q are alive, `small` fits between or after them: it goes between them, where old was.
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 256), old = toy.tensor("old", 64), q = toy.tensor("q", 128);
   const graph::View small = toy.tensor("small", 32);

@@ -180,7 +180,7 @@ TEST(Plan, FingerprintsTellOrdersApart) {
 }
 
 /// Any graph, any streams, any topological order, any added edges: the checker finds nothing, each wait is needed, and
-/// tensors never take more bytes than side by side.
+/// tensors never take more bytes than without sharing.
 class RandomPlans : public ::testing::TestWithParam<int> {};
 
 Plan random_plan(std::uint64_t seed) {

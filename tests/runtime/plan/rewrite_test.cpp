@@ -83,7 +83,7 @@ TEST(Rewrite, LongListsOfLayersEnd) {
   EXPECT_THROW(parse_rewrites(text), UserError);
 }
 
-// Scratch tensors of all sizes that are written, reduced on one channel or on two, and read, in an order of chance.
+// Scratch tensors of all sizes that are written, reduced on one channel or on two, and read, in a random order.
 std::shared_ptr<const graph::Graph> reductions(std::uint64_t seed, std::int64_t ranks) {
   testing::Draws draws(seed);
   graph::GraphBuilder builder;

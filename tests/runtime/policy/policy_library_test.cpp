@@ -78,10 +78,11 @@ TEST(PolicyLibrary, WrongAnswersAreRefusedInWordsForTheAuthor) {
   };
   for (const Case& wrong :
        {Case{"throw", "an exception left order(): no memory left"}, Case{"throw-int", "an exception left order()"},
-        Case{"silent", "order() answers 5 without a text"}, Case{"fail", "parameter 'depth' must be positive"},
+        Case{"silent", "order() returns 5 without a text"}, Case{"fail", "parameter 'depth' must be positive"},
         Case{"long", "xxxx"}, Case{"missing", "sequence[2] of 3 is not filled"},
-        Case{"twice", "task 0 ('a') is in the sequence twice"}, Case{"unknown", "sequence[1] = 3 is no task of 3"},
-        Case{"backwards", "goes against an edge"}, Case{"stream", "streams[1] = 0 (compute0) can't run task 'r'"},
+        Case{"twice", "task 0 ('a') is in the sequence twice"},
+        Case{"unknown", "sequence[1] = 3 isn't an index of the 3 tasks"}, Case{"backwards", "contradicts an edge"},
+        Case{"stream", "streams[1] = 0 (compute0) can't run task 'r'"},
         Case{"no-stream", "streams[0] = 99 can't run task 'a'"}, Case{"reason", "reasons[0] = 3"},
         Case{"edge", "its edge from task 1 to task 0"}, Case{"edge-out", "its edge from task 0 to task 3"}}) {
     const auto policy = named_policy(library("modes") + ":" + wrong.mode);

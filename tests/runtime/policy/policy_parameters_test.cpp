@@ -35,7 +35,7 @@ TEST(PolicyParameters, GivesWhatStandsThereAndDefaultsForTheRest) {
 
 TEST(PolicyParameters, RefusesWhatItCantTake) {
   EXPECT_EQ(refusal("depth"),
-            "policy p: \"depth\" is no parameter; expected NAME=VALUE, separated by commas\n"
+            "policy p: \"depth\" isn't a parameter; expected NAME=VALUE, separated by commas\n"
             "  fix: write p:NAME=VALUE");
   EXPECT_EQ(refusal("depth=11"), "policy p: depth=11; expected an integer from 0 to 10");
   EXPECT_EQ(refusal("depth=1x"), "policy p: depth=1x; expected an integer from 0 to 10");

@@ -17,7 +17,7 @@ namespace {
 using testing::ToyGraph;
 
 /// The shortest step of any plan, by trying all topological orders and all choices of compute streams: each stream and
-/// each link does one task at a time, in that order. Knows nothing of the simulator.
+/// each link does one task at a time, in that order. Independent of the simulator.
 class Exhaustive {
  public:
   Exhaustive(const graph::Graph& graph, const cost::TaskCosts& costs, std::size_t streams, std::vector<int> links)

@@ -40,7 +40,7 @@ TEST(Explain, ACollectiveThatEverythingWaitsFor) {
   const ExposedCollective& c = explanation.collectives[0];
   EXPECT_EQ(c.cause, ExposureCause::data_dependency);
   EXPECT_EQ(to_string(c.cause), "data dependency");
-  EXPECT_EQ(c.because, "started when a was done, and nothing else could be computed until it ended");
+  EXPECT_EQ(c.because, "started when a was done, and no other computation could run until it ended");
   EXPECT_EQ(c.exposed_ns, 20 * kUs);
   EXPECT_EQ(c.duration_ns, 20 * kUs);
   EXPECT_EQ(c.alone_ns, 20 * kUs);
@@ -56,7 +56,7 @@ TEST(Explain, ACollectiveThatEverythingWaitsFor) {
   EXPECT_TRUE(explanation.rewrites.empty());
 }
 
-// b needs c and stands before d and e, which don't.
+// b needs c and comes before d and e, which don't.
 TEST(Explain, ComputationsThatStandInTheWrongOrder) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
@@ -76,9 +76,11 @@ TEST(Explain, ComputationsThatStandInTheWrongOrder) {
   EXPECT_EQ(c.cause, ExposureCause::computation_order);
   EXPECT_EQ(to_string(c.cause), "order of computations");
   // The largest of them.
-  EXPECT_EQ(c.because, "computations that don't need it were ready, e for one, but stood behind one that does");
-  EXPECT_EQ(remedies_of(c), (std::vector<std::string>{"compute 0.023 ms that don't need it (e, …) before what does: 20",
-                                                      "if it took no time at all: 20"}));
+  EXPECT_EQ(c.because,
+            "computations that don't need it were ready, such as e, but the stream ran them after a task that does");
+  EXPECT_EQ(remedies_of(c), (std::vector<std::string>{
+                                "compute 0.023 ms of tasks that don't need it (e, …) before the first that does: 20",
+                                "if it took no time at all: 20"}));
   // b, d and e are one piece of three additions.
   ASSERT_EQ(explanation.path.size(), 3U);
   EXPECT_EQ(explanation.path[2].tasks, 3);
@@ -108,14 +110,14 @@ TEST(Explain, ACollectiveInAQueue) {
   EXPECT_EQ(graph->task(explanation.collectives[0].task).name, "c1");  // exposed for longer
   const ExposedCollective& c2 = found(explanation, *graph, "c2");
   EXPECT_EQ(c2.cause, ExposureCause::queued);
-  EXPECT_EQ(to_string(c2.cause), "queued behind another");
+  EXPECT_EQ(to_string(c2.cause), "queued behind another collective");
   EXPECT_EQ(c2.because, "queued for 0.030 ms behind c1 on stream data");
   EXPECT_EQ(c2.ready_ns, 10 * kUs);
   EXPECT_EQ(c2.begin_ns, 40 * kUs);
-  // To pass c1 is to be issued behind a: one order, one remedy.
-  EXPECT_EQ(remedies_of(c2),
-            (std::vector<std::string>{"if it took no time at all: 10", "issue it as soon as a is done: 5",
-                                      "compute 0.004 ms that don't need it (d, …) before what does: 4"}));
+  // To overtake c1 is to be issued after a: one order, one remedy.
+  EXPECT_EQ(remedies_of(c2), (std::vector<std::string>{
+                                 "if it took no time at all: 10", "issue it as soon as a is done: 5",
+                                 "compute 0.004 ms of tasks that don't need it (d, …) before the first that does: 4"}));
   expect_whole(explanation, report);
 }
 
@@ -138,7 +140,7 @@ TEST(Explain, ACollectiveThatThePolicyHoldsBack) {
   const ExposedCollective& c = found(explanation, *graph, "c");
   EXPECT_EQ(c.cause, ExposureCause::chosen);
   EXPECT_EQ(to_string(c.cause), "issued late by choice");
-  EXPECT_EQ(c.because, "issued 0.030 ms late: the policy lets it wait for d");
+  EXPECT_EQ(c.because, "issued 0.030 ms late: the policy makes it wait for d");
   EXPECT_EQ(c.exposed_ns, 20 * kUs);
   EXPECT_EQ(remedies_of(c),
             (std::vector<std::string>{"issue it as soon as a is done: 20", "if it took no time at all: 20"}));
@@ -179,7 +181,7 @@ TEST(Explain, OneCollectiveByNameOrTheNearest) {
   }
 }
 
-// Whatever is hidden well enough isn't worth a word, unless it is asked for.
+// A collective that is nearly hidden is left out, unless it is asked for by name.
 TEST(Explain, HiddenCollectivesAreLeftOut) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);

@@ -1,5 +1,4 @@
-// Steps to explain: graphs small enough to simulate by hand, with times in microseconds, and what tests read off an
-// explanation.
+// Steps to explain: graphs small enough to simulate by hand, with times in microseconds, and queries of an explanation.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +42,7 @@ inline std::vector<std::string> remedies_of(const simulate::ExposedCollective& e
   return remedies;
 }
 
-/// What a path's pieces last must be what the step lasts.
+/// The sum of a path's pieces must be the step's time.
 inline void expect_whole(const simulate::Explanation& explanation, const simulate::PlanReport& report) {
   double sum = 0;
   for (const simulate::PathPiece& piece : explanation.path) sum += piece.ns;

@@ -42,14 +42,14 @@ TEST(ExposedCollective, CollectivesThatShareALink) {
   const ExposedCollective& c = found(explanation, *graph, "c");
   EXPECT_EQ(c.cause, ExposureCause::contention);
   EXPECT_EQ(to_string(c.cause), "contention");
-  EXPECT_EQ(c.because, "took 0.040 ms instead of 0.020: others shared its link or its cores");
+  EXPECT_EQ(c.because, "took 0.040 ms instead of 0.020: other tasks shared its link or its cores");
   EXPECT_EQ(c.duration_ns, 40 * kUs);
   EXPECT_EQ(c.alone_ns, 20 * kUs);
   // Without it e takes 10 to 30, b goes meanwhile, d ends at 35. d could go no earlier.
   EXPECT_EQ(remedies_of(c).front(), "if it took no time at all: 25");
 }
 
-// Tensors that share memory hold a collective back as well, which nobody chose.
+// Tensors that share memory delay a collective too, without a policy's choice.
 TEST(ExposedCollective, WaitsForMemoryAreToldAsSuch) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
@@ -67,10 +67,11 @@ TEST(ExposedCollective, WaitsForMemoryAreToldAsSuch) {
   for (graph::Edge& edge : plan.added_edges) edge.reason = graph::EdgeReason::memory;
   report.plan = std::make_shared<const plan::Plan>(std::move(plan));
   const Explanation explanation = explain(problem, report, kNoRewrites);
-  EXPECT_EQ(found(explanation, *graph, "c").because, "issued 0.030 ms late: it uses memory that d had to leave first");
+  EXPECT_EQ(found(explanation, *graph, "c").because,
+            "issued 0.030 ms late: it uses memory that d had to release first");
 }
 
-// The same edge for memory's sake: the kind of the reason tells it, not a word in a text or in a policy's name.
+// The same edge because of memory: recognised by the kind of the reason, not by a word in a text or a policy's name.
 TEST(ExposedCollective, ACollectiveThatWaitsForMemoryByThePolicysOwnWord) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);

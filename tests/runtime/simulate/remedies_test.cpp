@@ -23,7 +23,7 @@ using testing::report_of;
 using testing::ToyGraph;
 using testing::us;
 
-// What leads to a collective passes the queue with it, and the policy's edges that forbid it go.
+// The predecessors of a collective overtake the queue with it, and the policy's edges that forbid this are dropped.
 TEST(Remedies, WhatLeadsToACollectivePassesTheQueueToo) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
@@ -57,7 +57,7 @@ TEST(Remedies, WhatLeadsToACollectivePassesTheQueueToo) {
   EXPECT_EQ(remedies.front(), "issue it before c1: 20");
 }
 
-// The input that is ready last isn't the one that stands last in the sequence.
+// The input that is ready last isn't the last in the sequence.
 TEST(Remedies, IssuesBehindAllInputsWhateverTheirOrder) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);

@@ -1,4 +1,4 @@
-// Disturbed steps: nothing changes without a disturbance, and what a disturbance costs is in proportion.
+// Disturbed steps: nothing changes without a disturbance, and the cost of a disturbance is in proportion.
 #include "runtime/simulate/robustness.h"
 
 #include <gtest/gtest.h>

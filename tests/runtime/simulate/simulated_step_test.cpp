@@ -1,4 +1,4 @@
-// What one reads off a simulated step, task by task; times in microseconds.
+// Queries of a simulated step, by task; times in microseconds.
 #include "runtime/simulate/simulated_step.h"
 
 #include <gtest/gtest.h>

@@ -41,7 +41,7 @@ std::string when(const plan::Plan& plan, const Simulation& simulation, const std
   return when(plan, simulation.ranks.at(rank).steps.back(), task);
 }
 
-// All channels on links of their own, unless said.
+// All channels have their own links unless stated otherwise.
 SimulationOptions options_of(std::vector<int> links = {0, 1, 2, 3, 4, 5}) {
   SimulationOptions options;
   options.link_of_channel = std::move(links);
@@ -261,7 +261,7 @@ TEST(Simulator, SaysWhoWaitsForWhomInADeadlock) {
   } catch (const RuntimeFault& fault) {
     const std::string message = fault.what();
     for (const char* part :
-         {"standstill", "'a' (compute0) waits for 'd' (data)", "'d' (data) waits for 'a' (compute0)"}) {
+         {"deadlocks", "'a' (compute0) waits for 'd' (data)", "'d' (data) waits for 'a' (compute0)"}) {
       EXPECT_NE(message.find(part), std::string::npos) << message;
     }
   }
@@ -346,7 +346,7 @@ TEST(Simulator, IsNeverFasterThanAnyLowerBound) {
   }
 }
 
-// One rank stands for all: simulating all of them, nearly alike, gives the same times.
+// One rank represents all: simulating all ranks, nearly alike, gives the same times.
 TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     testing::Draws draws(seed);

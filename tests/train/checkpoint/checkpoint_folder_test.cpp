@@ -1,4 +1,4 @@
-// Which folders are checkpoints, and which of them stay.
+// The folders that are checkpoints, and the checkpoints that are kept.
 #include "train/checkpoint/checkpoint_folder.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class Checkpoints : public ::testing::Test {
     for (const CheckpointFolder& checkpoint : complete_checkpoints(folder_.path())) steps.push_back(checkpoint.step);
     return steps;
   }
-  /// What stays of checkpoints each ten steps up to `newest` when each was followed by its clean-up.
+  /// The checkpoints that remain of one every ten steps up to `newest`, with a clean-up after each.
   std::vector<std::int64_t> kept(std::int64_t newest, const Retention& retention) const {
     for (std::int64_t step = 10; step <= newest; step += 10) {
       add(step);
@@ -73,7 +73,7 @@ TEST_F(Checkpoints, MultiplesStayForEver) {
 }
 
 TEST_F(Checkpoints, TheOneJustWrittenStaysWhenOthersAreAhead) {
-  for (const std::int64_t step : {100, 110, 120}) add(step);  // of a run that this one went back behind
+  for (const std::int64_t step : {100, 110, 120}) add(step);  // of a run that went further than this one's start
   EXPECT_EQ(kept(20, {.keep_last = 1, .keep_every = 0}), (Steps{20, 100, 110, 120}));
 }
 

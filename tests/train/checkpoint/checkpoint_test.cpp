@@ -1,4 +1,4 @@
-// Saving, finding and loading checkpoints, and what damage to them is refused.
+// Saving, finding and loading checkpoints, and the refusal of damaged ones.
 #include "train/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Checkpoints written behind the steps: what they hold, when they are waited for, and how their faults arrive.
+// Checkpoints written during the next steps: their content, the waits for them, and their errors.
 #include "train/checkpoint/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST_P(Writer, HoldsWhatThereWasWhenSaveReturned) {
   const auto path = writer.written();
   ASSERT_EQ(path, checkpoint_path(folder_.path(), 5));
   EXPECT_EQ(difference(*path, expected), "");
-  EXPECT_FALSE(writer.written().has_value());  // told once
+  EXPECT_FALSE(writer.written().has_value());  // reported once
 }
 
 TEST_P(Writer, OneIsWrittenAfterTheOther) {
@@ -88,7 +88,7 @@ TEST_P(Writer, AFaultReachesWhoeverAsksNext) {
       testing::has_parts(testing::message_of<RuntimeFault>([&] { writer.save(info(2), arrays.states()); }), parts));
   writer.save(info(1), arrays.states());
   EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>([&] { writer.finish(); }), parts));
-  writer.finish();  // told once
+  writer.finish();  // reported once
   EXPECT_FALSE(writer.written().has_value());
 }
 

@@ -1,4 +1,4 @@
-// A manifest comes back as it was written, and a hostile one is refused by what is wrong with it.
+// A manifest is read as it was written, and an invalid one is refused with its error.
 #include "train/checkpoint/manifest.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ Manifest sample() {
   manifest.info = {
       12, 1ULL << 63, 4096, DType::bf16, testing::small_model(ops::Family::llama, false), "# \"text\"\n", {{"a", "1"}}};
   manifest.files["part.safetensors"] = {4321, "0123abcd"};
-  // The lower half of the rows, and of those the elements 8 to 16.
+  // The lower half of the rows, and elements 8 to 16 of that block.
   manifest.shards.push_back({"part.safetensors", "w.m", "w", "m", "F32", "out, in", {8, 6}, {4, 0}, {8, 6}, 8, 16});
   manifest.shards.push_back({"part.safetensors", "b.m", "b", "m", "F32", "out", {5}, {0}, {5}, 0, 5});
   return manifest;

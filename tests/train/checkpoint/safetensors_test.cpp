@@ -1,4 +1,4 @@
-// Round trips, known bytes, and every lie that a header can tell.
+// Round trips, known bytes, and every kind of invalid header.
 #include "train/checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TensorToWrite tensor(std::string name, StoredType type, std::vector<std::uint64_
           [&values](std::vector<std::byte>&) { return std::as_bytes(std::span(values)); }};
 }
 
-/// A file with this header text and `data` zero bytes behind it.
+/// A file with this header text and `data` zero bytes after it.
 std::string file_of(std::string_view header, std::size_t data) {
   const std::uint64_t size = header.size();
   std::string content(reinterpret_cast<const char*>(&size), 8);

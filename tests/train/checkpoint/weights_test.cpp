@@ -1,4 +1,4 @@
-// Hugging Face's layout: names, prefixes, transpositions, ties, shards, and what is refused.
+// Hugging Face's layout: names, prefixes, transpositions, ties, shards and refusals.
 #include "train/checkpoint/weights.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ class Weights : public ::testing::TestWithParam<ops::Family> {
   }
   bool gpt2() const { return model_.family == ops::Family::gpt2; }
   std::string embedding() const { return gpt2() ? "wte.weight" : "model.embed_tokens.weight"; }
-  /// "" if `path` gives the saved parameters; else what load_weights said, or which parameter differs.
+  /// "" if `path` gives the saved parameters; else the error of load_weights(), or the parameter that differs.
   std::string load(const std::filesystem::path& path) const {
     testing::ModelArrays loaded(model_, DType::f32, 0);
     const std::string refusal =

@@ -1,4 +1,4 @@
-// What fill_in() fills in and what it refuses, with the fixes that it names.
+// The values that fill_in() fills in, and its refusals with their fixes.
 #include <gtest/gtest.h>
 
 #include <regex>

@@ -156,7 +156,7 @@ TEST(Config, AxisOrderTakesEachAxisOnce) {
   EXPECT_EQ(graph::coordinates_of(config.grid, 4), (graph::Coordinates{.x = 1, .data = 1}));
   for (const char* wrong :
        {"", "x", "x,y,z", "x,y,z,data,x", "x,x,y,z", "x,y,z,date", "x, y, z, data", "x,y,z,data,"}) {
-    EXPECT_TRUE(contains(refused_key("axis-order", wrong), "is no order of the axes")) << wrong;
+    EXPECT_TRUE(contains(refused_key("axis-order", wrong), "isn't an order of the axes")) << wrong;
   }
 }
 
@@ -253,7 +253,7 @@ TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
   const auto& table = config_table();
   const auto key = std::ranges::find(table, "rewrites", &ConfigEntry::name);
   EXPECT_EQ(key->get(config), "batch-split=2;bucket=64;reshard");
-  for (int twice = 0; twice < 2; ++twice) {  // what is resolved stays
+  for (int twice = 0; twice < 2; ++twice) {  // resolved values stay
     fill_in(config, 0);
     EXPECT_EQ(config.micro_batch, 2);
     EXPECT_EQ(key->get(config), "bucket=64;reshard");

@@ -79,7 +79,7 @@ TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
   EXPECT_TRUE(contains(message, "run.toml line 2: eval-batches")) << message;
   EXPECT_TRUE(contains(message, "set eval-sequences")) << message;
   EXPECT_TRUE(contains(refused("eval-batches = \"0\"\n"), "eval-batches"));
-  // What is set in its place anyway asks for no change of a stored text.
+  // If the replacement is set anyway, the stored text needs no change.
   load_toml_text(config, "eval-batches = 4\n", "run.toml", std::vector<Setting>{{"eval_sequences", "8", "--set"}});
   EXPECT_EQ(config.eval_sequences, 0);
 }

@@ -1,4 +1,4 @@
-// What a configuration's texts name is read once, when it is resolved, and carried from there.
+// The objects that a configuration's texts name are read once, when it is resolved.
 #include "train/config/resolved_run.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Models of folders: what a configuration takes from them, and what it may not say otherwise.
+// Models of folders: the values that a configuration takes from them, and the refusal of contradictions.
 #include "train/config/saved_model.h"
 
 #include <fmt/format.h>

@@ -115,7 +115,7 @@ TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
   }
 }
 
-// The thread reads a step ahead: what it meets there ends no process and no step but the one that needs it.
+// The thread reads a step ahead: an error there only ends the step that needs the tokens.
 TEST(BatchLoader, AFileThatLosesItsTokensFailsTheStepThatNeedsThem) {
   const Counting data(500);
   const BatchPlan plan(500, 8, 9);

@@ -1,4 +1,4 @@
-// Text and token files: what is read, what is held out, what is refused.
+// Text and token files: reading, holding out and refusals.
 #include "train/data/token_source.h"
 
 #include <gtest/gtest.h>
@@ -212,7 +212,7 @@ TEST(TokenSource, RefusesDamagedAndForeignBinFiles) {
   EXPECT_TRUE(testing::has_parts(bin(body + "x"), {"61 bytes, an odd number"}));
 }
 
-// Each case says which width "auto" takes, none where it refuses.
+// Each case gives the width that "auto" takes; nullopt if it refuses.
 TEST(TokenSource, TheWidthOfBareIdsIsTheOneAtWhichTheyAreInTheVocabulary) {
   const testing::TemporaryFolder folder;
   const auto ids = [](std::uint32_t most, std::size_t count, auto word) {
@@ -350,7 +350,7 @@ TEST(TokenSource, RefusesFilesOfAnotherKindByName) {
     EXPECT_TRUE(testing::has_parts(refusal({path, "", 257, 4}), {quoted, c.kind}));
     EXPECT_TRUE(testing::has_parts(refusal({of_text.path(), "", 257, 4}), {quoted, c.kind}));
   }
-  // A data set of Hugging Face's: a card beside folders of Parquet files.
+  // A data set of Hugging Face's: a card and folders of Parquet files.
   folder.write("README.md", text);
   folder.write("data/train-00000-of-00001.parquet", "PAR1");
   EXPECT_TRUE(testing::has_parts(refusal({folder.path(), "", 257, 4}), {"data/train-00000-of-00001.parquet"}));

@@ -1,4 +1,5 @@
-// What multiplies bf16 in a run, with either answer: who decides, what is kept, and that going on takes what is stored.
+// The unit that multiplies bf16 in a run, with either result: the deciding input, the kept gain, and the use of the
+// stored unit by resumed runs.
 #include "train/measure/bf16_products.h"
 
 #include <gtest/gtest.h>
@@ -127,7 +128,7 @@ TEST_F(Bf16Run, KeepsWhatItMeasured) {
   EXPECT_EQ(recorded(run.run_dir), cpu::fastest_bf16_unit(PackedUnit::pairs, kept));
 }
 
-// What is stored holds, whatever is kept where the run goes on.
+// The stored unit is used, whatever gain is kept where the run continues.
 TEST_F(Bf16Run, GoesOnBitForBitAsItWasTrained) {
   for (const double gain : {0.5, 2.0}) {
     SCOPED_TRACE(gain);
@@ -172,7 +173,7 @@ TEST_F(Bf16Run, RankZeroDecidesForAll) {
   const RunConfig config = in("run");
   std::atomic<int> measured{0};
   const int code = comm::run_ranks(3, [&](comm::World& world) {
-    // Each would say something else.
+    // Each input would give another unit.
     const auto measure = [&] { return ++measured, std::optional<double>(world.rank() == 0 ? 0.5 : 2.0); };
     const std::optional<Bf16Choice> choice = bf16_of_run(world, config, std::nullopt, measure);
     EXPECT_EQ(choice, (Bf16Choice{PackedUnit::f32, Source::measured, 0.5}));

@@ -1,5 +1,4 @@
-// Whatever policy orders a step, with whatever exact rewrite and however many compute streams, ten steps end with the
-// same bits.
+// Under any policy, exact rewrite and number of compute streams, ten steps end with the same bits.
 #include "train/measure/policy_benchmark.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,7 @@
 namespace weft::train {
 namespace {
 
-/// What ten steps end with under each policy, on every rank.
+/// The fingerprint after ten steps under each policy, on every rank.
 std::vector<std::uint64_t> ends(PolicyBenchmark& benchmark) {
   std::vector<std::uint64_t> fingerprints;
   for (std::size_t policy = 0; policy < benchmark.policies(); ++policy) {
@@ -110,7 +109,7 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
   });
 }
 
-// Policies take turns on one state: a step of one goes on where the last step of another ended.
+// Policies take turns on one state: a step of one continues where the last step of another ended.
 TEST(PolicyBenchmark, PoliciesTakeTurnsOnOneState) {
   testing::on_ranks(testing::benchmark_config(ops::Family::llama, graph::Grid{1, 1, 2, 1}),
                     [](comm::World& world, const ResolvedRun& run) {
@@ -143,7 +142,7 @@ TEST(PolicyBenchmark, EveryRankSeesTheSlowestRanksTimeAndOneFingerprint) {
   EXPECT_EQ(fingerprints.size(), 1U);
 }
 
-// A step so small that bf16 parameters stay where they are moves their fp32 copies, which a step leaves behind too.
+// A step too small to change bf16 parameters changes their fp32 copies, which are also a part of the result.
 TEST(PolicyBenchmark, TheFingerprintSeesFp32Copies) {
   RunConfig config = testing::benchmark_config(ops::Family::llama, graph::Grid{1, 1, 1, 2});
   config.dtype = config.reduce_dtype = DType::bf16;

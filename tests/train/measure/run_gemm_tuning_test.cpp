@@ -1,4 +1,4 @@
-// The tuned products of a run: who reads them, who may tune, and that a run's bits come from its own.
+// The tuned products of a run: the rank that reads them, the runs that may tune, and a run's use of its own table.
 #include "train/measure/run_gemm_tuning.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ execute::TunedGemms table() {
           execute::GemmTuning({{problem, cpu::GemmMethod{cpu::GemmMethod::Engine::sgemm, 8, 96}}})};
 }
 
-// Rank 0 reads, and what it read is everybody's.
+// Rank 0 reads the table for all ranks.
 TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.write("t.json", execute::to_json(table()));

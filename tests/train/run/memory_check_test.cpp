@@ -1,4 +1,4 @@
-// Runs that can't fit are told so, with their least size.
+// Runs that can't fit are refused with their least size.
 #include "train/run/memory_check.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Lines as JSON parsers read them, and what a run that continues keeps.
+// Lines as JSON parsers read them, and the lines that a continued run keeps.
 #include "train/run/metrics.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Ranks that differ are told how, every one of them the same.
+// If ranks differ, every rank reports the same difference.
 #include "train/run/rank_agreement.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which ranks share which device, for a person and for a script.
+// The ranks of each device, as text and as JSON.
 #include "train/run/run_devices.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace weft::train {
 namespace {
 
-// What three ranks on these places find.
+// The devices that three ranks in these places find.
 RunDevices found_by(const std::vector<execute::ExecutorPlace>& places) {
   std::vector<RunDevices> found(places.size());
   std::ostringstream errors;

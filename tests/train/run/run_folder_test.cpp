@@ -1,4 +1,4 @@
-// A run folder is one run's: claimed, used, left.
+// A run folder belongs to one run: it is claimed, used and released.
 #include "train/run/run_folder.h"
 
 #include <gtest/gtest.h>

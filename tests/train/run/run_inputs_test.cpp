@@ -1,4 +1,4 @@
-// Ranks whose files differ are refused with both values, the same on every rank, whatever differs.
+// Ranks whose files differ are refused with both values, the same on every rank, for any difference.
 #include "train/run/run_inputs.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +112,7 @@ TEST_F(RunInputsOfTwo, CheckpointsAreTheSame) {
   for (const Found& of : found) {
     EXPECT_EQ(of.refusal, "");
     EXPECT_EQ(of.inputs.first_step, 2);
-    EXPECT_EQ(of.inputs.share.ranks, 1);  // each has a copy of its own to look through
+    EXPECT_EQ(of.inputs.share.ranks, 1);  // each has its own copy to read
   }
 }
 
@@ -135,7 +135,7 @@ TEST_F(RunInputsOfTwo, WeightsAreTheSame) {
   bytes.pop_back();
   folder_.write("1/hf/model.safetensors", bytes);
   expect_refused(from("hf"), {"rank 1 has bytes of weights = "});
-  // A run's newest checkpoint stands for its weights.
+  // The weights of a run are those of its newest checkpoint.
   expect_refused(from("run"), {"rank 1 has checkpoint = none, rank 0 has checkpoint = step_00000001"});
 }
 

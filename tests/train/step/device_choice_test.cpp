@@ -1,4 +1,4 @@
-// Which communicator a run gets, and which it can't have.
+// The communicator that a run gets, and refusals.
 #include "train/step/device_choice.h"
 
 #include <gtest/gtest.h>

@@ -59,7 +59,7 @@ TEST(InitialWeights, DependOnSeedSiteAndPlaceOnly) {
   EXPECT_EQ(std::vector<float>(longer.begin(), longer.begin() + 15), matrix);
 }
 
-// Every shard of a grid holds what one rank would draw, and zeros where the vocabulary is padded.
+// Every shard of a grid holds the values that one rank would draw, and zeros in the padding of the vocabulary.
 TEST(InitialWeights, AreTheSameOnAnyGrid) {
   ops::ModelConfig model;
   model.layers = 1;

@@ -1,4 +1,4 @@
-// What the loop writes into a program's state, against the formulas.
+// The values that the loop writes into a program's state, compared with the formulas.
 #include "train/step/training_state.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(TrainingState, CoordinatesAreTheRanks) {
   EXPECT_EQ(zeros, (std::vector<int>{8, 8, 8, 8, 4, 4, 2, 2, 4, 4}));
 }
 
-// Graphs that ask for neither places nor masks have no such state, and nothing is written.
+// Graphs that need neither coordinates nor masks have no such state, and nothing is written.
 TEST(TrainingState, WritesOnlyWhatTheGraphHas) {
   const RunConfig config = config_of({}, 0);
   const TrainingState training(config);

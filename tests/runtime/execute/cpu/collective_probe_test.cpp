@@ -1,4 +1,4 @@
-// Probes: what is made of their times, by hand, and that what collectives run beside really computes.
+// Probes: factors from times made by hand, and the results of the computation beside the collectives.
 #include "runtime/execute/cpu/collective_probe.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(SlowdownFactor, StaysFiniteWhereNothingElseGetsACore) {
   EXPECT_EQ(slowdown_factor({}, {}), 1);
 }
 
-/// All-reduces of 1000 numbers on two in-process ranks beside what `make` makes; by rank.
+/// All-reduces of 1000 numbers on two in-process ranks beside the computation that `make` makes; by rank.
 template <class Make>
 std::vector<CollectiveTimes> probed(const Make& make) {
   std::mutex mutex;

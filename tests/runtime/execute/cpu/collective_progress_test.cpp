@@ -1,4 +1,4 @@
-// Collectives start when what they wait for is done, and go on whenever somebody looks.
+// Collectives start when their waits hold, and advance at every poll.
 #include "runtime/execute/cpu/collective_progress.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which ranks a channel's communicator joins.
+// The ranks that a channel's communicator joins.
 #include "runtime/execute/cpu/communicator_set.h"
 
 #include <gtest/gtest.h>

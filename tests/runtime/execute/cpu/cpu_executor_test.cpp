@@ -1,4 +1,4 @@
-// Whatever order, streams, threads, ranks and delays: the executor computes what a plain loop over the tasks computes.
+// With any order, streams, threads, ranks and delays, the executor computes the results of a plain loop over the tasks.
 #include "runtime/execute/cpu/cpu_executor.h"
 
 #include <gtest/gtest.h>
@@ -375,7 +375,7 @@ TEST(CpuExecutorFailure, ARankThatThrowsEndsTheOthers) {
   }
 }
 
-// A collective that breaks on one rank, seen by whichever thread happens to poll it.
+// A collective that breaks on one rank, seen by any thread that polls it.
 TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
   const auto graph = executable_graph(8, 3);
   for (std::uint64_t breaks_after = 1; breaks_after < 60; breaks_after += 7) {

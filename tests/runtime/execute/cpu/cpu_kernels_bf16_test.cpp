@@ -21,7 +21,7 @@ void run(const graph::Operation& operation, const std::vector<Matrix>& views, co
   task.run(workers);
 }
 
-// A run that converts bf16 reads weights that were packed as floats, and those packed as pairs it leaves alone.
+// A run that converts bf16 reads weights packed as floats, but not weights packed as pairs.
 TEST(CpuKernelsBf16, ProductsReadWhatWasPackedForTheirUnit) {
   const std::int64_t m = 70, n = 21, k = 35;
   const GemmTuning converting({}, PackedUnit::f32);
@@ -41,7 +41,7 @@ TEST(CpuKernelsBf16, ProductsReadWhatWasPackedForTheirUnit) {
   }
 }
 
-// In bf16 by what the run multiplies it by.
+// In bf16, by the unit of the run.
 TEST(CpuKernelsBf16, AttentionTakesTheRunsUnit) {
   const cpu::AttentionShape shape{1, 70, 2, 2, 16};
   const auto tensor = [&](std::uint32_t seed) { return Tensor::random(DType::bf16, 70, 32, seed); };

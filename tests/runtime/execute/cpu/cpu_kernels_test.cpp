@@ -121,7 +121,7 @@ TEST(CpuKernels, ProductsOfPackedWeights) {
   }
 }
 
-// The bits of the product and the kernel behind it; the sums stay, but for the gradient.
+// The bits of the product and of the kernel after it; the sums stay, but for the gradient.
 TEST(CpuKernels, ProductsWithGelu) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::int64_t m = 70, n = 21, k = 35;

@@ -33,7 +33,7 @@ std::shared_ptr<const graph::Graph> small_graph() {
   return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
-/// What two ranks report when `poison` puts bad numbers into their parameters.
+/// The reports of two ranks when `poison` puts bad numbers into their parameters.
 template <class Poison>
 std::string report(bool check, const std::string& policy, int streams, Poison poison) {
   std::ostringstream errors;

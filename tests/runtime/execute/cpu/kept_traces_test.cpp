@@ -1,4 +1,4 @@
-// Which steps' traces are kept, and that they come out in nanoseconds.
+// The steps whose traces are kept, and their times in nanoseconds.
 #include "runtime/execute/cpu/kept_traces.h"
 
 #include <gtest/gtest.h>

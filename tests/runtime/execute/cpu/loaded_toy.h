@@ -19,7 +19,7 @@ class LoadedToy {
       : loaded(std::make_shared<const plan::Plan>(policy::compile_plan(graph, *policy::make_policy("program"))),
                communicators, 1) {}
 
-  /// As if compute0 had ended so many entries.
+  /// As if compute0 had ended this many entries.
   void computed(std::int64_t entries) {
     loaded.streams[0].finished = entries;
     loaded.streams[0].completed = entries;

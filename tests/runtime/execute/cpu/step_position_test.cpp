@@ -1,4 +1,4 @@
-// What a watchdog is told of streams that stand somewhere within a step.
+// The report for a watchdog about streams in the middle of a step.
 #include "runtime/execute/cpu/step_position.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which byte windows meet, and which accesses conflict.
+// The intersection of byte windows, and conflicts of accesses.
 #include "runtime/execute/device/access_log.h"
 
 #include <gtest/gtest.h>

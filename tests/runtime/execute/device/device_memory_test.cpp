@@ -1,4 +1,4 @@
-// Ranks of one device share what is free there, and are told before they take more.
+// Ranks of one device share its free memory, and get an error before they take more.
 #include "runtime/execute/device/device_memory.h"
 
 #include <gtest/gtest.h>

@@ -58,7 +58,7 @@ class FakeFusedTask final : public FakeTask {
   }
   std::int64_t scratch_bytes() const override { return 0; }
   void bind(std::byte* /*scratch*/) override {}
-  // In the other order than alone: fused tasks are independent.
+  // In reverse order, since fused tasks are independent.
   void run(cpu::Workers& workers) const override {
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) (*part)->run(workers);
   }
@@ -67,7 +67,7 @@ class FakeFusedTask final : public FakeTask {
   std::vector<const FakeTask*> parts_;
 };
 
-// What stands in a stream's queue.
+// An entry of a stream's queue.
 struct Work {
   enum class Kind : std::uint8_t { run, record, wait, wait_value } kind = Kind::run;
   std::string name;
@@ -77,7 +77,7 @@ struct Work {
   std::uint64_t ticket = 0;  // of a record, and of the record that a wait waits for
   const std::atomic<std::uint32_t>* flag = nullptr;
   std::uint32_t value = 0;
-  execute::VectorClock host = {};  // what the host knew to be over when it enqueued this
+  execute::VectorClock host = {};  // the work that the host knew to be done when it enqueued this
 };
 
 struct Stream {
@@ -213,7 +213,7 @@ class FakeDeviceImpl final : public FakeDevice {
 
   void synchronize(execute::DeviceStream stream) override {
     run_until([&] { return at(stream).queue.empty(); });
-    // What other streams still have to do goes on meanwhile, or not: that is up to the seed.
+    // Work of other streams may or may not run meanwhile, by the seed.
     end_synchronization(at(stream).clock);
   }
 
@@ -284,7 +284,7 @@ class FakeDeviceImpl final : public FakeDevice {
 
   void launch(execute::DeviceStream stream, execute::DeviceGraph graph) override {
     ++counts_.graphs_launched;
-    // The graph's streams begin behind the launching one, which goes on behind all of them.
+    // The graph's streams begin after the launching stream's work, and this stream continues after all of them.
     const execute::DeviceEvent begin = add_event(false);
     counts_.events -= 1;
     record(begin, stream);
@@ -296,7 +296,7 @@ class FakeDeviceImpl final : public FakeDevice {
         if (on != stream) wait(on, begin);
       }
       Work again = work;
-      // Inside of a graph an edge leads to the record that stood before it in the capture.
+      // Within a graph, a wait refers to the record before it in the capture.
       if (work.kind == Work::Kind::record) again.ticket = next_ticket(work.event);
       if (work.kind == Work::Kind::wait) again.ticket = events_[work.event].recorded;
       enqueue(on, std::move(again));
@@ -327,7 +327,7 @@ class FakeDeviceImpl final : public FakeDevice {
     return memory;
   }
 
-  static constexpr std::size_t kRememberedRecords = 4096;  // of an event; a wait that is farther behind knows nothing
+  static constexpr std::size_t kRememberedRecords = 4096;  // of an event; an older wait orders nothing
 
   static void join(execute::VectorClock& clock, const execute::VectorClock& known) {
     for (std::size_t s = 0; s < known.size(); ++s) clock[s] = std::max(clock[s], known[s]);
@@ -365,7 +365,7 @@ class FakeDeviceImpl final : public FakeDevice {
     if (stream.queue.empty()) return false;
     const Work& work = stream.queue.front();
     if (work.kind == Work::Kind::wait) return events_[work.event].passed >= work.ticket;
-    // As the GPU compares: what is up to half of all values ahead counts as reached.
+    // As on a GPU: a value that is ahead by up to half of the range counts as reached.
     return work.kind != Work::Kind::wait_value ||
            static_cast<std::int32_t>(work.flag->load(std::memory_order_acquire) - work.value) >= 0;
   }
@@ -460,7 +460,7 @@ class FakeDeviceImpl final : public FakeDevice {
   std::vector<Buffer> buffers_;
   std::int64_t allocated_ = 0;
   std::deque<Stream> streams_;
-  std::mutex events_mutex_;  // whoever writes events_, and passed(), which other threads call
+  std::mutex events_mutex_;  // writers of events_, and passed(), which other threads call
   std::vector<Event> events_;
   execute::AccessLog log_;
   cpu::Workers workers_{1};

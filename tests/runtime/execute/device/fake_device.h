@@ -1,5 +1,5 @@
-// A device without a GPU: streams, events, copies and CPU kernels in host memory, run in a seeded order that respects
-// what streams and events say and nothing else. It finds what a real device would only show now and then.
+// A device without a GPU: streams, events, copies and CPU kernels in host memory, run in a seeded order that only
+// respects streams and events. It finds errors that a real device would show rarely.
 #pragma once
 
 #include <chrono>
@@ -13,17 +13,17 @@
 
 namespace weft::testing {
 
-/// What the fake found wrong; the first is thrown from synchronize() as std::logic_error:
+/// Errors that the fake finds; the first is thrown from synchronize() as std::logic_error:
 ///  - a wait for an event that was never recorded: on a GPU it orders nothing;
 ///  - bytes that two pieces of work touch, one of them writing, with no order between them;
-///  - a stream that can never go on, or waits for a value longer than `patience`;
+///  - a stream that can never continue, or waits for a value longer than `patience`;
 ///  - a capture whose streams aren't joined to its origin;
 ///  - a task launched before settle().
 /// A question about an event that a capture recorded throws at once; end_capture() then throws as well.
 ///
 ///   auto device = make_fake_device({.seed = 7});
 ///   device->copy(a, x, y, n);
-///   device->copy(b, z, x, n);       // reads what nobody ordered
+///   device->copy(b, z, x, n);       // an unordered read
 ///   device->synchronize(b);         // throws: "'copy' on stream b reads what 'copy' on stream a writes …"
 struct FakeDeviceOptions {
   std::uint64_t seed = 1;  // which of the streams that could go on does
@@ -31,10 +31,10 @@ struct FakeDeviceOptions {
   std::chrono::seconds patience{20};  // until a wait for a value that the host doesn't store is a deadlock
 };
 
-/// Counts of what was asked of a device.
+/// Counts of the calls of a device.
 struct FakeDeviceCounts {
   std::int64_t synchronizations = 0, allocations = 0, events = 0, launches = 0, graphs_launched = 0;
-  std::int64_t drains = 0;  // synchronizations that left nothing enqueued: until more is, a device would stand idle
+  std::int64_t drains = 0;  // synchronizations after which nothing is enqueued, so that a device would be idle
 };
 
 class FakeDevice : public execute::Device {

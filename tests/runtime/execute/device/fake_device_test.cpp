@@ -1,4 +1,4 @@
-// What the fake device finds: missing orders, waits for nothing, deadlocks, captures that aren't joined.
+// Errors that the fake device finds: missing orders, waits for nothing, deadlocks, captures that aren't joined.
 #include "tests/runtime/execute/device/fake_device.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 class FakeDeviceTest : public ::testing::Test {
  protected:
-  // What synchronize() says; empty: nothing is wrong.
+  // The error of synchronize(); "" if there is none.
   std::string fault(DeviceStream stream) {
     try {
       device->synchronize(stream);
@@ -201,7 +201,7 @@ TEST_F(FakeDeviceTest, TheHostWaitsForAnEventAndNoFurther) {
   EXPECT_EQ(y[255], std::byte{7});
   EXPECT_NE(z[255], std::byte{7});
   EXPECT_EQ(device->counts().drains, 0);
-  // What the host has seen the end of is in order with all that it enqueues afterwards.
+  // Work whose end the host has seen precedes all work that it enqueues later.
   device->copy(b, x, y, 256);
   device->synchronize(b);
   device->synchronize(a);

@@ -1,4 +1,4 @@
-// Which tasks side by side may be fused: one kind, no order and no bytes between them.
+// Consecutive tasks that may be fused: of one kind, without order and shared bytes.
 #include "runtime/execute/device/horizontal_fusion.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(HorizontalFusion, OnlyTheLastSignals) {
   EXPECT_EQ(runs(entries), (Runs{{0, 2}}));
 }
 
-// One reads what was there before the other's tensor took the place: no edge of the graph says so.
+// One reads the tensor whose bytes the other's tensor reuses, for which the graph has no edge.
 TEST(HorizontalFusion, SharedBytesKeepTheirOrder) {
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 100, 5)}), Runs{});
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 15, 30)}), Runs{});

@@ -35,15 +35,15 @@ struct StagedRank {
   StagedTransport transport;
 };
 
-// An event behind all that was enqueued on the stream so far.
+// An event after all work enqueued on the stream so far.
 DeviceEvent end_of(Device& device, DeviceStream stream) {
   const DeviceEvent event = device.add_event(false);
   device.record(event, stream);
   return event;
 }
 
-// Every kind in and out of place, some counts, all on two channels, at once unless the step `loads`; "" or what is
-// wrong.
+// Every kind in and out of place, some counts, all on two channels, at once unless the step `loads`; "" or a
+// description of the error.
 template <class T>
 std::string check_all(comm::World& world, DType dtype, bool loads = false) {
   StagedRank rank(world);
@@ -152,7 +152,7 @@ TEST(StagedTransport, ALostPeerEndsTheWait) {
         EXPECT_THROW(wait_for(*rank.device, end, rank.transport), comm::PeerLost);
         EXPECT_THROW(rank.transport.check(), comm::PeerLost);
         rank.transport.stop();
-        rank.device->synchronize(rank.first);  // the stream goes on, for what it's worth
+        rank.device->synchronize(rank.first);  // the stream continues, with undefined data
         return 0;
       },
       errors);

@@ -1,4 +1,4 @@
-// What is said of a step while the device works on it.
+// The report about a step while the device runs it.
 #include "runtime/execute/device/step_marks.h"
 
 #include <gtest/gtest.h>
@@ -35,15 +35,15 @@ TEST_F(StepMarksTest, FollowTheDevice) {
   mark(data_, "sum");
   mark(compute_, "b");
   EXPECT_EQ(marks_.passed(), 0U);
-  EXPECT_EQ(marks_.describe(0), "compute0 is not yet behind 'a'; data is not yet behind 'sum'");
+  EXPECT_EQ(marks_.describe(0), "compute0 has not yet passed 'a'; data has not yet passed 'sum'");
   device_->synchronize(compute_);
   device_->synchronize(data_);
   EXPECT_EQ(marks_.passed(), 3U);
   mark(data_, "gather");
-  EXPECT_EQ(marks_.describe(0), "compute0 is behind 'b'; data is behind 'sum', not yet behind 'gather'");
+  EXPECT_EQ(marks_.describe(0), "compute0 has passed 'b'; data has passed 'sum', not yet passed 'gather'");
   EXPECT_EQ(marks_.describe(1), "");
   mark(other_, "c");
-  EXPECT_EQ(marks_.describe(1), "compute0 is not yet behind 'c'");
+  EXPECT_EQ(marks_.describe(1), "compute0 has not yet passed 'c'");
 }
 
 TEST_F(StepMarksTest, CountOnOverSteps) {

@@ -1,4 +1,4 @@
-// What a watchdog is told of a team's step, with marks and of a captured graph.
+// The status of a team's step for a watchdog, with marks and as a captured graph.
 #include "runtime/execute/device/step_watch.h"
 
 #include <gtest/gtest.h>
@@ -53,10 +53,10 @@ TEST_F(StepWatchTest, MarksCountAsProgressUnlessNoneAreMade) {
   watch_.clear(Marking::all);
   EXPECT_TRUE(watch_.marks_all());
   mark("c");
-  EXPECT_EQ(watch_.describe(0), "the device is running a step, for 0.0 s; compute0 is not yet behind 'c'");
+  EXPECT_EQ(watch_.describe(0), "the device is running a step, for 0.0 s; compute0 has not yet passed 'c'");
 }
 
-// Every look at it counts as progress until it is due.
+// Every query counts as progress until the step is due.
 TEST_F(StepWatchTest, AReplayedStepIsGivenTime) {
   watch_.begin(steady_now(), steady_now() + 3'600'000'000'000);
   const std::uint64_t first = watch_.status().completed, second = watch_.status().completed;

@@ -1,4 +1,4 @@
-// What goes to the device before a run and comes back after it.
+// Transfers to the device before a run and back after it.
 #include "runtime/execute/device/transfers.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A device that somebody looks at in the middle of a capture, as a watchdog's thread may.
+// A device that is queried during a capture, as a watchdog's thread may do.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ class WatchedDevice : public execute::Device {
   std::function<void()> look_;
 };
 
-/// An executor of ranks that share such a device, whose steps are replayed; `looks` counts what a watchdog asked.
+/// An executor of ranks that share such a device, whose steps are replayed; `looks` counts a watchdog's queries.
 inline std::unique_ptr<execute::Executor> watched_executor(
     comm::World& world, const execute::State& state, const graph::Grid& grid,
     const std::function<std::unique_ptr<execute::Device>()>& make_device, int& looks) {

@@ -1,4 +1,4 @@
-// Which products a GPU is shown in other layouts than their own.
+// The products that are also tried in other layouts on a GPU.
 #include "runtime/execute/tuning/device_gemm_layouts.h"
 
 #include <gtest/gtest.h>

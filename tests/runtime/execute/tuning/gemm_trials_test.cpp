@@ -1,4 +1,4 @@
-// How a method is chosen, with timers that the test makes up: nothing here depends on how fast anything is.
+// The choice of a method, with artificial timers, so that no test depends on real speed.
 #include "runtime/execute/tuning/gemm_trials.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the cache of tuned products measures, and what it keeps.
+// The measurements of the cache of tuned products, and the choices that it keeps.
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST_F(GemmTuningCacheTest, MeasuresWhatTheFileLacks) {
   EXPECT_EQ(kept.machine, this_machine());
   EXPECT_EQ(kept.threads, 2);
 
-  // What another run has added changes nothing for the first.
+  // Choices that another run added don't change the first run's.
   const TunedGemms again = complete(first);
   EXPECT_EQ(measured_, Sizes{});
   EXPECT_EQ(lines_.size(), 0U);

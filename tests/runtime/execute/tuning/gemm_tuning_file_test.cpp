@@ -71,12 +71,12 @@ TEST(GemmTuningFile, IsReadBack) {
   EXPECT_EQ(read.threads, 3);
   EXPECT_EQ(read.table.fingerprint(), table().table.fingerprint());
   EXPECT_EQ(to_json(read), text);
-  EXPECT_EQ(refusal(changed([](json&) {})), "");  // what the other tests change is else accepted
+  EXPECT_EQ(refusal(changed([](json&) {})), "");  // accepted without the other tests' changes
   const TunedGemms none{this_machine(), 1, GemmTuning()};
   EXPECT_EQ(parse_gemm_tuning(to_json(none), "t.json").table.choices().size(), 0U);
 }
 
-// Whatever single byte is changed or lost, the file is refused or says the same.
+// If any single byte is changed or lost, the file is refused or has the same content.
 TEST(GemmTuningFile, EveryAlteredByteIsRefused) {
   const std::string text = to_json(table());
   const auto expect_refused_or_same = [&](const std::string& altered, std::size_t at) {

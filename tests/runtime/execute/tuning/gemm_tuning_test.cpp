@@ -136,7 +136,7 @@ TEST(GemmProblem, IsTheSameOfAGraphAndOfItsPreparedTask) {
   EXPECT_EQ(problem_of(operation, matrices), expected);
 }
 
-// A method that no product of this size takes: whoever uses it, throws.
+// A method that no product of this size takes, so that its use throws.
 TEST(PreparedTask, TakesTheMethodOfTheTable) {
   std::vector<float> a(100 * 8), b(8 * 100), c(100 * 100);
   const std::vector<Matrix> arguments = {

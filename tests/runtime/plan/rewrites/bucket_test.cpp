@@ -1,4 +1,4 @@
-// Buckets: what joins, where it stands, and how tensors lie in it.
+// Buckets: their members, positions and layout.
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
 namespace weft::plan {

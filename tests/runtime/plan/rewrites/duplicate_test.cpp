@@ -1,4 +1,4 @@
-// Gathering again and computing again: which tasks get copies, where they stand, and who reads them.
+// Gathering again and computing again: the tasks that get copies, the copies' positions and readers.
 #include <algorithm>
 
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"

@@ -1,4 +1,4 @@
-// GELU in products: what becomes one task, and what must not.
+// GELU in products: the tasks that are fused, and the tasks that must not be.
 #include "runtime/cost/cost_model.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/compile_plan.h"
@@ -113,7 +113,7 @@ TEST(FuseGelu, ProductsTakeBothPassesOver) {
   EXPECT_EQ(place_of(*fused, "down_dx", 3), "pre+0");
   EXPECT_EQ(gradient.accesses[3].mode, graph::AccessMode::read);
   EXPECT_EQ(testing::waits_for(*fused, "down_dx"), Names{"up"});
-  EXPECT_FALSE(fused->find_tensor("dy").valid());  // nobody writes it now
+  EXPECT_FALSE(fused->find_tensor("dy").valid());  // no task writes it now
   EXPECT_NE(fused->fingerprint(), graph->fingerprint());
   EXPECT_EQ(rewritten(fused, "fuse-gelu")->fingerprint(), fused->fingerprint());
 }

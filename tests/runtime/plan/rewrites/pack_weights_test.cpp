@@ -1,4 +1,4 @@
-// Packed weights: which products share one, where it is made, and what is left alone.
+// Packed weights: the products that share one, the position of its task, and the exceptions.
 #include <algorithm>
 
 #include "kernels/cpu/gemm/packed_gemm.h"
@@ -145,8 +145,8 @@ TEST(PackWeights, ActivationsAreNotWeights) {
   EXPECT_EQ(rewritten(graph, "pack-weights")->fingerprint(), graph->fingerprint());
 }
 
-// Gathered once for the step, a weight is packed behind its gather; gathered by every pass, it has one product each
-// way.
+// Gathered once for the step, a weight is packed after its gather; gathered by every pass, it has one product per
+// transposition.
 TEST(PackWeights, AGatheredWeightIsPackedIfItStays) {
   LayerToy toy(graph::Role::gathered);
   const graph::View shard = toy.tensor("shard", kOut * kIn / 2, graph::Role::parameter);
@@ -182,7 +182,7 @@ TEST(PackWeights, BlocksOfAWeightAreApart) {
   EXPECT_EQ(place_of(*graph, "p3", 3), "w.packed_t2+0");
 }
 
-// However the rewrites are given, packing sees what the others leave; it is done once.
+// In any order of the given rewrites, packing comes after the others, once.
 TEST(PackWeights, StandsBehindAllOtherRewrites) {
   const auto graph = passes(2).build();
   const auto text = [&](const char* chosen) {

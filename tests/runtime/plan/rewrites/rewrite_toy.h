@@ -1,4 +1,4 @@
-// Small graphs of all-reduces over two ranks, and what tests ask of the graphs that rewrites make of them.
+// Small graphs of all-reduces over two ranks, and queries of the graphs that rewrites make of them.
 #pragma once
 
 #include <gtest/gtest.h>

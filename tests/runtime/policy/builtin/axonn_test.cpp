@@ -19,7 +19,7 @@ class Axonn : public ::testing::Test {
     plan_ = plan::make_plan(graph_, order_, "axonn");
     EXPECT_TRUE(plan::check_plan(plan_).empty());
   }
-  /// Those within a step.
+  /// The edges within a step.
   Strings waits(const std::string& task) const {
     Strings waits = testing::waits_of(plan_, task);
     std::erase_if(waits, [](const std::string& wait) { return wait.back() == '\''; });

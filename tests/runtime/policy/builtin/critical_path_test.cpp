@@ -13,7 +13,7 @@ TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
   testing::ToyGraph toy;
   const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8), z = toy.tensor("z", 8);
   toy.compute("b", {graph::write(y)});                                // 5
-  toy.compute("a", {graph::write(x)});                                // 1, and behind it c and d: 12
+  toy.compute("a", {graph::write(x)});                                // 1, then c and d: 12
   toy.collective("c", graph::Channel::data, {graph::read_write(x)});  // 10
   toy.compute("d", {graph::read(x), graph::write(z)});                // 1
   const auto graph = toy.build();

@@ -133,7 +133,7 @@ TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
 
   // Two layers ahead of g1 nothing has run: it comes first, and doesn't change places with g2.
   EXPECT_EQ(testing::sequence_of(*graph, order("program:depth=2")), "g0 g1 f0 g2 r0 f1 r1 f2" + backward);
-  // A layer that begins with its gather: behind the last computation before it.
+  // A layer that begins with its gather: after the last computation before it.
   EXPECT_EQ(testing::sequence_of(*graph, order("program:depth=0")), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
   EXPECT_EQ(testing::sequence_of(*graph, order("program")), "g0 f0 r0 g1 f1 r1 g2 f2" + backward);
   EXPECT_TRUE(order("program").added_edges.empty());

@@ -1,5 +1,5 @@
-// Training steps of a few layers, written by hand: what hand-made policies recognise, in a size that a person can
-// order.
+// Training steps of a few layers, written by hand: with the structure that hand-made policies recognise, and small
+// enough to order by hand.
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ inline std::shared_ptr<const cost::CostModel> named_costs(std::map<std::string, 
 ///
 /// g: gather of the weight over z; f: product, r: its all-reduce over x; di: input gradient, i: its all-reduce over y;
 /// dw: weight gradient, s: its reduce-scatter over z, d: its all-reduce over data; u: update. With `reshard` the weight
-/// is gathered again, by h, in front of di. Elements are of a shard.
+/// is gathered again, by h, before di. Elements are of a shard.
 inline std::shared_ptr<const graph::Graph> training_step(int layers, bool reshard = false, std::int64_t elements = 32) {
   ToyGraph toy;
   const std::int64_t n = elements;

@@ -1,4 +1,4 @@
-// Linked with the example, a policy that can't be loaded unseen: it makes a file beside itself, mine.so.loaded.
+// Linked with the example, a policy whose loading leaves a trace: the file mine.so.loaded next to it.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A library that does what its parameters say: well ("" or "reversed"), or one of the things that are refused.
+// A library whose parameters select its behaviour: valid ("" or "reversed"), or one that is refused.
 #include <weft/policy_abi.h>
 
 #include <cstring>

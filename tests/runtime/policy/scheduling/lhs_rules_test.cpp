@@ -42,7 +42,7 @@ TEST(LhsRules, TheExampleIsTheDefault) {
 TEST(LhsRules, RefusesFilesByLine) {
   EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\n\"memory\",\n\"relase\"]"),
                                  {"line 3: unknown rule \"relase\"", "release"}));
-  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\"near\",\n\"near\"]"), {"line 2: rule near stands twice"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\"near\",\n\"near\"]"), {"line 2: rule near occurs twice"}));
   EXPECT_TRUE(testing::has_parts(refusal_of("rules = [1]"), {"line 1: rules[0] is 1", "a text"}));
   EXPECT_TRUE(testing::has_parts(refusal_of("rules = \"near\""), {"line 1: rules is \"near\"", "a list"}));
   EXPECT_TRUE(testing::has_parts(refusal_of(""), {"has no rules"}));

@@ -35,8 +35,10 @@ inline const KindStyle& style_of(const graph::Operation& operation) {
   return style_of(graph::kind_class(operation));
 }
 
-/// Exposed communication and the critical path.
+/// Exposed communication, and the critical path of a graph.
 inline constexpr std::string_view kAlarmColor = "#CC0000";
+/// The critical path of a timeline, which shows exposed communication too.
+inline constexpr std::string_view kPathColor = "#111111";
 /// What a reader should find: where memory peaks, a lower bound.
 inline constexpr std::string_view kMarkColor = "#6A1B9A";
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text/units.h"
+#include "inspect/report/exposed_times.h"
 
 namespace weft::inspect {
 namespace {
@@ -96,24 +97,16 @@ ReportTable exposed_table(const plan::Recording& recording, const std::string& v
     std::string worst_task;
   };
   const plan::RecordedStep& step = recording.ranks.front().steps.back();
-  const plan::BusyTimes busy = plan::busy_times(recording, step);
+  const std::vector<std::int64_t> exposed = exposed_times(recording, step);
   std::map<std::pair<std::string, std::string>, Sum> sums;
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
     const plan::RecordedTask& task = recording.tasks[i];
     if (task.channel.empty()) continue;
-    const Intervals one = {{step.times[i].begin, step.times[i].end}};
-    // Exposed intervals rise and don't touch, so the few that the task meets lie side by side.
-    const auto first = std::ranges::upper_bound(busy.exposed, one.front().begin, {}, &Interval::end);
-    const auto last = std::ranges::lower_bound(busy.exposed, one.front().end, {}, &Interval::begin);
-    std::int64_t exposed = 0;
-    for (auto at = first; at < last; ++at) {
-      exposed += std::min(at->end, one.front().end) - std::max(at->begin, one.front().begin);
-    }
     Sum& sum = sums[{task.channel, task.kind}];
     ++sum.tasks;
-    sum.busy += one.front().end - one.front().begin;
-    sum.exposed += exposed;
-    if (exposed > sum.worst) sum.worst = exposed, sum.worst_task = task.name;
+    sum.busy += step.times[i].end - step.times[i].begin;
+    sum.exposed += exposed[i];
+    if (exposed[i] > sum.worst) sum.worst = exposed[i], sum.worst_task = task.name;
   }
   ReportTable table{.title = "Exposed communication by axis and kind",
                     .note = fmt::format("Of rank {}, step {}: communication while nothing computes. A task's name "

@@ -21,6 +21,7 @@
 #include "inspect/report/report_tables.h"
 #include "inspect/report/step_shares.h"
 #include "runtime/simulate/explain.h"
+#include "study/traced_costs.h"
 
 namespace weft::study {
 namespace {
@@ -63,17 +64,16 @@ std::string drawing_of(const std::filesystem::path& file) {
   return svg;
 }
 
-/// Each policy against the first one; several pairs are folded.
+/// Each policy against the first one.
 void add_differences(inspect::ReportPage& page, const std::vector<inspect::ReportView>& views) {
+  std::vector<inspect::PolicyDifference> differences;
   for (std::size_t i = 1; i < views.size(); ++i) {
-    const inspect::PolicyDifference difference =
-        inspect::policy_difference(views.front().recording, views[i].recording);
-    for (inspect::ReportTable table : {inspect::gain_table(views.front(), views[i], difference),
-                                       inspect::moves_table(views.front(), views[i], difference)}) {
-      table.folded = views.size() > 2;
-      page.trailing.push_back(std::move(table));
-    }
+    differences.push_back(inspect::policy_difference(views.front().recording, views[i].recording));
+    inspect::ReportTable table = inspect::moves_table(views.front(), views[i], differences.back());
+    table.folded = views.size() > 2;
+    page.trailing.push_back(std::move(table));
   }
+  if (!differences.empty()) page.leading.push_back(inspect::gain_table(views, differences));
 }
 
 }  // namespace
@@ -89,14 +89,24 @@ KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const C
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
     const simulate::SimulatedRank& first = report.simulation.ranks.front();
     std::vector<plan::RankTrace> traced = {{first.rank, {first.steps.back()}}};
-    if (i < measured.size() && !measured[i].times.empty()) traced = {{0, {measured[i]}}};
-    kept.views.push_back({report.policy.name,
-                          plan::record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid),
-                          {{"lower bound", report.bounds.best()}},
-                          inspect::links_of(*report.plan->graph, problem.machine, problem.grid)});
+    const bool is_measured = i < measured.size() && !measured[i].times.empty();
+    if (is_measured) traced = {{0, {measured[i]}}};
+    plan::Recording recording =
+        plan::record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid);
+    // Beside measured times only a model that is made of them means something.
+    simulate::PlanReport own = report;
+    simulate::PlanningProblem costs = problem;
+    if (is_measured) {
+      costs = with_traced_costs(problem, *report.plan, recording);
+      simulate::simulate_again(own, costs);
+    }
     simulate::ExplainOptions options;
     options.rewrites = false;
-    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(problem, report, options)));
+    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(costs, own, options)));
+    kept.views.push_back({report.policy.name,
+                          std::move(recording),
+                          {{"lower bound", own.bounds.best()}},
+                          inspect::links_of(*report.plan->graph, problem.machine, problem.grid)});
     if (fastest == nullptr || report.step_ns() < fastest->step_ns()) fastest = &report;
   }
   if (fastest != nullptr) draw_graph(kept, *fastest, problem.grid);

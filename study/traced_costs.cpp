@@ -21,7 +21,7 @@ plan::StepTrace step_trace(const plan::Plan& plan, const plan::RecordedStep& ste
 }  // namespace
 
 simulate::PlanningProblem with_traced_costs(simulate::PlanningProblem problem, const plan::Plan& plan,
-                                            const plan::Recording& recording, std::int64_t threads) {
+                                            const plan::Recording& recording) {
   cost::ProfileSamples samples;
   for (const plan::RecordedRank& rank : recording.ranks) {
     for (const plan::RecordedStep& step : rank.steps) samples.add(plan, step_trace(plan, step));
@@ -29,7 +29,6 @@ simulate::PlanningProblem with_traced_costs(simulate::PlanningProblem problem, c
   cost::Profile profile;
   profile.machine = "this run";
   profile.grid = problem.grid;
-  profile.threads = threads;
   profile.entries = samples.entries();
   problem.options.cost_model = cost::profiled_costs(std::move(profile), problem.options.cost_model);
   problem.machine.shared_cores = false;

@@ -1,8 +1,6 @@
 // A run's own costs: what its tasks took in the steps that were traced, to simulate its plan with.
 #pragma once
 
-#include <cstdint>
-
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/plan_report.h"
 
@@ -12,6 +10,6 @@ namespace weft::study {
 /// `plan` is the plan that ran: it has the recording's tasks, in their order. Times of tasks that ran beside each other
 /// hold already what they take from each other, so the machine no longer slows them down.
 simulate::PlanningProblem with_traced_costs(simulate::PlanningProblem problem, const plan::Plan& plan,
-                                            const plan::Recording& recording, std::int64_t threads);
+                                            const plan::Recording& recording);
 
 }  // namespace weft::study

@@ -182,7 +182,7 @@ inspect::ReportTable add_plan(inspect::ReportPage& page, const train::RunConfig&
   const plan::Recording& recording = page.views.front().recording;
   page.views.front().links = inspect::links_of(*report.plan->graph, replanned.problem.machine, config.grid);
   const simulate::PlanningProblem problem =
-      study::with_traced_costs(std::move(replanned.problem), *report.plan, recording, config.threads);
+      study::with_traced_costs(std::move(replanned.problem), *report.plan, recording);
   simulate::simulate_again(report, problem);
   const std::string& view = page.views.front().name;
   inspect::DrawingOptions dot;

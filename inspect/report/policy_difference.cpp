@@ -113,7 +113,6 @@ PolicyDifference policy_difference(const plan::Recording& a, const plan::Recordi
   add(a, exposed_a, &CollectiveGain::exposed_a);
   add(b, exposed_b, &CollectiveGain::exposed_b);
   for (auto& [key, gain] : gains) out.collectives.push_back(std::move(gain));
-  std::ranges::stable_sort(out.collectives, std::greater(), &CollectiveGain::gain);
 
   for (const auto& [in_b, change] : changes_of(a, b)) {
     out.moves.push_back({.in_a = change.in_a,
@@ -138,16 +137,33 @@ PolicyDifference policy_difference(const plan::Recording& a, const plan::Recordi
   return out;
 }
 
-ReportTable gain_table(const ReportView& a, const ReportView& b, const PolicyDifference& difference) {
-  ReportTable table{.title = fmt::format("{} against {}: gain by collective", b.name, a.name),
-                    .note = fmt::format("The step of {} takes {} ms, that of {} {} ms: a gain of {} ms.", a.name,
-                                        ms(difference.step_a), b.name, ms(difference.step_b),
-                                        ms(difference.step_a - difference.step_b)),
+ReportTable gain_table(std::span<const ReportView> views, std::span<const PolicyDifference> differences) {
+  const std::string& first = views.front().name;
+  ReportTable table{.title = fmt::format("Gain by collective, against {}", first),
+                    .note = "Exposed communication in ms, and how much less of it there is.",
                     .words = 2,
-                    .heads = {"axis", "kind", "exposed ms, " + a.name, "exposed ms, " + b.name, "gain ms"}};
-  for (const CollectiveGain& gain : difference.collectives) {
-    table.rows.push_back({{gain.axis}, {gain.kind}, {ms(gain.exposed_a)}, {ms(gain.exposed_b)}, {ms(gain.gain())}});
+                    .heads = {"axis", "kind", first}};
+  std::map<std::pair<std::string, std::string>, std::vector<ReportCell>> rows;
+  std::vector<ReportCell> steps = {{"the step"}, {}, {ms(differences.front().step_a)}};
+  for (std::size_t i = 0; i < differences.size(); ++i) {
+    table.heads.push_back(views[i + 1].name);
+    table.heads.emplace_back("gain");
+    const PolicyDifference& difference = differences[i];
+    steps.emplace_back(ms(difference.step_b));
+    steps.emplace_back(ms(difference.step_a - difference.step_b));
+    for (const CollectiveGain& gain : difference.collectives) {
+      std::vector<ReportCell>& row = rows[{gain.axis, gain.kind}];
+      if (row.empty()) row = {{gain.axis}, {gain.kind}, {ms(gain.exposed_a)}};
+      row.resize(3 + 2 * i);  // kinds that only a policy with rewrites has
+      row.emplace_back(ms(gain.exposed_b));
+      row.emplace_back(ms(gain.gain()));
+    }
   }
+  for (auto& [key, row] : rows) {
+    row.resize(table.heads.size());
+    table.rows.push_back(std::move(row));
+  }
+  table.rows.push_back(std::move(steps));
   return table;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct PolicyMove {
 /// Of the first rank's last step of both.
 struct PolicyDifference {
   std::int64_t step_a = 0, step_b = 0;           // lengths
-  std::vector<CollectiveGain> collectives = {};  // by falling gain
+  std::vector<CollectiveGain> collectives = {};  // by axis and kind
   std::vector<PolicyMove> moves = {};            // by falling gain, then as b orders them
   std::size_t only_a = 0, only_b = 0;            // tasks that one of them alone has
 };
@@ -38,8 +39,10 @@ PolicyDifference policy_difference(const plan::Recording& a, const plan::Recordi
 /// Of b's tasks those that moved, rising.
 std::vector<std::uint32_t> moved_in(const plan::Recording& a, const plan::Recording& b);
 
-/// What b gains over a by collective, and what moved; cells select tasks of b.
-ReportTable gain_table(const ReportView& a, const ReportView& b, const PolicyDifference& difference);
+/// What each other view gains over the first by collective. `differences` are those of the others, in their order.
+ReportTable gain_table(std::span<const ReportView> views, std::span<const PolicyDifference> differences);
+
+/// What moved from a to b; cells select tasks of b.
 ReportTable moves_table(const ReportView& a, const ReportView& b, const PolicyDifference& difference);
 
 }  // namespace weft::inspect

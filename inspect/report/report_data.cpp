@@ -181,15 +181,33 @@ json view_json(const ReportView& view, const ReportView& first) {
           {"tasks", std::move(tasks)}};
 }
 
+json curve_json(const std::string& name, const std::vector<StepPoint>& points) {
+  json steps = json::array(), values = json::array();
+  for (const StepPoint& point : points) {
+    steps.push_back(point.step);
+    values.push_back(point.value);
+  }
+  return {{"name", name}, {"steps", std::move(steps)}, {"values", std::move(values)}};
+}
+
+json chart_json(const StepChart& chart) {
+  json curves = json::array();
+  for (const StepCurve& curve : chart.curves) {
+    if (!curve.points.empty()) curves.push_back(curve_json(curve.name, curve.points));
+  }
+  return {{"curves", std::move(curves)}, {"dots", curve_json(chart.dots_name, chart.dots)}};
+}
+
 }  // namespace
 
 std::string report_data(const ReportPage& page) {
-  json kinds = json::array(), views = json::array();
+  json charts = json::array(), kinds = json::array(), views = json::array();
+  for (const StepChart& chart : page.charts) charts.push_back(chart_json(chart));
   for (const KindStyle& style : kKindStyles) {
     kinds.push_back({{"fill", style.fill}, {"name", style.name}, {"text", style.text}});
   }
   for (const ReportView& view : page.views) views.push_back(view_json(view, page.views.front()));
-  const json data = {{"kinds", std::move(kinds)}, {"views", std::move(views)}};
+  const json data = {{"charts", std::move(charts)}, {"kinds", std::move(kinds)}, {"views", std::move(views)}};
   return script_escaped(data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 

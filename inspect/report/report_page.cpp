@@ -166,6 +166,7 @@ class Html {
   void cell(const ReportTable& table, const ReportCell& cell, std::size_t column) {
     const bool words = column < table.words || column + table.trailing_words >= table.heads.size();
     append("<td{}>", words ? " class=\"text\"" : "");
+    if (!cell.swatch.empty()) append("<i class=\"swatch\" style=\"background:{}\"></i>", cell.swatch);
     const std::string text = xml_escaped(cell.text);
     if (cell.task.empty()) {
       out_ += text;
@@ -215,10 +216,12 @@ class Html {
 
   void charts() {
     std::string figures;
-    for (const StepChart& chart : page_.charts) {
+    for (std::size_t i = 0; i < page_.charts.size(); ++i) {
+      const StepChart& chart = page_.charts[i];
       const std::string svg = chart_svg(chart);
       if (svg.empty()) continue;
-      figures += fmt::format("<figure><figcaption>{}</figcaption>\n{}</figure>\n", xml_escaped(chart.title), svg);
+      figures += fmt::format("<figure data-chart=\"{}\"><figcaption>{}</figcaption>\n{}</figure>\n", i,
+                             xml_escaped(chart.title), svg);
     }
     if (figures.empty()) return;
     out_ += "<section aria-label=\"over steps\"><h2>Over steps</h2>\n<div class=\"charts\">\n" + figures +

@@ -41,7 +41,8 @@ struct ReportCell {
   ReportCell(std::string shown = {}) : text(std::move(shown)) {}  // NOLINT(google-explicit-constructor): a cell is text
   ReportCell(std::string shown, std::string task_name) : text(std::move(shown)), task(std::move(task_name)) {}
   std::string text;
-  std::string task = {};  // selected in the timeline by a click; "": none
+  std::string task = {};    // selected in the timeline by a click; "": none
+  std::string swatch = {};  // a colour that stands before the text; "": none
 };
 
 struct ReportTable {

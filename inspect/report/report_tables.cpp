@@ -40,22 +40,22 @@ std::string number(const DocumentValue& entry, const char* key, Text text) {
 }  // namespace
 
 ReportTable policies_table(const DocumentValue& comparison) {
-  ReportTable table{.title = "Policies",
-                    .heads = {"policy", "step ms", "speed-up", "gap %", "hidden %", "exposed ms", "overlap %",
-                              "contention ms", "memory"}};
-  if (const auto bound = comparison.find("least_bound_ms")) {
-    table.note = fmt::format(
-        "No order can take less than {:.2f} ms. Gap: above the bound of the policy's own graph; hidden: of the time "
-        "between the serial step and the least bound, how much the policy saves.",
-        number_of(*bound));
-  }
   const std::vector<DocumentValue> policies = comparison["policies"].items();
-  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
   const bool timed =
       std::ranges::any_of(policies, [](const auto& entry) { return entry.find("planning_ms").has_value(); });
-  if (timed) table.heads.emplace_back("planning ms");
   const bool measured =
       std::ranges::any_of(policies, [](const auto& entry) { return entry.find("measured").has_value(); });
+  ReportTable table{.title = "Policies",
+                    .heads = {"policy", measured ? "simulated ms" : "step ms", "speed-up", "gap %", "hidden %",
+                              "exposed ms", "overlap %", "contention ms", "memory"}};
+  if (const auto bound = comparison.find("least_bound_ms")) {
+    table.note = fmt::format(
+        "By these costs no order takes less than {:.2f} ms, the bound. Gap: how far the policy is above the bound of "
+        "its own graph. Hidden: the part of the time between the serial step and the bound that the policy saves.{}",
+        number_of(*bound), measured ? " Only the last two columns are measured." : "");
+  }
+  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
+  if (timed) table.heads.emplace_back("planning ms");
   if (measured) table.heads.insert(table.heads.end(), {"measured ms", "error %"});
   double least = 0;
   for (const DocumentValue& entry : policies) {

@@ -62,6 +62,7 @@ class Chart {
   Chart(Range x, Range y, const std::string& title) : x_(x), y_(y) {
     append("<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" ",
            kLeft + kWidth + kMargin, kTop + kHeight + kBelow);
+    append("data-left=\"{:.0f}\" data-width=\"{:.0f}\" ", kLeft, kWidth);
     append("role=\"img\" aria-label=\"{} by step\">\n", xml_escaped(title));
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "inspect/drawing/colors.h"
@@ -13,6 +14,7 @@ namespace weft::inspect {
 namespace {
 
 constexpr std::size_t kKinds = kKindStyles.size();
+constexpr std::string_view kIdleColor = "#dddddd";
 
 struct Change {
   std::int64_t time = 0;
@@ -21,22 +23,24 @@ struct Change {
   int by = 0;  // 1 where a task begins, -1 where it ends
 };
 
-/// A row of boxes as wide as their shares.
+/// A row of boxes as wide as their shares. Narrow ones are told by the colours in the rows below.
 std::string bar_html(const StepShares& shares) {
+  constexpr double kRoom = 15;
   std::string out = "<div class=\"shares\" role=\"img\" aria-label=\"shares of the step\">";
   const auto piece = [&](std::string_view name, std::string_view fill, std::string_view text, double ns) {
     const double percent = shares.step_ns > 0 ? 100 * ns / shares.step_ns : 0;
     if (percent < 0.05) return;
     fmt::format_to(std::back_inserter(out),
-                   "<span style=\"flex-grow:{1:.1f};background:{2};color:{3}\" title=\"{0} {1:.1f} %\">{0} {1:.0f} "
-                   "%</span>",
-                   name, percent, fill, text);
+                   "<span style=\"flex-grow:{1:.1f};background:{2};color:{3}\" title=\"{0} {1:.1f} %\">", name, percent,
+                   fill, text);
+    if (percent >= kRoom) fmt::format_to(std::back_inserter(out), "{} {:.0f} %", name, percent);
+    out += "</span>";
   };
   for (const KindShare& kind : shares.kinds) {
     const KindStyle& style = style_of(kind.kind);
     piece(style.name, style.fill, style.text, kind.share_ns);
   }
-  piece("idle", "#dddddd", "#000000", shares.idle_ns);
+  piece("idle", kIdleColor, "#000000", shares.idle_ns);
   return out + "</div>\n";
 }
 
@@ -93,18 +97,20 @@ ReportTable shares_table(const plan::Recording& recording) {
                                         rank.rank, step.step),
                     .heads = {"kind", "tasks", "busy ms", "of the step ms", "of the step %"}};
   table.picture = bar_html(shares);
-  const auto row = [&](std::string_view name, std::string tasks, std::string busy, double ns) {
-    table.rows.push_back({{std::string(name)},
+  const auto row = [&](std::string_view name, std::string_view fill, std::string tasks, std::string busy, double ns) {
+    ReportCell head{std::string(name)};
+    head.swatch = fill;
+    table.rows.push_back({std::move(head),
                           {std::move(tasks)},
                           {std::move(busy)},
                           {fmt::format("{:.3f}", ns * 1e-6)},
                           {fmt::format("{:.1f}", shares.step_ns > 0 ? 100 * ns / shares.step_ns : 0)}});
   };
   for (const KindShare& kind : shares.kinds) {
-    row(style_of(kind.kind).name, fmt::format("{}", kind.tasks),
+    row(style_of(kind.kind).name, style_of(kind.kind).fill, fmt::format("{}", kind.tasks),
         fmt::format("{:.3f}", static_cast<double>(kind.busy) * 1e-6), kind.share_ns);
   }
-  row("idle", "", "", shares.idle_ns);
+  row("idle", kIdleColor, "", "", shares.idle_ns);
   return table;
 }
 

@@ -91,14 +91,15 @@ TEST_F(ReportCommand, OfAComparison) {
   // What moved is marked in the data, and what that gained stands in a table.
   EXPECT_TRUE(data.at("views").at(0).at("moved").empty());
   EXPECT_FALSE(data.at("views").at(1).at("moved").empty());
-  const auto gains = rows_of(html, "program against serial: gain by collective");
-  ASSERT_FALSE(gains.empty());
-  double gain = 0, exposed = 0;
-  for (const auto& row : gains) gain += std::stod(row.at(4)), exposed += std::stod(row.at(2)) - std::stod(row.at(3));
-  EXPECT_NEAR(gain, exposed, 0.01);
-  const double hidden = kept.at("comparison").at("policies").at(0).at("exposed_ms").get<double>() -
-                        kept.at("comparison").at("policies").at(1).at("exposed_ms").get<double>();
-  EXPECT_NEAR(gain, hidden, 0.01);
+  const auto gains = rows_of(html, "Gain by collective, against serial");
+  ASSERT_GT(gains.size(), 1U);
+  double gain = 0;
+  for (std::size_t i = 0; i + 1 < gains.size(); ++i) gain += std::stod(gains[i].at(4));
+  const nlohmann::json &before = kept.at("comparison").at("policies").at(0),
+                       &after = kept.at("comparison").at("policies").at(1);
+  EXPECT_NEAR(gain, before.at("exposed_ms").get<double>() - after.at("exposed_ms").get<double>(), 0.01);
+  EXPECT_NEAR(std::stod(gains.back().at(4)), before.at("step_ms").get<double>() - after.at("step_ms").get<double>(),
+              0.01);
   EXPECT_FALSE(rows_of(html, "program against serial: what moved").empty());
   // The machine's link beside what was achieved, also from a folder that an older version left.
   EXPECT_TRUE(has(html, "link GB/s, model of laptop"));

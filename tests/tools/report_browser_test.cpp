@@ -172,6 +172,24 @@ TEST_F(ReportBrowser, SearchesForWordsSumsWhatIsSelectedAndLinksToAView) {
   EXPECT_EQ(seen.at("unmoved"), "false");
 }
 
+TEST_F(ReportBrowser, ChartsTellTheirValues) {
+  const testing::CommandResult trained = weft("train", {"--ranks", "2", "--steps", "5", "--run-dir", "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  ASSERT_EQ(testing::run_weft({"report", "run", "-o", "run.html"}, folder_.path().string()).exit_code, 0);
+  const std::string html = testing::TemporaryFolder::read(folder_.path("run.html"));
+  const nlohmann::json seen = drive(html);
+  expect_calm(seen);
+  const nlohmann::json losses = data_of(html).at("charts").at(0).at("curves").at(0).at("values");
+  ASSERT_EQ(losses.size(), 5U);
+  const auto told = [&](const char* key) {
+    return std::stod(seen.at(key).get<std::string>().substr(13));
+  };  // "step 4: loss …"
+  EXPECT_NEAR(told("chart_last"), losses.at(4).get<double>(), 1e-4);
+  EXPECT_NEAR(told("chart_before"), losses.at(3).get<double>(), 1e-4);
+  EXPECT_TRUE(seen.at("chart_left"));
+  EXPECT_FALSE(seen.at("can_move"));
+}
+
 TEST_F(ReportBrowser, IsUsableOnATelephone) {
   const nlohmann::json seen = drive(two_policies(), "390,844");
   expect_calm(seen);

@@ -104,6 +104,18 @@
     seen.nonsense = await opened('#zoom=9,x&select=1,2,0,999&task=7,0,0,a&bright=red&dim=x&scroll=no');
     await opened('#');
 
+    // A chart says what it shows at the pointer, and at the steps that arrow keys go to.
+    const chart = document.querySelector('figure[data-chart]');
+    if (chart) {
+      const place = chart.querySelector('svg').getBoundingClientRect();
+      pointer(chart.querySelector('svg'), 'pointermove', place.right - 4, place.top + 40);
+      seen.chart_last = byId('tip').textContent;
+      key(chart, 'ArrowLeft');
+      seen.chart_before = byId('tip').textContent;
+      pointer(chart.querySelector('svg'), 'pointerleave', 0, 0);
+      seen.chart_left = byId('tip').hidden;
+    }
+
     // What moved between policies is drawn bright.
     seen.can_move = !byId('moved').hidden;
     if (seen.can_move) {

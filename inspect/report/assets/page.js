@@ -26,6 +26,7 @@ class Page {
     this.active = this.views.find((view) => pane && view.name === pane.dataset.view) || this.views[0];
     this.graph = pane && pane.querySelector('svg') ? new GraphPane(this, pane) : null;
     this.sums = new SelectionPanel(this);
+    this.charts = new StepCharts(this, data.charts);
     this.kindButtons = new Map();  // by style
     this.makeLegend();
     this.markMoved();
@@ -103,6 +104,17 @@ class Page {
     this.tip.hidden = !slice;
     if (!slice) return;
     if (!same) this.fillTip(slice);
+    this.placeTip(clientX, clientY);
+  }
+
+  tell(text, clientX, clientY) {
+    this.hover(null);
+    this.tip.hidden = false;
+    this.tip.replaceChildren(text);
+    this.placeTip(clientX, clientY);
+  }
+
+  placeTip(clientX, clientY) {
     const box = this.tip.getBoundingClientRect();
     this.tip.style.left = `${Math.max(4, Math.min(clientX + 14, innerWidth - box.width - 8))}px`;
     this.tip.style.top = `${clientY + 18 + box.height > innerHeight ? Math.max(4, clientY - box.height - 12) : clientY + 18}px`;

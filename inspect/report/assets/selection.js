@@ -55,7 +55,7 @@ class SelectionPanel {
     for (const sum of sums.kinds) {
       const row = line([kinds[sum.style].name, String(sum.tasks), nanoseconds(sum.busy),
                         (100 * sum.busy / sums.busy).toFixed(1), sum.exposed > 0 ? nanoseconds(sum.exposed) : ''], 'td');
-      const swatch = make('i');
+      const swatch = make('i', '', {class: 'swatch'});
       swatch.style.background = kinds[sum.style].fill;
       row.firstChild.prepend(swatch);
       table.append(row);

@@ -350,9 +350,10 @@ class Timeline {
     this.page.selectRange({from: Math.min(...times), to: Math.max(...times), first: Math.min(...ends), last: Math.max(...ends)});
   }
 
-  // Ticks at 1, 2 or 5 times a power of ten, about one each 110 pixels: [time, text].
+  // Ticks at 1, 2 or 5 times a power of ten, not nearer than their texts allow: [time, text].
   ticks() {
-    const wanted = (this.to - this.from) * 110 / (this.width - this.gutter), power = 10 ** Math.floor(Math.log10(wanted));
+    const apart = this.width < NARROW ? 70 : 110;
+    const wanted = (this.to - this.from) * apart / (this.width - this.gutter), power = 10 ** Math.floor(Math.log10(wanted));
     const step = Math.max(1, wanted / power > 5 ? 10 * power : wanted / power > 2 ? 5 * power : wanted / power > 1 ? 2 * power : power);
     const [unit, name] = this.to > 2e9 ? [1e9, 's'] : this.to > 2e6 ? [1e6, 'ms'] : [1e3, 'µs'];
     const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step / unit) + 1e-9)));

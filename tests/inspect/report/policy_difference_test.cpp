@@ -43,6 +43,27 @@ TEST(PolicyDifference, SumsTheGainByCollective) {
   EXPECT_EQ(difference.only_b, 1U);
 }
 
+TEST(PolicyDifference, OneTableShowsTheGainsOfAllPolicies) {
+  std::vector<ReportView> views = {serial(), mine(), serial()};
+  views[1].recording.tasks[2].kind = "reduce_scatter";  // which serial hasn't
+  std::vector<PolicyDifference> differences;
+  for (std::size_t i = 1; i < 3; ++i) {
+    differences.push_back(policy_difference(views[0].recording, views[i].recording));
+  }
+  const ReportTable table = gain_table(views, differences);
+  ASSERT_EQ(table.heads.size(), 7U);
+  ASSERT_EQ(table.rows.size(), 3U);
+  const auto texts = [&](std::size_t row) {
+    std::vector<std::string> out;
+    for (const ReportCell& cell : table.rows[row]) out.push_back(cell.text);
+    return out;
+  };
+  EXPECT_EQ(texts(1)[1], "reduce_scatter");
+  for (std::size_t row = 0; row < 3; ++row) EXPECT_EQ(table.rows[row].size(), 7U);
+  EXPECT_EQ(differences[0].collectives[0].gain(), 20);
+  EXPECT_EQ(differences[1].collectives[0].gain(), 0);
+}
+
 TEST(PolicyDifference, NamesWhatMoved) {
   const PolicyDifference difference = policy_difference(serial().recording, mine().recording);
   ASSERT_EQ(difference.moves.size(), 1U);  // one of r and s explains the new order of both

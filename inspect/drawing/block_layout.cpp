@@ -118,7 +118,7 @@ class Layout {
         if (other < box && a.outer == b.outer && a.inner == b.inner) level = std::max(level, level_[other] + 1);
       }
       level_[box] = level;
-      // What is outside of layers may be thousands of boxes that wait for nobody beside them.
+      // Outside of layers there may be thousands of boxes that don't wait for each other.
       constexpr std::size_t kMostInARow = 12;
       while (level < rows.size() && rows[level].size() >= kMostInARow) ++level;
       if (level >= rows.size()) rows.resize(level + 1);

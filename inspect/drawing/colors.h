@@ -39,7 +39,7 @@ inline const KindStyle& style_of(const graph::Operation& operation) {
 inline constexpr std::string_view kAlarmColor = "#CC0000";
 /// The critical path of a timeline, which shows exposed communication too.
 inline constexpr std::string_view kPathColor = "#111111";
-/// What a reader should find: where memory peaks, a lower bound.
+/// Marks that a reader should find: where memory peaks, a lower bound.
 inline constexpr std::string_view kMarkColor = "#6A1B9A";
 
 /// A border colour for the i-th stream of a rank; repeats after eight.

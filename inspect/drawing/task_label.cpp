@@ -33,7 +33,7 @@ bool is_phase(std::string_view part) {
   return part == "fwd" || part == "bwd" || part == "recompute" || part == "update";
 }
 
-/// gemm_dw → dW, all_reduce_dx → AR dX, gelu_dx → gelu dX: what it is done for as a word of its own.
+/// gemm_dw → dW, all_reduce_dx → AR dX, gelu_dx → gelu dX: the purpose becomes a word of its own.
 std::string short_operation(std::string_view operation) {
   using Word = std::pair<std::string_view, std::string_view>;
   static constexpr std::array<Word, 3> kBegins = {
@@ -84,7 +84,7 @@ std::vector<std::string> task_labels(const std::string& name) {
   const std::string place = where.empty() ? "" : joined(where) + " ";
   const std::string part = where.size() < 2 ? place : joined(where.subspan(1)) + " ";
   add(layer + place + operation + pieces);
-  if (operation == "gemm" && !part.empty()) {  // what most bars are: its place tells more
+  if (operation == "gemm" && !part.empty()) {  // most bars are products: the place tells more
     const std::string of = part.substr(0, part.size() - 1);
     add(layer + of + pieces);
     add(layer + of);

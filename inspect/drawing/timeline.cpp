@@ -122,7 +122,7 @@ constexpr double kLeft = 130, kWidth = 1200, kRight = 110;
 constexpr double kRow = 24, kBar = 17, kExposed = 4, kHead = 30, kCurve = 60, kPartTitle = 22, kRankTitle = 16;
 // Bars that are narrower and nearer than this become one.
 constexpr double kPixel = 1;
-// A letter on a bar, and what stays free on both of its sides.
+// The width of a letter on a bar, and the space that stays free beside the text.
 constexpr double kLetter = 5.8, kInset = 8;
 // Lines of the critical path between rows are at least so far apart: nearer ones would be a block.
 constexpr double kTurns = 8, kPathAbove = 1.5;
@@ -264,7 +264,7 @@ class Timeline {
     const double width = std::max(0.5, x(time.end) - x(time.begin));
     picture_.begin_group(fmt::format("{}\n{:.3f} to {:.3f} ms, {:.3f} ms", task.name, milliseconds(time.begin - begin_),
                                      milliseconds(time.end - begin_), milliseconds(time.end - time.begin)));
-    // A border would hide what is narrower than itself.
+    // A border would hide a bar that is narrower than the border.
     picture_.rect(x(time.begin), y, width, kBar,
                   {.fill = style.fill, .stroke = width > 4 ? "#ffffff" : "", .width = 0.5});
     if (width > kLetter + kInset) {

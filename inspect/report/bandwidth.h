@@ -14,14 +14,14 @@
 
 namespace weft::inspect {
 
-/// Collectives of one axis over all ranks and steps of a recording. Bytes are those that a rank sends; times are
+/// Collectives of one axis over all ranks and steps of a recording. Bytes count as a rank sends them; times are
 /// nanoseconds.
 struct AxisBandwidth {
   std::string axis = {};
   std::int64_t ranks = 0, collectives = 0;  // of a group, 0 if not known; of a step
   double bytes = 0, busy_ns = 0;            // of a step of one rank, in the mean
   double achieved = 0;                      // bytes a second, of all of them together
-  double largest = 0;  // bytes a second: the median of those that send at least half as much as the largest one
+  double largest = 0;  // bytes a second: the median of collectives that send at least half as much as the largest
 };
 
 std::vector<AxisBandwidth> bandwidths(const plan::Recording& recording);

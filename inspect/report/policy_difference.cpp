@@ -36,7 +36,7 @@ std::string tasks_text(std::size_t count) {
   return count == 1 ? "1 task" : fmt::format("{} tasks", count);
 }
 
-/// A task of both recordings; what is said of it is in the order of its discovery.
+/// How a task of both recordings changed: the first change that was found, and how many more there are.
 struct Change {
   std::uint32_t in_a = 0;
   std::string first = {};

@@ -36,10 +36,10 @@ struct PolicyDifference {
 
 PolicyDifference policy_difference(const plan::Recording& a, const plan::Recording& b);
 
-/// Of b's tasks those that moved, rising.
+/// The tasks of b that moved, by rising index.
 std::vector<std::uint32_t> moved_in(const plan::Recording& a, const plan::Recording& b);
 
-/// What each other view gains over the first by collective. `differences` are those of the others, in their order.
+/// The gain of each other view over the first, by collective; `differences` are in the order of the other views.
 ReportTable gain_table(std::span<const ReportView> views, std::span<const PolicyDifference> differences);
 
 /// What moved from a to b; cells select tasks of b.

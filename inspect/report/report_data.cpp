@@ -43,7 +43,7 @@ std::int64_t zero_of(const plan::Recording& recording) {
   return zero;
 }
 
-/// What may stand on a bar that is too narrow for the name, a line each.
+/// Labels for a bar that is too narrow for the name, a line each.
 std::string shorter_labels(const std::string& name) {
   const std::vector<std::string> labels = task_labels(name);
   std::string text;
@@ -146,7 +146,7 @@ json memory_json(const plan::Recording& recording, std::int64_t zero) {
   return {{"bytes", std::move(bytes)}, {"state", recording.state_bytes}, {"time", std::move(time)}};
 }
 
-/// `first` is what other policies are compared with.
+/// Other policies are compared with `first`.
 json view_json(const ReportView& view, const ReportView& first) {
   const plan::Recording& recording = view.recording;
   if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostPlainBytes = 2'000'000;
 
-/// A drawing as part of a page: without what stands before its <svg>, and without comments.
+/// A drawing as part of a page: without the lines before its <svg>, and without comments.
 std::string inline_svg(const std::string& svg) {
   const std::size_t begin = svg.find("<svg");
   if (begin == std::string::npos) throw std::logic_error("a drawing that isn't SVG");
@@ -133,7 +133,8 @@ class Html {
         "<details class=\"help soft\" open><summary>Keys</summary><p><kbd>←</kbd> <kbd>→</kbd> pan, <kbd>+</kbd> "
         "<kbd>−</kbd> or the wheel zoom, <kbd>↑</kbd> <kbd>↓</kbd> scroll, <kbd>f</kbd> fit, <kbd>/</kbd> search "
         "(<kbd>Enter</kbd> next), <kbd>x</kbd> or dragging with <kbd>Shift</kbd> sums, <kbd>[</kbd> <kbd>]</kbd> task "
-        "before and after, <kbd>c</kbd> critical path, <kbd>Esc</kbd> unpin. Hovering shows what a task waits for "
+        "before and after, <kbd>c</kbd> critical path, <kbd>m</kbd> what moved, <kbd>Esc</kbd> unpin. Hovering shows "
+        "what a task waits for "
         "(red: "
         "the input that arrived last) and what waits for it (dashed); a click pins the task.</p></details>\n"
         "<div id=\"weft-details\" aria-live=\"polite\" hidden></div>\n</div>\n";

@@ -154,12 +154,11 @@ json causes_json(const graph::Graph& graph, const simulate::Explanation& explana
 }
 
 ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
-  ReportTable table{
-      .title = "Why communication is exposed",
-      .view = view,
-      .words = 2,
-      .trailing_words = 3,
-      .heads = {"collectives", "kind", "count", "exposed ms", "cause", "of the worst", "what would hide it"}};
+  ReportTable table{.title = "Why communication is exposed",
+                    .view = view,
+                    .words = 2,
+                    .trailing_words = 3,
+                    .heads = {"collectives", "kind", "count", "exposed ms", "cause", "the worst one", "remedy"}};
   constexpr std::size_t kMostRows = 40;
   double rest = 0;
   const std::vector<DocumentValue> entries = causes.items();
@@ -169,7 +168,7 @@ ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
       rest += exposed;
       continue;
     }
-    std::string remedy = "nothing that was tried";
+    std::string remedy = "none of those tried";
     if (const auto what = entry.find("remedy")) {
       remedy = fmt::format("{}: −{:.3f} ms", what->text(), number_of(entry["gain_ns"]) * 1e-6);
     }

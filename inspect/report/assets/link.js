@@ -1,4 +1,4 @@
-// A link to what is on the screen: the part of the address behind # holds zoom, selection, search and pinned task.
+// A link to what is on the screen: the part of the address after # holds zoom, selection, search and pinned task.
 
 const LINK_DELAY = 200;  // milliseconds: addresses may not change at every frame
 
@@ -45,7 +45,7 @@ class ViewLink {
     }
   }
 
-  // What a link doesn't say is as at the beginning; what it says wrongly too.
+  // Parts that a link lacks, or holds wrongly, are as at the beginning.
   apply(text) {
     const {page} = this, {timeline, views} = page, parts = new URLSearchParams(text);
     const numbers = (key, count) => {

@@ -1,4 +1,4 @@
-// What joins the parts of the page: selection, tooltip, search, legend, theme and keys.
+// Joins the parts of the page: selection, tooltip, search, legend, theme and keys.
 
 const byId = (id) => document.getElementById(`weft-${id}`);
 

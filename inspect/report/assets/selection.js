@@ -1,4 +1,4 @@
-// What was dragged over in the timeline: its tasks counted and summed by kind.
+// A selected part of the timeline: its tasks counted and summed by kind.
 
 // A selection is {from, to, first, last}: times, and indices into the timeline's rows.
 function sumsOf(selection, rows) {

@@ -262,7 +262,7 @@ class Timeline {
     this.paintExposed(row, y, scale);
   }
 
-  // The name, or the longest of what may stand for it, that has room on a bar.
+  // The longest form of a task's name that has room on a bar.
   label(view, task, room) {
     if (room < 10) return '';
     const c = this.context, name = view.tasks.name[task];
@@ -334,7 +334,7 @@ class Timeline {
     c.lineWidth = 1;
   }
 
-  // What lies between two places of the canvas; the rows nearest to them.
+  // Selects the times between two places of the canvas, on the rows nearest to them.
   selectBetween(a, b) {
     const rows = this.items.filter((item) => item.row);
     const nearest = (y) => {

@@ -13,7 +13,7 @@ plan::RecordedTask task(const char* name, std::uint32_t stream, const char* axis
 }
 
 ///   serial    a [0,10) r [10,40) b [40,60) s [60,70)
-///   mine      a [0,10) b [10,30) with s [10,20) and r [20,50) beside and behind it
+///   mine      a [0,10) b [10,30) with s [10,20) and r [20,50) beside and after it
 ReportView serial() {
   ReportView view{.name = "serial", .recording = {.policy = "serial"}};
   view.recording.streams = {{"compute0", true}, {"x", false}};

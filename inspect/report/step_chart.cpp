@@ -98,8 +98,8 @@ class Chart {
       const std::size_t end = std::min(points.size(), i + together);
       double sum = 0;
       for (std::size_t k = i; k < end; ++k) sum += points[k].value;
-      append("{:.1f},{:.1f} ", x(static_cast<double>(points[(i + end - 1) / 2].step)),
-             y(sum / static_cast<double>(end - i)));
+      const StepPoint& middle = points[(i + end - 1) / 2];
+      append("{:.1f},{:.1f} ", x(static_cast<double>(middle.step)), y(sum / static_cast<double>(end - i)));
     }
     append("\"/>\n");
   }

@@ -16,8 +16,12 @@
 #include "inspect/drawing/render.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
+#include "inspect/report/bandwidth.h"
+#include "inspect/report/policy_difference.h"
 #include "inspect/report/report_tables.h"
+#include "inspect/report/step_shares.h"
 #include "runtime/simulate/explain.h"
+#include "study/traced_costs.h"
 
 namespace weft::study {
 namespace {
@@ -60,6 +64,18 @@ std::string drawing_of(const std::filesystem::path& file) {
   return svg;
 }
 
+/// Each policy against the first one.
+void add_differences(inspect::ReportPage& page, const std::vector<inspect::ReportView>& views) {
+  std::vector<inspect::PolicyDifference> differences;
+  for (std::size_t i = 1; i < views.size(); ++i) {
+    differences.push_back(inspect::policy_difference(views.front().recording, views[i].recording));
+    inspect::ReportTable table = inspect::moves_table(views.front(), views[i], differences.back());
+    table.folded = views.size() > 2;
+    page.trailing.push_back(std::move(table));
+  }
+  if (!differences.empty()) page.leading.push_back(inspect::gain_table(views, differences));
+}
+
 }  // namespace
 
 KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const Comparison& comparison,
@@ -73,13 +89,24 @@ KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const C
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
     const simulate::SimulatedRank& first = report.simulation.ranks.front();
     std::vector<plan::RankTrace> traced = {{first.rank, {first.steps.back()}}};
-    if (i < measured.size() && !measured[i].times.empty()) traced = {{0, {measured[i]}}};
-    kept.views.push_back({report.policy.name,
-                          plan::record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid),
-                          {{"lower bound", report.bounds.best()}}});
+    const bool is_measured = i < measured.size() && !measured[i].times.empty();
+    if (is_measured) traced = {{0, {measured[i]}}};
+    plan::Recording recording =
+        plan::record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid);
+    // Beside measured times only a model that is made of them means something.
+    simulate::PlanReport own = report;
+    simulate::PlanningProblem costs = problem;
+    if (is_measured) {
+      costs = with_traced_costs(problem, *report.plan, recording);
+      simulate::simulate_again(own, costs);
+    }
     simulate::ExplainOptions options;
     options.rewrites = false;
-    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(problem, report, options)));
+    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(costs, own, options)));
+    kept.views.push_back({report.policy.name,
+                          std::move(recording),
+                          {{"lower bound", own.bounds.best()}},
+                          inspect::links_of(*report.plan->graph, problem.machine, problem.grid)});
     if (fastest == nullptr || report.step_ns() < fastest->step_ns()) fastest = &report;
   }
   if (fastest != nullptr) draw_graph(kept, *fastest, problem.grid);
@@ -111,7 +138,10 @@ void write_comparison(const std::filesystem::path& folder, const train::RunConfi
     inspect::write_chrome_file(writing.path() / trace_name(i), view.recording);
     json bounds = json::array();
     for (const inspect::ReportBound& bound : view.bounds) bounds.push_back({{"name", bound.name}, {"ns", bound.ns}});
-    views.push_back({{"bounds", std::move(bounds)}, {"causes", kept.causes[i]}, {"policy", view.name}});
+    views.push_back({{"bounds", std::move(bounds)},
+                     {"causes", kept.causes[i]},
+                     {"links", {{"bandwidth", view.links.bandwidth}, {"machine", view.links.machine}}},
+                     {"policy", view.name}});
   }
   const json document = {{"comparison", kept.comparison}, {"format", kFormat},   {"graph_note", kept.graph_note},
                          {"graph_view", kept.graph_view}, {"version", kVersion}, {"views", std::move(views)}};
@@ -136,6 +166,12 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
     inspect::ReportView view{.name = entry["policy"].text()};
     for (const DocumentValue& bound : entry["bounds"].items()) {
       view.bounds.push_back({bound["name"].text(), bound["ns"].number()});
+    }
+    if (const auto links = entry.find("links")) {  // older folders have none
+      view.links.machine = (*links)["machine"].text();
+      for (const auto& [axis, bandwidth] : (*links)["bandwidth"].members()) {
+        view.links.bandwidth[axis] = bandwidth.number();
+      }
     }
     inspect::causes_table(entry["causes"], "");
     kept.causes.push_back(entry["causes"].json());
@@ -163,11 +199,14 @@ inspect::ReportPage comparison_page(KeptComparison kept) {
   page.graph_svg = std::move(kept.graph_svg);
   page.graph_note = std::move(kept.graph_note);
   page.graph_view = std::move(kept.graph_view);
+  add_differences(page, kept.views);
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const std::string& name = kept.views[i].name;
     const Document causes(kept.causes[i], "the causes", kFix);
     for (inspect::ReportTable table :
-         {inspect::exposed_table(kept.views[i].recording, name), inspect::causes_table(causes.root(), name)}) {
+         {inspect::shares_table(kept.views[i].recording),
+          inspect::bandwidth_table(kept.views[i].recording, kept.views[i].links),
+          inspect::exposed_table(kept.views[i].recording, name), inspect::causes_table(causes.root(), name)}) {
       if (kept.views.size() > 1) {
         table.title = fmt::format("{}: {}", name, table.title);
         table.folded = true;

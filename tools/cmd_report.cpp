@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,11 +22,14 @@
 #include "inspect/drawing/render.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
+#include "inspect/report/bandwidth.h"
 #include "inspect/report/report_page.h"
 #include "inspect/report/report_tables.h"
+#include "inspect/report/step_shares.h"
 #include "runtime/policy/policy.h"
 #include "runtime/simulate/explain.h"
 #include "study/comparison_folder.h"
+#include "study/traced_costs.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/step/planning.h"
@@ -41,14 +45,34 @@ struct ReportOptions {
   std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
 
-struct Metrics {
-  std::vector<inspect::LossPoint> losses;
-  std::vector<double> step_ms;
+/// What metrics.jsonl holds of a series, under its name there.
+struct Series {
+  const char* key;
+  inspect::StepChart chart;
 };
+
+struct Metrics {
+  std::size_t steps = 0;
+  std::vector<Series> series = {{"loss", {.title = "loss", .dots_name = "held out", .from_zero = false}},
+                                {"exposed_comm_ms", {.title = "exposed communication, ms"}},
+                                {"tokens_per_s", {.title = "tokens/s"}},
+                                {"grad_norm", {.title = "gradient norm"}},
+                                {"lr", {.title = "learning rate"}}};
+  std::vector<double> step_ms;
+
+  const inspect::StepChart& losses() const { return series.front().chart; }
+};
+
+/// A number, unless the line has none: null stands for one that isn't finite.
+void read_point(const DocumentValue& line, const char* key, std::vector<inspect::StepPoint>& points) {
+  const auto value = line.find(key);
+  if (value && !value->is_null()) points.push_back({line["step"].integer(0, INT64_MAX), value->number()});
+}
 
 /// A last line without an end is what a kill leaves.
 Metrics read_metrics(const fs::path& file) {
   Metrics metrics;
+  for (Series& series : metrics.series) series.chart.curves.push_back({series.chart.title, {}});
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   constexpr const char* kFix = "give a run folder, with the metrics.jsonl that weft train wrote";
   const std::string text = read_text_file(file, "the file", kMostBytes, "the metrics of a run", kFix);
@@ -56,15 +80,13 @@ Metrics read_metrics(const fs::path& file) {
   for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     const std::string name = fmt::format("{} line {}", file.string(), ++number);
     const Document document = read_json(std::string_view(text).substr(at, end - at), name, {.fix = kFix});
-    const DocumentValue line = document.root(), loss = line["loss"];
-    inspect::LossPoint point{.step = line["step"].integer(0, INT64_MAX)};
-    if (!loss.is_null()) point.loss = loss.number();
-    if (const auto held_out = line.find("val_loss"); held_out && !held_out->is_null()) {
-      point.val_loss = held_out->number();
-    }
-    metrics.losses.push_back(point);
+    const DocumentValue line = document.root();
+    for (const char* key : {"step", "loss", "step_ms"}) (void)line[key];  // each line has these
+    for (Series& series : metrics.series) read_point(line, series.key, series.chart.curves.front().points);
+    read_point(line, "val_loss", metrics.series.front().chart.dots);
     metrics.step_ms.push_back(line["step_ms"].number());
   }
+  metrics.steps = number;
   return metrics;
 }
 
@@ -125,16 +147,13 @@ std::string shorten(plan::Recording& recording) {
 
 std::vector<inspect::ReportFact> facts_of(const Metrics& metrics, const plan::Recording& recording) {
   std::vector<inspect::ReportFact> facts;
-  const auto finite = std::ranges::find_if(metrics.losses.rbegin(), metrics.losses.rend(),
-                                           [](const inspect::LossPoint& point) { return point.loss.has_value(); });
-  if (finite != metrics.losses.rend()) {
-    facts.push_back({fmt::format("loss at step {}", finite->step), fmt::format("{:.4f}", *finite->loss)});
+  const inspect::StepChart& losses = metrics.losses();
+  if (const auto& points = losses.curves.front().points; !points.empty()) {
+    facts.push_back({fmt::format("loss at step {}", points.back().step), fmt::format("{:.4f}", points.back().value)});
   }
-  const auto held_out =
-      std::ranges::find_if(metrics.losses.rbegin(), metrics.losses.rend(),
-                           [](const inspect::LossPoint& point) { return point.val_loss.has_value(); });
-  if (held_out != metrics.losses.rend()) {
-    facts.push_back({fmt::format("held out, step {}", held_out->step), fmt::format("{:.4f}", *held_out->val_loss)});
+  if (!losses.dots.empty()) {
+    facts.push_back(
+        {fmt::format("held out, step {}", losses.dots.back().step), fmt::format("{:.4f}", losses.dots.back().value)});
   }
   if (!metrics.step_ms.empty()) {
     std::vector<double> sorted = metrics.step_ms;
@@ -156,8 +175,15 @@ std::vector<inspect::ReportFact> facts_of(const Metrics& metrics, const plan::Re
   return facts;
 }
 
-void add_plan(inspect::ReportPage& page, const train::RunConfig& config, const Replanned& replanned) {
-  const simulate::PlanReport& report = replanned.report;
+/// Adds the graph, the links and a lower bound. Returns why communication is exposed: simulated with what this run's
+/// tasks took.
+inspect::ReportTable add_plan(inspect::ReportPage& page, const train::RunConfig& config, Replanned replanned) {
+  simulate::PlanReport& report = replanned.report;
+  const plan::Recording& recording = page.views.front().recording;
+  page.views.front().links = inspect::links_of(*report.plan->graph, replanned.problem.machine, config.grid);
+  const simulate::PlanningProblem problem =
+      study::with_traced_costs(std::move(replanned.problem), *report.plan, recording);
+  simulate::simulate_again(report, problem);
   const std::string& view = page.views.front().name;
   inspect::DrawingOptions dot;
   dot.grid = config.grid;
@@ -170,15 +196,17 @@ void add_plan(inspect::ReportPage& page, const train::RunConfig& config, const R
   }
   simulate::ExplainOptions options;
   options.rewrites = false;
-  const Document why(inspect::causes_json(*report.plan->graph, simulate::explain(replanned.problem, report, options)),
+  const Document why(inspect::causes_json(*report.plan->graph, simulate::explain(problem, report, options)),
                      "the causes", "");
   inspect::ReportTable causes = inspect::causes_table(why.root(), view);
-  causes.note += fmt::format("{}As the simulator sees the step, with costs of {}: {:.2f} ms, {:.2f} ms at least.",
-                             causes.note.empty() ? "" : " ", replanned.problem.options.cost_model->source(),
-                             report.step_ns() * 1e-6, report.bounds.best() * 1e-6);
-  page.trailing.push_back(std::move(causes));
-  // A bound from another machine's costs would mean nothing beside measured times.
-  if (!config.profile.empty()) page.views.front().bounds.push_back({"lower bound", report.bounds.best()});
+  const plan::RecordedStep& step = recording.ranks.front().steps.back();
+  causes.note += fmt::format(
+      "{}Simulated with the times that this run's tasks took: {:.2f} ms a step, {:.2f} ms at least. Step {} took "
+      "{:.2f} ms.",
+      causes.note.empty() ? "" : " ", report.step_ns() * 1e-6, report.bounds.best() * 1e-6, step.step,
+      static_cast<double>(step.end - step.begin) * 1e-6);
+  page.views.front().bounds.push_back({"least with these task times", report.bounds.best()});
+  return causes;
 }
 
 inspect::ReportPage page_of_run(const fs::path& folder, const std::vector<train::Setting>& overrides) {
@@ -192,22 +220,28 @@ inspect::ReportPage page_of_run(const fs::path& folder, const std::vector<train:
     throw UserError(fmt::format("the trace in {} holds no step", folder.string()), "one at least",
                     "weft train with --trace-steps 3");
   }
-  const Replanned replanned = replan(config, recording);
+  Replanned replanned = replan(config, recording);
   inspect::ReportPage page;
-  page.title = fmt::format("{}: {} steps", config.model.name, metrics.losses.size());
+  page.title = fmt::format("{}: {} steps", config.model.name, metrics.steps);
   page.subtitle = fmt::format("{} ranks ({}), policy {}, {} sequences of {} tokens a step, {}", config.grid.ranks(),
                               graph::to_string(config.grid), recording.policy, config.global_batch, config.seq_len,
                               to_string(config.dtype));
   page.facts = facts_of(metrics, recording);
   page.timeline_note = shorten(recording);
-  page.losses = metrics.losses;
+  for (const Series& series : metrics.series) page.charts.push_back(series.chart);
   page.views.push_back({recording.policy, std::move(recording), {}});
-  page.trailing.push_back(inspect::exposed_table(page.views.front().recording, page.views.front().name));
-  if (replanned.why_not.empty()) {
-    add_plan(page, config, replanned);
+  const inspect::ReportView& view = page.views.front();
+  const std::string why_not = replanned.why_not;
+  std::vector<inspect::ReportTable> causes;
+  if (why_not.empty()) {
+    causes.push_back(add_plan(page, config, std::move(replanned)));
   } else {
-    page.graph_note = "Neither graph nor causes: " + replanned.why_not;
+    page.graph_note = "Neither graph nor causes: " + why_not;
   }
+  page.leading.push_back(inspect::shares_table(view.recording));
+  page.trailing.push_back(inspect::bandwidth_table(view.recording, view.links));
+  page.trailing.push_back(inspect::exposed_table(view.recording, view.name));
+  std::ranges::move(causes, std::back_inserter(page.trailing));
   return page;
 }
 

@@ -142,7 +142,7 @@ Command add_timeline(CLI::App& root) {
   app->footer(
       "Instead of a TOML file a trace (FILE.json, FILE.json.gz) or the folder of a run may be named; a configuration "
       "is\n"
-      "planned by --policy and simulated on --machine (default: laptop) or by --profile. The red line through the "
+      "planned by --policy and simulated on --machine (default: laptop) or by --profile. The dark line above the "
       "bars\n"
       "is the chain of tasks that the step's length comes from.\n"
       "Examples:\n"

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "inspect/drawing/colors.h"
+#include "inspect/drawing/drawing_text.h"
+#include "inspect/drawing/task_label.h"
 
 namespace weft::inspect {
 namespace {
@@ -116,7 +118,7 @@ class Layout {
         if (other < box && a.outer == b.outer && a.inner == b.inner) level = std::max(level, level_[other] + 1);
       }
       level_[box] = level;
-      // What is outside of layers may be thousands of boxes that wait for nobody beside them.
+      // Outside of layers there may be thousands of boxes that don't wait for each other.
       constexpr std::size_t kMostInARow = 12;
       while (level < rows.size() && rows[level].size() >= kMostInARow) ++level;
       if (level >= rows.size()) rows.resize(level + 1);
@@ -186,6 +188,17 @@ class Layout {
     picture.line(head, {.fill = color});
   }
 
+  // The label's first line; where it names one task but has no room, the end of the name, which tells tasks apart.
+  std::string head(const Box& box, std::string_view line) const {
+    constexpr auto kColumns = static_cast<std::size_t>((kBoxWidth - 6) / kLetter);
+    const graph::Task& task = drawing_.graph().task(box.tasks.front());
+    if (line.size() > kColumns && line == short_name(task)) {
+      const std::vector<std::string> labels = task_labels(short_tensor_name(task.name, task));
+      if (const std::string_view label = fitting_label(labels, kColumns); !label.empty()) return std::string(label);
+    }
+    return cut(line, kBoxWidth - 6);
+  }
+
   void draw_box(Picture& picture, std::size_t index, double top) const {
     const Box& box = drawing_.boxes()[index];
     const double x = kMargin + place_[index].x, y = top + place_[index].y;
@@ -204,7 +217,8 @@ class Layout {
     const auto text = lines_of(label);
     for (std::size_t i = 0; i < std::min<std::size_t>(2, text.size()); ++i) {
       picture.text(
-          x + kBoxWidth / 2, y + 13 + 13 * static_cast<double>(i), cut(text[i], kBoxWidth - 6),
+          x + kBoxWidth / 2, y + 13 + 13 * static_cast<double>(i),
+          i == 0 ? head(box, text[0]) : cut(text[i], kBoxWidth - 6),
           {.size = 10, .color = style == nullptr ? "#000000" : style->text, .anchor = TextPaint::Anchor::middle});
     }
     if (!box.mark.empty()) {

@@ -35,9 +35,11 @@ inline const KindStyle& style_of(const graph::Operation& operation) {
   return style_of(graph::kind_class(operation));
 }
 
-/// Exposed communication and the critical path.
+/// Exposed communication, and the critical path of a graph.
 inline constexpr std::string_view kAlarmColor = "#CC0000";
-/// What a reader should find: where memory peaks, a lower bound.
+/// The critical path of a timeline, which shows exposed communication too.
+inline constexpr std::string_view kPathColor = "#111111";
+/// Marks that a reader should find: where memory peaks, a lower bound.
 inline constexpr std::string_view kMarkColor = "#6A1B9A";
 
 /// A border colour for the i-th stream of a rank; repeats after eight.

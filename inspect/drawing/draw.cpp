@@ -19,10 +19,10 @@
 namespace weft::inspect {
 namespace {
 
-/// What hides a collective: computations and for how long, and the rest.
+/// The computations that hide a collective, each with the time of its overlap, and the time that nothing hides.
 struct Hidden {
   double exposed_ns = 0, ns = 0;
-  std::vector<std::pair<graph::TaskId, double>> behind;  // overlap
+  std::vector<std::pair<graph::TaskId, double>> beside;  // overlap
 };
 
 /// Times of a simulated step by task.
@@ -74,7 +74,7 @@ class StepTimes {
     for (auto it = std::lower_bound(computations_.begin(), computations_.end(), mine.begin - longest_, earlier);
          it != computations_.end() && it->first.begin < mine.end; ++it) {
       const std::int64_t overlap = std::min(it->first.end, mine.end) - std::max(it->first.begin, mine.begin);
-      if (overlap > 0) out.behind.emplace_back(it->second, static_cast<double>(overlap));
+      if (overlap > 0) out.beside.emplace_back(it->second, static_cast<double>(overlap));
     }
     return out;
   }
@@ -103,7 +103,7 @@ class StepTimes {
   }
 
  private:
-  // "behind mlp.up.gemm_dw", "exposed", "40 % exposed, else behind …".
+  // "beside mlp.up.gemm_dw", "exposed", "40 % exposed, else beside …".
   std::string hiding(std::span<const graph::TaskId> tasks) const {
     double exposed = 0, sum = 0;
     std::map<std::string, double> partners;
@@ -111,15 +111,15 @@ class StepTimes {
       const Hidden one = hidden(task);
       exposed += one.exposed_ns;
       sum += one.ns;
-      for (const auto& [partner, overlap] : one.behind) partners[short_name(plan_.graph->task(partner))] += overlap;
+      for (const auto& [partner, overlap] : one.beside) partners[short_name(plan_.graph->task(partner))] += overlap;
     }
     const double share = sum > 0 ? exposed / sum : 0;
     if (partners.empty() || share > 0.95) return "exposed";
     const auto most = std::max_element(partners.begin(), partners.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     const std::string others = partners.size() > 1 ? fmt::format(" and {} more", partners.size() - 1) : "";
-    const std::string behind = fmt::format("behind {}{}", most->first, others);
-    return share < 0.05 ? behind : fmt::format("{:.0f} % exposed, else\n{}", 100 * share, behind);
+    const std::string beside = fmt::format("beside {}{}", most->first, others);
+    return share < 0.05 ? beside : fmt::format("{:.0f} % exposed, else\n{}", 100 * share, beside);
   }
 
   const plan::Plan& plan_;

@@ -1,5 +1,5 @@
-// What a drawing of a graph says once the graph is planned and simulated: streams, times, what hides behind what, the
-// critical path and where memory peaks.
+// Drawings of a graph that is planned and simulated: streams, times, which computations hide a collective, the critical
+// path and where memory peaks.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ namespace weft::inspect {
 /// plan must outlive them.
 DrawingOptions planned(const plan::Plan& plan, DrawingOptions options = {});
 
-/// planned() with what the simulated step tells: in each box how long it takes, of a collective on which stream, and
-/// which computation it runs behind or that it is exposed; start and slack in the tooltips; in the caption the length
-/// of step and critical path. The report must outlive them, and have a plan.
+/// planned() with the times of the simulated step. A box says how long its task takes; a collective's box also says on
+/// which stream it runs, and which computation runs beside it or that it is exposed. Tooltips have start and slack, the
+/// caption has the length of step and critical path. The report must outlive them, and have a plan.
 DrawingOptions simulated(const simulate::PlanReport& report, DrawingOptions options = {});
 
 /// The plan's graph as DOT. `file_name` stands in the first line, the command that renders it.

@@ -1,5 +1,5 @@
 // What a drawing of a graph shows, whatever its format: boxes in nested sections, the lines between them, a caption and
-// a legend. dump_dot.h writes it for Graphviz, block_layout.h lays out what is too large for that.
+// a legend. dump_dot.h writes it for Graphviz, block_layout.h lays out drawings that are too large for that.
 #pragma once
 
 #include <cstddef>
@@ -26,12 +26,12 @@ struct StreamStyle {
   std::string color;  // "#rrggbb"
 };
 
-/// What is drawn once for all of its repetitions.
+/// Which repetitions are drawn once for all.
 enum class Collapse : std::uint8_t {
   automatic,  // layers if there are more than two or too many boxes; phases if that leaves too many
   none,
   layer,  // the tasks of equal name and shape of all layers: "× 4"
-  phase   // those of all micro-batches too
+  phase   // the tasks of all micro-batches too
 };
 
 /// A box that a reader must find: "memory peaks here".
@@ -48,7 +48,7 @@ struct DrawingOptions {
   std::function<StreamStyle(graph::TaskId)> stream_of = {};
   /// A line more in a task's tooltip ("starts at 1.2 ms, slack 0.3 ms").
   std::function<std::string(graph::TaskId)> note = {};
-  /// A line more in a box, of the tasks that it stands for ("0.2 ms behind mlp.up.gemm").
+  /// A line more in a box, of the tasks that it stands for ("0.2 ms beside mlp.up.gemm").
   std::function<std::string(std::span<const graph::TaskId>)> box_note = {};
   /// Edges beyond the graph's own: a policy's, a memory planner's.
   std::span<const graph::Edge> added_edges = {};
@@ -71,7 +71,7 @@ struct DrawingOptions {
   Collapse collapse = Collapse::automatic;
   /// How deep sections are opened: 1 a box a micro-batch, 2 a phase, 3 a layer, 4 a task.
   int depth = 4;
-  /// What Collapse::automatic calls too many boxes.
+  /// More boxes than this are too many for Collapse::automatic.
   std::size_t max_boxes = 600;
 };
 
@@ -81,7 +81,7 @@ struct Box {
   std::set<std::int32_t> layers, micro_batches;
   bool section = false;                // its tasks are of several kinds
   std::uint32_t outer = 0, inner = 0;  // indices into Drawing::outer and OuterSection::inner, which begins with
-                                       // what is outside of layers
+                                       // the tasks outside of layers
   bool critical = false;
   std::string mark = {};
 };
@@ -142,7 +142,7 @@ class Drawing {
   /// "solid" data, "dashed" bytes written again, "dotted" order only.
   static std::string_view dash(const Line& line);
 
-  /// What is to be explained, each in the order of the legend.
+  /// The entries of the legend, in its order.
   std::vector<graph::KindClass> kinds() const;
   std::map<std::string, std::string> streams() const;  // name → colour
   std::vector<std::string> line_legend() const;        // of the lines drawn
@@ -167,7 +167,7 @@ class Drawing {
   std::set<std::pair<graph::TaskId, graph::TaskId>> critical_edges_;
   std::set<graph::TaskId> critical_;
   std::vector<Box> boxes_;
-  std::vector<std::uint32_t> box_of_;  // by task; kNoBox for those that aren't drawn
+  std::vector<std::uint32_t> box_of_;  // by task; kNoBox for tasks that aren't drawn
   std::vector<Line> lines_;
   std::vector<OuterSection> outer_;
   std::map<std::uint32_t, std::size_t> savers_;            // box → its number, in program order

@@ -23,7 +23,7 @@ std::string without(std::string name, const std::vector<std::string>& parts) {
   return name.size() <= 2 ? "" : name.substr(1, name.size() - 2);
 }
 
-// What a collective is about: the largest tensor that isn't its workspace.
+// The tensor that a collective is about: the largest one that isn't its workspace.
 const graph::Tensor* subject(const graph::Graph& graph, const graph::Task& task) {
   const graph::Tensor* best = nullptr;
   for (const graph::Access& access : task.accesses) {
@@ -160,7 +160,7 @@ std::string Drawing::numbers(std::size_t box) const {
   return text;
 }
 
-// What sets a folded box apart from its section.
+// The layers and micro-batches of a folded box, where they differ from its section's.
 std::string Drawing::only_in(const Box& box) const {
   const OuterSection& outer = outer_[box.outer];
   std::string text;

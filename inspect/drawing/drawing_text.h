@@ -11,7 +11,7 @@
 
 namespace weft::inspect {
 
-/// The name without what its sections already say: mb0.L3.mlp.up.bwd.gemm_dw is mlp.up.gemm_dw there.
+/// The name without the parts that its sections say already: mb0.L3.mlp.up.bwd.gemm_dw is mlp.up.gemm_dw there.
 std::string short_name(const graph::Task& task);
 
 /// The same for a tensor of a task: without micro-batch and layer.

@@ -10,7 +10,7 @@
 namespace weft::inspect {
 namespace {
 
-// At most two digits behind the point and no zeros at the end: 12, 0.5, 3.14.
+// At most two digits after the point and no zeros at the end: 12, 0.5, 3.14.
 struct Number {
   double value;
 };

@@ -1,4 +1,4 @@
-// A picture of rectangles, lines and text, for what Weft lays out itself: large graphs and timelines.
+// A picture of rectangles, lines and text, for drawings that Weft lays out itself: large graphs and timelines.
 #pragma once
 
 #include <optional>

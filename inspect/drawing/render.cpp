@@ -83,14 +83,14 @@ void set(Agraph_t* graph, const char* name, std::string value) {
   agattr(graph, AGRAPH, const_cast<char*>(name), value.data());  // declares and sets; takes a copy
 }
 
-// Before the drawing is rendered, behind its layout where its size comes from that.
+// To be called before the drawing is rendered; after its layout if the size comes from the layout.
 void set_resolution(Agraph_t* graph, double width, double height) {
   const double most = kMaxImageSide / std::max({width, height, 1.0});
   set(graph, "dpi", fmt::format("{:.2f}", kPointsAnInch * std::min(kDotsAPoint, most)));
 }
 
 /// Graphviz is one for all drawings: its pango plugin remembers the font of the text before by a pointer into the
-/// context, and would read it after a context has gone. Who holds it is alone with it.
+/// context, and would read it after a context has gone. Its holder is alone with it.
 class Graphviz {
  public:
   Graphviz() : lock_(one_at_a_time()), context_(shared()) {

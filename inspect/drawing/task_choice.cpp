@@ -30,7 +30,7 @@ Adjacency adjacency(const graph::Graph& graph, std::span<const graph::Edge> adde
   return out;
 }
 
-// Marks what is reached from `start` within `hops` edges; fewer than 0: however many.
+// Marks the tasks reached from `start` within `hops` edges; a negative number sets no limit.
 void reach(const Neighbours& next, graph::TaskId start, int hops, std::vector<bool>& reached) {
   std::vector<graph::TaskId> front = {start};
   reached[start.index()] = true;

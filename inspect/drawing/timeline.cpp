@@ -14,6 +14,7 @@
 
 #include "base/text/units.h"
 #include "inspect/drawing/colors.h"
+#include "inspect/drawing/task_label.h"
 #include "inspect/report/critical_path.h"
 
 namespace weft::inspect {
@@ -121,6 +122,10 @@ constexpr double kLeft = 130, kWidth = 1200, kRight = 110;
 constexpr double kRow = 24, kBar = 17, kExposed = 4, kHead = 30, kCurve = 60, kPartTitle = 22, kRankTitle = 16;
 // Bars that are narrower and nearer than this become one.
 constexpr double kPixel = 1;
+// The width of a letter on a bar, and the space that stays free beside the text.
+constexpr double kLetter = 5.8, kInset = 8;
+// Lines of the critical path between rows are at least so far apart: nearer ones would be a block.
+constexpr double kTurns = 8, kPathAbove = 1.5;
 
 /// Writes the picture from top to bottom.
 class Timeline {
@@ -259,11 +264,13 @@ class Timeline {
     const double width = std::max(0.5, x(time.end) - x(time.begin));
     picture_.begin_group(fmt::format("{}\n{:.3f} to {:.3f} ms, {:.3f} ms", task.name, milliseconds(time.begin - begin_),
                                      milliseconds(time.end - begin_), milliseconds(time.end - time.begin)));
-    // A border would hide what is narrower than itself.
+    // A border would hide a bar that is narrower than the border.
     picture_.rect(x(time.begin), y, width, kBar,
                   {.fill = style.fill, .stroke = width > 4 ? "#ffffff" : "", .width = 0.5});
-    if (width > 5.4 * static_cast<double>(task.name.size()) + 6) {
-      picture_.text(x(time.begin) + 3, y + 12, task.name, {.size = 10, .color = style.text});
+    if (width > kLetter + kInset) {
+      const std::vector<std::string> labels = task_labels(task.name);
+      const std::string_view label = fitting_label(labels, static_cast<std::size_t>((width - kInset) / kLetter));
+      if (!label.empty()) picture_.text(x(time.begin) + 3, y + 12, label, {.size = 10, .color = style.text});
     }
     picture_.end_group();
   }
@@ -307,31 +314,47 @@ class Timeline {
     }
   }
 
+  // A thin line above the bars of the path, and the ways between rows as far as they can be told apart.
   void append_chain(const plan::Recording& recording, const plan::RecordedStep& step, double first_row) {
     const std::vector<std::uint32_t> chain = critical_path(recording, step);
     if (chain.empty()) return;
-    std::vector<Point> points;
+    struct Stretch {
+      double from, to;
+    };
+    std::map<double, std::vector<Stretch>> rows;  // by height
+    std::vector<std::array<Point, 2>> turns;
     std::int64_t waited = 0, last_end = step.begin;
     std::map<std::string, std::int64_t> time_on;
-    const auto add = [&](double px, double py) {
-      // Less than half a pixel of way is none.
-      if (!points.empty() && std::abs(points.back().x - px) + std::abs(points.back().y - py) < kPixel / 2) return;
-      points.push_back({px, py});
-    };
+    double last_turn = -kTurns, last_row = 0;
     for (const std::uint32_t task : chain) {
-      const double y = first_row + kRow * recording.tasks[task].stream + 2;
+      const double row = first_row + kRow * recording.tasks[task].stream - kPathAbove;
       const plan::TaskTime time = step.times[task];
-      add(x(time.begin), y);
-      add(x(time.end), y);
+      const double from = x(time.begin), to = std::max(x(time.end), from + kPixel / 2);
+      std::vector<Stretch>& stretches = rows[row];
+      if (!stretches.empty() && from - stretches.back().to < kPixel) {
+        stretches.back().to = std::max(stretches.back().to, to);
+      } else {
+        stretches.push_back({from, to});
+      }
+      if (task != chain.front() && row != last_row && from - last_turn >= kTurns) {
+        turns.push_back({{{from, last_row}, {from, row}}});
+        last_turn = from;
+      }
+      last_row = row;
       waited += std::max<std::int64_t>(0, time.begin - last_end);
       time_on[recording.streams[recording.tasks[task].stream].name] += time.end - time.begin;
       last_end = time.end;
     }
-    if (points.size() < 2) points.push_back({points.front().x + 0.5, points.front().y});
     std::string told = fmt::format("critical path: {} tasks, waiting {:.3f} ms", chain.size(), milliseconds(waited));
     for (const auto& [stream, ns] : time_on) told += fmt::format("\n{:.3f} ms on {}", milliseconds(ns), stream);
-    picture_.begin_group(told);
-    picture_.line(points, {.stroke = kAlarmColor, .width = 1.5});
+    picture_.begin_group(told, "", "critical-path");
+    for (const auto& turn : turns) picture_.line(turn, {.stroke = kPathColor, .width = 0.5});
+    for (const auto& [row, stretches] : rows) {
+      for (const Stretch& stretch : stretches) {
+        const std::array<Point, 2> line = {{{stretch.from, row}, {stretch.to, row}}};
+        picture_.line(line, {.stroke = kPathColor, .width = 2});
+      }
+    }
     picture_.end_group();
     any_chain_ = true;
   }
@@ -382,7 +405,7 @@ class Timeline {
     };
     for (const graph::KindClass kind : kinds_) entry(style_of(kind).name, style_of(kind).fill, 10);
     if (any_exposed_) entry("exposed communication", kAlarmColor, kExposed);
-    if (any_chain_) entry("critical path (through the bars)", kAlarmColor, 1.5);
+    if (any_chain_) entry("critical path (above the bars)", kPathColor, 2);
   }
 
   std::span<const TimelinePart> parts_;

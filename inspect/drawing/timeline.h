@@ -10,7 +10,7 @@
 namespace weft::inspect {
 
 /// One row a stream, `columns` characters wide in all (at least 40), then the memory and a line with the sums. A
-/// character stands for what the stream did in that time: # computing, = communicating behind a computation,
+/// character stands for what the stream did in that time: # computing, = communicating beside a computation,
 /// ! communicating while nothing computes (exposed), + busy for less than half of it, . idle. Memory: tenths of its
 /// peak, rounded up.
 ///
@@ -27,11 +27,12 @@ struct TimelinePart {
 };
 
 /// Parts below each other on one time axis, each from its step's begin (the clocks of its ranks must agree). One row a
-/// stream and rank: bars in the colours of inspect/drawing/colors.h with the tasks' names as tooltips, exposed
-/// communication as red bars under its row, the critical path (critical_path.h) as a red line through the bars, and
-/// on the right how busy each stream was; below each rank its live scratch bytes with their peak; the bound as an
-/// upright line. What is narrower than a pixel is drawn as one bar that says what it stands for, so that the picture
-/// doesn't grow with the number of tasks. Equal input gives equal bytes.
+/// stream and rank: bars in the colours of inspect/drawing/colors.h, with as much of a task's name as has room
+/// (task_label.h) and the whole name as a tooltip; exposed communication as red bars under its row; the critical path
+/// (critical_path.h) as a thin dark line above the bars; on the right how busy each stream was. Below each rank its
+/// live scratch bytes with their peak. The bound is an upright line. Tasks narrower than a pixel are drawn as one bar
+/// that says which they are, so that the picture doesn't grow with the number of tasks. Equal input gives equal
+/// bytes.
 Picture timeline_picture(std::span<const TimelinePart> parts);
 
 }  // namespace weft::inspect

@@ -61,7 +61,7 @@ std::string groups_json(const plan::Recording& recording, int rank) {
   return fmt::format(R"(, "pg_count": {}, "pg_config": [{}])", groups.size(), fmt::join(groups, ", "));
 }
 
-/// What the events don't say or say too often: the plan.
+/// The plan, which the events don't hold or would repeat too often.
 class TableWriter {
  public:
   TableWriter(const plan::Recording& recording, std::int64_t origin, Writer& out)
@@ -167,7 +167,7 @@ class RankWriter {
   }
 
  private:
-  static constexpr std::size_t kStepsRow = 998;                  // behind any stream
+  static constexpr std::size_t kStepsRow = 998;                  // after any stream
   static constexpr std::int64_t kArrowsOfARank = 1'000'000'000;  // ids differ between ranks
 
   std::int64_t tid(std::size_t row) const {
@@ -190,7 +190,7 @@ class RankWriter {
     metadata("thread_sort_index", row, fmt::format("\"sort_index\": {}", sort_index));
   }
 
-  // What is said of a task is the same in every step.
+  // The notes on a task are the same in every step.
   void describe_tasks() {
     for (const plan::RecordedTask& task : recording_.tasks) {
       const bool renamed = options_.kineto_names && !task.channel.empty();

@@ -15,10 +15,10 @@ namespace weft::inspect {
 /// Takes a text piece by piece: of a million events it is hundreds of megabytes long.
 using TextSink = std::function<void(std::string_view)>;
 
-/// Of what stands behind "weft".
+/// Of the part "weft".
 inline constexpr int kTraceVersion = 1;
 
-/// What HolisticTraceAnalysis and PyTorch's tools take for communication: names that begin with it.
+/// Names that begin with it are communication for HolisticTraceAnalysis and PyTorch's tools.
 inline constexpr std::string_view kKinetoCollective = "ncclKernel:";
 
 struct ChromeTraceOptions {
@@ -32,11 +32,11 @@ struct ChromeTraceOptions {
 std::int64_t first_begin(const plan::Recording& recording);
 
 /// The object form (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), one event a task
-/// and line, of ranks whose clocks agree: pid = rank + 1, one tid a stream, and a row "steps". Behind "weft" stands
-/// what the events don't say. Times are microseconds since the origin, written from whole nanoseconds. Since slices of
-/// a row must not cross, a task begins no earlier than its predecessor on the stream ends (`args.waited_ns` is what was
-/// cut off), and lasts 1 ns at least (`args.grown_ns` is what was put on). Collectives name the size and the ranks of
-/// their group as PyTorch's profiler does, if the grid is known. Throws std::logic_error if a time lies before its
+/// and line, of ranks whose clocks agree: pid = rank + 1, one tid a stream, and a row "steps". The part "weft" holds
+/// all that the events don't say. Times are microseconds since the origin, written from whole nanoseconds. Since slices
+/// of a row must not cross, a task begins no earlier than its predecessor on the stream ends (`args.waited_ns` is the
+/// time cut off), and lasts 1 ns at least (`args.grown_ns` is the time added). Collectives name the size and the ranks
+/// of their group as PyTorch's profiler does, if the grid is known. Throws std::logic_error if a time lies before its
 /// step's begin or the origin, or if steps don't rise.
 void write_chrome_trace(const plan::Recording& recording, const ChromeTraceOptions& options, const TextSink& sink);
 std::string chrome_trace_json(const plan::Recording& recording, const ChromeTraceOptions& options = {});

@@ -110,7 +110,7 @@ bool JsonPull::next_key(std::string_view& key) {
     ++at_;
     return true;
   }
-  // Looking further may move what the view sees.
+  // Looking further may move the bytes that the view sees.
   scratch_ = std::string(key);
   expect(':', "':'");
   key = scratch_;
@@ -285,7 +285,7 @@ void JsonPull::skip() {
 void JsonPull::finish() {
   do {
     while (at_ < end_ && is_space(buffer_[at_])) ++at_;
-    if (at_ < end_) refuse(fmt::format("found '{}' behind the document", buffer_[at_]), "nothing more");
+    if (at_ < end_) refuse(fmt::format("found '{}' after the document", buffer_[at_]), "nothing more");
   } while (fill());
 }
 

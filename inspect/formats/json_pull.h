@@ -12,7 +12,7 @@
 
 namespace weft::inspect {
 
-/// Views that it hands out hold until the next call. Throws UserError on all that is not what was asked for.
+/// Views that it hands out hold until the next call. Throws UserError on anything that wasn't asked for.
 ///
 ///   in.open_object();
 ///   for (std::string_view key; in.next_key(key);) {
@@ -41,17 +41,17 @@ class JsonPull {
   double number();
   /// Nanoseconds of a number of microseconds with three decimals at most, not negative.
   std::int64_t microseconds();
-  /// Passes over a value of any kind that nests at most 64 deep. What stands in it is only looked at for its end.
+  /// Passes over a value of any kind that nests at most 64 deep. Its content is only searched for its end.
   void skip();
   /// Nothing but white space follows.
   void finish();
 
-  /// Refuses what was read last.
+  /// Refuses the value that was read last.
   [[noreturn]] void refuse(std::string_view found, std::string_view expected) const;
 
  private:
   char peek();  // the next byte that isn't white space
-  bool fill();  // reads on behind what is kept from at_ on; false at the end of the source
+  bool fill();  // reads on after the bytes kept from at_ on; false at the end of the source
   void expect(char c, std::string_view expected);
   void separator(char closing);
   std::string_view token(std::string_view expected);  // a number or a word

@@ -42,7 +42,7 @@ ProtoMessage integer_annotation(std::string_view name, std::int64_t value) {
   return out;
 }
 
-/// What a name is interned as; 0 stands for none.
+/// The number of an interned name; 0 stands for none.
 class Names {
  public:
   explicit Names(std::uint32_t field) : field_(field) {}
@@ -91,7 +91,7 @@ class PerfettoWriter {
     out_.clear();
   }
 
-  // Names and what is said of tasks once, before all events.
+  // Names and the notes on tasks are written once, before all events.
   void intern_names() {
     constexpr std::uint32_t kCategories = 1, kEventNames = 2;
     Names kinds(kCategories), names(kEventNames);
@@ -198,7 +198,7 @@ class PerfettoWriter {
     return shown;
   }
 
-  // Arrows of a step, and those into the next one, whose heads wait for it.
+  // Arrows within a step, and arrows into the next one, whose heads wait for it.
   void mark_arrows(const std::vector<plan::TaskTime>& shown, const std::vector<plan::TaskTime>* next) {
     leaving_.assign(shown.size(), {});
     arriving_ = std::exchange(arriving_later_, {});

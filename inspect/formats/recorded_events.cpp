@@ -66,7 +66,7 @@ class RecordedEvents {
   }
 
   void find_task(std::string_view name, Event& event, std::string& unknown) {
-    // Mostly the one behind the last: no look-up in a large table.
+    // Mostly the task after the last one: no look-up in a large table.
     const auto is = [&](std::size_t task) { return task < out_.tasks.size() && out_.tasks[task].name == name; };
     event.known = is(next_);
     event.task = static_cast<std::uint32_t>(next_);

@@ -196,7 +196,7 @@ class TableReader {
                 JsonMember{"rank", [&] { of.rank = static_cast<int>(in_.integer(0, kMostRecordedRanks - 1)); }},
                 JsonMember{"steps", [&] { read_list(in_, [&] { read_step(of.steps); }); }});
     if (out_.ranks.size() > 1 && of.rank <= out_.ranks[out_.ranks.size() - 2].rank) {
-      in_.refuse(fmt::format("rank {} behind rank {}", of.rank, out_.ranks[out_.ranks.size() - 2].rank),
+      in_.refuse(fmt::format("rank {} after rank {}", of.rank, out_.ranks[out_.ranks.size() - 2].rank),
                  "ranks that rise");
     }
   }
@@ -212,7 +212,7 @@ class TableReader {
       in_.refuse("a step that has no numbers, or ends before it begins", "step, begin and end in nanoseconds");
     }
     if (!steps.empty() && step.step <= steps.back().step) {
-      in_.refuse(fmt::format("step {} behind step {}", step.step, steps.back().step), "steps that rise");
+      in_.refuse(fmt::format("step {} after step {}", step.step, steps.back().step), "steps that rise");
     }
     steps.push_back(std::move(step));
   }

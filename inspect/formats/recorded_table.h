@@ -1,4 +1,4 @@
-// What stands under "weft" in a trace: streams, tasks and edges of the plan, and the steps that were recorded.
+// The part "weft" of a trace: streams, tasks and edges of the plan, and the steps that were recorded.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace weft::inspect {
 inline constexpr std::int64_t kMostRecordedRanks = 1 << 20;
 inline constexpr std::int64_t kLatestRecorded = std::int64_t{1} << 62;  // nanoseconds, steps
 
-/// What the events of a trace refer to.
+/// The tables that the events of a trace refer to.
 struct RecordedTable {
   std::int64_t origin = 0;  // what their times count from
   std::unordered_map<std::string_view, std::uint32_t> task_by_name;

@@ -1,4 +1,4 @@
-// What viewers of traces ask of slices and arrows, whatever the format.
+// Rules that viewers of traces have for slices and arrows, whatever the format.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace weft::inspect {
 /// A row of a viewer, which is a stack: slices that cross lose their lengths, empty ones vanish.
 class ViewerRow {
  public:
-  /// Behind what the row already shows, and 1 ns long at least.
+  /// After the slices that the row shows already, and 1 ns long at least.
   plan::TaskTime place(const plan::TaskTime& time) {
     const std::int64_t begin = std::max(time.begin, free_from_);
     free_from_ = std::max(time.end, begin + 1);

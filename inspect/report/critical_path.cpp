@@ -10,8 +10,8 @@ std::vector<std::uint32_t> critical_path(const plan::Recording& recording, const
   const std::size_t tasks = recording.tasks.size();
   if (tasks == 0) return {};
   constexpr std::uint32_t kNone = UINT32_MAX;
-  // The latest end among what a task may have waited for; it can't have waited for what ended after it began, which
-  // clocks of a microsecond's doubt make of true dependencies: those are kept as long as they began before it.
+  // By task, the one with the latest end of those that it may have waited for. A dependency can't have ended after the
+  // task began, but clocks are a microsecond apart and may say so: it counts as long as it began before the task.
   std::vector<std::uint32_t> before(tasks, kNone);
   const auto offer = [&](std::uint32_t from, std::uint32_t to) {
     if (std::pair(step.times[from].begin, from) >= std::pair(step.times[to].begin, to)) return;

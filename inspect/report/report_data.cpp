@@ -8,6 +8,8 @@
 
 #include "base/text/escape.h"
 #include "inspect/drawing/colors.h"
+#include "inspect/drawing/task_label.h"
+#include "inspect/report/policy_difference.h"
 #include "inspect/report/report_page.h"
 
 namespace weft::inspect {
@@ -41,10 +43,18 @@ std::int64_t zero_of(const plan::Recording& recording) {
   return zero;
 }
 
+/// Labels for a bar that is too narrow for the name, a line each.
+std::string shorter_labels(const std::string& name) {
+  const std::vector<std::string> labels = task_labels(name);
+  std::string text;
+  for (std::size_t i = 1; i < labels.size(); ++i) text += (i > 1 ? "\n" : "") + labels[i];
+  return text;
+}
+
 json tasks_json(const plan::Recording& recording, Strings& strings) {
   std::map<std::string, json> columns;
-  for (const char* name : {"bytes", "channel", "flops", "group", "kind", "layer", "micro", "name", "network", "phase",
-                           "reason", "stream", "style"}) {
+  for (const char* name : {"bytes", "channel", "flops", "group", "kind", "labels", "layer", "micro", "name", "network",
+                           "phase", "reason", "stream", "style"}) {
     columns[name] = json::array();
   }
   // Work is counted in whole operations and bytes, and a whole number is shorter than a double's text.
@@ -55,6 +65,7 @@ json tasks_json(const plan::Recording& recording, Strings& strings) {
     columns["flops"].push_back(whole(task.flops));
     columns["group"].push_back(task.group_size);
     columns["kind"].push_back(strings(task.kind));
+    columns["labels"].push_back(strings(shorter_labels(task.name)));
     columns["layer"].push_back(task.layer);
     columns["micro"].push_back(task.micro_batch);
     columns["name"].push_back(task.name);
@@ -135,7 +146,8 @@ json memory_json(const plan::Recording& recording, std::int64_t zero) {
   return {{"bytes", std::move(bytes)}, {"state", recording.state_bytes}, {"time", std::move(time)}};
 }
 
-json view_json(const ReportView& view) {
+/// Other policies are compared with `first`.
+json view_json(const ReportView& view, const ReportView& first) {
   const plan::Recording& recording = view.recording;
   if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
     throw std::logic_error("a report of a recording without steps");
@@ -158,6 +170,7 @@ json view_json(const ReportView& view) {
   return {{"bounds", std::move(bounds)},
           {"edges", edges_json(recording)},
           {"memory", memory_json(recording, zero)},
+          {"moved", &view == &first ? std::vector<std::uint32_t>() : moved_in(first.recording, recording)},
           {"name", view.name},
           {"phases",
            {graph::to_string(graph::Phase::forward), graph::to_string(graph::Phase::backward),
@@ -168,15 +181,33 @@ json view_json(const ReportView& view) {
           {"tasks", std::move(tasks)}};
 }
 
+json curve_json(const std::string& name, const std::vector<StepPoint>& points) {
+  json steps = json::array(), values = json::array();
+  for (const StepPoint& point : points) {
+    steps.push_back(point.step);
+    values.push_back(point.value);
+  }
+  return {{"name", name}, {"steps", std::move(steps)}, {"values", std::move(values)}};
+}
+
+json chart_json(const StepChart& chart) {
+  json curves = json::array();
+  for (const StepCurve& curve : chart.curves) {
+    if (!curve.points.empty()) curves.push_back(curve_json(curve.name, curve.points));
+  }
+  return {{"curves", std::move(curves)}, {"dots", curve_json(chart.dots_name, chart.dots)}};
+}
+
 }  // namespace
 
 std::string report_data(const ReportPage& page) {
-  json kinds = json::array(), views = json::array();
+  json charts = json::array(), kinds = json::array(), views = json::array();
+  for (const StepChart& chart : page.charts) charts.push_back(chart_json(chart));
   for (const KindStyle& style : kKindStyles) {
     kinds.push_back({{"fill", style.fill}, {"name", style.name}, {"text", style.text}});
   }
-  for (const ReportView& view : page.views) views.push_back(view_json(view));
-  const json data = {{"kinds", std::move(kinds)}, {"views", std::move(views)}};
+  for (const ReportView& view : page.views) views.push_back(view_json(view, page.views.front()));
+  const json data = {{"charts", std::move(charts)}, {"kinds", std::move(kinds)}, {"views", std::move(views)}};
   return script_escaped(data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 

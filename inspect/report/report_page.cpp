@@ -12,7 +12,6 @@
 #include "base/text/base64.h"
 #include "base/text/escape.h"
 #include "inspect/drawing/timeline.h"
-#include "inspect/report/loss_chart.h"
 #include "inspect/report/report_assets.h"
 
 namespace weft::inspect {
@@ -20,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostPlainBytes = 2'000'000;
 
-/// A drawing as part of a page: without what stands before its <svg>, and without comments.
+/// A drawing as part of a page: without the lines before its <svg>, and without comments.
 std::string inline_svg(const std::string& svg) {
   const std::size_t begin = svg.find("<svg");
   if (begin == std::string::npos) throw std::logic_error("a drawing that isn't SVG");
@@ -51,6 +50,7 @@ class Html {
 
   std::string text() {
     head();
+    charts();
     for (const ReportTable& table : page_.leading) section(table);
     timeline();
     graph();
@@ -59,7 +59,6 @@ class Html {
       section(page_.trailing[i]);
     }
     folded();
-    losses();
     out_ += "</main>\n<div id=\"weft-tip\" role=\"tooltip\" hidden></div>\n<script>\n\"use strict\";{\n";
     out_ += report_script();
     out_ += "}\n</script>\n</body>\n</html>\n";
@@ -98,31 +97,46 @@ class Html {
     out_ += "</ul>\n";
   }
 
+  void button(std::string_view id, std::string_view text, std::string_view title, bool toggles) {
+    append("<button type=\"button\" id=\"weft-{}\"{} title=\"{}\">{}</button>", id,
+           toggles ? " aria-pressed=\"false\"" : "", title, text);
+  }
+
   void timeline() {
     out_ +=
         "<section aria-label=\"timeline\"><h2>Timeline</h2>\n<div class=\"live\">\n<div class=\"tools\">"
-        "<input id=\"weft-search\" type=\"search\" placeholder=\"search tasks  ( / )\" aria-label=\"search tasks by "
-        "name\" spellcheck=\"false\"><span id=\"weft-found\" class=\"soft\" role=\"status\"></span>"
-        "<button type=\"button\" id=\"weft-fit\" title=\"the last step, then all of it (f)\">fit</button>"
-        "<button type=\"button\" id=\"weft-critical\" aria-pressed=\"false\" title=\"from the last task back along "
-        "what "
-        "arrived last, on each rank (c)\">critical path</button><span id=\"weft-legend\" class=\"legend\"></span>"
-        "<span class=\"key\"><i></i>exposed communication</span>";
+        "<input id=\"weft-search\" type=\"search\" placeholder=\"search: words  ( / )\" aria-label=\"search tasks by "
+        "words, which all must match\" spellcheck=\"false\"><span id=\"weft-found\" class=\"soft\" "
+        "role=\"status\"></span>";
+    button("fit", "fit", "the last step, then all of it (f)", false);
+    button("in", "+", "zoom in (+)", false);
+    button("out", "−", "zoom out (−)", false);
+    button("select", "select", "dragging sums the tasks that it covers; so does a drag with Shift (x: all in view)",
+           true);
+    button("critical", "critical path", "from the last task back along what arrived last, on each rank (c)", true);
+    button("moved", "what moved",
+           "tasks at another place, on another stream or with other waits than under the first policy (m)", true);
+    button("link", "copy link", "the address that opens the page with this view", false);
+    out_ +=
+        "<span id=\"weft-copied\" class=\"soft\" role=\"status\"></span><span id=\"weft-legend\" "
+        "class=\"legend\"></span><span class=\"key\"><i></i>exposed communication</span>";
     bool bounds = false;
     for (const ReportView& view : page_.views) bounds = bounds || !view.bounds.empty();
     if (bounds) out_ += "<span class=\"key\"><i class=\"bound\"></i>lower bound</span>";
     out_ +=
         "</div>\n<canvas id=\"weft-map\" aria-hidden=\"true\"></canvas>\n"
         "<div><canvas id=\"weft-canvas\" tabindex=\"0\" role=\"application\" aria-label=\"timeline: arrows pan, plus "
-        "and "
-        "minus zoom, f fits, slash searches, brackets go to the task before and behind\" "
+        "and minus zoom, f fits, slash searches, x sums what is in view, brackets go to the task before and after\" "
         "aria-describedby=\"weft-details\"></canvas></div>\n"
+        "<div id=\"weft-sums\" aria-live=\"polite\" hidden></div>\n"
         "<canvas id=\"weft-memory\" role=\"img\" aria-label=\"memory over time\"></canvas>\n"
-        "<p class=\"help soft\"><kbd>←</kbd> <kbd>→</kbd> pan, <kbd>+</kbd> <kbd>−</kbd> or the wheel zoom, "
-        "<kbd>↑</kbd> <kbd>↓</kbd> scroll, <kbd>f</kbd> fit, <kbd>/</kbd> search (<kbd>Enter</kbd> next), "
-        "<kbd>[</kbd> <kbd>]</kbd> task before and behind, <kbd>c</kbd> critical path, <kbd>Esc</kbd> unpin. Hover "
-        "shows "
-        "what a task waits for (red: the input that arrived last) and what waits for it (dashed); a click pins.</p>\n"
+        "<details class=\"help soft\" open><summary>Keys</summary><p><kbd>←</kbd> <kbd>→</kbd> pan, <kbd>+</kbd> "
+        "<kbd>−</kbd> or the wheel zoom, <kbd>↑</kbd> <kbd>↓</kbd> scroll, <kbd>f</kbd> fit, <kbd>/</kbd> search "
+        "(<kbd>Enter</kbd> next), <kbd>x</kbd> or dragging with <kbd>Shift</kbd> sums, <kbd>[</kbd> <kbd>]</kbd> task "
+        "before and after, <kbd>c</kbd> critical path, <kbd>m</kbd> what moved, <kbd>Esc</kbd> unpin. Hovering shows "
+        "what a task waits for "
+        "(red: "
+        "the input that arrived last) and what waits for it (dashed); a click pins the task.</p></details>\n"
         "<div id=\"weft-details\" aria-live=\"polite\" hidden></div>\n</div>\n";
     if (!page_.timeline_note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(page_.timeline_note));
     std::vector<TimelinePart> parts;
@@ -153,6 +167,7 @@ class Html {
   void cell(const ReportTable& table, const ReportCell& cell, std::size_t column) {
     const bool words = column < table.words || column + table.trailing_words >= table.heads.size();
     append("<td{}>", words ? " class=\"text\"" : "");
+    if (!cell.swatch.empty()) append("<i class=\"swatch\" style=\"background:{}\"></i>", cell.swatch);
     const std::string text = xml_escaped(cell.text);
     if (cell.task.empty()) {
       out_ += text;
@@ -165,6 +180,7 @@ class Html {
 
   void content(const ReportTable& table) {
     if (!table.note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(table.note));
+    out_ += table.picture;
     if (table.rows.empty()) return;
     out_ += "<div class=\"wide\"><table>\n<thead><tr>";
     for (std::size_t i = 0; i < table.heads.size(); ++i) {
@@ -199,9 +215,18 @@ class Html {
     if (any) out_ += "</section>\n";
   }
 
-  void losses() {
-    const std::string svg = loss_svg(page_.losses);
-    if (!svg.empty()) append("<section aria-label=\"loss\"><h2>Loss</h2>\n{}</section>\n", svg);
+  void charts() {
+    std::string figures;
+    for (std::size_t i = 0; i < page_.charts.size(); ++i) {
+      const StepChart& chart = page_.charts[i];
+      const std::string svg = chart_svg(chart);
+      if (svg.empty()) continue;
+      figures += fmt::format("<figure data-chart=\"{}\"><figcaption>{}</figcaption>\n{}</figure>\n", i,
+                             xml_escaped(chart.title), svg);
+    }
+    if (figures.empty()) return;
+    out_ += "<section aria-label=\"over steps\"><h2>Over steps</h2>\n<div class=\"charts\">\n" + figures +
+            "</div>\n</section>\n";
   }
 
   const ReportPage& page_;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "inspect/report/step_chart.h"
 #include "runtime/plan/recording.h"
 
 namespace weft::inspect {
@@ -17,11 +19,18 @@ struct ReportBound {
   double ns = 0;
 };
 
+/// Bytes a second that each rank can send along an axis, as a machine's description has it.
+struct ReportLinks {
+  std::string machine = {};
+  std::map<std::string, double> bandwidth = {};  // by axis; empty: not known
+};
+
 /// Steps of one policy. The first rank's last step is the one that tables and clicks on the graph mean.
 struct ReportView {
   std::string name = {};  // the policy's; unique in its page
   plan::Recording recording = {};
   std::vector<ReportBound> bounds = {};
+  ReportLinks links = {};
 };
 
 struct ReportFact {
@@ -32,12 +41,14 @@ struct ReportCell {
   ReportCell(std::string shown = {}) : text(std::move(shown)) {}  // NOLINT(google-explicit-constructor): a cell is text
   ReportCell(std::string shown, std::string task_name) : text(std::move(shown)), task(std::move(task_name)) {}
   std::string text;
-  std::string task = {};  // selected in the timeline by a click; "": none
+  std::string task = {};    // selected in the timeline by a click; "": none
+  std::string swatch = {};  // a colour that stands before the text; "": none
 };
 
 struct ReportTable {
   std::string title = {};
   std::string note = {};           // a sentence below the title
+  std::string picture = {};        // HTML above the rows
   std::string view = {};           // whose tasks its cells name
   std::size_t words = 1;           // leading columns of words, which stand left; numbers stand right
   std::size_t trailing_words = 0;  // so do the last ones
@@ -45,11 +56,6 @@ struct ReportTable {
   std::vector<std::vector<ReportCell>> rows = {};
   std::optional<std::size_t> best = {};  // a row to be set bold
   bool folded = false;                   // opened by a click
-};
-
-struct LossPoint {
-  std::int64_t step = 0;
-  std::optional<double> loss = {}, val_loss = {};  // none: not a number, not evaluated
 };
 
 struct ReportPage {
@@ -62,7 +68,7 @@ struct ReportPage {
   std::string graph_note = {};
   std::string graph_view = {};             // in which a click on the graph selects; "": the first
   std::vector<ReportTable> trailing = {};  // below the graph: exposed communication and its causes
-  std::vector<LossPoint> losses = {};
+  std::vector<StepChart> charts = {};
 };
 
 /// The data of a page, as its script reads them: JSON with sorted keys, `<` written \u003c. Times are nanoseconds since

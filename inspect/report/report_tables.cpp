@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text/units.h"
+#include "inspect/report/exposed_times.h"
 
 namespace weft::inspect {
 namespace {
@@ -39,22 +40,22 @@ std::string number(const DocumentValue& entry, const char* key, Text text) {
 }  // namespace
 
 ReportTable policies_table(const DocumentValue& comparison) {
-  ReportTable table{.title = "Policies",
-                    .heads = {"policy", "step ms", "speed-up", "gap %", "hidden %", "exposed ms", "overlap %",
-                              "contention ms", "memory"}};
-  if (const auto bound = comparison.find("least_bound_ms")) {
-    table.note = fmt::format(
-        "No order can take less than {:.2f} ms. Gap: above the bound of the policy's own graph; hidden: of the time "
-        "between the serial step and the least bound, how much the policy saves.",
-        number_of(*bound));
-  }
   const std::vector<DocumentValue> policies = comparison["policies"].items();
-  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
   const bool timed =
       std::ranges::any_of(policies, [](const auto& entry) { return entry.find("planning_ms").has_value(); });
-  if (timed) table.heads.emplace_back("planning ms");
   const bool measured =
       std::ranges::any_of(policies, [](const auto& entry) { return entry.find("measured").has_value(); });
+  ReportTable table{.title = "Policies",
+                    .heads = {"policy", measured ? "simulated ms" : "step ms", "speed-up", "gap %", "hidden %",
+                              "exposed ms", "overlap %", "contention ms", "memory"}};
+  if (const auto bound = comparison.find("least_bound_ms")) {
+    table.note = fmt::format(
+        "By these costs no order takes less than {:.2f} ms, the bound. Gap: how far the policy is above the bound of "
+        "its own graph. Hidden: the part of the time between the serial step and the bound that the policy saves.{}",
+        number_of(*bound), measured ? " Only the last two columns are measured." : "");
+  }
+  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
+  if (timed) table.heads.emplace_back("planning ms");
   if (measured) table.heads.insert(table.heads.end(), {"measured ms", "error %"});
   double least = 0;
   for (const DocumentValue& entry : policies) {
@@ -96,24 +97,16 @@ ReportTable exposed_table(const plan::Recording& recording, const std::string& v
     std::string worst_task;
   };
   const plan::RecordedStep& step = recording.ranks.front().steps.back();
-  const plan::BusyTimes busy = plan::busy_times(recording, step);
+  const std::vector<std::int64_t> exposed = exposed_times(recording, step);
   std::map<std::pair<std::string, std::string>, Sum> sums;
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
     const plan::RecordedTask& task = recording.tasks[i];
     if (task.channel.empty()) continue;
-    const Intervals one = {{step.times[i].begin, step.times[i].end}};
-    // Exposed intervals rise and don't touch, so the few that the task meets lie side by side.
-    const auto first = std::ranges::upper_bound(busy.exposed, one.front().begin, {}, &Interval::end);
-    const auto last = std::ranges::lower_bound(busy.exposed, one.front().end, {}, &Interval::begin);
-    std::int64_t exposed = 0;
-    for (auto at = first; at < last; ++at) {
-      exposed += std::min(at->end, one.front().end) - std::max(at->begin, one.front().begin);
-    }
     Sum& sum = sums[{task.channel, task.kind}];
     ++sum.tasks;
-    sum.busy += one.front().end - one.front().begin;
-    sum.exposed += exposed;
-    if (exposed > sum.worst) sum.worst = exposed, sum.worst_task = task.name;
+    sum.busy += step.times[i].end - step.times[i].begin;
+    sum.exposed += exposed[i];
+    if (exposed[i] > sum.worst) sum.worst = exposed[i], sum.worst_task = task.name;
   }
   ReportTable table{.title = "Exposed communication by axis and kind",
                     .note = fmt::format("Of rank {}, step {}: communication while nothing computes. A task's name "
@@ -161,12 +154,11 @@ json causes_json(const graph::Graph& graph, const simulate::Explanation& explana
 }
 
 ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
-  ReportTable table{
-      .title = "Why communication is exposed",
-      .view = view,
-      .words = 2,
-      .trailing_words = 3,
-      .heads = {"collectives", "kind", "count", "exposed ms", "cause", "of the worst", "what would hide it"}};
+  ReportTable table{.title = "Why communication is exposed",
+                    .view = view,
+                    .words = 2,
+                    .trailing_words = 3,
+                    .heads = {"collectives", "kind", "count", "exposed ms", "cause", "the worst one", "remedy"}};
   constexpr std::size_t kMostRows = 40;
   double rest = 0;
   const std::vector<DocumentValue> entries = causes.items();
@@ -176,7 +168,7 @@ ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
       rest += exposed;
       continue;
     }
-    std::string remedy = "nothing that was tried";
+    std::string remedy = "none of those tried";
     if (const auto what = entry.find("remedy")) {
       remedy = fmt::format("{}: −{:.3f} ms", what->text(), number_of(entry["gain_ns"]) * 1e-6);
     }

@@ -16,7 +16,7 @@ ReportTable policies_table(const DocumentValue& comparison);
 /// Communication of the first rank's last step by axis and kind.
 ReportTable exposed_table(const plan::Recording& recording, const std::string& view);
 
-/// The groups of an explanation, each with its worst collective and what would hide that.
+/// The groups of an explanation, each with its worst collective and the change that would hide it.
 nlohmann::json causes_json(const graph::Graph& graph, const simulate::Explanation& explanation);
 /// The same as a table. Throws UserError on JSON of another shape.
 ReportTable causes_table(const DocumentValue& causes, const std::string& view);

@@ -1,4 +1,4 @@
-// Two recordings side by side: what became slower, and what that did to the step.
+// Two recordings side by side: which tasks became slower, and how that changed the step.
 #pragma once
 
 #include <cstdint>

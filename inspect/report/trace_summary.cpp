@@ -20,7 +20,7 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Times of the tasks that `name_of` gives one name; those without a name are left out.
+/// Times of the tasks that `name_of` gives one name; tasks without a name are left out.
 template <class NameOf>
 std::vector<KindTimes> times_by(const plan::Recording& recording, const plan::RecordedStep& step,
                                 const Intervals& compute, const NameOf& name_of) {
@@ -96,7 +96,7 @@ std::string stall_text(const plan::Recording& recording, const Stall& stall, std
   std::string why = "has no dependencies: the stream itself was late";
   if (stall.last) {
     const plan::RecordedTask& last = recording.tasks[*stall.last];
-    // Who ended before the stall began didn't cause it.
+    // A task that ended before the stall began didn't cause it.
     why = stall.last_end > stall.begin
               ? fmt::format("waited for {} on {}", last.name, recording.streams[last.stream].name)
               : fmt::format("was ready: {} had ended {:.3f} ms before", last.name,

@@ -22,7 +22,7 @@ struct KindTimes {
 struct Stall {
   std::uint32_t stream = 0;
   std::int64_t begin = 0, end = 0;
-  std::uint32_t task = 0;                  // that began behind it
+  std::uint32_t task = 0;                  // that began after it
   std::optional<std::uint32_t> last = {};  // the dependency of `task` that ended last; none if it has none
   std::int64_t last_end = 0;               // when it did: well before `end` if the stream itself was late
   std::int64_t length() const { return end - begin; }

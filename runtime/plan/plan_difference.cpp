@@ -3,31 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace weft::plan {
 namespace {
 
-// The stream of a task and its position in the sequence.
-struct Place {
-  std::string stream;
-  bool compute = true;
-  std::size_t position = 0;
-};
+using Names = std::unordered_set<std::string_view>;
 
-using Places = std::unordered_map<std::string, Place>;
-
-Places places_of(const PlanFile& file) {
-  Places places;
-  for (std::size_t i = 0; i < file.sequence.size(); ++i) {
-    const Stream& stream = file.streams[file.sequence[i].stream];
-    places.emplace(file.sequence[i].task, Place{stream.name, stream.compute, i});
-  }
-  return places;
+Names names_of(const PlanFile& file) {
+  Names names;
+  for (const auto& placed : file.sequence) names.insert(placed.task);
+  return names;
 }
 
 // Marks a longest increasing subsequence of the values, found by patience sorting (C. Schensted, 1961).
@@ -59,7 +51,7 @@ std::string tasks(std::size_t count) {
   return count == 1 ? "1 task" : fmt::format("{} tasks", count);
 }
 
-std::string only_in(const PlanFile& file, const Places& others, const char* which, std::size_t most) {
+std::string only_in(const PlanFile& file, const Names& others, const char* which, std::size_t most) {
   std::vector<std::string> lines;
   for (const auto& placed : file.sequence) {
     if (!others.contains(placed.task)) lines.push_back(placed.task);
@@ -67,24 +59,19 @@ std::string only_in(const PlanFile& file, const Places& others, const char* whic
   return listed(fmt::format("{} only in the {} plan:", tasks(lines.size()), which), lines, most);
 }
 
-// The tasks that both plans have on a stream and whose order relative to each other differs.
-std::string moved(const PlanFile& b, const Places& in_a, const Stream& stream, std::size_t most) {
-  std::vector<std::string> names;
-  std::vector<std::size_t> positions;  // in a, in the order of b
-  for (const auto& placed : b.sequence) {
-    const auto known = in_a.find(placed.task);
-    if (known == in_a.end() || known->second.stream != stream.name || b.streams[placed.stream].name != stream.name) {
-      continue;
-    }
-    names.push_back(placed.task);
-    positions.push_back(known->second.position);
-  }
-  const std::vector<bool> stays = rising(positions);
+std::vector<PlacedName> placed_names(const PlanFile& file) {
+  std::vector<PlacedName> names;
+  for (const auto& placed : file.sequence) names.push_back({placed.task, file.streams[placed.stream].name});
+  return names;
+}
+
+std::string moved_within(std::span<const MovedTask> moved, std::span<const PlacedName> b, const Stream& stream,
+                         std::size_t most) {
   std::vector<std::string> lines;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (stays[i]) continue;
-    const std::string behind = i == 0 ? "first" : "after " + names[i - 1];
-    lines.push_back(fmt::format("{} now {}", names[i], behind));
+  for (const MovedTask& task : moved) {
+    if (task.other_stream || b[task.in_b].stream != stream.name) continue;
+    const std::string place = task.follows ? fmt::format("after {}", b[*task.follows].task) : "first";
+    lines.push_back(fmt::format("{} now {}", b[task.in_b].task, place));
   }
   return listed(fmt::format("{} of the {} on {} changed places:", lines.size(),
                             stream.compute ? "tasks" : "collectives", stream.name),
@@ -110,18 +97,47 @@ std::string only_in(const std::set<EdgeKey>& edges, const std::set<EdgeKey>& oth
 
 }  // namespace
 
+std::vector<MovedTask> moved_tasks(std::span<const PlacedName> a, std::span<const PlacedName> b) {
+  std::unordered_map<std::string_view, std::size_t> in_a;
+  for (std::size_t i = 0; i < a.size(); ++i) in_a.emplace(a[i].task, i);
+  std::map<std::string_view, std::vector<MovedTask>> common;  // by stream
+  std::vector<MovedTask> moved;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const auto known = in_a.find(b[i].task);
+    if (known == in_a.end()) continue;
+    if (a[known->second].stream != b[i].stream) {
+      moved.push_back({known->second, i, true, std::nullopt});
+      continue;
+    }
+    std::vector<MovedTask>& on_stream = common[b[i].stream];
+    on_stream.push_back({known->second, i, false,
+                         on_stream.empty() ? std::nullopt : std::optional<std::size_t>(on_stream.back().in_b)});
+  }
+  for (const auto& [stream, on_stream] : common) {
+    std::vector<std::size_t> places;
+    for (const MovedTask& task : on_stream) places.push_back(task.in_a);
+    const std::vector<bool> stays = rising(places);
+    for (std::size_t i = 0; i < on_stream.size(); ++i) {
+      if (!stays[i]) moved.push_back(on_stream[i]);
+    }
+  }
+  std::ranges::sort(moved, {}, &MovedTask::in_b);
+  return moved;
+}
+
 std::string describe_difference(const PlanFile& a, const PlanFile& b, std::size_t most) {
-  const Places in_a = places_of(a), in_b = places_of(b);
+  const Names in_a = names_of(a), in_b = names_of(b);
   std::string text = only_in(a, in_b, "first", most) + only_in(b, in_a, "second", most);
+  const std::vector<PlacedName> names_a = placed_names(a), names_b = placed_names(b);
+  const std::vector<MovedTask> moved = moved_tasks(names_a, names_b);
   std::vector<std::string> other_stream;
-  for (const auto& placed : b.sequence) {
-    const auto known = in_a.find(placed.task);
-    const std::string& stream = b.streams[placed.stream].name;
-    if (known == in_a.end() || known->second.stream == stream) continue;
-    other_stream.push_back(fmt::format("{}: {} → {}", placed.task, known->second.stream, stream));
+  for (const MovedTask& task : moved) {
+    if (!task.other_stream) continue;
+    other_stream.push_back(
+        fmt::format("{}: {} → {}", names_b[task.in_b].task, names_a[task.in_a].stream, names_b[task.in_b].stream));
   }
   text += listed(fmt::format("{} on another stream:", tasks(other_stream.size())), other_stream, most);
-  for (const Stream& stream : b.streams) text += moved(b, in_a, stream, most);
+  for (const Stream& stream : b.streams) text += moved_within(moved, names_b, stream, most);
   const std::set<EdgeKey> edges_a = edges_of(a), edges_b = edges_of(b);
   text += only_in(edges_a, edges_b, "first", most) + only_in(edges_b, edges_a, "second", most);
   const bool same = text.empty() && a.sequence.size() == b.sequence.size();

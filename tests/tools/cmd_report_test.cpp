@@ -1,8 +1,12 @@
 // `weft report` as a process: pages of configurations, comparisons and runs, and what it refuses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
 
 #include "tests/tools/small_step.h"
 
@@ -16,6 +20,21 @@ class ReportCommand : public testing::SmallStep {
     return testing::run_weft(words, folder_.path().string());
   }
   std::string read(const std::string& name) const { return testing::TemporaryFolder::read(folder_.path(name)); }
+
+  /// Texts of the cells of the table below a title, row by row.
+  static std::vector<std::vector<std::string>> rows_of(const std::string& html, const std::string& title) {
+    const std::size_t begin = html.find("<h2>" + title + "</h2>"), from = html.find("<tbody>", begin);
+    std::vector<std::vector<std::string>> rows;
+    if (begin == std::string::npos || from == std::string::npos) return rows;
+    const std::string body = html.substr(from, html.find("</tbody>", from) - from);
+    static const std::regex row("<tr[^>]*>(.*)</tr>"), cell("<td[^>]*>(<button[^>]*>)?([^<]*)");
+    for (std::sregex_iterator it(body.begin(), body.end(), row), end; it != end; ++it) {
+      const std::string line = (*it)[1];
+      rows.emplace_back();
+      for (std::sregex_iterator at(line.begin(), line.end(), cell); at != end; ++at) rows.back().push_back((*at)[2]);
+    }
+    return rows;
+  }
 
   /// The page's data, which are small here.
   static nlohmann::json data_of(const std::string& html) {
@@ -69,10 +88,49 @@ TEST_F(ReportCommand, OfAComparison) {
                 1);
     EXPECT_FALSE(view.at("edges").at("from").empty());
   }
+  // What moved is marked in the data, and what that gained stands in a table.
+  EXPECT_TRUE(data.at("views").at(0).at("moved").empty());
+  EXPECT_FALSE(data.at("views").at(1).at("moved").empty());
+  const auto gains = rows_of(html, "Gain by collective, against serial");
+  ASSERT_GT(gains.size(), 1U);
+  double gain = 0;
+  for (std::size_t i = 0; i + 1 < gains.size(); ++i) gain += std::stod(gains[i].at(4));
+  const nlohmann::json &before = kept.at("comparison").at("policies").at(0),
+                       &after = kept.at("comparison").at("policies").at(1);
+  EXPECT_NEAR(gain, before.at("exposed_ms").get<double>() - after.at("exposed_ms").get<double>(), 0.01);
+  EXPECT_NEAR(std::stod(gains.back().at(4)), before.at("step_ms").get<double>() - after.at("step_ms").get<double>(),
+              0.01);
+  EXPECT_FALSE(rows_of(html, "program against serial: what moved").empty());
+  // The machine's link beside what was achieved, also from a folder that an older version left.
+  EXPECT_TRUE(has(html, "link GB/s, model of laptop"));
+  nlohmann::json older = kept;
+  for (nlohmann::json& view : older.at("views")) view.erase("links");
+  folder_.write("kept/comparison.json", older.dump());
+  ASSERT_EQ(report({"kept", "-o", "older.html"}).exit_code, 0);
+  EXPECT_FALSE(has(read("older.html"), "model of laptop"));
   // The folder may be written again, another one may not be overwritten.
   EXPECT_EQ(weft("compare", {"--ranks", "2", "--policies", "serial", "--quiet", "-o", "kept"}).exit_code, 0);
   folder_.write("mine/notes.txt", "keep");
   expect_refused("compare", {"--ranks", "2", "--policies", "serial", "-o", "mine"}, {"mine holds other files"});
+}
+
+// Beside measured steps the bound is made of measured times too: the machine's model is far off here.
+TEST_F(ReportCommand, OfAMeasuredComparison) {
+  const testing::CommandResult compared =
+      weft("compare", {"--ranks", "2", "--policies", "serial", "program", "--measure", "--measured-rounds", "3",
+                       "--profile-steps", "2", "--quiet", "-o", "kept"});
+  ASSERT_EQ(compared.exit_code, 0) << compared.errors;
+  ASSERT_EQ(report({"kept", "-o", "kept.html"}).exit_code, 0);
+  const std::string html = read("kept.html");
+  for (const nlohmann::json& view : data_of(html).at("views")) {
+    const nlohmann::json& step = view.at("ranks").at(0).at("steps").at(0);
+    const double length = step.at("end").get<double>() - step.at("begin").get<double>();
+    EXPECT_LE(view.at("bounds").at(0).at("ns").get<double>(), 1.05 * length);
+    EXPECT_GT(view.at("bounds").at(0).at("ns").get<double>(), 0.1 * length);
+  }
+  // Simulated times don't pass for the step's.
+  EXPECT_TRUE(has(html, "<th scope=\"col\">simulated ms</th>"));
+  EXPECT_FALSE(has(html, "<th scope=\"col\">step ms</th>"));
 }
 
 TEST_F(ReportCommand, OfARun) {
@@ -88,9 +146,27 @@ TEST_F(ReportCommand, OfARun) {
   EXPECT_EQ(ranks.at(0).at("steps").size(), 3U);
   EXPECT_TRUE(has(html, "loss at step 3"));
   EXPECT_TRUE(has(html, "aria-label=\"loss by step\""));
+  for (const char* series : {"exposed communication, ms", "tokens/s", "gradient norm", "learning rate"}) {
+    EXPECT_TRUE(has(html, std::string("aria-label=\"") + series + " by step\"")) << series;
+  }
   EXPECT_TRUE(has(html, "Exposed communication by axis and kind"));
   EXPECT_TRUE(has(html, "Why communication is exposed"));
   EXPECT_TRUE(has(html, "class=\"node"));
+  double shares = 0;
+  for (const auto& row : rows_of(html, "Shares of the step")) shares += std::stod(row.at(4));
+  EXPECT_NEAR(shares, 100, 0.5);
+  EXPECT_GT(std::stod(rows_of(html, "Bandwidth by axis").at(0).at(5)), 0);
+  // The bound is made of what this run's tasks took: it lies near the steps, whatever machine a model knows.
+  double least = 1e18, most = 0;
+  for (const nlohmann::json& rank : ranks) {
+    for (const nlohmann::json& step : rank.at("steps")) {
+      const double length = step.at("end").get<double>() - step.at("begin").get<double>();
+      least = std::min(least, length), most = std::max(most, length);
+    }
+  }
+  const double bound = data.at("views").at(0).at("bounds").at(0).at("ns").get<double>();
+  EXPECT_GT(bound, 0.25 * least);
+  EXPECT_LT(bound, 1.05 * most);
   std::filesystem::remove(folder_.path("report.html"));
 
   const std::string metrics = read("run/metrics.jsonl");

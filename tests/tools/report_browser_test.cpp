@@ -1,7 +1,9 @@
 // Reports in a real browser: they draw, search, hover, select, and ask the network for nothing. Skipped where there is
 // no Chromium.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -48,14 +50,14 @@ class ReportBrowser : public testing::SmallStep {
   }
 
   /// What report_driver.js saw when it acted on the page.
-  nlohmann::json drive(std::string html) {
+  nlohmann::json drive(std::string html, const std::string& window = "1400,1000") {
     const std::string end = "</body>";
     const std::string driver = testing::TemporaryFolder::read(WEFT_SOURCE_DIR "/tests/tools/report_driver.js");
     html.insert(html.rfind(end), "<script>" + driver + "</script>");
     const std::string page = folder_.write("driven.html", html);
     // A port keeps it there until it is ended. Time is real: virtual time wouldn't wait for data being unpacked.
     testing::ChildProcess browser({chromium_, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                                   "--window-size=1400,1000", "--user-data-dir=" + folder_.path("profile").string(),
+                                   "--window-size=" + window, "--user-data-dir=" + folder_.path("profile").string(),
                                    "--remote-debugging-port=0", "--enable-logging=stderr", "file://" + page});
     const std::string mark = "\"weft-driver ";
     std::size_t from = std::string::npos, to = std::string::npos;
@@ -76,6 +78,23 @@ class ReportBrowser : public testing::SmallStep {
     return nlohmann::json::parse(unescaped(said.substr(from, to - from)));
   }
 
+  /// A step under two policies.
+  std::string two_policies() const {
+    const testing::CommandResult config = weft("train", {"--ranks", "2", "--dump-config"});
+    EXPECT_EQ(config.exit_code, 0) << config.errors;
+    folder_.write("step.toml", config.output);
+    const testing::CommandResult report = testing::run_weft(
+        {"report", "step.toml", "--policies", "serial", "program", "-o", "r.html"}, folder_.path().string());
+    EXPECT_EQ(report.exit_code, 0) << report.errors;
+    return testing::TemporaryFolder::read(folder_.path("r.html"));
+  }
+
+  static nlohmann::json data_of(const std::string& html) {
+    const std::string mark = "data-form=\"plain\">";
+    const std::size_t at = html.find(mark) + mark.size();
+    return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
+  }
+
   static void expect_calm(const nlohmann::json& seen) {
     EXPECT_EQ(seen.at("errors"), nlohmann::json::array()) << seen;
     EXPECT_EQ(seen.at("violations"), nlohmann::json::array());
@@ -89,13 +108,7 @@ class ReportBrowser : public testing::SmallStep {
 };
 
 TEST_F(ReportBrowser, DrawsSearchesHoversAndSelects) {
-  const testing::CommandResult config = weft("train", {"--ranks", "2", "--dump-config"});
-  ASSERT_EQ(config.exit_code, 0) << config.errors;
-  folder_.write("step.toml", config.output);
-  const testing::CommandResult report = testing::run_weft(
-      {"report", "step.toml", "--policies", "serial", "program", "-o", "r.html"}, folder_.path().string());
-  ASSERT_EQ(report.exit_code, 0) << report.errors;
-  const nlohmann::json seen = drive(testing::TemporaryFolder::read(folder_.path("r.html")));
+  const nlohmann::json seen = drive(two_policies());
   expect_calm(seen);
   const auto text = [&](const char* key) { return seen.at(key).get<std::string>(); };
   EXPECT_TRUE(seen.at("blue"));
@@ -115,6 +128,75 @@ TEST_F(ReportBrowser, DrawsSearchesHoversAndSelects) {
   EXPECT_TRUE(seen.at("chosen"));
   EXPECT_TRUE(seen.at("unpinned"));
   EXPECT_TRUE(seen.at("themed"));
+  const auto labels = seen.at("labels").get<std::vector<std::string>>();
+  EXPECT_TRUE(std::ranges::count(labels, "dW") + std::ranges::count(labels, "up dW") > 0) << seen.at("labels");
+  for (const std::string& label : labels) EXPECT_FALSE(label.starts_with("…") || label.starts_with("mb0.L0.")) << label;
+}
+
+TEST_F(ReportBrowser, SearchesForWordsSumsWhatIsSelectedAndLinksToAView) {
+  const nlohmann::json seen = drive(two_policies());
+  expect_calm(seen);
+  const nlohmann::json& words = seen.at("words");
+  EXPECT_GT(words.at("up").get<int>(), words.at("up_l1").get<int>());
+  EXPECT_GT(words.at("up_l1").get<int>(), words.at("l1_up").get<int>());
+  EXPECT_EQ(words.at("l1_up"), 6);  // a product forward and two backward, under two policies
+  EXPECT_EQ(words.at("none"), 0);
+  EXPECT_GT(words.at("l").get<int>(), 0);
+
+  // All of the page: each task of both policies once, and shares of 100 %.
+  const auto sum = [](const nlohmann::json& sums, std::size_t column) {
+    double all = 0;
+    for (const nlohmann::json& row : sums.at("cells")) all += std::stod(row.at(column).get<std::string>());
+    return all;
+  };
+  const nlohmann::json data = data_of(two_policies());
+  std::size_t tasks = 0;
+  for (const nlohmann::json& view : data.at("views")) tasks += view.at("tasks").at("name").size();
+  EXPECT_EQ(sum(seen.at("all"), 1), static_cast<double>(tasks));
+  EXPECT_NEAR(sum(seen.at("all"), 3), 100, 0.5);
+  EXPECT_TRUE(has(seen.at("all").at("head"), fmt::format("{} tasks", tasks)));
+  EXPECT_FALSE(seen.at("part").at("hidden"));
+  EXPECT_LT(sum(seen.at("part"), 1), sum(seen.at("all"), 1) / 4);
+  EXPECT_GT(sum(seen.at("part"), 1), 0);
+
+  const nlohmann::json& linked = seen.at("linked");
+  for (const char* key : {"zoom=", "select=", "search=gemm", "task="}) {
+    EXPECT_TRUE(has(linked.at("hash"), key)) << key << " " << linked;
+  }
+  EXPECT_EQ(seen.at("cleared_link"),
+            (nlohmann::json{{"hash", ""}, {"sums", ""}, {"found", ""}, {"search", ""}, {"pinned", ""}}));
+  for (const char* key : {"hash", "sums", "search", "pinned"}) EXPECT_EQ(seen.at("reopened").at(key), linked.at(key));
+  for (const char* key : {"sums", "search", "pinned"}) EXPECT_EQ(seen.at("nonsense").at(key), "");
+  EXPECT_TRUE(seen.at("can_move"));
+  EXPECT_EQ(seen.at("moved"), "true");
+  EXPECT_EQ(seen.at("unmoved"), "false");
+}
+
+TEST_F(ReportBrowser, ChartsTellTheirValues) {
+  const testing::CommandResult trained = weft("train", {"--ranks", "2", "--steps", "5", "--run-dir", "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  ASSERT_EQ(testing::run_weft({"report", "run", "-o", "run.html"}, folder_.path().string()).exit_code, 0);
+  const std::string html = testing::TemporaryFolder::read(folder_.path("run.html"));
+  const nlohmann::json seen = drive(html);
+  expect_calm(seen);
+  const nlohmann::json losses = data_of(html).at("charts").at(0).at("curves").at(0).at("values");
+  ASSERT_EQ(losses.size(), 5U);
+  const auto told = [&](const char* key) {
+    return std::stod(seen.at(key).get<std::string>().substr(13));
+  };  // "step 4: loss …"
+  EXPECT_NEAR(told("chart_last"), losses.at(4).get<double>(), 1e-4);
+  EXPECT_NEAR(told("chart_before"), losses.at(3).get<double>(), 1e-4);
+  EXPECT_TRUE(seen.at("chart_left"));
+  EXPECT_FALSE(seen.at("can_move"));
+}
+
+TEST_F(ReportBrowser, IsUsableOnATelephone) {
+  const nlohmann::json seen = drive(two_policies(), "390,844");
+  expect_calm(seen);
+  EXPECT_FALSE(seen.at("wide"));
+  EXPECT_EQ(seen.at("cut"), 0);
+  EXPECT_TRUE(seen.at("zoomed"));
+  EXPECT_GT(seen.at("all").at("cells").size(), 2U);
 }
 
 // Packed data, and names that would like to be markup.

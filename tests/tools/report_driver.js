@@ -60,6 +60,73 @@
     seen.critical = byId('critical').getAttribute('aria-pressed');
     key(canvas, 'c');
 
+    // Labels keep the end of a name where there is no room for all of it.
+    const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const written = [], fillText = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function(text, ...rest) { written.push(String(text)); fillText.call(this, text, ...rest); };
+    const writes = async () => { written.length = 0; key(canvas, 'Home'); await frame(); return written.slice(); };
+    seen.labels = await writes();
+
+    // Words in any order, which all must match.
+    const found = (words) => {
+      search.value = words;
+      search.dispatchEvent(new Event('input'));
+      return parseInt(byId('found').textContent, 10) || 0;
+    };
+    seen.words = {up: found('mlp.up'), up_l1: found('L1 mlp.up'), l1_up: found('up gemm  L1'), none: found('L1 L2'), l: found('L1')};
+    found('');
+
+    // What Shift drags over is summed, and so is all that is in view.
+    const drag = (type, x, y) => canvas.dispatchEvent(new PointerEvent(type, {clientX: x, clientY: y, bubbles: true, pointerId: 1, shiftKey: true}));
+    const sums = () => {
+      const cells = [...byId('sums').querySelectorAll('tr')].slice(1).map((row) => [...row.children].map((cell) => cell.textContent));
+      return {hidden: byId('sums').hidden, cells, head: byId('sums').hidden ? '' : byId('sums').querySelector('h3').firstChild.textContent};
+    };
+    key(canvas, 'Home');
+    key(canvas, 'x');
+    seen.all = sums();
+    drag('pointerdown', box.left + 400, box.top + 30);
+    drag('pointermove', box.left + 500, box.top + 30);
+    drag('pointerup', box.left + 500, box.top + 30);
+    seen.part = sums();
+
+    // A link brings back zoom, selection, search and the pinned task; one of nonsense brings back nothing.
+    key(canvas, '+');
+    found('gemm');
+    key(search, 'Enter');
+    const state = () => ({hash: location.hash, sums: sums().head, found: byId('found').textContent, search: search.value,
+                          pinned: byId('details').hidden ? '' : byId('details').querySelector('h3').firstChild.textContent});
+    await until(() => location.hash.includes('task='));
+    seen.linked = state();
+    const opened = async (hash) => { location.hash = hash; await new Promise((done) => setTimeout(done, 400)); return state(); };
+    seen.cleared_link = await opened('#');
+    seen.reopened = await opened(seen.linked.hash);
+    seen.nonsense = await opened('#zoom=9,x&select=1,2,0,999&task=7,0,0,a&bright=red&dim=x&scroll=no');
+    await opened('#');
+
+    // A chart says what it shows at the pointer, and at the steps that arrow keys go to.
+    const chart = document.querySelector('figure[data-chart]');
+    if (chart) {
+      const place = chart.querySelector('svg').getBoundingClientRect();
+      pointer(chart.querySelector('svg'), 'pointermove', place.right - 4, place.top + 40);
+      seen.chart_last = byId('tip').textContent;
+      key(chart, 'ArrowLeft');
+      seen.chart_before = byId('tip').textContent;
+      pointer(chart.querySelector('svg'), 'pointerleave', 0, 0);
+      seen.chart_left = byId('tip').hidden;
+    }
+
+    // What moved between policies is drawn bright.
+    seen.can_move = !byId('moved').hidden;
+    if (seen.can_move) {
+      byId('moved').click();
+      seen.moved = byId('moved').getAttribute('aria-pressed');
+      key(canvas, 'm');
+      seen.unmoved = byId('moved').getAttribute('aria-pressed');
+    }
+    seen.wide = document.documentElement.scrollWidth > innerWidth + 1;
+    seen.cut = [...document.querySelectorAll('.tools button')].filter((b) => !b.hidden && b.getBoundingClientRect().right > innerWidth).length;
+
     const node = document.querySelector('#weft-graph g.node:not(.merged)');
     if (node) {
       const place = node.getBoundingClientRect();

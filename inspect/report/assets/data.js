@@ -48,6 +48,8 @@ class View {
     this.into = groupBy(this.edges.to, this.count);
     this.outOf = groupBy(this.edges.from, this.count);
     this.dimmed = null;  // by task: drawn pale, or null
+    this.moved = new Uint8Array(this.count);  // by task: whether it moved from one policy to another
+    for (const task of data.moved) this.moved[task] = 1;
     this.ranks = data.ranks.map((rank) => ({number: rank.rank, steps: rank.steps.map((step) => this.unpack(step))}));
     this.rows = [];
     for (let r = 0; r < this.ranks.length; ++r) {
@@ -121,6 +123,16 @@ class View {
     if (!this.byName) this.byName = new Map(this.tasks.name.map((n, i) => [n, i]));
     const task = this.byName.get(name);
     return task === undefined ? -1 : task;
+  }
+
+  // What a search looks at, in small letters.
+  searched(kinds) {
+    if (this.words) return this.words;
+    const phases = this.data.phases, t = this.tasks;
+    this.words = t.name.map((name, task) => [name, this.text('labels', task), this.text('kind', task),
+      kinds[t.style[task]].name, this.text('channel', task), this.data.streams[t.stream[task]].name,
+      phases[t.phase[task]]].join(' ').toLowerCase());
+    return this.words;
   }
 
   text(column, task) { return this.data.strings[this.tasks[column][task]]; }

@@ -93,8 +93,8 @@ class GraphPane {
     const [x, y, width, height] = this.whole, pane = this.pane.getBoundingClientRect();
     const ratio = pane.height > 0 && pane.width > 0 ? pane.height / pane.width : 0.5;
     let size = Math.max(width, height / ratio);
-    if (!all && pane.width > 0) size = Math.min(size, Math.max(width, pane.width * 1.35));
-    this.box = [x - (size - width) / 2, y, size, size * ratio];
+    if (!all && pane.width > 0) size = Math.min(size, pane.width < NARROW ? pane.width * 1.35 : Math.max(width, pane.width * 1.35));
+    this.box = [x - Math.max(0, size - width) / 2, y, size, size * ratio];
     this.apply();
   }
 
@@ -150,6 +150,7 @@ class GraphPane {
       if (slice) this.page.select(slice);
       drag = null;
     });
+    pane.addEventListener('pointercancel', () => { drag = null; });
     pane.addEventListener('pointerleave', () => this.page.hover(null));
   }
 

@@ -34,16 +34,16 @@ class MemoryChart {
       const bytes = this.most * i / 2;
       c.strokeStyle = colors.line;
       c.beginPath();
-      c.moveTo(GUTTER, Math.round(y(bytes)) + 0.5);
+      c.moveTo(timeline.gutter, Math.round(y(bytes)) + 0.5);
       c.lineTo(width, Math.round(y(bytes)) + 0.5);
       c.stroke();
       c.fillStyle = colors.soft;
       c.textAlign = 'right';
-      c.fillText(byteText(bytes), GUTTER - 8, Math.min(y(bytes), bottom - 5));
+      c.fillText(byteText(bytes), timeline.gutter - 8, Math.min(y(bytes), bottom - 5));
     }
     c.textAlign = 'left';
     const style = getComputedStyle(document.documentElement);
-    let left = GUTTER;
+    let left = timeline.gutter;
     for (const curve of this.curves) {
       const color = style.getPropertyValue(curve.color).trim();
       this.paintCurve(c, curve, timeline, y, color);
@@ -57,7 +57,7 @@ class MemoryChart {
     }
   }
 
-  // Steps, of which a pixel shows the greatest.
+  // A pixel shows the greatest of its values.
   paintCurve(c, curve, timeline, y, color) {
     const {at, live} = curve;
     const first = Math.max(0, lowerBound(at, timeline.from) - 1);
@@ -67,17 +67,17 @@ class MemoryChart {
     let pixel = -1, greatest = 0, last = 0, begun = false;
     const flush = () => {
       if (pixel < 0) return;
-      const x = GUTTER + pixel;
+      const x = timeline.gutter + pixel;
       if (!begun) c.moveTo(x, y(greatest));
       else c.lineTo(x, y(greatest));
       begun = true;
       c.lineTo(x, y(last));
     };
     for (let i = first; i < at.length && at[i] <= timeline.to; ++i) {
-      const x = Math.max(0, Math.floor(timeline.x(at[i]) - GUTTER));
+      const x = Math.max(0, Math.floor(timeline.x(at[i]) - timeline.gutter));
       if (x !== pixel) {
         flush();
-        if (begun) c.lineTo(GUTTER + x, y(last));
+        if (begun) c.lineTo(timeline.gutter + x, y(last));
         pixel = x;
         greatest = live[i];
       }

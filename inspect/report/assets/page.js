@@ -1,4 +1,4 @@
-// What joins the parts of the page: selection, tooltip, search, legend, theme and keys.
+// Joins the parts of the page: selection, tooltip, search, legend, theme and keys.
 
 const byId = (id) => document.getElementById(`weft-${id}`);
 
@@ -16,16 +16,28 @@ class Page {
     this.views = data.views.map((view, i) => new View(view, i));
     this.tip = byId('tip');
     this.ready = false;
+    this.query = '';
     this.found = [];  // slices of the search
     this.at = -1;
+    this.link = null;  // once all is there
     this.memory = new MemoryChart(this, this.views);
     this.timeline = new Timeline(this, this.views);
     const pane = byId('graph');
     this.active = this.views.find((view) => pane && view.name === pane.dataset.view) || this.views[0];
     this.graph = pane && pane.querySelector('svg') ? new GraphPane(this, pane) : null;
+    this.sums = new SelectionPanel(this);
+    this.charts = new StepCharts(this, data.charts);
+    this.kindButtons = new Map();  // by style
     this.makeLegend();
+    this.markMoved();
     this.listen();
+    if (innerWidth < NARROW) document.querySelector('details.help').open = false;
+    this.link = new ViewLink(this);
+    this.link.apply(location.hash.slice(1));
   }
+
+  // Something that a link holds is another one now.
+  changed() { if (this.link) this.link.changed(); }
 
   painted() {
     this.memory.paint(this.timeline);
@@ -45,13 +57,33 @@ class Page {
       swatch.style.background = kind.fill;
       button.append(swatch, kind.name);
       button.addEventListener('click', () => {
-        const {hidden} = this.timeline;
+        const hidden = new Set(this.timeline.hidden);
         if (!hidden.delete(style)) hidden.add(style);
-        button.setAttribute('aria-pressed', String(!hidden.has(style)));
-        this.timeline.draw();
+        this.setHidden([...hidden]);
       });
+      this.kindButtons.set(style, button);
       byId('legend').append(button);
     });
+  }
+
+  // Kinds that are drawn pale.
+  setHidden(styles) {
+    this.timeline.hidden = new Set(styles.filter((style) => this.kindButtons.has(style)));
+    for (const [style, button] of this.kindButtons) button.setAttribute('aria-pressed', String(!this.timeline.hidden.has(style)));
+    this.changed();
+    this.timeline.draw();
+  }
+
+  // The first policy shows what moved in any of the others.
+  markMoved() {
+    const [first, ...others] = this.views;
+    for (const view of others) {
+      view.moved.forEach((moved, task) => {
+        const before = moved ? first.find(view.tasks.name[task]) : -1;
+        if (before >= 0) first.moved[before] = 1;
+      });
+    }
+    byId('moved').hidden = !first.moved.includes(1);
   }
 
   // The task in the last step of the policy that was looked at last.
@@ -72,6 +104,17 @@ class Page {
     this.tip.hidden = !slice;
     if (!slice) return;
     if (!same) this.fillTip(slice);
+    this.placeTip(clientX, clientY);
+  }
+
+  tell(text, clientX, clientY) {
+    this.hover(null);
+    this.tip.hidden = false;
+    this.tip.replaceChildren(text);
+    this.placeTip(clientX, clientY);
+  }
+
+  placeTip(clientX, clientY) {
     const box = this.tip.getBoundingClientRect();
     this.tip.style.left = `${Math.max(4, Math.min(clientX + 14, innerWidth - box.width - 8))}px`;
     this.tip.style.top = `${clientY + 18 + box.height > innerHeight ? Math.max(4, clientY - box.height - 12) : clientY + 18}px`;
@@ -121,6 +164,15 @@ class Page {
     if (slice) this.active = slice.view;
     this.fillDetails(slice);
     if (this.graph) this.graph.mark(slice);
+    this.changed();
+    this.timeline.draw();
+  }
+
+  // A part of the timeline, whose tasks are summed; null for none.
+  selectRange(selection) {
+    this.timeline.selection = selection;
+    this.sums.show(selection);
+    this.changed();
     this.timeline.draw();
   }
 
@@ -157,18 +209,24 @@ class Page {
     panel.replaceChildren(head, columns);
   }
 
+  // Tasks whose name, kind, axis, stream or phase hold every word. L1 isn't a part of L12.
   search(text) {
-    const wanted = text.trim().toLowerCase();
+    const words = text.toLowerCase().split(/\s+/).filter((word) => word !== '');
+    const held = words.map((word) => {
+      const whole = /^(l|mb)\d+$/.test(word) ? new RegExp(`\\b${word}\\b`) : null;
+      return (searched) => whole ? whole.test(searched) : searched.includes(word);
+    });
+    this.query = words.join(' ');
     this.found = [];
     this.at = -1;
     let tasks = 0;
     for (const view of this.views) {
       view.dimmed = null;
-      if (!wanted) continue;
+      if (words.length === 0) continue;
       view.dimmed = new Uint8Array(view.count).fill(1);
       const hits = [];
-      view.tasks.name.forEach((name, task) => {
-        if (!name.toLowerCase().includes(wanted)) return;
+      view.searched(this.kinds).forEach((searched, task) => {
+        if (!held.every((holds) => holds(searched))) return;
         view.dimmed[task] = 0;
         hits.push({view, rank: 0, step: view.ranks[0].steps.length - 1, task});
       });
@@ -176,8 +234,9 @@ class Page {
       hits.sort((a, b) => view.times(a).start - view.times(b).start);
       this.found.push(...hits);
     }
-    byId('found').textContent = !wanted ? '' : tasks === 0 ? 'no task' : `${tasks} task${tasks > 1 ? 's' : ''}`;
+    byId('found').textContent = words.length === 0 ? '' : tasks === 0 ? 'no task' : `${tasks} task${tasks > 1 ? 's' : ''}`;
     if (this.graph) this.graph.search(this.active);
+    this.changed();
     this.timeline.draw();
   }
 
@@ -189,18 +248,39 @@ class Page {
     byId('found').textContent = `${this.at + 1} of ${count} tasks`;
   }
 
-  toggleCriticalPath() {
-    const button = byId('critical'), on = !this.timeline.path;
-    this.timeline.path = on;
-    for (const view of on ? this.views : []) {
+  // Draws only the critical paths ('path') or what moved between policies ('moved') bright; everything if it did.
+  brighten(what) {
+    const {timeline} = this;
+    if (what !== 'path' && (what !== 'moved' || byId('moved').hidden)) return;
+    timeline.bright = timeline.bright === what ? null : what;
+    for (const view of timeline.bright === 'path' ? this.views : []) {
       view.ranks.forEach((rank, r) => rank.steps.forEach((step, s) => {
         if (step.path) return;
         step.path = new Uint8Array(view.count);
         for (const slice of view.criticalPath(r, s)) step.path[slice.task] = 1;
       }));
     }
-    button.setAttribute('aria-pressed', String(on));
-    this.timeline.draw();
+    byId('critical').setAttribute('aria-pressed', String(timeline.bright === 'path'));
+    byId('moved').setAttribute('aria-pressed', String(timeline.bright === 'moved'));
+    this.changed();
+    timeline.draw();
+  }
+
+  setSelecting(on) {
+    this.timeline.selecting = on;
+    byId('select').setAttribute('aria-pressed', String(on));
+  }
+
+  async copyLink() {
+    this.link.write();
+    let told = 'the address of this page links to this view';
+    try {
+      await navigator.clipboard.writeText(location.href);
+      told = 'copied';
+    } catch {  // a browser that doesn't let pages write there
+    }
+    byId('copied').textContent = told;
+    setTimeout(() => { byId('copied').textContent = ''; }, 4000);
   }
 
   setTheme(theme) {
@@ -217,7 +297,12 @@ class Page {
       this.setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
     });
     byId('fit').addEventListener('click', () => this.timeline.fit());
-    byId('critical').addEventListener('click', () => this.toggleCriticalPath());
+    byId('in').addEventListener('click', () => this.timeline.zoom(0.6));
+    byId('out').addEventListener('click', () => this.timeline.zoom(1 / 0.6));
+    byId('critical').addEventListener('click', () => this.brighten('path'));
+    byId('moved').addEventListener('click', () => this.brighten('moved'));
+    byId('select').addEventListener('click', () => this.setSelecting(!this.timeline.selecting));
+    byId('link').addEventListener('click', () => this.copyLink());
     box.addEventListener('input', () => this.search(box.value));
     box.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') this.next(event.shiftKey ? -1 : 1);
@@ -243,6 +328,7 @@ class Page {
       } else if (event.key === 'Escape') {
         this.hover(null);
         this.pin(null);
+        this.selectRange(null);
       } else if (event.key === 'Enter' && event.target === this.timeline.canvas) {
         this.next(event.shiftKey ? -1 : 1);
       }

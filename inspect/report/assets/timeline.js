@@ -1,7 +1,8 @@
-// The timeline: a canvas with one row a stream of each rank and policy, the memory below, and a map of the whole above.
-// A frame draws at most about 2000 rectangles, however many slices there are: those below a few pixels are merged.
+// The timeline: a canvas with one row for each stream, rank and policy; the memory below; a map of the whole above.
+// A frame draws at most about 2000 rectangles, however many slices there are: slices below a few pixels are merged.
 
-const ROW = 24, BAR = 17, HEAD = 26, AXIS = 24, GUTTER = 136, MAP = 34, MOST_RECTANGLES = 2000;
+const ROW = 24, BAR = 17, HEAD = 26, AXIS = 24, MAP = 34, MOST_RECTANGLES = 2000;
+const NARROW = 560;  // pixels, below which names of rows get less room
 
 class Timeline {
   constructor(page, views) {
@@ -25,7 +26,10 @@ class Timeline {
     this.scroll = 0;
     this.hidden = new Set();  // styles that are drawn pale
     this.hovered = this.pinned = null;
-    this.path = false;  // whether only the critical path is drawn bright
+    this.bright = null;  // 'path' or 'moved': what alone isn't drawn pale
+    this.selection = null;
+    this.selecting = false;  // whether dragging selects rather than pans
+    this.labels = new Map();
     this.canvas = document.getElementById('weft-canvas');
     this.map = document.getElementById('weft-map');
     this.context = this.canvas.getContext('2d');
@@ -42,7 +46,8 @@ class Timeline {
 
   resize() {
     const width = this.canvas.parentElement.clientWidth, most = Math.max(240, Math.round(innerHeight * 0.62));
-    this.width = Math.max(GUTTER + 120, width);
+    this.gutter = width < NARROW ? 82 : 136;
+    this.width = Math.max(this.gutter + 120, width);
     this.shown = Math.min(this.height, most);
     const ratio = devicePixelRatio || 1;
     for (const [canvas, height] of [[this.canvas, this.shown + AXIS], [this.map, MAP]]) {
@@ -65,19 +70,20 @@ class Timeline {
     this.draw();
   }
 
-  x(time) { return GUTTER + (time - this.from) / (this.to - this.from) * (this.width - GUTTER); }
-  time(x) { return this.from + (x - GUTTER) / (this.width - GUTTER) * (this.to - this.from); }
+  x(time) { return this.gutter + (time - this.from) / (this.to - this.from) * (this.width - this.gutter); }
+  time(x) { return this.from + (x - this.gutter) / (this.width - this.gutter) * (this.to - this.from); }
 
   look(from, to) {
     const least = 50, length = Math.min(Math.max(to - from, least), this.span * 1.04);
     const middle = (from + to) / 2, slack = this.span * 0.02;
     this.from = Math.min(Math.max(middle - length / 2, -slack), Math.max(-slack, this.span + slack - length));
     this.to = this.from + length;
+    this.page.changed();
     this.draw();
   }
 
-  zoom(factor, x = (GUTTER + this.width) / 2) {
-    const at = this.time(Math.max(GUTTER, x)), length = (this.to - this.from) * factor;
+  zoom(factor, x = (this.gutter + this.width) / 2) {
+    const at = this.time(Math.max(this.gutter, x)), length = (this.to - this.from) * factor;
     if (length > this.span * 1.04) return this.look(0, this.span);
     const share = (at - this.from) / (this.to - this.from);
     this.look(at - length * share, at + length * (1 - share));
@@ -88,6 +94,7 @@ class Timeline {
   }
   scrollBy(pixels) {
     this.scroll = Math.min(Math.max(0, this.scroll + pixels), Math.max(0, this.height - this.shown));
+    this.page.changed();
     this.draw();
   }
   fit() {
@@ -99,7 +106,7 @@ class Timeline {
   // Brings a slice into view; keeps the scale where it can be seen well.
   show(slice) {
     const {start, end} = slice.view.times(slice), row = slice.view.rowOf(slice);
-    const length = this.to - this.from, pixels = (end - start) / length * (this.width - GUTTER);
+    const length = this.to - this.from, pixels = (end - start) / length * (this.width - this.gutter);
     if (pixels < 8) {
       const wanted = Math.max((end - start) * 30, 200);
       this.look((start + end) / 2 - wanted / 2, (start + end) / 2 + wanted / 2);
@@ -129,16 +136,17 @@ class Timeline {
     const visible = this.items.filter((item) => item.y + item.height > this.scroll && item.y < this.scroll + this.shown);
     for (const item of visible) if (item.row) {
       c.fillStyle = colors.band;
-      c.fillRect(GUTTER, item.y, this.width - GUTTER, BAR);
+      c.fillRect(this.gutter, item.y, this.width - this.gutter, BAR);
     }
     this.paintGrid(visible);
     const rows = visible.filter((item) => item.row);
     for (this.bin = 1; this.tooMany(rows, this.bin);) this.bin *= 2;
     for (const item of rows) this.paintRow(item.row, item.y);
     c.fillStyle = colors.paper;
-    c.fillRect(0, this.scroll, GUTTER - 2, this.shown);
+    c.fillRect(0, this.scroll, this.gutter - 2, this.shown);
     for (const item of visible) this.paintLabel(item);
     this.paintLinks();
+    this.paintSelection();
     c.restore();
     this.paintAxis();
     this.paintMap();
@@ -149,7 +157,7 @@ class Timeline {
     const {context: c, colors} = this;
     const vertical = (time, y, height, color, dash) => {
       const x = Math.round(this.x(time)) + 0.5;
-      if (x < GUTTER || x > this.width) return;
+      if (x < this.gutter || x > this.width) return;
       c.strokeStyle = color;
       c.setLineDash(dash);
       c.beginPath();
@@ -171,14 +179,15 @@ class Timeline {
 
   pale(row, i) {
     const view = row.view, task = row.task[i];
-    if (this.path) return view.ranks[row.rank].steps[row.step[i]].path[task] === 0;
+    if (this.bright === 'path') return view.ranks[row.rank].steps[row.step[i]].path[task] === 0;
+    if (this.bright === 'moved') return view.moved[task] === 0;
     if (this.hidden.has(view.tasks.style[task])) return true;
     return view.dimmed !== null && view.dimmed[task] === 1;
   }
 
   // Whether slices at least a bin wide and the other bins that are busy would be more than a frame may draw.
   tooMany(rows, bin) {
-    const scale = (this.width - GUTTER) / (this.to - this.from);
+    const scale = (this.width - this.gutter) / (this.to - this.from);
     let count = 0;
     for (const {row} of rows) {
       let last = -1;
@@ -194,7 +203,7 @@ class Timeline {
 
   paintRow(row, y) {
     const {context: c, bin} = this, kinds = this.page.kinds, view = row.view;
-    const width = this.width - GUTTER, scale = width / (this.to - this.from);
+    const width = this.width - this.gutter, scale = width / (this.to - this.from);
     const bins = new Map();  // of slices narrower than a bin: how long each kind is busy in it
     const first = lowerBound(row.latest, this.from);
     const wide = [];
@@ -217,7 +226,7 @@ class Timeline {
       if (!run) return;
       c.globalAlpha = run.alpha;
       c.fillStyle = kinds[run.style].fill;
-      c.fillRect(GUTTER + run.key * bin, y, (run.last - run.key + 1) * bin, BAR);
+      c.fillRect(this.gutter + run.key * bin, y, (run.last - run.key + 1) * bin, BAR);
       ++this.rectangles;
     };
     for (const [key, entry] of bins) {
@@ -235,31 +244,42 @@ class Timeline {
     }
     flush();
     for (const i of wide) {
-      const left = Math.max(GUTTER, this.x(row.start[i])), right = Math.min(this.width, this.x(row.end[i]));
+      const left = Math.max(this.gutter, this.x(row.start[i])), right = Math.min(this.width, this.x(row.end[i]));
       const task = row.task[i], kind = kinds[view.tasks.style[task]];
       if (right <= left) continue;
       c.globalAlpha = this.pale(row, i) ? 0.13 : 1;
       c.fillStyle = kind.fill;
       c.fillRect(left, y, right - left > 3 ? right - left - 0.5 : right - left, BAR);
       ++this.rectangles;
-      if (right - left > 34) {
-        const room = Math.floor((right - left - 6) / 5.9), name = view.tasks.name[task];
-        c.globalAlpha = Math.max(c.globalAlpha, 0.35);
-        c.fillStyle = c.globalAlpha < 1 ? this.colors.soft : kind.text;
-        c.font = '10px system-ui, sans-serif';
-        c.fillText(name.length <= room ? name : `…${name.slice(1 - room)}`, left + 3, y + BAR / 2 + 0.5, right - left - 5);
-      }
+      const label = this.label(view, task, right - left - 6);
+      if (label === '') continue;
+      c.globalAlpha = Math.max(c.globalAlpha, 0.35);
+      c.fillStyle = c.globalAlpha < 1 ? this.colors.soft : kind.text;
+      c.fillText(label, left + 3, y + BAR / 2 + 0.5);
     }
     c.globalAlpha = 1;
     c.fillStyle = this.colors.alarm;
     this.paintExposed(row, y, scale);
   }
 
+  // The longest form of a task's name that has room on a bar.
+  label(view, task, room) {
+    if (room < 10) return '';
+    const c = this.context, name = view.tasks.name[task];
+    c.font = '10px system-ui, sans-serif';
+    const width = (text) => {
+      if (!this.labels.has(text)) this.labels.set(text, c.measureText(text).width);
+      return this.labels.get(text);
+    };
+    if (name.length * 3 < room && width(name) <= room) return name;
+    return view.text('labels', task).split('\n').find((label) => width(label) <= room) || '';
+  }
+
   paintExposed(row, y, scale) {
     let until = -1;
     for (const [start, end] of row.exposed) {
       if (end < this.from || start > this.to) continue;
-      const left = Math.max(GUTTER, this.x(start)), right = Math.min(this.width, GUTTER + (end - this.from) * scale);
+      const left = Math.max(this.gutter, this.x(start)), right = Math.min(this.width, this.gutter + (end - this.from) * scale);
       if (right <= until) continue;  // hidden by the bar before
       until = Math.max(right, left + 1);
       this.context.fillRect(left, y + BAR + 1, until - left, 3);
@@ -272,9 +292,9 @@ class Timeline {
     if (item.row) {
       c.fillStyle = colors.ink;
       c.textAlign = 'right';
-      c.fillText(item.row.label, GUTTER - 48, item.y + BAR / 2, GUTTER - 54);
+      c.fillText(item.row.label, this.gutter - 42, item.y + BAR / 2, this.gutter - 46);
       c.fillStyle = colors.soft;
-      c.fillText(`${Math.round(100 * item.row.busy)} %`, GUTTER - 8, item.y + BAR / 2);
+      c.fillText(`${Math.round(100 * item.row.busy)} %`, this.gutter - 8, item.y + BAR / 2);
       c.textAlign = 'left';
       return;
     }
@@ -283,15 +303,57 @@ class Timeline {
     c.font = '600 12px system-ui, sans-serif';
     const title = this.views.length > 1 ? item.view.name : `rank ${rank.number}`;
     c.fillText(title, 8, item.y + HEAD / 2 + 2);
-    const left = Math.max(GUTTER, 8 + c.measureText(title).width + 12);
+    const left = Math.max(this.gutter, 8 + c.measureText(title).width + 12);
     c.font = '11px system-ui, sans-serif';
     c.fillStyle = colors.soft;
-    c.fillText(rank.steps.at(-1).facts, left, item.y + HEAD / 2 + 2, this.width - left - 8);
+    c.fillText(this.fitting(rank.steps.at(-1).facts, this.width - left - 8), left, item.y + HEAD / 2 + 2);
   }
 
-  // Ticks at 1, 2 or 5 times a power of ten, about one each 110 pixels: [time, text].
+  // As much of a list of facts as has room.
+  fitting(facts, room) {
+    while (this.context.measureText(facts).width > room) {
+      const end = Math.max(facts.lastIndexOf(','), facts.lastIndexOf(';'));
+      if (end < 0) return '';
+      facts = facts.slice(0, end);
+    }
+    return facts;
+  }
+
+  paintSelection() {
+    if (!this.selection) return;
+    const {context: c, colors, selection} = this, rows = this.items.filter((item) => item.row);
+    const top = rows[selection.first].y - 3, bottom = rows[selection.last].y + ROW - 3;
+    const left = Math.max(this.gutter, this.x(selection.from)), right = Math.min(this.width, this.x(selection.to));
+    if (right <= left) return;
+    c.fillStyle = c.strokeStyle = colors.accent;
+    c.globalAlpha = 0.16;
+    c.fillRect(left, top, right - left, bottom - top);
+    c.globalAlpha = 1;
+    c.lineWidth = 1.5;
+    c.strokeRect(left, top, right - left, bottom - top);
+    c.lineWidth = 1;
+  }
+
+  // Selects the times between two places of the canvas, on the rows nearest to them.
+  selectBetween(a, b) {
+    const rows = this.items.filter((item) => item.row);
+    const nearest = (y) => {
+      let best = 0;
+      rows.forEach((item, i) => {
+        const off = (at) => Math.abs(rows[at].y + BAR / 2 - y - this.scroll);
+        if (off(i) < off(best)) best = i;
+      });
+      return best;
+    };
+    const times = [a, b].map(([x]) => this.time(Math.max(this.gutter, Math.min(x, this.width))));
+    const ends = [nearest(a[1]), nearest(b[1])];
+    this.page.selectRange({from: Math.min(...times), to: Math.max(...times), first: Math.min(...ends), last: Math.max(...ends)});
+  }
+
+  // Ticks at 1, 2 or 5 times a power of ten, not nearer than their texts allow: [time, text].
   ticks() {
-    const wanted = (this.to - this.from) * 110 / (this.width - GUTTER), power = 10 ** Math.floor(Math.log10(wanted));
+    const apart = this.width < NARROW ? 70 : 110;
+    const wanted = (this.to - this.from) * apart / (this.width - this.gutter), power = 10 ** Math.floor(Math.log10(wanted));
     const step = Math.max(1, wanted / power > 5 ? 10 * power : wanted / power > 2 ? 5 * power : wanted / power > 1 ? 2 * power : power);
     const [unit, name] = this.to > 2e9 ? [1e9, 's'] : this.to > 2e6 ? [1e6, 'ms'] : [1e3, 'µs'];
     const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step / unit) + 1e-9)));
@@ -308,7 +370,7 @@ class Timeline {
     c.textAlign = 'center';
     for (const [time, text] of this.ticks()) {
       const x = this.x(time);
-      if (x >= GUTTER && x < this.width - 24) c.fillText(text, Math.max(x, GUTTER + 16), y + AXIS / 2);
+      if (x >= this.gutter && x < this.width - 24) c.fillText(text, Math.max(x, this.gutter + 16), y + AXIS / 2);
     }
     c.textAlign = 'left';
     if (this.height > this.shown) {
@@ -331,7 +393,7 @@ class Timeline {
     const most = 150, inputs = at.view.dependencies(at), outputs = at.view.dependents(at);
     const line = (from, to, color, width, dash) => {
       const a = this.box(from), b = this.box(to);
-      const x1 = Math.max(GUTTER, Math.min(a.right, this.width)), x2 = Math.max(GUTTER, Math.min(b.left, this.width));
+      const x1 = Math.max(this.gutter, Math.min(a.right, this.width)), x2 = Math.max(this.gutter, Math.min(b.left, this.width));
       const y1 = a.y + BAR / 2, y2 = b.y + BAR / 2, bend = Math.max(14, Math.abs(x2 - x1) / 3);
       c.strokeStyle = color;
       c.lineWidth = width;
@@ -350,10 +412,10 @@ class Timeline {
 
   outline(slice, width) {
     const {left, right, y} = this.box(slice);
-    if (right < GUTTER || left > this.width) return;
+    if (right < this.gutter || left > this.width) return;
     this.context.strokeStyle = this.colors.ink;
     this.context.lineWidth = width;
-    const from = Math.max(left, GUTTER);
+    const from = Math.max(left, this.gutter);
     this.context.strokeRect(from - 0.5, y - 0.5, Math.max(2, Math.min(right, this.width) - from + 1), BAR + 1);
     this.context.lineWidth = 1;
   }
@@ -361,14 +423,14 @@ class Timeline {
   // The whole, drawn once and kept: a line a row; then what the window shows of it.
   paintMap() {
     const c = this.map.getContext('2d'), {colors} = this, rows = this.items.filter((item) => item.row);
-    const scale = (this.width - GUTTER) / this.span;
+    const scale = (this.width - this.gutter) / this.span;
     if (!this.mapped) {
       this.mapped = document.createElement('canvas');
       this.mapped.width = this.width;
       this.mapped.height = MAP;
       const m = this.mapped.getContext('2d'), height = Math.max(1, Math.min(6, (MAP - 4) / rows.length));
       rows.slice(0, MAP).forEach(({row}, index) => {
-        const cells = new Int8Array(Math.ceil(this.width - GUTTER) + 1).fill(-1);
+        const cells = new Int8Array(Math.ceil(this.width - this.gutter) + 1).fill(-1);
         for (let i = 0; i < row.size; ++i) {
           const style = row.view.tasks.style[row.task[i]];
           for (let x = Math.floor(row.start[i] * scale); x <= Math.floor(row.end[i] * scale) && x < cells.length; ++x) {
@@ -380,21 +442,21 @@ class Timeline {
           let end = x;
           while (end < cells.length && cells[end] === cells[x]) ++end;
           m.fillStyle = this.page.kinds[cells[x]].fill;
-          m.fillRect(GUTTER + x, 2 + index * height, end - x, Math.max(1, height - 0.5));
+          m.fillRect(this.gutter + x, 2 + index * height, end - x, Math.max(1, height - 0.5));
           x = end - 1;
         }
       });
     }
     c.clearRect(0, 0, this.width, MAP);
     c.drawImage(this.mapped, 0, 0);
-    const left = GUTTER + this.from * scale, right = GUTTER + this.to * scale;
+    const left = this.gutter + this.from * scale, right = this.gutter + this.to * scale;
     c.fillStyle = colors.paper;
     c.globalAlpha = 0.6;
-    c.fillRect(GUTTER, 0, Math.max(0, left - GUTTER), MAP);
+    c.fillRect(this.gutter, 0, Math.max(0, left - this.gutter), MAP);
     c.fillRect(right, 0, this.width - right, MAP);
     c.globalAlpha = 1;
     c.strokeStyle = colors.accent;
-    c.strokeRect(Math.max(GUTTER, left) + 0.5, 0.5, Math.max(3, Math.min(right, this.width) - Math.max(GUTTER, left) - 1), MAP - 1);
+    c.strokeRect(Math.max(this.gutter, left) + 0.5, 0.5, Math.max(3, Math.min(right, this.width) - Math.max(this.gutter, left) - 1), MAP - 1);
     c.fillStyle = colors.soft;
     c.font = '11px system-ui, sans-serif';
     c.textBaseline = 'middle';
@@ -402,10 +464,10 @@ class Timeline {
   }
 
   sliceAt(x, y) {
-    if (x < GUTTER || y > this.shown) return null;
+    if (x < this.gutter || y > this.shown) return null;
     const item = this.items.find((one) => one.row && y + this.scroll >= one.y && y + this.scroll < one.y + ROW);
     if (!item) return null;
-    const row = item.row, time = this.time(x), near = 2 * (this.to - this.from) / (this.width - GUTTER);
+    const row = item.row, time = this.time(x), near = 2 * (this.to - this.from) / (this.width - this.gutter);
     let best = -1, distance = near;
     for (let i = lowerBound(row.latest, time - near); i < row.size && row.start[i] <= time + near; ++i) {
       const off = Math.max(row.start[i] - time, time - row.end[i], 0);
@@ -436,7 +498,7 @@ class Timeline {
     }, {passive: false});
     canvas.addEventListener('pointerdown', (event) => {
       const [x, y] = place(event);
-      drag = {x, y, from: this.from, to: this.to, scroll: this.scroll, moved: false};
+      drag = {x, y, from: this.from, to: this.to, scroll: this.scroll, moved: false, selects: this.selecting || event.shiftKey};
       if (event.isTrusted) canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener('pointermove', (event) => {
@@ -445,7 +507,8 @@ class Timeline {
       if (Math.abs(x - drag.x) + Math.abs(y - drag.y) > 4) drag.moved = true;
       if (!drag.moved) return;
       this.page.hover(null);
-      const by = (drag.x - x) * (drag.to - drag.from) / (this.width - GUTTER);
+      if (drag.selects) return this.selectBetween([drag.x, drag.y], [x, y]);
+      const by = (drag.x - x) * (drag.to - drag.from) / (this.width - this.gutter);
       this.scroll = Math.min(Math.max(0, drag.scroll + drag.y - y), Math.max(0, this.height - this.shown));
       this.look(drag.from + by, drag.to + by);
     });
@@ -460,7 +523,7 @@ class Timeline {
     const jump = (event) => {
       if (event.buttons === 0) return;
       const x = event.clientX - this.map.getBoundingClientRect().left, half = (this.to - this.from) / 2;
-      const at = (x - GUTTER) / (this.width - GUTTER) * this.span;
+      const at = (x - this.gutter) / (this.width - this.gutter) * this.span;
       this.look(at - half, at + half);
     };
     this.map.addEventListener('pointerdown', (event) => { if (event.isTrusted) this.map.setPointerCapture(event.pointerId); jump(event); });
@@ -470,7 +533,7 @@ class Timeline {
   // Whether the key meant something here.
   key(event) {
     const step = () => {
-      const slice = this.pinned || this.sliceAt(GUTTER + 1, 0) || this.firstShown();
+      const slice = this.pinned || this.sliceAt(this.gutter + 1, 0) || this.firstShown();
       return slice;
     };
     const actions = {
@@ -480,7 +543,8 @@ class Timeline {
       s: () => this.zoom(1 / 0.7), '-': () => this.zoom(1 / 0.7), f: () => this.fit(), Home: () => this.look(0, this.span),
       '[': () => this.page.select(this.pinned ? this.neighbour(this.pinned, -1) : step()),
       ']': () => this.page.select(this.pinned ? this.neighbour(this.pinned, 1) : step()),
-      c: () => this.page.toggleCriticalPath(),
+      c: () => this.page.brighten('path'), m: () => this.page.brighten('moved'),
+      x: () => this.selectBetween([this.gutter, 0], [this.width, this.shown]),
     };
     const action = actions[event.key];
     if (action) action();

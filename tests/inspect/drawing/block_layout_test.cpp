@@ -91,6 +91,22 @@ TEST(BlockLayout, SaysWhatDotSays) {
   }
 }
 
+TEST(BlockLayout, ABoxShowsTheEndOfALongName) {
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  const graph::View x = graph::whole(builder, builder.add_tensor({"x", DType::f32, {4}, graph::Role::activation}));
+  builder.add_task({"mb0.L2.attn.qkv.weight.bwd.reduce_scatter_data",
+                    graph::SelectRow{1, 4},
+                    {graph::write(x)},
+                    2,
+                    0,
+                    graph::Phase::backward});
+  const graph::Graph graph = std::move(builder).build();
+  DrawingOptions options;
+  options.collapse = Collapse::none;
+  const std::string svg = block_layout(Drawing(graph, options)).svg();
+  EXPECT_NE(svg.find(">attn.qkv.weight RS data</text>"), std::string::npos) << svg;
+}
+
 TEST(BlockLayout, NothingIsAPicture) {
   const graph::Graph graph = graph::GraphBuilder().build();
   const DrawingOptions options;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <regex>
 
 #include "inspect/drawing/colors.h"
@@ -118,6 +119,62 @@ TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
   EXPECT_NE(svg.find("lower bound 90.0 us"), std::string::npos);
   EXPECT_NE(svg.find("peak 8.0 KiB of scratch at 0.06 ms"), std::string::npos) << svg;
   EXPECT_EQ(picture({{"one", &recording}}).find("lower bound"), std::string::npos);
+}
+
+TEST(TimelinePicture, ANarrowBarShowsTheEndOfItsName) {
+  plan::Recording recording = sample({0}, 1000);
+  recording.tasks[0].name = "mb0.L3.attn.qkv.bwd.gemm_dw";
+  // The first bar is so many hundredths of 1200 pixels wide.
+  const auto shown = [&](std::int64_t percent) {
+    recording.ranks[0].steps[0].times[0] = {0, percent * 1000};
+    const std::string svg = picture({{"one", &recording}});
+    std::smatch match;
+    const std::regex first(
+        "<title>mb0.L3.attn.qkv.bwd.gemm_dw\n[^<]*</title><rect[^>]*/>\n(<text[^>]*>([^<]*)</text>)?");
+    EXPECT_TRUE(std::regex_search(svg, match, first)) << svg;
+    return match[2].str();
+  };
+  EXPECT_EQ(shown(20), "mb0.L3.attn.qkv.bwd.gemm_dw");
+  EXPECT_EQ(shown(9), "L3 attn.qkv dW");
+  EXPECT_EQ(shown(6), "L3 qkv dW");
+  EXPECT_EQ(shown(5), "qkv dW");
+  EXPECT_EQ(shown(2), "dW");
+  EXPECT_EQ(shown(1), "");
+}
+
+// A chain that goes to and fro between two rows all the time covers none of the bars.
+TEST(TimelinePicture, TheCriticalPathIsThin) {
+  plan::Recording recording;
+  recording.streams = {{"compute0", true}, {"x", false}};
+  plan::RecordedStep step{.step = 0, .begin = 0, .end = 0, .times = {}};
+  constexpr int kTasks = 4000;
+  for (int i = 0; i < kTasks; ++i) {
+    const bool computes = i % 2 == 0;
+    const std::string name = "t" + std::to_string(i);
+    recording.tasks.push_back(
+        task(name, computes ? graph::KindClass::gemm : graph::KindClass::all_reduce, computes ? 0 : 1, 0, 0));
+    step.times.push_back({i * 10, i * 10 + 10});
+    if (i > 0) recording.edges.push_back({static_cast<std::uint32_t>(i - 1), static_cast<std::uint32_t>(i)});
+  }
+  step.end = kTasks * 10;
+  recording.ranks = {{0, {step}}};
+  const std::string svg = picture({{"to and fro", &recording}});
+  const std::size_t begin = svg.find("<title>critical path: 4000 tasks");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string path = svg.substr(begin, svg.find("</g>", begin) - begin);
+  const std::regex line(
+      "points=\"([0-9.]+),([0-9.]+) ([0-9.]+),([0-9.]+)\"[^>]*stroke=\"[^\"]*\"( stroke-width=\"([0-9.]+)\")?");
+  double between = 0, along = 0, ink = 0;
+  for (std::sregex_iterator it(path.begin(), path.end(), line), end; it != end; ++it) {
+    const double dx = std::stod((*it)[3]) - std::stod((*it)[1]),
+                 dy = std::abs(std::stod((*it)[4]) - std::stod((*it)[2]));
+    dy > 0 ? ++between : along += dx;
+    ink += (dx + dy) * ((*it)[6].matched ? std::stod((*it)[6]) : 1);
+  }
+  EXPECT_GT(between, 50);
+  EXPECT_LT(between, 151);           // 1200 pixels, 8 apart
+  EXPECT_GT(along, 2 * 1190);        // both rows from end to end
+  EXPECT_LT(ink, 0.25 * 1200 * 41);  // of the two rows' bars
 }
 
 TEST(TimelinePicture, PartsShareOneAxis) {

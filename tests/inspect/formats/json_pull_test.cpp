@@ -96,7 +96,7 @@ TEST(JsonPull, NamesThePlaceOfWhatItRefuses) {
   expect("\"a\tb\"", skip, "a control character");
   expect("\"\\x\"", skip, "an unknown escape");
   expect("\"\\ud800\"", skip, "half of a surrogate pair");
-  expect("[] []", skip, "behind the document");
+  expect("[] []", skip, "after the document");
   expect(
       "7", [](JsonPull& in) { in.integer(8, 9); }, "found 7; expected an integer from 8 to 9");
   expect(

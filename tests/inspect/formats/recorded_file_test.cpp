@@ -143,8 +143,8 @@ TEST(RecordedFile, RefusesWhatContradictsItselfWithItsPlace) {
   expect("\n[0, 2]", "\n[2, 2]", {"cycle"});
   expect("\n[0, 2]", "\n[0, 5]", {"found 5", "from 0 to 4"});
   expect("\n[0, 2]", "\n[0]", {"fewer than two"});
-  expect("{\"rank\": 2, \"steps\"", "{\"rank\": 0, \"steps\"", {"rank 0 behind rank 0"});
-  expect("[9, 1", "[7, 1", {"step 7 behind step 7"});
+  expect("{\"rank\": 2, \"steps\"", "{\"rank\": 0, \"steps\"", {"rank 0 after rank 0"});
+  expect("[9, 1", "[7, 1", {"step 7 after step 7"});
   expect("\"ts\": 0.330", "\"ts\": 0.3301", {"found 0.3301", "three decimals"});
   expect("\"ts\": 0.330", "\"ts\": 99.330", {"runs outside of step 7"});
   expect("\"ts\": 0.330", "\"ts\": -0.330", {"microseconds"});
@@ -156,7 +156,7 @@ TEST(RecordedFile, RefusesWhatContradictsItselfWithItsPlace) {
   expect("{\"ph\": \"X\", \"name\": \"b\"", "{\"ph\": \"i\", \"name\": \"b\"",
          {"task 'b' doesn't run in step 7 of rank 0"});
   expect("\"weft\": {", "\"other\": {", {"no \"weft\" before"});
-  expect("\n]}\n", "\n]} {\n", {"behind the document"});
+  expect("\n]}\n", "\n]} {\n", {"after the document"});
   EXPECT_NE(refusal("").find("breaks off"), std::string::npos);
   EXPECT_NE(refusal("[]").find("an object"), std::string::npos);
 }

@@ -42,6 +42,14 @@ ReportView small_view(const std::string& first_name) {
   return view;
 }
 
+StepChart losses() {
+  return {.title = "loss",
+          .curves = {{"loss", {{1, 2.0}, {3, 1.5}}}},
+          .dots_name = "held out",
+          .dots = {{3, 1.75}},
+          .from_zero = false};
+}
+
 ReportPage small_page(const std::string& first_name = "a") {
   ReportPage page;
   page.title = "a page";
@@ -51,19 +59,20 @@ ReportPage small_page(const std::string& first_name = "a") {
 
 TEST(ReportPage, DataAreTheseBytes) {
   const std::string data = report_data(small_page());
-  EXPECT_EQ(data.substr(data.find("\"views\"")),
-            R"("views":[{"bounds":[{"name":"lower bound","ns":90}],)"
-            R"("edges":{"from":[0,1],"kind":[0,25],"to":[1,2]},)"
-            R"("memory":{"bytes":[64,-64],"state":0,"time":[0,80]},"name":"mine",)"
-            R"("phases":["forward","backward","update"],)"
-            R"("ranks":[{"rank":0,"steps":[{"begin":0,"end":100,"exposed":[[],[30,20]],)"
-            R"("facts":"step 7: 0.00 ms; computing 0.00, communicating 0.00, exposed 0.00 ms",)"
-            R"("length":[30,50,50],"start":[0,30,20],"step":7}]}],)"
-            R"("streams":[{"compute":true,"name":"compute0"},{"compute":false,"name":"data"}],)"
-            R"("strings":["","gemm","data","all_reduce","at once","adamw"],)"
-            R"("tasks":{"bytes":[16,0,0],"channel":[0,2,0],"flops":[8,0,0],"group":[0,2,0],"kind":[1,3,5],)"
-            R"("layer":[3,-1,-1],"micro":[-1,-1,-1],"name":["a","sum","last"],"network":[0,32,0],"phase":[0,1,2],)"
-            R"("reason":[0,4,0],"stream":[0,1,0],"style":[0,5,7]}}]})");
+  EXPECT_EQ(
+      data.substr(data.find("\"views\"")),
+      R"("views":[{"bounds":[{"name":"lower bound","ns":90}],)"
+      R"("edges":{"from":[0,1],"kind":[0,25],"to":[1,2]},)"
+      R"("memory":{"bytes":[64,-64],"state":0,"time":[0,80]},"moved":[],"name":"mine",)"
+      R"("phases":["forward","backward","update"],)"
+      R"("ranks":[{"rank":0,"steps":[{"begin":0,"end":100,"exposed":[[],[30,20]],)"
+      R"("facts":"step 7: 0.00 ms; computing 0.00, communicating 0.00, exposed 0.00 ms",)"
+      R"("length":[30,50,50],"start":[0,30,20],"step":7}]}],)"
+      R"("streams":[{"compute":true,"name":"compute0"},{"compute":false,"name":"data"}],)"
+      R"("strings":["","gemm","data","all_reduce","at once","adamw"],)"
+      R"("tasks":{"bytes":[16,0,0],"channel":[0,2,0],"flops":[8,0,0],"group":[0,2,0],"kind":[1,3,5],)"
+      R"("labels":[0,0,0],"layer":[3,-1,-1],"micro":[-1,-1,-1],"name":["a","sum","last"],"network":[0,32,0],"phase":[0,1,2],)"
+      R"("reason":[0,4,0],"stream":[0,1,0],"style":[0,5,7]}}]})");
 }
 
 // Whatever a task is called, the page's own structure stays.
@@ -81,7 +90,7 @@ TEST(ReportPage, NamesCannotLeaveTheirPlace) {
 
 TEST(ReportPage, LoadsNothing) {
   ReportPage page = small_page();
-  page.losses = {{1, 2.0, {}}, {2, 1.5, 1.75}};
+  page.charts = {losses()};
   page.graph_svg =
       "<?xml version=\"1.0\"?>\n<!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" "
       "\"http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd\">\n<!-- by --> <svg xmlns=\"http://www.w3.org/2000/svg\" "
@@ -105,7 +114,7 @@ TEST(ReportPage, ReadsWithoutAScript) {
                           .heads = {"policy", "step ms"},
                           .rows = {{{"serial"}, {"2.00"}}, {{"program"}, {"1.50"}}},
                           .best = 1});
-  page.losses = {{1, 2.0, {}}, {2, {}, {}}, {3, 1.5, 1.75}};
+  page.charts = {losses()};
   const std::string html = report_html(page);
   EXPECT_TRUE(has(html, "<h2>Policies</h2>\n<p class=\"note\">A note.</p>"));
   EXPECT_TRUE(has(html, "<tr class=\"best\"><td class=\"text\">program</td><td>1.50</td></tr>"));

@@ -1,0 +1,163 @@
+#include "inspect/report/step_chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "base/text/escape.h"
+#include "base/text/units.h"
+
+namespace weft::inspect {
+namespace {
+
+constexpr double kLeft = 50, kWidth = 376, kTop = 24, kHeight = 130, kBelow = 26, kMargin = 14;
+constexpr double kLetter = 6.2, kLabelGap = 38;
+constexpr std::size_t kMostPoints = 500, kColors = 6;
+
+struct Range {
+  double low = 0, high = 1;
+  double share(double value) const { return high > low ? (value - low) / (high - low) : 0; }
+};
+
+/// A multiple of 1, 2 or 5 times a power of ten.
+double tick_of(double length, double wanted) {
+  const double power = std::pow(10.0, std::floor(std::log10(length / wanted)));
+  const double share = length / wanted / power;
+  return power * (share > 5 ? 10 : share > 2 ? 5 : share > 1 ? 2 : 1);
+}
+
+std::string number(double value) {
+  if (std::abs(value) >= 10'000) return human_count(value);
+  return fmt::format("{:g}", value == 0 ? 0.0 : value);  // not -0
+}
+
+std::vector<double> sorted_values(const StepChart& chart) {
+  std::vector<double> values;
+  for (const StepCurve& curve : chart.curves) {
+    for (const StepPoint& point : curve.points) values.push_back(point.value);
+  }
+  for (const StepPoint& point : chart.dots) values.push_back(point.value);
+  std::ranges::sort(values);
+  return values;
+}
+
+/// Of the first step, which warms up, and of others like it.
+constexpr double kOutlier = 3, kUsualShare = 0.96;
+
+Range values_range(const StepChart& chart, const std::vector<double>& values) {
+  const double usual = values[static_cast<std::size_t>(kUsualShare * static_cast<double>(values.size() - 1))];
+  double low = values.front(), high = values.back();
+  if (chart.from_zero) low = std::min(0.0, low);
+  if (chart.from_zero && usual > 0 && high > kOutlier * usual) high = 1.3 * usual;
+  if (high <= low) high = low + 1;
+  const double length = high - low;
+  return {chart.from_zero ? low : low - 0.06 * length, high + 0.04 * length};
+}
+
+class Chart {
+ public:
+  Chart(Range x, Range y, const std::string& title) : x_(x), y_(y) {
+    append("<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" ",
+           kLeft + kWidth + kMargin, kTop + kHeight + kBelow);
+    append("data-left=\"{:.0f}\" data-width=\"{:.0f}\" ", kLeft, kWidth);
+    append("role=\"img\" aria-label=\"{} by step\">\n", xml_escaped(title));
+  }
+
+  template <class... T>
+  void append(fmt::format_string<T...> format, T&&... arguments) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<T>(arguments)...);
+  }
+
+  double x(double value) const { return kLeft + kWidth * x_.share(value); }
+  double y(double value) const { return kTop + kHeight * (1 - std::clamp(y_.share(value), 0.0, 1.0)); }
+
+  void grid() {
+    const double tick_y = tick_of(y_.high - y_.low, 4);
+    for (double i = std::ceil(y_.low / tick_y - 1e-9); i * tick_y <= y_.high * (1 + 1e-9); ++i) {
+      append("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kLeft,
+             kLeft + kWidth, y(i * tick_y));
+      append("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y(i * tick_y) + 4,
+             number(i * tick_y));
+    }
+    const double tick_x = std::max(1.0, tick_of(std::max(1.0, x_.high - x_.low), 6));
+    for (double i = std::ceil(x_.low / tick_x - 1e-9); i * tick_x <= x_.high * (1 + 1e-9); ++i) {
+      append("<line class=\"grid\" y1=\"{0:.0f}\" y2=\"{1:.0f}\" x1=\"{2:.1f}\" x2=\"{2:.1f}\"/>", kTop, kTop + kHeight,
+             x(i * tick_x));
+      append("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n", x(i * tick_x), kTop + kHeight + 18,
+             number(i * tick_x));
+    }
+  }
+
+  /// Of several steps on one place the mean.
+  void curve(const std::vector<StepPoint>& points, std::size_t together, std::size_t color) {
+    append("<polyline class=\"c{}\" points=\"", color % kColors);
+    for (std::size_t i = 0; i < points.size(); i += together) {
+      const std::size_t end = std::min(points.size(), i + together);
+      double sum = 0;
+      for (std::size_t k = i; k < end; ++k) sum += points[k].value;
+      const StepPoint& middle = points[(i + end - 1) / 2];
+      append("{:.1f},{:.1f} ", x(static_cast<double>(middle.step)), y(sum / static_cast<double>(end - i)));
+    }
+    append("\"/>\n");
+  }
+
+  void dot(const StepPoint& point, const std::string& name) {
+    append("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>step {}: {:.4f} {}</title></circle>\n",
+           x(static_cast<double>(point.step)), y(point.value), point.step, point.value, xml_escaped(name));
+  }
+
+  /// Labels follow each other above the frame.
+  void label(std::size_t color, const std::string& text) {
+    append("<polyline class=\"c{}\" points=\"{:.0f},10 {:.0f},10\"/><text x=\"{:.0f}\" y=\"14\">{}</text>\n",
+           color % kColors, kLeft + next_label_, kLeft + next_label_ + 14, kLeft + next_label_ + 20, xml_escaped(text));
+    next_label_ += kLabelGap + kLetter * static_cast<double>(text.size());
+  }
+
+  std::string end() && { return std::move(out_) + "</svg>\n"; }
+
+ private:
+  Range x_, y_;
+  double next_label_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string chart_svg(const StepChart& chart) {
+  std::size_t longest = 0;
+  Range x{INFINITY, -INFINITY};
+  for (const StepCurve& curve : chart.curves) {
+    longest = std::max(longest, curve.points.size());
+    if (curve.points.empty()) continue;
+    x.low = std::min(x.low, static_cast<double>(curve.points.front().step));
+    x.high = std::max(x.high, static_cast<double>(curve.points.back().step));
+  }
+  if (longest < 2) return "";
+  const std::vector<double> values = sorted_values(chart);
+  const Range y = values_range(chart, values);
+  const std::size_t together = (longest - 1) / kMostPoints + 1;
+  Chart svg(x, y, chart.title);
+  svg.grid();
+  for (std::size_t i = 0; i < chart.curves.size(); ++i) {
+    const StepCurve& curve = chart.curves[i];
+    svg.curve(curve.points, together, i);
+    if (together > 1) {
+      svg.label(i, fmt::format("{}, means of {} steps", curve.name, together));
+    } else if (chart.curves.size() > 1 || !chart.dots.empty()) {  // else the title says it
+      svg.label(i, curve.name);
+    }
+  }
+  for (const StepPoint& point : chart.dots) svg.dot(point, chart.dots_name);
+  if (!chart.dots.empty()) svg.label(1, chart.dots_name + " (dots)");
+  const auto above = std::ranges::count_if(values, [&](double value) { return value > y.high; });
+  if (above > 0) {
+    svg.append("<text x=\"{:.0f}\" y=\"14\" text-anchor=\"end\">{} above the frame, up to {}</text>\n", kLeft + kWidth,
+               above, number(values.back()));
+  }
+  return std::move(svg).end();
+}
+
+}  // namespace weft::inspect

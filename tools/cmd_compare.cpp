@@ -256,9 +256,9 @@ Command add_compare(CLI::App& root) {
       ->type_name("FILE|FOLDER");
   const ConfigOptions config(*app);
   app->footer(
-      "gap: above the bound of the policy's own graph. hidden: of the time between the serial step and the least "
-      "bound,\n"
-      "how much the policy saves. contention: what computations take longer because of communication beside them.\n"
+      "gap: how far the step is above the bound of the policy's own graph. hidden: the share that the policy saves of\n"
+      "the time between the serial step and the least bound. contention: the time that computations lose to\n"
+      "communication beside them.\n"
       "noisy, 95th %: median and 95th percentile of the step under --noise; slow rank: with rank 0 computing 1.2 "
       "times\n"
       "as long.\n"

@@ -108,9 +108,8 @@ int export_chakra(const ExportOptions& options) {
   constexpr std::int64_t kMostFiles = 4096;
   const fs::path folder = options.output;
   std::error_code error;
-  const fs::path from = options.from, file = fs::is_directory(from, error) ? from / "config.toml" : from;
   train::RunConfig config;
-  train::load_toml(config, file.string());
+  train::load_toml(config, options.from);
   train::apply_command_line(config, options.overrides);
   const train::ResolvedRun run = train::resolve(std::move(config), 0);
   const graph::Grid& grid = run.config.grid;

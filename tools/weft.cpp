@@ -140,8 +140,8 @@ int run(int argc, char** argv) {
   return kBadInput;
 }
 
-/// What all of a launcher's ranks refuse alike, the first one says: it ends before the others have waited, and the
-/// launcher ends them. What only another rank finds is said all the same.
+/// Says an error. Under a launcher all ranks mostly refuse the same input. The first rank says so at once and ends, and
+/// the launcher ends the others while they wait here. An error that only a later rank finds is said after the wait.
 void report(const std::exception& error) {
   if (comm::launched_as_later_rank()) std::this_thread::sleep_for(std::chrono::seconds(3));
   Log(LogTopic::run).error("{}", error.what());

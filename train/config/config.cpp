@@ -40,6 +40,10 @@ std::string table_name(std::string_view key) {
   return name == "model.name" ? "model" : name;
 }
 
+bool ConfigEntry::is_switch() const {
+  return std::ranges::find(words, kind == ValueKind::boolean ? "true" : "on") != words.end();
+}
+
 std::string key_in_place_of(std::string_view name) {
   const FormerKey* former = former_key(table_name(name));
   return former == nullptr ? "" : std::string(former->now);

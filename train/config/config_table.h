@@ -23,6 +23,10 @@ struct ConfigEntry {
   std::function<void(RunConfig&, std::string_view value, std::string_view where)> set;
   /// The field's value in the form that `set` takes back.
   std::function<std::string(const RunConfig&)> get;
+  std::vector<std::string> words = {};  // all that it may be; empty: anything of its type
+
+  /// On or off, true or false: both pairs of words are taken for either.
+  bool is_switch() const;
 };
 
 const std::vector<ConfigEntry>& config_table();

@@ -30,7 +30,8 @@ std::string value_text(const ConfigEntry& entry, const DocumentValue& value) {
   const bool numeric = entry.kind == ValueKind::integer || entry.kind == ValueKind::number;
   if (numeric && json.is_number_integer()) return fmt::format("{}", json.get<std::int64_t>());
   if (entry.kind == ValueKind::number && json.is_number_float()) return fmt::format("{}", json.get<double>());
-  if (entry.kind == ValueKind::boolean && json.is_boolean()) return json.get<bool>() ? "true" : "false";
+  if ((entry.kind == ValueKind::boolean || entry.is_switch()) && json.is_boolean())
+    return json.get<bool>() ? "true" : "false";
   if (entry.kind == ValueKind::text && json.is_string()) return json.get<std::string>();
   throw UserError(fmt::format("{} is {}", value.place(), value.shown()), entry.type,
                   "write it as in " + example(entry));
@@ -86,15 +87,16 @@ void load_toml_text(RunConfig& config, std::string_view text, const std::string&
 
 void load_toml(RunConfig& config, const std::string& path) {
   std::error_code ignored;
+  std::string file = path;
   if (std::filesystem::is_directory(path, ignored)) {
-    const std::filesystem::path within = std::filesystem::path(path) / "config.toml";
-    const bool of_run = std::filesystem::is_regular_file(within, ignored);
-    throw UserError(fmt::format("{} is a folder", path), "a TOML file",
-                    of_run ? "give the run's configuration: " + within.string() : kFix);
+    file = (std::filesystem::path(path) / "config.toml").string();
+    if (!std::filesystem::is_regular_file(file, ignored)) {
+      throw UserError(fmt::format("{} is a folder without config.toml", path), "a TOML file or a run folder", kFix);
+    }
   }
-  const std::string text = read_text_file(path, "the configuration file", kLargestToml, "a TOML file", kFix);
-  if (text.empty()) throw UserError(fmt::format("the configuration file {} is empty", path), "a TOML file", kFix);
-  load_toml_text(config, text, path);
+  const std::string text = read_text_file(file, "the configuration file", kLargestToml, "a TOML file", kFix);
+  if (text.empty()) throw UserError(fmt::format("the configuration file {} is empty", file), "a TOML file", kFix);
+  load_toml_text(config, text, file);
 }
 
 }  // namespace weft::train

@@ -86,8 +86,9 @@ std::string axis_order_text(const RunConfig& config) {
 }  // namespace
 
 ConfigEntry ranks_key() {
-  ConfigEntry entry = integer_key("ranks", "ranks as threads of this process; 0: as many as the grid has, or mpirun's",
-                                  &RunConfig::ranks, 0, 4096);
+  ConfigEntry entry = integer_key(
+      "ranks", "how many ranks to start as threads of this process; 0: as many as the grid has, or as mpirun started",
+      &RunConfig::ranks, 0, 4096);
   entry.set = [set = entry.set](RunConfig& config, std::string_view value, std::string_view where) {
     const std::int64_t before = config.ranks;
     set(config, value, where);
@@ -101,15 +102,14 @@ ConfigEntry grid_key() {
       "grid",
       ValueKind::text,
       "text",
-      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model, z and data the batch; what is left out "
-      "is 1, data what the ranks leave",
+      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model, z and data cut the batch. An axis that "
+      "is left out is 1; data takes the ranks that the others leave",
       set_grid,
       grid_text};
 }
 
 ConfigEntry axis_order_key() {
-  return {"axis-order",   ValueKind::text,
-          "text",         "axes in the order of the ranks: neighbouring ranks differ in the first",
+  return {"axis-order",   ValueKind::text, "text", "the order of the axes: neighbouring ranks differ in the first",
           set_axis_order, axis_order_text};
 }
 

@@ -81,13 +81,15 @@ ConfigEntry boolean_key(std::string name, std::string help, Field field) {
           "true or false",
           std::move(help),
           [=](RunConfig& config, std::string_view value, std::string_view where) {
-            if (value != "true" && value != "false") {
+            const bool on = value == "true" || value == "on";
+            if (!on && value != "false" && value != "off") {
               throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), "true or false",
                               "write true or false");
             }
-            field_of(config, field) = value == "true";
+            field_of(config, field) = on;
           },
-          [=](const RunConfig& config) { return std::string(field_of(config, field) ? "true" : "false"); }};
+          [=](const RunConfig& config) { return std::string(field_of(config, field) ? "true" : "false"); },
+          {"true", "false"}};
 }
 
 template <class Value>
@@ -105,8 +107,10 @@ ConfigEntry words_key(std::string name, std::string help, std::vector<Word<Value
           join(names, "|"),
           std::move(help),
           [=](RunConfig& config, std::string_view value, std::string_view where) {
+            // Where "on" and "off" are words, true and false mean them; elsewhere nothing has these names.
+            const std::string_view meant = value == "true" ? "on" : value == "false" ? "off" : value;
             for (const Word<Value>& word : accepted) {
-              if (word.name == value) {
+              if (word.name == meant) {
                 field_of(config, field) = word.value;
                 return;
               }
@@ -120,7 +124,8 @@ ConfigEntry words_key(std::string name, std::string help, std::vector<Word<Value
               return word.value == field_of(config, field);
             });
             return found == accepted.end() ? std::string("?") : found->name;
-          }};
+          },
+          names};
 }
 
 }  // namespace weft::train

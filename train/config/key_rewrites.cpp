@@ -70,10 +70,9 @@ ConfigEntry rewrites_key() {
   return {"rewrites",
           ValueKind::text,
           "text",
-          "changes to the graph that keep every bit, as in \"bucket=25MB;reshard\": bucket and split-collective=BYTES, "
-          "ar-to-rs-ag, reshard and recompute=LAYERS, pack-weights=USES, fuse-gelu; and batch-split=PIECES of a "
-          "micro-batch, "
-          "which changes roundings",
+          "changes to the graph, as in \"bucket=25MB;reshard\". bucket=BYTES, split-collective=BYTES, ar-to-rs-ag, "
+          "reshard=LAYERS, recompute=LAYERS, pack-weights=USES and fuse-gelu keep every bit; batch-split=PIECES cuts a "
+          "micro-batch and changes roundings",
           set_rewrites,
           rewrites_text};
 }

@@ -136,7 +136,7 @@ TEST(ConfigToml, ReadsAFileAndRefusesAMissingOne) {
   EXPECT_THROW(load_toml(config, path.string()), UserError);
 }
 
-TEST(ConfigToml, OfARunsFolderNamesTheFileWithin) {
+TEST(ConfigToml, ARunsFolderMeansItsConfiguration) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "weft_config_toml_folder";
   std::filesystem::create_directories(folder);
   RunConfig config;
@@ -149,10 +149,33 @@ TEST(ConfigToml, OfARunsFolderNamesTheFileWithin) {
     return std::string();
   };
   EXPECT_NE(refusal().find("is a folder"), std::string::npos) << refusal();
-  EXPECT_EQ(refusal().find("config.toml"), std::string::npos) << refusal();
   std::ofstream(folder / "config.toml") << "steps = 77\n";
+  EXPECT_EQ(refusal(), "");
+  EXPECT_EQ(config.steps, 77);
+  std::ofstream(folder / "config.toml") << "steps = many\n";
   EXPECT_NE(refusal().find((folder / "config.toml").string()), std::string::npos) << refusal();
   std::filesystem::remove_all(folder);
+}
+
+// One style for everything that is on or off, whatever words its own values have.
+TEST(ConfigToml, SwitchesTakeBothPairsOfWords) {
+  for (const char* on : {"zero-1 = true\nfuse-gelu = true\n", "zero-1 = true\nfuse-gelu = \"on\"\n"}) {
+    RunConfig config;
+    load_toml_text(config, on, "switches");
+    EXPECT_TRUE(config.zero1 && config.fuse_gelu) << on;
+  }
+  for (const char* key : {"zero-1", "fuse-gelu"}) {
+    RunConfig config;
+    set_key(config, key, "on", "--set");
+    EXPECT_TRUE(config.zero1 != config.fuse_gelu) << key;
+    set_key(config, key, "false", "--set");
+    EXPECT_FALSE(config.zero1 || config.fuse_gelu) << key;
+    EXPECT_THROW(set_key(config, key, "yes", "--set"), UserError);
+  }
+  RunConfig config;
+  load_toml_text(config, "pack-weights = false\n", "switches");
+  EXPECT_EQ(config.pack_weights, WeightPacking::off);
+  EXPECT_THROW(load_toml_text(config, "schedule = true\n", "switches"), UserError);
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ std::vector<std::string> tiny_training(const std::string& run_dir, const std::ve
                                       run_dir,
                                       "--quiet",
                                       "--data",
-                                      WEFT_SOURCE_DIR "/README.md",
+                                      WEFT_SOURCE_DIR "/docs/design.md",
                                       "--model.layers",
                                       "1",
                                       "--model.hidden",

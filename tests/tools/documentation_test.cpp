@@ -1,0 +1,146 @@
+// README and docs: links lead somewhere, README is short, and the commands of its examples work in their order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/tools/run_command.h"
+#include "tests/tools/source_files.h"
+#include "tests/train/temporary_folder.h"
+
+namespace weft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::source_name;
+using testing::source_text;
+
+const fs::path root = WEFT_SOURCE_DIR;
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> list{root / "README.md", root / "CONTRIBUTING.md", root / "bench/RESULTS.md"};
+  for (const auto& entry : fs::directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") list.push_back(entry.path());
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+struct Page {
+  std::vector<std::string> prose;  // lines outside of fenced blocks
+  std::vector<std::string> shell;  // fenced blocks of the language sh
+  std::set<std::string> heading_anchors;
+};
+
+// GitHub's anchor of a heading: lower case, punctuation dropped, spaces as hyphens.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) || c == '-' || c == '_' || byte >= 0x80) anchor += static_cast<char>(std::tolower(byte));
+    if (c == ' ') anchor += '-';
+  }
+  return anchor;
+}
+
+Page read_page(const std::string& text) {
+  Page page;
+  std::istringstream lines(text);
+  bool fenced = false, shell = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      fenced = !fenced;
+      shell = line == "```sh";
+      if (shell) page.shell.emplace_back();
+    } else if (shell) {
+      page.shell.back() += line + "\n";
+    } else if (!fenced) {
+      page.prose.push_back(line);
+      if (const auto text_at = line.find_first_not_of('#');
+          text_at != 0 && text_at != std::string::npos && line[text_at] == ' ') {
+        page.heading_anchors.insert(anchor_of(line.substr(text_at + 1)));
+      }
+    }
+  }
+  return page;
+}
+
+// The links of a page that lead nowhere.
+std::vector<std::string> broken_links(const Page& page, const fs::path& folder) {
+  static const std::regex link(R"(\]\(([^)\s]+)\))");
+  std::vector<std::string> broken;
+  for (const std::string& line : page.prose) {
+    for (std::sregex_iterator found(line.begin(), line.end(), link), end; found != end; ++found) {
+      const std::string target = (*found)[1];
+      if (target.find("://") != std::string::npos) continue;
+      const auto hash = target.find('#');
+      const fs::path file = folder / target.substr(0, hash);
+      bool leads = hash == 0 || fs::exists(file);
+      if (leads && hash != std::string::npos) {
+        const Page other = hash == 0 ? page : read_page(source_text(file));
+        leads = other.heading_anchors.contains(target.substr(hash + 1));
+      }
+      if (!leads) broken.push_back(target);
+    }
+  }
+  return broken;
+}
+
+TEST(Documentation, FindsBrokenLinks) {
+  const testing::TemporaryFolder folder;
+  folder.write("there.md", "# A `heading`, with signs\n```\n# no heading\n```\n");
+  const Page page = read_page(
+      "# Top\n[a](there.md) [b](missing.md) [c](there.md#a-heading-with-signs) [d](there.md#no-heading)\n"
+      "[e](#top) [f](#bottom) [g](https://example.org/x)\n```\n[h](missing too.md)\n```\n");
+  EXPECT_EQ(broken_links(page, folder.path()),
+            (std::vector<std::string>{"missing.md", "there.md#no-heading", "#bottom"}));
+}
+
+TEST(Documentation, LinksLeadSomewhere) {
+  for (const fs::path& path : pages()) {
+    for (const std::string& target : broken_links(read_page(source_text(path)), path.parent_path())) {
+      ADD_FAILURE() << source_name(path) << " links to " << target;
+    }
+  }
+}
+
+TEST(Documentation, ReadmeIsShort) {
+  const std::string text = source_text(root / "README.md");
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 150);
+}
+
+// The blocks between the two commands and the build, pasted one after the other into one shell.
+TEST(Documentation, ReadmesExamplesWorkInTheirOrder) {
+  const std::string readme = source_text(root / "README.md");
+  const auto begin = readme.find("\n## Three examples"), end = readme.find("\n## What it does");
+  ASSERT_NE(begin, std::string::npos);
+  ASSERT_NE(end, std::string::npos);
+  const Page page = read_page(readme.substr(begin, end - begin));
+  ASSERT_EQ(page.shell.size(), 3U);
+  std::string script = "set -e\n";
+  for (const std::string& block : page.shell) script += block;
+  const testing::TemporaryFolder folder;
+  fs::create_directory_symlink(WEFT_BINARY_DIR, folder.path() / "build");
+  const auto result = testing::run({"/bin/bash", "-c", script}, folder.path().string());
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* made : {"step.svg", "report.html"}) EXPECT_TRUE(fs::exists(folder.path() / made)) << made;
+  // The policies that README compares really differ.
+  std::set<std::string> steps;
+  std::istringstream lines(result.output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string policy, step;
+    words >> policy >> step;
+    if (policy == "serial" || policy == "axonn" || policy == "program" || policy == "critical-path") steps.insert(step);
+  }
+  EXPECT_EQ(steps.size(), 4U) << result.output;
+}
+
+}  // namespace
+}  // namespace weft::tools

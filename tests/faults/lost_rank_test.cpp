@@ -39,8 +39,8 @@ TEST_F(LostRank, KilledMakesTheLauncherEndTheOthers) {
   const testing::Ending ending = job_->wait();
   EXPECT_TRUE(ending.in_time);
   EXPECT_NE(ending.exit_code, 0);
-  EXPECT_TRUE(
-      testing::has_parts(job_->errors(), {"asked the run to stop", "rank 0:", "at collective '", "waits for its peers"}));
+  EXPECT_TRUE(testing::has_parts(job_->errors(),
+                                 {"asked the run to stop", "rank 0:", "at collective '", "waits for its peers"}));
 }
 
 TEST_F(LostRank, StoppedIsNoticedByTheWatchdog) {

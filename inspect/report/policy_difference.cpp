@@ -42,7 +42,13 @@ struct Change {
   std::string first = {};
   std::size_t more = 0;
 
-  void add(std::string said) { first.empty() ? void(first = std::move(said)) : void(++more); }
+  void add(std::string change) {
+    if (first.empty()) {
+      first = std::move(change);
+    } else {
+      ++more;
+    }
+  }
   std::string text() const { return more == 0 ? first : fmt::format("{}, and {} more", first, more); }
 };
 

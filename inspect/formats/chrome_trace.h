@@ -1,5 +1,5 @@
 // A recording as Chrome trace JSON, Kineto's flavour: what Perfetto, chrome://tracing and HolisticTraceAnalysis open,
-// and what Weft itself reads back (inspect/formats/recorded_file.h; docs/trace-file.md).
+// and what Weft itself reads back (inspect/formats/recorded_file.h; docs/formats.md).
 #pragma once
 
 #include <cstdint>

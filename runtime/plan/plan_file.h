@@ -13,7 +13,7 @@
 
 namespace weft::plan {
 
-/// The content of a plan file. docs/plan-file.md documents its members.
+/// The content of a plan file. docs/formats.md documents its members.
 struct PlanFile {
   struct PlacedTask {
     std::string task;

@@ -1,4 +1,4 @@
-// README and docs: links lead somewhere, README is short, and the commands of its examples work in their order.
+// README and docs: links lead somewhere, README and RESULTS are short, and commands can be pasted in their order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,11 @@ using testing::source_text;
 const fs::path root = WEFT_SOURCE_DIR;
 
 std::vector<fs::path> pages() {
-  std::vector<fs::path> list{root / "README.md", root / "CONTRIBUTING.md", root / "bench/RESULTS.md"};
+  std::vector<fs::path> list;
+  for (const char* page : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/RESULTS.md", "examples/README.md",
+                           "examples/policy/README.md"}) {
+    list.push_back(root / page);
+  }
   for (const auto& entry : fs::directory_iterator(root / "docs")) {
     if (entry.path().extension() == ".md") list.push_back(entry.path());
   }
@@ -144,6 +148,21 @@ TEST(Documentation, ReadmesExamplesWorkInTheirOrder) {
     if (policy == "serial" || policy == "axonn" || policy == "program" || policy == "critical-path") steps.insert(step);
   }
   EXPECT_EQ(steps.size(), 4U) << result.output;
+}
+
+// Each of these pages stands for itself: its blocks are pasted one after the other into a shell in an empty folder.
+TEST(Documentation, PagesCommandsWorkInTheirOrder) {
+  for (const char* name : {"train", "data", "models", "grids", "simulate", "traces", "tuning"}) {
+    const Page page = read_page(source_text(root / "docs" / (std::string(name) + ".md")));
+    EXPECT_FALSE(page.shell.empty()) << name;
+    std::string script = "set -e\n";
+    for (const std::string& block : page.shell) script += block;
+    const testing::TemporaryFolder folder;
+    fs::create_directory_symlink(WEFT_BINARY_DIR, folder.path() / "build");
+    for (const char* part : {"bench", "examples"}) fs::create_directory_symlink(root / part, folder.path() / part);
+    const auto result = testing::run({"/bin/bash", "-c", script}, folder.path().string());
+    EXPECT_EQ(result.exit_code, 0) << name << ".md\n" << result.output << result.errors;
+  }
 }
 
 }  // namespace

@@ -1,20 +1,20 @@
 # shellcheck shell=bash disable=SC2034
 # Installs the Debian packages that Weft is built from. Sourced by tools/test and tools/quickstart.
 
-# What building and running needs.
+# Packages for building and running.
 build_packages=(build-essential cmake ninja-build pkg-config
   libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz zlib1g-dev
   libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
-# What the tests need.
+# Packages for the tests.
 test_packages=(libgtest-dev)
-# What tests use where a system offers it, and are skipped without: reports are looked at in a real browser.
+# Reports are tested in a real browser. These tests are skipped where a system has none.
 browser_packages=(chromium)
-# What checks the source; the checks are skipped where a system has no such package.
+# Packages for checks of the source. The checks are skipped where a system doesn't offer them.
 lint_packages=(clang-format-14 clang-tidy-14)
 
 is_installed() { [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" == "install ok installed" ]]; }
 
-# Not through a pipe into grep -q, which would end apt-cache early and, under pipefail, look like a failure.
+# Without a pipe into grep -q: it would end apt-cache early, which looks like a failure under pipefail.
 has_candidate() { [[ "$(apt-cache policy "$1" 2>/dev/null)" =~ Candidate:\ [^\(] ]]; }
 
 as_root() {
@@ -29,8 +29,8 @@ as_root() {
   fi
 }
 
-# install_packages REASON [--optional] PACKAGE...: installs what is missing, and does nothing if nothing is.
-# Optional packages that the system doesn't offer are named and left out.
+# install_packages REASON [--optional] PACKAGE...: installs the missing packages, if there are any. Optional packages
+# that the system doesn't offer are named and left out.
 install_packages() {
   local reason=$1 optional=false missing=() package
   shift
@@ -39,7 +39,7 @@ install_packages() {
     shift
   fi
   if ! command -v dpkg-query >/dev/null; then
-    echo "This system has no dpkg; $reason needs what Debian calls: $*"
+    echo "This system has no dpkg; $reason needs these packages of Debian: $*"
     return 0
   fi
   for package in "$@"; do
@@ -59,7 +59,7 @@ install_packages() {
     missing=("${offered[@]}")
     [[ ${#missing[@]} == 0 ]] && return 0
   fi
-  # apt has a line for each package; they matter when it fails.
+  # apt prints a line for each package. The lines are shown only if it fails.
   local log start=$SECONDS
   log=$(mktemp)
   echo "Installing them with apt-get …"

@@ -117,7 +117,7 @@ void add_packed_methods(std::vector<GemmMethod>& methods, const GemmShape& shape
 std::int64_t rows_worth_packing(const GemmShape& shape, DType inputs, PackedUnit bf16) {
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   const PackedUnit unit = packed_unit(inputs, bf16);
-  // AMX tiles haven't been measured yet; docs/design.md gives the reasons for this value.
+  // AMX tiles haven't been measured yet; docs/kernels.md gives the reasons for this value.
   if (unit == PackedUnit::amx) return 64;
   // The library would convert a slice's operands and then pack them.
   if (unit == PackedUnit::pairs || (inputs == DType::bf16 && kLanes == 16)) return 8;

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Builds the programs, and packs them with what they need on another machine. Sourced by tools/gpu-check.
+# Builds the programs, and packs them with the libraries that they need on another machine. Sourced by tools/gpu-check.
 
 # build_programs ARCHITECTURE
 build_programs() {
@@ -9,14 +9,14 @@ build_programs() {
 
 make_pack() {
   local folder=$1 built=() name library size
-  # Any x86-64 of the last ten years: the machine with the GPU is another one.
+  # For any x86-64 of the last ten years, because the machine with the GPU is another machine.
   build_programs x86-64-v3
   built=("$root/build-gpu/weft" "$root/build-gpu/tests/gpu_test" "$root/build-gpu/bench/bench_gpu")
   mkdir -p "$folder/bin" "$folder/lib" "$folder/bench/peers" "$folder/gpu_check"
   for name in "${built[@]}"; do
     strip -o "$folder/bin/$(basename "$name")" "$name"
   done
-  # All but CUDA's own and the system's.
+  # All libraries except CUDA's own and the system's.
   for library in $(for name in "${built[@]}"; do ldd "$name"; done | awk '$3 ~ /^\// {print $3}' | sort -u); do
     case "$(basename "$library")" in
       libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so* | ld-linux* | libcu* | libnccl* | libnv*) ;;

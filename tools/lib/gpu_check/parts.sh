@@ -1,22 +1,22 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# The parts of tools/gpu-check in their order, and what each does. A part's function runs in the part's own folder, in a
-# process group of its own; it calls figure for what it measured and skip for what the machine lacks.
+# The parts of tools/gpu-check in their order. A part's function runs in the part's own folder, in a process group of its
+# own. It calls figure for each measurement, and skip if the machine lacks something that the part needs.
 
 readonly parts=(doctor test train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels
   train-1558m train-1558m-gelu replay-124m streams-124m ahead-124m dropout-124m sanitize-memcheck sanitize-racecheck)
 
-# about PART: what it does. usual_seconds PART: what it takes on an H100, guessed.
+# about PART: its purpose. usual_seconds PART: its guessed duration on an H100.
 about() {
   case "$1" in
-    doctor) echo "what the machine and its software are" ;;
+    doctor) echo "the machine and its software" ;;
     test) echo "every kernel against the CPU's, training on grids, replayed graphs" ;;
-    train-*-gelu) echo "the same with GELU within products (--fuse-gelu on), tuned so" ;;
+    train-*-gelu) echo "the same with GELU within products (--fuse-gelu on), tuned with that flag" ;;
     train-*) echo "training steps, products tuned, one step traced" ;;
     torch-*) echo "PyTorch's training step (torch.compile), of the same sizes" ;;
     kernels) echo "every kernel beside a copy, products and attention" ;;
     replay-*) echo "steps replayed as one CUDA graph" ;;
     streams-*) echo "steps on two compute streams (policy lhs)" ;;
-    ahead-*) echo "steps each awaited before the next is enqueued: what running ahead saves" ;;
+    ahead-*) echo "steps each awaited before the next is enqueued, to show the gain of running ahead" ;;
     dropout-*) echo "steps with dropout 0.1" ;;
     sanitize-*) echo "compute-sanitizer's ${1#sanitize-} over small kernel tests" ;;
   esac
@@ -43,7 +43,7 @@ figure() {
   printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>figures
   echo "$1: $2 $3"
 }
-# skip REASON: this part can't be done here.
+# skip REASON: ends this part, which can't be done here.
 skip() {
   echo "$1" >skipped
   echo "skipped: $1"
@@ -67,7 +67,7 @@ shape() {
   esac
 }
 if $dry_run; then readonly timed_steps=4 tune_rounds=1; else readonly timed_steps=20 tune_rounds=7; fi
-readonly first_steps=5 # not counted: they load kernels
+readonly first_steps=5 # not measured: they load kernels
 
 # write_tokens FILE VOCABULARY COUNT: ids that look random, in llm.c's format: 256 ints, then two bytes each. The bytes
 # pass as octal escapes, because awk knows no zero byte.
@@ -92,7 +92,7 @@ write_tokens() {
   printf "$escapes" >"$1"
 }
 
-# model_words SIZE: sets words, the flags of weft that say what a step is.
+# model_words SIZE: sets words, the flags of weft that describe the step.
 model_words() {
   local layers hidden heads vocabulary tokens sequences
   read -r layers hidden heads vocabulary tokens sequences <<<"$(shape "$1")"
@@ -101,7 +101,7 @@ model_words() {
     --dtype bf16 --device cuda --global-batch "$sequences" --micro-batch "$sequences" --seq-len "$tokens")
 }
 
-# tune TABLE SIZE FLAG...: a table of how products are computed, made once.
+# tune TABLE SIZE FLAG...: tunes the products of a step and writes the table.
 tune() {
   local table=$1 size=$2
   shift 2
@@ -120,7 +120,7 @@ tune() {
   figure "products tuned" "$tuned" ms
 }
 
-# train SIZE FLAG...: times training steps. Nothing but the steps: no checkpoints, no sample.
+# train SIZE FLAG...: times training steps alone: no checkpoints, no sample.
 train() {
   local size=$1 tokens="$out/tokens-$1.bin"
   shift
@@ -139,7 +139,7 @@ train() {
   step_figures "$(shape "$size" | awk '{print $5 * $6}')" <run/metrics.jsonl
 }
 
-# step_figures TOKENS: of the metrics' lines, the first steps left out.
+# step_figures TOKENS: figures from the metrics' lines, without the first steps.
 step_figures() {
   local median least most tflops loss
   read -r median least most tflops loss <<<"$(awk -v skip="$first_steps" '
@@ -171,39 +171,39 @@ step_figures() {
   figure "last loss" "$loss" nats
 }
 
-# value_of PART FIGURE: or nothing.
+# value_of PART FIGURE: prints the figure, or nothing if the part has none.
 value_of() {
   awk -F'\t' -v name="$2" '$1 == name { print $2 }' "$out/$1/figures" 2>/dev/null || true
 }
-# against PART: this part's step over that part's.
+# against PART: the ratio of this part's step to the step of PART.
 against() {
   local own other
   own=$(value_of "$part" step) other=$(value_of "$1" step)
   if [[ -n "$own" && -n "$other" ]]; then figure "step over $1's" "$(awk "BEGIN { print $own / $other }")" times; fi
 }
 
-# of_124m FLAG...: another way of running the steps of train-124m, with its table.
+# of_124m FLAG...: runs the steps of train-124m in another way, with its table of tuned products.
 of_124m() {
   local table="$out/train-124m/tuned.json"
-  [[ -f "$table" ]] || skip "train-124m, whose tuned products it uses, is not done"
+  [[ -f "$table" ]] || skip "it uses the tuned products of train-124m, which is not done"
   train 124m --gemm-tuning "$table" "$@"
   against train-124m
 }
-# The same steps in another order: no bit of the loss may differ.
+# The steps are the same in another order, so no bit of the loss may differ.
 expect_loss_of_124m() {
   local own other
   own=$(value_of "$part" "last loss") other=$(value_of train-124m "last loss")
   [[ "$own" == "$other" ]] || { echo "the last loss is $own, and $other in train-124m: not the same bits"; return 1; }
 }
 
-# against_throughput PART: for steps that may be of another size.
+# against_throughput PART: the ratio of throughputs, for steps that may have another size.
 against_throughput() {
   local own other
   own=$(value_of "$part" throughput) other=$(value_of "$1" throughput)
   if [[ -n "$other" ]]; then figure "throughput over $1's" "$(awk "BEGIN { print $own / $other }")" times; fi
 }
 
-# With half of the sequences where all don't fit the memory.
+# Repeats the measurement with half of the sequences if all of them don't fit the memory.
 run_torch() {
   local layers hidden heads vocabulary tokens sequences all median
   command -v python3 >/dev/null || skip "python3 is not here"
@@ -244,7 +244,7 @@ run_kernels() {
     /^attention/ { rest = substr($0, 35); gsub(/[,;]/, "", rest); split(rest, word, " ")
                    print name() ", forward\t" word[4] "\tTFLOP/s"; print name() ", backward\t" word[13] "\tTFLOP/s" }
   ' kernels.txt >kernels.tsv
-  [[ -s kernels.tsv ]] || { echo "bench_gpu printed no line that is understood"; return 1; }
+  [[ -s kernels.tsv ]] || { echo "bench_gpu printed no line that this script understands"; return 1; }
   local title value unit
   while IFS=$'\t' read -r title value unit; do figure "$title" "$value" "$unit"; done <kernels.tsv
 }
@@ -270,7 +270,7 @@ run_sanitizer() {
 
 run_doctor() {
   "$weft" doctor | tee doctor.txt
-  grep -q 'device 0' doctor.txt || { echo "no GPU that can be used"; return 1; }
+  grep -q 'device 0' doctor.txt || { echo "no usable GPU"; return 1; }
   if command -v nvidia-smi >/dev/null; then nvidia-smi -q -i 0; else echo "nvidia-smi is not here"; fi
 }
 

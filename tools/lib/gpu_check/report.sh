@@ -1,11 +1,12 @@
 # shellcheck shell=bash disable=SC2154
 # The results of tools/gpu-check as one table and one JSON file.
 
-# clock_figures PART: of nvidia-smi's samples, as figures are written: name, value, unit; at the end why clocks were lower.
+# clock_figures PART: figures of nvidia-smi's samples as lines of name, value and unit. The last line has the reasons for
+# lower clocks.
 clock_figures() {
   local file="$out/$1/clocks.csv" mask=0 code names=() bit
   [[ -s "$file" ]] || return 0
-  # What nvidia-smi can't tell is "[N/A]".
+  # nvidia-smi writes "[N/A]" for a value that it doesn't know.
   awk -F', *' '
     $1 ~ /^[0-9.]+$/ { n++; sm += $1; if (n == 1 || $1 < low) low = $1; if ($1 > high) high = $1 }
     $3 ~ /^[0-9.]+$/ { p++; watts += $3; if ($3 > most) most = $3 }
@@ -27,7 +28,7 @@ json_string() {
   printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\010\013-\037' | tr '\n\t' '  ' | sed 's/\\/\\\\/g; s/"/\\"/g')"
 }
 
-# json_figures: from lines of name, value and unit; the line of what has no number is left out.
+# json_figures: JSON from lines of name, value and unit, without the line "slowed by", which has no number.
 json_figures() {
   awk -F'\t' '
     function text(value) { gsub(/\\/, "\\\\\\\\", value); gsub(/"/, "\\\"", value); return "\"" value "\"" }

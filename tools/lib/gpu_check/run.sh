@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Runs the parts of tools/gpu-check one after the other, each for a limited time, and keeps in the part's folder how it
-# ended: status, seconds, log, figures, clocks.
+# Runs the parts of tools/gpu-check one after the other, each for a limited time. A part's folder keeps status, seconds,
+# log, figures and clocks.
 
-# What a part may take, and a call, in seconds.
+# The longest time of a part and of a call, in seconds.
 limit=$(awk "BEGIN { print int(60 * $minutes) }")
 if [[ "$limit" -lt 1 ]]; then limit=1; fi
 readonly limit
@@ -31,7 +31,7 @@ list_parts() {
   for name in "${parts[@]}"; do printf '%-18s %-8s %s\n' "$name" "$(status_of "$name")" "$(about "$name")"; done
 }
 
-# program NAME: its path.
+# program NAME: prints the program's path.
 program() {
   local folder prefix="" folders=("$root/bin" "$root/build-gpu" "$root/build-gpu/tests" "$root/build-gpu/bench")
   if $dry_run; then prefix=emulated_ folders=("$root/build/tests"); fi
@@ -45,7 +45,7 @@ program() {
   fail "no program $prefix$1 in ${folders[*]}: tools/gpu-check --build makes it, --pack a folder with it, --programs names another"
 }
 
-# Where CUDA's libraries lie: the loader's folders, a toolkit, Python's wheels.
+# The folders of CUDA's libraries that the loader doesn't know: of a toolkit, or of Python's wheels.
 cuda_libraries() {
   local file found folders=()
   for file in libcublasLt.so.13 libcudnn.so.9 libnccl.so.2 libnvrtc.so.13; do
@@ -57,7 +57,8 @@ cuda_libraries() {
   (IFS=:; echo "${folders[*]-}")
 }
 
-# wrapper FILE PROGRAM: a script that runs it with our libraries, which are for our programs: Python has its own.
+# wrapper FILE PROGRAM: writes a script that runs the program with our libraries. Only our programs get them, because
+# Python has its own.
 wrapper() {
   {
     echo '#!/bin/sh'
@@ -74,10 +75,10 @@ prepare_run() {
   local name path libraries=""
   mkdir -p "$out/programs" 2>/dev/null || fail "$out can't be made: --out names another folder"
   out=$(realpath "$out")
-  # Two calls at a time would write the same files and share the GPU.
+  # Two calls at the same time would write the same files and share the GPU.
   exec 9>"$out/lock"
   flock -n 9 || fail "another call is running with --out $out: wait for its end"
-  # Figures of tiny models and of a GPU don't belong together.
+  # Figures of tiny models and figures of a GPU must not mix.
   local kind=gpu
   if $dry_run; then kind=dry-run; fi
   [[ ! -f "$out/kind" || "$(<"$out/kind")" == "$kind" ]] ||
@@ -98,9 +99,9 @@ prepare_run() {
 }
 
 sampler=0 group=0
-# Begins to write the GPU's clocks, power, temperature and reasons for lower clocks, twice a second.
+# Starts to write the GPU's clocks, power, temperature and reasons for lower clocks, twice a second.
 start_clocks() {
-  local reasons=clocks_throttle_reasons.active # what drivers before 535 call it
+  local reasons=clocks_throttle_reasons.active # the name in drivers before 535
   sampler=0
   command -v nvidia-smi >/dev/null || return 0
   if nvidia-smi --help-query-gpu 2>/dev/null | grep clocks_event_reasons.active >/dev/null; then
@@ -132,13 +133,13 @@ trap 'end_group; stop_clocks' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# run_part PART SECONDS: at most so long.
+# run_part PART SECONDS: runs the part, for at most this time.
 run_part() {
   local name=$1 may_take=$2 begin=$SECONDS status=0 state
   rm -rf "${out:?}/$name"
   mkdir -p "$out/$name"
   start_clocks "$out/$name/clocks.csv"
-  set -m # a process group of its own, which can be ended as one
+  set -m # a process group of its own, whose processes can be ended together
   (
     set -e
     trap - EXIT INT TERM
@@ -160,7 +161,7 @@ run_part() {
     echo "ended after $may_take s" | tee -a "$out/$name/log" >"$out/$name/reason"
   else
     wait "$group" || status=$?
-    end_group # what it left behind
+    end_group # processes that the part left behind
     state='done'
     if [[ "$status" != 0 ]]; then
       state=failed
@@ -185,7 +186,7 @@ run_parts() {
     position=$((position + 1))
     is_left "$name" || continue
     left=$((limit - (SECONDS - begin)))
-    # The first part of a call has all of its time; another that began too late would be cut.
+    # The first part of a call has all of the call's time. A later part that can't end in time isn't begun.
     if $first; then left=$limit; fi
     if [[ "$left" -lt "$(usual_seconds "$name")" ]] && ! $first; then
       waiting=$(for other in "${order[@]}"; do if is_left "$other"; then echo "$other"; fi; done | wc -l)
@@ -200,9 +201,9 @@ run_parts() {
     echo "== $name: $(status_of "$name") after $(<"$out/$name/seconds") s"
     if [[ "$name" == doctor && "$(status_of doctor)" == failed ]]; then
       rm -f "$out/doctor/status"
-      fail "no GPU that can be used on this machine; $out/doctor/log has what was found"
+      fail "no usable GPU on this machine; $out/doctor/log has the details"
     fi
-    write_json # a call that is ended from outside leaves what it has
+    write_json # so that a call that is ended from outside leaves its results
   done
   echo "== no part is left"
 }

@@ -80,9 +80,10 @@ MODELS = {
 }
 
 # Options that choose by measuring could choose differently in each run: here nothing is measured.
-STEP = ["--threads", "1", "--global-batch", "4", "--bf16-products", "fp32"]
+STEP = ["--global-batch", "4", "--bf16-products", "fp32"]
+THREADS = ["--threads", "1"]  # of commands that run a step
 DATA = ["--data", f"{INPUTS}/text.txt"]
-TRAIN = ["train", *STEP, *DATA, "--steps", "3", "--warmup", "1", "--eval-sequences", "8", "--json"]
+TRAIN = ["train", *STEP, *THREADS, *DATA, "--steps", "3", "--warmup", "1", "--eval-sequences", "8", "--json"]
 
 
 @dataclass
@@ -256,7 +257,8 @@ def _plans():
             yield Case(f"plans after every rewrite: {model}, {grid}", commands, quick=grid == "z=2")
         for grid in GRIDS:
             for dtype in ("fp32", "bf16"):
-                words = ["train", *STEP, *MODELS[model], *DATA, "--grid", grid, "--dtype", dtype, "--dry-run", "--json"]
+                words = ["train", *STEP, *THREADS, *MODELS[model], *DATA]
+                words += ["--grid", grid, "--dtype", dtype, "--dry-run", "--json"]
                 yield Case(f"dry run: {model}, {dtype}, {grid}", [Command(words)], quick=True)
     for model, grid, machine in (
         ("gpt2-124m", "y=2,z=2", "dgx-h100"),
@@ -362,11 +364,11 @@ def write_inputs(weft, folder):
     data = ["--data", "text.txt"]
     weft = Path(weft).resolve()
     for command in (
-        ["tune", *step, *data, "--rounds", "1", "--quiet", "-o", "tuned.json"],
+        ["tune", *step, *THREADS, "--rounds", "1", "--quiet", "-o", "tuned.json"],
         [
             "profile",
             *step,
-            *data,
+            *THREADS,
             "--grid",
             "z=2,data=2",
             "--profile-steps",
@@ -381,6 +383,7 @@ def write_inputs(weft, folder):
         [
             "train",
             *step,
+            *THREADS,
             *data,
             "--grid",
             "z=2",

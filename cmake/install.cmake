@@ -1,9 +1,25 @@
-# The files that `cmake --install` writes: the command, machine files, and the library for find_package(weft).
+# The files that `cmake --install` writes: the command, its manual page and completion, machine files, and the library for
+# find_package(weft).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS weft)
 install(DIRECTORY machines DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+
+# The command writes them itself, so that they are those of its options.
+if(NOT CMAKE_CROSSCOMPILING)
+  set(weft_shell_folder ${CMAKE_BINARY_DIR}/shell)
+  file(MAKE_DIRECTORY ${weft_shell_folder})
+  foreach(written "man;weft.1" "completion;bash;weft.bash" "completion;zsh;_weft")
+    list(POP_BACK written file)
+    list(JOIN written "\" \"" words)
+    install(CODE "execute_process(COMMAND \"$<TARGET_FILE:weft>\" \"${words}\" OUTPUT_FILE \"${weft_shell_folder}/${file}\"
+                                  COMMAND_ERROR_IS_FATAL ANY)")
+  endforeach()
+  install(FILES ${weft_shell_folder}/weft.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${weft_shell_folder}/weft.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME weft)
+  install(FILES ${weft_shell_folder}/_weft DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endif()
 
 # weft::weft has all rooms that a program may use; weft::plan, … are single rooms. Training belongs to the command.
 set(weft_rooms base graph kernels ops plan cost policy comm simulate execute inspect)

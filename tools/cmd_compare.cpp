@@ -1,7 +1,6 @@
 // `weft compare`: many policies on one training step, simulated beside the lower bounds, and measured when asked to.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -228,53 +227,69 @@ int simulate_and_measure(const CompareOptions& options) {
 
 }  // namespace
 
-Command add_compare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("compare", "many policies on one step, beside what no policy can beat");
+Command describe_compare() {
+  Command command{"compare", "many policies on one step, beside what no policy can beat"};
   const auto options = std::make_shared<CompareOptions>();
-  app->add_option("--policies", options->policies, "all, or policies by name, each with its parameters")
-      ->type_name("POLICY")
-      ->capture_default_str();
-  app->add_flag("--measure", options->measure, "run each policy's plan too; without --profile, measure costs first");
-  app->add_option("--measured-rounds", options->measured_rounds, "steps of each policy, which take turns")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app->add_option("--profile-steps", options->profile_steps, "steps that costs are measured on")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app->add_flag("--pareto", options->pareto, "plan under memory limits too: the front of time against memory");
-  app->add_option(
-         "--noise", options->noise,
-         "simulate every plan 21 times more with task times that vary by this relative standard deviation, and "
-         "once with a rank that computes 1.2 times as long; all ranks are simulated")
-      ->check(CLI::Range(0.0, 10.0));
-  app->add_flag("--json", options->json, "print the figures as JSON");
-  app->add_flag("--markdown", options->markdown, "print tables as Markdown");
-  app->add_flag("--quiet", options->quiet, "print only the tables and errors");
-  app->add_option("-o,--output", options->output,
-                  "write what is printed to a file too; a name without an ending is a folder, which keeps what "
-                  "`weft report` draws")
-      ->type_name("FILE|FOLDER");
-  const ConfigOptions config(*app);
-  app->footer(
-      "gap: how far the step is above the bound of the policy's own graph. hidden: the share that the policy saves of\n"
-      "the time between the serial step and the least bound. contention: the time that computations lose to\n"
-      "communication beside them.\n"
-      "noisy, 95th %: median and 95th percentile of the step under --noise; slow rank: with rank 0 computing 1.2 "
-      "times\n"
-      "as long.\n"
-      "Examples:\n"
-      "  weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100\n"
-      "  weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown\n"
-      "  weft compare run.toml --noise 0.2\n"
-      "  weft compare run.toml --measure -o policies; weft report policies -o policies.html\n"
-      "  tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json");
-  return [options, config] {
+  command.add({.names = "--policies",
+               .target = &options->policies,
+               .value = "POLICY",
+               .help = "all, or policies by name, each with its parameters",
+               .suggestions = policy_words({"all"}),
+               .paths = Paths::files});
+  command.add({.names = "--measure",
+               .target = &options->measure,
+               .help = "run each policy's plan too; without --profile, measure costs first"});
+  command.add({.names = "--measured-rounds",
+               .target = &options->measured_rounds,
+               .value = "N",
+               .help = "steps of each policy, which take turns",
+               .least = 1,
+               .most = 100000});
+  command.add({.names = "--profile-steps",
+               .target = &options->profile_steps,
+               .value = "N",
+               .help = "steps that costs are measured on",
+               .least = 1,
+               .most = 10000});
+  command.add({.names = "--pareto",
+               .target = &options->pareto,
+               .help = "plan under memory limits too: the front of time against memory"});
+  command.add({.names = "--noise",
+               .target = &options->noise,
+               .value = "X",
+               .help = "simulate every plan 21 times more with task times that vary by this relative standard "
+                       "deviation, and once with a rank that computes 1.2 times as long; all ranks are simulated",
+               .least = 0,
+               .most = 10});
+  command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
+  command.add({.names = "--markdown", .target = &options->markdown, .help = "print tables as Markdown"});
+  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the tables and errors"});
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE|FOLDER",
+               .help = "write what is printed to a file too; a name without an ending is a folder, which keeps what "
+                       "`weft report` draws",
+               .paths = Paths::files});
+  const ConfigOptions config(command);
+  command.description =
+      "gap: how far the step is above the bound of the policy's own graph.\n"
+      "hidden: the share that the policy saves of the time between the serial step and the least bound.\n"
+      "contention: the time that computations lose to communication beside them.\n"
+      "noisy, 95th %: median and 95th percentile of the step under --noise.\n"
+      "slow rank: the step with rank 0 computing 1.2 times as long.";
+  command.examples = {{"weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100"},
+                      {"weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown"},
+                      {"weft compare run.toml --noise 0.2"},
+                      {"weft compare run.toml --measure -o policies; weft report policies -o policies.html"},
+                      {"tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json"}};
+  command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     for (const std::string& name : options->policies) options->config.libraries.trust(name);
     train::leave_out_library(options->config);
     return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

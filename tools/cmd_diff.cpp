@@ -1,7 +1,6 @@
 // `weft diff`: says in words what moved between two plans.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <limits>
 #include <memory>
 #include <string>
@@ -28,16 +27,24 @@ int compare(const DiffOptions& options) {
 
 }  // namespace
 
-Command add_diff(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("diff", "say what moved between two plans");
+Command describe_diff() {
+  Command command{"diff", "say what moved between two plans"};
   const auto options = std::make_shared<DiffOptions>();
-  app->add_option("first", options->first, "a file that `weft plan` wrote")->required();
-  app->add_option("second", options->second, "another one")->required();
-  app->add_option("--most", options->most, "tasks named for each kind of change; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app->footer("Example:\n  weft diff serial.json program.json --most 0");
-  return [options] { return compare(*options); };
+  command.add({.names = "first",
+               .target = &options->first,
+               .help = "a file that `weft plan` wrote",
+               .paths = Paths::files,
+               .required = true});
+  command.add(
+      {.names = "second", .target = &options->second, .help = "another one", .paths = Paths::files, .required = true});
+  command.add({.names = "--most",
+               .target = &options->most,
+               .value = "N",
+               .help = "tasks named for each kind of change; 0: all",
+               .least = 0});
+  command.examples = {{"weft diff serial.json program.json --most 0"}};
+  command.run = [options] { return compare(*options); };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft doctor`: what this machine offers and what is missing.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -50,16 +49,14 @@ int doctor(bool json) {
 
 }  // namespace
 
-Command add_doctor(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("doctor", "report what this machine offers for training and what is missing");
+Command describe_doctor() {
+  Command command{"doctor", "report what this machine offers for training and what is missing"};
   const auto json = std::make_shared<bool>(false);
-  app->add_flag("--json", *json, "print the report as JSON");
-  app->footer(
-      "Exit code 3 if something that Weft needs doesn't work.\n"
-      "Examples:\n"
-      "  weft doctor\n"
-      "  weft doctor --json | jq '.checks[] | select(.state != \"ok\")'");
-  return [json] { return doctor(*json); };
+  command.add({.names = "--json", .target = json.get(), .help = "print the report as JSON"});
+  command.description = "Exit code 3 if something that Weft needs doesn't work.";
+  command.examples = {{"weft doctor"}, {"weft doctor --json | jq '.checks[] | select(.state != \"ok\")'"}};
+  command.run = [json] { return doctor(*json); };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft eval`: the loss of a checkpoint, or of a model of Hugging Face, on held-out text or tokens.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -130,27 +129,21 @@ int evaluate_model(const EvalOptions& options) {
 
 }  // namespace
 
-Command add_eval(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("eval", "compute the loss of a checkpoint, or of a Hugging Face model, on held-out data");
+Command describe_eval() {
+  Command command{"eval", "compute the loss of a checkpoint, or of a Hugging Face model, on held-out data"};
   const auto options = std::make_shared<EvalOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder, or a folder of Hugging Face")
-      ->type_name("FOLDER")
-      ->required();
-  app->add_flag("--json", options->json, "print the result as one JSON object");
-  for (const train::ConfigKey& key : train::config_keys()) {
-    constexpr std::array<std::string_view, 12> kTaken{"data",  "val-data", "data-dtype",  "ranks",
-                                                      "grid",  "threads",  "micro-batch", "eval-sequences",
-                                                      "dtype", "seq-len",  "gemm-tuning", "bf16-products"};
-    if (std::find(kTaken.begin(), kTaken.end(), key.name) == kTaken.end()) continue;
-    add_key_flag(*app, key, options->overrides, "the run's");
-  }
-  app->footer(
-      "Examples:\n"
-      "  weft eval runs/mine\n"
-      "  weft eval runs/mine --val-data book.txt --json\n"
-      "  weft eval llama-folder --val-data tokens.bin --seq-len 512");
-  return [options] { return evaluate_model(*options); };
+  command.add({.names = "run",
+               .target = &options->from,
+               .help = "a run or checkpoint folder, or a folder of Hugging Face",
+               .paths = Paths::folders,
+               .required = true});
+  command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
+  add_keys(command, options->overrides, "the run's");
+  command.examples = {{"weft eval runs/mine"},
+                      {"weft eval runs/mine --val-data book.txt --json"},
+                      {"weft eval llama-folder --val-data tokens.bin --seq-len 512"}};
+  command.run = [options] { return evaluate_model(*options); };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft explain`: why collectives of a step are exposed, what would hide them, and what the step's length comes from.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -183,27 +182,28 @@ int explain_step(const ExplainCommand& command) {
 
 }  // namespace
 
-Command add_explain(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("explain", "why collectives are exposed, and what would hide them");
+Command describe_explain() {
+  Command command{"explain", "why collectives are exposed, and what would hide them"};
   const auto options = std::make_shared<ExplainCommand>();
-  app->add_option("--collective", options->options.only, "explain this one alone")->type_name("NAME");
-  app->add_option("--most", options->options.most_remedied,
-                  "collectives whose remedies are simulated: the worst of each group, then others")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app->add_flag("--json", options->json, "print as JSON");
-  const ConfigOptions config(*app);
-  app->footer(
-      "Remedies are simulated one by one: a gain is what the whole step gets shorter by.\n"
-      "Examples:\n"
-      "  weft explain --model gpt2-124m --grid y=2,data=2 --machine dgx-h100 --policy axonn\n"
-      "  weft explain run.toml --policy program --profile slow.json\n"
-      "  weft explain run.toml --collective mb0.L3.mlp.up.bwd.all_reduce_dx --json");
-  return [options, config] {
+  command.add(
+      {.names = "--collective", .target = &options->options.only, .value = "NAME", .help = "explain this one alone"});
+  command.add({.names = "--most",
+               .target = &options->options.most_remedied,
+               .value = "N",
+               .help = "collectives whose remedies are simulated: the worst of each group, then others",
+               .least = 0});
+  command.add({.names = "--json", .target = &options->json, .help = "print as JSON"});
+  const ConfigOptions config(command);
+  command.description = "Remedies are simulated one by one: a gain is what the whole step gets shorter by.";
+  command.examples = {{"weft explain --model gpt2-124m --grid y=2,data=2 --machine dgx-h100 --policy axonn"},
+                      {"weft explain run.toml --policy program --profile slow.json"},
+                      {"weft explain run.toml --collective mb0.L3.mlp.up.bwd.all_reduce_dx --json"}};
+  command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     return explain_step(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -3,7 +3,6 @@
 // Chakra traces that simulators of machines replay.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -139,37 +138,44 @@ int export_chakra(const ExportOptions& options) {
 
 }  // namespace
 
-Command add_export(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("export", "write a model for Hugging Face, or a run's step for simulators");
+Command describe_export() {
+  Command command{"export", "write a model for Hugging Face, or a run's step for simulators"};
   const auto options = std::make_shared<ExportOptions>();
-  app->add_option("run", options->from,
-                  "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a config.toml")
-      ->type_name("FOLDER|FILE")
-      ->required();
-  app->add_option("-o,--output", options->output, "the folder to write; nothing in it is overwritten")
-      ->type_name("FOLDER")
-      ->required();
-  app->add_option("--format", options->format,
-                  "hf: config.json and model.safetensors; chakra: execution traces of one training step (MLCommons), a "
-                  "file a rank, and the communicator groups, as ASTRA-sim reads them")
-      ->check(CLI::IsMember({"hf", "chakra"}))
-      ->capture_default_str();
-  app->add_option("--ranks-written", options->ranks_written, "chakra: only the first so many ranks; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  add_policy_flag(*app, options->overrides);
-  app->footer(
-      "Examples:\n"
-      "  weft export runs/mine -o mine-hf\n"
-      "  weft export runs/mine/checkpoints/step_00000200 -o step-200\n"
-      "  weft export runs/mine --format chakra -o mine-et");
-  return [options] {
+  command.add({.names = "run",
+               .target = &options->from,
+               .help = "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a "
+                       "config.toml",
+               .paths = Paths::files,
+               .required = true});
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FOLDER",
+               .help = "the folder to write; nothing in it is overwritten",
+               .paths = Paths::folders,
+               .required = true});
+  command.add({.names = "--format",
+               .target = &options->format,
+               .value = "hf|chakra",
+               .help = "hf: config.json and model.safetensors; chakra: execution traces of one training step "
+                       "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
+               .choices = {"hf", "chakra"}});
+  command.add({.names = "--ranks-written",
+               .target = &options->ranks_written,
+               .value = "N",
+               .help = "chakra: only the first so many ranks; 0: all",
+               .least = 0});
+  command.add(policy_option(options->overrides));
+  command.examples = {{"weft export runs/mine -o mine-hf"},
+                      {"weft export runs/mine/checkpoints/step_00000200 -o step-200"},
+                      {"weft export runs/mine --format chakra -o mine-et"}};
+  command.run = [options] {
     if (options->format != "chakra" && !options->overrides.empty()) {
       throw UserError("--policy with --format " + options->format, "--format chakra, which writes a plan",
                       "leave it out: parameters are the same under every policy");
     }
     return options->format == "chakra" ? export_chakra(*options) : export_model(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -158,52 +157,72 @@ int generate(const GenerateOptions& options) {
 
 }  // namespace
 
-Command add_generate(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("generate", "continue a text with a trained model");
+Command describe_generate() {
+  Command command{"generate", "continue a text with a trained model"};
   const auto options = std::make_shared<GenerateOptions>();
-  app->add_option("run", options->from, "a run or checkpoint folder, or a folder of Hugging Face")
-      ->type_name("FOLDER")
-      ->required();
-  app->add_option("--prompt", options->prompt, "the text to continue; -: read it from standard input");
-  app->add_option("--prompt-ids", options->prompt_ids, "the ids of the prompt's tokens, for any vocabulary; prints ids")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("ID,ID,…");
-  app->add_option("--max-tokens", options->max_tokens, "tokens to generate")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  app->add_option("--temperature", options->temperature, "of the softmax; 0: always the likeliest token")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
-  app->add_option("--top-k", options->top_k, "draw from the k likeliest tokens; 0: from all")
-      ->check(CLI::Range(0, 1 << 24))
-      ->capture_default_str();
-  app->add_option("--top-p", options->top_p, "draw from the likeliest tokens of this total probability")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  app->add_option("--seed", options->seed, "of the draws")
-      ->check([](const std::string& value) {
-        return value.starts_with('-') ? value + " is negative; seeds are integers from 0" : std::string();
-      })
-      ->capture_default_str();
-  app->add_option("--threads", options->threads, "threads to compute with; 0: all cores")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  app->add_option("--gemm-tuning", options->gemm_tuning,
-                  "a file of weft tune; none: the default methods; empty: what the checkpoint was trained with");
-  app->add_flag("--json", options->json, "print text and speed as one JSON object");
-  app->footer(
-      "Examples:\n"
-      "  weft generate runs/mine --prompt \"This License\"\n"
-      "  weft generate runs/mine --temperature 0 --max-tokens 50\n"
-      "  head -c 200 book.txt | weft generate runs/mine --prompt -\n"
-      "  weft generate gpt2-folder --prompt-ids 464,3290 --max-tokens 20");
-  return [options] {
+  command.add({.names = "run",
+               .target = &options->from,
+               .help = "a run or checkpoint folder, or a folder of Hugging Face",
+               .paths = Paths::folders,
+               .required = true});
+  command.add({.names = "--prompt",
+               .target = &options->prompt,
+               .value = "TEXT",
+               .help = "the text to continue; -: read it from standard input"});
+  command.add({.names = "--prompt-ids",
+               .target = &options->prompt_ids,
+               .value = "ID,ID,…",
+               .help = "the ids of the prompt's tokens, for any vocabulary; prints ids",
+               .arity = Arity::each});
+  command.add({.names = "--max-tokens",
+               .target = &options->max_tokens,
+               .value = "N",
+               .help = "tokens to generate",
+               .least = 1,
+               .most = 1 << 24});
+  command.add({.names = "--temperature",
+               .target = &options->temperature,
+               .value = "X",
+               .help = "of the softmax; 0: always the likeliest token",
+               .least = 0,
+               .most = 100});
+  command.add({.names = "--top-k",
+               .target = &options->top_k,
+               .value = "N",
+               .help = "draw from the k likeliest tokens; 0: from all",
+               .least = 0,
+               .most = 1 << 24});
+  command.add({.names = "--top-p",
+               .target = &options->top_p,
+               .value = "X",
+               .help = "draw from the likeliest tokens of this total probability",
+               .least = 0,
+               .most = 1});
+  command.add({.names = "--seed", .target = &options->seed, .value = "N", .help = "of the draws", .least = 0});
+  command.add({.names = "--threads",
+               .target = &options->threads,
+               .value = "N",
+               .help = "threads to compute with; 0: all cores",
+               .least = 0,
+               .most = 4096});
+  command.add({.names = "--gemm-tuning",
+               .target = &options->gemm_tuning,
+               .value = "FILE",
+               .help = "a file of weft tune; none: the default methods; empty: what the checkpoint was trained with",
+               .suggestions = {"none"},
+               .paths = Paths::files});
+  command.add({.names = "--json", .target = &options->json, .help = "print text and speed as one JSON object"});
+  command.examples = {{"weft generate runs/mine --prompt \"This License\""},
+                      {"weft generate runs/mine --temperature 0 --max-tokens 50"},
+                      {"head -c 200 book.txt | weft generate runs/mine --prompt -"},
+                      {"weft generate gpt2-folder --prompt-ids 464,3290 --max-tokens 20"}};
+  command.run = [options] {
     if (options->prompt == "-") {
       options->prompt.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
     }
     return generate(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft graph`: draws the compiled step of a configuration.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -154,48 +153,72 @@ int draw(const GraphOptions& asked) {
 
 }  // namespace
 
-Command add_graph(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("graph", "draw the compiled step of a configuration");
+Command describe_graph() {
+  Command command{"graph", "draw the compiled step of a configuration"};
   const auto options = std::make_shared<GraphOptions>();
-  app->add_option("-o,--output", options->output, "the file to write")->capture_default_str();
-  app->add_option("--format", options->format, "of the file; default: by its ending")->check(CLI::IsMember(kFormats));
-  app->add_option("--kind", options->kind, "which graph")
-      ->check(CLI::IsMember({"train", "eval", "prefill", "decode"}))
-      ->capture_default_str();
-  app->add_option("--collapse", options->collapse,
-                  "draw once, as × N: equal tasks of all layers; with phase, of all micro-batches too; auto: by size")
-      ->check(CLI::IsMember({"auto", "layer", "phase", "none"}))
-      ->capture_default_str();
-  app->add_option("--depth", options->depth, "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks")
-      ->check(CLI::Range(1, 4))
-      ->capture_default_str();
-  app->add_option("--layers", options->layers, "only tasks of these layers")->type_name("FIRST..LAST");
-  app->add_option("--around", options->around, "only this task and what is near it")->type_name("TASK");
-  app->add_option("--hops", options->hops, "how many edges away is near")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  app->add_option("--from", options->from, "only what depends on this task")->type_name("TASK");
-  app->add_option("--to", options->to, "only what this task depends on; with --from, the paths between them")
-      ->type_name("TASK");
-  app->add_flag("--critical-path", options->critical_path, "mark the longest path, by the simulation's costs");
-  app->add_flag("--all-edges", options->all_edges, "draw edges that others imply too");
-  app->add_flag("--next-step", options->next_step, "draw edges into the next step too");
-  const ConfigOptions config(*app);
-  app->footer(
-      "Times are those of the policy's plan, simulated on --machine (default: laptop) or by --profile.\n"
-      "Examples:\n"
-      "  weft graph --model tiny --model.layers 2 --ranks 2 -o step.svg\n"
-      "  weft graph --model gpt2-124m --grid y=2,z=2 --critical-path -o step.html\n"
-      "  weft graph run.toml --around mb0.L3.mlp.up.bwd.gemm_dw --hops 2 -o near.svg\n"
-      "  weft graph run.toml --layers 2..3 --collapse none -o layers.png\n"
-      "  weft graph run.toml --kind decode --format dot -o decode.dot\n"
-      "  weft graph --model gpt2-124m -o tasks.json");
-  return [options, config] {
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE",
+               .help = "the file to write",
+               .paths = Paths::files});
+  command.add({.names = "--format",
+               .target = &options->format,
+               .value = "FORMAT",
+               .help = "of the file: " + join(kFormats) + "; default: by its ending",
+               .choices = kFormats});
+  command.add({.names = "--kind",
+               .target = &options->kind,
+               .value = "KIND",
+               .help = "which graph: of train, eval, prefill or decode",
+               .choices = {"train", "eval", "prefill", "decode"}});
+  command.add({.names = "--collapse",
+               .target = &options->collapse,
+               .value = "HOW",
+               .help = "draw once, as × N: with layer, equal tasks of all layers; with phase, of all micro-batches "
+                       "too; none; auto: by size",
+               .choices = {"auto", "layer", "phase", "none"}});
+  command.add({.names = "--depth",
+               .target = &options->depth,
+               .value = "N",
+               .help = "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks",
+               .least = 1,
+               .most = 4});
+  command.add(
+      {.names = "--layers", .target = &options->layers, .value = "FIRST..LAST", .help = "only tasks of these layers"});
+  command.add(
+      {.names = "--around", .target = &options->around, .value = "TASK", .help = "only this task and what is near it"});
+  command.add({.names = "--hops",
+               .target = &options->hops,
+               .value = "N",
+               .help = "how many edges away is near",
+               .least = 0,
+               .most = 1000000});
+  command.add({.names = "--from", .target = &options->from, .value = "TASK", .help = "only what depends on this task"});
+  command.add({.names = "--to",
+               .target = &options->to,
+               .value = "TASK",
+               .help = "only what this task depends on; with --from, the paths between them"});
+  command.add({.names = "--critical-path",
+               .target = &options->critical_path,
+               .help = "mark the longest path, by the simulation's costs"});
+  command.add({.names = "--all-edges", .target = &options->all_edges, .help = "draw edges that others imply too"});
+  command.add({.names = "--next-step", .target = &options->next_step, .help = "draw edges into the next step too"});
+  const ConfigOptions config(command);
+  command.description =
+      "Times are those of the policy's plan, simulated on --machine (default: laptop) or by --profile.";
+  command.examples = {{"weft graph --model tiny --model.layers 2 --ranks 2 -o step.svg"},
+                      {"weft graph --model gpt2-124m --grid y=2,z=2 --critical-path -o step.html"},
+                      {"weft graph run.toml --around mb0.L3.mlp.up.bwd.gemm_dw --hops 2 -o near.svg"},
+                      {"weft graph run.toml --layers 2..3 --collapse none -o layers.png"},
+                      {"weft graph run.toml --kind decode --format dot -o decode.dot"},
+                      {"weft graph --model gpt2-124m -o tasks.json"}};
+  command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     options->format = output_format(options->format, options->output);
     return draw(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

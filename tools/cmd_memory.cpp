@@ -1,7 +1,6 @@
 // `weft memory`: what a rank needs and sends on several grids, side by side, without running any.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -181,26 +180,26 @@ int compare(const MemoryOptions& options) {
 
 }  // namespace
 
-Command add_memory(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("memory", "compare what a rank needs and sends on several grids");
+Command describe_memory() {
+  Command command{"memory", "compare what a rank needs and sends on several grids"};
   const auto options = std::make_shared<MemoryOptions>();
-  app->add_option("--grids", options->grids, "grids to compare, each as for --grid; default: all of --ranks ranks")
-      ->type_name("GRID");
-  app->add_option("--most", options->most, "rows of the table; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app->add_flag("--json", options->json, "print the rows as JSON");
-  const ConfigOptions config(*app);
-  app->footer(
-      "Examples:\n"
-      "  weft memory --model gpt2-124m --ranks 8\n"
-      "  weft memory --model llama-8b --global-batch 64 --grids x=2,y=2,z=4 z=16 x=8,data=2\n"
-      "  weft memory run.toml --ranks 1024 --most 0 --json");
-  return [options, config] {
+  command.add({.names = "--grids",
+               .target = &options->grids,
+               .value = "GRID",
+               .help = "grids to compare, each as for --grid; default: all of --ranks ranks"});
+  command.add(
+      {.names = "--most", .target = &options->most, .value = "N", .help = "rows of the table; 0: all", .least = 0});
+  command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
+  const ConfigOptions config(command);
+  command.examples = {{"weft memory --model gpt2-124m --ranks 8"},
+                      {"weft memory --model llama-8b --global-batch 64 --grids x=2,y=2,z=4 z=16 x=8,data=2"},
+                      {"weft memory run.toml --ranks 1024 --most 0 --json"}};
+  command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     return compare(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft plan`: writes what a policy decides for a training step as a file to read, compare and replay.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -37,21 +36,24 @@ int write_plan(const train::RunConfig& config, const std::string& output) {
 
 }  // namespace
 
-Command add_plan(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("plan", "write the order that a policy decides on as a file");
+Command describe_plan() {
+  Command command{"plan", "write the order that a policy decides on as a file"};
   const auto output = std::make_shared<std::string>("plan.json");
-  app->add_option("-o,--output", *output, "the file to write")->capture_default_str();
-  const ConfigOptions config(*app);
-  app->footer(
-      "Examples:\n"
-      "  weft plan --model tiny --ranks 2 -o plan.json\n"
-      "  weft train --model tiny --ranks 2 --policy file:plan.json     replays it\n"
-      "  weft diff plan.json other.json                                says what moved");
-  return [output, config] {
+  command.add({.names = "-o,--output",
+               .target = output.get(),
+               .value = "FILE",
+               .help = "the file to write",
+               .paths = Paths::files});
+  const ConfigOptions config(command);
+  command.examples = {{"weft plan --model tiny --ranks 2 -o plan.json"},
+                      {"weft train --model tiny --ranks 2 --policy file:plan.json", "replays it"},
+                      {"weft diff plan.json other.json", "says what moved"}};
+  command.run = [output, config] {
     const train::RunConfig loaded = config.load();
     if (config.dump()) return print_config(loaded);
     return write_plan(loaded, *output);
   };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft profile`: measures what each task of a configuration's step costs on this machine.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -78,32 +77,42 @@ int profile(const ProfileOptions& options) {
 
 }  // namespace
 
-Command add_profile(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("profile", "measure what each task of a step costs on this machine");
+Command describe_profile() {
+  Command command{"profile", "measure what each task of a step costs on this machine"};
   const auto options = std::make_shared<ProfileOptions>();
-  app->add_option("-o,--output", options->output, "the file to write, for --profile")->capture_default_str();
-  app->add_option("--profile-steps", options->steps, "steps measured, one task at a time")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app->add_option("--rounds", options->rounds, "in which each collective runs alone and beside computations")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app->add_flag("--json", options->json, "print the profile as JSON");
-  app->add_flag("--quiet", options->quiet, "print only the table and errors");
-  const ConfigOptions config(*app);
-  app->footer(
-      "Tasks run under policy serial, so that each is measured alone. The core time of a collective is what it takes\n"
-      "from matrix products beside it; kinds of computations that are slowed by more get a factor.\n"
-      "Examples:\n"
-      "  weft profile --model tiny --ranks 2 -o tiny.json\n"
-      "  tools/netlab --pin 1gbit 2 -- build/weft profile run.toml -o slow.json\n"
-      "  weft compare run.toml --profile slow.json");
-  return [options, config] {
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE",
+               .help = "the file to write, for --profile",
+               .paths = Paths::files});
+  command.add({.names = "--profile-steps",
+               .target = &options->steps,
+               .value = "N",
+               .help = "steps measured, one task at a time",
+               .least = 1,
+               .most = 10000});
+  command.add({.names = "--rounds",
+               .target = &options->rounds,
+               .value = "N",
+               .help = "in which each collective runs alone and beside computations",
+               .least = 1,
+               .most = 1000});
+  command.add({.names = "--json", .target = &options->json, .help = "print the profile as JSON"});
+  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
+  const ConfigOptions config(command);
+  command.description =
+      "Tasks run under policy serial, so that each is measured alone. The core time of a collective is what it takes "
+      "from matrix products beside it; kinds of computations that are slowed by more get a factor.";
+  command.examples = {{"weft profile --model tiny --ranks 2 -o tiny.json"},
+                      {"tools/netlab --pin 1gbit 2 -- build/weft profile run.toml -o slow.json"},
+                      {"weft compare run.toml --profile slow.json"}};
+  command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     train::leave_out_library(options->config);
     return profile(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft report`: one page that shows a run, or policies compared.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -307,23 +306,33 @@ int write_report(const ReportOptions& options) {
 
 }  // namespace
 
-Command add_report(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("report", "one page that shows a run, or policies compared");
+Command describe_report() {
+  Command command{"report", "one page that shows a run, or policies compared"};
   const auto options = std::make_shared<ReportOptions>();
-  app->add_option("input", options->input, "a run folder, a folder of `weft compare`, or a configuration file")
-      ->required()
-      ->type_name("RUN|COMPARE|CONFIG");
-  app->add_option("-o,--output", options->output, "the page to write")->type_name("FILE.html")->capture_default_str();
-  app->add_option("--policies", options->policies, "of a configuration file: simulate these and draw them together")
-      ->type_name("POLICY");
-  add_policy_flag(*app, options->overrides);
-  app->footer(
-      "The page is one file that loads nothing: a timeline to zoom, the graph linked to it, tables and curves.\n"
-      "Examples:\n"
-      "  weft report runs/quickstart -o report.html\n"
-      "  weft compare run.toml --policies serial axonn portfolio -o policies; weft report policies\n"
-      "  weft report run.toml --policies serial program -o step.html");
-  return [options] { return write_report(*options); };
+  command.add({.names = "input",
+               .target = &options->input,
+               .help = "a run folder, a folder of `weft compare`, or a configuration file",
+               .paths = Paths::files,
+               .required = true});
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE.html",
+               .help = "the page to write",
+               .paths = Paths::files});
+  command.add({.names = "--policies",
+               .target = &options->policies,
+               .value = "POLICY",
+               .help = "of a configuration file: simulate these and draw them together",
+               .suggestions = policy_words(),
+               .paths = Paths::files});
+  command.add(policy_option(options->overrides));
+  command.description =
+      "The page is one file that loads nothing: a timeline to zoom, the graph linked to it, tables and curves.";
+  command.examples = {{"weft report runs/quickstart -o report.html"},
+                      {"weft compare run.toml --policies serial axonn portfolio -o policies; weft report policies"},
+                      {"weft report run.toml --policies serial program -o step.html"}};
+  command.run = [options] { return write_report(*options); };
+  return command;
 }
 
 }  // namespace weft::tools

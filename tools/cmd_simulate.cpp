@@ -1,7 +1,6 @@
 // `weft simulate`: how long a step of a configuration would take on a machine that need not be at hand.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -184,35 +183,49 @@ int run(const SimulateOptions& options) {
 
 }  // namespace
 
-Command add_simulate(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("simulate", "how long a step would take on a machine that need not be at hand");
+Command describe_simulate() {
+  Command command{"simulate", "how long a step would take on a machine that need not be at hand"};
   const auto options = std::make_shared<SimulateOptions>();
-  app->add_option("--simulated-steps", options->steps, "steps to simulate; the last one is reported")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app->add_option("--noise", options->noise,
-                  "relative standard deviation of every task's time; all ranks are simulated")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  app->add_option("--slow-rank", options->slow_rank, "how many times as long rank 0 computes; all ranks are simulated")
-      ->check(CLI::Range(0.01, 1000.0))
-      ->capture_default_str();
-  app->add_option("-o,--output", options->trace, "write a Chrome trace, for Perfetto; packed if it ends in .gz")
-      ->type_name("FILE.json");
-  app->add_option("--svg", options->svg, "draw the last step's timeline")->type_name("FILE.svg");
-  app->add_flag("--json", options->json, "print the figures as JSON");
-  const ConfigOptions config(*app);
-  app->footer(
-      "Examples:\n"
-      "  weft simulate --model gpt2-124m --ranks 2\n"
-      "  weft simulate --model gpt-80b --machine frontier --grid x=4,z=8,data=256 --dtype bf16 --recompute block\n"
-      "                --global-batch 8192 --micro-batch 1 -o step.json\n"
-      "  weft simulate run.toml --machine my-cluster.toml --slow-rank 1.3 --json");
-  return [options, config] {
+  command.add({.names = "--simulated-steps",
+               .target = &options->steps,
+               .value = "N",
+               .help = "steps to simulate; the last one is reported",
+               .least = 1,
+               .most = 1000});
+  command.add({.names = "--noise",
+               .target = &options->noise,
+               .value = "X",
+               .help = "relative standard deviation of every task's time; all ranks are simulated",
+               .least = 0,
+               .most = 10});
+  command.add({.names = "--slow-rank",
+               .target = &options->slow_rank,
+               .value = "X",
+               .help = "how many times as long rank 0 computes; all ranks are simulated",
+               .least = 0.01,
+               .most = 1000});
+  command.add({.names = "-o,--output",
+               .target = &options->trace,
+               .value = "FILE.json",
+               .help = "write a Chrome trace, for Perfetto; packed if it ends in .gz",
+               .paths = Paths::files});
+  command.add({.names = "--svg",
+               .target = &options->svg,
+               .value = "FILE.svg",
+               .help = "draw the last step's timeline",
+               .paths = Paths::files});
+  command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
+  const ConfigOptions config(command);
+  command.examples = {{"weft simulate --model gpt2-124m --ranks 2"},
+                      {"weft simulate --model gpt-80b --machine frontier --grid x=4,z=8,data=256 --dtype bf16 "
+                       "--recompute block --global-batch 8192 --micro-batch 1 -o step.json"},
+                      {"weft simulate run.toml --machine my-cluster.toml --slow-rank 1.3 --json"}};
+  command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     return run(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

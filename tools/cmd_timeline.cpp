@@ -1,7 +1,6 @@
 // `weft timeline`: when which task ran, of a traced run or of a simulated step, as a picture or in the terminal.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -125,31 +124,43 @@ int run(TimelineOptions options) {
 
 }  // namespace
 
-Command add_timeline(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("timeline", "when which task ran: of a trace, or of a simulated step");
+Command describe_timeline() {
+  Command command{"timeline", "when which task ran: of a trace, or of a simulated step"};
   const auto options = std::make_shared<TimelineOptions>();
-  app->add_option("-o,--output", options->output, "the picture to write, .svg or .png; without it text is printed")
-      ->type_name("FILE");
-  app->add_flag("--text", options->text, "print it as text, one row a stream");
-  app->add_option("--columns", options->columns, "width of the text")
-      ->check(CLI::Range(40, 1000))
-      ->capture_default_str();
-  app->add_option("--rank", options->ranks, "ranks to draw; default: the first eight that were traced")
-      ->check(CLI::Range(0, 1 << 30));
-  app->add_option("--compare", options->compare, "policies, or traces, below each other on one time axis")
-      ->type_name("POLICY|TRACE");
-  const ConfigOptions config(*app);
-  app->footer(
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE",
+               .help = "the picture to write, .svg or .png; without it text is printed",
+               .paths = Paths::files});
+  command.add({.names = "--text", .target = &options->text, .help = "print it as text, one row a stream"});
+  command.add({.names = "--columns",
+               .target = &options->columns,
+               .value = "N",
+               .help = "width of the text",
+               .least = 40,
+               .most = 1000});
+  command.add({.names = "--rank",
+               .target = &options->ranks,
+               .value = "RANK",
+               .help = "ranks to draw; default: the first eight that were traced",
+               .least = 0,
+               .most = 1 << 30});
+  command.add({.names = "--compare",
+               .target = &options->compare,
+               .value = "POLICY|TRACE",
+               .help = "policies, or traces, below each other on one time axis",
+               .suggestions = policy_words(),
+               .paths = Paths::files});
+  const ConfigOptions config(command);
+  command.description =
       "Instead of a TOML file a trace (FILE.json, FILE.json.gz) or the folder of a run may be named; a configuration "
-      "is\n"
-      "planned by --policy and simulated on --machine (default: laptop) or by --profile. The dark line above the "
-      "bars\n"
-      "is the chain of tasks that the step's length comes from.\n"
-      "Examples:\n"
-      "  weft timeline runs/tiny -o step.svg\n"
-      "  weft timeline --model gpt2-124m --grid y=2,z=2 --machine dgx-h100 --text\n"
-      "  weft timeline --model gpt2-124m --ranks 4 --compare serial program critical-path -o policies.png");
-  return [options, config] {
+      "is planned by --policy and simulated on --machine (default: laptop) or by --profile. The dark line above the "
+      "bars is the chain of tasks that the step's length comes from.";
+  command.examples = {
+      {"weft timeline runs/tiny -o step.svg"},
+      {"weft timeline --model gpt2-124m --grid y=2,z=2 --machine dgx-h100 --text"},
+      {"weft timeline --model gpt2-124m --ranks 4 --compare serial program critical-path -o policies.png"}};
+  command.run = [options, config] {
     if (names_a_trace(config.file())) {
       options->trace = config.file();
     } else {
@@ -159,6 +170,7 @@ Command add_timeline(CLI::App& root) {
     for (const std::string& name : options->compare) options->config.libraries.trust(name);
     return run(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

@@ -1,7 +1,6 @@
 // `weft trace`: what a trace says, two of them side by side, whether a run kept its plan, and traces for other tools.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -158,59 +157,104 @@ int export_trace(const TraceOptions& options) {
   return 0;
 }
 
-CLI::App* subcommand(CLI::App& app, const char* name, const char* what, TraceOptions& options) {
-  CLI::App* sub = app.add_subcommand(name, what);
-  sub->allow_extras();  // refused by name, see tools/weft.cpp
-  sub->add_option("trace", options.trace, kWhat)->type_name("TRACE|RUN")->required();
-  return sub;
+CommandOption trace_argument(TraceOptions& options) {
+  return {.names = "trace", .target = &options.trace, .help = kWhat, .paths = Paths::files, .required = true};
 }
 
-void add_most(CLI::App* sub, TraceOptions& options, const char* what) {
-  sub->add_option("--most", options.most, what)->check(CLI::NonNegativeNumber)->capture_default_str();
+CommandOption most_option(TraceOptions& options, const char* what) {
+  return {.names = "--most", .target = &options.most, .value = "N", .help = what, .least = 0};
+}
+
+CommandOption json_option(TraceOptions& options) {
+  return {.names = "--json", .target = &options.json, .help = "print it as JSON"};
+}
+
+Command summary_command(const std::shared_ptr<TraceOptions>& options) {
+  Command command{"summary", "where the time of a step went, on each rank"};
+  command.add(trace_argument(*options));
+  command.add(
+      {.names = "--all-steps", .target = &options->all_steps, .help = "every traced step, not only the last one"});
+  command.add(most_option(*options, "stalls named for each rank and step; 0: all"));
+  command.add(json_option(*options));
+  command.description =
+      "For each rank: the time that it computed, communicated beside computations, waited for communication alone, and "
+      "did nothing; then the longest stalls.";
+  command.examples = {{"weft trace summary runs/mine"},
+                      {"weft trace summary runs/mine --all-steps --most 3"},
+                      {"weft trace summary step.json.gz --json"}};
+  command.run = [options] { return summarize(*options); };
+  return command;
+}
+
+Command diff_command(const std::shared_ptr<TraceOptions>& options) {
+  Command command{"diff", "what became slower from one trace to another"};
+  command.add(trace_argument(*options));
+  command.add(
+      {.names = "other", .target = &options->other, .help = "the other one", .paths = Paths::files, .required = true});
+  command.add(most_option(*options, "tasks named; 0: all"));
+  command.add(json_option(*options));
+  command.description = "Tasks of the same name are compared, and the steps as wholes.";
+  command.examples = {{"weft trace diff runs/serial runs/mine"}, {"weft trace diff before.json after.json --most 0"}};
+  command.run = [options] { return compare(*options); };
+  return command;
+}
+
+Command check_command(const std::shared_ptr<TraceOptions>& options) {
+  Command command{"check", "did the run keep its plan? Exit code 3 if it didn't"};
+  command.add(trace_argument(*options));
+  command.add(most_option(*options, "violations named; 0: all"));
+  command.add(policy_option(options->overrides));
+  command.add(json_option(*options));
+  command.description =
+      "Looks for tasks that began before a task that they wait for had ended. For a run folder, the run's "
+      "configuration "
+      "is compiled again and compared with the plan that ran.";
+  command.examples = {{"weft trace check runs/mine"}, {"weft trace check runs/mine --policy ./mine.so --json"}};
+  command.run = [options] { return check(*options); };
+  return command;
+}
+
+Command export_command(const std::shared_ptr<TraceOptions>& options) {
+  Command command{"export", "write the trace for other tools"};
+  command.add(trace_argument(*options));
+  command.add({.names = "--format",
+               .target = &options->format,
+               .value = "FORMAT",
+               .help =
+                   "chrome: one JSON file for Perfetto's and Chrome's viewers; kineto: one a rank, as PyTorch writes "
+                   "them, for HolisticTraceAnalysis; perfetto: one small binary file for ui.perfetto.dev",
+               .choices = {"chrome", "kineto", "perfetto"},
+               .required = true});
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE|FOLDER",
+               .help = "the file to write, packed if it ends in .gz; a folder for kineto",
+               .paths = Paths::files,
+               .required = true});
+  command.add({.names = "--gz", .target = &options->pack, .help = "kineto: pack each file"});
+  command.examples = {{"weft trace export runs/mine --format kineto -o for-hta"},
+                      {"weft trace export runs/mine --format perfetto -o mine.pftrace"},
+                      {"weft trace export runs/mine --format chrome -o mine.json.gz"}};
+  command.run = [options] { return export_trace(*options); };
+  return command;
 }
 
 }  // namespace
 
-Command add_trace(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("trace", "read traces: summary, diff, check, export");
+Command describe_trace() {
+  Command command{"trace", "read traces: summary, diff, check, export"};
   const auto options = std::make_shared<TraceOptions>();
-  CLI::App* summary = subcommand(*app, "summary", "where the time of a step went, on each rank", *options);
-  summary->add_flag("--all-steps", options->all_steps, "every traced step, not only the last one");
-  add_most(summary, *options, "stalls named for each rank and step; 0: all");
-  CLI::App* diff = subcommand(*app, "diff", "what became slower from one trace to another", *options);
-  diff->add_option("other", options->other, "the other one")->type_name("TRACE|RUN")->required();
-  add_most(diff, *options, "tasks named; 0: all");
-  CLI::App* checked = subcommand(*app, "check", "did the run keep its plan? Exit code 3 if it didn't", *options);
-  add_most(checked, *options, "violations named; 0: all");
-  add_policy_flag(*checked, options->overrides);
-  for (CLI::App* sub : {summary, diff, checked}) sub->add_flag("--json", options->json, "print it as JSON");
-  CLI::App* exported = subcommand(*app, "export", "write the trace for other tools", *options);
-  exported
-      ->add_option("--format", options->format,
-                   "chrome: one JSON file for Perfetto's and Chrome's viewers; kineto: one a rank, as PyTorch writes "
-                   "them, for HolisticTraceAnalysis; perfetto: one small binary file for ui.perfetto.dev")
-      ->check(CLI::IsMember({"chrome", "kineto", "perfetto"}))
-      ->required();
-  exported
-      ->add_option("-o,--output", options->output, "the file to write, packed if it ends in .gz; a folder for kineto")
-      ->type_name("FILE|FOLDER")
-      ->required();
-  exported->add_flag("--gz", options->pack, "kineto: pack each file");
-  app->footer(
-      "Examples:\n"
-      "  weft trace summary runs/mine\n"
-      "  weft trace diff runs/serial runs/mine\n"
-      "  weft trace check runs/mine\n"
-      "  weft trace export runs/mine --format kineto -o for-hta\n"
-      "  weft trace export runs/mine --format perfetto -o mine.pftrace");
-  return [=] {
-    if (summary->parsed()) return summarize(*options);
-    if (diff->parsed()) return compare(*options);
-    if (checked->parsed()) return check(*options);
-    if (exported->parsed()) return export_trace(*options);
+  command.subcommands = {summary_command(options), diff_command(options), check_command(options),
+                         export_command(options)};
+  command.examples = {{"weft trace summary runs/mine"},
+                      {"weft trace diff runs/serial runs/mine"},
+                      {"weft trace check runs/mine"},
+                      {"weft trace export runs/mine --format kineto -o for-hta"}};
+  command.run = []() -> int {
     throw UserError("weft trace: nothing to do", "one of summary, diff, check, export",
                     "`weft trace --help` has examples");
   };
+  return command;
 }
 
 }  // namespace weft::tools

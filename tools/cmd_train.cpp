@@ -1,7 +1,6 @@
 // `weft train`: trains a model as its configuration says.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -158,35 +157,39 @@ int train(const TrainOptions& options, LogLevel log_level) {
 
 }  // namespace
 
-Command add_train(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("train", "train a model");
+Command describe_train(const std::string& program) {
+  Command command{"train", "train a model"};
   const auto options = std::make_shared<TrainOptions>();
-  options->program = root.get_name();
-  app->add_flag("--dry-run", options->dry_run,
-                "compile and check the step, print its plan, and leave without training");
-  app->add_flag("--json", options->json, "print the result as one JSON object");
-  app->add_flag("--quiet", options->quiet, "print only the summary and errors");
-  app->add_flag("--overwrite", options->overwrite,
-                "where the run folder holds a run, remove its metrics, logs, traces and checkpoints, and begin anew");
-  app->add_option(
-         "--log-level", options->log_level,
-         "what log.txt in the run folder gets: error, warning, info, debug or trace, each with those before it")
-      ->type_name("LEVEL")
-      ->capture_default_str();
-  const ConfigOptions config(*app);
-  app->footer(
-      "Examples:\n"
-      "  weft train --model tiny --ranks 2 --steps 200\n"
-      "  weft train run.toml --run-dir runs/mine --log-level debug; less runs/mine/log.txt\n"
-      "  weft train run.toml --lr 3e-4 --set model.layers=6\n"
-      "  weft train --resume runs/mine --steps 400\n"
-      "  mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto");
-  return [options, config] {
+  options->program = program;
+  command.add({.names = "--dry-run",
+               .target = &options->dry_run,
+               .help = "compile and check the step, print its plan, and leave without training"});
+  command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
+  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the summary and errors"});
+  command.add({.names = "--overwrite",
+               .target = &options->overwrite,
+               .help = "where the run folder holds a run, remove its metrics, logs, traces and checkpoints, and begin "
+                       "anew"});
+  command.add({.names = "--log-level",
+               .target = &options->log_level,
+               .value = "LEVEL",
+               .help = "what log.txt in the run folder gets: error, warning, info, debug or trace, each with those "
+                       "before it",
+               .suggestions = {"error", "warning", "info", "debug", "trace"}});
+  const ConfigOptions config(command);
+  command.examples = {{"weft train --model tiny --ranks 2 --steps 200"},
+                      {"weft train run.toml --lr 3e-4 --set model.layers=6"},
+                      {"weft train --resume runs/mine --steps 400"},
+                      {"weft train run.toml --run-dir runs/mine --log-level debug; less runs/mine/log.txt"},
+                      {"mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto"},
+                      {"weft train --model tiny --dump-config > run.toml", "a configuration file to start from"}};
+  command.run = [options, config] {
     const LogLevel level = log_level_of(options->log_level);
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     return train(*options, level);
   };
+  return command;
 }
 
 }  // namespace weft::tools

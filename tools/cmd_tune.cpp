@@ -1,7 +1,6 @@
 // `weft tune`: finds the fastest way to compute each matrix product of a configuration on this machine.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -129,31 +128,39 @@ int tune(const TuneOptions& options) {
 
 }  // namespace
 
-Command add_tune(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("tune", "find the fastest way to compute each matrix product here");
+Command describe_tune() {
+  Command command{"tune", "find the fastest way to compute each matrix product here"};
   const auto options = std::make_shared<TuneOptions>();
-  app->add_option("-o,--output", options->output, "the file to write, for --gemm-tuning")->capture_default_str();
-  app->add_option("--rounds", options->rounds, "in which the best methods meet")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app->add_flag("--json", options->json, "print the result as one JSON object");
-  app->add_flag("--quiet", options->quiet, "print only the table and errors");
-  const ConfigOptions config(*app);
-  app->footer(
-      "A method replaces the default only where it is more than 3 % faster, and is so again in a second meeting.\n"
-      "A method that ends with nn, nt or tn first copies operands transposed: the library sees that layout.\n"
-      "Examples:\n"
-      "  weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json\n"
-      "  weft train --model gpt2-124m --data tokens.bin --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json\n"
-      "  weft tune run.toml -o tuned.json --json\n"
-      "  weft tune run.toml --device cuda -o h100.json\n"
-      "  weft train run.toml --gemm-tuning auto      the same at the start of a run, kept for the next one");
-  return [options, config] {
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE",
+               .help = "the file to write, for --gemm-tuning",
+               .paths = Paths::files});
+  command.add({.names = "--rounds",
+               .target = &options->rounds,
+               .value = "N",
+               .help = "in which the best methods meet",
+               .least = 1,
+               .most = 1000});
+  command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
+  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
+  const ConfigOptions config(command);
+  command.description =
+      "A method replaces the default only where it is more than 3 % faster, and is so again in a second meeting. A "
+      "method that ends with nn, nt or tn first copies operands transposed: the library sees that layout.";
+  command.examples = {
+      {"weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json"},
+      {"weft train --model gpt2-124m --data tokens.bin --global-batch 4 --seq-len 256 --gemm-tuning gpt2.json"},
+      {"weft tune run.toml -o tuned.json --json"},
+      {"weft tune run.toml --device cuda -o h100.json"},
+      {"weft train run.toml --gemm-tuning auto", "the same at the start of a run, kept for the next one"}};
+  command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     train::leave_out_library(options->config);
     return tune(*options);
   };
+  return command;
 }
 
 }  // namespace weft::tools

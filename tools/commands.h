@@ -1,34 +1,35 @@
-// The subcommands of `weft`, each in its own cmd_*.cpp. A subcommand declares its options on the command line's tree
-// and hands back what runs it once the line has been parsed.
+// The subcommands of `weft`, each in its own cmd_*.cpp. A description of a command holds what runs it once the line has
+// been parsed.
 #pragma once
 
-#include <functional>
+#include <string>
 
-namespace CLI {
-class App;
-}
+#include "tools/command_line/command.h"
 
 namespace weft::tools {
 
-/// Runs a parsed subcommand; returns the exit code. UserError means exit code 2, any other exception 3.
-using Command = std::function<int()>;
+/// `weft` with all its subcommands. `program`: as it was called, so that commands that it tells can be typed where it
+/// isn't on PATH.
+Command describe_weft(const std::string& program);
 
-Command add_train(CLI::App& root);
-Command add_eval(CLI::App& root);
-Command add_generate(CLI::App& root);
-Command add_export(CLI::App& root);
-Command add_graph(CLI::App& root);
-Command add_timeline(CLI::App& root);
-Command add_tune(CLI::App& root);
-Command add_profile(CLI::App& root);
-Command add_compare(CLI::App& root);
-Command add_explain(CLI::App& root);
-Command add_plan(CLI::App& root);
-Command add_diff(CLI::App& root);
-Command add_memory(CLI::App& root);
-Command add_simulate(CLI::App& root);
-Command add_report(CLI::App& root);
-Command add_trace(CLI::App& root);
-Command add_doctor(CLI::App& root);
+Command describe_train(const std::string& program);
+Command describe_eval();
+Command describe_generate();
+Command describe_export();
+Command describe_graph();
+Command describe_timeline();
+Command describe_tune();
+Command describe_profile();
+Command describe_compare();
+Command describe_explain();
+Command describe_plan();
+Command describe_diff();
+Command describe_memory();
+Command describe_simulate();
+Command describe_report();
+Command describe_trace();
+Command describe_doctor();
+Command describe_completion();
+Command describe_man();
 
 }  // namespace weft::tools

@@ -2,36 +2,101 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text/printable.h"
+#include "ops/models/model_config.h"
+#include "runtime/policy/policy.h"
+#include "tools/command_line/config_readers.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/saved_model.h"
 
 namespace weft::tools {
 
-CLI::Option* add_key_flag(CLI::App& command, const train::ConfigKey& key, std::vector<train::Setting>& settings,
-                          std::string_view default_text) {
+namespace {
+
+/// How the help and completion speak of a key's value, where its type says too little.
+struct KeyValue {
+  std::string_view key, value;
+  Paths paths = Paths::none;
+  std::vector<std::string> suggestions = {};
+};
+
+const std::vector<KeyValue>& key_values() {
+  static const std::vector<KeyValue> values = {
+      {"model", "NAME", Paths::none, ops::model_names()},
+      {"init-from", "PATH", Paths::files},
+      {"data", "PATH", Paths::files},
+      {"val-data", "PATH", Paths::files},
+      {"grid", "AXES"},
+      {"axis-order", "AXES"},
+      {"policy", "POLICY", Paths::files, policy_words()},
+      {"rewrites", "LIST"},
+      {"machine", "MACHINE", Paths::files, {"laptop", "dgx-h100", "perlmutter", "frontier", "alps"}},
+      {"profile", "FILE", Paths::files},
+      {"gemm-tuning", "FILE", Paths::files, {"auto", "none"}},
+      {"run-dir", "FOLDER", Paths::folders},
+      {"resume", "FOLDER", Paths::folders, {std::string(train::kResumeAuto)}}};
+  return values;
+}
+
+/// Keys that most command lines are about.
+constexpr std::array<std::string_view, 14> kCommon = {"model",  "global-batch", "micro-batch", "seq-len", "dtype",
+                                                      "data",   "lr",           "machine",     "ranks",   "grid",
+                                                      "policy", "steps",        "run-dir",     "resume"};
+
+std::string value_word(const train::ConfigKey& key) {
+  if (key.is_switch) return "";
+  return key.type == "integer" ? "N" : key.type == "number" ? "X" : key.type;
+}
+
+CommandOption key_option(const train::ConfigKey& key, std::vector<train::Setting>& settings,
+                         std::string_view default_text) {
   const std::string flag = "--" + key.name;
-  const std::string help = default_text.empty() ? key.help : fmt::format("{} [{}]", key.help, default_text);
-  const bool truth_value = key.type == "true or false";
-  const auto store = [&settings, name = key.name, flag, truth_value](const std::string& value) {
-    settings.push_back({name, truth_value && value.empty() ? "true" : value, flag});  // given alone it is true
-  };
-  CLI::Option* option = command.add_option_function<std::string>(flag, store, help)->type_name(key.type)->take_last();
-  if (truth_value) option->expected(0, 1);
+  CommandOption option{.names = flag, .target = [&settings, name = key.name, flag](const std::string& value) {
+                         settings.push_back({name, value, flag});
+                       }};
+  option.value = value_word(key);
+  option.help = key.help;
+  option.default_text = default_text.empty() ? key.default_value : std::string(default_text);
+  option.group = title_of(key.group);
+  option.suggestions = key.words;
+  option.arity = key.is_switch ? Arity::none : Arity::one;
+  option.common = std::ranges::find(kCommon, key.name) != kCommon.end();
+  const auto spoken = std::ranges::find(key_values(), key.name, &KeyValue::key);
+  if (spoken == key_values().end()) return option;
+  option.value = spoken->value;
+  option.paths = spoken->paths;
+  option.suggestions = spoken->suggestions;
   return option;
 }
 
-CLI::Option* add_policy_flag(CLI::App& command, std::vector<train::Setting>& settings) {
+}  // namespace
+
+std::vector<std::string> policy_words(std::vector<std::string> before) {
+  for (std::string& name : policy::policy_names()) before.push_back(std::move(name));
+  return before;
+}
+
+void add_keys(Command& command, std::vector<train::Setting>& settings, std::string_view default_text) {
+  std::vector<train::ConfigKey> keys = train::config_keys();
+  std::ranges::stable_sort(keys, {}, &train::ConfigKey::group);
+  for (const train::ConfigKey& key : keys) {
+    if (reads_key(command.name, key.name)) command.add(key_option(key, settings, default_text));
+  }
+}
+
+CommandOption policy_option(std::vector<train::Setting>& settings) {
   const std::vector<train::ConfigKey>& keys = train::config_keys();
-  train::ConfigKey key = *std::ranges::find(keys, "policy", &train::ConfigKey::name);
-  key.help = "in place of the configuration's; a library (./mine.so) is loaded only if it is named here";
-  return add_key_flag(command, key, settings, "");
+  CommandOption option = key_option(*std::ranges::find(keys, "policy", &train::ConfigKey::name), settings, "the run's");
+  option.help = "in place of the configuration's; a library (./mine.so) is loaded only if it is named here";
+  option.group.clear();
+  return option;
 }
 
 int print_config(const train::RunConfig& config) {
@@ -43,6 +108,7 @@ int print_config(const train::RunConfig& config) {
 }
 
 struct ConfigOptions::Given {
+  std::string command;  // "graph"
   std::string file;
   std::vector<std::string> assignments;
   std::vector<train::Setting> flags;
@@ -59,6 +125,7 @@ struct ConfigOptions::Given {
       }
       std::string key = assignment.substr(0, equals);
       std::replace(key.begin(), key.end(), '_', '-');
+      if (is_config_key(key) && !reads_key(command, key)) throw key_not_read("weft " + command, "--set " + key, key);
       list.push_back({std::move(key), assignment.substr(equals + 1), "--set"});
     }
     list.insert(list.end(), flags.begin(), flags.end());
@@ -86,16 +153,21 @@ struct ConfigOptions::Given {
   }
 };
 
-ConfigOptions::ConfigOptions(CLI::App& command) : given_(std::make_shared<Given>()) {
-  command.add_option("config", given_->file, "a TOML file with the same keys as the flags, which override it");
-  command.add_option("--set", given_->assignments, "set any key: --set model.layers=6 (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  command.add_flag("--dump-config", given_->dump, "print the configuration as TOML, checked, and leave");
-  for (const train::ConfigKey& key : train::config_keys()) {
-    add_key_flag(command, key, given_->flags, key.default_value)
-        ->group(key.name.starts_with("model.") ? "Sizes of the model" : "Configuration");
-  }
+ConfigOptions::ConfigOptions(Command& command) : given_(std::make_shared<Given>()) {
+  given_->command = command.name;
+  command.add({.names = "config",
+               .target = &given_->file,
+               .help = "a TOML file with the same keys as the flags, which override it; or a run folder",
+               .paths = Paths::files});
+  command.add({.names = "--set",
+               .target = [given = given_.get()](const std::string& value) { given->assignments.push_back(value); },
+               .value = "KEY=VALUE",
+               .help = "set any key: --set model.layers=6; may be given again",
+               .arity = Arity::each});
+  command.add({.names = "--dump-config",
+               .target = &given_->dump,
+               .help = "print the configuration as TOML, checked, and leave"});
+  add_keys(command, given_->flags);
 }
 
 train::RunConfig ConfigOptions::load() const {

@@ -1,4 +1,5 @@
-// The options of subcommands that take a whole configuration: a TOML file, one flag a key, --set and --dump-config.
+// The options of subcommands that take a whole configuration: a TOML file, the keys that the command reads, --set and
+// --dump-config.
 #pragma once
 
 #include <memory>
@@ -6,22 +7,21 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/command_line/command.h"
 #include "train/config/config.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
 
 namespace weft::tools {
 
-/// Declares the flag of one key, which adds to `settings` when it is parsed; the last of several counts.
-/// `settings` outlives the parsing; `default_text` is what the help shows.
-CLI::Option* add_key_flag(CLI::App& command, const train::ConfigKey& key, std::vector<train::Setting>& settings,
-                          std::string_view default_text);
+/// Adds a flag for each key that the command reads (tools/command_line/config_readers.h), which adds to `settings` when
+/// it is parsed; the last of several counts. `settings` outlives the parsing. `default_text`: in place of the keys' own
+/// default values in the help, unless empty.
+void add_keys(Command& command, std::vector<train::Setting>& settings, std::string_view default_text = "");
 
-/// Declares --policy for a command that reads a run's configuration, whose libraries aren't loaded unless named here.
-CLI::Option* add_policy_flag(CLI::App& command, std::vector<train::Setting>& settings);
+/// --policy for a command that reads a run's configuration, whose libraries aren't loaded unless named here.
+CommandOption policy_option(std::vector<train::Setting>& settings);
+
+/// `before` and the names of policies, for completion.
+std::vector<std::string> policy_words(std::vector<std::string> before = {});
 
 /// Prints the configuration as TOML after checking that it resolves; what is left open stays open in it. Returns 0.
 int print_config(const train::RunConfig& config);
@@ -29,7 +29,7 @@ int print_config(const train::RunConfig& config);
 /// Made from config_keys(), so that a key exists as a flag as soon as it is in the table.
 class ConfigOptions {
  public:
-  explicit ConfigOptions(CLI::App& command);
+  explicit ConfigOptions(Command& command);
 
   /// The file's keys, then those of --set, then the flags, not yet resolved. Without a file, a run that is to be
   /// resumed gives the base. Throws UserError.
@@ -41,7 +41,7 @@ class ConfigOptions {
 
  private:
   struct Given;
-  std::shared_ptr<Given> given_;  // the parser's callbacks write to it
+  std::shared_ptr<Given> given_;  // the options' targets
 };
 
 }  // namespace weft::tools

@@ -161,7 +161,7 @@ TEST_F(MemoryCommand, RefusesByName) {
                         {{"--policy", "fsdp:reshrad=false", "--ranks", "2"}, "reshrad", "reshard"},
                         {{"--rewrites", "reshrd", "--ranks", "2"}, "unknown rewrite \"reshrd\"", "write reshard"},
                         {{"--grid", "x=2", "--ranks", "3"}, "has 2 ranks, and 3 are asked for", "leave out --grid"},
-                        {{"--most", "-1"}, "--most", "--help"},
+                        {{"--most", "-1"}, "--most = -1", "give a number in this range"},
                         {{"--model", "tinny"}, "unknown model 'tinny'", "--model tiny"},
                         {{"--model.heads", "7"}, "model.heads = 7", "set model.heads to one of"}}) {
     const testing::CommandResult result = run("memory", bad.arguments);

@@ -23,10 +23,11 @@ class TuneCommand : public ::testing::Test {
     folder_.write("text.txt", text);
   }
   testing::CommandResult weft(const std::string& command, const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {
-        command,    "--model",        "custom", "--model.layers", "1", "--model.hidden",  "64", "--model.ffn",
-        "300",      "--model.heads",  "4",      "--threads",      "1", "--model.context", "16", "--data",
-        "text.txt", "--global-batch", "2",      "--micro-batch",  "1"};
+    std::vector<std::string> words = {command, "--model",         "custom", "--model.layers", "1", "--model.hidden",
+                                      "64",    "--model.ffn",     "300",    "--model.heads",  "4", "--threads",
+                                      "1",     "--model.context", "16",     "--global-batch", "2", "--micro-batch",
+                                      "1"};
+    if (command == "train") words.insert(words.end(), {"--data", "text.txt"});
     words.insert(words.end(), more.begin(), more.end());
     return testing::run_weft(words, folder_.path().string());
   }

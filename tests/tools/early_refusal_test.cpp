@@ -47,8 +47,22 @@ class EarlyRefusal : public testing::SmallStep {
     folder_.write("bad-profile.json", "{}");
   }
 
+  /// A key that the command doesn't read is in its configuration file.
   testing::CommandResult run_here(Words words, const Words& more) const {
-    words.insert(words.end(), more.begin(), more.end());
+    std::string file;
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      const std::string key = more[i].substr(2);
+      const bool alone = i + 1 == more.size() || more[i + 1].starts_with("--");
+      if (tools::reads_key(words.front(), key)) {
+        words.push_back(more[i]);
+        if (!alone) words.push_back(more[i + 1]);
+      } else {
+        file += key + " = " + (alone ? "true" : '"' + more[i + 1] + '"') + '\n';
+      }
+      i += alone ? 0 : 1;
+    }
+    folder_.write("unread.toml", file + "steps = 3\n");
+    words.emplace_back("unread.toml");
     return testing::run_weft(words, folder_.path().string());
   }
 
@@ -81,9 +95,10 @@ TEST_F(EarlyRefusal, HoldsForEveryCommandThatTakesAConfiguration) {
                                                  {"memory", "--grids", "data=2"},
                                                  {"timeline"},
                                                  {"graph", "-o", "graph.dot"}}) {
-    Words with_data = command;
-    with_data.insert(with_data.end(), {"--data", "nowhere.txt", "--ranks", "2"});
-    for (const Bad& bad : bad_configurations()) expect_early_refusal(with_data, bad);
+    for (Bad bad : bad_configurations()) {
+      bad.flags.insert(bad.flags.end(), {"--data", "nowhere.txt", "--ranks", "2"});
+      expect_early_refusal(command, bad);
+    }
   }
 }
 

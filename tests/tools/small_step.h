@@ -9,6 +9,7 @@
 
 #include "tests/tools/run_command.h"
 #include "tests/train/temporary_folder.h"
+#include "tools/command_line/config_readers.h"
 
 namespace weft::testing {
 
@@ -21,10 +22,11 @@ class SmallStep : public ::testing::Test {
   }
 
   CommandResult weft(const std::string& command, const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {
-        command,    "--model",        "custom", "--model.layers", "2", "--model.hidden",  "32", "--model.ffn",
-        "96",       "--model.heads",  "4",      "--threads",      "1", "--model.context", "16", "--data",
-        "text.txt", "--global-batch", "4"};
+    std::vector<std::string> words = {command, "--model",        "custom", "--model.layers", "2", "--model.hidden",
+                                      "32",    "--model.ffn",    "96",     "--model.heads",  "4", "--model.context",
+                                      "16",    "--global-batch", "4"};
+    add_key(words, "threads", "1");
+    add_key(words, "data", "text.txt");
     words.insert(words.end(), more.begin(), more.end());
     return run_weft(words, folder_.path().string());
   }
@@ -49,6 +51,11 @@ class SmallStep : public ::testing::Test {
     for (const std::string& part : parts) {
       EXPECT_NE(result.errors.find(part), std::string::npos) << part << " isn't in\n" << result.errors;
     }
+  }
+
+  /// Appends a key's flag for the command words[0] if that reads the key.
+  static void add_key(std::vector<std::string>& words, const std::string& key, const std::string& value) {
+    if (tools::reads_key(words.front(), key)) words.insert(words.end(), {"--" + key, value});
   }
 
   static bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -139,9 +139,9 @@ TEST_F(Terminal, TheTextOfAModelDoesnt) {
 }
 
 TEST_F(Terminal, ShowsAStatusAsWideAsItIsAndAPipeLinesAlone) {
-  const std::vector<std::string> words = {
-      "memory",   "--model",       "custom", "--model.hidden", "64", "--ranks",        "8", "--data",
-      "text.txt", "--model.heads", "4",      "--model.layers", "2",  "--global-batch", "16"};
+  const std::vector<std::string> words = {"memory", "--model",       "custom", "--model.hidden", "64", "--ranks",
+                                          "8",      "--model.heads", "4",      "--model.layers", "2",  "--global-batch",
+                                          "16"};
   const std::string erase = "\r\x1b[K";
   for (const int columns : {40, 120}) {
     const std::string text = shown(words, STDERR_FILENO, columns);

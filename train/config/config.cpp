@@ -64,13 +64,40 @@ const ConfigEntry& find_entry(std::string_view key, std::string_view source) {
                   nearest.empty() ? "`weft train --help` lists the keys" : fmt::format("did you mean {}?", nearest));
 }
 
+std::string_view title_of(KeyGroup group) {
+  switch (group) {
+    case KeyGroup::model:
+      return "Model";
+    case KeyGroup::sizes:
+      return "Sizes of the model";
+    case KeyGroup::step:
+      return "Batch and precision";
+    case KeyGroup::data:
+      return "Data";
+    case KeyGroup::optimizer:
+      return "Optimizer";
+    case KeyGroup::grid:
+      return "Grid";
+    case KeyGroup::plan:
+      return "Policy and plan";
+    case KeyGroup::machine:
+      return "Machine and costs";
+    case KeyGroup::device:
+      return "Device";
+    case KeyGroup::run:
+      return "Run and checkpoints";
+  }
+  return "?";
+}
+
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     RunConfig defaults;
     load_named_model(defaults);
     std::vector<ConfigKey> list;
     for (const ConfigEntry& entry : config_table()) {
-      list.push_back({entry.name, entry.type, entry.help, entry.get(defaults)});
+      list.push_back({entry.name, entry.type, entry.help, entry.get(defaults), entry.group, entry.words,
+                      entry.is_switch() && entry.words.size() == 2});
     }
     return list;
   }();

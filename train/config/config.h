@@ -105,12 +105,21 @@ struct RunConfig {
 /// Sequences of a step that one rank runs one after the other, in micro-batches.
 std::int64_t accumulation(const RunConfig& config);
 
+/// What keys are about. Help texts have a section for each group, in this order.
+enum class KeyGroup : std::uint8_t { model, sizes, step, data, optimizer, grid, plan, machine, device, run };
+
+/// The heading of a group: "Batch and precision".
+std::string_view title_of(KeyGroup group);
+
 /// One key of the table.
 struct ConfigKey {
   std::string name;  // "seq-len", "model.hidden", "grid": the TOML key and, with "--", the flag
   std::string type;  // "integer", "number", "text", "true or false", or the accepted words
   std::string help;
   std::string default_value;
+  KeyGroup group = KeyGroup::run;
+  std::vector<std::string> words = {};  // all that it may be; empty: anything of its type
+  bool is_switch = false;               // has no other values than true and false, which on and off mean too
 };
 
 /// The key that replaced a key of older builds: "eval-sequences" for "eval-batches"; "" for any other name.

@@ -19,13 +19,16 @@ namespace {
 
 constexpr std::int64_t kMany = 1'000'000'000;
 
-void add(std::vector<ConfigEntry>& all, std::vector<ConfigEntry> entries) {
-  for (ConfigEntry& entry : entries) all.push_back(std::move(entry));
+void add(std::vector<ConfigEntry>& all, KeyGroup group, std::vector<ConfigEntry> entries) {
+  for (ConfigEntry& entry : entries) {
+    entry.group = group;
+    all.push_back(std::move(entry));
+  }
 }
 
 void add_run(std::vector<ConfigEntry>& all) {
-  add(all, {model_key()});
-  add(all,
+  add(all, KeyGroup::model, {model_key()});
+  add(all, KeyGroup::run,
       {text_key("run-dir", "the folder for the run's files; empty: runs/<model>-<date>-<time>", &RunConfig::run_dir),
        integer_key("steps", "how many steps to train", &RunConfig::steps, 1, kMany),
        integer_key("seed", "the seed of the initial weights, of the order of the data and of dropout", &RunConfig::seed,
@@ -37,7 +40,7 @@ void add_run(std::vector<ConfigEntry>& all) {
 }
 
 void add_grid(std::vector<ConfigEntry>& all) {
-  add(all,
+  add(all, KeyGroup::grid,
       {ranks_key(), grid_key(), axis_order_key(),
        boolean_key("zero-1", "cut the optimizer's state and work over data too (ZeRO stage 1)", &RunConfig::zero1),
        words_key<DType>("reduce-dtype", "the type of gradients while they are sent; sums are fp32",
@@ -48,7 +51,7 @@ void add_grid(std::vector<ConfigEntry>& all) {
 }
 
 void add_device(std::vector<ConfigEntry>& all) {
-  add(all,
+  add(all, KeyGroup::device,
       {integer_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
                    &RunConfig::threads, 0, 4096),
        words_key<DeviceKind>(
@@ -66,16 +69,16 @@ void add_device(std::vector<ConfigEntry>& all) {
            &RunConfig::communicator),
        boolean_key("cuda-graph", "with device cuda: replay each step that isn't traced as one CUDA graph",
                    &RunConfig::cuda_graph)});
-  add(all,
+  add(all, KeyGroup::run,
       {integer_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }
 
 void add_plan(std::vector<ConfigEntry>& all) {
-  add(all,
-      {text_key(
-           "policy",
-           "who orders the step's tasks on streams; a library (./mine.so) is loaded only if the command line names it",
-           &RunConfig::policy),
+  add(all, KeyGroup::plan,
+      {text_key("policy",
+                "who orders the step's tasks on streams; a library (./mine.so) is loaded only if the command line "
+                "names it",
+                &RunConfig::policy),
        rewrites_key(),
        words_key<WeightPacking>(
            "pack-weights",
@@ -88,19 +91,21 @@ void add_plan(std::vector<ConfigEntry>& all) {
        words_key<bool>("fuse-gelu",
                        "let products write the GELU of their result too, and let the gradient's products multiply by "
                        "GELU's gradient. The bits stay the same on CPUs; GPUs round differently",
-                       {{"off", false}, {"on", true}}, &RunConfig::fuse_gelu),
-       text_key("machine",
+                       {{"off", false}, {"on", true}}, &RunConfig::fuse_gelu)});
+  add(all, KeyGroup::machine,
+      {text_key("machine",
                 "the machine that policies plan for: laptop, dgx-h100, perlmutter, frontier, alps, or a TOML file; "
                 "empty: a laptop",
                 &RunConfig::machine),
-       text_key("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile),
-       integer_key("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
+       text_key("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile)});
+  add(all, KeyGroup::plan,
+      {integer_key("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
        number_key("memory-limit", "GiB of scratch memory that a plan may take; 0: no limit", &RunConfig::memory_limit,
                   0, 1e6)});
 }
 
 void add_products(std::vector<ConfigEntry>& all) {
-  add(all,
+  add(all, KeyGroup::device,
       {text_key("gemm-tuning",
                 "how matrix products are computed: a file that `weft tune` wrote. auto: tune at the start, once for "
                 "all runs in the same folder; none: the defaults; empty: as the checkpoint was trained, or the "
@@ -113,7 +118,7 @@ void add_products(std::vector<ConfigEntry>& all) {
            "least 1.4 times as fast as fp32",
            {{"auto", std::nullopt}, {"fp32", PackedUnit::f32}, {"pairs", PackedUnit::pairs}, {"amx", PackedUnit::amx}},
            &RunConfig::bf16_products)});
-  add(all,
+  add(all, KeyGroup::run,
       {number_key("watchdog", "end the run after this many seconds without progress; 0: never", &RunConfig::watchdog, 0,
                   1e9),
        boolean_key("check-nan",
@@ -123,7 +128,7 @@ void add_products(std::vector<ConfigEntry>& all) {
 }
 
 void add_data(std::vector<ConfigEntry>& all) {
-  add(all,
+  add(all, KeyGroup::data,
       {text_key("data", "a text file, a .bin token file, or a folder of either; empty: /usr/share/common-licenses",
                 &RunConfig::data),
        text_key("val-data",
@@ -139,19 +144,20 @@ void add_data(std::vector<ConfigEntry>& all) {
 }
 
 void add_step(std::vector<ConfigEntry>& all) {
-  add(all, {words_key<DType>("dtype", "the type of weights and activations in the step; bf16 keeps fp32 master weights",
-                             {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
-            integer_key("micro-batch", "sequences that a rank runs at once; 0: its whole share of the global batch",
-                        &RunConfig::micro_batch, 0, 1 << 24),
-            integer_key("global-batch", "sequences of one step, over all ranks", &RunConfig::global_batch, 1, 1 << 24),
-            integer_key("seq-len", "tokens of a sequence; 0: the model's context", &RunConfig::seq_len, 0, 1 << 20),
-            words_key<Recompute>("recompute", "compute activations again in the backward pass, to save memory",
-                                 {{"none", Recompute::none}, {"block", Recompute::block}}, &RunConfig::recompute),
-            number_key("dropout", "the probability of dropping an activation", &RunConfig::dropout, 0, 0.99)});
+  add(all, KeyGroup::step,
+      {words_key<DType>("dtype", "the type of weights and activations in the step; bf16 keeps fp32 master weights",
+                        {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
+       integer_key("micro-batch", "sequences that a rank runs at once; 0: its whole share of the global batch",
+                   &RunConfig::micro_batch, 0, 1 << 24),
+       integer_key("global-batch", "sequences of one step, over all ranks", &RunConfig::global_batch, 1, 1 << 24),
+       integer_key("seq-len", "tokens of a sequence; 0: the model's context", &RunConfig::seq_len, 0, 1 << 20),
+       words_key<Recompute>("recompute", "compute activations again in the backward pass, to save memory",
+                            {{"none", Recompute::none}, {"block", Recompute::block}}, &RunConfig::recompute),
+       number_key("dropout", "the probability of dropping an activation", &RunConfig::dropout, 0, 0.99)});
 }
 
 void add_optimisation(std::vector<ConfigEntry>& all) {
-  add(all,
+  add(all, KeyGroup::optimizer,
       {number_key("lr", "the peak of the learning rate", &RunConfig::lr, 0, 10),
        number_key("min-lr", "the learning rate at the end of its decay", &RunConfig::min_lr, 0, 10),
        integer_key("warmup", "steps in which the learning rate rises linearly", &RunConfig::warmup, 0, kMany),
@@ -169,12 +175,12 @@ void add_optimisation(std::vector<ConfigEntry>& all) {
 }
 
 void add_records(std::vector<ConfigEntry>& all) {
-  add(all,
+  add(all, KeyGroup::run,
       {integer_key("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
        integer_key("eval-sequences",
                    "evaluate at most this many held-out sequences, over all ranks; 0: all of the held-out tokens",
                    &RunConfig::eval_sequences, 0, kMany),
-       boolean_key("save", "write checkpoints; false: none at all, for measurements", &RunConfig::save),
+       boolean_key("save", "write checkpoints; --no-save: none at all, for measurements", &RunConfig::save),
        integer_key("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
        integer_key("keep-last", "how many of the newest checkpoints to keep; 0: all", &RunConfig::keep_last, 0, kMany),
        integer_key("keep-every", "keep for ever the checkpoints of steps that are multiples of this; 0: none",
@@ -183,9 +189,10 @@ void add_records(std::vector<ConfigEntry>& all) {
                    0, 1000),
        text_key("resume", "the run or checkpoint folder to go on from; auto: run-dir's newest checkpoint, if any",
                 &RunConfig::resume)});
-  add(all, {text_key("init-from",
-                     "start from these weights: a checkpoint, or a folder or a safetensors file of Hugging Face",
-                     &RunConfig::init_from)});
+  add(all, KeyGroup::model,
+      {text_key("init-from",
+                "start from these weights: a checkpoint, or a folder or a safetensors file of Hugging Face",
+                &RunConfig::init_from)});
 }
 
 }  // namespace
@@ -206,7 +213,7 @@ const std::vector<ConfigEntry>& config_table() {
          {add_run, add_grid, add_device, add_plan, add_products, add_data, add_step, add_optimisation, add_records}) {
       add_some(entries);
     }
-    add(entries, model_size_keys());
+    add(entries, KeyGroup::sizes, model_size_keys());
     return entries;
   }();
   return table;

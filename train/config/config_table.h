@@ -24,6 +24,7 @@ struct ConfigEntry {
   /// The field's value in the form that `set` takes back.
   std::function<std::string(const RunConfig&)> get;
   std::vector<std::string> words = {};  // all that it may be; empty: anything of its type
+  KeyGroup group = KeyGroup::run;
 
   /// On or off, true or false: both pairs of words are taken for either.
   bool is_switch() const;

@@ -13,19 +13,18 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
 
 namespace weft::train {
 
-/// Of an integer type or float or double. `where` opens the messages. Throws UserError on anything but a number from
-/// `least` to `most`; −0 becomes 0.
-template <class Number>
-Number parse_number(std::string_view value, std::string_view where, double least, double most);
-
 /// Throws UserError on bytes that TOML files, manifests or paths can't hold, which would only fail when a checkpoint is
 /// written.
 void expect_plain_text(std::string_view value, std::string_view where);
+
+/// The words of a switch, for messages.
+inline constexpr const char* kSwitchWords = "true, false, on or off";
 
 /// A field of the run or of its model, by pointer to member.
 template <class Config, class Value>
@@ -83,7 +82,7 @@ ConfigEntry boolean_key(std::string name, std::string help, Field field) {
           [=](RunConfig& config, std::string_view value, std::string_view where) {
             const bool on = value == "true" || value == "on";
             if (!on && value != "false" && value != "off") {
-              throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), "true or false",
+              throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), kSwitchWords,
                               "write true or false");
             }
             field_of(config, field) = on;
@@ -116,7 +115,9 @@ ConfigEntry words_key(std::string name, std::string help, std::vector<Word<Value
               }
             }
             const std::string nearest = nearest_name(value, names);
-            throw UserError(fmt::format("{} = \"{}\" is unknown", where, value), "one of " + join(names),
+            const bool is_switch = names.size() == 2 && std::ranges::find(names, "on") != names.end();
+            throw UserError(fmt::format("{} = \"{}\" is unknown", where, value),
+                            is_switch ? kSwitchWords : "one of " + join(names),
                             nearest.empty() ? "choose one of these" : fmt::format("did you mean \"{}\"?", nearest));
           },
           [=](const RunConfig& config) {

@@ -84,7 +84,7 @@ TEST(Config, WrongTypesAreRefused) {
   EXPECT_TRUE(contains(refused_key("steps", ""), "is not an integer"));
   EXPECT_TRUE(contains(refused_key("lr", "fast"), "is not a number"));
   EXPECT_TRUE(contains(refused_key("lr", "1e-3x"), "is not a number"));
-  EXPECT_TRUE(contains(refused_key("model.tied", "yes"), "expected true or false"));
+  EXPECT_TRUE(contains(refused_key("model.tied", "yes"), "expected true, false, on or off"));
 }
 
 TEST(Config, WordsAreListedAndTheNearestNamed) {

@@ -1,0 +1,23 @@
+// Which commands read which keys of a configuration. The others refuse a key's flag; in a TOML file, which commands
+// share, every key may be set.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace weft::tools {
+
+bool is_config_key(std::string_view key);
+
+bool reads_key(std::string_view command, std::string_view key);
+
+/// The commands that read a key, in the order of the help.
+std::vector<std::string> readers_of(std::string_view key);
+
+/// The refusal of a key that a command doesn't read. `called` names the command, `given` the flag.
+UserError key_not_read(std::string_view called, std::string_view given, std::string_view key);
+
+}  // namespace weft::tools

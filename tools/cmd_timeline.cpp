@@ -32,7 +32,7 @@ struct TimelineOptions {
 };
 
 // A rank more is a row more of every picture.
-constexpr int kMostRanks = 8;
+constexpr int kMostDrawnRanks = 8;
 
 /// Those that were asked for, else the first ones.
 void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
@@ -41,7 +41,7 @@ void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
   for (const plan::RecordedRank& rank : recording.ranks) {
     known.push_back(fmt::format("{}", rank.rank));
     const bool asked = std::find(wanted.begin(), wanted.end(), rank.rank) != wanted.end();
-    if (asked || (wanted.empty() && kept.size() < kMostRanks)) kept.push_back(rank);
+    if (asked || (wanted.empty() && kept.size() < kMostDrawnRanks)) kept.push_back(rank);
   }
   for (const int rank : wanted) {
     if (std::any_of(kept.begin(), kept.end(), [&](const plan::RecordedRank& one) { return one.rank == rank; }))
@@ -75,7 +75,7 @@ std::vector<TraceInput> compared(const TimelineOptions& options, int most) {
 
 std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
   const int most =
-      options.ranks.empty() ? kMostRanks : *std::max_element(options.ranks.begin(), options.ranks.end()) + 1;
+      options.ranks.empty() ? kMostDrawnRanks : *std::max_element(options.ranks.begin(), options.ranks.end()) + 1;
   std::vector<TraceInput> inputs;
   if (!options.compare.empty()) {
     inputs = compared(options, most);

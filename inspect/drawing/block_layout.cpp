@@ -17,7 +17,7 @@ namespace weft::inspect {
 namespace {
 
 constexpr double kBoxWidth = 150, kBoxHeight = 32, kGapX = 10, kGapY = 22, kPad = 10, kTitle = 18, kHead = 24;
-constexpr double kMargin = 20, kLetter = 5.6;
+constexpr double kMargin = 20, kBoxLetter = 5.6;
 
 struct Place {
   double x = 0, y = 0;  // of the top left corner
@@ -32,7 +32,7 @@ struct Block {
 
 // The first `columns` letters; UTF-8 is cut between characters.
 std::string cut(std::string_view text, double width) {
-  const auto columns = static_cast<std::size_t>(width / kLetter);
+  const auto columns = static_cast<std::size_t>(width / kBoxLetter);
   std::size_t seen = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;
@@ -190,7 +190,7 @@ class Layout {
 
   // The label's first line; where it names one task but has no room, the end of the name, which tells tasks apart.
   std::string head(const Box& box, std::string_view line) const {
-    constexpr auto kColumns = static_cast<std::size_t>((kBoxWidth - 6) / kLetter);
+    constexpr auto kColumns = static_cast<std::size_t>((kBoxWidth - 6) / kBoxLetter);
     const graph::Task& task = drawing_.graph().task(box.tasks.front());
     if (line.size() > kColumns && line == short_name(task)) {
       const std::vector<std::string> labels = task_labels(short_tensor_name(task.name, task));

@@ -7,7 +7,7 @@
 namespace weft::inspect {
 namespace {
 
-constexpr std::string_view kHead = R"HTML(<!DOCTYPE html>
+constexpr std::string_view kPageHead = R"HTML(<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -97,7 +97,7 @@ std::string picture_page(const std::string& title, const std::string& svg) {
   // A page has neither an XML declaration nor a document type in its middle.
   const std::size_t begin = svg.find("<svg");
   std::string page;
-  page.append(kHead).append(xml_escaped(title)).append(kStyle);
+  page.append(kPageHead).append(xml_escaped(title)).append(kStyle);
   page.append(svg, begin == std::string::npos ? svg.size() : begin);
   page.append(kScript);
   return page;

@@ -44,17 +44,17 @@ class QuietErrors {
   agerrlevel_t level_;
 };
 
-class Layout {
+class GraphvizLayout {
  public:
-  Layout(GVC_t* context, Agraph_t* graph, const char* engine) : context_(context), graph_(graph) {
+  GraphvizLayout(GVC_t* context, Agraph_t* graph, const char* engine) : context_(context), graph_(graph) {
     if (gvLayout(context_, graph_, engine) == 0) return;
     throw UserError(fmt::format("Graphviz can't lay out the drawing ({})", QuietErrors::last()),
                     fmt::format("the layout engine '{}' and its list of plugins, config6a", engine),
                     "apt-get install graphviz");
   }
-  ~Layout() { gvFreeLayout(context_, graph_); }
-  Layout(const Layout&) = delete;
-  Layout& operator=(const Layout&) = delete;
+  ~GraphvizLayout() { gvFreeLayout(context_, graph_); }
+  GraphvizLayout(const GraphvizLayout&) = delete;
+  GraphvizLayout& operator=(const GraphvizLayout&) = delete;
 
  private:
   GVC_t* context_;
@@ -134,14 +134,14 @@ GraphHandle parsed(const std::string& dot) {
 std::string render_svg(const std::string& dot) {
   const Graphviz graphviz;
   const GraphHandle graph = parsed(dot);
-  const Layout layout(graphviz.context(), graph.get(), "dot");
+  const GraphvizLayout layout(graphviz.context(), graph.get(), "dot");
   return rendered(gvRenderData, graphviz.context(), graph.get(), "svg:svg:core");
 }
 
 std::string render_png(const std::string& dot) {
   const Graphviz graphviz;
   const GraphHandle graph = parsed(dot);
-  const Layout layout(graphviz.context(), graph.get(), "dot");
+  const GraphvizLayout layout(graphviz.context(), graph.get(), "dot");
   double left = 0, bottom = 0, right = 0, top = 0;
   char* box = agget(graph.get(), const_cast<char*>("bb"));
   if (box != nullptr) std::sscanf(box, "%lf,%lf,%lf,%lf", &left, &bottom, &right, &top);
@@ -165,7 +165,7 @@ std::string render_png(const Picture& picture) {
   agnode(graph.get(), const_cast<char*>("bottom left"), 1);
   Agnode_t* const other = agnode(graph.get(), const_cast<char*>("top right"), 1);
   agset(other, const_cast<char*>("pos"), const_cast<char*>(corner.c_str()));
-  const Layout layout(graphviz.context(), graph.get(), "nop2");
+  const GraphvizLayout layout(graphviz.context(), graph.get(), "nop2");
   return rendered(gvRenderData, graphviz.context(), graph.get(), kPng);
 }
 

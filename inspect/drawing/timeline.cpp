@@ -24,7 +24,7 @@ double milliseconds(std::int64_t ns) {
   return static_cast<double>(ns) / 1e6;
 }
 
-double percent(std::int64_t part, std::int64_t whole) {
+double percent_of(std::int64_t part, std::int64_t whole) {
   return whole <= 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
@@ -102,7 +102,7 @@ std::string timeline_text(const plan::Recording& recording, const plan::Recorded
         out += 2 * total_length(intersection(active, busy.exposed)) >= length ? '!' : '=';
       }
     }
-    out += fmt::format("| {:3.0f} %\n", percent(total_length(busy.streams[i]), span.end - span.begin));
+    out += fmt::format("| {:3.0f} %\n", percent_of(total_length(busy.streams[i]), span.end - span.begin));
   }
   const std::vector<plan::MemoryPoint> curve = plan::memory_curve(recording, step);
   if (const std::int64_t peak = peak_of(curve).bytes; peak > 0 && span.end > span.begin) {
@@ -118,20 +118,21 @@ std::string timeline_text(const plan::Recording& recording, const plan::Recorded
 
 namespace {
 
-constexpr double kLeft = 130, kWidth = 1200, kRight = 110;
-constexpr double kRow = 24, kBar = 17, kExposed = 4, kHead = 30, kCurve = 60, kPartTitle = 22, kRankTitle = 16;
+constexpr double kNamesWidth = 130, kLanesWidth = 1200, kRight = 110;
+constexpr double kRow = 24, kBar = 17, kExposed = 4, kScaleHeight = 30, kCurve = 60, kPartTitle = 22, kRankTitle = 16;
 // Bars that are narrower and nearer than this become one.
 constexpr double kPixel = 1;
 // The width of a letter on a bar, and the space that stays free beside the text.
-constexpr double kLetter = 5.8, kInset = 8;
+constexpr double kTaskLetter = 5.8, kInset = 8;
 // Lines of the critical path between rows are at least so far apart: nearer ones would be a block.
 constexpr double kTurns = 8, kPathAbove = 1.5;
 
 /// Writes the picture from top to bottom.
 class Timeline {
  public:
-  explicit Timeline(std::span<const TimelinePart> parts) : parts_(parts), picture_(kLeft + kWidth + kRight, 0) {
-    double height = kHead;
+  explicit Timeline(std::span<const TimelinePart> parts)
+      : parts_(parts), picture_(kNamesWidth + kLanesWidth + kRight, 0) {
+    double height = kScaleHeight;
     for (const TimelinePart& part : parts) {
       height += kPartTitle;
       const plan::Recording& recording = *part.recording;
@@ -144,12 +145,12 @@ class Timeline {
       length_ = std::max(length_, static_cast<std::int64_t>(part.bound_ns));
     }
     bottom_ = height;
-    picture_ = Picture(kLeft + kWidth + kRight, height + 60);
+    picture_ = Picture(kNamesWidth + kLanesWidth + kRight, height + 60);
   }
 
   Picture picture() {
     append_axis();
-    double y = kHead;
+    double y = kScaleHeight;
     for (const TimelinePart& part : parts_) {
       picture_.text(10, y + 12, part.title, {.size = 14, .bold = true});
       const double top = y;
@@ -174,7 +175,7 @@ class Timeline {
   }
 
   double x(std::int64_t time) const {
-    return kLeft + kWidth * static_cast<double>(time - begin_) / static_cast<double>(length_);
+    return kNamesWidth + kLanesWidth * static_cast<double>(time - begin_) / static_cast<double>(length_);
   }
 
   // A tick at every 1, 2 or 5 times a power of ten, six to fifteen in all.
@@ -184,13 +185,13 @@ class Timeline {
     const double tick = length / 6 >= 5 * power ? 5 * power : length / 6 >= 2 * power ? 2 * power : power;
     const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(tick) + 1e-9)));
     for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) {
-      const double at = kLeft + kWidth * i * tick / length;
-      const std::array<Point, 2> line = {{{at, kHead - 6}, {at, bottom_}}};
+      const double at = kNamesWidth + kLanesWidth * i * tick / length;
+      const std::array<Point, 2> line = {{{at, kScaleHeight - 6}, {at, bottom_}}};
       picture_.line(line, {.stroke = "#e0e0e0"});
       picture_.text(at, bottom_ + 14, fmt::format("{:.{}f}", i * tick, digits),
                     {.color = "#555555", .anchor = TextPaint::Anchor::middle});
     }
-    picture_.text(kLeft + kWidth + 30, bottom_ + 14, "ms", {.color = "#555555"});
+    picture_.text(kNamesWidth + kLanesWidth + 30, bottom_ + 14, "ms", {.color = "#555555"});
   }
 
   void append_bound(const TimelinePart& part, double top, double bottom) {
@@ -210,17 +211,17 @@ class Timeline {
     const plan::BusyTimes busy = plan::busy_times(recording, step);
     const Interval span = span_of(step);
     picture_.text(10, y + 8, fmt::format("rank {}", rank.rank), {.bold = true});
-    picture_.text(kLeft, y + 8, summary_line(plan::summarize(recording, step)), {.color = "#555555"});
+    picture_.text(kNamesWidth, y + 8, summary_line(plan::summarize(recording, step)), {.color = "#555555"});
     y += kRankTitle;
     const double first_row = y;
     std::vector<std::vector<std::uint32_t>> of_stream(recording.streams.size());
     for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) of_stream[recording.tasks[i].stream].push_back(i);
     for (std::size_t stream = 0; stream < recording.streams.size(); ++stream, y += kRow) {
-      picture_.text(kLeft - 8, y + 12, recording.streams[stream].name, {.anchor = TextPaint::Anchor::end});
-      picture_.rect(kLeft, y, kWidth, kBar, {.fill = "#f4f4f4"});
+      picture_.text(kNamesWidth - 8, y + 12, recording.streams[stream].name, {.anchor = TextPaint::Anchor::end});
+      picture_.rect(kNamesWidth, y, kLanesWidth, kBar, {.fill = "#f4f4f4"});
       append_tasks(recording, step, std::move(of_stream[stream]), y);
-      picture_.text(kLeft + kWidth + 8, y + 12,
-                    fmt::format("{:.0f} %", percent(total_length(busy.streams[stream]), span.end - span.begin)),
+      picture_.text(kNamesWidth + kLanesWidth + 8, y + 12,
+                    fmt::format("{:.0f} %", percent_of(total_length(busy.streams[stream]), span.end - span.begin)),
                     {.color = "#555555"});
       if (!recording.streams[stream].compute) {
         append_exposed(intersection(busy.streams[stream], busy.exposed), y + kBar);
@@ -267,9 +268,9 @@ class Timeline {
     // A border would hide a bar that is narrower than the border.
     picture_.rect(x(time.begin), y, width, kBar,
                   {.fill = style.fill, .stroke = width > 4 ? "#ffffff" : "", .width = 0.5});
-    if (width > kLetter + kInset) {
+    if (width > kTaskLetter + kInset) {
       const std::vector<std::string> labels = task_labels(task.name);
-      const std::string_view label = fitting_label(labels, static_cast<std::size_t>((width - kInset) / kLetter));
+      const std::string_view label = fitting_label(labels, static_cast<std::size_t>((width - kInset) / kTaskLetter));
       if (!label.empty()) picture_.text(x(time.begin) + 3, y + 12, label, {.size = 10, .color = style.text});
     }
     picture_.end_group();
@@ -379,7 +380,7 @@ class Timeline {
       points.push_back({left + step_width * static_cast<double>(i + 1), top});
     }
     points.push_back({right, base});
-    picture_.text(kLeft - 8, base - 6, "memory", {.anchor = TextPaint::Anchor::end});
+    picture_.text(kNamesWidth - 8, base - 6, "memory", {.anchor = TextPaint::Anchor::end});
     picture_.begin_group("live scratch bytes");
     picture_.line(points, {.fill = "#d9ccE3", .stroke = kMarkColor, .width = 0.7});
     picture_.end_group();
@@ -387,7 +388,7 @@ class Timeline {
     const std::array<Point, 3> pointer = {
         {{at, base - height}, {at - 4, base - height - 6}, {at + 4, base - height - 6}}};
     picture_.line(pointer, {.fill = kMarkColor});
-    const bool on_the_left = at > kLeft + kWidth * 0.7;
+    const bool on_the_left = at > kNamesWidth + kLanesWidth * 0.7;
     picture_.text(
         at + (on_the_left ? -8 : 8), base - height - 1,
         fmt::format("peak {} of scratch at {:.2f} ms{}{}", format_bytes(static_cast<double>(peak.bytes)),
@@ -397,7 +398,7 @@ class Timeline {
   }
 
   void append_legend(double y) {
-    double at = kLeft;
+    double at = kNamesWidth;
     const auto entry = [&](std::string_view name, std::string_view fill, double height) {
       picture_.rect(at, y - height + 1, 14, height, {.fill = fill});
       picture_.text(at + 18, y, name);

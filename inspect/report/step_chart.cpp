@@ -13,7 +13,7 @@
 namespace weft::inspect {
 namespace {
 
-constexpr double kLeft = 50, kWidth = 376, kTop = 24, kHeight = 130, kBelow = 26, kMargin = 14;
+constexpr double kPlotLeft = 50, kPlotWidth = 376, kPlotTop = 24, kPlotHeight = 130, kBelow = 26, kPlotMargin = 14;
 constexpr double kLetter = 6.2, kLabelGap = 38;
 constexpr std::size_t kMostPoints = 500, kColors = 6;
 
@@ -29,7 +29,7 @@ double tick_of(double length, double wanted) {
   return power * (share > 5 ? 10 : share > 2 ? 5 : share > 1 ? 2 : 1);
 }
 
-std::string number(double value) {
+std::string axis_number(double value) {
   if (std::abs(value) >= 10'000) return human_count(value);
   return fmt::format("{:g}", value == 0 ? 0.0 : value);  // not -0
 }
@@ -61,8 +61,8 @@ class Chart {
  public:
   Chart(Range x, Range y, const std::string& title) : x_(x), y_(y) {
     append("<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" ",
-           kLeft + kWidth + kMargin, kTop + kHeight + kBelow);
-    append("data-left=\"{:.0f}\" data-width=\"{:.0f}\" ", kLeft, kWidth);
+           kPlotLeft + kPlotWidth + kPlotMargin, kPlotTop + kPlotHeight + kBelow);
+    append("data-left=\"{:.0f}\" data-width=\"{:.0f}\" ", kPlotLeft, kPlotWidth);
     append("role=\"img\" aria-label=\"{} by step\">\n", xml_escaped(title));
   }
 
@@ -71,23 +71,23 @@ class Chart {
     fmt::format_to(std::back_inserter(out_), format, std::forward<T>(arguments)...);
   }
 
-  double x(double value) const { return kLeft + kWidth * x_.share(value); }
-  double y(double value) const { return kTop + kHeight * (1 - std::clamp(y_.share(value), 0.0, 1.0)); }
+  double x(double value) const { return kPlotLeft + kPlotWidth * x_.share(value); }
+  double y(double value) const { return kPlotTop + kPlotHeight * (1 - std::clamp(y_.share(value), 0.0, 1.0)); }
 
   void grid() {
     const double tick_y = tick_of(y_.high - y_.low, 4);
     for (double i = std::ceil(y_.low / tick_y - 1e-9); i * tick_y <= y_.high * (1 + 1e-9); ++i) {
-      append("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kLeft,
-             kLeft + kWidth, y(i * tick_y));
-      append("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y(i * tick_y) + 4,
-             number(i * tick_y));
+      append("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kPlotLeft,
+             kPlotLeft + kPlotWidth, y(i * tick_y));
+      append("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kPlotLeft - 6, y(i * tick_y) + 4,
+             axis_number(i * tick_y));
     }
     const double tick_x = std::max(1.0, tick_of(std::max(1.0, x_.high - x_.low), 6));
     for (double i = std::ceil(x_.low / tick_x - 1e-9); i * tick_x <= x_.high * (1 + 1e-9); ++i) {
-      append("<line class=\"grid\" y1=\"{0:.0f}\" y2=\"{1:.0f}\" x1=\"{2:.1f}\" x2=\"{2:.1f}\"/>", kTop, kTop + kHeight,
-             x(i * tick_x));
-      append("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n", x(i * tick_x), kTop + kHeight + 18,
-             number(i * tick_x));
+      append("<line class=\"grid\" y1=\"{0:.0f}\" y2=\"{1:.0f}\" x1=\"{2:.1f}\" x2=\"{2:.1f}\"/>", kPlotTop,
+             kPlotTop + kPlotHeight, x(i * tick_x));
+      append("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n", x(i * tick_x),
+             kPlotTop + kPlotHeight + 18, axis_number(i * tick_x));
     }
   }
 
@@ -112,7 +112,8 @@ class Chart {
   /// Labels follow each other above the frame.
   void label(std::size_t color, const std::string& text) {
     append("<polyline class=\"c{}\" points=\"{:.0f},10 {:.0f},10\"/><text x=\"{:.0f}\" y=\"14\">{}</text>\n",
-           color % kColors, kLeft + next_label_, kLeft + next_label_ + 14, kLeft + next_label_ + 20, xml_escaped(text));
+           color % kColors, kPlotLeft + next_label_, kPlotLeft + next_label_ + 14, kPlotLeft + next_label_ + 20,
+           xml_escaped(text));
     next_label_ += kLabelGap + kLetter * static_cast<double>(text.size());
   }
 
@@ -154,8 +155,8 @@ std::string chart_svg(const StepChart& chart) {
   if (!chart.dots.empty()) svg.label(1, chart.dots_name + " (dots)");
   const auto above = std::ranges::count_if(values, [&](double value) { return value > y.high; });
   if (above > 0) {
-    svg.append("<text x=\"{:.0f}\" y=\"14\" text-anchor=\"end\">{} above the frame, up to {}</text>\n", kLeft + kWidth,
-               above, number(values.back()));
+    svg.append("<text x=\"{:.0f}\" y=\"14\" text-anchor=\"end\">{} above the frame, up to {}</text>\n",
+               kPlotLeft + kPlotWidth, above, axis_number(values.back()));
   }
   return std::move(svg).end();
 }

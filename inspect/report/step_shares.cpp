@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kKinds = kKindStyles.size();
 constexpr std::string_view kIdleColor = "#dddddd";
 
-struct Change {
+struct TaskEdge {
   std::int64_t time = 0;
   std::size_t kind = 0;
   bool compute = true;
@@ -49,7 +49,7 @@ std::string bar_html(const StepShares& shares) {
 StepShares step_shares(const plan::Recording& recording, const plan::RecordedStep& step) {
   StepShares out{.step_ns = static_cast<double>(step.end - step.begin)};
   std::array<KindShare, kKinds> kinds;
-  std::vector<Change> changes;
+  std::vector<TaskEdge> changes;
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
     const plan::RecordedTask& task = recording.tasks[i];
     const auto kind = static_cast<std::size_t>(task.style);
@@ -61,7 +61,7 @@ StepShares step_shares(const plan::Recording& recording, const plan::RecordedSte
     changes.push_back({begin, kind, compute, 1});
     changes.push_back({end, kind, compute, -1});
   }
-  std::ranges::sort(changes, {}, &Change::time);
+  std::ranges::sort(changes, {}, &TaskEdge::time);
   std::array<std::array<int, kKinds>, 2> running{};  // communicating, computing
   std::array<int, 2> count{};
   std::int64_t time = step.begin;
@@ -74,7 +74,7 @@ StepShares step_shares(const plan::Recording& recording, const plan::RecordedSte
     }
     time = until;
   };
-  for (const Change& change : changes) {
+  for (const TaskEdge& change : changes) {
     pass(change.time);
     running[change.compute ? 1 : 0][change.kind] += change.by;
     count[change.compute ? 1 : 0] += change.by;

@@ -12,7 +12,7 @@
 namespace weft::inspect {
 namespace {
 
-double milliseconds(std::int64_t ns) {
+double in_milliseconds(std::int64_t ns) {
   return static_cast<double>(ns) * 1e-6;
 }
 
@@ -85,8 +85,8 @@ std::string kinds_text(const std::vector<KindTimes>& kinds, std::int64_t step, s
       fmt::format("  {:<22} {:>7} {:>10} {:>7} {:>10}  {}\n", title, "tasks", "ms", "step %", "exposed", "work");
   for (const KindTimes& kind : kinds) {
     text += fmt::format("  {:<22} {:>7} {:>10.3f} {:>7.1f} {:>10}  {}\n", kind.name, kind.tasks,
-                        milliseconds(kind.busy), 100 * share(kind.busy, step),
-                        kind.network_bytes > 0 ? fmt::format("{:.3f}", milliseconds(kind.exposed)) : "",
+                        in_milliseconds(kind.busy), 100 * share(kind.busy, step),
+                        kind.network_bytes > 0 ? fmt::format("{:.3f}", in_milliseconds(kind.exposed)) : "",
                         kind.network_bytes > 0 ? format_bytes(kind.network_bytes) : format_flops(kind.flops));
   }
   return text;
@@ -100,10 +100,10 @@ std::string stall_text(const plan::Recording& recording, const Stall& stall, std
     why = stall.last_end > stall.begin
               ? fmt::format("waited for {} on {}", last.name, recording.streams[last.stream].name)
               : fmt::format("was ready: {} had ended {:.3f} ms before", last.name,
-                            milliseconds(stall.end - stall.last_end));
+                            in_milliseconds(stall.end - stall.last_end));
   }
-  return fmt::format("  {:>9.3f} ms at {:>9.3f}  {}: {} {}\n", milliseconds(stall.length()),
-                     milliseconds(stall.begin - begin), recording.streams[stall.stream].name,
+  return fmt::format("  {:>9.3f} ms at {:>9.3f}  {}: {} {}\n", in_milliseconds(stall.length()),
+                     in_milliseconds(stall.begin - begin), recording.streams[stall.stream].name,
                      recording.tasks[stall.task].name, why);
 }
 
@@ -153,8 +153,9 @@ std::string summary_text(const plan::Recording& recording, const TraceSummary& s
         "\nrank {}, step {}: {:.3f} ms\n"
         "  computing {:.3f} ms, communicating {:.3f} ms, of which exposed {:.3f} ms; {:.1f} % overlapped; idle {:.3f} "
         "ms\n",
-        of.rank, of.number, milliseconds(sums.step), milliseconds(sums.compute), milliseconds(sums.communication),
-        milliseconds(sums.exposed), 100 * sums.overlap_fraction(), milliseconds(of.idle));
+        of.rank, of.number, in_milliseconds(sums.step), in_milliseconds(sums.compute),
+        in_milliseconds(sums.communication), in_milliseconds(sums.exposed), 100 * sums.overlap_fraction(),
+        in_milliseconds(of.idle));
     text += "  busy:";
     for (std::size_t i = 0; i < of.stream_busy.size(); ++i) {
       text += fmt::format(" {} {:.1f} %{}", recording.streams[i].name, 100 * of.stream_busy[i],

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBucket = "bucket", kSplit = "split-collective", kHalves = "ar-to-rs-ag",
                            kReshard = "reshard", kRecompute = "recompute", kPack = "pack-weights", kFuse = "fuse-gelu";
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+constexpr std::int64_t kMostBucketBytes = std::int64_t{1} << 40;
 constexpr std::int32_t kMostLayers = 100'000;
 constexpr std::int64_t kMostUses = 1'000'000;
 
@@ -52,7 +52,7 @@ std::int64_t parse_bytes(std::string_view entry, std::string_view value) {
     digits.remove_suffix(2);
   }
   const auto count = number_of<std::int64_t>(digits);
-  if (!count || *count < 1 || *count > kMostBytes / unit) {
+  if (!count || *count < 1 || *count > kMostBucketBytes / unit) {
     refuse(entry, "a number of bytes from 1 to 1024GB, as in 4096, 64KB or 25MB", "write it as in bucket=25MB");
   }
   return *count * unit;

@@ -59,10 +59,6 @@ void verify_share(const fs::path& folder, const Manifest& manifest, const ReadSh
   }
 }
 
-DType dtype_of(std::span<const ParameterState> parameters) {
-  return parameters.empty() ? DType::f32 : parameters.front().dtype;
-}
-
 }  // namespace
 
 SpaceCheck checkpoint_space(const fs::path& run_dir, const CheckpointInfo& info,

@@ -100,10 +100,6 @@ void add_pieces(const ParameterState& parameter, const std::string& content, DTy
   }
 }
 
-DType dtype_of(std::span<const ParameterState> parameters) {
-  return parameters.empty() ? DType::f32 : parameters.front().dtype;
-}
-
 /// The index in the parameter of element `index` of an array that holds [from, …) of the block.
 std::int64_t global_element(const ParameterState& parameter, std::int64_t from, std::int64_t index) {
   if (parameter.shard == nullptr) return index;
@@ -112,6 +108,10 @@ std::int64_t global_element(const ParameterState& parameter, std::int64_t from, 
 }
 
 }  // namespace
+
+DType dtype_of(std::span<const ParameterState> parameters) {
+  return parameters.empty() ? DType::f32 : parameters.front().dtype;
+}
 
 bool holds_everything(std::span<const ParameterState> parameters) {
   return holds_whole_parameters(parameters) && holds_whole_optimizer(parameters);

@@ -23,6 +23,9 @@ inline constexpr const char* kParameterContent = "parameter";
 /// one rank writes the checkpoint alone.
 bool holds_everything(std::span<const ParameterState> parameters);
 
+/// Of a model's parameters; f32 without any.
+DType dtype_of(std::span<const ParameterState> parameters);
+
 /// The optimizer's arrays by content. A checkpoint keeps the masters of bf16 parameters only; other masters equal the
 /// parameter. Throws std::invalid_argument if one is missing.
 std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter);

@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kOtherModel = "give the model family and sizes of the checkpoint";
-constexpr const char* kUseAnother = "use another checkpoint of the run";
 
 /// A shard with its place in the matrix [out, in].
 struct PlacedShard {

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kLargest = 1'000'000'000;  // of sizes: so that products of two sizes don't overflow
-constexpr const char* kFix = "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM";
+constexpr const char* kGiveConfig = "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM";
 constexpr const char* kFamilies = "gpt2, llama or mistral, the model types implemented";
 
 /// Other model types, each with a part that Weft doesn't compute, so that the error names this reason instead of a
@@ -226,7 +226,7 @@ ops::ModelConfig read_family(const Keys& keys, const std::string& type) {
   const auto foreign = std::find_if(kForeignTypes.begin(), kForeignTypes.end(),
                                     [&](const ForeignType& known) { return known.type == type; });
   const std::string reason = foreign == kForeignTypes.end() ? "" : fmt::format(", which has {}", foreign->part);
-  throw UserError(fmt::format("{}: model_type is {}{}", keys.name(), type, reason), kFamilies, kFix);
+  throw UserError(fmt::format("{}: model_type is {}{}", keys.name(), type, reason), kFamilies, kGiveConfig);
 }
 
 void write_gpt2(const ops::ModelConfig& model, nlohmann::ordered_json& config) {
@@ -292,7 +292,7 @@ std::string hf_config_json(const ops::ModelConfig& model, DType dtype) {
 }
 
 HfConfig read_hf_config(std::string_view json_text, const std::string& name) {
-  const Document config = read_json(json_text, name, {.fix = kFix});
+  const Document config = read_json(json_text, name, {.fix = kGiveConfig});
   const Keys keys(config.root());
   HfConfig result;
   result.model = read_family(keys, keys.text_or("model_type", "absent"));

@@ -26,7 +26,6 @@ using nlohmann::ordered_json;
 constexpr const char* kFormat = "weft-checkpoint";
 constexpr std::int64_t kVersion = 2;
 constexpr std::int64_t kMostSteps = 1'000'000'000;  // of any configuration
-constexpr const char* kUseAnother = "use another checkpoint of the run";
 
 /// Calls visit(key, member) for every size of a model: one list for writing and reading.
 template <class Model, class Visit>

@@ -15,6 +15,9 @@
 
 namespace weft::train {
 
+/// The fix where a checkpoint can't be read.
+inline constexpr const char* kUseAnother = "use another checkpoint of the run";
+
 /// A checkpoint's description of itself; together with the arrays, all data from which a run continues. The data
 /// position follows from the step (see BatchPlan), and Philox has no state.
 struct CheckpointInfo {

@@ -23,7 +23,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr const char* kRepair = "copy or make the file again";
 
 struct TypeRow {
   StoredType type;

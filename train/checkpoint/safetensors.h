@@ -18,6 +18,9 @@
 
 namespace weft::train {
 
+/// The fix where a file of tensors can't be read.
+inline constexpr const char* kRepair = "copy or make the file again";
+
 /// Element types that a file may hold; more than Weft computes with, so that a file may carry masks and the like.
 enum class StoredType : std::uint8_t {
   boolean,

@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHead = "lm_head.weight";
-constexpr const char* kRepair = "copy or make the file again";
 
 std::vector<fs::path> shard_paths(const fs::path& index) {
   const MappedFile file(index);

@@ -12,7 +12,7 @@ namespace weft::train {
 
 namespace {
 
-std::string quoted(std::string_view value) {
+std::string toml_quoted(std::string_view value) {
   std::string text = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') {
@@ -29,7 +29,7 @@ std::string quoted(std::string_view value) {
 
 std::string dump_line(std::string_view name, const ConfigEntry& entry, const RunConfig& config) {
   const std::string value = entry.get(config);
-  return fmt::format("{} = {}\n", name, entry.kind == ValueKind::text ? quoted(value) : value);
+  return fmt::format("{} = {}\n", name, entry.kind == ValueKind::text ? toml_quoted(value) : value);
 }
 
 }  // namespace

@@ -77,12 +77,12 @@ class Reader {
   std::vector<Setting> settings_;
 };
 
-constexpr const char* kFix = "`weft train --dump-config` prints a file to start from";
+constexpr const char* kFixOfFile = "`weft train --dump-config` prints a file to start from";
 
 }  // namespace
 
 void load_toml_text(RunConfig& config, std::string_view text, const std::string& name, std::span<const Setting> over) {
-  apply_settings(config, Reader(over).read(read_toml(text, name, kFix).root()));
+  apply_settings(config, Reader(over).read(read_toml(text, name, kFixOfFile).root()));
 }
 
 void load_toml(RunConfig& config, const std::string& path) {
@@ -91,11 +91,12 @@ void load_toml(RunConfig& config, const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     file = (std::filesystem::path(path) / "config.toml").string();
     if (!std::filesystem::is_regular_file(file, ignored)) {
-      throw UserError(fmt::format("{} is a folder without config.toml", path), "a TOML file or a run folder", kFix);
+      throw UserError(fmt::format("{} is a folder without config.toml", path), "a TOML file or a run folder",
+                      kFixOfFile);
     }
   }
-  const std::string text = read_text_file(file, "the configuration file", kLargestToml, "a TOML file", kFix);
-  if (text.empty()) throw UserError(fmt::format("the configuration file {} is empty", file), "a TOML file", kFix);
+  const std::string text = read_text_file(file, "the configuration file", kLargestToml, "a TOML file", kFixOfFile);
+  if (text.empty()) throw UserError(fmt::format("the configuration file {} is empty", file), "a TOML file", kFixOfFile);
   load_toml_text(config, text, file);
 }
 

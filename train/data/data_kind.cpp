@@ -17,29 +17,29 @@ using namespace std::string_view_literals;
 constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kWriteText = "write its text to a .txt file, or its token ids to a .bin file";
 
-struct Kind {
+struct ForeignFile {
   std::string_view name;
   std::string_view begin;   // first bytes; empty: any
   std::string_view ending;  // of the name, empty: any
   std::string_view fix;
 };
 
-constexpr std::array kKinds = {
-    Kind{"a NumPy array", "\x93NUMPY"sv, "",
-         "write its ids bare: numpy.load(FILE).astype(\"uint16\").tofile(\"tokens.bin\")"},
-    Kind{"an Arrow file", "ARROW1"sv, "", kWriteText},
-    Kind{"an Arrow file", "", ".arrow", kWriteText},
-    Kind{"a Parquet file", "PAR1"sv, "", kWriteText},
-    Kind{"a Parquet file", "", ".parquet", kWriteText},
-    Kind{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
-    Kind{"a JSON file", "", ".json", kWriteText},
-    Kind{"a JSON file", "", ".jsonl", kWriteText},
-    Kind{"a JSON file", "", ".ndjson", kWriteText},
-    Kind{"a gzip file", "\x1f\x8b\x08\0"sv, "", kUnpack},
-    Kind{"a gzip file", "\x1f\x8b\x08\x08"sv, "", kUnpack},  // with the name of what it holds
-    Kind{"a Zstandard file", "\x28\xb5\x2f\xfd"sv, "", kUnpack},
-    Kind{"an xz file", "\xfd\x37zXZ\0"sv, "", kUnpack},
-    Kind{"a zip archive", "PK\x03\x04"sv, "", kUnpack},
+constexpr std::array kForeignFiles = {
+    ForeignFile{"a NumPy array", "\x93NUMPY"sv, "",
+                "write its ids bare: numpy.load(FILE).astype(\"uint16\").tofile(\"tokens.bin\")"},
+    ForeignFile{"an Arrow file", "ARROW1"sv, "", kWriteText},
+    ForeignFile{"an Arrow file", "", ".arrow", kWriteText},
+    ForeignFile{"a Parquet file", "PAR1"sv, "", kWriteText},
+    ForeignFile{"a Parquet file", "", ".parquet", kWriteText},
+    ForeignFile{"an HDF5 file", "\x89HDF\r\n\x1a\n"sv, "", kWriteText},
+    ForeignFile{"a JSON file", "", ".json", kWriteText},
+    ForeignFile{"a JSON file", "", ".jsonl", kWriteText},
+    ForeignFile{"a JSON file", "", ".ndjson", kWriteText},
+    ForeignFile{"a gzip file", "\x1f\x8b\x08\0"sv, "", kUnpack},
+    ForeignFile{"a gzip file", "\x1f\x8b\x08\x08"sv, "", kUnpack},  // with the name of what it holds
+    ForeignFile{"a Zstandard file", "\x28\xb5\x2f\xfd"sv, "", kUnpack},
+    ForeignFile{"an xz file", "\xfd\x37zXZ\0"sv, "", kUnpack},
+    ForeignFile{"a zip archive", "PK\x03\x04"sv, "", kUnpack},
 };
 
 /// Arrow's stream format, in which Hugging Face keeps data sets: a message of a length that is a multiple of 8, and in
@@ -114,17 +114,17 @@ bool is_json(std::string_view text, bool cut) {
 }  // namespace
 
 bool is_data_set_name(const std::filesystem::path& path) {
-  return std::ranges::any_of(kKinds, [&](const Kind& kind) {
+  return std::ranges::any_of(kForeignFiles, [&](const ForeignFile& kind) {
     return !kind.ending.empty() && kind.ending != ".json" && path.extension() == kind.ending;
   });
 }
 
 std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::span<const std::byte> head) {
   const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
-  const auto known = std::ranges::find_if(kKinds, [&](const Kind& kind) {
+  const auto known = std::ranges::find_if(kForeignFiles, [&](const ForeignFile& kind) {
     return kind.begin.empty() ? path.extension() == kind.ending : bytes.starts_with(kind.begin);
   });
-  if (known != kKinds.end()) return ForeignKind{std::string(known->name), std::string(known->fix)};
+  if (known != kForeignFiles.end()) return ForeignKind{std::string(known->name), std::string(known->fix)};
   if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", std::string(kWriteText)};
   if (is_safetensors(bytes))
     return ForeignKind{"a safetensors file", "give weights as --init-from; data is text or ids"};

@@ -25,8 +25,8 @@ namespace weft::train {
 namespace {
 
 constexpr const char* kKey = "bf16-products";
-constexpr const char* kFormat = "weft-pairs-gain";
-constexpr std::int64_t kVersion = 1;
+constexpr const char* kGainFormat = "weft-pairs-gain";
+constexpr std::int64_t kGainVersion = 1;
 constexpr std::size_t kLargestFile = std::size_t{1} << 16;
 
 std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
@@ -91,7 +91,7 @@ std::optional<double> PairsGainFile::read() const {
     const MappedFile file(path_);
     if (file.bytes().size() > kLargestFile) return std::nullopt;
     const Document document = read_json(file.text(), in_quotes(path_));
-    const DocumentValue in = document.of_format("a measured gain of pairs", kFormat, kVersion);
+    const DocumentValue in = document.of_format("a measured gain of pairs", kGainFormat, kGainVersion);
     if (in["cpu"].text() != cpu_model_) return std::nullopt;
     return in["gain"].number({.least = 0, .above = true});
   } catch (const UserError&) {
@@ -103,8 +103,8 @@ void PairsGainFile::write(double gain) const {
   std::error_code made;  // if this fails, writing the file reports the error
   std::filesystem::create_directories(path_.parent_path(), made);
   nlohmann::ordered_json document;
-  document["format"] = kFormat;
-  document["version"] = kVersion;
+  document["format"] = kGainFormat;
+  document["version"] = kGainVersion;
   document["cpu"] = cpu_model_;
   document["gain"] = gain;
   write_durable(path_, document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -72,14 +72,15 @@ double computing_factor(const graph::Graph& graph, const cost::Profile& profile,
 }
 
 /// The time of all tasks of one kind in a step, and a task with the signature that takes most of it.
-struct Kind {
+struct KindTimes {
   double ns = 0;
   graph::TaskId heaviest = {};
   double heaviest_ns = 0;  // of all tasks with its signature
 };
 
 /// The kinds of collectives, or of computations.
-std::map<std::string_view, Kind> kinds_of(const graph::Graph& graph, const cost::Profile& profile, bool collectives) {
+std::map<std::string_view, KindTimes> kinds_of(const graph::Graph& graph, const cost::Profile& profile,
+                                               bool collectives) {
   const auto ns = times_of(profile);
   struct Sum {
     graph::TaskId first;
@@ -91,9 +92,9 @@ std::map<std::string_view, Kind> kinds_of(const graph::Graph& graph, const cost:
     const std::string signature = graph::task_signature(graph, graph.tasks()[i]);
     sums.try_emplace(signature, Sum{graph::TaskId(i)}).first->second.ns += ns.at(signature);
   }
-  std::map<std::string_view, Kind> kinds;
+  std::map<std::string_view, KindTimes> kinds;
   for (const auto& [signature, sum] : sums) {
-    Kind& kind = kinds[graph::kind_name(graph.task(sum.first).operation)];
+    KindTimes& kind = kinds[graph::kind_name(graph.task(sum.first).operation)];
     kind.ns += sum.ns;
     if (kind.heaviest.valid() && sum.ns <= kind.heaviest_ns) continue;
     kind.heaviest = sum.first;

@@ -12,7 +12,7 @@
 namespace weft::policy {
 namespace {
 
-constexpr int kSweeps = 8;
+constexpr int kSweepsOfStart = 8;
 
 }  // namespace
 
@@ -87,7 +87,7 @@ plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& 
   const std::int64_t first = options.memory_limit > 0 ? order_within_limit(graph, options, start).limit : 0;
   const auto order_under = [&](const PolicyOptions& limited) {
     ListScheduler scheduler(graph, costs, limited), backward(graph, costs, limited, ListScheduler::Direction::backward);
-    const Swept swept = sweep(scheduler, backward, upward_rank(graph, costs.ns), kSweeps);
+    const Swept swept = sweep(scheduler, backward, upward_rank(graph, costs.ns), kSweepsOfStart);
     const Annealed found = anneal(scheduler, swept.priority, iterations_, seed_.value_or(options.seed));
     scheduler.run(found.priority);
     return scheduler.order({.kind = plan::ReasonKind::best_ready,

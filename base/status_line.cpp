@@ -2,7 +2,6 @@
 #include "base/status_line.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/terminal.h"
 #include "base/text/printable.h"
 #include "base/text/text_width.h"
 #include "base/text/units.h"
@@ -32,16 +32,10 @@ BottomLine& bottom_line() {
   return line;
 }
 
-/// The current width of the terminal; people resize it.
-std::size_t columns_of(std::FILE* file) {
-  constexpr std::size_t kUsual = 80;
-  winsize size{};
-  return ::ioctl(::fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
-}
-
 /// One column stays free: many terminals wrap after the last column.
 void draw(const BottomLine& line) {
-  fmt::print(line.file, "{}{}", kErase, status_text(line.status, columns_of(line.file) - 1));
+  fmt::print(line.file, "{}{}", kErase,
+             status_text(line.status, static_cast<std::size_t>(terminal_of(line.file).columns) - 1));
   std::fflush(line.file);
 }
 

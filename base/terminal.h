@@ -1,0 +1,19 @@
+// What an output stream can show: whether a person's terminal is at its end, how wide it is, and whether it may be
+// coloured.
+#pragma once
+
+#include <cstdio>
+
+namespace weft {
+
+struct Terminal {
+  bool is_terminal = false;
+  int columns = 80;  // 80 where the width isn't known, as in a pipe
+  bool colours = false;
+};
+
+/// The state of now: people resize terminals. Colours are for terminals only, and neither for TERM=dumb nor where
+/// NO_COLOR is set and not empty (see no-color.org).
+Terminal terminal_of(std::FILE* file);
+
+}  // namespace weft

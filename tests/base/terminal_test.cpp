@@ -1,0 +1,70 @@
+// The terminal behind a stream: found, measured at each call, and coloured only where its owner wants colours.
+#include "base/terminal.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tests/base/pseudo_terminal.h"
+
+namespace weft {
+namespace {
+
+/// A variable of the environment while this object exists. No value: unset.
+class Variable {
+ public:
+  Variable(const char* name, std::optional<std::string> value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~Variable() { set(before_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  void set(const std::optional<std::string>& value) const {
+    value ? ::setenv(name_, value->c_str(), 1) : ::unsetenv(name_);
+  }
+
+  const char* const name_;
+  std::optional<std::string> before_;
+};
+
+TEST(Terminal, HasTheWidthOfNow) {
+  const testing::PseudoTerminal terminal(40);
+  EXPECT_TRUE(terminal_of(terminal.screen()).is_terminal);
+  EXPECT_EQ(terminal_of(terminal.screen()).columns, 40);
+  terminal.resize(132);
+  EXPECT_EQ(terminal_of(terminal.screen()).columns, 132);
+  terminal.resize(0);  // as some terminals say that don't know
+  EXPECT_EQ(terminal_of(terminal.screen()).columns, 80);
+}
+
+TEST(Terminal, IsNoFile) {
+  const Variable term("TERM", "xterm"), no_color("NO_COLOR", std::nullopt);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  const Terminal none = terminal_of(file.get());
+  EXPECT_FALSE(none.is_terminal);
+  EXPECT_FALSE(none.colours);
+  EXPECT_EQ(none.columns, 80);
+}
+
+TEST(Terminal, IsColouredUnlessItsOwnerForbidsIt) {
+  const testing::PseudoTerminal terminal(80);
+  const auto coloured = [&](std::optional<std::string> term, std::optional<std::string> no_color) {
+    const Variable a("TERM", std::move(term)), b("NO_COLOR", std::move(no_color));
+    return terminal_of(terminal.screen()).colours;
+  };
+  EXPECT_TRUE(coloured("xterm-256color", std::nullopt));
+  EXPECT_TRUE(coloured("xterm-256color", ""));
+  EXPECT_TRUE(coloured(std::nullopt, std::nullopt));
+  EXPECT_FALSE(coloured("xterm-256color", "1"));
+  EXPECT_FALSE(coloured("xterm-256color", "0"));
+  EXPECT_FALSE(coloured("dumb", std::nullopt));
+}
+
+}  // namespace
+}  // namespace weft

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "inspect/drawing/block_layout.h"
 #include "inspect/drawing/draw.h"
@@ -35,7 +36,7 @@ struct GraphOptions {
   std::string kind = "train";
   std::string collapse = "auto", layers, around, from, to;
   int depth = 4, hops = 2;
-  bool critical_path = false, all_edges = false, next_step = false;
+  bool critical_path = false, all_edges = false, next_step = false, json = false;
 
   bool narrowed() const {
     return collapse != "auto" || depth != 4 || !layers.empty() || !around.empty() || !from.empty() || !to.empty() ||
@@ -146,6 +147,21 @@ int draw(const GraphOptions& asked) {
     text = drawn(drawing, options, asked, told);
   }
   write_durable(asked.output, text, Named::by_person);
+  if (asked.json) {
+    say("{}\n", JsonObject()
+                    .add("file", asked.output)
+                    .add("format", asked.format)
+                    .add("file_bytes", text.size())
+                    .add("kind", asked.kind)
+                    .add("policy", report.policy.name)
+                    .add("tasks", graph.tasks().size())
+                    .add("edges", graph.edges().size())
+                    .add("added_edges", report.plan->added_edges.size())
+                    .add("collectives", report.plan->collectives.size())
+                    .add("remark", told)
+                    .text());
+    return 0;
+  }
   const std::string edges = inspect::edges_text(graph.edges().size(), report.plan->added_edges.size());
   say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
   if (!told.empty()) say("{}\n", told);
@@ -180,6 +196,7 @@ Command add_graph(CLI::App& root) {
   app->add_flag("--critical-path", options->critical_path, "mark the longest path, by the simulation's costs");
   app->add_flag("--all-edges", options->all_edges, "draw edges that others imply too");
   app->add_flag("--next-step", options->next_step, "draw edges into the next step too");
+  app->add_flag("--json", options->json, "print what was drawn as one JSON object");
   const ConfigOptions config(*app);
   app->footer(
       "Times are those of the policy's plan, simulated on --machine (default: laptop) or by --profile.\n"

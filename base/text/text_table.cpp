@@ -112,7 +112,11 @@ class Lines {
       cell(cells[column], i, of.words, best ? Emphasis::good : of.emphasis);
       begin += shown_[i].width + kGap.size();
     }
-    text_.add("\n");
+    if (cells.size() < table_.columns.size()) {  // its column isn't shown
+      rest_of_line(cells.back(), begin);
+    } else {
+      text_.add("\n");
+    }
   }
 
   void rest_of_line(const std::string& text, std::size_t begin) {

@@ -61,6 +61,17 @@ TEST(TextTable, KeepsItsWidthAndEveryNumber) {
   EXPECT_NE(table_text(sample(), 5).plain().find("12.50"), std::string::npos);
 }
 
+TEST(TextTable, ARowOfWordsOutlivesItsColumn) {
+  TextTable table{
+      .columns = {{.head = "grid", .words = true}, {.head = "bytes", .rank = 1}, {.head = "sent", .rank = 1}}};
+  table.rows = {{"x=2", "1234567890123", "12"}, {"x=3", "doesn't divide"}};
+  const std::string text = table_text(table, 22).plain();
+  EXPECT_NE(text.find("x=3   doesn't divide\n"), std::string::npos) << text;
+  const std::string narrow = table_text(table, 8).plain();
+  EXPECT_NE(narrow.find("doesn't divide\n"), std::string::npos) << narrow;
+  EXPECT_EQ(narrow.find("1234567890123"), std::string::npos) << narrow;
+}
+
 TEST(TextTable, ColoursHeadingsTheBestRowAndColumns) {
   const std::string text = table_text(sample()).coloured();
   EXPECT_TRUE(text.starts_with("\x1b[1mpolicy\x1b[0m")) << text;

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/text/printable.h"
+#include "base/text/styled_text.h"
 
 namespace weft {
 namespace {
@@ -53,7 +54,7 @@ std::unique_ptr<spdlog::formatter> formatter_of(const char* pattern) {
 class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   StandardError() {
-    set_formatter(formatter_of("weft: %l: %v"));
+    set_formatter(formatter_of("%v"));
     set_level(spdlog::level::warn);
   }
 
@@ -61,7 +62,11 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t text;
     formatter_->format(message, text);
-    say(stderr, "{}", std::string_view(text.data(), text.size()));
+    StyledText line("weft: ");
+    const bool fatal = message.level >= spdlog::level::err;
+    line.add(fatal ? "error:" : "warning:", fatal ? Emphasis::error : Emphasis::warning);
+    line.add(" ").add(std::string_view(text.data(), text.size()));
+    say(stderr, line);
   }
   void flush_() override {}
 };

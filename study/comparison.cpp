@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text/text_table.h"
 #include "base/text/units.h"
 
 namespace weft::study {
@@ -18,28 +19,6 @@ std::string ms(double ns) {
 std::string percent(double share) {
   const std::string text = fmt::format("{:.1f}", 100 * share);
   return text == "-0.0" ? "0.0" : text;
-}
-
-/// A table of rows of equal length, with headings first; the first column is left-aligned, the others right-aligned.
-std::string table(const std::vector<std::vector<std::string>>& rows, TableStyle style) {
-  std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  const bool markdown = style == TableStyle::markdown;
-  std::string text;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      text += markdown ? "| " : (i == 0 ? "" : "  ");
-      text += i == 0 ? fmt::format("{:<{}}", rows[r][i], widths[i]) : fmt::format("{:>{}}", rows[r][i], widths[i]);
-      if (markdown) text += " ";
-    }
-    text += markdown ? "|\n" : "\n";
-    if (!markdown || r != 0) continue;
-    for (std::size_t i = 0; i < widths.size(); ++i) text += i == 0 ? "|---" : "|--:";
-    text += "|\n";
-  }
-  return text;
 }
 
 std::vector<std::string> channels_of(const Comparison& comparison) {
@@ -57,46 +36,76 @@ double exposed_on(const simulate::PlanReport& report, const std::string& channel
   return found == report.channels.end() ? 0 : found->exposed_ns;
 }
 
-std::string policies_table(const Comparison& comparison, TableStyle style) {
-  std::vector<std::vector<std::string>> rows = {{"policy", "step ms", "speed-up", "gap %", "hidden %", "exposed ms",
-                                                 "overlap %", "contention ms", "memory", "planning ms"}};
-  const std::vector<std::string> channels = channels_of(comparison);
-  if (channels.size() > 1) {
-    for (const std::string& channel : channels) rows.front().push_back("exp. " + channel);
+/// The policies' table. The ranks of its columns say what a reader can do without first.
+std::vector<TableColumn> policy_columns(const std::vector<std::string>& channels, bool disturbed, bool measured) {
+  std::vector<TableColumn> columns = {
+      {.head = "policy", .words = true}, {.head = "step ms"},
+      {.head = "speed-up", .rank = 2},   {.head = "gap %", .rank = 4},
+      {.head = "hidden %", .rank = 3},   {.head = "exposed ms", .emphasis = Emphasis::bad},
+      {.head = "overlap %", .rank = 5},  {.head = "contention ms", .rank = 6},
+      {.head = "memory", .rank = 1},     {.head = "planning ms", .rank = 7}};
+  for (const std::string& channel : channels) columns.push_back({.head = "exp. " + channel, .rank = 8});
+  if (disturbed) {
+    columns.insert(columns.end(), {{.head = "noisy ms"}, {.head = "95th % ms"}, {.head = "slow rank ms", .rank = 1}});
   }
-  const bool disturbed = !comparison.disturbed.empty();
-  if (disturbed) rows.front().insert(rows.front().end(), {"noisy ms", "95th % ms", "slow rank ms"});
-  const bool measured = !comparison.measured.empty();
-  if (measured) rows.front().insert(rows.front().end(), {"measured ms", "spread %", "error %", "hidden %"});
+  if (measured) {
+    columns.insert(columns.end(), {{.head = "measured ms"},
+                                   {.head = "spread %", .rank = 5},
+                                   {.head = "error %", .rank = 1},
+                                   {.head = "hidden %", .rank = 3}});
+  }
+  return columns;
+}
+
+TextTable policies_table(const Comparison& comparison) {
+  std::vector<std::string> channels = channels_of(comparison);
+  if (channels.size() < 2) channels.clear();  // the column would equal "exposed ms"
+  const bool disturbed = !comparison.disturbed.empty(), measured = !comparison.measured.empty();
+  TextTable table{.columns = policy_columns(channels, disturbed, measured)};
   const simulate::PlanReport* serial = comparison.serial();
   const double bound = comparison.bound_ns();
+  double least = INFINITY;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const simulate::PlanReport& r = comparison.reports[i];
     if (!r.planned()) continue;
-    rows.push_back({r.policy.name, ms(r.step_ns()),
-                    serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-", percent(r.gap()),
-                    serial != nullptr ? percent(simulate::hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
-                    ms(static_cast<double>(r.overlap.exposed)), percent(r.overlap.overlap_fraction()),
-                    ms(r.simulation.ranks.front().contention_ns),
-                    human_bytes(static_cast<std::uint64_t>(r.memory_bytes)), fmt::format("{:.1f}", r.planning_ms)});
-    if (channels.size() > 1) {
-      for (const std::string& channel : channels) rows.back().push_back(ms(exposed_on(r, channel)));
-    }
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {r.policy.name,
+           ms(r.step_ns()),
+           serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-",
+           percent(r.gap()),
+           serial != nullptr ? percent(simulate::hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
+           ms(static_cast<double>(r.overlap.exposed)),
+           percent(r.overlap.overlap_fraction()),
+           ms(r.simulation.ranks.front().contention_ns),
+           human_bytes(static_cast<std::uint64_t>(r.memory_bytes)),
+           fmt::format("{:.1f}", r.planning_ms)};
+    for (const std::string& channel : channels) row.push_back(ms(exposed_on(r, channel)));
     if (disturbed) {
       const simulate::Robustness& d = comparison.disturbed[i];
-      rows.back().insert(rows.back().end(), {ms(d.median_ns), ms(d.p95_ns), ms(d.slow_rank_ns)});
+      row.insert(row.end(), {ms(d.median_ns), ms(d.p95_ns), ms(d.slow_rank_ns)});
     }
-    if (!measured) continue;
-    const MeasuredSteps& steps = comparison.measured[i];
-    const double median = steps.median();
-    const auto serial_at = static_cast<std::size_t>(serial == nullptr ? 0 : serial - comparison.reports.data());
-    rows.back().insert(
-        rows.back().end(),
-        {ms(median), percent((steps.quantile(0.75) - steps.quantile(0.25)) / median), percent(r.step_ns() / median - 1),
-         serial != nullptr ? percent(simulate::hidden_share(median, comparison.measured[serial_at].median(), bound))
-                           : "-"});
+    double step = r.step_ns();
+    if (measured) {
+      const MeasuredSteps& steps = comparison.measured[i];
+      step = steps.median();
+      const auto serial_at = static_cast<std::size_t>(serial == nullptr ? 0 : serial - comparison.reports.data());
+      row.insert(
+          row.end(),
+          {ms(step), percent((steps.quantile(0.75) - steps.quantile(0.25)) / step), percent(r.step_ns() / step - 1),
+           serial != nullptr ? percent(simulate::hidden_share(step, comparison.measured[serial_at].median(), bound))
+                             : "-"});
+    }
+    if (step < least) least = step, table.best = table.rows.size() - 1;
   }
-  return table(rows, style);
+  return table;
+}
+
+TextTable front_table(const Comparison& comparison) {
+  TextTable table{.columns = {{.head = "policy", .words = true}, {.head = "memory"}, {.head = "step ms"}}};
+  for (const LimitedPlan& plan : comparison.limited) {
+    table.rows.push_back({plan.policy, human_bytes(static_cast<std::uint64_t>(plan.memory_bytes)), ms(plan.step_ns)});
+  }
+  return table;
 }
 
 std::string bounds_text(const Comparison& comparison) {
@@ -168,26 +177,37 @@ std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans) {
   return front;
 }
 
-std::string comparison_text(const Comparison& comparison, TableStyle style) {
-  std::string text = fmt::format("{}\nCosts: {}.\n\n{}\n{}", comparison.title, comparison.source,
-                                 policies_table(comparison, style), bounds_text(comparison));
+namespace {
+
+/// `table` gives a table's text.
+template <class Table>
+StyledText described(const Comparison& comparison, const Table& table) {
+  StyledText text(fmt::format("{}\nCosts: {}.\n\n", comparison.title, comparison.source));
+  text.add(table(policies_table(comparison))).add("\n" + bounds_text(comparison));
   if (!comparison.measured.empty()) {
-    text += fmt::format(
-        "Of the pairs of policies whose measured medians differ by more than 3 %, {:.0f} % are ranked alike by the "
-        "simulator.\n{}",
-        100 * ranked_alike(comparison, 0.03), stale_text(comparison));
+    text.add(fmt::format(
+        "Of the pairs of policies whose measured medians differ by more than 3 %, {:.0f} % are ranked alike "
+        "by the simulator.\n",
+        100 * ranked_alike(comparison, 0.03)));
+    text.add(stale_text(comparison), Emphasis::warning);
   }
   for (const simulate::PlanReport& report : comparison.reports) {
-    if (!report.planned()) text += fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal);
+    if (!report.planned()) text.add(fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal));
   }
-  if (!comparison.limited.empty()) {
-    std::vector<std::vector<std::string>> rows = {{"policy", "memory", "step ms"}};
-    for (const LimitedPlan& plan : comparison.limited) {
-      rows.push_back({plan.policy, human_bytes(static_cast<std::uint64_t>(plan.memory_bytes)), ms(plan.step_ns)});
-    }
-    text += "\nTime against memory: plans that no other plan beats in both.\n" + table(rows, style);
-  }
-  return text;
+  if (comparison.limited.empty()) return text;
+  return text.add("\nTime against memory: plans that no other plan beats in both.\n\n")
+      .add(table(front_table(comparison)));
+}
+
+}  // namespace
+
+StyledText styled_comparison(const Comparison& comparison, std::optional<std::size_t> width) {
+  return described(comparison, [&](const TextTable& table) { return table_text(table, width); });
+}
+
+std::string comparison_text(const Comparison& comparison, TableStyle style) {
+  if (style == TableStyle::terminal) return styled_comparison(comparison, std::nullopt).plain();
+  return described(comparison, [](const TextTable& table) { return StyledText(table_markdown(table)); }).plain();
 }
 
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text/styled_text.h"
 #include "runtime/simulate/plan_report.h"
 #include "runtime/simulate/robustness.h"
 
@@ -49,6 +51,8 @@ std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans);
 enum class TableStyle : std::uint8_t { terminal, markdown };
 
 std::string comparison_text(const Comparison& comparison, TableStyle style);
+/// The same for a terminal of `width` columns; without a width, tables are as wide as they come.
+StyledText styled_comparison(const Comparison& comparison, std::optional<std::size_t> width);
 nlohmann::ordered_json comparison_json(const Comparison& comparison);
 
 }  // namespace weft::study

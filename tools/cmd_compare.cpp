@@ -11,11 +11,13 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/status_line.h"
-#include "base/text/printable.h"
+#include "base/text/styled_text.h"
+#include "base/text/text_table.h"
 #include "runtime/cost/profile.h"
 #include "runtime/policy/policy.h"
 #include "study/comparison.h"
 #include "study/comparison_folder.h"
+#include "study/comparison_output.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/measure/measure_profile.h"
@@ -32,7 +34,7 @@ struct CompareOptions {
   bool measure = false, pareto = false, json = false, markdown = false, quiet = false;
   int measured_rounds = 20, profile_steps = 10;
   double noise = 0;
-  std::string output;
+  std::vector<std::string> outputs;
 };
 
 /// "all" becomes every built-in policy, axonn with its switches one after the other.
@@ -112,32 +114,38 @@ std::string title_of(const train::RunConfig& config, const simulate::PlanningPro
                      problem.machine.name);
 }
 
-void expect_output(const std::string& output) {
-  if (output.empty()) return;
-  if (study::names_folder(output)) {
-    study::expect_comparison_folder(output);
-  } else {
-    expect_writable(output);
+void expect_outputs(const std::vector<std::string>& outputs) {
+  for (const std::string& output : outputs) {
+    if (study::comparison_file_of(output) == study::ComparisonFile::folder) {
+      study::expect_comparison_folder(output);
+    } else {
+      expect_writable(output);
+    }
   }
 }
 
 /// `measured`: rank 0's last steps by report, or empty.
 void print(const CompareOptions& options, const train::RunConfig& config, const simulate::PlanningProblem& problem,
            const study::Comparison& comparison, const std::vector<plan::StepTrace>& measured) {
-  const study::TableStyle style = options.markdown ? study::TableStyle::markdown : study::TableStyle::terminal;
-  const std::string text =
-      options.json ? study::comparison_json(comparison).dump(1) + "\n" : study::comparison_text(comparison, style);
-  const bool folder = !options.output.empty() && study::names_folder(options.output);
-  if (folder) {
-    study::write_comparison(options.output, config, study::keep_comparison(problem, comparison, measured));
-  } else if (!options.output.empty()) {
-    write_durable(options.output, text, Named::by_person);
+  const StyledText shown = options.json ? StyledText(study::comparison_json(comparison).dump(1) + "\n")
+                           : options.markdown
+                               ? StyledText(study::comparison_text(comparison, study::TableStyle::markdown))
+                               : study::styled_comparison(comparison, output_width());
+  for (const std::string& output : options.outputs) {
+    const study::ComparisonFile format = study::comparison_file_of(output);
+    if (format == study::ComparisonFile::folder) {
+      study::write_comparison(output, config, study::keep_comparison(problem, comparison, measured));
+    } else if (format == study::ComparisonFile::as_printed) {
+      write_durable(output, shown.plain(), Named::by_person);
+    } else {
+      write_durable(output, study::comparison_file(comparison, format), Named::by_person);
+    }
   }
-  if (options.output.empty() || folder || !options.json) say("{}", text);
+  say(stdout, shown);
 }
 
 int simulate_only(const CompareOptions& options) {
-  expect_output(options.output);
+  expect_outputs(options.outputs);
   const std::vector<policy::NamedPolicy> policies = policies_of(options);
   const train::ResolvedRun run = train::resolve(options.config, 0);
   const train::RunConfig& config = run.config;
@@ -180,7 +188,7 @@ int simulate_and_measure(const CompareOptions& options) {
   return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& resolved) {
     train::ResolvedRun run = resolved;  // with the costs that are known by then
     const train::RunConfig& config = run.config;
-    if (world.rank() == 0) expect_output(options.output);
+    if (world.rank() == 0) expect_outputs(options.outputs);
     StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
     const bool given = run.profile != nullptr;
     if (!given) {
@@ -265,11 +273,12 @@ Command describe_compare() {
   command.add({.names = "--markdown", .target = &options->markdown, .help = "print tables as Markdown"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the tables and errors"});
   command.add({.names = "-o,--output",
-               .target = &options->output,
+               .target = &options->outputs,
                .value = "FILE|FOLDER",
-               .help = "write what is printed to a file too; a name without an ending is a folder, which keeps what "
-                       "`weft report` draws",
-               .paths = Paths::files});
+               .help = "write the figures to a file, as its ending says: .csv, .md or .json; a name without an ending is "
+                       "a folder, which keeps what `weft report` draws; may be repeated",
+               .paths = Paths::files,
+               .arity = Arity::each});
   const ConfigOptions config(command);
   command.description =
       "gap: how far the step is above the bound of the policy's own graph.\n"
@@ -279,7 +288,7 @@ Command describe_compare() {
       "slow rank: the step with rank 0 computing 1.2 times as long.";
   command.examples = {{"weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100"},
                       {"weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown"},
-                      {"weft compare run.toml --noise 0.2"},
+                      {"weft compare run.toml --noise 0.2 -o noise.csv -o noise.md"},
                       {"weft compare run.toml --measure -o policies; weft report policies -o policies.html"},
                       {"tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json"}};
   command.run = [options, config] {

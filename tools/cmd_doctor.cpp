@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/text/printable.h"
+#include "base/text/text_table.h"
+#include "base/text/text_width.h"
 #include "tools/commands.h"
 #include "tools/machine_checks.h"
 #include "tools/version.h"
@@ -13,17 +18,45 @@
 namespace weft::tools {
 namespace {
 
+/// A line, whose note continues below itself on a terminal that is too narrow for it.
+StyledText line_of(const MachineCheck& check, std::optional<std::size_t> width) {
+  constexpr std::size_t kNote = 40, kLeast = 30;  // where notes begin, and the narrowest column of words
+  StyledText text("  ");
+  if (check.state == CheckState::ok) {
+    text.add("+", Emphasis::good);
+  } else {
+    check.state == CheckState::failed ? text.add("!", Emphasis::error) : text.add("-");
+  }
+  const std::string begin = fmt::format(" {:<15} {:<19}", check.name, check.value);
+  text.add(begin);
+  if (check.note.empty()) return text.add("\n");
+  if (!width) return text.add(" " + check.note + "\n");
+  const bool beside = *width >= kNote + kLeast && text_width(begin) + 4 <= kNote;
+  const std::size_t indent = *width >= kNote + kLeast ? kNote : 4;
+  bool first = beside;
+  if (!beside) text.add("\n");
+  for (const std::string& line : wrapped_lines(check.note, std::max(kLeast, *width - std::min(*width, indent)))) {
+    text.add((first ? std::string(indent - 3 - text_width(begin), ' ') : std::string(indent, ' ')) + line + "\n");
+    first = false;
+  }
+  return text;
+}
+
 void print_text(const std::vector<MachineCheck>& checks, bool ok) {
-  say("{}\n", version_text());
+  const std::optional<std::size_t> width = output_width();
+  StyledText text(version_text() + "\n");
   std::string_view section;
   for (const MachineCheck& check : checks) {
-    if (check.section != section) say("\n{}\n", section = check.section);
-    const std::string_view mark = check.state == CheckState::ok ? "+" : check.state == CheckState::absent ? "-" : "!";
-    say("  {} {:<15} {:<19}{}{}\n", mark, check.name, check.value, check.note.empty() ? "" : " ", check.note);
+    if (check.section != section) {
+      section = check.section;
+      text.add("\n").add(section, Emphasis::heading).add("\n");
+    }
+    text.add(line_of(check, width));
   }
-  say("\n{}\n", ok ? "Ready to train on this machine's CPUs."
-                   : "Not ready: what is marked with ! is needed. `tools/test` and `tools/quickstart` install "
-                     "Debian's packages.");
+  text.add(ok ? "\nReady to train on this machine's CPUs.\n"
+              : "\nNot ready: what is marked with ! is needed. `tools/test` and `tools/quickstart` install Debian's "
+                "packages.\n");
+  say(stdout, text);
 }
 
 void print_json(const std::vector<MachineCheck>& checks, bool ok) {

@@ -140,7 +140,8 @@ nlohmann::ordered_json json_of(const simulate::PlanReport& report, const simulat
                                    {"alone_ms", ms(exposed.alone_ns)},
                                    {"ready_ms", ms(exposed.ready_ns)},
                                    {"begin_ms", ms(exposed.begin_ns)},
-                                   {"cause", simulate::to_string(exposed.cause)},
+                                   {"cause", simulate::identifier_of(exposed.cause)},
+                                   {"cause_text", simulate::to_string(exposed.cause)},
                                    {"because", exposed.because},
                                    {"remedies", remedies(exposed.remedies)}});
   }

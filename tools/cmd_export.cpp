@@ -20,6 +20,7 @@
 #include "base/files/free_space.h"
 #include "base/files/made_folders.h"
 #include "base/files/mapped_file.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/units.h"
 #include "inspect/formats/chakra.h"
@@ -43,6 +44,7 @@ struct ExportOptions {
   std::string format = "hf";
   std::int64_t ranks_written = 0;
   std::vector<train::Setting> overrides;  // of the configuration: its policy
+  bool json = false;
 };
 
 /// All that `fill` writes, into a folder that is new or holds other files; or nothing.
@@ -96,6 +98,23 @@ int export_model(const ExportOptions& options) {
   train::load_parameters(model.path, model.model, loaded);
   std::map<std::string, FileSummary> files;
   write_folder(folder, [&](const fs::path& temporary) { files = train::save_weights(temporary, model.model, saved); });
+  if (options.json) {
+    std::vector<std::string> names;
+    std::uint64_t bytes = 0;
+    for (const auto& [name, summary] : files) {
+      names.push_back((folder / name).string());
+      bytes += summary.bytes;
+    }
+    say("{}\n", JsonObject()
+                    .add("format", options.format)
+                    .add("files", names)
+                    .add("files_bytes", bytes)
+                    .add("model", train::name_of(model))
+                    .add("parameters", model.model.parameters())
+                    .add("dtype", to_string(model.dtype))
+                    .text());
+    return 0;
+  }
   say("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
       human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), train::name_of(model),
       human_bytes(files.at("model.safetensors").bytes));
@@ -131,6 +150,21 @@ int export_chakra(const ExportOptions& options) {
     }
     write_durable(temporary / "groups.json", traces.groups());
   });
+  if (options.json) {
+    std::vector<std::string> names = {(folder / "groups.json").string()};
+    for (std::int64_t rank = 0; rank < written; ++rank) {
+      names.push_back((folder / fmt::format("step.{}.et", rank)).string());
+    }
+    say("{}\n", JsonObject()
+                    .add("format", options.format)
+                    .add("files", names)
+                    .add("ranks", ranks)
+                    .add("ranks_written", written)
+                    .add("nodes_per_rank", report.plan->sequence.size())
+                    .add("policy", report.policy.name)
+                    .text());
+    return 0;
+  }
   say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(), written,
       ranks, report.plan->sequence.size(), report.policy.name);
   return 0;
@@ -165,6 +199,7 @@ Command describe_export() {
                .help = "chakra: only the first so many ranks; 0: all",
                .least = 0});
   command.add(policy_option(options->overrides));
+  command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.examples = {{"weft export runs/mine -o mine-hf"},
                       {"weft export runs/mine/checkpoints/step_00000200 -o step-200"},
                       {"weft export runs/mine --format chakra -o mine-et"}};

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "inspect/drawing/block_layout.h"
 #include "inspect/drawing/draw.h"
@@ -34,7 +35,7 @@ struct GraphOptions {
   std::string kind = "train";
   std::string collapse = "auto", layers, around, from, to;
   int depth = 4, hops = 2;
-  bool critical_path = false, all_edges = false, next_step = false;
+  bool critical_path = false, all_edges = false, next_step = false, json = false;
 
   bool narrowed() const {
     return collapse != "auto" || depth != 4 || !layers.empty() || !around.empty() || !from.empty() || !to.empty() ||
@@ -145,6 +146,21 @@ int draw(const GraphOptions& asked) {
     text = drawn(drawing, options, asked, told);
   }
   write_durable(asked.output, text, Named::by_person);
+  if (asked.json) {
+    say("{}\n", JsonObject()
+                    .add("file", asked.output)
+                    .add("format", asked.format)
+                    .add("file_bytes", text.size())
+                    .add("kind", asked.kind)
+                    .add("policy", report.policy.name)
+                    .add("tasks", graph.tasks().size())
+                    .add("edges", graph.edges().size())
+                    .add("added_edges", report.plan->added_edges.size())
+                    .add("collectives", report.plan->collectives.size())
+                    .add("remark", told)
+                    .text());
+    return 0;
+  }
   const std::string edges = inspect::edges_text(graph.edges().size(), report.plan->added_edges.size());
   say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
   if (!told.empty()) say("{}\n", told);
@@ -203,6 +219,7 @@ Command describe_graph() {
                .help = "mark the longest path, by the simulation's costs"});
   command.add({.names = "--all-edges", .target = &options->all_edges, .help = "draw edges that others imply too"});
   command.add({.names = "--next-step", .target = &options->next_step, .help = "draw edges into the next step too"});
+  command.add({.names = "--json", .target = &options->json, .help = "print what was drawn as one JSON object"});
   const ConfigOptions config(command);
   command.description =
       "Times are those of the policy's plan, simulated on --machine (default: laptop) or by --profile.";

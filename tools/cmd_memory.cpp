@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/status_line.h"
 #include "base/text/printable.h"
+#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "ops/communication.h"
 #include "ops/lower.h"
@@ -133,32 +134,43 @@ nlohmann::json to_json(const std::vector<GridRow>& rows) {
   return json;
 }
 
-std::string table(const std::vector<GridRow>& rows) {
+TextTable table(const std::vector<GridRow>& rows) {
   const auto bytes = [](double n) { return n == 0 ? std::string("-") : human_bytes(static_cast<std::uint64_t>(n)); };
   const auto role = [&](const GridRow& row, graph::Role which) {
     return bytes(static_cast<double>(row.memory.of(which)));
   };
-  std::string text =
-      fmt::format("{:<24} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} | {:>10}", "grid", "parameters", "gradients",
-                  "optimizer", "activations", "gathered", "workspace", "total", "sent");
-  for (const graph::Channel channel : kChannels) text += fmt::format(" {:>9}", graph::to_string(channel));
-  text += "\n";
+  TextTable table{.columns = {{.head = "grid", .words = true},
+                              {.head = "parameters", .rank = 2},
+                              {.head = "gradients", .rank = 3},
+                              {.head = "optimizer", .rank = 2},
+                              {.head = "activations", .rank = 1},
+                              {.head = "gathered", .rank = 3},
+                              {.head = "workspace", .rank = 4},
+                              {.head = "total"},
+                              {.head = "sent"}}};
+  for (const graph::Channel channel : kChannels) {
+    table.columns.push_back({.head = std::string(graph::to_string(channel)), .rank = 5});
+  }
   for (const GridRow& row : rows) {
     if (!row.refusal.empty()) {
-      text += fmt::format("{:<24} {}\n", graph::to_string(row.grid), row.refusal);
+      table.rows.push_back({graph::to_string(row.grid), row.refusal});
       continue;
     }
-    text += fmt::format("{:<24} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} | {:>10}", graph::to_string(row.grid),
-                        role(row, graph::Role::parameter), role(row, graph::Role::gradient),
-                        role(row, graph::Role::optimizer_state), role(row, graph::Role::activation),
-                        role(row, graph::Role::gathered), role(row, graph::Role::workspace),
-                        bytes(static_cast<double>(row.memory.total())), bytes(row.sent_in_all()));
+    std::vector<std::string>& cells = table.rows.emplace_back();
+    cells = {graph::to_string(row.grid),
+             role(row, graph::Role::parameter),
+             role(row, graph::Role::gradient),
+             role(row, graph::Role::optimizer_state),
+             role(row, graph::Role::activation),
+             role(row, graph::Role::gathered),
+             role(row, graph::Role::workspace),
+             bytes(static_cast<double>(row.memory.total())),
+             bytes(row.sent_in_all())};
     for (const graph::Channel channel : kChannels) {
-      text += fmt::format(" {:>9}", bytes(row.sent.contains(channel) ? row.sent.at(channel) : 0));
+      cells.push_back(bytes(row.sent.contains(channel) ? row.sent.at(channel) : 0));
     }
-    text += "\n";
   }
-  return text;
+  return table;
 }
 
 int compare(const MemoryOptions& options) {
@@ -168,12 +180,12 @@ int compare(const MemoryOptions& options) {
     rows.resize(static_cast<std::size_t>(options.most));
   }
   if (options.json) {
-    say("{}\n", to_json(rows).dump());
+    say("{}\n", nlohmann::json{{"grids", to_json(rows)}, {"grids_found", found}}.dump());
     return 0;
   }
   say("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
-      "group.\n\n{}",
-      table(rows));
+      "group.\n\n");
+  say(stdout, table_text(table(rows), output_width()));
   if (rows.size() < found) say("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());
   return 0;
 }

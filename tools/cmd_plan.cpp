@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/text/hex.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "ops/lower.h"
 #include "runtime/plan/plan_file.h"
@@ -19,7 +21,7 @@
 namespace weft::tools {
 namespace {
 
-int write_plan(const train::RunConfig& config, const std::string& output) {
+int write_plan(const train::RunConfig& config, const std::string& output, bool json) {
   expect_writable(output);
   const train::ResolvedRun run = train::resolve(config, 0);
   const auto graph = ops::lower_train(run.config.model, train::step_config(run.config));
@@ -28,7 +30,23 @@ int write_plan(const train::RunConfig& config, const std::string& output) {
       policy::rewrites_of(graph, *run.policy, options, train::chosen_rewrites(run));
   const auto rewritten = plan::rewrite(graph, rewrites, options.weight_layouts);
   const plan::Plan plan = plan::make_plan(rewritten, run.policy->order(*rewritten, options), run.policy->name());
-  write_durable(output, plan::to_json(plan::plan_file_of(plan, rewrites)), Named::by_person);
+  const plan::PlanFile file = plan::plan_file_of(plan, rewrites);
+  write_durable(output, plan::to_json(file), Named::by_person);
+  if (json) {
+    say("{}\n", JsonObject()
+                    .add("file", output)
+                    .add("policy", plan.policy)
+                    .add("tasks", plan.sequence.size())
+                    .add("streams", plan.streams.size())
+                    .add("collectives", plan.collectives.size())
+                    .add("added_edges", plan.added_edges.size())
+                    .add("scratch_bytes", plan.scratch_bytes)
+                    .add("rewrites", plan::to_string(rewrites))
+                    .add("plan_fingerprint", hex_fingerprint(file.plan_fingerprint))
+                    .add("graph_fingerprint", hex_fingerprint(file.graph_fingerprint))
+                    .text());
+    return 0;
+  }
   say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),
       plan.collectives.size(), plan.policy);
   return 0;
@@ -44,14 +62,16 @@ Command describe_plan() {
                .value = "FILE",
                .help = "the file to write",
                .paths = Paths::files});
+  const auto json = std::make_shared<bool>(false);
+  command.add({.names = "--json", .target = json.get(), .help = "print what was written as one JSON object"});
   const ConfigOptions config(command);
   command.examples = {{"weft plan --model tiny --ranks 2 -o plan.json"},
                       {"weft train --model tiny --ranks 2 --policy file:plan.json", "replays it"},
                       {"weft diff plan.json other.json", "says what moved"}};
-  command.run = [output, config] {
+  command.run = [output, json, config] {
     const train::RunConfig loaded = config.load();
     if (config.dump()) return print_config(loaded);
-    return write_plan(loaded, *output);
+    return write_plan(loaded, *output, *json);
   };
   return command;
 }

@@ -10,6 +10,7 @@
 #include "base/files/durable_file.h"
 #include "base/status_line.h"
 #include "base/text/printable.h"
+#include "base/text/text_table.h"
 #include "runtime/cost/profile_file.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -28,27 +29,32 @@ struct ProfileOptions {
   bool quiet = false;
 };
 
-std::string table_of(const cost::Profile& profile, std::size_t rows) {
+StyledText table_of(const cost::Profile& profile, std::size_t rows) {
   std::vector<cost::ProfileEntry> entries = profile.entries;
   std::ranges::sort(entries, std::greater{},
                     [](const cost::ProfileEntry& e) { return e.ns * static_cast<double>(e.samples); });
   double sum = 0;
   for (const cost::ProfileEntry& entry : entries) sum += entry.ns * static_cast<double>(entry.samples);
-  std::string text =
-      fmt::format("{:>6}  {:>10}  {:>7}  {:>8}  {:>8}  {}\n", "share", "us", "spread", "core us", "samples", "task");
+  TextTable table{.columns = {{.head = "share %"},
+                              {.head = "us"},
+                              {.head = "spread %", .rank = 1},
+                              {.head = "core us", .rank = 3},
+                              {.head = "samples", .rank = 2},
+                              {.head = "task", .words = true, .least = 24}}};
   for (std::size_t i = 0; i < std::min(rows, entries.size()); ++i) {
     const cost::ProfileEntry& e = entries[i];
-    text += fmt::format("{:>5.1f}%  {:>10.1f}  {:>6.1f}%  {:>8}  {:>8}  {}\n",
-                        100 * e.ns * static_cast<double>(e.samples) / sum, e.ns * 1e-3,
-                        e.ns > 0 ? 100 * e.deviation_ns / e.ns : 0.0,
-                        e.beside_ns > 0 ? fmt::format("{:.1f}", e.cpu_ns * 1e-3) : "-", e.samples, e.signature);
+    table.rows.push_back(
+        {fmt::format("{:.1f}", 100 * e.ns * static_cast<double>(e.samples) / sum), fmt::format("{:.1f}", e.ns * 1e-3),
+         fmt::format("{:.1f}", e.ns > 0 ? 100 * e.deviation_ns / e.ns : 0.0),
+         e.beside_ns > 0 ? fmt::format("{:.1f}", e.cpu_ns * 1e-3) : "-", fmt::format("{}", e.samples), e.signature});
   }
-  if (entries.size() > rows) text += fmt::format("… and {} more in the file\n", entries.size() - rows);
+  StyledText text = table_text(table, output_width());
+  if (entries.size() > rows) text.add(fmt::format("… and {} more in the file\n", entries.size() - rows));
   if (!profile.slowdowns.empty()) {
-    text += "slowed by more than the core time, as where both need the memory's bandwidth:\n";
+    text.add("slowed by more than the core time, as where both need the memory's bandwidth:\n");
   }
   for (const cost::Slowdown& slowdown : profile.slowdowns) {
-    text += fmt::format("{:>6.2f}  {} beside {}\n", slowdown.factor, slowdown.compute, slowdown.collective);
+    text.add(fmt::format("{:>6.2f}  {} beside {}\n", slowdown.factor, slowdown.compute, slowdown.collective));
   }
   return text;
 }
@@ -66,8 +72,9 @@ int profile(const ProfileOptions& options) {
       if (options.json) {
         say("{}", cost::profile_json(measured));
       } else {
-        say("{}{}: {} kinds of tasks; plan with it by --profile {}\n", table_of(measured, 20), options.output,
-            measured.entries.size(), options.output);
+        say(stdout, table_of(measured, 20)
+                        .add(fmt::format("{}: {} kinds of tasks; plan with it by --profile {}\n", options.output,
+                                         measured.entries.size(), options.output)));
       }
     }
     world.barrier();

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/text/printable.h"
+#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/trace_file.h"
@@ -96,7 +97,10 @@ std::string text_of(const Report& report) {
                         unsure == 1 ? "is" : "are");
   }
   const plan::Recording recording = recording_of(planned, report.config.grid);
-  return text + "\n" + inspect::timeline_text(recording, recording.ranks.front().steps.back());
+  constexpr std::size_t kColumns = 100, kLeast = 40;
+  const std::size_t columns = std::clamp(output_width().value_or(kColumns), kLeast, kColumns);
+  return text + "\n" +
+         inspect::timeline_text(recording, recording.ranks.front().steps.back(), static_cast<int>(columns));
 }
 
 nlohmann::ordered_json json_of(const Report& report) {
@@ -174,7 +178,12 @@ int run(const SimulateOptions& options) {
   report.memory = plan::memory_report(*report.planned.plan);
   write_pictures(options, report);
   if (options.json) {
-    say("{}\n", json_of(report).dump());
+    nlohmann::ordered_json json = json_of(report);
+    json["files"] = nlohmann::ordered_json::array();
+    for (const std::string& file : {options.trace, options.svg}) {
+      if (!file.empty()) json["files"].push_back(file);
+    }
+    say("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     say("{}", text_of(report));
   }

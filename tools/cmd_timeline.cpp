@@ -10,9 +10,12 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
+#include "base/text/text_table.h"
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
+#include "inspect/report/trace_summary.h"
 #include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -27,7 +30,7 @@ struct TimelineOptions {
   std::vector<std::string> compare;
   std::vector<int> ranks;
   std::string output;
-  bool text = false;
+  bool text = false, json = false;
   int columns = 100;
 };
 
@@ -89,6 +92,13 @@ std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
   return inputs;
 }
 
+/// A line that is wider than its terminal would be broken.
+int text_columns(int asked) {
+  constexpr int kLeast = 40;
+  const auto width = output_width();
+  return width ? std::min(asked, std::max(kLeast, static_cast<int>(*width))) : asked;
+}
+
 void print_text(const std::vector<TraceInput>& inputs, int columns) {
   for (const TraceInput& input : inputs) {
     say("{}\n", input.title);
@@ -102,7 +112,43 @@ void print_text(const std::vector<TraceInput>& inputs, int columns) {
   }
 }
 
+/// The sums of each rank's last step.
+std::string json_of(const std::vector<TraceInput>& inputs, const std::string& file) {
+  std::vector<JsonObject> parts;
+  for (const TraceInput& input : inputs) {
+    std::vector<JsonObject> ranks;
+    for (const plan::RecordedRank& rank : input.recording.ranks) {
+      if (rank.steps.empty()) continue;
+      const inspect::StepSummary of = inspect::summarize_step(input.recording, rank, rank.steps.back(), 0);
+      JsonObject busy;
+      for (std::size_t i = 0; i < of.stream_busy.size(); ++i) {
+        busy.add(input.recording.streams[i].name, of.stream_busy[i]);
+      }
+      ranks.push_back(JsonObject()
+                          .add("rank", of.rank)
+                          .add("step", of.number)
+                          .add("step_ns", of.overlap.step)
+                          .add("compute_ns", of.overlap.compute)
+                          .add("communication_ns", of.overlap.communication)
+                          .add("exposed_ns", of.overlap.exposed)
+                          .add("idle_ns", of.idle)
+                          .add("overlap_fraction", of.overlap.overlap_fraction())
+                          .add("stream_busy_fraction", busy));
+    }
+    JsonObject part;
+    part.add("title", input.title).add("policy", input.recording.policy).add("tasks", input.recording.tasks.size());
+    if (input.bound_ns > 0) part.add("bound_ns", input.bound_ns);
+    parts.push_back(part.add("ranks", ranks));
+  }
+  JsonObject json;
+  if (!file.empty()) json.add("file", file);
+  return json.add("parts", parts).text();
+}
+
 int run(TimelineOptions options) {
+  if (options.json && options.text) {
+    throw UserError("--json with --text", "one of them: both are printed", "leave --text out");
+  }
   const bool png = options.output.ends_with(".png");
   if (!options.output.empty()) {
     if (!png && !options.output.ends_with(".svg")) {
@@ -112,13 +158,14 @@ int run(TimelineOptions options) {
     expect_writable(options.output);
   }
   const std::vector<TraceInput> inputs = inputs_of(options);
-  if (options.text || options.output.empty()) print_text(inputs, options.columns);
+  if (!options.json && (options.text || options.output.empty())) print_text(inputs, text_columns(options.columns));
+  if (options.json && options.output.empty()) say("{}\n", json_of(inputs, ""));
   if (options.output.empty()) return 0;
   std::vector<inspect::TimelinePart> parts;
   for (const TraceInput& input : inputs) parts.push_back({input.title, &input.recording, input.bound_ns});
   const inspect::Picture picture = inspect::timeline_picture(parts);
   write_durable(options.output, png ? inspect::render_png(picture) : picture.svg(), Named::by_person);
-  if (!options.text) say("{}\n", options.output);
+  if (!options.text) say("{}\n", options.json ? json_of(inputs, options.output) : options.output);
   return 0;
 }
 
@@ -151,6 +198,7 @@ Command describe_timeline() {
                .help = "policies, or traces, below each other on one time axis",
                .suggestions = policy_words(),
                .paths = Paths::files});
+  command.add({.names = "--json", .target = &options->json, .help = "print the sums of each rank's last step as one JSON object"});
   const ConfigOptions config(command);
   command.description =
       "Instead of a TOML file a trace (FILE.json, FILE.json.gz) or the folder of a run may be named; a configuration "

@@ -13,7 +13,10 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/files/mapped_file.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
+#include "base/text/styled_text.h"
+#include "base/text/text_table.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
 #include "inspect/report/trace_check.h"
@@ -49,15 +52,15 @@ plan::Recording load(const std::string& trace_or_run) {
 int summarize(const TraceOptions& options) {
   const plan::Recording recording = load(options.trace);
   const inspect::TraceSummary summary = inspect::summarize_trace(recording, options.all_steps, limit(options.most));
-  say("{}", options.json ? inspect::summary_json(recording, summary).dump() + "\n"
-                         : inspect::summary_text(recording, summary));
+  say(stdout, options.json ? StyledText(inspect::summary_json(recording, summary).dump() + "\n")
+                           : inspect::styled_summary(recording, summary, output_width()));
   return 0;
 }
 
 int compare(const TraceOptions& options) {
   const inspect::TraceDifference difference = inspect::compare_recordings(load(options.trace), load(options.other));
-  say("{}", options.json ? inspect::difference_json(difference).dump() + "\n"
-                         : inspect::difference_text(difference, limit(options.most)));
+  say(stdout, options.json ? StyledText(inspect::difference_json(difference).dump() + "\n")
+                           : inspect::styled_difference(difference, limit(options.most), output_width()));
   return 0;
 }
 
@@ -126,15 +129,18 @@ void make_folder(const fs::path& folder) {
   }
 }
 
-void export_ranks(const fs::path& folder, const plan::Recording& recording, bool pack) {
+/// Returns the names of the files.
+std::vector<std::string> export_ranks(const fs::path& folder, const plan::Recording& recording, bool pack) {
   make_folder(folder);
+  std::vector<std::string> files;
   plan::Recording one = recording;
   for (const plan::RecordedRank& rank : recording.ranks) {
     one.ranks = {rank};
     const fs::path file = folder / fmt::format("rank_{}.json{}", rank.rank, pack ? ".gz" : "");
     inspect::write_chrome_file(file, one, {.kineto_names = true, .origin = inspect::first_begin(recording)});
-    say("{}\n", file.string());
+    files.push_back(file.string());
   }
+  return files;
 }
 
 int export_trace(const TraceOptions& options) {
@@ -144,16 +150,25 @@ int export_trace(const TraceOptions& options) {
   }
   if (!folder) expect_writable(options.output);
   const plan::Recording recording = load(options.trace);
+  std::vector<std::string> files = {options.output};
   if (folder) {
-    export_ranks(options.output, recording, options.pack);
-    return 0;
-  }
-  if (options.format == "perfetto") {
+    files = export_ranks(options.output, recording, options.pack);
+  } else if (options.format == "perfetto") {
     inspect::write_perfetto_file(options.output, recording, Named::by_person);
   } else {
     inspect::write_chrome_file(options.output, recording, {}, Named::by_person);
   }
-  say("{}\n", options.output);
+  if (options.json) {
+    say("{}\n", JsonObject()
+                    .add("format", options.format)
+                    .add("files", files)
+                    .add("policy", recording.policy)
+                    .add("ranks", recording.ranks.size())
+                    .add("tasks", recording.tasks.size())
+                    .text());
+    return 0;
+  }
+  for (const std::string& file : files) say("{}\n", file);
   return 0;
 }
 
@@ -232,6 +247,7 @@ Command export_command(const std::shared_ptr<TraceOptions>& options) {
                .paths = Paths::files,
                .required = true});
   command.add({.names = "--gz", .target = &options->pack, .help = "kineto: pack each file"});
+  command.add(json_option(*options));
   command.examples = {{"weft trace export runs/mine --format kineto -o for-hta"},
                       {"weft trace export runs/mine --format perfetto -o mine.pftrace"},
                       {"weft trace export runs/mine --format chrome -o mine.json.gz"}};

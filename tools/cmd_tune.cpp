@@ -14,6 +14,7 @@
 #include "base/files/durable_file.h"
 #include "base/status_line.h"
 #include "base/text/printable.h"
+#include "base/text/text_table.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tools/commands.h"
@@ -58,26 +59,27 @@ double seconds_of(const std::vector<TunedProduct>& products, double execute::Gem
 }
 
 void print_table(const std::vector<TunedProduct>& products, const TuneOptions& options, double seconds) {
-  std::size_t width = 7, method_width = 18;
-  for (const auto& [trial, tasks] : products) {
-    width = std::max(width, execute::to_string(trial.problem).size());
-    method_width = std::max({method_width, execute::brief(trial.usual).size(), execute::brief(trial.chosen).size()});
-  }
-  std::string text = fmt::format("{:<{}} {:>5}  {:<{}} {:>9}  {:<{}} {:>9}  {:>5}\n", "product", width, "tasks",
-                                 "default", method_width, "ms", "chosen", method_width, "ms", "gain");
+  TextTable table{.columns = {{.head = "product", .words = true},
+                              {.head = "tasks", .rank = 2},
+                              {.head = "default", .words = true, .least = 8, .rank = 1},
+                              {.head = "ms"},
+                              {.head = "chosen", .words = true, .least = 8},
+                              {.head = "ms"},
+                              {.head = "gain"}}};
   for (const auto& [trial, tasks] : products) {
     const bool same = trial.chosen == trial.usual;
-    text +=
-        fmt::format("{:<{}} {:>5}  {:<{}} {:>9.3f}  {:<{}} {:>9.3f}  {:>5.2f}\n", execute::to_string(trial.problem),
-                    width, tasks, execute::brief(trial.usual), method_width, 1e3 * trial.usual_seconds,
-                    same ? "=" : execute::brief(trial.chosen), method_width, 1e3 * trial.chosen_seconds, trial.gain);
+    table.rows.push_back({execute::to_string(trial.problem), fmt::format("{}", tasks), execute::brief(trial.usual),
+                          fmt::format("{:.3f}", 1e3 * trial.usual_seconds), same ? "=" : execute::brief(trial.chosen),
+                          fmt::format("{:.3f}", 1e3 * trial.chosen_seconds), fmt::format("{:.2f}", trial.gain)});
   }
   const auto changed =
       std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
-  text += fmt::format("{} of {} products get another method; all tasks: {:.1f} ms by default, {:.1f} ms as chosen\n",
-                      changed, products.size(), 1e3 * seconds_of(products, &execute::GemmTrial::usual_seconds),
-                      1e3 * seconds_of(products, &execute::GemmTrial::chosen_seconds));
-  say("{}measured in {:.0f} s; use it with --gemm-tuning {}\n", text, seconds, options.output);
+  StyledText text = table_text(table, output_width());
+  text.add(fmt::format("{} of {} products get another method; all tasks: {:.1f} ms by default, {:.1f} ms as chosen\n",
+                       changed, products.size(), 1e3 * seconds_of(products, &execute::GemmTrial::usual_seconds),
+                       1e3 * seconds_of(products, &execute::GemmTrial::chosen_seconds)));
+  text.add(fmt::format("measured in {:.0f} s; use it with --gemm-tuning {}\n", seconds, options.output));
+  say(stdout, text);
 }
 
 nlohmann::json to_json(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,

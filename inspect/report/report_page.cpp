@@ -59,6 +59,7 @@ class Html {
       section(page_.trailing[i]);
     }
     folded();
+    runs();
     out_ += "</main>\n<div id=\"weft-tip\" role=\"tooltip\" hidden></div>\n<script>\n\"use strict\";{\n";
     out_ += report_script();
     out_ += "}\n</script>\n</body>\n</html>\n";
@@ -89,12 +90,37 @@ class Html {
     append("<script type=\"application/json\" id=\"weft-data\" data-form=\"{}\">", compress ? "gzip" : "plain");
     out_ += compress ? base64(packed(data)) : data;
     out_ += "</script>\n";
-    if (page_.facts.empty()) return;
+    facts(page_.facts);
+  }
+
+  void facts(const std::vector<ReportFact>& list) {
+    if (list.empty()) return;
     out_ += "<ul class=\"facts\">\n";
-    for (const ReportFact& fact : page_.facts) {
+    for (const ReportFact& fact : list) {
       append("<li><b>{}</b><span>{}</span></li>\n", xml_escaped(fact.value), xml_escaped(fact.label));
     }
     out_ += "</ul>\n";
+  }
+
+  /// Each run's own part, folded, and the place where a link to the run leads.
+  void runs() {
+    if (page_.runs.empty()) return;
+    out_ += "<section aria-label=\"each run\"><h2>Each run</h2>\n";
+    for (std::size_t i = 0; i < page_.runs.size(); ++i) {
+      const ReportRun& run = page_.runs[i];
+      append(
+          "<details class=\"run\" id=\"weft-run-{}\"><summary><i class=\"curve c{}{}\"></i>{} <span class=\"soft\">{}"
+          "</span></summary>\n",
+          i, i % kCurveColors, i < kCurveColors ? "" : " dashed", xml_escaped(run.name), xml_escaped(run.subtitle));
+      if (!run.note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(run.note));
+      facts(run.facts);
+      for (const ReportTable& table : run.tables) {
+        append("<h3>{}</h3>\n", xml_escaped(table.title));
+        content(table);
+      }
+      out_ += "</details>\n";
+    }
+    out_ += "</section>\n";
   }
 
   void button(std::string_view id, std::string_view text, std::string_view title, bool toggles) {
@@ -169,7 +195,10 @@ class Html {
     append("<td{}>", words ? " class=\"text\"" : "");
     if (!cell.swatch.empty()) append("<i class=\"swatch\" style=\"background:{}\"></i>", cell.swatch);
     const std::string text = xml_escaped(cell.text);
-    if (cell.task.empty()) {
+    if (cell.run) {
+      append("<i class=\"curve c{}{}\"></i><button type=\"button\" data-run=\"{}\">{}</button>",
+             *cell.run % kCurveColors, *cell.run < kCurveColors ? "" : " dashed", *cell.run, text);
+    } else if (cell.task.empty()) {
       out_ += text;
     } else {
       append("<button type=\"button\" data-view=\"{}\" data-task=\"{}\">{}</button>", xml_escaped(table.view),
@@ -225,8 +254,16 @@ class Html {
                              xml_escaped(chart.title), svg);
     }
     if (figures.empty()) return;
-    out_ += "<section aria-label=\"over steps\"><h2>Over steps</h2>\n<div class=\"charts\">\n" + figures +
-            "</div>\n</section>\n";
+    out_ += "<section aria-label=\"over steps\"><h2>Over steps</h2>\n";
+    if (!page_.runs.empty()) {
+      out_ += "<p class=\"runs\">";
+      for (std::size_t i = 0; i < page_.runs.size(); ++i) {
+        append("<span><i class=\"curve c{}{}\"></i>{}</span>\n", i % kCurveColors, i < kCurveColors ? "" : " dashed",
+               xml_escaped(page_.runs[i].name));
+      }
+      out_ += "</p>\n";
+    }
+    out_ += "<div class=\"charts\">\n" + figures + "</div>\n</section>\n";
   }
 
   const ReportPage& page_;

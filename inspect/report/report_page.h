@@ -41,8 +41,9 @@ struct ReportCell {
   ReportCell(std::string shown = {}) : text(std::move(shown)) {}  // NOLINT(google-explicit-constructor): a cell is text
   ReportCell(std::string shown, std::string task_name) : text(std::move(shown)), task(std::move(task_name)) {}
   std::string text;
-  std::string task = {};    // selected in the timeline by a click; "": none
-  std::string swatch = {};  // a colour that stands before the text; "": none
+  std::string task = {};                // selected in the timeline by a click; "": none
+  std::string swatch = {};              // a colour that stands before the text; "": none
+  std::optional<std::size_t> run = {};  // of the page, opened by a click
 };
 
 struct ReportTable {
@@ -58,6 +59,14 @@ struct ReportTable {
   bool folded = false;                   // opened by a click
 };
 
+/// One of several runs on a page: what is its own.
+struct ReportRun {
+  std::string name = {};  // its view's
+  std::string subtitle = {}, note = {};
+  std::vector<ReportFact> facts = {};
+  std::vector<ReportTable> tables = {};
+};
+
 struct ReportPage {
   std::string title = {}, subtitle = {};
   std::vector<ReportFact> facts = {};
@@ -69,6 +78,7 @@ struct ReportPage {
   std::string graph_view = {};             // in which a click on the graph selects; "": the first
   std::vector<ReportTable> trailing = {};  // below the graph: exposed communication and its causes
   std::vector<StepChart> charts = {};
+  std::vector<ReportRun> runs = {};  // several runs, whose curves the charts show together; empty: one run, or none
 };
 
 /// The data of a page, as its script reads them: JSON with sorted keys, `<` written \u003c. Times are nanoseconds since

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kPlotLeft = 50, kPlotWidth = 376, kPlotTop = 24, kPlotHeight = 130, kBelow = 26, kPlotMargin = 14;
 constexpr double kLetter = 6.2, kLabelGap = 38;
-constexpr std::size_t kMostPoints = 500, kColors = 6;
+constexpr std::size_t kMostPoints = 500;
 
 struct Range {
   double low = 0, high = 1;
@@ -93,7 +93,7 @@ class Chart {
 
   /// Of several steps on one place the mean.
   void curve(const std::vector<StepPoint>& points, std::size_t together, std::size_t color) {
-    append("<polyline class=\"c{}\" points=\"", color % kColors);
+    append("<polyline class=\"c{}{}\" points=\"", color % kCurveColors, color < kCurveColors ? "" : " dashed");
     for (std::size_t i = 0; i < points.size(); i += together) {
       const std::size_t end = std::min(points.size(), i + together);
       double sum = 0;
@@ -112,7 +112,7 @@ class Chart {
   /// Labels follow each other above the frame.
   void label(std::size_t color, const std::string& text) {
     append("<polyline class=\"c{}\" points=\"{:.0f},10 {:.0f},10\"/><text x=\"{:.0f}\" y=\"14\">{}</text>\n",
-           color % kColors, kPlotLeft + next_label_, kPlotLeft + next_label_ + 14, kPlotLeft + next_label_ + 20,
+           color % kCurveColors, kPlotLeft + next_label_, kPlotLeft + next_label_ + 14, kPlotLeft + next_label_ + 20,
            xml_escaped(text));
     next_label_ += kLabelGap + kLetter * static_cast<double>(text.size());
   }
@@ -145,6 +145,7 @@ std::string chart_svg(const StepChart& chart) {
   for (std::size_t i = 0; i < chart.curves.size(); ++i) {
     const StepCurve& curve = chart.curves[i];
     svg.curve(curve.points, together, i);
+    if (chart.named_apart) continue;
     if (together > 1) {
       svg.label(i, fmt::format("{}, means of {} steps", curve.name, together));
     } else if (chart.curves.size() > 1 || !chart.dots.empty()) {  // else the title says it
@@ -153,6 +154,9 @@ std::string chart_svg(const StepChart& chart) {
   }
   for (const StepPoint& point : chart.dots) svg.dot(point, chart.dots_name);
   if (!chart.dots.empty()) svg.label(1, chart.dots_name + " (dots)");
+  if (chart.named_apart && together > 1) {
+    svg.append("<text x=\"{:.0f}\" y=\"14\">means of {} steps</text>\n", kPlotLeft, together);
+  }
   const auto above = std::ranges::count_if(values, [&](double value) { return value > y.high; });
   if (above > 0) {
     svg.append("<text x=\"{:.0f}\" y=\"14\" text-anchor=\"end\">{} above the frame, up to {}</text>\n",

@@ -7,8 +7,11 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <unordered_map>
 #include <utility>
+
+#include "base/text/text_table.h"
 
 namespace weft::inspect {
 namespace {
@@ -60,11 +63,21 @@ void sort_by_change(std::vector<ValueChange>& values) {
   std::ranges::stable_sort(values, std::greater(), [](const ValueChange& v) { return std::abs(v.change()); });
 }
 
-std::string line(const ValueChange& value) {
+std::vector<std::string> row_of(const ValueChange& value) {
   const std::string relative =
       value.a > 0 ? fmt::format("{:+.1f} %", 100 * value.change() / value.a) : std::string("new");
-  return fmt::format("  {:<40} {:>10.3f} {:>10.3f} {:>+10.3f}  {}\n", value.name, value.a * 1e-6, value.b * 1e-6,
-                     value.change() * 1e-6, value.change() == 0 ? "" : relative);
+  return {value.name, fmt::format("{:.3f}", value.a * 1e-6), fmt::format("{:.3f}", value.b * 1e-6),
+          fmt::format("{:+.3f}", value.change() * 1e-6), value.change() == 0 ? "" : relative};
+}
+
+TextTable table_of(const char* title, std::span<const ValueChange> values) {
+  TextTable table{.columns = {{.head = title, .words = true, .least = 16},
+                              {.head = "a"},
+                              {.head = "b"},
+                              {.head = "b - a"},
+                              {.head = "", .rank = 1}}};
+  for (const ValueChange& value : values) table.rows.push_back(row_of(value));
+  return table;
 }
 
 std::string names_text(const std::vector<std::string>& names, std::string_view which, std::size_t most) {
@@ -106,17 +119,21 @@ TraceDifference compare_recordings(const plan::Recording& a, const plan::Recordi
   return out;
 }
 
+StyledText styled_difference(const TraceDifference& difference, std::size_t most, std::optional<std::size_t> width) {
+  StyledText text(fmt::format("a: policy {}, b: policy {}; medians over ranks and steps, in ms\n\n",
+                              difference.policy_a, difference.policy_b));
+  text.add(table_text(table_of("sums", difference.sums), width));
+  text.add("\n").add(table_text(table_of("kinds, all tasks of a step", difference.kinds), width));
+  const std::span<const ValueChange> tasks = difference.tasks;
+  if (!tasks.empty()) {
+    text.add("\n").add(
+        table_text(table_of("tasks that changed most", tasks.first(std::min(most, tasks.size()))), width));
+  }
+  return text.add(names_text(difference.only_a, "a", most)).add(names_text(difference.only_b, "b", most));
+}
+
 std::string difference_text(const TraceDifference& difference, std::size_t most) {
-  std::string text = fmt::format("a: policy {}, b: policy {}; medians over ranks and steps, in ms\n\n",
-                                 difference.policy_a, difference.policy_b);
-  const std::string head = fmt::format("{:>10} {:>10} {:>10}\n", "a", "b", "b - a");
-  text += fmt::format("  {:<40} {}", "sums", head);
-  for (const ValueChange& value : difference.sums) text += line(value);
-  text += fmt::format("\n  {:<40} {}", "kinds, all tasks of a step", head);
-  for (const ValueChange& value : difference.kinds) text += line(value);
-  if (!difference.tasks.empty()) text += fmt::format("\n  {:<40} {}", "tasks that changed most", head);
-  for (std::size_t i = 0; i < std::min(most, difference.tasks.size()); ++i) text += line(difference.tasks[i]);
-  return text + names_text(difference.only_a, "a", most) + names_text(difference.only_b, "b", most);
+  return styled_difference(difference, most, std::nullopt).plain();
 }
 
 nlohmann::ordered_json difference_json(const TraceDifference& difference) {

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text/styled_text.h"
 #include "runtime/plan/recording.h"
 
 namespace weft::inspect {
@@ -29,6 +31,8 @@ TraceDifference compare_recordings(const plan::Recording& a, const plan::Recordi
 
 /// With at most `most` tasks of each sort.
 std::string difference_text(const TraceDifference& difference, std::size_t most);
+/// The same for a terminal of `width` columns.
+StyledText styled_difference(const TraceDifference& difference, std::size_t most, std::optional<std::size_t> width);
 nlohmann::ordered_json difference_json(const TraceDifference& difference);
 
 }  // namespace weft::inspect

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/text/text_table.h"
 #include "base/text/units.h"
 
 namespace weft::inspect {
@@ -80,16 +81,20 @@ std::vector<Stall> stalls_of(const plan::Recording& recording, const plan::Recor
   return stalls;
 }
 
-std::string kinds_text(const std::vector<KindTimes>& kinds, std::int64_t step, std::string_view title) {
-  std::string text =
-      fmt::format("  {:<22} {:>7} {:>10} {:>7} {:>10}  {}\n", title, "tasks", "ms", "step %", "exposed", "work");
+TextTable kinds_table(const std::vector<KindTimes>& kinds, std::int64_t step, const char* title) {
+  TextTable table{.columns = {{.head = title, .words = true, .least = 12},
+                              {.head = "tasks", .rank = 2},
+                              {.head = "ms"},
+                              {.head = "step %", .rank = 1},
+                              {.head = "exposed", .emphasis = Emphasis::bad},
+                              {.head = "work", .rank = 3}}};
   for (const KindTimes& kind : kinds) {
-    text += fmt::format("  {:<22} {:>7} {:>10.3f} {:>7.1f} {:>10}  {}\n", kind.name, kind.tasks,
-                        in_milliseconds(kind.busy), 100 * share(kind.busy, step),
-                        kind.network_bytes > 0 ? fmt::format("{:.3f}", in_milliseconds(kind.exposed)) : "",
-                        kind.network_bytes > 0 ? format_bytes(kind.network_bytes) : format_flops(kind.flops));
+    table.rows.push_back({kind.name, fmt::format("{}", kind.tasks), fmt::format("{:.3f}", in_milliseconds(kind.busy)),
+                          fmt::format("{:.1f}", 100 * share(kind.busy, step)),
+                          kind.network_bytes > 0 ? fmt::format("{:.3f}", in_milliseconds(kind.exposed)) : "",
+                          kind.network_bytes > 0 ? format_bytes(kind.network_bytes) : format_flops(kind.flops)});
   }
-  return text;
+  return table;
 }
 
 std::string stall_text(const plan::Recording& recording, const Stall& stall, std::int64_t begin) {
@@ -144,32 +149,37 @@ TraceSummary summarize_trace(const plan::Recording& recording, bool all_steps, s
   return summary;
 }
 
-std::string summary_text(const plan::Recording& recording, const TraceSummary& summary) {
-  std::string text = fmt::format("policy {}, {} ranks, {} tasks and {} edges a step\n", recording.policy,
-                                 recording.world, recording.tasks.size(), recording.edges.size());
+StyledText styled_summary(const plan::Recording& recording, const TraceSummary& summary,
+                          std::optional<std::size_t> width) {
+  StyledText text(fmt::format("policy {}, {} ranks, {} tasks and {} edges a step\n", recording.policy, recording.world,
+                              recording.tasks.size(), recording.edges.size()));
   for (const StepSummary& of : summary.steps) {
     const plan::OverlapSummary& sums = of.overlap;
-    text += fmt::format(
-        "\nrank {}, step {}: {:.3f} ms\n"
-        "  computing {:.3f} ms, communicating {:.3f} ms, of which exposed {:.3f} ms; {:.1f} % overlapped; idle {:.3f} "
-        "ms\n",
-        of.rank, of.number, in_milliseconds(sums.step), in_milliseconds(sums.compute),
-        in_milliseconds(sums.communication), in_milliseconds(sums.exposed), 100 * sums.overlap_fraction(),
-        in_milliseconds(of.idle));
-    text += "  busy:";
+    text.add(fmt::format("\nrank {}, step {}: {:.3f} ms\n", of.rank, of.number, in_milliseconds(sums.step)),
+             Emphasis::heading);
+    text.add(fmt::format("  computing {:.3f} ms, communicating {:.3f} ms, ", in_milliseconds(sums.compute),
+                         in_milliseconds(sums.communication)));
+    text.add(fmt::format("of which exposed {:.3f} ms", in_milliseconds(sums.exposed)), Emphasis::bad);
+    text.add(
+        fmt::format("; {:.1f} % overlapped; idle {:.3f} ms\n", 100 * sums.overlap_fraction(), in_milliseconds(of.idle)));
+    text.add("  busy:");
     for (std::size_t i = 0; i < of.stream_busy.size(); ++i) {
-      text += fmt::format(" {} {:.1f} %{}", recording.streams[i].name, 100 * of.stream_busy[i],
-                          i + 1 < of.stream_busy.size() ? "," : "\n");
+      text.add(fmt::format(" {} {:.1f} %{}", recording.streams[i].name, 100 * of.stream_busy[i],
+                           i + 1 < of.stream_busy.size() ? "," : "\n"));
     }
-    text += "\n" + kinds_text(of.kinds, sums.step, "kind");
-    if (!of.channels.empty()) text += "\n" + kinds_text(of.channels, sums.step, "channel");
+    text.add("\n").add(table_text(kinds_table(of.kinds, sums.step, "kind"), width));
+    if (!of.channels.empty()) text.add("\n").add(table_text(kinds_table(of.channels, sums.step, "channel"), width));
     if (of.stalls.empty()) continue;
     const auto& times = *std::ranges::find(recording.ranks, of.rank, &plan::RecordedRank::rank);
     const auto& step = *std::ranges::find(times.steps, of.number, &plan::RecordedStep::step);
-    text += "\n  longest stalls of compute streams, and what came last\n";
-    for (const Stall& stall : of.stalls) text += stall_text(recording, stall, step.begin);
+    text.add("\n  longest stalls of compute streams, and what came last\n", Emphasis::heading);
+    for (const Stall& stall : of.stalls) text.add(stall_text(recording, stall, step.begin));
   }
   return text;
+}
+
+std::string summary_text(const plan::Recording& recording, const TraceSummary& summary) {
+  return styled_summary(recording, summary, std::nullopt).plain();
 }
 
 nlohmann::ordered_json summary_json(const plan::Recording& recording, const TraceSummary& summary) {

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text/styled_text.h"
 #include "runtime/plan/recording.h"
 
 namespace weft::inspect {
@@ -49,6 +51,9 @@ struct TraceSummary {
 TraceSummary summarize_trace(const plan::Recording& recording, bool all_steps, std::size_t stalls);
 
 std::string summary_text(const plan::Recording& recording, const TraceSummary& summary);
+/// The same for a terminal of `width` columns.
+StyledText styled_summary(const plan::Recording& recording, const TraceSummary& summary,
+                          std::optional<std::size_t> width);
 nlohmann::ordered_json summary_json(const plan::Recording& recording, const TraceSummary& summary);
 
 }  // namespace weft::inspect

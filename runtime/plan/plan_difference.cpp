@@ -51,31 +51,18 @@ std::string tasks(std::size_t count) {
   return count == 1 ? "1 task" : fmt::format("{} tasks", count);
 }
 
-std::string only_in(const PlanFile& file, const Names& others, const char* which, std::size_t most) {
-  std::vector<std::string> lines;
+std::vector<std::string> tasks_only_in(const PlanFile& file, const Names& others) {
+  std::vector<std::string> names;
   for (const auto& placed : file.sequence) {
-    if (!others.contains(placed.task)) lines.push_back(placed.task);
+    if (!others.contains(placed.task)) names.push_back(placed.task);
   }
-  return listed(fmt::format("{} only in the {} plan:", tasks(lines.size()), which), lines, most);
+  return names;
 }
 
 std::vector<PlacedName> placed_names(const PlanFile& file) {
   std::vector<PlacedName> names;
   for (const auto& placed : file.sequence) names.push_back({placed.task, file.streams[placed.stream].name});
   return names;
-}
-
-std::string moved_within(std::span<const MovedTask> moved, std::span<const PlacedName> b, const Stream& stream,
-                         std::size_t most) {
-  std::vector<std::string> lines;
-  for (const MovedTask& task : moved) {
-    if (task.other_stream || b[task.in_b].stream != stream.name) continue;
-    const std::string place = task.follows ? fmt::format("after {}", b[*task.follows].task) : "first";
-    lines.push_back(fmt::format("{} now {}", b[task.in_b].task, place));
-  }
-  return listed(fmt::format("{} of the {} on {} changed places:", lines.size(),
-                            stream.compute ? "tasks" : "collectives", stream.name),
-                lines, most);
 }
 
 using EdgeKey = std::tuple<std::string, std::string, graph::EdgeKind, std::uint8_t>;
@@ -86,13 +73,20 @@ std::set<EdgeKey> edges_of(const PlanFile& file) {
   return edges;
 }
 
-std::string only_in(const std::set<EdgeKey>& edges, const std::set<EdgeKey>& others, const char* which,
-                    std::size_t most) {
+std::vector<std::string> edges_only_in(const std::set<EdgeKey>& edges, const std::set<EdgeKey>& others) {
   std::vector<std::string> lines;
   for (const EdgeKey& edge : edges) {
     if (!others.contains(edge)) lines.push_back(fmt::format("{} → {}", std::get<0>(edge), std::get<1>(edge)));
   }
-  return listed(fmt::format("added edges only in the {} plan: {}", which, lines.size()), lines, most);
+  return lines;
+}
+
+std::string rewrites_text(const std::vector<Rewrite>& rewrites) {
+  return rewrites.empty() ? "none" : to_string(rewrites);
+}
+
+std::string changed(const char* what, const std::string& before, const std::string& after) {
+  return before == after ? std::string() : fmt::format("{}: {} → {}\n", what, before, after);
 }
 
 }  // namespace
@@ -125,33 +119,69 @@ std::vector<MovedTask> moved_tasks(std::span<const PlacedName> a, std::span<cons
   return moved;
 }
 
-std::string describe_difference(const PlanFile& a, const PlanFile& b, std::size_t most) {
-  const Names in_a = names_of(a), in_b = names_of(b);
-  std::string text = only_in(a, in_b, "first", most) + only_in(b, in_a, "second", most);
+bool PlanDifference::same() const {
+  return rewrites_a == rewrites_b && scratch_bytes_a == scratch_bytes_b && !other_graph && only_a.empty() &&
+         only_b.empty() && other_stream.empty() && moved.empty() && edges_only_a.empty() && edges_only_b.empty();
+}
+
+PlanDifference difference_of(const PlanFile& a, const PlanFile& b) {
+  PlanDifference out{.policy_a = a.policy,
+                     .policy_b = b.policy,
+                     .rewrites_a = rewrites_text(a.rewrites),
+                     .rewrites_b = rewrites_text(b.rewrites),
+                     .scratch_bytes_a = a.scratch_bytes,
+                     .scratch_bytes_b = b.scratch_bytes,
+                     .other_graph = a.graph_fingerprint != b.graph_fingerprint};
+  out.only_a = tasks_only_in(a, names_of(b));
+  out.only_b = tasks_only_in(b, names_of(a));
   const std::vector<PlacedName> names_a = placed_names(a), names_b = placed_names(b);
-  const std::vector<MovedTask> moved = moved_tasks(names_a, names_b);
+  for (const Stream& stream : b.streams) out.moved.push_back({stream.name, stream.compute, {}});
+  for (const MovedTask& task : moved_tasks(names_a, names_b)) {
+    PlanMove move{std::string(names_b[task.in_b].task), std::string(names_a[task.in_a].stream),
+                  std::string(names_b[task.in_b].stream), ""};
+    if (task.other_stream) {
+      out.other_stream.push_back(std::move(move));
+      continue;
+    }
+    if (task.follows) move.after = names_b[*task.follows].task;
+    std::ranges::find(out.moved, move.to_stream, &StreamMoves::stream)->moves.push_back(std::move(move));
+  }
+  std::erase_if(out.moved, [](const StreamMoves& on) { return on.moves.empty(); });
+  const std::set<EdgeKey> edges_a = edges_of(a), edges_b = edges_of(b);
+  out.edges_only_a = edges_only_in(edges_a, edges_b);
+  out.edges_only_b = edges_only_in(edges_b, edges_a);
+  return out;
+}
+
+std::string describe(const PlanDifference& difference, std::size_t most) {
+  if (difference.same()) return "";
+  const PlanDifference& d = difference;
+  std::string text = changed("policy", d.policy_a, d.policy_b) + changed("rewrites", d.rewrites_a, d.rewrites_b) +
+                     changed("scratch bytes", std::to_string(d.scratch_bytes_a), std::to_string(d.scratch_bytes_b));
+  if (d.other_graph) text += "the graphs differ (sizes, or tasks)\n";
+  text += listed(fmt::format("{} only in the first plan:", tasks(d.only_a.size())), d.only_a, most);
+  text += listed(fmt::format("{} only in the second plan:", tasks(d.only_b.size())), d.only_b, most);
   std::vector<std::string> other_stream;
-  for (const MovedTask& task : moved) {
-    if (!task.other_stream) continue;
-    other_stream.push_back(
-        fmt::format("{}: {} → {}", names_b[task.in_b].task, names_a[task.in_a].stream, names_b[task.in_b].stream));
+  for (const PlanMove& move : d.other_stream) {
+    other_stream.push_back(fmt::format("{}: {} → {}", move.task, move.from_stream, move.to_stream));
   }
   text += listed(fmt::format("{} on another stream:", tasks(other_stream.size())), other_stream, most);
-  for (const Stream& stream : b.streams) text += moved_within(moved, names_b, stream, most);
-  const std::set<EdgeKey> edges_a = edges_of(a), edges_b = edges_of(b);
-  text += only_in(edges_a, edges_b, "first", most) + only_in(edges_b, edges_a, "second", most);
-  const bool same = text.empty() && a.sequence.size() == b.sequence.size();
-  const auto changed = [&](const char* what, const std::string& before, const std::string& after) {
-    return before == after ? std::string() : fmt::format("{}: {} → {}\n", what, before, after);
-  };
-  const auto or_none = [](const std::vector<Rewrite>& rewrites) {
-    return rewrites.empty() ? std::string("none") : to_string(rewrites);
-  };
-  std::string head = changed("rewrites", or_none(a.rewrites), or_none(b.rewrites)) +
-                     changed("scratch bytes", std::to_string(a.scratch_bytes), std::to_string(b.scratch_bytes));
-  if (a.graph_fingerprint != b.graph_fingerprint) head += "the graphs differ (sizes, or tasks)\n";
-  if (same && head.empty()) return "";
-  return changed("policy", a.policy, b.policy) + head + text;
+  for (const StreamMoves& on : d.moved) {
+    std::vector<std::string> lines;
+    for (const PlanMove& move : on.moves) {
+      lines.push_back(fmt::format("{} now {}", move.task, move.after.empty() ? "first" : "after " + move.after));
+    }
+    text += listed(fmt::format("{} of the {} on {} changed places:", lines.size(), on.compute ? "tasks" : "collectives",
+                               on.stream),
+                   lines, most);
+  }
+  text += listed(fmt::format("added edges only in the first plan: {}", d.edges_only_a.size()), d.edges_only_a, most);
+  return text +
+         listed(fmt::format("added edges only in the second plan: {}", d.edges_only_b.size()), d.edges_only_b, most);
+}
+
+std::string describe_difference(const PlanFile& a, const PlanFile& b, std::size_t most) {
+  return describe(difference_of(a, b), most);
 }
 
 }  // namespace weft::plan

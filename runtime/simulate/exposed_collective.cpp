@@ -90,6 +90,24 @@ std::string_view to_string(ExposureCause cause) {
   return "?";
 }
 
+std::string_view identifier_of(ExposureCause cause) {
+  switch (cause) {
+    case ExposureCause::data_dependency:
+      return "data_dependency";
+    case ExposureCause::computation_order:
+      return "computation_order";
+    case ExposureCause::queued:
+      return "queued";
+    case ExposureCause::chosen:
+      return "chosen";
+    case ExposureCause::memory_limit:
+      return "memory_limit";
+    case ExposureCause::contention:
+      return "contention";
+  }
+  return "?";
+}
+
 std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, graph::TaskId task, double least_ns) {
   const std::int64_t step_begin = step.trace.begin;
   const auto begin = step_begin + static_cast<std::int64_t>(step.begin(task));

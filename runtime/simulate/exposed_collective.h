@@ -22,6 +22,8 @@ enum class ExposureCause : std::uint8_t {
 };
 
 std::string_view to_string(ExposureCause cause);
+/// The enumerator's name, for programs that read it: it stays when the words of to_string() change.
+std::string_view identifier_of(ExposureCause cause);
 
 /// A change of the order or the graph, and its simulated effect.
 struct Remedy {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text/printable.h"
 #include "base/text/text_width.h"
+#include "tests/base/environment_variable.h"
 #include "tests/base/pseudo_terminal.h"
 
 namespace weft {
@@ -112,10 +113,16 @@ class StderrIs {
 TEST(StatusLine, AWarningErasesItFirst) {
   const PseudoTerminal terminal(80);
   const StderrIs on_terminal(terminal.screen());
+  const testing::EnvironmentVariable term("TERM", "xterm");
   StatusLine line;
   line.show({"working"});
-  Log(LogTopic::run).warning("too warm");
-  EXPECT_EQ(terminal.shown(), fmt::format("{0}working{0}weft: warning: too warm\n{0}working", kErase));
+  const auto warned = [&](const char* no_color) {
+    const testing::EnvironmentVariable colours("NO_COLOR", no_color);
+    Log(LogTopic::run).warning("too warm");
+    return terminal.shown();
+  };
+  EXPECT_EQ(warned("1"), fmt::format("{0}working{0}weft: warning: too warm\n{0}working", kErase));
+  EXPECT_EQ(warned(""), fmt::format("{0}weft: \x1b[33mwarning:\x1b[0m too warm\n{0}working", kErase));
 }
 
 TEST(StatusLine, TellsTheTimeLeftOfTheWorkThatIsDone) {

@@ -3,35 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "tests/base/environment_variable.h"
 #include "tests/base/pseudo_terminal.h"
 
 namespace weft {
 namespace {
 
-/// A variable of the environment while this object exists. No value: unset.
-class Variable {
- public:
-  Variable(const char* name, std::optional<std::string> value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    set(value);
-  }
-  ~Variable() { set(before_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  void set(const std::optional<std::string>& value) const {
-    value ? ::setenv(name_, value->c_str(), 1) : ::unsetenv(name_);
-  }
-
-  const char* const name_;
-  std::optional<std::string> before_;
-};
+using testing::EnvironmentVariable;
 
 TEST(Terminal, HasTheWidthOfNow) {
   const testing::PseudoTerminal terminal(40);
@@ -44,7 +26,7 @@ TEST(Terminal, HasTheWidthOfNow) {
 }
 
 TEST(Terminal, IsNoFile) {
-  const Variable term("TERM", "xterm"), no_color("NO_COLOR", std::nullopt);
+  const EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", std::nullopt);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
   const Terminal none = terminal_of(file.get());
   EXPECT_FALSE(none.is_terminal);
@@ -55,7 +37,7 @@ TEST(Terminal, IsNoFile) {
 TEST(Terminal, IsColouredUnlessItsOwnerForbidsIt) {
   const testing::PseudoTerminal terminal(80);
   const auto coloured = [&](std::optional<std::string> term, std::optional<std::string> no_color) {
-    const Variable a("TERM", std::move(term)), b("NO_COLOR", std::move(no_color));
+    const EnvironmentVariable a("TERM", std::move(term)), b("NO_COLOR", std::move(no_color));
     return terminal_of(terminal.screen()).colours;
   };
   EXPECT_TRUE(coloured("xterm-256color", std::nullopt));

@@ -236,7 +236,7 @@ TEST(Comparison, AsJson) {
   EXPECT_EQ(json.at("pareto").at(0).at("policy"), "program");
   EXPECT_EQ(json.at("pareto").at(0).at("memory_bytes"), 2 << 20);
   EXPECT_TRUE(has(comparison_text(all, TableStyle::terminal),
-                  "\nTime against memory: plans that no other plan beats in both.\n"
+                  "\nTime against memory: plans that no other plan beats in both.\n\n"
                   "policy     memory  step ms\n"
                   "program  2.00 MiB    15.00\n"));
 }

@@ -124,6 +124,22 @@ TEST_F(CompareCommand, PrintsATableAndWritesItToAFile) {
   EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("table.md")), result.output);
 }
 
+TEST_F(CompareCommand, AFileIsWhatItsNameSays) {
+  const json printed = compare(
+      {"--ranks", "2", "--policies", "serial", "program", "-o", "a.csv", "-o", "a.md", "-o", "a.json", "-o", "kept"});
+  const auto read = [&](const char* name) { return testing::TemporaryFolder::read(folder_.path(name)); };
+  EXPECT_EQ(json::parse(read("a.json")), printed);
+  const std::string csv = read("a.csv");
+  EXPECT_TRUE(csv.starts_with("policy,step_ms,")) << csv;
+  EXPECT_TRUE(has(csv, "\nprogram," + printed.at("policies").at(1).at("step_ms").dump() + ",")) << csv;
+  EXPECT_TRUE(has(read("a.md"), "\n\n| policy "));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("kept/comparison.json")));
+  expect_refused("compare", {"--policies", "serial", "-o", "a.txt"}, {"a.txt", ".csv, .md or .json"});
+  expect_refused("compare", {"--policies", "serial", "--ranks", "2", "--measure", "-o", "new.csv", "-o", "a.txt"},
+                 {"a.txt", ".csv, .md or .json"});
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("new.csv")));
+}
+
 TEST_F(CompareCommand, PlansUnderMemoryLimits) {
   const json report = compare({"--grid", "x=2", "--micro-batch", "1", "--policies", "program", "lhs", "--pareto"});
   const json& front = report.at("pareto");

@@ -19,6 +19,10 @@ class ExplainCommandTest : public testing::SmallStep {
 
 const std::vector<std::string> kOnTwo = {"--grid", "x=2", "--micro-batch", "2"};
 
+/// The identifiers that programs may rely on.
+const std::set<std::string> kCauses = {"data_dependency", "computation_order", "queued",
+                                       "chosen",          "memory_limit",      "contention"};
+
 std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -48,6 +52,8 @@ TEST_F(ExplainCommandTest, ItsFiguresAgreeWithOneAnother) {
       EXPECT_LE(last, one.at("duration_ms").get<double>() + 1e-9);
       EXPECT_LE(one.at("ready_ms").get<double>(), one.at("begin_ms").get<double>() + 1e-5);
       EXPECT_FALSE(one.at("because").get<std::string>().empty());
+      EXPECT_TRUE(kCauses.contains(one.at("cause"))) << one;
+      EXPECT_FALSE(one.at("cause_text").get<std::string>().empty());
       remedied += one.at("remedies").empty() ? 0 : 1;
       double gain = 1e300;
       for (const json& remedy : one.at("remedies")) {

@@ -27,7 +27,7 @@ class MemoryCommand : public ::testing::Test {
     more.emplace_back("--json");
     const testing::CommandResult result = run("memory", more);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
-    return json::parse(result.output);
+    return json::parse(result.output).at("grids");
   }
   json row(std::vector<std::string> more) const {
     const json all = rows(std::move(more));
@@ -117,6 +117,7 @@ TEST_F(MemoryCommand, MostLimitsTheRows) {
   EXPECT_TRUE(testing::has_parts(some.output, {"and 7 more", "--most 0 shows all"}));
   EXPECT_EQ(rows({"--ranks", "4", "--most", "3"}).size(), 3U);
   EXPECT_EQ(rows({"--ranks", "4", "--most", "0"}).size(), 10U);
+  EXPECT_EQ(json::parse(run("memory", {"--ranks", "4", "--most", "3", "--json"}).output).at("grids_found"), 10);
 }
 
 // Grids of far more ranks than this machine could run.

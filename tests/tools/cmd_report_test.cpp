@@ -184,6 +184,48 @@ TEST_F(ReportCommand, OfARun) {
   refused({"run"}, {"trace"});
 }
 
+TEST_F(ReportCommand, OfSeveralRuns) {
+  for (const auto& [policy, steps] : std::vector<std::pair<std::string, std::string>>{{"serial", "4"}, {"lhs", "6"}}) {
+    const testing::CommandResult trained = weft("train", {"--ranks", "2", "--steps", steps, "--run-dir",
+                                                          "runs/" + policy, "--policy", policy, "--eval-every", "2"});
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  }
+  const testing::CommandResult written = report({"runs/serial", "runs/lhs", "-o", "both.html", "--json"});
+  ASSERT_EQ(written.exit_code, 0) << written.errors;
+  const std::string html = read("both.html");
+  const nlohmann::json said = nlohmann::json::parse(written.output), data = data_of(html);
+  EXPECT_EQ(said.at("file"), "both.html");
+  EXPECT_EQ(said.at("file_bytes"), html.size());
+  EXPECT_EQ(said.at("inputs"), (nlohmann::json{"runs/serial", "runs/lhs"}));
+  EXPECT_EQ(said.at("views"), (nlohmann::json{"serial", "lhs"}));
+  EXPECT_GT(said.at("tasks_drawn"), 0);
+  ASSERT_EQ(data.at("views").size(), 2U);
+  EXPECT_EQ(data.at("views").at(1).at("name"), "lhs");
+  // One chart has the curves of both.
+  const nlohmann::json& losses = data.at("charts").at(0).at("curves");
+  ASSERT_EQ(losses.size(), 2U);
+  EXPECT_EQ(losses.at(0).at("steps").size(), 4U);
+  EXPECT_EQ(losses.at(1).at("steps").size(), 6U);
+  for (const char* title : {"loss", "held-out loss", "tokens/s", "exposed communication, ms"}) {
+    EXPECT_TRUE(has(html, std::string("aria-label=\"") + title + " by step\"")) << title;
+  }
+  const auto rows = rows_of(html, "Runs");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].at(2), "lhs");
+  EXPECT_EQ(rows[1].at(4), "6");
+  EXPECT_NEAR(std::stod(rows[1].at(5)), losses.at(1).at("values").at(5).get<double>(), 1e-4);
+  EXPECT_NE(rows[0].at(10), rows[1].at(10));  // the plans' fingerprints
+  for (const char* part : {"id=\"weft-run-0\"", "id=\"weft-run-1\"", "data-run=\"1\"", "<h3>Bandwidth by axis</h3>",
+                           "<h3>Why communication is exposed</h3>"}) {
+    EXPECT_TRUE(has(html, part)) << part;
+  }
+  refused({"runs/serial", "runs/none"}, {"runs/none doesn't exist"});
+  refused({"runs/serial", "text.txt"}, {"text.txt is no run folder"});
+  refused({"runs/serial", "runs/lhs/../serial/"}, {"named twice"});
+  refused({"runs/serial", "runs/lhs", "--policies", "serial"}, {"--policies with several runs"});
+  refused({"runs/serial", "runs/lhs", "--policy", "serial"}, {"--policy with several runs"});
+}
+
 TEST_F(ReportCommand, RefusesWhatIsNoInput) {
   std::filesystem::create_directories(folder_.path("empty"));
   refused({"empty"}, {"a run folder"});

@@ -190,9 +190,40 @@ TEST_F(ReportBrowser, ChartsTellTheirValues) {
   EXPECT_FALSE(seen.at("can_move"));
 }
 
+TEST_F(ReportBrowser, RunsBesideEachOther) {
+  for (const char* steps : {"3", "5"}) {
+    const testing::CommandResult trained = weft(
+        "train",
+        {"--ranks", "2", "--steps", steps, "--run-dir", std::string("a-run-with-quite-a-long-name-of-steps-") + steps});
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  }
+  ASSERT_EQ(testing::run_weft({"report", "a-run-with-quite-a-long-name-of-steps-3",
+                               "a-run-with-quite-a-long-name-of-steps-5", "-o", "both.html"},
+                              folder_.path().string())
+                .exit_code,
+            0);
+  const std::string html = testing::TemporaryFolder::read(folder_.path("both.html"));
+  for (const char* window : {"1400,1000", "390,844"}) {
+    SCOPED_TRACE(window);
+    const nlohmann::json seen = drive(html, window);
+    expect_calm(seen);
+    EXPECT_FALSE(seen.at("wide"));
+    EXPECT_TRUE(seen.at("run_folded"));
+    EXPECT_TRUE(seen.at("run_open"));
+    EXPECT_TRUE(seen.at("run_near"));
+    EXPECT_EQ(seen.at("run_hash"), "");
+    // Only the longer run has the last step; both have the first ones.
+    EXPECT_TRUE(seen.at("chart_last").get<std::string>().starts_with("step 4: a-run-with")) << seen;
+    EXPECT_EQ(seen.at("memory_cut"), nlohmann::json::array());
+    EXPECT_EQ(seen.at("peaks").size(), 2U) << seen.at("peaks");
+  }
+}
+
 TEST_F(ReportBrowser, IsUsableOnATelephone) {
   const nlohmann::json seen = drive(two_policies(), "390,844");
   expect_calm(seen);
+  EXPECT_EQ(seen.at("memory_cut"), nlohmann::json::array());
+  EXPECT_EQ(seen.at("peaks").size(), 2U);
   EXPECT_FALSE(seen.at("wide"));
   EXPECT_EQ(seen.at("cut"), 0);
   EXPECT_TRUE(seen.at("zoomed"));

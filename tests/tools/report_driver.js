@@ -63,9 +63,16 @@
     // Labels keep the end of a name where there is no room for all of it.
     const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     const written = [], fillText = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function(text, ...rest) { written.push(String(text)); fillText.call(this, text, ...rest); };
+    seen.memory_cut = [];  // labels of the memory chart that end outside it
+    CanvasRenderingContext2D.prototype.fillText = function(text, x, ...rest) {
+      written.push(String(text));
+      const ends = this.textAlign === 'right' ? x : x + this.measureText(text).width;
+      if (this.canvas.id === 'weft-memory' && ends > parseFloat(getComputedStyle(this.canvas).width) + 1) seen.memory_cut.push(text);
+      fillText.call(this, text, x, ...rest);
+    };
     const writes = async () => { written.length = 0; key(canvas, 'Home'); await frame(); return written.slice(); };
     seen.labels = await writes();
+    seen.peaks = seen.labels.filter((text) => text.includes('peak '));
 
     // Words in any order, which all must match.
     const found = (words) => {
@@ -114,6 +121,17 @@
       seen.chart_before = byId('tip').textContent;
       pointer(chart.querySelector('svg'), 'pointerleave', 0, 0);
       seen.chart_left = byId('tip').hidden;
+    }
+
+    // A run's name opens its part, and every step of any run can be read off the charts.
+    const run = document.querySelector('button[data-run="1"]');
+    if (run) {
+      const part = document.getElementById('weft-run-1');
+      seen.run_folded = !part.open;
+      run.click();
+      seen.run_open = part.open;
+      seen.run_near = part.getBoundingClientRect().top < innerHeight;
+      seen.run_hash = location.hash;
     }
 
     // What moved between policies is drawn bright.

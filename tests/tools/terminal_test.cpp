@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/text/text_width.h"
+#include "tests/base/environment_variable.h"
 #include "tests/tools/small_step.h"
 #include "tests/tools/source_files.h"
 
@@ -32,7 +33,8 @@ class Terminal : public testing::SmallStep {
   }
 
   /// What `weft` writes to one of its streams where that is a terminal.
-  std::string shown(std::vector<std::string> words, int stream = STDOUT_FILENO, int columns = 80) const {
+  std::string shown(std::vector<std::string> words, int stream = STDOUT_FILENO, int columns = 80,
+                    int expected_code = 0) const {
     const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     EXPECT_GE(terminal, 0);
     EXPECT_EQ(::grantpt(terminal), 0);
@@ -65,7 +67,9 @@ class Terminal : public testing::SmallStep {
       if (ended) break;
       int status = 0;
       ended = ::waitpid(child, &status, WNOHANG) == child;
-      EXPECT_EQ(status, 0);
+      if (ended) {
+        EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, expected_code);
+      }
       ::usleep(1000);
     }
     ::close(terminal);
@@ -163,6 +167,65 @@ TEST_F(Terminal, ShowsAStatusAsWideAsItIsAndAPipeLinesAlone) {
   EXPECT_EQ(steering_byte(piped.errors), "");
   EXPECT_EQ(piped.errors.find('\r'), std::string::npos);
   EXPECT_TRUE(piped.errors.starts_with("[1/")) << piped.errors;
+}
+
+const std::vector<std::string> kCompare = {
+    "compare", "--model", "custom",   "--model.hidden", "64", "--ranks",        "2", "--policies",     "serial",
+    "lhs",     "--data",  "text.txt", "--model.heads",  "4",  "--model.layers", "2", "--global-batch", "16",
+    "--quiet"};
+
+std::string without_colours(const std::string& text) {
+  return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");
+}
+
+TEST_F(Terminal, TablesAreAsWideAsItIs) {
+  const testing::EnvironmentVariable no_color("NO_COLOR", "1");
+  const std::string all = weft_in_folder(kCompare).output;
+  EXPECT_TRUE(has(all, "planning ms"));
+  for (const int columns : {60, 80, 200}) {
+    const std::string text = shown(kCompare, STDOUT_FILENO, columns);
+    EXPECT_EQ(steering_byte(text), "");
+    std::istringstream lines(text);
+    bool table = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("policy ")) table = true;
+      if (line == "\r") table = false;
+      if (table) {
+        EXPECT_LE(text_width(line), static_cast<std::size_t>(columns) + 1) << line;  // with the \r
+      }
+    }
+    EXPECT_TRUE(has(text, "exposed ms")) << text;
+    EXPECT_EQ(has(text, "not shown in this width"), columns < 200) << text;
+  }
+}
+
+TEST_F(Terminal, HasColoursUnlessItsOwnerForbidsThem) {
+  const testing::EnvironmentVariable term("TERM", "xterm-256color");
+  {
+    const testing::EnvironmentVariable no_color("NO_COLOR", std::nullopt);
+    const std::string text = shown(kCompare, STDOUT_FILENO, 300);
+    EXPECT_TRUE(has(text, "\x1b[1mpolicy ")) << text;
+    EXPECT_TRUE(has(text, "\x1b[32mlhs ")) << text;  // the faster
+    EXPECT_TRUE(has(text, "\x1b[31m")) << text;      // the other's exposed time
+    EXPECT_EQ(steering_byte(without_colours(text)), "");
+    EXPECT_EQ(steering_byte(weft_in_folder(kCompare).output), "");
+    const std::string error = shown({"plan", "--policy", "x\x1b[2J"}, STDERR_FILENO, 80, 2);
+    EXPECT_TRUE(error.starts_with("weft: \x1b[1;31merror:\x1b[0m ")) << error;
+    EXPECT_EQ(steering_byte(without_colours(error)), "");
+  }
+  const testing::EnvironmentVariable no_color("NO_COLOR", "1");
+  EXPECT_EQ(steering_byte(shown(kCompare, STDOUT_FILENO, 300)), "");
+  EXPECT_TRUE(shown({"plan", "--policy", "x"}, STDERR_FILENO, 80, 2).starts_with("weft: error: "));
+}
+
+TEST_F(Terminal, NotesOfTheDoctorContinueBelowThemselves) {
+  const testing::EnvironmentVariable no_color("NO_COLOR", "1");
+  std::istringstream lines(shown({"doctor"}, STDOUT_FILENO, 90));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  ")) {
+      EXPECT_LE(text_width(line), 91U) << line;
+    }
+  }
 }
 
 // Whoever prints past say() fails here.

@@ -8,8 +8,9 @@ class StepCharts {
 
   listen(figure, chart) {
     const svg = figure.querySelector('svg'), {left, width} = svg.dataset, box = svg.viewBox.baseVal;
-    const steps = chart.curves.reduce((all, curve) => curve.steps.length > all.length ? curve.steps : all, []);
-    const first = Math.min(...chart.curves.map((curve) => curve.steps[0])), last = Math.max(...chart.curves.map((curve) => curve.steps.at(-1)));
+    // The steps of all curves: runs side by side may begin and end at others.
+    const steps = [...new Set(chart.curves.flatMap((curve) => curve.steps))].sort((a, b) => a - b);
+    const first = steps[0], last = steps.at(-1);
     const guide = document.createElementNS(svg.namespaceURI, 'line');
     let at = steps.length - 1;
     for (const [key, value] of [['class', 'guide'], ['y1', 20], ['y2', box.height - 24]]) guide.setAttribute(key, value);

@@ -1,5 +1,7 @@
 // Memory over time, below the timeline and on its axis: a curve a policy, of one rank.
 
+const MEMORY_FONT = '11px system-ui, sans-serif';
+
 class MemoryChart {
   constructor(page, views) {
     this.page = page;
@@ -18,18 +20,20 @@ class MemoryChart {
   paint(timeline) {
     this.canvas.hidden = this.curves.length === 0;
     if (this.canvas.hidden) return;
-    const height = 130, width = timeline.width, ratio = devicePixelRatio || 1, canvas = this.canvas;
+    const canvas = this.canvas, c = canvas.getContext('2d'), width = timeline.width, ratio = devicePixelRatio || 1;
+    c.font = MEMORY_FONT;
+    const labels = this.labels(c, timeline), top = 22 + labels.at(-1).y - labels[0].y, height = 108 + top;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.style.height = `${height}px`;
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
     }
-    const c = canvas.getContext('2d'), {colors} = timeline;
+    const {colors} = timeline;
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.clearRect(0, 0, width, height);
-    c.font = '11px system-ui, sans-serif';
+    c.font = MEMORY_FONT;
     c.textBaseline = 'middle';
-    const top = 22, bottom = height - 6, y = (bytes) => bottom - bytes / (this.most * 1.05) * (bottom - top);
+    const bottom = height - 6, y = (bytes) => bottom - bytes / (this.most * 1.05) * (bottom - top);
     for (let i = 0; i <= 2; ++i) {
       const bytes = this.most * i / 2;
       c.strokeStyle = colors.line;
@@ -43,18 +47,37 @@ class MemoryChart {
     }
     c.textAlign = 'left';
     const style = getComputedStyle(document.documentElement);
-    let left = timeline.gutter;
-    for (const curve of this.curves) {
-      const color = style.getPropertyValue(curve.color).trim();
+    this.curves.forEach((curve, i) => {
+      const color = style.getPropertyValue(curve.color).trim(), {left, y: line, text} = labels[i];
       this.paintCurve(c, curve, timeline, y, color);
-      const label = `${this.curves.length > 1 ? `${curve.name}: ` : ''}peak ${byteText(curve.live.reduce((a, b) => Math.max(a, b), 0))}` +
-          (curve.state > 0 ? ` + ${byteText(curve.state)} of state` : '');
       c.fillStyle = color;
-      c.fillRect(left, 6, 10, 3);
+      c.fillRect(left, line - 2, 10, 3);
       c.fillStyle = colors.ink;
-      c.fillText(label, left + 15, 8);
-      left += c.measureText(label).width + 34;
-    }
+      c.fillText(text, left + 15, line);
+    });
+  }
+
+  // The curves' names with their peaks, in as many lines as they need; a name without room loses its middle.
+  labels(c, timeline) {
+    const least = timeline.width < NARROW ? 4 : timeline.gutter;
+    let left = least, y = 8;
+    return this.curves.map((curve) => {
+      const peak = `peak ${byteText(curve.live.reduce((a, b) => Math.max(a, b), 0))}` +
+          (curve.state > 0 ? ` + ${byteText(curve.state)} of state` : '');
+      const label = (name) => this.curves.length > 1 ? `${name}: ${peak}` : peak;
+      const fits = (text, from) => from + 15 + c.measureText(text).width <= timeline.width;
+      let text = label(curve.name);
+      if (!fits(text, left) && left > least) {
+        left = least;
+        y += 16;
+      }
+      for (let kept = curve.name.length - 1; kept > 3 && !fits(text, left); --kept) {
+        text = label(`${curve.name.slice(0, Math.ceil(kept / 2))}…${curve.name.slice(curve.name.length - Math.floor(kept / 2))}`);
+      }
+      const place = {left, y, text};
+      left += c.measureText(text).width + 34;
+      return place;
+    });
   }
 
   // A pixel shows the greatest of its values.

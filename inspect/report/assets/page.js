@@ -333,6 +333,14 @@ class Page {
         this.next(event.shiftKey ? -1 : 1);
       }
     });
+    for (const button of document.querySelectorAll('button[data-run]')) {
+      button.addEventListener('click', () => {
+        const run = byId(`run-${button.dataset.run}`);
+        run.open = true;
+        run.scrollIntoView({block: 'start'});
+        run.querySelector('summary').focus({preventScroll: true});
+      });
+    }
     for (const button of document.querySelectorAll('button[data-task]')) {
       button.addEventListener('click', () => {
         const view = this.views.find((one) => one.name === button.dataset.view);

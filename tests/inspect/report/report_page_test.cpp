@@ -125,6 +125,25 @@ TEST(ReportPage, ReadsWithoutAScript) {
   EXPECT_TRUE(has(html, "aria-label=\"memory over time\""));
 }
 
+TEST(ReportPage, SeveralRunsHaveALegendAndAPartEach) {
+  ReportPage page = small_page();
+  page.charts = {losses()};
+  EXPECT_FALSE(has(report_html(page), "<h2>Each run</h2>"));
+  ReportCell name("<b>");
+  name.run = 7;
+  page.leading.push_back({.title = "Runs", .heads = {"run"}, .rows = {{name}}});
+  for (int i = 0; i < 8; ++i) page.runs.push_back({.name = "run <" + std::to_string(i)});
+  page.runs[7].facts = {{"step", "1.5 ms"}};
+  page.runs[7].tables.push_back({.title = "Shares", .heads = {"kind"}, .rows = {{{"gemm"}}}});
+  const std::string html = report_html(page);
+  EXPECT_TRUE(has(html, "<span><i class=\"curve c1\"></i>run &lt;1</span>"));
+  EXPECT_TRUE(has(html, "<span><i class=\"curve c1 dashed\"></i>run &lt;7</span>"));
+  EXPECT_TRUE(has(html, "<button type=\"button\" data-run=\"7\">&lt;b&gt;</button>"));
+  const std::string part = html.substr(html.find("<details class=\"run\" id=\"weft-run-7\">"));
+  EXPECT_TRUE(has(part, "<b>1.5 ms</b><span>step</span>"));
+  EXPECT_TRUE(has(part, "<h3>Shares</h3>"));
+}
+
 TEST(ReportPage, EqualPagesGiveEqualBytesAndLargeOnesArePacked) {
   EXPECT_EQ(report_html(small_page()), report_html(small_page()));
   ReportPage page = small_page(std::string(3'000'000, 'x'));

@@ -65,6 +65,18 @@ TEST(StepChart, DotsAndSeveralCurves) {
   EXPECT_NE(svg.find("<title>step 1: 101.5000 held out</title>"), std::string::npos);
 }
 
+// The colours are used up after six curves; the page has one legend for all its charts.
+TEST(StepChart, CurvesThatThePageNames) {
+  StepChart chart = rising(20'000);
+  while (chart.curves.size() < 8) chart.curves.push_back(chart.curves[0]);
+  chart.named_apart = true;
+  const std::string svg = chart_svg(chart);
+  EXPECT_NE(svg.find("class=\"c5\""), std::string::npos);
+  EXPECT_NE(svg.find("class=\"c1 dashed\""), std::string::npos);
+  EXPECT_EQ(svg.find("tokens/s, means"), std::string::npos);
+  EXPECT_NE(svg.find(">means of 40 steps<"), std::string::npos);
+}
+
 TEST(StepChart, OnePointIsNoCurve) {
   EXPECT_EQ(chart_svg({}), "");
   EXPECT_EQ(chart_svg(rising(1)), "");

@@ -37,5 +37,39 @@ TEST(MovedTasks, OtherStreamsAndTasksOfOneOrderOnly) {
   EXPECT_EQ(moved({}, a), Moved());
 }
 
+PlanFile two_streams() {
+  PlanFile file;
+  file.policy = "mine";
+  file.scratch_bytes = 64;
+  file.streams = {{"c0", true}, {"data", false}};
+  file.sequence = {{"a", 0, 0}, {"r", 1, 0}, {"b", 0, 0}, {"c", 0, 0}};
+  return file;
+}
+
+TEST(PlanDifference, HasEachChangeOnce) {
+  const PlanFile a = two_streams();
+  EXPECT_TRUE(difference_of(a, a).same());
+  PlanFile b = a;
+  b.policy = "yours";
+  EXPECT_TRUE(difference_of(a, b).same());  // another name for the same order
+  b.scratch_bytes = 128;
+  b.sequence = {{"c", 0, 0}, {"a", 0, 0}, {"r", 0, 0}, {"d", 0, 0}};
+  b.added_edges = {{"a", "d", graph::EdgeKind::completes_before, 0}};
+  const PlanDifference difference = difference_of(a, b);
+  EXPECT_FALSE(difference.same());
+  EXPECT_EQ(difference.scratch_bytes_b, 128);
+  EXPECT_EQ(difference.only_a, std::vector<std::string>{"b"});
+  EXPECT_EQ(difference.only_b, std::vector<std::string>{"d"});
+  ASSERT_EQ(difference.other_stream.size(), 1U);
+  EXPECT_EQ(difference.other_stream[0].task, "r");
+  EXPECT_EQ(difference.other_stream[0].from_stream, "data");
+  EXPECT_EQ(difference.other_stream[0].to_stream, "c0");
+  ASSERT_EQ(difference.moved.size(), 1U);
+  ASSERT_EQ(difference.moved[0].moves.size(), 1U);
+  EXPECT_EQ(difference.moved[0].stream, "c0");
+  EXPECT_TRUE(difference.edges_only_a.empty());
+  EXPECT_EQ(difference.edges_only_b, std::vector<std::string>{"a → d"});
+}
+
 }  // namespace
 }  // namespace weft::plan

@@ -40,6 +40,7 @@ TEST(Explain, ACollectiveThatEverythingWaitsFor) {
   const ExposedCollective& c = explanation.collectives[0];
   EXPECT_EQ(c.cause, ExposureCause::data_dependency);
   EXPECT_EQ(to_string(c.cause), "data dependency");
+  EXPECT_EQ(identifier_of(c.cause), "data_dependency");
   EXPECT_EQ(c.because, "started when a was done, and no other computation could run until it ended");
   EXPECT_EQ(c.exposed_ns, 20 * kUs);
   EXPECT_EQ(c.duration_ns, 20 * kUs);

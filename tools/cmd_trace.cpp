@@ -192,8 +192,8 @@ Command summary_command(const std::shared_ptr<TraceOptions>& options) {
   command.add(most_option(*options, "stalls named for each rank and step; 0: all"));
   command.add(json_option(*options));
   command.description =
-      "For each rank: the time that it computed, communicated beside computations, waited for communication alone, and "
-      "did nothing; then the longest stalls.";
+      "For each rank: how long it computed, communicated, communicated while nothing was computed, and did neither; "
+      "the same by kind of task and by channel; and the longest stalls of its compute streams, each with its cause.";
   command.examples = {{"weft trace summary runs/mine"},
                       {"weft trace summary runs/mine --all-steps --most 3"},
                       {"weft trace summary step.json.gz --json"}};
@@ -208,7 +208,9 @@ Command diff_command(const std::shared_ptr<TraceOptions>& options) {
       {.names = "other", .target = &options->other, .help = "the other one", .paths = Paths::files, .required = true});
   command.add(most_option(*options, "tasks named; 0: all"));
   command.add(json_option(*options));
-  command.description = "Tasks of the same name are compared, and the steps as wholes.";
+  command.description =
+      "Medians over all traced ranks and steps: of the step as a whole, of each kind of task, and of tasks of one "
+      "name.";
   command.examples = {{"weft trace diff runs/serial runs/mine"}, {"weft trace diff before.json after.json --most 0"}};
   command.run = [options] { return compare(*options); };
   return command;
@@ -221,9 +223,9 @@ Command check_command(const std::shared_ptr<TraceOptions>& options) {
   command.add(policy_option(options->overrides));
   command.add(json_option(*options));
   command.description =
-      "Looks for tasks that began before a task that they wait for had ended. For a run folder, the run's "
-      "configuration "
-      "is compiled again and compared with the plan that ran.";
+      "Compares the measured times with the plan: every dependency, the order of each stream, and the order of "
+      "collectives on all ranks. For a run folder, the run's configuration is compiled again too, and the plans are "
+      "compared.";
   command.examples = {{"weft trace check runs/mine"}, {"weft trace check runs/mine --policy ./mine.so --json"}};
   command.run = [options] { return check(*options); };
   return command;

@@ -157,7 +157,7 @@ ConfigOptions::ConfigOptions(Command& command) : given_(std::make_shared<Given>(
   given_->command = command.name;
   command.add({.names = "config",
                .target = &given_->file,
-               .help = "a TOML file with the same keys as the flags, which override it; or a run folder",
+               .help = "a TOML file or a run folder: keys and values, which flags override",
                .paths = Paths::files});
   command.add({.names = "--set",
                .target = [given = given_.get()](const std::string& value) { given->assignments.push_back(value); },

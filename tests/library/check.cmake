@@ -13,6 +13,14 @@ file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 
+# What the command writes about itself.
+foreach(written share/man/man1/weft.1 share/bash-completion/completions/weft share/zsh/site-functions/_weft)
+  file(SIZE ${prefix}/${written} size)
+  if(size LESS 1000)
+    message(FATAL_ERROR "${written} has ${size} bytes")
+  endif()
+endforeach()
+
 # Headers include Weft's by weft/ alone, and the package's files name no folder of the source tree.
 file(GLOB_RECURSE headers RELATIVE ${prefix}/include ${prefix}/include/*.h)
 set(all_headers "")

@@ -27,7 +27,8 @@ std::string upper_case(std::string text) {
 /// text; a left text that is too wide has a line of its own.
 class Table {
  public:
-  explicit Table(std::size_t columns) : columns_(columns), left_(std::min(kWidestLeft, columns / 3)) {}
+  explicit Table(std::size_t columns, std::size_t widest_left = kWidestLeft)
+      : columns_(columns), left_(std::min(widest_left, columns / 3)) {}
 
   std::string row(const std::string& left, std::string_view right) const {
     const std::size_t from = kIndent + left_ + kGap;
@@ -76,11 +77,24 @@ std::vector<const CommandOption*> chosen(const Command& command, const Predicate
   return options;
 }
 
-/// An example's line, broken where a shell allows it.
+/// A shell's line in lines that it reads as one: none is broken in quotes.
+std::vector<std::string> shell_lines(std::string line, std::size_t columns) {
+  constexpr char kKept = '\x01';  // in place of a space that stays
+  char quote = 0;
+  for (char& c : line) {
+    if (c == ' ' && quote != 0) c = kKept;
+    if (c != '\'' && c != '"') continue;
+    quote = quote == 0 ? c : quote == c ? char(0) : quote;
+  }
+  std::vector<std::string> lines = wrap(line, columns);
+  for (std::string& part : lines) std::ranges::replace(part, kKept, ' ');
+  return lines;
+}
+
 std::string example_text(const Example& example, std::size_t columns) {
   constexpr std::size_t kMore = 4;
   const std::vector<std::string> lines =
-      wrap(example.line, columns - std::min(columns - 1, kIndent + kMore + std::string_view(" \\").size()));
+      shell_lines(example.line, columns - std::min(columns - 1, kIndent + kMore + std::string_view(" \\").size()));
   std::string text;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     text += std::string(i == 0 ? kIndent : kIndent + kMore, ' ') + lines[i] + (i + 1 < lines.size() ? " \\\n" : "\n");
@@ -103,7 +117,10 @@ std::string examples_of(const Command& command, std::size_t most, std::size_t co
 }
 
 /// Subcommands under their headings.
-std::string commands_of(const Command& command, const Table& table) {
+std::string commands_of(const Command& command, std::size_t columns) {
+  std::size_t widest = 0;
+  for (const Command& sub : command.subcommands) widest = std::max(widest, sub.name.size());
+  const Table table(columns, widest);
   std::string text;
   const std::string* heading = nullptr;
   for (const Command& sub : command.subcommands) {
@@ -121,12 +138,18 @@ std::string opening(const std::vector<const Command*>& path, std::size_t columns
   return text + "\n" + paragraphs("Usage: " + usage_of(path), columns);
 }
 
+CommandOption version_option() {
+  CommandOption option{.names = "--version", .target = static_cast<bool*>(nullptr)};
+  option.arity = Arity::none;
+  option.help = "print the version, the compiler and the build type";
+  return option;
+}
+
 CommandOption help_option(const std::vector<const Command*>& path) {
   CommandOption option{.names = "-h,--help", .target = static_cast<bool*>(nullptr)};
   option.arity = Arity::none;
-  option.help = path.size() == 1 ? "-h: the most used commands; --help: this text"
-                                 : "-h: the most used options; "
-                                   "--help: all of them";
+  option.help =
+      path.back()->subcommands.empty() ? "-h: the most used options; --help: all of them" : "-h: this text in short";
   return option;
 }
 
@@ -177,7 +200,7 @@ std::string short_help(const std::vector<const Command*>& path, std::size_t colu
   const Command& command = *path.back();
   const Table table(columns);
   std::string text = opening(path, columns);
-  text += commands_of(command, table);
+  text += commands_of(command, columns);
   text += section("Arguments", chosen(command, &CommandOption::is_argument), table, false);
   text +=
       section("Options", chosen(command, [](const CommandOption& o) { return !o.is_argument() && o.group.empty(); }),
@@ -201,11 +224,12 @@ std::string long_help(const std::vector<const Command*>& path, std::size_t colum
   const Table table(columns);
   std::string text = opening(path, columns);
   if (!command.description.empty()) text += "\n" + paragraphs(command.description, columns);
-  text += commands_of(command, table);
+  text += commands_of(command, columns);
   text += section("Arguments", chosen(command, &CommandOption::is_argument), table, true);
   std::vector<const CommandOption*> own =
       chosen(command, [](const CommandOption& o) { return !o.is_argument() && o.group.empty(); });
-  const CommandOption help = help_option(path);
+  const CommandOption help = help_option(path), version = version_option();
+  if (path.size() == 1) own.push_back(&version);
   own.push_back(&help);
   text += section("Options", own, table, true);
   for (const std::string& group : option_groups(command)) {

@@ -91,7 +91,7 @@ std::string keys_text(const Command& reader) {
 std::string man_page(const Command& root, const std::string& version) {
   std::string text = fmt::format(".TH WEFT 1 \"\" \"{}\" \"User Commands\"\n.ad l\n.nh\n", roff(version));
   text += fmt::format(".SH NAME\n{} \\- {}\n", root.name, roff(root.summary));
-  text += ".SH SYNOPSIS\n.B weft\n.I command\n.RI [ options ]\n";
+  text += ".SH SYNOPSIS\n.B weft\n.I command\n.RI [ options ]\n.br\n.B weft \\-\\-version\n";
   text += ".SH DESCRIPTION\n" + roff(root.description) + "\n" + examples_of(root);
   text += ".SH COMMANDS\n";
   for (const Command& command : root.subcommands) text += command_text({&root}, command);

@@ -70,7 +70,7 @@ TEST_F(BashCompletion, OffersValues) {
   EXPECT_EQ(offered({"train", "--device", ""}), (Words{"cpu", "cuda"}));
   EXPECT_EQ(offered({"train", "--device", "=", "cu"}), Words{"cuda"});  // --device=cu, in bash's words
   EXPECT_EQ(offered({"train", "--device", "="}), (Words{"cpu", "cuda"}));
-  EXPECT_EQ(offered({"train", "--model", "tin"}), Words{"tiny"});
+  EXPECT_EQ(offered({"train", "--model", "gpt2-1"}), (Words{"gpt2-124m", "gpt2-1558m"}));
   EXPECT_EQ(offered({"graph", "--kind", "e"}), Words{"eval"});
   EXPECT_EQ(offered({"trace", "export", "--format", "k"}), Words{"kineto"});
   EXPECT_EQ(offered({"export", "--format", ""}), (Words{"chakra", "hf"}));

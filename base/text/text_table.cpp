@@ -97,7 +97,7 @@ class Lines {
  private:
   void cell(const std::string& text, std::size_t i, bool words, Emphasis emphasis) {
     if (i > 0) text_.add(kGap);
-    text_.add(aligned(text, shown_[i].width, words, i + 1 == shown_.size()), emphasis);
+    text_.add(aligned(text, shown_[i].width, words, i + 1 == shown_.size()), text.empty() ? Emphasis::none : emphasis);
   }
 
   void row(const std::vector<std::string>& cells, bool best) {

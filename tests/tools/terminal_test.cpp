@@ -204,7 +204,7 @@ TEST_F(Terminal, HasColoursUnlessItsOwnerForbidsThem) {
   {
     const testing::EnvironmentVariable no_color("NO_COLOR", std::nullopt);
     const std::string text = shown(kCompare, STDOUT_FILENO, 300);
-    EXPECT_TRUE(has(text, "\x1b[1mpolicy ")) << text;
+    EXPECT_TRUE(has(text, "\x1b[1mpolicy")) << text;
     EXPECT_TRUE(has(text, "\x1b[32mlhs ")) << text;  // the faster
     EXPECT_TRUE(has(text, "\x1b[31m")) << text;      // the other's exposed time
     EXPECT_EQ(steering_byte(without_colours(text)), "");

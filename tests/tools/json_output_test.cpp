@@ -50,13 +50,13 @@ TEST_F(JsonOutput, OfAPlanAndOfADifference) {
   EXPECT_EQ(plan.at("scratch_bytes"), file.at("plan").at("scratch_bytes"));
   EXPECT_EQ(plan.at("plan_fingerprint"), file.at("plan").at("fingerprint"));
 
-  const json other = figures("plan", {"--ranks", "2", "--policy", "program", "-o", "b.json"});
+  const json other = figures("plan", {"--ranks", "2", "--policy", "lhs", "-o", "b.json"});
   EXPECT_NE(other.at("plan_fingerprint"), plan.at("plan_fingerprint"));
   EXPECT_EQ(other.at("graph_fingerprint"), plan.at("graph_fingerprint"));
   EXPECT_TRUE(object_of({"diff", "a.json", "a.json"}).at("same"));
   const json difference = object_of({"diff", "a.json", "b.json", "--most", "1"});
   EXPECT_FALSE(difference.at("same"));
-  EXPECT_EQ(difference.at("policy_b"), "program");
+  EXPECT_EQ(difference.at("policy_b"), "lhs");
   EXPECT_EQ(difference.at("scratch_bytes_b"), other.at("scratch_bytes"));
   EXPECT_FALSE(difference.at("other_place").empty());
   const std::string all =

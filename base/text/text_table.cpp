@@ -9,6 +9,7 @@
 #include "base/terminal.h"
 #include "base/text/printable.h"
 #include "base/text/text_width.h"
+#include "base/text/wrap.h"
 
 namespace weft {
 namespace {
@@ -122,8 +123,9 @@ class Lines {
   void rest_of_line(const std::string& text, std::size_t begin) {
     constexpr std::size_t kLeast = 20;  // a narrower column of words is worse to read than a line that is too long
     const std::size_t room = !width_ ? SIZE_MAX : std::max(kLeast, *width_ - std::min(*width_, begin));
+    if (text.empty()) text_.add("\n");
     bool first = true;
-    for (const std::string& line : wrapped_lines(text, room)) {
+    for (const std::string& line : wrap(text, room)) {
       if (first && begin > 0) text_.add(kGap);
       text_.add((first ? "" : std::string(begin, ' ')) + line + "\n");
       first = false;
@@ -160,7 +162,7 @@ StyledText table_text(const TextTable& table, std::optional<std::size_t> width) 
   }
   StyledText text = Lines(lines, shown, width).text();
   if (left_out.empty()) return text;
-  for (const std::string& line : wrapped_lines("(not shown in this width: " + join(left_out) + ")", *width)) {
+  for (const std::string& line : wrap("(not shown in this width: " + join(left_out) + ")", *width)) {
     text.add(line + "\n");
   }
   return text;

@@ -69,21 +69,4 @@ std::string cut_to_width(std::string_view line, std::size_t columns) {
   return std::string(line.substr(0, kept)) + "…";
 }
 
-std::vector<std::string> wrapped_lines(std::string_view line, std::size_t columns) {
-  std::vector<std::string> lines = {""};
-  std::size_t used = 0;
-  while (!line.empty()) {
-    const std::string_view word = line.substr(0, line.find(' '));
-    line.remove_prefix(std::min(word.size() + 1, line.size()));
-    if (word.empty()) continue;
-    const std::size_t width = text_width(word);
-    const bool fits = used == 0 || (used < columns && width < columns - used);
-    if (!fits) lines.emplace_back();
-    used = fits && used > 0 ? used + 1 + width : width;
-    if (!lines.back().empty()) lines.back() += ' ';
-    lines.back() += word;
-  }
-  return lines;
-}
-
 }  // namespace weft

@@ -15,7 +15,4 @@ std::size_t text_width(std::string_view line);
 /// `line` if it takes at most `columns` columns, else its beginning and "…".
 std::string cut_to_width(std::string_view line, std::size_t columns);
 
-/// The words of `line` on lines of at most `columns` columns; a word that is longer has a line of its own.
-std::vector<std::string> wrapped_lines(std::string_view line, std::size_t columns);
-
 }  // namespace weft

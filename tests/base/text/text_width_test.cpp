@@ -28,16 +28,5 @@ TEST(TextWidth, CutsBetweenCharacters) {
   EXPECT_EQ(cut_to_width("e\xcc\x81t\xc3\xa9", 2), "e\xcc\x81…");
 }
 
-TEST(TextWidth, WrapsBetweenWords) {
-  using Lines = std::vector<std::string>;
-  EXPECT_EQ(wrapped_lines("warp and weft", 8), (Lines{"warp and", "weft"}));
-  EXPECT_EQ(wrapped_lines("warp and weft", 7), (Lines{"warp", "and", "weft"}));
-  EXPECT_EQ(wrapped_lines("a  織機 b", 6), (Lines{"a 織機", "b"}));
-  EXPECT_EQ(wrapped_lines("loom", 2), (Lines{"loom"}));
-  EXPECT_EQ(wrapped_lines("a loom b", 2), (Lines{"a", "loom", "b"}));
-  EXPECT_EQ(wrapped_lines("", 9), (Lines{""}));
-  EXPECT_EQ(wrapped_lines("warp and weft", SIZE_MAX), (Lines{"warp and weft"}));
-}
-
 }  // namespace
 }  // namespace weft

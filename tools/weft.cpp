@@ -26,8 +26,8 @@ namespace {
 
 constexpr int kBadInput = 2, kFault = 3;
 
-std::size_t columns_of(std::FILE* file) {
-  return static_cast<std::size_t>(terminal_of(file).columns);
+std::size_t columns() {
+  return static_cast<std::size_t>(terminal_of(stdout).columns);
 }
 
 int run(int argc, char** argv) {
@@ -38,16 +38,16 @@ int run(int argc, char** argv) {
       say("{}\n", version_text());
       return 0;
     case CommandCall::Wants::short_help:
-      say("{}", short_help(call.path, columns_of(stdout)));
+      say("{}", short_help(call.path, columns()));
       return 0;
     case CommandCall::Wants::long_help:
-      say("{}", long_help(call.path, columns_of(stdout)));
+      say("{}", long_help(call.path, columns()));
       return 0;
     case CommandCall::Wants::run:
       break;
   }
   if (call.path.size() > 1) return call.path.back()->run();
-  tell(short_help(call.path, columns_of(stderr)));
+  tell(short_help(call.path, columns()));
   return kBadInput;
 }
 

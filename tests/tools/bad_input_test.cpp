@@ -263,7 +263,7 @@ TEST(BadInput, Checkpoints) {
       expect_refused(folder, {"generate", "bad", "--max-tokens", "1"}, bad.parts);
     }
   }
-  expect_refused(folder, {"generate", step, "--top-p", "nan"}, {"top-p nan"});
+  expect_refused(folder, {"generate", step, "--top-p", "nan"}, {"--top-p = nan"});
   expect_refused(folder, {"generate", step, "--temperature", "inf"}, {"--temperature"});
   expect_refused(folder, {"generate", step, "--prompt", std::string(1000, 'x')}, {"a prompt of 1000 bytes"});
   fs::remove(folder.path("bad/optimizer.safetensors"));

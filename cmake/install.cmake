@@ -4,6 +4,12 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS weft)
 install(DIRECTORY machines DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+if(WEFT_ISA STREQUAL "all")
+  # The command finds its levels beside itself, which a user's own program couldn't, so there is no library to link.
+  install(FILES runtime/policy/policy_abi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
+  include(cmake/package.cmake)
+  return()
+endif()
 
 # weft::weft has all rooms that a program may use; weft::plan, … are single rooms. Training belongs to the command.
 set(weft_rooms base graph kernels ops plan cost policy comm simulate execute inspect)

@@ -10,12 +10,14 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/mpi.h"
 #include "tools/commands.h"
 #include "tools/version.h"
@@ -100,11 +102,32 @@ void refuse_extras(const CLI::App& command) {
                                   : fmt::format("did you mean {}?", nearest));
 }
 
+/// Takes --isa out of the words, before or after the command: it concerns the whole process, and decides before the
+/// commands are made, since some of their defaults ask the kernels. "" without it.
+std::string take_isa(std::vector<std::string>& words) {
+  const auto flag = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& word) { return word == "--isa" || word.starts_with("--isa="); });
+  if (flag == words.end()) return "";
+  const bool joined = *flag != "--isa";
+  const bool given = joined ? flag->size() > std::string_view("--isa=").size() : flag + 1 != words.end();
+  if (!given) throw UserError("--isa without a level", "one of " + join(cpu::built_levels()), "");
+  std::string level = joined ? flag->substr(flag->find('=') + 1) : *(flag + 1);
+  words.erase(flag, flag + (joined ? 1 : 2));
+  return level;
+}
+
 int run(int argc, char** argv) {
+  std::vector<std::string> words = arguments(argc, argv);
+  cpu::choose_kernels(take_isa(words));
   // Named as it was called, so that the commands that it tells can be typed where it isn't on PATH.
   CLI::App root("Trains transformers by compiling a whole step into a dependency graph of tasks.",
                 argc > 0 ? argv[0] : "weft");
   root.set_version_flag("--version", version_text());
+  std::string isa;  // taken above; the parser only tells of it
+  root.add_option("--isa", isa,
+                  "level of the CPU's instructions that kernels use, before or after the command: " +
+                      join(cpu::built_levels()) + "; default: the highest that this CPU has")
+      ->type_name("LEVEL");
   root.get_formatter()->column_width(44);
   root.allow_extras();
   root.require_subcommand(0, 1);  // the words after a command are its own, whatever they are
@@ -123,7 +146,6 @@ int run(int argc, char** argv) {
     sub->allow_extras();
     commands.emplace_back(sub, std::move(command));
   }
-  std::vector<std::string> words = arguments(argc, argv);
   refuse_unknown_command(root, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes the last one first
   try {

@@ -5,6 +5,12 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS weft)
 install(DIRECTORY machines DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+if(WEFT_ISA STREQUAL "all")
+  # The command finds its levels beside itself, which a user's own program couldn't, so there is no library to link.
+  install(FILES runtime/policy/policy_abi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
+  include(cmake/package.cmake)
+  return()
+endif()
 
 # The command writes them itself, so that they are those of its options.
 if(NOT CMAKE_CROSSCOMPILING)

@@ -275,8 +275,9 @@ Command describe_compare() {
   command.add({.names = "-o,--output",
                .target = &options->outputs,
                .value = "FILE|FOLDER",
-               .help = "write the figures to a file, as its ending says: .csv, .md or .json; a name without an ending is "
-                       "a folder, which keeps what `weft report` draws; may be repeated",
+               .help =
+                   "write the figures to a file, as its ending says: .csv, .md or .json; a name without an ending is "
+                   "a folder, which keeps what `weft report` draws; may be repeated",
                .paths = Paths::files,
                .arity = Arity::each});
   const ConfigOptions config(command);

@@ -198,7 +198,9 @@ Command describe_timeline() {
                .help = "policies, or traces, below each other on one time axis",
                .suggestions = policy_words(),
                .paths = Paths::files});
-  command.add({.names = "--json", .target = &options->json, .help = "print the sums of each rank's last step as one JSON object"});
+  command.add({.names = "--json",
+               .target = &options->json,
+               .help = "print the sums of each rank's last step as one JSON object"});
   const ConfigOptions config(command);
   command.description =
       "Instead of a TOML file a trace (FILE.json, FILE.json.gz) or the folder of a run may be named; a configuration "

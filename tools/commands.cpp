@@ -3,6 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "kernels/cpu/isa/kernel_choice.h"
+
 namespace weft::tools {
 namespace {
 
@@ -20,6 +23,13 @@ Command describe_weft(const std::string& program) {
   root.description =
       "A step of training is compiled into one dependency graph of computations and communication. A policy orders its "
       "tasks, so that communication is hidden behind computations.";
+  root.add({.names = "--isa",
+            .target = [](const std::string&) {},  // taken before the commands are described, see weft.cpp
+            .value = "LEVEL",
+            .help =
+                "level of the CPU's instructions that kernels use, with any command; default: the highest that this "
+                "CPU has",
+            .choices = cpu::built_levels()});
   add_under(root, "Commands that train and use models",
             {describe_train(program), describe_eval(), describe_generate(), describe_export()});
   add_under(root, "Commands that plan, simulate and show a step",

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/shared_library.h"
 #include "kernels/cpu/gemm/pair_speed.h"
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/mpi.h"
 #include "runtime/execute/device/devices.h"
 
@@ -93,6 +94,9 @@ void check_processor(Checks& checks) {
     checks.push_back({section, feature.name, feature.present ? "yes" : "no",
                       feature.present ? CheckState::ok : CheckState::absent, feature.enables});
   }
+  const std::vector<std::string> levels = cpu::built_levels();
+  checks.push_back({section, "kernels", std::string(cpu::kernel_level()), CheckState::ok,
+                    levels.size() == 1 ? "the level of this build" : "of " + join(levels) + "; --isa chooses"});
   checks.push_back({section, "oneDNN uses", std::string(onednn_isa()), CheckState::ok, "fp32 GEMM"});
   const PackedUnit widest = cpu::widest_bf16_unit();
   checks.push_back(check_bf16(widest, widest == PackedUnit::pairs ? cpu::pairs_gain() : std::nullopt));

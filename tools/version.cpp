@@ -2,6 +2,9 @@
 
 #include <string_view>
 
+#include "base/error.h"
+#include "kernels/cpu/isa/kernel_choice.h"
+
 namespace weft::tools {
 
 std::string version_text() {
@@ -9,7 +12,7 @@ std::string version_text() {
   const std::string_view commit = WEFT_COMMIT;
   std::string text = "weft " WEFT_VERSION " (";
   if (!commit.empty()) text.append(commit).append(", ");
-  return text + WEFT_COMPILER ", " WEFT_BUILD_TYPE ")";
+  return text + WEFT_COMPILER ", " WEFT_BUILD_TYPE ", kernels for " + join(cpu::built_levels(), " ") + ")";
 }
 
 }  // namespace weft::tools

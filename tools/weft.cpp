@@ -9,12 +9,16 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text/printable.h"
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/mpi.h"
 #include "tools/command_line/help.h"
 #include "tools/command_line/parse.h"
@@ -30,9 +34,25 @@ std::size_t columns() {
   return static_cast<std::size_t>(terminal_of(stdout).columns);
 }
 
+/// Takes --isa out of the words, before or after the command: it concerns the whole process, and decides before the
+/// commands are made, since some of their defaults ask the kernels. "" without it.
+std::string take_isa(std::vector<std::string>& words) {
+  const auto flag = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& word) { return word == "--isa" || word.starts_with("--isa="); });
+  if (flag == words.end()) return "";
+  const bool joined = *flag != "--isa";
+  const bool given = joined ? flag->size() > std::string_view("--isa=").size() : flag + 1 != words.end();
+  if (!given) throw UserError("--isa without a level", "one of " + join(cpu::built_levels()), "");
+  std::string level = joined ? flag->substr(flag->find('=') + 1) : *(flag + 1);
+  words.erase(flag, flag + (joined ? 1 : 2));
+  return level;
+}
+
 int run(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  cpu::choose_kernels(take_isa(words));
   const Command root = describe_weft(argc > 0 ? argv[0] : "weft");
-  const CommandCall call = parse_command_line(root, {argv + std::min(argc, 1), argv + argc});
+  const CommandCall call = parse_command_line(root, words);
   switch (call.wants) {
     case CommandCall::Wants::version:
       say("{}\n", version_text());

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/status_line.h"
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/replicas.h"
@@ -13,6 +14,7 @@
 #include "train/generator.h"
 #include "train/measure/run_gemm_tuning.h"
 #include "train/run/memory_check.h"
+#include "train/run/run_files.h"
 #include "train/step/device_choice.h"
 #include "train/step/initial_weights.h"
 #include "train/step/planning.h"
@@ -79,12 +81,24 @@ void make_program(TrainingSetup& setup, const execute::MakeExecutor& make_execut
   setup.planning_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
+// Another level than before gives other bits from here on, as do other libraries; the user may have a choice.
+void warn_of_other_kernels(const TrainingSetup& setup, const std::filesystem::path& checkpoint) {
+  if (setup.world.rank() != 0) return;
+  const auto versions = read_checkpoint_info(checkpoint).versions;
+  const auto before = versions.find(std::string(kKernelsVersion));
+  if (before == versions.end() || before->second == cpu::kernel_level()) return;
+  Log(LogTopic::checkpoint, 0)
+      .warning("{} was trained by kernels for {} and continues with {}, which round otherwise (--isa chooses)",
+               checkpoint.string(), before->second, cpu::kernel_level());
+}
+
 void fill_parameters(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
   const RunInputs& inputs = setup.inputs;
   const std::vector<MutableParameterState> parameters = setup.parameters();
   comm::act_together(setup.world, [&] {
     if (inputs.resume_from) {
+      warn_of_other_kernels(setup, *inputs.resume_from);
       load_checkpoint(*inputs.resume_from, parameters, inputs.share);
       Log(LogTopic::checkpoint, setup.world.rank())
           .info("{} loaded: the run continues after {} steps", inputs.resume_from->string(), inputs.first_step);

@@ -14,6 +14,9 @@
 
 #include "base/dtype.h"
 
+#if defined(WEFT_BASELINE)
+#error "vectors are used by kernels alone: in a build with all levels, other code doesn't know their length"
+#endif
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif

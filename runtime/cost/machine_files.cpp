@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
@@ -15,7 +16,7 @@ std::vector<fs::path> machine_folders() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) folders.push_back(program.parent_path().parent_path() / "share" / "weft" / "machines");
-  folders.emplace_back(WEFT_MACHINES);
+  if (constexpr std::string_view tree = WEFT_MACHINES; !tree.empty()) folders.emplace_back(tree);
   return folders;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/overloaded.h"
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/gemm/packed_gemm.h"
+#include "kernels/cpu/gemm/packed_b.h"
 
 namespace weft::execute {
 namespace {

@@ -66,6 +66,19 @@ TEST(Cli, VersionNamesCompilerAndBuild) {
   EXPECT_TRUE(result.output.starts_with("weft 0.1.0 (")) << result.output;
 }
 
+TEST(Cli, ALevelOfInstructionsThatTheBuildLacksIsRefused) {
+  expect_refused({"doctor", "--isa", "v9"}, {"--isa v9"});
+  expect_refused({"--isa=v9", "doctor"}, {"--isa v9"});
+  expect_refused({"doctor", "--isa"}, {"--isa without a level"});
+  const testing::CommandResult version = testing::run_weft({"--version"});
+  const std::size_t begin = version.output.find("kernels for ") + std::string("kernels for ").size();
+  const std::string level = version.output.substr(begin, version.output.find_first_of(" )", begin) - begin);
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--isa", level, "simulate", "--model", "tiny"},
+                                                {"simulate", "--isa=" + level, "--model", "tiny"}}) {
+    EXPECT_EQ(testing::run_weft(words).exit_code, 0) << level;
+  }
+}
+
 TEST(Cli, NoCommandShowsTheHelp) {
   const testing::CommandResult result = testing::run_weft({});
   EXPECT_EQ(result.exit_code, 2);

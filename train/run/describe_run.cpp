@@ -9,6 +9,7 @@
 
 #include "base/text/units.h"
 #include "graph/named_accesses.h"
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "ops/communication.h"
 #include "runtime/plan/memory_report.h"
 
@@ -200,6 +201,7 @@ std::string describe_run_json(const RunDescription& run) {
                                {"packed_weights", packed_weights(*program.plan("train").graph).tensors},
                                {"gemm_tuning", tuning},
                                {"bf16_products", bf16_products},
+                               {"kernels", cpu::kernel_level()},
                                {"train_tokens", source.train().size()},
                                {"held_out_tokens", source.held_out().size()},
                                {"planning_ms", planning_ms},

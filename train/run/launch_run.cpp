@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
@@ -23,6 +24,7 @@ int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const R
   }
   return comm::run_mpi([&](comm::World& world) {
     expect_same_build(world);
+    expect_same_kernels(world, cpu::kernel_level());
     agree_on_resumed(world, config);
     expect_same_config(world, config);
     ResolvedRun run;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
 #include "train/config/config_table.h"
 #include "train/run/run_files.h"
@@ -65,11 +66,19 @@ std::string build_id() {
 
 void expect_same_build(comm::World& world) {
   std::vector<comm::Fact> facts;
-  for (const auto& [name, version] : library_versions()) facts.push_back({name, version});
+  for (const auto& [name, version] : library_versions()) {
+    if (name != kKernelsVersion) facts.push_back({name, version});
+  }
   facts.push_back({"build id", build_id()});
   comm::expect_same(
       world, facts,
       {"runs a weft with", "with", "the same weft on all ranks", "copy one build to every machine, and start that"});
+}
+
+void expect_same_kernels(comm::World& world, std::string_view level) {
+  comm::expect_same(world, {{std::string(kKernelsVersion), std::string(level)}},
+                    {"has a CPU for", "one for", "one level of instructions for all ranks, which decides the bits",
+                     "start all ranks with the lowest of their levels, as in --isa v3"});
 }
 
 void expect_same_config(comm::World& world, const RunConfig& config) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "runtime/comm/communicator.h"
 #include "train/config/config.h"
@@ -16,6 +17,10 @@ std::string build_id();
 /// Throws the same UserError on every rank, naming the difference and both values, unless all ranks run one build with
 /// the same versions of libraries. Collective over the world.
 void expect_same_build(comm::World& world);
+
+/// The same for the level of each rank's kernels. Ranks don't fall back to the lowest level by themselves: the bits of
+/// a run would depend on the machines that it was given. Collective over the world.
+void expect_same_kernels(comm::World& world, std::string_view level);
 
 /// The same for configurations, not yet resolved: names the first key that differs. `run-dir` may differ, as rank 0's
 /// is taken, and `threads`, as it changes no result. Ranks of one build only. Collective over the world.

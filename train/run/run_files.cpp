@@ -21,6 +21,7 @@
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/trace_file.h"
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "runtime/plan/recording.h"
 #include "train/checkpoint/checkpoint_folder.h"
@@ -201,7 +202,8 @@ std::map<std::string, std::string> library_versions() {
   return {{"weft", WEFT_VERSION},
           {"oneDNN", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)},
           {"oneTBB", TBB_runtime_version()},
-          {"compiler", __VERSION__}};
+          {"compiler", __VERSION__},
+          {std::string(kKernelsVersion), std::string(cpu::kernel_level())}};
 }
 
 }  // namespace weft::train

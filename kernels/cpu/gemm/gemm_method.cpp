@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
@@ -23,6 +24,21 @@ namespace {
 using Engine = GemmMethod::Engine;
 
 constexpr std::int64_t kMostSlices = 4096;
+
+// oneDNN chooses its instructions by the CPU that it runs on. Code for AVX2 would get other sums from it on a CPU with
+// AVX-512, so there it is held to AVX2 (VNNI is of integers alone). With AVX-512 its fp32 products are the same on
+// every CPU, and the unit that multiplies bf16 is the run's own choice, so nothing is held back: AMX may be used. Code
+// below AVX2 isn't meant for results that can be repeated elsewhere. A user's own limit is kept. oneDNN takes a limit
+// before its first call only, so this happens when the code is loaded.
+bool limit_library() {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if (std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return false;  // NOLINT(concurrency-mt-unsafe)
+  return dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2_vnni) == dnnl_success;
+#else
+  return false;
+#endif
+}
+[[maybe_unused]] const bool kLimited = limit_library();
 
 // Copying an element takes a core up to 2 ns, the time of 200 flops of a fast product. With this many uses of each
 // element, another layout must be almost twice as fast to win.

@@ -20,7 +20,7 @@
 #include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/elementwise/embedding.h"
 #include "kernels/cpu/elementwise/optimizer.h"
-#include "kernels/cpu/gemm/packed_gemm.h"
+#include "kernels/cpu/gemm/packed_b.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
 #include "kernels/cpu/norm/layer_norm.h"

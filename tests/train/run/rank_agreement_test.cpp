@@ -102,6 +102,18 @@ TEST(RankAgreement, OneBuildPasses) {
   EXPECT_EQ(refusals([](comm::World& world) { expect_same_build(world); }), kNone);
 }
 
+TEST(RankAgreement, AllRanksHaveOneLevelOfInstructions) {
+  const auto with_levels = [](const std::vector<std::string>& levels) {
+    return refusals(
+        [&](comm::World& world) { expect_same_kernels(world, levels[static_cast<std::size_t>(world.rank())]); });
+  };
+  EXPECT_EQ(with_levels({"v3", "v3", "v3"}), kNone);
+  for (const std::string& message : with_levels({"v4", "v4", "v3"})) {
+    EXPECT_TRUE(
+        testing::has_parts(message, {"rank 2 has a CPU for kernels = v3, rank 0 one for kernels = v4", "--isa v3"}));
+  }
+}
+
 TEST(RankAgreement, TheBuildIdIsThatOfTheExecutable) {
   const std::string id = build_id();
   if (id.empty()) GTEST_SKIP() << "the linker gave this program no build id";

@@ -145,7 +145,7 @@ TEST(RunFiles, TraceHoldsAllRanks) {
 
 TEST(RunFiles, VersionsOfWhatComputes) {
   const auto versions = library_versions();
-  for (const char* name : {"weft", "oneDNN", "oneTBB", "compiler"}) {
+  for (const char* name : {"weft", "oneDNN", "oneTBB", "compiler", "kernels"}) {
     ASSERT_TRUE(versions.contains(name)) << name;
     EXPECT_NE(versions.at(name), "") << name;
   }

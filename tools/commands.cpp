@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 
 namespace weft::tools {

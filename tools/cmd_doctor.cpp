@@ -11,6 +11,7 @@
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "base/text/text_width.h"
+#include "base/text/wrap.h"
 #include "tools/commands.h"
 #include "tools/machine_checks.h"
 #include "tools/version.h"
@@ -35,7 +36,7 @@ StyledText line_of(const MachineCheck& check, std::optional<std::size_t> width) 
   const std::size_t indent = *width >= kNote + kLeast ? kNote : 4;
   bool first = beside;
   if (!beside) text.add("\n");
-  for (const std::string& line : wrapped_lines(check.note, std::max(kLeast, *width - std::min(*width, indent)))) {
+  for (const std::string& line : wrap(check.note, std::max(kLeast, *width - std::min(*width, indent)))) {
     text.add((first ? std::string(indent - 3 - text_width(begin), ' ') : std::string(indent, ' ')) + line + "\n");
     first = false;
   }

@@ -67,8 +67,14 @@ if ! $namespace; then
 fi
 echo "== the declared packages alone"
 mapfile -t names < <(tr ',' '\n' <<<"$depends" | sed 's/|.*//; s/(.*//; s/ //g')
+# A declared name may be one that an installed package provides.
+for i in "${!names[@]}"; do
+  dpkg -L "${names[i]}" >/dev/null 2>&1 ||
+    names[i]=$(dpkg-query -W -f '${Package} ${Provides}\n' | grep -Fw -- "${names[i]}" | cut -d ' ' -f 1 | head -n 1)
+done
 mapfile -t all < <(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
   --no-enhances --installed "${names[@]}" | grep '^[a-z0-9]' | sort -u)
+all+=(base-files)  # every Debian has it, and the default data is in it
 for name in "${all[@]}"; do dpkg -L "$name" 2>/dev/null || true; done | sort -u >files
 mkdir -p root/usr/{bin,lib,lib64,sbin}
 # Links of the merged /usr come first; documentation stays away.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "kernels/cpu/gemm/gemm_method.h"
 #include "kernels/cpu/gemm/packed_b.h"
 
 namespace weft::execute {

@@ -9,5 +9,6 @@ set(CPACK_RESOURCE_FILE_README ${CMAKE_SOURCE_DIR}/README.md)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # dpkg-shlibdeps finds the libraries' packages and versions
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin, graphviz")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS openmpi-bin)  # Open MPI's library starts programs of this package
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS graphviz)
 include(CPack)

@@ -74,6 +74,7 @@ for i in "${!names[@]}"; do
 done
 mapfile -t all < <(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
   --no-enhances --installed "${names[@]}" | grep '^[a-z0-9]' | sort -u)
+all+=(base-files)  # every Debian has it, and the default data is in it
 for name in "${all[@]}"; do dpkg -L "$name" 2>/dev/null || true; done | sort -u >files
 mkdir -p root/usr/{bin,lib,lib64,sbin}
 # Links of the merged /usr come first; documentation stays away.

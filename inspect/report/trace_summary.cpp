@@ -160,8 +160,8 @@ StyledText styled_summary(const plan::Recording& recording, const TraceSummary& 
     text.add(fmt::format("  computing {:.3f} ms, communicating {:.3f} ms, ", in_milliseconds(sums.compute),
                          in_milliseconds(sums.communication)));
     text.add(fmt::format("of which exposed {:.3f} ms", in_milliseconds(sums.exposed)), Emphasis::bad);
-    text.add(
-        fmt::format("; {:.1f} % overlapped; idle {:.3f} ms\n", 100 * sums.overlap_fraction(), in_milliseconds(of.idle)));
+    text.add(fmt::format("; {:.1f} % overlapped; idle {:.3f} ms\n", 100 * sums.overlap_fraction(),
+                         in_milliseconds(of.idle)));
     text.add("  busy:");
     for (std::size_t i = 0; i < of.stream_busy.size(); ++i) {
       text.add(fmt::format(" {} {:.1f} %{}", recording.streams[i].name, 100 * of.stream_busy[i],

@@ -170,9 +170,8 @@ TEST_F(Terminal, ShowsAStatusAsWideAsItIsAndAPipeLinesAlone) {
 }
 
 const std::vector<std::string> kCompare = {
-    "compare", "--model", "custom",   "--model.hidden", "64", "--ranks",        "2", "--policies",     "serial",
-    "lhs",     "--data",  "text.txt", "--model.heads",  "4",  "--model.layers", "2", "--global-batch", "16",
-    "--quiet"};
+    "compare", "--model",       "custom", "--model.hidden", "64", "--ranks",        "2",  "--policies", "serial",
+    "lhs",     "--model.heads", "4",      "--model.layers", "2",  "--global-batch", "16", "--quiet"};
 
 std::string without_colours(const std::string& text) {
   return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");

@@ -150,7 +150,7 @@ TEST(FuseGeluKey, WrongValuesAreRefused) {
       set_key(config, "fuse-gelu", value, "--fuse-gelu");
       ADD_FAILURE() << value;
     } catch (const UserError& error) {
-      EXPECT_NE(std::string(error.what()).find("one of off, on"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("true, false, on or off"), std::string::npos) << error.what();
     }
   }
 }

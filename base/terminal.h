@@ -1,5 +1,4 @@
-// What an output stream can show: whether a person's terminal is at its end, how wide it is, and whether it may be
-// coloured.
+// The terminal that an output stream writes to, if it writes to one: its width, and whether text may have colours.
 #pragma once
 
 #include <cstdio>

@@ -5,14 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS weft)
 install(DIRECTORY machines DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
-if(WEFT_ISA STREQUAL "all")
-  # The command finds its levels beside itself, which a user's own program couldn't, so there is no library to link.
-  install(FILES runtime/policy/policy_abi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
-  include(cmake/package.cmake)
-  return()
-endif()
-
-# The command writes them itself, so that they are those of its options.
+# The command writes its manual page and completion itself, so that they match its options.
 if(NOT CMAKE_CROSSCOMPILING)
   set(weft_shell_folder ${CMAKE_BINARY_DIR}/shell)
   file(MAKE_DIRECTORY ${weft_shell_folder})
@@ -25,6 +18,13 @@ if(NOT CMAKE_CROSSCOMPILING)
   install(FILES ${weft_shell_folder}/weft.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   install(FILES ${weft_shell_folder}/weft.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME weft)
   install(FILES ${weft_shell_folder}/_weft DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endif()
+
+if(WEFT_ISA STREQUAL "all")
+  # The command finds its levels beside itself, which a user's own program couldn't, so there is no library to link.
+  install(FILES runtime/policy/policy_abi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
+  include(cmake/package.cmake)
+  return()
 endif()
 
 # weft::weft has all rooms that a program may use; weft::plan, … are single rooms. Training belongs to the command.

@@ -41,7 +41,7 @@ endif()
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/isa/compiled_level.cpp PROPERTIES
                             COMPILE_DEFINITIONS "WEFT_LEVEL_SUFFIX=\"${suffix}\"")
 
-# Parts weft_kernels into what is compiled once and what each level compiles. Kernels know no other room but base/.
+# Sorts the sources of weft_kernels: some are compiled once, the others for each level. Kernels know no other room but base/.
 function(weft_kernel_levels)
   get_target_property(sources weft_kernels SOURCES)
   set(isa ${CMAKE_SOURCE_DIR}/kernels/cpu/isa)
